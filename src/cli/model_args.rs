@@ -116,16 +116,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
         Drafter::Sparrow { recipe }
             if models.heads.iter().all(|head| self::recipe(head).is_some_and(|own| own != recipe)) =>
         {
-            match recipe {
-                Recipe::Sparrow => (
-                    "drafts with a draft head (recipe sparrow)",
-                    "train one for this target with `specreel train sparrow`, and add --drafter DIR",
-                ),
-                Recipe::Msd => (
-                    "drafts with a draft head (recipe msd)",
-                    "train one for this target with `specreel train msd`, and add --drafter DIR",
-                ),
-            }
+            (needs_head(recipe), get_head(recipe))
         }
         _ => return Ok(()),
     };
@@ -167,7 +158,7 @@ fn unused(args: &RunArgs, methods: &[&Method]) -> Vec<String> {
         if !methods.iter().any(uses) {
             let what = match kind {
                 None => "a small model".to_owned(),
-                Some(recipe) => format!("a draft head of the recipe {}", name(recipe)),
+                Some(recipe) => format!("a draft head of the recipe {}", recipe.name()),
             };
             let not = if methods.len() == 1 { " does not draft" } else { " drafts" };
             notes.push(format!("--drafter {} is not used: {which}{not} with {what}", drafter.display()));
@@ -180,10 +171,23 @@ fn unused(args: &RunArgs, methods: &[&Method]) -> Vec<String> {
     notes
 }
 
-fn name(recipe: Recipe) -> &'static str {
+/// What a method with this recipe drafts with.
+const fn needs_head(recipe: Recipe) -> &'static str {
     match recipe {
-        Recipe::Sparrow => "sparrow",
-        Recipe::Msd => "msd",
+        Recipe::Sparrow => "drafts with a draft head (recipe sparrow)",
+        Recipe::Msd => "drafts with a draft head (recipe msd)",
+        Recipe::Eagle3 => "drafts with an EAGLE-3 head",
+    }
+}
+
+/// Where such a head comes from.
+const fn get_head(recipe: Recipe) -> &'static str {
+    match recipe {
+        Recipe::Sparrow => "train one for this target with `specreel train sparrow`, and add --drafter DIR",
+        Recipe::Msd => "train one for this target with `specreel train msd`, and add --drafter DIR",
+        Recipe::Eagle3 => {
+            "download the EAGLE-3 head that was published for this target (config.json and model.safetensors), and add --drafter DIR"
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     assets::{self, Clip},
     client::{Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings},
     engine::{RunRequest, TextSampling, memory_check},
-    model::{ModelSpec, draft_head::Recipe},
+    model::ModelSpec,
     present,
     record::{Failure, FailureClass, profile::Profile},
     speculate::Method,
@@ -227,8 +227,7 @@ pub fn request(
 fn method(args: &RunArgs, settings: &Settings, models: &ModelSpec) -> Result<Method, Failure> {
     let head = args.drafter.as_deref().and_then(model_args::recipe);
     let default = match (head, &models.drafter) {
-        (Some(Recipe::Sparrow), _) => "sparrow",
-        (Some(Recipe::Msd), _) => "msd",
+        (Some(recipe), _) => recipe.name(),
         (None, Some(_)) => "naive",
         (None, None) => "autoregressive",
     };

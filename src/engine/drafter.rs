@@ -93,6 +93,13 @@ impl Runner<'_> {
         let (sequence, prefill_ms) = match (shared, self.draft_head()) {
             (Some(sequence), _) => (sequence, since(started)),
             (None, Some(head)) => {
+                if !head.taps().is_empty() && context.states.read.is_none() {
+                    // The prompt was read for another method, or continues a kept one.
+                    let states = self
+                        .preparation(&context.prompt, clip)
+                        .read_states(head, &mut |done, total| self.progress(Stage::Prefill, done, total))?;
+                    context.states.read = Some(states.ok_or(Stop::Cancelled)?);
+                }
                 let sequence = self.preparation(&context.prompt, clip).prefill_draft_head(
                     head,
                     &context.states,

@@ -12,13 +12,13 @@ use super::{
 use crate::{
     model::{
         decoder::Sequence,
-        draft_head::TextStates,
+        draft_head::{StateReader, TextStates},
         family::{ModelError, Prompt},
         work,
     },
     record::{Stage, Stats},
     speculate::{
-        PrefetchedDraft, Schedule, VisualContext, VisualStates,
+        PrefetchedDraft, Schedule, VisualStates,
         context::{self, AtLayer, Signals},
     },
 };
@@ -96,18 +96,19 @@ impl Runner<'_> {
                 }
             }
         };
+        let head = self.draft_head().filter(|head| !head.taps().is_empty());
+        let mut reader = head.map(|head| StateReader::new(head));
         let read = match context::ContextNeeds::of(&method.context).variation {
             Some(at) if method.drafter.reads() => self.in_two_parts(at, clip, &prompt, &mut states, stats)?,
             _ => {
                 let config = target.decoder().config();
                 let mut watch =
                     self.watch(Stage::Prefill, Part::Prompt, target, work::prompt(config, 0, rows.len()));
-                let sequence = context::prefill(
+                let sequence = context::prefill_read_by(
+                    &mut reader,
                     target,
                     &prompt,
                     clip.target.as_ref().map(|t| &t.0),
-                    &rows,
-                    &VisualContext::Full {},
                     self.request.max_new_tokens + KV_HEADROOM,
                     &mut states,
                     &mut |done, total| watch.tick(done, total, work::prompt(config, 0, done)),
@@ -117,6 +118,9 @@ impl Runner<'_> {
                 TargetRead { target, variation: None, drafter: None, drafter_ms: 0.0 }
             }
         };
+        if let Some(reader) = reader.filter(|reader| !reader.is_empty()) {
+            text_states.read = Some(reader.finish().map_err(ModelError::from)?);
+        }
         let prefill_ms = since(started) - read.drafter_ms;
         stats.timings.prefill_target_ms = prefill_ms;
         let visual = VisualStates::new(&visual_states, width);

@@ -257,7 +257,7 @@ impl Prefill {
         GenerationInputs {
             target: &mut self.target,
             drafter,
-            head: head.map(|head| DraftHeadState::new(head, self.states.before(root))),
+            head: head.map(|head| DraftHeadState::new(head, self.states.before_root(root, head))),
             visual: &self.visual,
             spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,

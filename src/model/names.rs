@@ -8,6 +8,7 @@
 //! | Qwen2-VL, Qwen2.5-VL | `model.…`, `visual.…` | `model.language_model.…`, `model.visual.…` |
 //! | Qwen3-VL | `model.language_model.…`, `model.visual.…` | the same |
 //! | SmolVLM2 | `model.text_model.…`, `lm_head.weight`, `model.vision_model.…`, `model.connector.…` | the same |
+//! | EAGLE-3 heads | `midlayer.…` or `layers.0.…` for `model.layers.0.…`, `norm.weight` | the same |
 //! | LLaVA-OneVision | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.vision_model.…`, `image_newline` | `model.language_model.…`, `lm_head.weight`, `model.vision_tower.…`, `model.image_newline` |
 //!
 //! where the newest versions leave `vision_model.` out of the tower's names.
@@ -20,12 +21,15 @@ const INNER: &str = "vision_model.";
 /// The names of a tensor in all layouts, in the order in which they are tried.
 pub fn spellings(name: &str) -> Vec<String> {
     if let Some(rest) = name.strip_prefix("model.") {
-        return vec![
+        let mut names = vec![
             name.to_owned(),
             format!("model.language_model.{rest}"),
             format!("language_model.model.{rest}"),
             format!("model.text_model.{rest}"),
+            rest.to_owned(),
         ];
+        names.extend(rest.strip_prefix("layers.0.").map(|part| format!("midlayer.{part}")));
+        return names;
     }
     if let Some(rest) = name.strip_prefix(TOWER).and_then(|rest| rest.strip_prefix('.')) {
         let inner = format!("{TOWER}.{INNER}{rest}");
@@ -47,6 +51,8 @@ mod tests {
                 &["model.language_model.norm.weight", "language_model.model.norm.weight"][..],
             ),
             ("model.norm.weight", &["model.norm.weight", "model.text_model.norm.weight"]),
+            ("model.layers.0.mlp.a", &["midlayer.mlp.a", "layers.0.mlp.a"]),
+            ("model.norm.weight", &["norm.weight"]),
             ("vision_model.a", &["model.vision_model.a"]),
             ("connector.a", &["model.connector.a"]),
             ("lm_head.weight", &["lm_head.weight", "language_model.lm_head.weight"]),

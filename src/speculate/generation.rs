@@ -94,10 +94,11 @@ impl<'a> GenerationInputs<'a> {
         self.prompt.last().copied().unwrap_or_default()
     }
 
-    /// The taps of a verify pass; `gaze` asks for its attention peaks on the visual tokens.
+    /// The taps of a verify pass: the states that a draft head reads; `gaze` asks for its attention peaks on the visual tokens.
     pub(super) fn taps(&self, gaze: bool) -> Taps {
         let probe = gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
-        Taps { probe, ..Taps::default() }
+        let after_layers = self.head.as_ref().map_or_else(Vec::new, |head| head.layer().taps().to_vec());
+        Taps { probe, after_layers, ..Taps::default() }
     }
 }
 

@@ -21,7 +21,10 @@ use super::{
     verify::VerifiedRows,
 };
 use crate::{
-    model::decoder::{LogitNeeds, LogitRow, Sequence, States, Taps},
+    model::{
+        decoder::{LogitNeeds, LogitRow, Sequence, States, Taps},
+        draft_head::tapped,
+    },
     record::{Step, StopReason, Token},
 };
 
@@ -133,6 +136,10 @@ impl<'a> Session<'a> {
             0 => Vec::new(),
             _ => self.visual.nearest_of(&pass.states, LOOKS)?,
         };
+        let read = match pass.after_layers.is_empty() {
+            true => pass.states.clone(),
+            false => tapped(&pass, self.target.decoder())?,
+        };
         let peaks = pass.attention.map(|stats| stats.peaks);
         let needs = VerifiedRows::needs(&self.config, tree);
         let (tokens, path) = logits.read(&needs, |logits| {
@@ -146,7 +153,7 @@ impl<'a> Session<'a> {
             let last = path.last().map_or(0, |node| node + 1);
             gate.note(peaks.get(last).copied());
         }
-        self.commit(base, &proposal, &path, &tokens, &pass.states)?;
+        self.commit(base, &proposal, &path, &tokens, &read)?;
         let tokens = self.text.emit(tokens, self.config.ends);
         let (draft_ms, verify_ms) = (ms(drafted_at), ms(verified_at - drafted_at));
         if let Some(auto) = &mut self.auto {

@@ -4,6 +4,7 @@
 
 mod decoder;
 mod draft_head;
+mod eagle3;
 mod families;
 mod frames;
 mod gguf;

@@ -15,6 +15,7 @@ use crate::{
             self, Gpu,
             cpu::{kernels, thread_pool::ThreadPool},
         },
+        draft_head::Recipe,
     },
     record::Failure,
 };
@@ -234,8 +235,7 @@ pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
             .hint("methods that draft with a small model need --drafter DIR"),
     });
     findings.extend(spec.heads.iter().map(|head| {
-        let recipe =
-            resolve::recipe(head).map_or("draft head".into(), |recipe| format!("{recipe:?}").to_lowercase());
+        let recipe = resolve::recipe(head).map_or("draft head", Recipe::name);
         Finding::new(AREA, recipe, State::Good, head.display().to_string())
     }));
     findings.push(match load(spec) {

@@ -11,7 +11,7 @@ use crate::{
     model::{
         about::{EXAMPLE, Inspection},
         checkpoint::Checkpoint,
-        draft_head::{DraftHeadConfig, Recipe},
+        draft_head::DraftHeadConfig,
         hub::name_of,
         source::ModelFiles,
     },
@@ -60,10 +60,7 @@ pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
 fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
     let config = DraftHeadConfig::read(dir).map_err(Failure::from)?;
     let bytes = Checkpoint::open(dir).map_err(Failure::from)?.bytes();
-    let recipe = match config.recipe {
-        Recipe::Sparrow => "sparrow",
-        Recipe::Msd => "msd",
-    };
+    let recipe = config.recipe.name();
     let name = name_of(dir);
     let text = if as_json {
         let value = json!({
@@ -82,10 +79,16 @@ fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
             ("kind", format!("draft head trained for one target (recipe {recipe})")),
             (
                 "target",
-                format!(
-                    "{}: {} layers, hidden size {}, vocabulary {}",
-                    target.name, target.num_hidden_layers, target.hidden_size, target.vocab_size
-                ),
+                match &config.eagle3 {
+                    None => format!(
+                        "{}: {} layers, hidden size {}, vocabulary {}",
+                        target.name, target.num_hidden_layers, target.hidden_size, target.vocab_size
+                    ),
+                    Some(own) => format!(
+                        "hidden size {}, vocabulary {}, of which it drafts {}",
+                        target.hidden_size, target.vocab_size, own.draft_vocab
+                    ),
+                },
             ),
             ("files", units::bytes(bytes)),
             ("methods", methods.join(", ")),

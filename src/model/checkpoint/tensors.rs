@@ -69,6 +69,46 @@ impl Checkpoint {
         Ok((Values::F32(values.into()), hash))
     }
 
+    /// The first rows of a matrix, as f32. Only they are read.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::f32`].
+    pub fn first_rows(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        rows: usize,
+    ) -> Result<Vec<f32>, CheckpointError> {
+        let (shard, info) = self.check(name, &shape)?;
+        let count = rows.min(shape[0]) * shape[1];
+        let size = if info.dtype == Dtype::F32 { 4 } else { 2 };
+        let mut bytes = vec![0; count * size];
+        shard.read_data(&mut bytes, info.data_offsets.0)?;
+        let mut values = Vec::with_capacity(count);
+        widen(&bytes, info.dtype, &mut values);
+        Ok(values)
+    }
+
+    /// The values of a tensor of integers or booleans, row-major; none if there is no such tensor.
+    ///
+    /// # Errors
+    /// If it has another type, or the file cannot be read.
+    pub fn integers(&self, name: &str) -> Result<Option<Vec<i64>>, CheckpointError> {
+        let Some((shard, info)) = self.find(name) else { return Ok(None) };
+        let (start, end) = info.data_offsets;
+        let mut bytes = vec![0; end - start];
+        shard.read_data(&mut bytes, start)?;
+        Ok(Some(match info.dtype {
+            Dtype::I64 => bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect(),
+            Dtype::I32 => bytes.as_chunks().0.iter().map(|b| i32::from_le_bytes(*b).into()).collect(),
+            Dtype::BOOL | Dtype::U8 => bytes.into_iter().map(i64::from).collect(),
+            other => {
+                let problem = format!("expected type I64, I32, U8 or BOOL, got {other:?}");
+                return Err(CheckpointError::tensor(name, &problem));
+            }
+        }))
+    }
+
     /// The type of a tensor's values if they are 16-bit floats; none for other types, and for tensors of GGUF files.
     ///
     /// # Errors
@@ -147,15 +187,7 @@ impl Checkpoint {
             let bytes = &mut bytes[..chunk.min(end - at)];
             shard.read_data(bytes, at)?;
             values.clear();
-            match info.dtype {
-                Dtype::F16 => {
-                    values.extend(bytes.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f32()));
-                }
-                Dtype::BF16 => {
-                    values.extend(bytes.as_chunks().0.iter().map(|b| half::bf16::from_le_bytes(*b).to_f32()));
-                }
-                _ => values.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b))),
-            }
+            widen(bytes, info.dtype, &mut values);
             if let Some(i) = values.iter().position(|v| !v.is_finite()) {
                 let problem =
                     format!("value {} is {}, in {}", nth * count + i, values[i], shard.path.display());
@@ -184,5 +216,18 @@ impl Checkpoint {
     pub(super) fn missing(&self, name: &str) -> CheckpointError {
         let files = self.files.path().display();
         CheckpointError::tensor(name, &format!("not in the weight files of {files}"))
+    }
+}
+
+/// Append values of a floating-point type as f32.
+fn widen(bytes: &[u8], dtype: Dtype, values: &mut Vec<f32>) {
+    match dtype {
+        Dtype::F16 => {
+            values.extend(bytes.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f32()));
+        }
+        Dtype::BF16 => {
+            values.extend(bytes.as_chunks().0.iter().map(|b| half::bf16::from_le_bytes(*b).to_f32()));
+        }
+        _ => values.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b))),
     }
 }

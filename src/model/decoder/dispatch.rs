@@ -2,9 +2,13 @@
 //!
 //! What is common to all devices is checked here, once: a cache of another device or model is never computed with.
 
+mod heads;
+
 use std::ops::Range;
 
 use candle_core::Result;
+
+pub use heads::Matrix;
 
 use super::{
     Input, Logits, Mask, Pass, Positions, States, Taps,

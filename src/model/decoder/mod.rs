@@ -18,7 +18,7 @@ pub mod sequence;
 
 use candle_core::Result;
 
-pub use dispatch::{Cache, Decoder, Workspace};
+pub use dispatch::{Cache, Decoder, Matrix, Workspace};
 pub use rope::Positions;
 pub use sequence::{Sequence, Staged, of_last_layer};
 
@@ -65,7 +65,7 @@ struct PassInput {
     levels: usize,
 }
 
-/// The size of a pass that begins with layer `first`.
+/// The size of a pass that begins with layer `first`. `expected` is the width of its rows where they are neither ids nor states alone.
 ///
 /// # Errors
 /// If input, positions and mask do not agree with each other, the model's width and DeepStack levels, and the `before` slots in
@@ -77,6 +77,7 @@ fn check_pass(
     before: usize,
     first: usize,
     config: &TextConfig,
+    expected: Option<usize>,
 ) -> Result<PassInput> {
     let rows = input.rows();
     let (width, hidden) = match input {
@@ -84,9 +85,10 @@ fn check_pass(
         Input::States(states) => (states.shape().1, config.hidden),
     };
     // A model of fewer layers reads the rows of the whole one.
-    let levels = (width / hidden.max(1)).saturating_sub(1);
-    let deep = width.is_multiple_of(hidden) && config.deepstack > 0;
-    let fits = width == hidden || deep && levels >= config.deepstack.saturating_sub(first).max(1);
+    let levels = if expected.is_some() { 0 } else { (width / hidden.max(1)).saturating_sub(1) };
+    let deep = expected.is_none() && width.is_multiple_of(hidden) && config.deepstack > 0;
+    let fits = width == expected.unwrap_or(hidden)
+        || deep && levels >= config.deepstack.saturating_sub(first).max(1);
     let axes = positions.axes.each_ref().map(Vec::len);
     if !fits || axes != [rows; 3] || mask.rows().is_some_and(|n| n != rows) {
         candle_core::bail!(
@@ -119,7 +121,7 @@ mod tests {
     fn check(width: usize, positions: &Positions, mask: &Mask, before: usize) -> Option<usize> {
         let rows = mask.rows().unwrap_or(2);
         let input = States::new(vec![0.0; rows * width], width).unwrap();
-        check_pass((&input).into(), positions, mask, before, 0, &config()).ok().map(|found| found.rows)
+        check_pass((&input).into(), positions, mask, before, 0, &config(), None).ok().map(|found| found.rows)
     }
 
     #[test]
@@ -128,7 +130,7 @@ mod tests {
             let config = TextConfig { deepstack, ..config() };
             let input = States::new(vec![0.0; 2 * width], width).unwrap();
             let positions = Positions::text(0, 2);
-            let found = check_pass((&input).into(), &positions, &Mask::Causal, 0, first, &config);
+            let found = check_pass((&input).into(), &positions, &Mask::Causal, 0, first, &config, None);
             found.ok().map(|found| found.levels)
         };
         let w = config().hidden;
@@ -137,7 +139,8 @@ mod tests {
         assert_eq!(levels(2 * w, 2, 1), Some(1), "the first layer's is used up");
         assert_eq!(levels(3 * w + 1, 2, 0), None);
         assert_eq!(levels(3 * w, 0, 0), None, "the model has none");
-        let ids = check_pass((&[1u32, 2][..]).into(), &Positions::text(0, 2), &Mask::Causal, 0, 0, &config());
+        let ids =
+            check_pass((&[1u32, 2][..]).into(), &Positions::text(0, 2), &Mask::Causal, 0, 0, &config(), None);
         assert_eq!(ids.unwrap(), PassInput { rows: 2, levels: 0 });
     }
 

@@ -31,8 +31,8 @@ pub(super) struct OnDevice<D: Ops> {
 }
 
 struct Layer<D: Ops> {
-    input_norm: D::Vector,
-    qkv: D::Matrix,
+    /// The input norm, and the matrix of queries, keys and values; none if these enter with the rows.
+    entry: Option<(D::Vector, D::Matrix)>,
     /// Of queries and keys in each head.
     head_norms: Option<[D::Vector; 2]>,
     output: D::Matrix,
@@ -43,11 +43,16 @@ struct Layer<D: Ops> {
 
 impl<D: Ops> Layer<D> {
     fn load(ops: &D, checkpoint: &Checkpoint, config: &TextConfig, index: usize) -> Loaded<Self> {
-        let [qkv, output, gate_up, down] = parts::layer(config, index);
-        let norm = |name: &str| {
-            let name = format!("model.layers.{index}.{name}_layernorm.weight");
-            ops.vector(&name, config.hidden, checkpoint)
-        };
+        let [qkv, ..] = parts::layer(config, index);
+        let norm = ops.vector(&parts::input_norm(index), config.hidden, checkpoint)?;
+        let entry = Some((norm, ops.matrix(&qkv, checkpoint)?));
+        Ok(Self { entry, ..Self::load_entered(ops, checkpoint, config, index)? })
+    }
+
+    /// All but what makes queries, keys and values.
+    fn load_entered(ops: &D, checkpoint: &Checkpoint, config: &TextConfig, index: usize) -> Loaded<Self> {
+        let [_, output, gate_up, down] = parts::layer(config, index);
+        let post_norm = format!("model.layers.{index}.post_attention_layernorm.weight");
         let head_norms = match parts::head_norms(config, index) {
             None => None,
             Some([queries, keys]) => {
@@ -56,11 +61,10 @@ impl<D: Ops> Layer<D> {
             }
         };
         Ok(Self {
-            input_norm: norm("input")?,
-            qkv: ops.matrix(&qkv, checkpoint)?,
+            entry: None,
             head_norms,
             output: ops.matrix(&output, checkpoint)?,
-            post_norm: norm("post_attention")?,
+            post_norm: ops.vector(&post_norm, config.hidden, checkpoint)?,
             gate_up: ops.matrix(&gate_up, checkpoint)?,
             down: ops.matrix(&down, checkpoint)?,
         })
@@ -70,8 +74,9 @@ impl<D: Ops> Layer<D> {
         self.head_norms.as_ref().map(|[queries, keys]| HeadNorms { queries, keys, eps })
     }
 
-    fn matrices(&self) -> [&D::Matrix; 4] {
-        [&self.qkv, &self.output, &self.gate_up, &self.down]
+    fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
+        let entry = self.entry.iter().map(|(_, qkv)| qkv);
+        entry.chain([&self.output, &self.gate_up, &self.down])
     }
 }
 
@@ -173,6 +178,35 @@ impl<D: Ops> OnDevice<D> {
         })
     }
 
+    /// See [`super::Decoder::with_entered_layer`].
+    pub fn with_entered_layer(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        outputs: Option<usize>,
+    ) -> Loaded<Self> {
+        let head = match outputs {
+            None => self.head.clone(),
+            Some(rows) => Arc::new(self.ops.matrix(&parts::own_head(config, rows), checkpoint)?),
+        };
+        Ok(Self {
+            projection: None,
+            layers: vec![Arc::new(Layer::load_entered(&self.ops, checkpoint, config, 0)?)],
+            norm: Arc::new(self.ops.vector(parts::NORM, config.hidden, checkpoint)?),
+            head,
+            rope: Rope::new(config),
+            config: config.clone(),
+            ..self.clone()
+        })
+    }
+
+    /// Values of the queries, keys and values before the state of a row that enters, if they enter with it.
+    fn entered(&self) -> Option<usize> {
+        let c = &self.config;
+        let enters = self.layers.first().is_some_and(|layer| layer.entry.is_none());
+        enters.then_some((c.heads + 2 * c.kv_heads) * c.head_dim)
+    }
+
     /// The resolved configuration.
     pub fn config(&self) -> &TextConfig {
         &self.config
@@ -251,6 +285,11 @@ impl<D: Ops> OnDevice<D> {
         self.ops.project(&mut buffers.work, projection, &both)
     }
 
+    /// See [`super::Decoder::project`].
+    pub fn project(&self, matrix: &D::Matrix, rows: &States, buffers: &mut Buffers<D>) -> Result<States> {
+        self.ops.project(&mut buffers.work, matrix, rows)
+    }
+
     /// See [`super::Decoder::forward`].
     pub fn forward(
         &self,
@@ -266,13 +305,20 @@ impl<D: Ops> OnDevice<D> {
             self.check_ids(ids)?;
         }
         let part = taps.layers.clone().unwrap_or(0..self.layers.len());
-        let PassInput { rows, levels } = check_pass(input, positions, mask, cache.len(), part.start, c)?;
+        let entered = self.entered();
+        let width = entered.map(|values| values + c.hidden);
+        let PassInput { rows, levels } =
+            check_pass(input, positions, mask, cache.len(), part.start, c, width)?;
         let (cos, sin) = self.rope.tables(positions);
         let shape = self.shape();
         let spec = PassSpec { rows, layers: c.layers, shape, cos, sin, mask, probe: taps.probe.as_ref() };
         let Buffers { work, wide, x, normed, qkv, attended, projected, gate_up, gated } = buffers;
         let mut pass = ops.begin(work, spec, cache)?;
-        if levels == 0 {
+        if let Some(values) = entered {
+            ops.load(&mut pass, &self.table, input, wide)?;
+            ops.columns(&mut pass, wide, 0..values, qkv)?;
+            ops.columns(&mut pass, wide, values..values + c.hidden, x)?;
+        } else if levels == 0 {
             ops.load(&mut pass, &self.table, input, x)?;
         } else {
             ops.load(&mut pass, &self.table, input, wide)?;
@@ -282,9 +328,11 @@ impl<D: Ops> OnDevice<D> {
         // True if `projected` is yet to be added to the residual stream.
         let mut pending = false;
         for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
-            let add = pending.then_some(&*projected);
-            ops.norm(&mut pass, x, add, &layer.input_norm, c.norm_eps, Some(&layer.qkv), normed)?;
-            ops.product(&mut pass, &layer.qkv, normed, qkv)?;
+            if let Some((norm, matrix)) = &layer.entry {
+                let add = pending.then_some(&*projected);
+                ops.norm(&mut pass, x, add, norm, c.norm_eps, Some(matrix), normed)?;
+                ops.product(&mut pass, matrix, normed, qkv)?;
+            }
             ops.store(&mut pass, qkv, layer.head_norms(c.norm_eps), cache, index)?;
             ops.attend(&mut pass, qkv, cache, index, &layer.output, attended)?;
             ops.product(&mut pass, &layer.output, attended, projected)?;

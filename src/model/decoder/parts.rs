@@ -27,6 +27,11 @@ pub(super) fn layer(c: &TextConfig, index: usize) -> [FusedMatrix; 4] {
     ]
 }
 
+/// The norm before a layer's queries, keys and values.
+pub(super) fn input_norm(index: usize) -> String {
+    format!("model.layers.{index}.input_layernorm.weight")
+}
+
 /// The norms of queries and keys in each head of a layer, if the model has them.
 pub(super) fn head_norms(c: &TextConfig, index: usize) -> Option<[String; 2]> {
     let name = |part: &str| format!("model.layers.{index}.self_attn.{part}_norm.weight");
@@ -37,6 +42,11 @@ pub(super) fn head_norms(c: &TextConfig, index: usize) -> Option<[String; 2]> {
 pub(super) fn head(c: &TextConfig) -> FusedMatrix {
     let name = if c.tied { "model.embed_tokens" } else { "lm_head" };
     FusedMatrix { tensors: vec![(name.to_owned(), c.vocab)], inputs: c.hidden, bias: false }
+}
+
+/// A draft head's own LM head over `rows` tokens.
+pub(super) fn own_head(c: &TextConfig, rows: usize) -> FusedMatrix {
+    FusedMatrix { tensors: vec![("lm_head".to_owned(), rows)], inputs: c.hidden, bias: false }
 }
 
 /// A draft head's projection of embeddings and states, `hidden × 2 hidden` (Sparrow, eq. 1).

@@ -67,6 +67,24 @@ impl Sequence {
         self.read(embeddings, positions, &Taps::default(), next, states, progress)
     }
 
+    /// As [`Sequence::prefill`]; `passes` receives each chunk's first row number and the whole pass, with what `taps` ask for.
+    ///
+    /// # Errors
+    /// As [`Sequence::prefill`], and those of `passes`.
+    pub fn prefill_tapped(
+        &mut self,
+        embeddings: &States,
+        positions: &Positions,
+        next: u32,
+        taps: &Taps,
+        passes: &mut dyn FnMut(usize, &Pass) -> Result<()>,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        let whole = self.chunks(embeddings, positions, taps, progress, passes)?;
+        self.offset = i64::from(next) - self.cache.len() as i64;
+        Ok(whole)
+    }
+
     fn read(
         &mut self,
         input: &States,

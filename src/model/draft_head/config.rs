@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::published::{self, Eagle3Config};
 use crate::model::{checkpoint::CheckpointError, config::TextConfig};
 
 /// `model_type` of a draft head's checkpoint.
@@ -18,6 +19,22 @@ pub enum Recipe {
     Sparrow,
     /// MSD: reads the visual embeddings before the text.
     Msd,
+    /// EAGLE-3: reads states after three layers of the target, and has an LM head over a part of the vocabulary.
+    Eagle3,
+}
+
+impl Recipe {
+    /// All recipes.
+    pub const ALL: [Recipe; 3] = [Recipe::Sparrow, Recipe::Msd, Recipe::Eagle3];
+
+    /// Its name in methods, files and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Recipe::Sparrow => "sparrow",
+            Recipe::Msd => "msd",
+            Recipe::Eagle3 => "eagle3",
+        }
+    }
 }
 
 /// Inputs at the rows of visual tokens, if the head sees any.
@@ -40,9 +57,9 @@ pub struct TargetIdentity {
     pub hidden_size: usize,
     /// Rows of its embedding table.
     pub vocab_size: usize,
-    /// Number of its layers.
+    /// Number of its layers; 0 in published heads, which do not say it.
     pub num_hidden_layers: usize,
-    /// A hash of some of its embeddings.
+    /// A hash of some of its embeddings; empty in published heads, which do not say it.
     pub fingerprint: String,
 }
 
@@ -54,11 +71,11 @@ impl TargetIdentity {
             ("vocab_size", self.vocab_size, other.vocab_size),
             ("num_hidden_layers", self.num_hidden_layers, other.num_hidden_layers),
         ];
-        if let Some((key, expected, found)) = sizes.into_iter().find(|(_, expected, found)| expected != found)
-        {
+        let differs = |(_, expected, found): &(_, usize, usize)| *expected > 0 && expected != found;
+        if let Some((key, expected, found)) = sizes.into_iter().find(differs) {
             return Some(format!("it expects a `{key}` of {expected}, this target has {found}"));
         }
-        (self.fingerprint != other.fingerprint)
+        (!self.fingerprint.is_empty() && self.fingerprint != other.fingerprint)
             .then(|| format!("it expects `{}`, this target has other weights", self.name))
     }
 }
@@ -98,6 +115,9 @@ pub struct DraftHeadConfig {
     pub rms_norm_eps: f32,
     /// The target it was trained for.
     pub target: TargetIdentity,
+    /// What only an EAGLE-3 head has; its file has another layout.
+    #[serde(skip)]
+    pub eagle3: Option<Eagle3Config>,
 }
 
 /// Files that do not say it have biases.
@@ -128,6 +148,7 @@ impl DraftHeadConfig {
             qk_norm: target.qk_norm,
             rms_norm_eps: target.norm_eps,
             target: identity,
+            eagle3: None,
         }
     }
 
@@ -138,7 +159,8 @@ impl DraftHeadConfig {
             model_type: String,
         }
         let text = std::fs::read_to_string(dir.join("config.json")).unwrap_or_default();
-        serde_json::from_str::<Type>(&text).is_ok_and(|config| config.model_type == MODEL_TYPE)
+        let own = || serde_json::from_str::<Type>(&text).is_ok_and(|config| config.model_type == MODEL_TYPE);
+        published::is_published(&text) || own()
     }
 
     /// Read `DIR/config.json`.
@@ -149,7 +171,10 @@ impl DraftHeadConfig {
         let path = dir.join("config.json");
         let fail = |problem: &str| CheckpointError::file(&path, problem);
         let text = std::fs::read_to_string(&path).map_err(|e| fail(&e.to_string()))?;
-        let config: Self = serde_json::from_str(&text).map_err(|e| fail(&e.to_string()))?;
+        let config: Self = match published::is_published(&text) {
+            true => published::read(&text).map_err(|problem| fail(&problem))?,
+            false => serde_json::from_str(&text).map_err(|e| fail(&e.to_string()))?,
+        };
         if config.model_type != MODEL_TYPE {
             return Err(fail(&format!("`model_type` is {}, expected {MODEL_TYPE}", config.model_type)));
         }
@@ -230,6 +255,7 @@ mod tests {
                 num_hidden_layers: 2,
                 fingerprint: "1".into(),
             },
+            eagle3: None,
         }
     }
 
@@ -283,5 +309,9 @@ mod tests {
             other(&|o| o.hidden_size = 32).unwrap().contains("a `hidden_size` of 64, this target has 32")
         );
         assert!(other(&|o| o.fingerprint = "2".into()).unwrap().contains("expects `t`"));
+        let published =
+            TargetIdentity { num_hidden_layers: 0, fingerprint: String::new(), ..expected.clone() };
+        assert_eq!(published.difference(&expected), None, "what it does not say");
+        assert!(published.difference(&TargetIdentity { vocab_size: 9, ..expected }).is_some());
     }
 }

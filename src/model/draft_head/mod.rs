@@ -1,4 +1,5 @@
 //! A trained draft head: one decoder layer that drafts from its target's states (Sparrow, MSD; the architecture is EAGLE's).
+//! EAGLE-3 heads have a layout of their own: see [`eagle3`].
 //!
 //! The input row of token t is z = FC([embedding of t ; the target's final state before t]) (Sparrow, eq. 1). It passes
 //! through one decoder layer and a norm; the output approximates the target's final state at t, from which the target's LM
@@ -10,6 +11,8 @@
 //! of heads that the target's layers have.
 
 mod config;
+pub mod eagle3;
+mod published;
 mod states;
 
 use std::{
@@ -20,11 +23,13 @@ use std::{
 use candle_core::Result;
 
 pub use config::{DraftHeadConfig, MODEL_TYPE, Recipe, TargetIdentity, VisualRows};
-pub use states::TextStates;
+pub use eagle3::DraftVocabulary;
+pub use published::Eagle3Config;
+pub use states::{ReadStates, StateReader, TextStates};
 
 use super::{
     checkpoint::{Checkpoint, CheckpointError},
-    decoder::{Decoder, States, Workspace, with_slice},
+    decoder::{Decoder, Pass, States, Taps, Workspace, with_slice},
 };
 
 /// Largest number of embeddings in a fingerprint.
@@ -35,6 +40,8 @@ pub struct DraftHead {
     name: String,
     config: DraftHeadConfig,
     decoder: Arc<Decoder>,
+    /// What makes the rows of an EAGLE-3 head.
+    eagle3: Option<eagle3::Eagle3>,
     /// Buffers of the projection.
     workspace: Mutex<Workspace>,
 }
@@ -55,9 +62,14 @@ impl DraftHead {
             return Err(CheckpointError::file(&dir.join("config.json"), &problem));
         }
         let checkpoint = Checkpoint::open(dir)?;
-        let layer = config.layer(target.config());
-        let decoder = Arc::new(target.with_layer(&checkpoint, &layer)?);
-        Ok(Self { name, config, decoder, workspace: Mutex::default() })
+        let (decoder, eagle3) = match config.eagle3.as_ref() {
+            None => (target.with_layer(&checkpoint, &config.layer(target.config()))?, None),
+            Some(own) => {
+                let (decoder, rows) = eagle3::Eagle3::load(&checkpoint, &config, own, target)?;
+                (decoder, Some(rows))
+            }
+        };
+        Ok(Self { name, config, decoder: Arc::new(decoder), eagle3, workspace: Mutex::default() })
     }
 
     /// Display name: the directory's.
@@ -75,27 +87,95 @@ impl DraftHead {
         &self.decoder
     }
 
-    /// Input rows of tokens, `ids × width`, from the states before them (`ids × width`, flat).
+    /// Layers of the target after which it reads states (0 = the first); empty if it reads the final states alone.
+    pub fn taps(&self) -> &[usize] {
+        self.eagle3.as_ref().map_or(&[], |own| &own.taps)
+    }
+
+    /// The target's states as [`DraftHead::fuse`] takes them, `rows × width`: of a head with [`taps`](Self::taps), states after
+    /// these layers beside each other are projected; final states are as they are.
+    ///
+    /// # Errors
+    /// If the states have another width.
+    pub fn reduce(&self, states: &States) -> Result<States> {
+        match &self.eagle3 {
+            None => Ok(states.clone()),
+            Some(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
+        }
+    }
+
+    /// The taps of its own passes.
+    pub fn own_taps(&self) -> Taps {
+        Taps { before_norm: self.eagle3.is_some(), ..Taps::default() }
+    }
+
+    /// Its outputs in a pass of its own, which take the place of states that the target has not computed yet.
+    pub fn own_states<'p>(&self, pass: &'p Pass) -> &'p States {
+        pass.before_norm.as_ref().filter(|_| self.eagle3.is_some()).unwrap_or(&pass.states)
+    }
+
+    /// The ids that its LM head knows, if they are fewer than the target's, or in another order.
+    pub fn vocabulary(&self) -> Option<&DraftVocabulary> {
+        self.eagle3.as_ref().map(|own| &own.vocabulary)
+    }
+
+    /// Input rows of tokens from the states before them (`ids × width`, flat): what [`reduce`](Self::reduce) returned, or the
+    /// head's own outputs.
     ///
     /// # Errors
     /// If an id is outside of the embeddings, or there are not as many states as ids.
     pub fn fuse(&self, ids: &[u32], before: &[f32]) -> Result<States> {
-        let width = self.decoder.config().hidden;
-        if before.len() != ids.len() * width {
-            candle_core::bail!(
-                "expected {} states of {width} values, got {} values",
-                ids.len(),
-                before.len()
-            );
+        self.check(ids.len(), before)?;
+        match &self.eagle3 {
+            Some(own) => {
+                let embeddings = self.decoder.embed(ids)?;
+                own.rows(&self.decoder, &embeddings, before, &mut self.workspace())
+            }
+            None => {
+                let before = States::new(before.to_vec(), self.decoder.width())?;
+                self.decoder.fuse(ids, &before, &mut self.workspace())
+            }
         }
-        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        self.decoder.fuse(ids, &States::new(before.to_vec(), width)?, &mut workspace)
     }
 
-    /// Bytes of the projection that makes its input rows.
-    pub fn projection_bytes(&self) -> usize {
-        self.decoder.projection_bytes()
+    /// As [`DraftHead::fuse`], of rows with these embeddings (`rows × width`), visual tokens among them.
+    ///
+    /// # Errors
+    /// If there are not as many states as rows, or the head reads visual tokens in another way.
+    pub fn fuse_embedded(&self, embeddings: &States, before: &[f32]) -> Result<States> {
+        self.check(embeddings.rows(), before)?;
+        match &self.eagle3 {
+            Some(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
+            None => candle_core::bail!("the draft head fuses text alone"),
+        }
     }
+
+    fn check(&self, rows: usize, before: &[f32]) -> Result<()> {
+        let width = self.decoder.width();
+        if before.len() != rows * width {
+            candle_core::bail!("expected {rows} states of {width} values, got {} values", before.len());
+        }
+        Ok(())
+    }
+
+    fn workspace(&self) -> std::sync::MutexGuard<'_, Workspace> {
+        self.workspace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of the matrices that make its input rows.
+    pub fn projection_bytes(&self) -> usize {
+        self.decoder.projection_bytes() + self.eagle3.as_ref().map_or(0, eagle3::Eagle3::bytes)
+    }
+}
+
+/// The states that a pass of the target tapped, beside each other, `rows × (taps · width)`.
+///
+/// # Errors
+/// If it tapped none.
+pub fn tapped(pass: &Pass, target: &Decoder) -> Result<States> {
+    let mut states = pass.after_layers.iter();
+    let Some(first) = states.next() else { candle_core::bail!("a pass without the states of its layers") };
+    states.try_fold(first.clone(), |all, next| target.beside(&all, next))
 }
 
 impl TargetIdentity {

@@ -1,16 +1,75 @@
-//! The target's final states that a draft head starts from.
+//! The target's states that a draft head starts from.
 
-use crate::model::VisualSpans;
+use candle_core::Result;
+
+use super::{DraftHead, tapped};
+use crate::model::{
+    VisualSpans,
+    decoder::{Decoder, Pass, States, Taps},
+};
 
 /// For every text row of a prompt the target's final state at the row before it. States before visual rows are not kept:
 /// however long the video, this is as long as the text.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct TextStates {
     width: usize,
     visual: VisualSpans,
     /// States of the rows before rows without a visual token, in order, `rows × width`.
     states: Vec<f32>,
     zeros: Vec<f32>,
+    /// The states that a head with [`DraftHead::taps`] reads, once one has asked for them.
+    pub read: Option<ReadStates>,
+}
+
+/// The states of all rows of a prompt but its last, as a draft head reads them.
+#[derive(Clone, Debug)]
+pub struct ReadStates {
+    /// `rows × width`.
+    pub rows: States,
+    /// The last row: the state before the first root.
+    pub last: Vec<f32>,
+}
+
+/// Collects [`ReadStates`] from the target's passes over a prompt.
+pub struct StateReader<'a> {
+    head: &'a DraftHead,
+    rows: Vec<States>,
+}
+
+impl<'a> StateReader<'a> {
+    /// Nothing was read yet.
+    pub fn new(head: &'a DraftHead) -> Self {
+        Self { head, rows: Vec::new() }
+    }
+
+    /// True if nothing was read yet.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// What the passes must tap.
+    pub fn taps(&self) -> Taps {
+        Taps { after_layers: self.head.taps().to_vec(), ..Taps::default() }
+    }
+
+    /// Take the next rows.
+    ///
+    /// # Errors
+    /// If the pass tapped other layers.
+    pub fn read(&mut self, pass: &Pass, target: &Decoder) -> Result<()> {
+        self.rows.push(self.head.reduce(&tapped(pass, target)?)?);
+        Ok(())
+    }
+
+    /// All that was read.
+    ///
+    /// # Errors
+    /// If nothing was.
+    pub fn finish(self) -> Result<ReadStates> {
+        let rows = States::cat(&self.rows)?;
+        let last = rows.narrow(rows.rows().saturating_sub(1), 1)?.to_vec()?;
+        Ok(ReadStates { rows, last })
+    }
 }
 
 impl TextStates {
@@ -30,14 +89,23 @@ impl TextStates {
 
     /// Bytes of the states.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.states[..]) + size_of_val(&self.zeros[..])
+        let read = self.read.as_ref().map_or(0, |read| read.rows.bytes());
+        size_of_val(&self.states[..]) + size_of_val(&self.zeros[..]) + read
     }
 
     /// The states of the first `rows` rows only: another prompt that begins like this one may continue from there.
     pub fn first(&self, rows: usize) -> Self {
-        let mut first = self.clone();
+        let mut first = Self { read: None, ..self.clone() };
         first.states.truncate(self.kept_before(rows) * self.width);
         first
+    }
+
+    /// The state before the first root, in row `root`, as this head reads it.
+    pub fn before_root(&self, root: usize, head: &DraftHead) -> &[f32] {
+        match &self.read {
+            Some(read) if !head.taps().is_empty() => &read.last,
+            _ => self.before(root),
+        }
     }
 
     /// The state before a row without a visual token; zeros before the first row and where there is none yet.
@@ -77,7 +145,7 @@ mod tests {
                 assert_eq!(again.before(12), [0.0, 0.0], "{visual:?} {kept}");
                 let rest: Vec<f32> = (kept..12).flat_map(|row| [row as f32, 0.5]).collect();
                 again.push(kept, &rest);
-                assert_eq!(again, states, "{visual:?} {kept}");
+                assert_eq!(again.states, states.states, "{visual:?} {kept}");
             }
         }
     }

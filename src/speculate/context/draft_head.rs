@@ -1,12 +1,12 @@
 //! The prefill of a draft head.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Arc};
 
 use super::{Preparation, Selection, layers_of};
 use crate::{
     model::{
         decoder::{Positions, Sequence, States},
-        draft_head::{DraftHead, TextStates, VisualRows},
+        draft_head::{DraftHead, ReadStates, StateReader, TextStates, VisualRows},
         family::ModelError,
     },
     speculate::method::Placing,
@@ -14,6 +14,9 @@ use crate::{
 
 /// Share of the target's layers after which visual states are taken (Sparrow's m*).
 const MIDDLE: f64 = 0.5;
+
+/// Rows that are made at a time.
+const CHUNK: usize = 256;
 
 impl Preparation<'_> {
     /// The head's sequence over the prompt without its last token: text rows from the target's states, visual rows as it was
@@ -30,6 +33,9 @@ impl Preparation<'_> {
         room: usize,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Option<Sequence>, ModelError> {
+        if let Some(states) = &states.read {
+            return self.prefill_of_all_rows(layer, states, selection, placing, room, progress);
+        }
         let (prompt, width) = (self.prompt, self.target.decoder().config().hidden);
         // The newline that ends a video in some families is not text, and the head was not trained with it.
         let known = |row: &usize| prompt.newline != Some(*row);
@@ -73,6 +79,77 @@ impl Preparation<'_> {
         Ok(whole.then_some(sequence))
     }
 
+    /// The prefill of a head that reads visual tokens like text: a row for every token but the first, from the target's state
+    /// before it, at the position of that state.
+    fn prefill_of_all_rows(
+        &self,
+        head: &DraftHead,
+        states: &ReadStates,
+        selection: &Selection,
+        placing: Placing,
+        room: usize,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<Sequence>, ModelError> {
+        let prompt = self.prompt;
+        let rows: Vec<usize> = self.rows(selection).into_iter().filter(|row| *row > 0).collect();
+        let read: Vec<usize> = rows.iter().map(|row| row - 1).collect();
+        let width = self.target.decoder().width();
+        let mut parts = Vec::new();
+        for (rows, read) in rows.chunks(CHUNK).zip(read.chunks(CHUNK)) {
+            if progress(0, read.len()).is_break() {
+                return Ok(None);
+            }
+            let embeddings = self.target.embed(prompt, self.visual, rows)?.columns(0..width)?;
+            parts.push(head.fuse_embedded(&embeddings, &states.rows.select(read)?.to_vec()?)?);
+        }
+        let ahead = u32::from(prompt.next > 1);
+        let on_one_axis = head.config().mrope_section.is_none();
+        let (positions, next) = match placing {
+            // A head that counts on one axis was trained with the rows counted.
+            Placing::Original if on_one_axis => {
+                let axis: Vec<u32> = read.iter().map(|row| *row as u32).collect();
+                (Positions { axes: [axis.clone(), axis.clone(), axis] }, (prompt.ids.len() - 2) as u32)
+            }
+            Placing::Original => (prompt.positions.select(&read), prompt.next - 1 - ahead),
+            Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
+        };
+        let mut sequence = Sequence::new(head.decoder().clone(), rows.len() + room);
+        if parts.is_empty() {
+            return Ok(Some(sequence));
+        }
+        let input = States::cat(&parts)?;
+        let whole = sequence.prefill(&input, &positions, next, &mut |_, _| {}, progress)?;
+        Ok(whole.then_some(sequence))
+    }
+
+    /// The states of all rows of the prompt but its last that a head with [`DraftHead::taps`] reads; from a pass of its own through
+    /// the layers up to the last one tapped. None if `progress` stopped it.
+    ///
+    /// # Errors
+    /// If a forward pass fails.
+    pub fn read_states(
+        &self,
+        head: &DraftHead,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<ReadStates>, ModelError> {
+        let decoder = self.target.decoder();
+        let layers = head.taps().iter().max().map_or(1, |last| last + 1);
+        let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
+        let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
+        let positions = self.prompt.positions.select(&rows);
+        let mut sequence = Sequence::new(Arc::new(decoder.first_layers(layers)), rows.len());
+        let mut reader = StateReader::new(head);
+        let whole = sequence.prefill_tapped(
+            &embeddings,
+            &positions,
+            self.prompt.next - 1,
+            &reader.taps(),
+            &mut |_, pass| reader.read(pass, decoder),
+            progress,
+        )?;
+        Ok(if whole { Some(reader.finish()?) } else { None })
+    }
+
     /// The target's states of the visual tokens after half of its layers.
     fn middle_states(
         &self,
@@ -82,7 +159,7 @@ impl Preparation<'_> {
         let (spans, end) = (&self.prompt.visual, self.prompt.visual.end());
         let rows: Vec<usize> = (0..end).collect();
         let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
-        let mut sequence = Sequence::new(std::sync::Arc::new(decoder.first_layers(layers)), end);
+        let mut sequence = Sequence::new(Arc::new(decoder.first_layers(layers)), end);
         let positions = self.prompt.positions.select(&rows);
         let Some(states) = sequence.prefill_below(&embeddings, &positions, layers, progress)? else {
             return Ok(None);

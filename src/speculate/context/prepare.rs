@@ -10,7 +10,10 @@ use super::{
 };
 use crate::{
     model::{
-        decoder::{AttentionProbe, Decoder, Positions, Sequence, States, Taps, of_last_layer, with_slice},
+        decoder::{
+            AttentionProbe, Decoder, Pass, Positions, Sequence, States, Taps, of_last_layer, with_slice,
+        },
+        draft_head::StateReader,
         family::{ModelError, Prompt, VideoLlm},
     },
     speculate::method::{Drafter, Placing, VisualContext},
@@ -257,5 +260,32 @@ pub fn prefill_with(
         Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
     };
     let whole = sequence.prefill(&embeddings, &positions, next, states, progress)?;
+    Ok(whole.then_some(sequence))
+}
+
+/// Prefill the target with a whole prompt but its last token, and collect the states that a draft head with
+/// [`DraftHead::taps`](crate::model::draft_head::DraftHead::taps) reads, if there is one; otherwise as [`prefill`].
+///
+/// # Errors
+/// If a forward pass fails.
+pub fn prefill_read_by(
+    reader: &mut Option<StateReader<'_>>,
+    model: &VideoLlm,
+    prompt: &Prompt,
+    visual: Option<&States>,
+    room: usize,
+    states: &mut dyn FnMut(usize, &[f32]),
+    progress: OnProgress<'_>,
+) -> std::result::Result<Option<Sequence>, ModelError> {
+    let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
+    let embeddings = model.embed(prompt, visual, &rows)?;
+    let mut sequence = Sequence::new(model.decoder().clone(), rows.len() + room);
+    let taps = reader.as_ref().map_or_else(Taps::default, StateReader::taps);
+    let mut passes = |first: usize, pass: &Pass| {
+        with_slice(&pass.states, |rows| states(first, rows))?;
+        reader.as_mut().map_or(Ok(()), |reader| reader.read(pass, model.decoder()))
+    };
+    let (positions, next) = (prompt.positions.select(&rows), prompt.next - 1);
+    let whole = sequence.prefill_tapped(&embeddings, &positions, next, &taps, &mut passes, progress)?;
     Ok(whole.then_some(sequence))
 }

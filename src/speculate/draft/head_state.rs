@@ -3,8 +3,8 @@
 use candle_core::Result;
 
 use crate::model::{
-    decoder::{Pass, States, with_slice},
-    draft_head::DraftHead,
+    decoder::{Pass, States, Taps, with_slice},
+    draft_head::{DraftHead, DraftVocabulary},
 };
 
 /// The draft head of a [`super::ModelDrafter`], and the states that it drafts from: the target's, and its own within a step.
@@ -42,21 +42,34 @@ impl<'a> DraftHeadState<'a> {
         self.layer.fuse(ids, &before)
     }
 
+    /// The taps of its passes.
+    pub(super) fn taps(&self) -> Taps {
+        self.layer.own_taps()
+    }
+
+    /// The ids of its LM head, if they are not the target's.
+    pub(super) fn vocabulary(&self) -> Option<&'a DraftVocabulary> {
+        self.layer.vocabulary()
+    }
+
+    /// The draft head.
+    pub fn layer(&self) -> &'a DraftHead {
+        self.layer
+    }
+
     /// Keep the outputs of the last `rows` rows of a pass.
     pub(super) fn keep(&mut self, pass: &Pass, rows: usize) -> Result<()> {
-        with_slice(&pass.states, |states| {
+        with_slice(self.layer.own_states(pass), |states| {
             let from = states.len().saturating_sub(rows * self.width);
             self.own.extend_from_slice(&states[from..]);
         })
     }
 
-    /// After a verify pass with these states (rows × width): keep the state before each accepted node and before the new root.
+    /// After a verify pass with these states, as [`DraftHead::reduce`] takes them: keep the state before each accepted node and before the
+    /// new root.
     pub(super) fn apply(&mut self, path: &[usize], states: &States) -> Result<()> {
-        with_slice(states, |states| {
-            for row in std::iter::once(0).chain(path.iter().map(|node| node + 1)) {
-                let at = row * self.width;
-                self.before.extend_from_slice(states.get(at..at + self.width).unwrap_or_default());
-            }
-        })
+        let rows: Vec<usize> = std::iter::once(0).chain(path.iter().map(|node| node + 1)).collect();
+        let states = self.layer.reduce(&states.select(&rows)?)?;
+        with_slice(&states, |states| self.before.extend_from_slice(states))
     }
 }

@@ -1,13 +1,16 @@
 //! A drafter that is a decoder: a smaller model, the target itself with fewer visual tokens or fewer layers, or a draft head on
 //! the target's states.
 
-use std::{sync::Arc, time::Instant};
+use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use candle_core::Result;
 
 use super::{DraftHeadState, DraftRequest, Form, Proposal, Proposer};
 use crate::{
-    model::decoder::{Input, LogitNeeds, Pass, Sequence, States, Taps},
+    model::{
+        decoder::{Input, LogitNeeds, LogitRow, Pass, Sequence, States, Taps},
+        draft_head::DraftVocabulary,
+    },
     speculate::{
         sampling::{Purpose, Sampler, draw},
         tree::Tree,
@@ -71,7 +74,7 @@ impl<'a> ModelDrafter<'a> {
         let started = Instant::now();
         let pass = match &mut self.head {
             Some(head) => {
-                let pass = self.sequence.feed_input(&head.waiting(&self.unseen)?, &Taps::default())?;
+                let pass = self.sequence.feed_input(&head.waiting(&self.unseen)?, &head.taps())?;
                 head.keep(&pass, 1)?;
                 pass
             }
@@ -112,13 +115,14 @@ impl<'a> ModelDrafter<'a> {
             }
             None => Input::Ids(&ids),
         };
+        let taps = self.head.as_ref().map_or_else(Taps::default, DraftHeadState::taps);
         let pass = if tree.is_chain() && nodes.len() == 1 {
-            self.sequence.feed_input(input, &Taps::default())?
+            self.sequence.feed_input(input, &taps)?
         } else {
             let path = |&node: &usize| tree.path(node).iter().filter_map(|&n| self.fed[n]).collect();
             let depths: Vec<usize> = nodes.iter().map(|&node| tree.nodes()[node].depth - 1).collect();
             let paths = nodes.iter().map(path).collect();
-            self.sequence.feed_tree_input(input, self.base, &depths, paths, &Taps::default())?
+            self.sequence.feed_tree_input(input, self.base, &depths, paths, &taps)?
         };
         if let Some(head) = &mut self.head {
             head.keep(&pass, nodes.len())?;
@@ -141,17 +145,19 @@ impl<'a> ModelDrafter<'a> {
     ) -> Result<Vec<Choices>> {
         let logits = self.sequence.logits(&pass.states.narrow(rows.start, rows.len())?)?;
         let plain = Sampler { temperature: 1.0, top_p: 1.0, seed: 0 };
+        let own = self.head.as_ref().and_then(DraftHeadState::vocabulary);
         let needs = LogitNeeds {
-            vocab: request.vocab,
+            vocab: own.map_or(request.vocab, DraftVocabulary::len),
             whole: request.sampler.is_some() || request.distributions,
             top: count,
             ids: Vec::new(),
         };
+        let id_of = |row: u32| own.map_or(row, |own| own.id(row));
         logits.read(&needs, |rows| {
             rows.iter()
                 .map(|row| {
                     if let Some(sampler) = &request.sampler {
-                        let q = sampler.distribution(row.values());
+                        let q = sampler.distribution(&whole(row, own, request.vocab));
                         let mut rng = sampler.rng(request.position + depth, Purpose::Draft);
                         let id = draw(&q, rand::RngExt::random(&mut rng));
                         let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
@@ -159,11 +165,12 @@ impl<'a> ModelDrafter<'a> {
                     }
                     let facts = row.facts();
                     let best = match count {
-                        1 => vec![(facts.argmax, facts.log_probability(facts.max))],
-                        _ => row.top(count),
+                        1 => vec![(id_of(facts.argmax), facts.log_probability(facts.max))],
+                        _ => row.top(count).into_iter().map(|(row, p)| (id_of(row), p)).collect(),
                     };
-                    let distribution =
-                        request.distributions.then(|| Arc::new(plain.distribution(row.values())));
+                    let distribution = request
+                        .distributions
+                        .then(|| Arc::new(plain.distribution(&whole(row, own, request.vocab))));
                     Choices { best, distribution }
                 })
                 .collect()
@@ -340,6 +347,11 @@ impl Proposer for ModelDrafter<'_> {
         self.unseen.push(root);
         Ok(())
     }
+}
+
+/// The logits of the target's ids in a row; a head with fewer ids gives the others no chance.
+fn whole<'r>(row: &'r LogitRow<'_>, own: Option<&DraftVocabulary>, vocab: usize) -> Cow<'r, [f32]> {
+    own.map_or_else(|| row.values().into(), |own| own.spread(row.values(), vocab).into())
 }
 
 fn since(started: Instant) -> f64 {

@@ -1,0 +1,126 @@
+//! An EAGLE-3 head in the published layout against PyTorch.
+
+use specreel::model::{
+    WeightType,
+    decoder::{Positions, Sequence, States, argmax},
+    draft_head::{DraftHead, DraftHeadConfig, Recipe},
+    family::VideoLlm,
+};
+
+use super::{devices, fixture, load_on, numbers, states, tensors, values};
+
+fn far(got: &[f32], want: &[f32]) -> f32 {
+    assert_eq!(got.len(), want.len());
+    got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn the_head_computes_what_torch_computes() {
+    let reference = tensors("eagle3/reference.safetensors");
+    let positions = numbers(&reference["positions"]);
+    let axis = |a: usize| {
+        let rows = positions.len() / 3;
+        positions[a * rows..(a + 1) * rows].iter().map(|n| *n as u32).collect::<Vec<_>>()
+    };
+    let positions = Positions { axes: [axis(0), axis(1), axis(2)] };
+    let drafted: Vec<u32> = numbers(&reference["drafted"]).into_iter().map(|n| n as u32).collect();
+    let (logits, chain) = (values(&reference["logits"]), values(&reference["chain"]));
+    for device in devices(WeightType::F32) {
+        let target = load_on("gqa_untied_f16", &device);
+        let head = DraftHead::load(&fixture("eagle3"), target.decoder()).unwrap();
+        assert_eq!((head.taps(), head.config().recipe), (&[0, 1, 2][..], Recipe::Eagle3));
+        let vocabulary = head.vocabulary().unwrap();
+        let before = head.reduce(&states(&reference["tapped"])).unwrap().to_vec().unwrap();
+        let rows = head.fuse_embedded(&states(&reference["embeddings"]), &before).unwrap();
+        let count = rows.rows();
+        let next = positions.axes[0][count - 1] + 1;
+        let mut sequence = Sequence::new(head.decoder().clone(), 20);
+        let (mut outs, mut own) = (Vec::new(), Vec::new());
+        let mut keep = |_: usize, pass: &specreel::model::decoder::Pass| {
+            outs.push(pass.states.clone());
+            own = head.own_states(pass).narrow(pass.states.rows() - 1, 1)?.to_vec()?;
+            Ok(())
+        };
+        let going = &mut |_, _| std::ops::ControlFlow::Continue(());
+        assert!(
+            sequence.prefill_tapped(&rows, &positions, next, &head.own_taps(), &mut keep, going).unwrap()
+        );
+        let got = sequence.logits(&States::cat(&outs).unwrap()).unwrap().to_vec().unwrap();
+        let worst = far(&got, &logits);
+        assert!(worst < 2e-4, "{}: {worst}", device.name());
+
+        // A chain on its own outputs.
+        let mut row = got[got.len() - vocabulary.len()..].to_vec();
+        for (step, &wanted) in drafted.iter().enumerate() {
+            let want = &chain[step * vocabulary.len()..][..vocabulary.len()];
+            assert!(far(&row, want) < 2e-4, "{} {step}", device.name());
+            let id = vocabulary.id(argmax(&row));
+            assert_eq!(id, wanted);
+            let pass = sequence.feed_input(&head.fuse(&[id], &own).unwrap(), &head.own_taps()).unwrap();
+            own = head.own_states(&pass).to_vec().unwrap();
+            row = sequence.logits(&pass.states).unwrap().to_vec().unwrap();
+        }
+    }
+}
+
+/// Rows are computed alike however many stand beside each other.
+#[test]
+fn a_row_does_not_depend_on_the_others() {
+    let reference = tensors("eagle3/reference.safetensors");
+    let (embeddings, tapped) = (states(&reference["embeddings"]), states(&reference["tapped"]));
+    for dtype in [WeightType::F32, WeightType::Q8_0] {
+        let target = VideoLlm::load(&fixture("gqa_untied_f16"), dtype, &mut |_, _| {}).unwrap();
+        let head = DraftHead::load(&fixture("eagle3"), target.decoder()).unwrap();
+        let run = |size: usize| {
+            let mut sequence = Sequence::new(head.decoder().clone(), 20);
+            let mut bits = Vec::new();
+            for first in (0..embeddings.rows()).step_by(size) {
+                let count = size.min(embeddings.rows() - first);
+                let before = head.reduce(&tapped.narrow(first, count).unwrap()).unwrap().to_vec().unwrap();
+                let rows = head.fuse_embedded(&embeddings.narrow(first, count).unwrap(), &before).unwrap();
+                let pass = sequence.feed_input(&rows, &head.own_taps()).unwrap();
+                let logits = sequence.logits(&pass.states).unwrap().to_vec().unwrap();
+                bits.extend(logits.into_iter().map(f32::to_bits));
+                bits.extend(head.own_states(&pass).to_vec().unwrap().into_iter().map(f32::to_bits));
+            }
+            bits.sort_unstable();
+            bits
+        };
+        let whole = run(14);
+        assert!([1, 2, 5].into_iter().all(|size| run(size) == whole), "{dtype:?}");
+    }
+}
+
+#[test]
+fn another_target_is_refused() {
+    let load = |name: &str| VideoLlm::load(&fixture(name), WeightType::F32, &mut |_, _| {}).unwrap();
+    let error = DraftHead::load(&fixture("eagle3"), load("gqa_tied").decoder()).err().unwrap().to_string();
+    assert!(error.contains("trained for another target: it expects a `hidden_size` of 96"), "{error}");
+    let dir = tempfile::tempdir().unwrap();
+    let copy = |name: &str| std::fs::read(fixture("eagle3").join(name)).unwrap();
+    std::fs::write(dir.path().join("model.safetensors"), copy("model.safetensors")).unwrap();
+    let config = String::from_utf8(copy("config.json")).unwrap();
+    let target = load("gqa_untied_f16");
+    let refused = |from: &str, to: &str| {
+        assert!(config.contains(from));
+        std::fs::write(dir.path().join("config.json"), config.replace(from, to)).unwrap();
+        assert!(DraftHeadConfig::is_in(dir.path()));
+        DraftHead::load(dir.path(), target.decoder()).err().unwrap().to_string()
+    };
+    let error = refused("\"vocab_size\": 352", "\"vocab_size\": 320");
+    assert!(error.contains("a `vocab_size` of 320, this target has 352"), "{error}");
+    let error = refused("\"draft_vocab_size\": 96", "\"draft_vocab_size\": 90");
+    assert!(error.contains("`d2t` has 96 values, the LM head has 90 rows"), "{error}");
+    let error = refused("\"intermediate_size\": 80", "\"intermediate_size\": 81");
+    assert!(error.contains("expected shape"), "{error}");
+    // The same sizes, other embeddings.
+    let mut weights = copy("model.safetensors");
+    let header = 8 + u64::from_le_bytes(weights[..8].try_into().unwrap()) as usize;
+    let json: serde_json::Value = serde_json::from_slice(&weights[8..header]).unwrap();
+    let place = json["embed_tokens.weight"]["data_offsets"].as_array().unwrap().clone();
+    let [start, end] = [0, 1].map(|i| header + place[i].as_u64().unwrap() as usize);
+    weights[start..end].rotate_left(14);
+    std::fs::write(dir.path().join("model.safetensors"), weights).unwrap();
+    let error = refused("\"num_hidden_layers\": 1", "\"num_hidden_layers\": 1");
+    assert!(error.contains("its embeddings are not this target's"), "{error}");
+}
