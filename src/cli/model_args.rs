@@ -176,6 +176,8 @@ const fn needs_head(recipe: Recipe) -> &'static str {
     match recipe {
         Recipe::Sparrow => "drafts with a draft head (recipe sparrow)",
         Recipe::Msd => "drafts with a draft head (recipe msd)",
+        Recipe::Vispec => "drafts with a draft head (recipe vispec)",
+        Recipe::Hivis => "drafts with a draft head (recipe hivis)",
         Recipe::Eagle3 => "drafts with an EAGLE-3 head",
     }
 }
@@ -185,6 +187,8 @@ const fn get_head(recipe: Recipe) -> &'static str {
     match recipe {
         Recipe::Sparrow => "train one for this target with `specreel train sparrow`, and add --drafter DIR",
         Recipe::Msd => "train one for this target with `specreel train msd`, and add --drafter DIR",
+        Recipe::Vispec => "train one for this target with `specreel train vispec`, and add --drafter DIR",
+        Recipe::Hivis => "train one for this target with `specreel train hivis`, and add --drafter DIR",
         Recipe::Eagle3 => {
             "download the EAGLE-3 head that was published for this target (config.json and model.safetensors), and add --drafter DIR"
         }

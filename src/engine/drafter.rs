@@ -90,6 +90,7 @@ impl Runner<'_> {
         let started = Instant::now();
         let shared =
             self.preparation(&context.prompt, clip).shared(&method.drafter, selection, &context.target, room);
+        let mut seen = Vec::new();
         let (sequence, prefill_ms) = match (shared, self.draft_head()) {
             (Some(sequence), _) => (sequence, since(started)),
             (None, Some(head)) => {
@@ -100,7 +101,7 @@ impl Runner<'_> {
                         .read_states(head, &mut |done, total| self.progress(Stage::Prefill, done, total))?;
                     context.states.read = Some(states.ok_or(Stop::Cancelled)?);
                 }
-                let sequence = self.preparation(&context.prompt, clip).prefill_draft_head(
+                let read = self.preparation(&context.prompt, clip).prefill_draft_head(
                     head,
                     &context.states,
                     selection,
@@ -108,7 +109,9 @@ impl Runner<'_> {
                     room,
                     &mut |done, total| self.progress(Stage::Prefill, done, total),
                 )?;
-                (sequence.ok_or(Stop::Cancelled)?, since(started))
+                let read = read.ok_or(Stop::Cancelled)?;
+                seen = read.seen;
+                (read.sequence, since(started))
             }
             (None, None) => {
                 let share = self.read_share(clip, &context.prompt, selection, true)?;
@@ -120,7 +123,7 @@ impl Runner<'_> {
             }
         };
         stats.timings.prefill_drafter_ms = prefill_ms;
-        let drafter = DrafterContext { sequence, prefill_ms, prefetched: None };
+        let drafter = DrafterContext { sequence, prefill_ms, prefetched: None, seen };
         context.drafters.insert(drafter_key.clone(), drafter);
         Ok(Some(drafter_key))
     }

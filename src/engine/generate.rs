@@ -137,7 +137,7 @@ impl Runner<'_> {
             on(step)
         };
         let head = plan.method.drafter.reads().then(|| self.draft_head()).flatten();
-        let inputs = context.inputs(drafter.as_mut().map(|d| &mut d.sequence), head.map(|head| &**head));
+        let inputs = context.inputs(drafter.as_mut(), head.map(|head| &**head));
         let outcome = speculate::generate(config, GenerationInputs { prefetched, ..inputs }, &mut with_texts);
         let rest = stream.finish();
         context.target.truncate(base);

@@ -206,6 +206,7 @@ impl Runner<'_> {
             sequence: share.sequence,
             prefill_ms: share.prefill_ms,
             prefetched: Some(draft),
+            seen: Vec::new(),
         };
         Ok(TargetRead {
             target: sequence,

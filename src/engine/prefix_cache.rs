@@ -173,6 +173,8 @@ pub struct DrafterContext {
     /// Its first window, if it was drafted during the target's prefill and is not used yet; the sequence then holds the rows fed
     /// for it, too.
     pub prefetched: Option<PrefetchedDraft>,
+    /// What sums up the visual tokens, for a draft head with an adaptor; else empty.
+    pub seen: Vec<f32>,
 }
 
 impl DrafterContext {
@@ -250,14 +252,18 @@ impl Prefill {
     /// What a generation borrows; `head` is the draft head, if the method drafts with one.
     pub fn inputs<'a>(
         &'a mut self,
-        drafter: Option<&'a mut Sequence>,
+        drafter: Option<&'a mut DrafterContext>,
         head: Option<&'a DraftHead>,
     ) -> GenerationInputs<'a> {
         let root = self.prompt.ids.len().saturating_sub(1);
+        let (drafter, seen) = drafter.map(|drafter| (&mut drafter.sequence, &drafter.seen[..])).unzip();
         GenerationInputs {
             target: &mut self.target,
             drafter,
-            head: head.map(|head| DraftHeadState::new(head, self.states.before_root(root, head))),
+            head: head.map(|head| {
+                let state = DraftHeadState::new(head, self.states.before_root(root, head));
+                state.seeing(seen.unwrap_or_default())
+            }),
             visual: &self.visual,
             spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,

@@ -76,7 +76,7 @@ fn sizes_are_those_of_the_parts() {
 
     let method = Method::preset("lvspec-self").unwrap();
     let sequence = Sequence::new(model.decoder().clone(), 64);
-    let drafter = DrafterContext { sequence, prefill_ms: 0.0, prefetched: None };
+    let drafter = DrafterContext { sequence, prefill_ms: 0.0, prefetched: None, seen: Vec::new() };
     kept.drafters.insert(DrafterKey::new(&method, &Selection::default()), drafter);
     assert_eq!(kept.bytes(), 2 * cache + rest as u64);
 

@@ -31,6 +31,9 @@ const BIASES: [&str; 3] = ["self_attn.q_proj.bias", "self_attn.k_proj.bias", "se
 /// Those of layers that norm queries and keys in each head.
 const HEAD_NORMS: [&str; 2] = ["self_attn.q_norm.weight", "self_attn.k_norm.weight"];
 
+/// Separates the random numbers of the adaptor from those of the projection.
+const ADAPTOR: u64 = 0x76_6973;
+
 /// A trainable layer with the target's frozen embeddings and output head.
 pub struct TrainedLayer {
     config: TextConfig,
@@ -98,6 +101,76 @@ impl TrainedLayer {
         })
     }
 
+    /// The same layer with a vision adaptor of `queries` queries (ViSpec), initialised as ViSpec's: queries from a normal
+    /// distribution, projections like torch's linear layers, and a mixture that leaves the states as they are.
+    ///
+    /// # Errors
+    /// If memory is missing.
+    pub fn with_adaptor(mut self, queries: usize, seed: u64) -> Result<Self> {
+        let c = &self.config;
+        let (d, inner) = (c.hidden, c.heads * c.head_dim);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ ADAPTOR);
+        let mut uniform = |n: usize, inputs: usize| {
+            let bound = 1.0 / (inputs as f32).sqrt();
+            (0..n).map(|_| (rng.random::<f32>() * 2.0 - 1.0) * bound).collect::<Vec<f32>>()
+        };
+        let mut values = vec![
+            ("imadpt.o_proj.weight", uniform(d * inner, inner), vec![d, inner]),
+            ("imadpt.k_proj.weight", uniform(inner * d, d), vec![inner, d]),
+            ("imadpt.v_proj.weight", uniform(inner * d, d), vec![inner, d]),
+        ];
+        if c.bias {
+            values.push(("imadpt.k_proj.bias", uniform(inner, d), vec![inner]));
+            values.push(("imadpt.v_proj.bias", uniform(inner, d), vec![inner]));
+        }
+        let mut normal = || {
+            let (u, v) = (1.0 - rng.random::<f32>(), rng.random::<f32>());
+            (-2.0 * u.ln()).sqrt() * (std::f32::consts::TAU * v).cos()
+        };
+        let deviation = 1.0 / (c.head_dim as f32).sqrt();
+        let drawn = (0..queries * inner).map(|_| normal() * deviation).collect();
+        values.push(("imadpt.q", drawn, vec![queries, c.heads, c.head_dim]));
+        let as_they_are =
+            (0..d * 2 * d).map(|i| if i % (2 * d) == i / (2 * d) { 1.0 } else { 0.0 }).collect();
+        values.push(("img_fc.weight", as_they_are, vec![d, 2 * d]));
+        values.push(("img_fc.bias", vec![0.0; d], vec![d]));
+        for (name, values, shape) in values {
+            let var = Var::from_tensor(&Tensor::from_vec(values, shape, &Device::Cpu)?)?;
+            self.vars.insert(name.to_owned(), var);
+        }
+        Ok(self)
+    }
+
+    /// What stands for the runs of visual tokens, and the states with the vectors that sum them up.
+    fn compress(&self, batch: &Batch, before: &Tensor) -> Result<(Option<Tensor>, Tensor)> {
+        let c = &self.config;
+        let (b, t, d) = before.dims3()?;
+        let queries = self.var("imadpt.q")?;
+        let count = queries.dim(0)?;
+        let queries = queries.transpose(0, 1)?.contiguous()?;
+        // In each head: queries × head_dim, and rows × head_dim.
+        let mut rows = vec![Tensor::zeros((1, d), DType::F32, &Device::Cpu)?];
+        for run in &batch.runs {
+            let heads = |name: &str| {
+                let x = self.linear(run, name, c.bias)?;
+                x.reshape((run.dim(0)?, c.heads, c.head_dim))?.transpose(0, 1)?.contiguous()
+            };
+            let (k, v) = (heads("imadpt.k_proj")?, heads("imadpt.v_proj")?);
+            let scores = (queries.matmul(&k.transpose(1, 2)?)? * (1.0 / (c.head_dim as f64).sqrt()))?;
+            let attended = softmax(&scores)?.matmul(&v)?.transpose(0, 1)?.contiguous()?;
+            let attended = attended.reshape((count, c.heads * c.head_dim))?;
+            rows.push(self.linear(&attended, "imadpt.o_proj", false)?);
+        }
+        let rows = Tensor::cat(&rows, 0)?;
+        let vectors = rows.index_select(&batch.vectors, 0)?.reshape((b, t, d))?;
+        let mixed = self.linear(&Tensor::cat(&[before, &vectors], 2)?, "img_fc", true)?;
+        let visual = match &batch.compressed {
+            Some(index) => Some(rows.index_select(index, 0)?.reshape((b, index.elem_count() / b, d))?),
+            None => None,
+        };
+        Ok((visual, mixed))
+    }
+
     /// Names of the tensors below `model.layers.0.`: those of the target's own layers.
     fn parts(config: &TextConfig) -> impl Iterator<Item = &'static str> {
         let biases = BIASES.into_iter().filter(|_| config.bias);
@@ -163,13 +236,17 @@ impl TrainedLayer {
         let c = &self.config;
         let (b, t, d) = before.dims3()?;
         let embeddings = self.embeddings.index_select(&batch.ids, 0)?.reshape((b, t, d))?;
-        let z = self.linear(&Tensor::cat(&[&embeddings, before], 2)?, "fc", true)?;
+        let (visual, before) = match self.vars.contains_key("img_fc.weight") {
+            true => self.compress(batch, before)?,
+            false => (batch.visual.clone(), before.clone()),
+        };
+        let z = self.linear(&Tensor::cat(&[&embeddings, &before], 2)?, "fc", true)?;
         let input_norm = self.part("input_layernorm.weight")?;
         let normed = self.norm(&z, input_norm)?;
         let p = |name: &str| format!("model.layers.0.self_attn.{name}");
         let q = self.linear(&normed, &p("q_proj"), c.bias)?;
         // Keys and values: visual rows before text rows.
-        let read = match &batch.visual {
+        let read = match &visual {
             Some(visual) => Tensor::cat(&[&self.norm(visual, input_norm)?, &normed], 1)?,
             None => normed,
         };

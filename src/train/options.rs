@@ -54,14 +54,20 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults of a recipe. Losses, optimiser and noise are EAGLE's, on which Sparrow and MSD build.
+    /// The defaults of a recipe. Losses, optimiser and noise are EAGLE's, on which the other recipes build. There is no training of
+    /// [`Recipe::Eagle3`] heads; its defaults are those of MSD.
     pub fn of(recipe: Recipe) -> Self {
-        let sparrow = recipe == Recipe::Sparrow;
+        let (visual_rows, hidden, recursions) = match recipe {
+            Recipe::Sparrow => (VisualRows::Middle, 0.5, 1),
+            Recipe::Msd | Recipe::Eagle3 => (VisualRows::Embeddings, 0.0, 0),
+            Recipe::Vispec => (VisualRows::Embeddings, 0.0, 1),
+            Recipe::Hivis => (VisualRows::Embeddings, 1.0, 2),
+        };
         Self {
             recipe,
-            visual_rows: if sparrow { VisualRows::Middle } else { VisualRows::Embeddings },
-            hidden: if sparrow { 0.5 } else { 0.0 },
-            recursions: usize::from(sparrow),
+            visual_rows,
+            hidden,
+            recursions,
             text_share: 0.5,
             prompt: "Describe the video in detail.".into(),
             max_new_tokens: 256,

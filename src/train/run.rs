@@ -112,8 +112,12 @@ pub fn train(
     let text = decoder.config().clone();
     let mark = TargetIdentity::of(&decoder, teacher.model().name())?;
     let (store, begun) = Store::open(job.out, options, &mark, &job.clips.describe())?;
-    let layer = TrainedLayer::new(&Checkpoint::open(job.target)?, &text, options.seed)?;
     let config = DraftHeadConfig::like(&text, mark, options.recipe, options.visual_rows);
+    let layer = TrainedLayer::new(&Checkpoint::open(job.target)?, &text, options.seed)?;
+    let layer = match config.num_queries {
+        0 => layer,
+        queries => layer.with_adaptor(queries, options.seed)?,
+    };
     let (mut adam, mut account) = (AdamW::default(), Account::default());
     match begun {
         Some(_) => account = store.resume(&layer, &mut adam)?,
@@ -125,7 +129,8 @@ pub fn train(
     }
     tell(News::Begun { steps: account.steps });
     let rope = Rope::new(&text);
-    let mut run = Run { job, layer, adam, account, rope, sums: Vec::new(), tokens: 0, began: Instant::now() };
+    let (queries, began) = (config.num_queries, Instant::now());
+    let mut run = Run { job, layer, queries, adam, account, rope, sums: Vec::new(), tokens: 0, began };
     let (before, mut saved) = (run.account.seconds, Instant::now());
     let mut why = String::new();
     loop {
@@ -194,6 +199,8 @@ pub fn train(
 struct Run<'a> {
     job: &'a Job<'a>,
     layer: TrainedLayer,
+    /// Rows to which it compresses a run of visual tokens; 0 if it does not.
+    queries: usize,
     adam: AdamW,
     account: Account,
     rope: Rope,
@@ -259,7 +266,10 @@ impl Run<'_> {
             0.0 => 0.0,
             wide => (rng.random::<f32>() - 0.5) * wide / rows as f32,
         };
-        let batch = Batch::new(&picked, &self.rope, &mut noise)?;
+        let batch = match self.queries {
+            0 => Batch::new(&picked, &self.rope, &mut noise)?,
+            queries => Batch::compressed(&picked, queries, &self.rope, &mut noise)?,
+        };
         let weights = (options.state_weight, options.token_weight);
         let losses = self.layer.losses(&batch, options.recursions, weights)?;
         let loss = f64::from(losses.total.to_scalar::<f32>()?);

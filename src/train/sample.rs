@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use candle_core::{Device, Result, Tensor};
+use candle_core::{DType, Device, Result, Tensor};
 
 use crate::model::decoder::{Positions, rope::Rope};
 
@@ -71,6 +71,13 @@ pub struct Batch {
     pub states: Tensor,
     /// Visual rows, `B × V × width`; none if no sample shows any.
     pub visual: Option<Tensor>,
+    /// The visual embeddings of each run of visual tokens, `rows × width`, for a head that compresses them; else none.
+    pub runs: Vec<Tensor>,
+    /// Which of their compressed rows stand in the samples, `B · V`: 0 = none, then those of the runs in turn. None if there are
+    /// no runs.
+    pub compressed: Option<Tensor>,
+    /// The compressed row that sums up the visual tokens before each text row, `B · T`; 0 = there are none.
+    pub vectors: Tensor,
     /// Cosines and sines, `B × 1 × (V + T) × head_dim / 2`.
     pub rotation: (Tensor, Tensor),
     /// Added to scores, `B × 1 × T × (V + T)`: 0 where a row sees another, far below otherwise.
@@ -144,10 +151,71 @@ impl Batch {
             own: Tensor::from_vec(own, (b, t, 1), cpu)?,
             answer: Tensor::from_vec(answer, rows, cpu)?,
             states: Tensor::from_vec(states, (rows, width), cpu)?,
+            runs: Vec::new(),
+            compressed: None,
+            vectors: Tensor::zeros(b * t, DType::U32, cpu)?,
             visual: (v > 0).then(|| Tensor::from_vec(visual, (b, v, width), cpu)).transpose()?,
             rotation: (table(cos)?, table(sin)?),
             mask: Tensor::from_vec(mask, (b, 1, t, v + t), cpu)?,
             rows,
+        })
+    }
+
+    /// As [`Batch::new`], for a head that compresses each run of visual tokens to `queries` rows: all but the last take the place of
+    /// the run, at its last positions; the last sums the run up.
+    ///
+    /// # Errors
+    /// As [`Batch::new`].
+    pub fn compressed(
+        samples: &[(&Sample, bool)],
+        queries: usize,
+        rope: &Rope,
+        noise: &mut dyn FnMut(usize) -> f32,
+    ) -> Result<Self> {
+        let t = samples.iter().map(|(s, _)| s.ids.len()).max().unwrap_or(0);
+        let (mut runs, mut rows, mut vectors) = (Vec::new(), Vec::new(), vec![0u32; samples.len() * t]);
+        let mut short = Vec::with_capacity(samples.len());
+        for (i, (sample, shown)) in samples.iter().enumerate() {
+            let (width, mut kept, mut own) = (sample.width(), Vec::new(), Vec::new());
+            let (mut from, mut breaks) = (0, sample.breaks.clone());
+            for at in &mut breaks {
+                let run = from..at.visual;
+                if *shown && !run.is_empty() {
+                    // Row 0 stands for no visual tokens.
+                    let first = 1 + runs.len() * queries;
+                    let count = (queries - 1).min(run.len());
+                    own.extend((first..first + count).map(|row| row as u32));
+                    kept.extend(run.end - count..run.end);
+                    let summed_up = (first + queries - 1) as u32;
+                    vectors[i * t + at.text..i * t + sample.ids.len()].fill(summed_up);
+                    let values = sample.visual[run.start * width..run.end * width].to_vec();
+                    runs.push(Tensor::from_vec(values, (run.len(), width), &Device::Cpu)?);
+                }
+                from = run.end;
+                at.visual = kept.len();
+            }
+            short.push(Sample {
+                breaks,
+                visual: vec![0.0; kept.len() * width],
+                visual_positions: sample.visual_positions.select(&kept),
+                ..(*sample).clone()
+            });
+            rows.push(own);
+        }
+        let v = rows.iter().map(Vec::len).max().unwrap_or(0);
+        rows.iter_mut().for_each(|own| own.resize(v, 0));
+        let pairs: Vec<(&Sample, bool)> =
+            short.iter().zip(samples).map(|(short, (_, shown))| (short, *shown)).collect();
+        let whole = Self::new(&pairs, rope, noise)?;
+        let index = rows.concat();
+        Ok(Self {
+            runs,
+            compressed: (v > 0)
+                .then(|| Tensor::from_vec(index, samples.len() * v, &Device::Cpu))
+                .transpose()?,
+            vectors: Tensor::from_vec(vectors, samples.len() * t, &Device::Cpu)?,
+            visual: None,
+            ..whole
         })
     }
 }
@@ -194,6 +262,34 @@ mod tests {
         let own = batch.own.squeeze(2).unwrap().to_vec2::<f32>().unwrap();
         assert_eq!(own, [[0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0]]);
         assert_eq!(batch.rows, 4);
+    }
+
+    #[test]
+    fn runs_are_compressed_to_rows_at_their_last_positions() {
+        let breaks = vec![Break { text: 1, visual: 2 }, Break { text: 3, visual: 5 }];
+        let two = Sample { breaks, before_breaks: vec![-1.0, -2.0, -3.0, -4.0], ..sample(1, 5, 5) };
+        let one = sample(2, 4, 4);
+        let all = [(&two, true), (&one, false), (&one, true)];
+        let batch = Batch::compressed(&all, 2, &rope(), &mut |_| 0.0).unwrap();
+        assert_eq!(
+            batch.runs.iter().map(|run| run.dims().to_vec()).collect::<Vec<_>>(),
+            [[2, 2], [3, 2], [4, 2]]
+        );
+        // Row 0 is none; each run has a row and a vector.
+        assert_eq!(batch.compressed.unwrap().to_vec1::<u32>().unwrap(), [1, 3, 0, 0, 5, 0]);
+        let vectors = batch.vectors.to_vec1::<u32>().unwrap();
+        assert_eq!(vectors, [0, 2, 2, 4, 4, 0, 0, 0, 0, 0, 0, 0, 6, 6, 0]);
+        let mask = batch.mask.squeeze(1).unwrap().to_vec3::<f32>().unwrap();
+        let visual =
+            |i: usize| mask[i].iter().map(|row| row[..2].iter().filter(|m| **m == 0.0).count()).collect();
+        let counts: [Vec<usize>; 3] = [0, 1, 2].map(visual);
+        assert_eq!(counts[0], [0, 1, 1, 2, 2]);
+        assert_eq!((&counts[1][..4], &counts[2][..4]), (&[0; 4][..], &[0, 0, 1, 1][..]));
+        let (cos, _) = rope().tables(&Positions { axes: [vec![1, 4], vec![1, 4], vec![1, 4]] });
+        let table = batch.rotation.0.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        assert_eq!(table[..cos.len()], cos, "positions of the last tokens of the runs");
+        let before = batch.before.to_vec3::<f32>().unwrap();
+        assert_eq!(before[0], [[0.0, 0.0], [-1.0, -2.0], [2.0, 3.0], [-3.0, -4.0], [6.0, 7.0]]);
     }
 
     #[test]

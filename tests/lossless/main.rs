@@ -7,6 +7,7 @@ mod drafted_trees;
 mod gates;
 #[path = "../support/gpu.rs"]
 mod gpu;
+mod heads;
 mod on_a_gpu;
 mod random_methods;
 mod spans;
@@ -149,6 +150,24 @@ fn speculative() -> Vec<Method> {
         (Drafter::Sparrow { recipe: Recipe::Msd }, VisualContext::Full {}),
         (
             Drafter::Sparrow { recipe: Recipe::Msd },
+            VisualContext::Uniform { keep: 0.3, positions: Placing::Compact, stamps: Stamps::Keep },
+        ),
+        (Drafter::Sparrow { recipe: Recipe::Vispec }, VisualContext::Full {}),
+        (
+            Drafter::Sparrow { recipe: Recipe::Vispec },
+            VisualContext::Uniform { keep: 0.3, positions: Placing::Compact, stamps: Stamps::Keep },
+        ),
+        (
+            Drafter::Sparrow { recipe: Recipe::Hivis },
+            VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
+        ),
+        (Drafter::Sparrow { recipe: Recipe::Eagle3 }, VisualContext::Full {}),
+        (
+            Drafter::Sparrow { recipe: Recipe::Eagle3 },
+            VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
+        ),
+        (
+            Drafter::Sparrow { recipe: Recipe::Eagle3 },
             VisualContext::Uniform { keep: 0.3, positions: Placing::Compact, stamps: Stamps::Keep },
         ),
     ];
@@ -366,12 +385,16 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
     let mut parallel = small.clone();
     parallel.schedule = Schedule::Parallel { window: Length::Fixed(3) };
     let layer = chain(Drafter::Sparrow { recipe: Recipe::Sparrow }, none());
+    let eagle3 = chain(Drafter::Sparrow { recipe: Recipe::Eagle3 }, VisualContext::Full {});
+    let vispec = chain(Drafter::Sparrow { recipe: Recipe::Vispec }, VisualContext::Full {});
     let own = chain(Drafter::SELF, none());
     let mut early = 0;
     for (sampled, temperature, top_p, limit) in [
         (&small, 8.0, 0.7, 3),
         (&small, 5.0, 0.8, 4),
         (&layer, 8.0, 0.7, 3),
+        (&eagle3, 8.0, 0.7, 3),
+        (&vispec, 8.0, 0.7, 3),
         (&own, 6.0, 0.75, 3),
         (&parallel, 6.0, 0.8, 4),
     ] {
@@ -414,6 +437,19 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
         assert!(accepted > 100 && judged - accepted > 100, "{what}, {accepted} of {judged}");
     }
     assert!(early > 1000, "{early} texts ended early");
+}
+
+/// Whether an EAGLE-3 head was chosen before the target read the prompt or after, it drafts from the same states.
+#[test]
+fn states_of_tapped_layers_do_not_depend_on_when_they_are_read() {
+    for (target, small) in
+        [("gqa_tied", "nested_bf16"), ("qwen3_vl", "qwen3_vl_small"), ("llava_ov", "llava_ov_newer")]
+    {
+        for dtype in [WeightType::F32, WeightType::Q8_0] {
+            let [read, again] = Bench::new(target, small, dtype, 1).states_read();
+            assert!(!read.is_empty() && read == again, "{target} {dtype:?}");
+        }
+    }
 }
 
 /// UV-Prune compares visual tokens with the text after the video; text before it cannot depend on it.

@@ -50,7 +50,7 @@ fn drafter(rng: &mut ChaCha8Rng) -> Drafter {
         4..=5 => Drafter::SELF,
         6 => Drafter::Target { dtype: pick(rng, &[TwinType::Q8_0, TwinType::Q4_0]) },
         7..=8 => Drafter::EarlyExit { depth: pick(rng, &[0.01, 0.5, 0.99]) },
-        9..=10 => Drafter::Sparrow { recipe: pick(rng, &[Recipe::Sparrow, Recipe::Msd]) },
+        9..=10 => Drafter::Sparrow { recipe: pick(rng, &Recipe::ALL) },
         _ => Drafter::Lookup { ngram: pick(rng, &[1, 3, 16]) },
     }
 }
@@ -355,7 +355,7 @@ impl Run {
         let needs = RuleNeeds::of(rule);
         assert_eq!(token.relevance.is_some(), needs.relevance.is_some());
         assert_eq!(token.relevance_rank.is_some(), token.relevance.is_some());
-        assert_eq!(token.gaze.is_some(), needs.gaze);
+        assert_eq!(token.gaze.is_some(), needs.gaze || self.method.shape.gate() > 0.0);
         assert_eq!(token.divergence.is_some(), needs.divergence);
         assert!(token.relevance.is_none_or(|cosine| cosine.abs() < 1.0001));
         assert!(token.gaze.is_none_or(|gaze| (0.0..=1.0001).contains(&gaze)));

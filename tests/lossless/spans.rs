@@ -34,8 +34,7 @@ fn bench(family: &[&str]) -> Bench {
 pub fn methods(keep: f64) -> Vec<Method> {
     let positions = Placing::Original;
     let (model, own) = (Drafter::Model {}, Drafter::SELF);
-    let heads = [Recipe::Sparrow, Recipe::Msd].map(|recipe| Drafter::Sparrow { recipe });
-    let [sparrow, msd] = heads;
+    let [sparrow, msd, vispec, hivis, eagle3] = Recipe::ALL.map(|recipe| Drafter::Sparrow { recipe });
     [
         (model.clone(), VisualContext::Full {}),
         (model.clone(), VisualContext::Random { keep, seed: 3, positions, stamps: Stamps::Keep }),
@@ -67,6 +66,11 @@ pub fn methods(keep: f64) -> Vec<Method> {
         (sparrow.clone(), VisualContext::None { positions, stamps: Stamps::Keep }),
         (sparrow, VisualContext::Full {}),
         (msd, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
+        (vispec.clone(), VisualContext::Full {}),
+        (vispec, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
+        (hivis, VisualContext::None { positions, stamps: Stamps::Keep }),
+        (eagle3.clone(), VisualContext::Full {}),
+        (eagle3, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
     ]
     .map(|(drafter, context)| method(drafter, context, 4, Acceptance::Exact {}))
     .into_iter()

@@ -12,7 +12,10 @@ use specreel::{
         ComputeDevice, KvType, WeightType,
         checkpoint::Checkpoint,
         decoder::{Decoder, Pass, Sequence, States, Taps},
-        draft_head::{DraftHead, DraftHeadConfig, Recipe, TargetIdentity, TextStates, VisualRows},
+        draft_head::{
+            DraftHead, DraftHeadConfig, ReadStates, Recipe, StateReader, TargetIdentity, TextStates,
+            VisualRows,
+        },
         family::{ClipFacts, Prompt, VideoLlm},
         processor::{
             Patches,
@@ -24,12 +27,14 @@ use specreel::{
     speculate::{
         Drafter, GenerationConfig, GenerationInputs, Method, PrefetchedDraft, Sampler, Schedule,
         VisualContext, VisualStates,
-        context::{self, Preparation, Signals},
+        context::{self, HeadPrefill, Preparation, Signals},
         draft::{DraftHeadState, ModelDrafter},
         generate,
     },
     train::{Account, AdamW, Options, Store, TrainedLayer},
 };
+
+use crate::heads;
 
 /// What a session wrote.
 pub struct Written {
@@ -58,13 +63,13 @@ pub struct Bench {
     /// The target's prompt; each run rolls back what it added.
     sequence: Option<Sequence>,
     /// The drafters', by drafter and context in words.
-    drafters: HashMap<String, Sequence>,
+    drafters: HashMap<String, HeadPrefill>,
     signals: Signals,
     visual: VisualStates,
     /// The target's states before its text rows.
     states: TextStates,
-    /// Layers that draft from them: Sparrow's and MSD's.
-    layers: [DraftHead; 2],
+    /// Heads that draft from them, one of each recipe.
+    layers: Vec<DraftHead>,
 }
 
 pub fn fixture(name: &str) -> PathBuf {
@@ -101,6 +106,10 @@ fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> D
     let options = Options::of(recipe);
     let config = DraftHeadConfig::like(decoder.config(), mark.clone(), recipe, visual);
     let layer = TrainedLayer::new(&Checkpoint::open(&fixture(name)).unwrap(), decoder.config(), 5).unwrap();
+    let layer = match config.num_queries {
+        0 => layer,
+        queries => layer.with_adaptor(queries, 7).unwrap(),
+    };
     let (store, _) = Store::open(dir.path(), &options, &mark, "").unwrap();
     store.save(&layer, &config, &AdamW::default(), &Account::default()).unwrap();
     DraftHead::load(dir.path(), decoder).unwrap()
@@ -125,9 +134,12 @@ impl Bench {
     pub fn apart(name: &str, small: &str, places: [&ComputeDevice; 2], seed: u64) -> Self {
         let load = |name, place| VideoLlm::load_on(&fixture(name), place, &mut |_, _| {}).unwrap();
         let (target, small) = (load(name, places[0]), load(small, places[1]));
-        let layers = [
+        let layers = vec![
             layer(name, &target, Recipe::Sparrow, VisualRows::Middle),
             layer(name, &target, Recipe::Msd, VisualRows::Embeddings),
+            layer(name, &target, Recipe::Vispec, VisualRows::Embeddings),
+            layer(name, &target, Recipe::Hivis, VisualRows::Embeddings),
+            heads::eagle3(&target),
         ];
         let config = target.processor().config();
         let turn = seed as usize % 3;
@@ -283,7 +295,7 @@ impl Bench {
     }
 
     /// A drafter's sequence, made as the engine makes it.
-    fn drafter(&mut self, method: &Method, target: &mut Sequence) -> Option<Sequence> {
+    fn drafter(&mut self, method: &Method, target: &mut Sequence) -> Option<HeadPrefill> {
         let twin = self.twin(method);
         let (model, embeddings) = match method.drafter {
             Drafter::None {} | Drafter::Lookup { .. } => return None,
@@ -299,7 +311,11 @@ impl Bench {
         assert!(preparation.signals(needs, target, &mut self.signals, go_on).unwrap());
         let selection = preparation.select(&method.context, grid, &self.signals);
         if let Some(shared) = preparation.shared(&method.drafter, &selection, target, 8) {
-            return Some(shared);
+            return Some(shared.into());
+        }
+        if let Some(head) = self.layer(method).filter(|head| !head.taps().is_empty()) {
+            let read = preparation.read_states(head, go_on).unwrap();
+            self.states.read = read;
         }
         if let Some(layer) = self.layer(method) {
             let (states, placing) = (&self.states, method.context.placing());
@@ -318,16 +334,13 @@ impl Bench {
             &mut |_, _| {},
             &mut |_, _| ControlFlow::Continue(()),
         );
-        made.unwrap()
+        made.unwrap().map(HeadPrefill::from)
     }
 
     /// The layer that drafts for this method.
     fn layer(&self, method: &Method) -> Option<&DraftHead> {
-        match method.drafter {
-            Drafter::Sparrow { recipe: Recipe::Sparrow } => Some(&self.layers[0]),
-            Drafter::Sparrow { recipe: Recipe::Msd } => Some(&self.layers[1]),
-            _ => None,
-        }
+        let Drafter::Sparrow { recipe } = method.drafter else { return None };
+        self.layers.iter().find(|head| head.config().recipe == recipe)
     }
 
     fn root(&self) -> u32 {
@@ -382,16 +395,35 @@ impl Bench {
     /// The small model with the whole prompt read but for its last token, and that token.
     pub fn reader(&mut self) -> (Sequence, u32) {
         let mut target = self.sequence.take().unwrap();
-        let sequence = self.drafter(&Method::preset("naive").unwrap(), &mut target).unwrap();
+        let sequence = self.drafter(&Method::preset("naive").unwrap(), &mut target).unwrap().sequence;
         self.sequence = Some(target);
         (sequence, self.root())
+    }
+
+    /// The states that the EAGLE-3 head reads, as bits: collected while the target reads the prompt, and from a pass of their own.
+    pub fn states_read(&self) -> [Vec<u32>; 2] {
+        let head = self.layers.iter().find(|head| !head.taps().is_empty()).unwrap();
+        let grid = [self.grid.t, self.grid.h, self.grid.w];
+        let visual = Some(&self.embeddings[0]);
+        let preparation = Preparation { target: &self.target, prompt: &self.prompt, visual, grid };
+        let go_on = &mut |_, _| ControlFlow::Continue(());
+        let again = preparation.read_states(head, go_on).unwrap().unwrap();
+        let mut reader = Some(StateReader::new(head));
+        let (target, prompt) = (&self.target, &self.prompt);
+        context::prefill_read_by(&mut reader, target, prompt, visual, 8, &mut |_, _| {}, go_on).unwrap();
+        let bits = |states: ReadStates| {
+            let rows = states.rows.to_vec().unwrap();
+            assert!(rows.ends_with(&states.last));
+            rows.into_iter().map(f32::to_bits).collect()
+        };
+        [bits(reader.unwrap().finish().unwrap()), bits(again)]
     }
 
     /// Try Sparrow's layer at the beginning of the text.
     pub fn with_layer<T>(&mut self, f: impl FnOnce(&mut LayerParts<'_>, &mut Sequence) -> T) -> T {
         let method = Method::preset("sparrow").unwrap();
         let mut target = self.sequence.take().unwrap();
-        let mut sequence = self.drafter(&method, &mut target).unwrap();
+        let mut sequence = self.drafter(&method, &mut target).unwrap().sequence;
         let before = self.states.before(self.prompt.ids.len() - 1).to_vec();
         let base = sequence.len();
         let root = self.root();
@@ -408,7 +440,8 @@ impl Bench {
         let key = format!("{:?} {:?}", method.drafter, method.context);
         let mut drafter = self.drafters.remove(&key).or_else(|| self.drafter(method, &mut target));
         assert_eq!(target.len(), base, "signals leave the target's cache as it was");
-        let drafter_base = drafter.as_ref().map_or(0, Sequence::len);
+        let drafter_base = drafter.as_ref().map_or(0, |drafter| drafter.sequence.len());
+        let seen = drafter.as_ref().map_or_else(Vec::new, |drafter| drafter.seen.clone());
         let rules = GenerationConfig {
             method,
             sampler,
@@ -426,13 +459,13 @@ impl Bench {
         // Where both run side by side, the first window may have been drafted before.
         let parallel = matches!(method.schedule, Schedule::Parallel { .. });
         let early = drafter.as_mut().filter(|_| parallel && limit.is_multiple_of(2));
-        let prefetched = early.map(|drafter| PrefetchedDraft::draft(&rules, drafter, self.root()).unwrap());
+        let prefetched = early.map(|d| PrefetchedDraft::draft(&rules, &mut d.sequence, self.root()).unwrap());
         let parts = GenerationInputs {
             target: &mut target,
-            drafter: drafter.as_mut(),
-            head: self
-                .layer(method)
-                .map(|l| DraftHeadState::new(l, self.states.before(self.prompt.ids.len() - 1))),
+            drafter: drafter.as_mut().map(|drafter| &mut drafter.sequence),
+            head: self.layer(method).map(|l| {
+                DraftHeadState::new(l, self.states.before_root(self.prompt.ids.len() - 1, l)).seeing(&seen)
+            }),
             visual: &self.visual,
             spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
@@ -456,7 +489,7 @@ impl Bench {
         target.truncate(base);
         self.sequence = Some(target);
         if let Some(mut drafter) = drafter {
-            drafter.truncate(drafter_base);
+            drafter.sequence.truncate(drafter_base);
             self.drafters.insert(key, drafter);
         }
         written

@@ -82,7 +82,8 @@ fn weights(out: &Path) -> Vec<u8> {
 #[test]
 fn what_is_learned_lowers_the_loss_and_loads() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, recipe) in [("sparrow", Recipe::Sparrow), ("msd", Recipe::Msd)] {
+    for recipe in [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec, Recipe::Hivis] {
+        let name = recipe.name();
         let out = dir.path().join(name);
         let clips = Clips::Scenes { count: 6 };
         let options = Options { epochs: 30, text_share: 0.5, ..options(recipe) };
@@ -108,7 +109,7 @@ fn heads_of_other_layers_are_learned_and_load() {
     for name in ["qwen3_vl", "smolvlm"] {
         let model = VideoLlm::load(&fixture(name), WeightType::Q8_0, &mut |_, _| {}).unwrap();
         let text = model.decoder().config();
-        for recipe in [Recipe::Sparrow, Recipe::Msd] {
+        for recipe in [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec] {
             let out = dir.path().join(format!("{name}-{recipe:?}"));
             let options = Options { epochs: 20, text_share: 0.5, ..options(recipe) };
             let (outcome, _) =

@@ -52,10 +52,10 @@ pub struct TrainArgs {
     /// Maximum caption length in tokens [default: 256]
     #[arg(long, help_heading = DATA, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     pub max_new_tokens: Option<u32>,
-    /// sparrow: disable the passes on the head's own outputs (MTP)
+    /// Disable the passes on the head's own outputs (MTP)
     #[arg(long, help_heading = RECIPE, conflicts_with = "recursions")]
     pub no_mtp: bool,
-    /// sparrow: passes on the head's own outputs after the first one [default: 1]
+    /// Passes on the head's own outputs after the first one [default: 1; msd 0; hivis 2]
     #[arg(long, help_heading = RECIPE, value_name = "N", value_parser = value_parser!(u32).range(0..=8))]
     pub recursions: Option<u32>,
     /// sparrow: use the visual embeddings instead of the target's states after half of its layers (IVSB)
@@ -64,7 +64,7 @@ pub struct TrainArgs {
     /// sparrow: never hide the visual rows in the visual stage (VATA)
     #[arg(long, help_heading = RECIPE, conflicts_with = "hidden")]
     pub no_vata: bool,
-    /// Share of the clips of the visual stage whose visual rows are hidden [default: 0.5; msd 0]
+    /// Share of the clips of the visual stage whose visual rows are hidden [default: 0.5; msd, vispec 0; hivis 1]
     #[arg(long, help_heading = RECIPE, value_name = "SHARE", value_parser = share)]
     pub hidden: Option<f64>,
     /// Share of the clips for the text stage, which has no visual rows [default: 0.5]
@@ -121,14 +121,25 @@ pub enum What {
     Sparrow,
     /// MSD: drafts from visual embeddings and text
     Msd,
+    /// ViSpec: drafts from the video compressed to a row and a vector, and text
+    Vispec,
+    /// HiViS: drafts from the target's states, learns from text rows alone
+    Hivis,
 }
 
 impl What {
     /// Name on the command line.
     pub fn name(self) -> &'static str {
+        self.recipe().name()
+    }
+
+    /// The recipe.
+    pub fn recipe(self) -> Recipe {
         match self {
-            What::Sparrow => "sparrow",
-            What::Msd => "msd",
+            What::Sparrow => Recipe::Sparrow,
+            What::Msd => Recipe::Msd,
+            What::Vispec => Recipe::Vispec,
+            What::Hivis => Recipe::Hivis,
         }
     }
 }
@@ -139,15 +150,20 @@ impl TrainArgs {
     /// # Errors
     /// An option that the recipe does not have; both loss weights are 0.
     pub fn options(&self) -> Result<Options, Failure> {
-        let base = Options::of(match self.what {
-            What::Sparrow => Recipe::Sparrow,
-            What::Msd => Recipe::Msd,
-        });
+        let base = Options::of(self.what.recipe());
         if self.what == What::Msd && (self.recursions.is_some_and(|n| n > 0) || self.no_mtp) {
             let flag = if self.no_mtp { "--no-mtp" } else { "--recursions" };
             return Err(Failure {
                 class: FailureClass::Usage,
                 error: format!("{flag} cannot be used with msd, which has no passes on its own outputs"),
+                hint: Some(format!("leave out {flag}, or train sparrow")),
+            });
+        }
+        if self.what == What::Hivis && (self.no_vata || self.hidden.is_some_and(|share| share < 1.0)) {
+            let flag = if self.no_vata { "--no-vata" } else { "--hidden" };
+            return Err(Failure {
+                class: FailureClass::Usage,
+                error: format!("{flag} cannot be used with hivis, which never sees visual rows"),
                 hint: Some(format!("leave out {flag}, or train sparrow")),
             });
         }
@@ -246,12 +262,16 @@ mod tests {
     #[test]
     fn the_help_states_the_defaults() {
         let help = <TestCli as clap::CommandFactory>::command().render_help().to_string();
-        let base = Options::of(Recipe::Sparrow);
+        let [base, msd, hivis] = [Recipe::Sparrow, Recipe::Msd, Recipe::Hivis].map(Options::of);
+        assert_eq!(msd.hidden, Options::of(Recipe::Vispec).hidden);
         for (flag, value) in [
             ("--max-new-tokens", base.max_new_tokens.to_string()),
             ("--prompt", base.prompt),
-            ("--recursions", base.recursions.to_string()),
-            ("--hidden", format!("{}; msd {}", base.hidden, Options::of(Recipe::Msd).hidden)),
+            (
+                "--recursions",
+                format!("{}; msd {}; hivis {}", base.recursions, msd.recursions, hivis.recursions),
+            ),
+            ("--hidden", format!("{}; msd, vispec {}; hivis {}", base.hidden, msd.hidden, hivis.hidden)),
             ("--text-share", base.text_share.to_string()),
             ("--epochs", base.epochs.to_string()),
             ("--batch", base.batch.to_string()),
@@ -277,6 +297,11 @@ mod tests {
             let failure = args(&format!("msd --out o {flags}")).options().unwrap_err();
             assert!(failure.error.contains("cannot be used with msd"), "{}", failure.error);
         }
+        for flags in ["--no-vata", "--hidden 0.5"] {
+            let failure = args(&format!("hivis --out o {flags}")).options().unwrap_err();
+            assert!(failure.error.contains("cannot be used with hivis"), "{}", failure.error);
+        }
+        assert_eq!(args("vispec --out o").options().unwrap(), Options::of(Recipe::Vispec));
         let nothing = args("msd --out o --state-weight 0 --token-weight 0").options().unwrap_err();
         assert!(nothing.error.contains("no training loss"));
         for data in ["scenes:", "scenes:x", "scenes:0", "scenes:-4"] {

@@ -19,19 +19,26 @@ pub enum Recipe {
     Sparrow,
     /// MSD: reads the visual embeddings before the text.
     Msd,
+    /// ViSpec: reads the visual embeddings compressed to a few rows, and a vector that sums them up in every text row.
+    Vispec,
+    /// HiViS: has learned from text rows alone, the target's states say what was seen.
+    Hivis,
     /// EAGLE-3: reads states after three layers of the target, and has an LM head over a part of the vocabulary.
     Eagle3,
 }
 
 impl Recipe {
     /// All recipes.
-    pub const ALL: [Recipe; 3] = [Recipe::Sparrow, Recipe::Msd, Recipe::Eagle3];
+    pub const ALL: [Recipe; 5] =
+        [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec, Recipe::Hivis, Recipe::Eagle3];
 
     /// Its name in methods, files and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Recipe::Sparrow => "sparrow",
             Recipe::Msd => "msd",
+            Recipe::Vispec => "vispec",
+            Recipe::Hivis => "hivis",
             Recipe::Eagle3 => "eagle3",
         }
     }
@@ -115,9 +122,19 @@ pub struct DraftHeadConfig {
     pub rms_norm_eps: f32,
     /// The target it was trained for.
     pub target: TargetIdentity,
+    /// Queries of the adaptor that compresses the visual tokens of a ViSpec head; 0 = it has none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub num_queries: usize,
     /// What only an EAGLE-3 head has; its file has another layout.
     #[serde(skip)]
     pub eagle3: Option<Eagle3Config>,
+}
+
+/// Queries of ViSpec's adaptor: one row in place of the visual tokens, and the vector for text rows.
+pub const QUERIES: usize = 2;
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Files that do not say it have biases.
@@ -148,6 +165,7 @@ impl DraftHeadConfig {
             qk_norm: target.qk_norm,
             rms_norm_eps: target.norm_eps,
             target: identity,
+            num_queries: if recipe == Recipe::Vispec { QUERIES } else { 0 },
             eagle3: None,
         }
     }
@@ -192,6 +210,14 @@ impl DraftHeadConfig {
         ];
         if let Some((key, value, limit)) = sizes.into_iter().find(|(_, v, limit)| *v == 0 || v > limit) {
             return Some(format!("`{key}` is {value}, expected 1 to {limit}"));
+        }
+        if (self.recipe == Recipe::Vispec) != (self.num_queries > 0) || self.num_queries > 256 {
+            let recipe = self.recipe.name();
+            return Some(format!(
+                "`num_queries` is {}, a head of the recipe {recipe} has {}",
+                self.num_queries,
+                if self.recipe == Recipe::Vispec { "1 to 256" } else { "none" }
+            ));
         }
         if !heads.is_multiple_of(kv) {
             return Some(format!(
@@ -255,6 +281,7 @@ mod tests {
                 num_hidden_layers: 2,
                 fingerprint: "1".into(),
             },
+            num_queries: 0,
             eagle3: None,
         }
     }
@@ -289,6 +316,8 @@ mod tests {
             config.problem().unwrap()
         };
         assert!(wrong(&|c| c.num_key_value_heads = 3).contains("not a multiple"));
+        assert!(wrong(&|c| c.num_queries = 2).contains("recipe msd has none"));
+        assert!(wrong(&|c| c.recipe = Recipe::Vispec).contains("1 to 256"));
         assert!(wrong(&|c| c.intermediate_size = 0).contains("intermediate_size"));
         assert!(wrong(&|c| c.mrope_section = Some([usize::MAX, 1, 1])).contains("mrope_section"));
         assert!(wrong(&|c| c.rope_theta = f64::NAN).contains("rope_theta"));

@@ -71,6 +71,11 @@ impl DraftVocabulary {
         self.ids.is_empty()
     }
 
+    /// Rows before the first one that stands for an id from `vocab` on: such ids are never written, so neither drafted.
+    pub fn rows_below(&self, vocab: usize) -> usize {
+        self.ids.iter().position(|id| *id as usize >= vocab).unwrap_or(self.ids.len())
+    }
+
     /// The id of a row.
     pub fn id(&self, row: u32) -> u32 {
         self.ids.get(row as usize).copied().unwrap_or(row)

@@ -8,6 +8,7 @@ fn rows_of_the_head_stand_for_ids_of_the_target() {
     };
     let map = new(&[1, 1, 3], Some(&[0, 1, 1, 0, 0, 1, 0])).unwrap();
     assert_eq!([0, 1, 2].map(|row| map.id(row)), [1, 2, 5]);
+    assert_eq!([0, 2, 5, 7].map(|vocab| map.rows_below(vocab)), [0, 1, 2, 3]);
     let none = f32::NEG_INFINITY;
     assert_eq!(map.spread(&[0.5, 0.25, 2.0], 7), [none, 0.5, 0.25, none, none, 2.0, none]);
     assert_eq!(

@@ -14,6 +14,7 @@ mod config;
 pub mod eagle3;
 mod published;
 mod states;
+mod vispec;
 
 use std::{
     path::Path,
@@ -22,10 +23,11 @@ use std::{
 
 use candle_core::Result;
 
-pub use config::{DraftHeadConfig, MODEL_TYPE, Recipe, TargetIdentity, VisualRows};
+pub use config::{DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows};
 pub use eagle3::DraftVocabulary;
 pub use published::Eagle3Config;
 pub use states::{ReadStates, StateReader, TextStates};
+pub use vispec::Compressed;
 
 use super::{
     checkpoint::{Checkpoint, CheckpointError},
@@ -42,6 +44,8 @@ pub struct DraftHead {
     decoder: Arc<Decoder>,
     /// What makes the rows of an EAGLE-3 head.
     eagle3: Option<eagle3::Eagle3>,
+    /// The vision adaptor of a ViSpec head.
+    adaptor: Option<vispec::Adaptor>,
     /// Buffers of the projection.
     workspace: Mutex<Workspace>,
 }
@@ -69,7 +73,11 @@ impl DraftHead {
                 (decoder, Some(rows))
             }
         };
-        Ok(Self { name, config, decoder: Arc::new(decoder), eagle3, workspace: Mutex::default() })
+        let adaptor = match config.num_queries {
+            0 => None,
+            queries => Some(vispec::Adaptor::load(&checkpoint, decoder.config(), queries, target)?),
+        };
+        Ok(Self { name, config, decoder: Arc::new(decoder), eagle3, adaptor, workspace: Mutex::default() })
     }
 
     /// Display name: the directory's.
@@ -119,6 +127,35 @@ impl DraftHead {
         self.eagle3.as_ref().map(|own| &own.vocabulary)
     }
 
+    /// A run of visual tokens, `rows × width` embeddings, as a head with an adaptor reads it (ViSpec); none if it has none.
+    ///
+    /// # Errors
+    /// If the embeddings have another width.
+    pub fn compress(&self, visual: &States) -> Result<Option<Compressed>> {
+        let adaptor = self.adaptor.as_ref();
+        adaptor.map(|adaptor| adaptor.compress(&self.decoder, visual, &mut self.workspace())).transpose()
+    }
+
+    /// True if it reads visual tokens through an adaptor.
+    pub fn compresses(&self) -> bool {
+        self.adaptor.is_some()
+    }
+
+    /// States before text rows, flat, with the vector of the visual tokens before them mixed in (ViSpec; empty = there are none).
+    /// Other heads read the states as they are.
+    ///
+    /// # Errors
+    /// If the states have another width.
+    pub fn mix(&self, before: Vec<f32>, vector: &[f32]) -> Result<Vec<f32>> {
+        let Some(adaptor) = &self.adaptor else { return Ok(before) };
+        if before.is_empty() {
+            return Ok(before);
+        }
+        let nothing = vec![0.0; self.decoder.width()];
+        let vector = if vector.is_empty() { &nothing } else { vector };
+        adaptor.mix(&self.decoder, &before, vector, &mut self.workspace())
+    }
+
     /// Input rows of tokens from the states before them (`ids × width`, flat): what [`reduce`](Self::reduce) returned, or the
     /// head's own outputs.
     ///
@@ -164,7 +201,9 @@ impl DraftHead {
 
     /// Bytes of the matrices that make its input rows.
     pub fn projection_bytes(&self) -> usize {
-        self.decoder.projection_bytes() + self.eagle3.as_ref().map_or(0, eagle3::Eagle3::bytes)
+        self.decoder.projection_bytes()
+            + self.eagle3.as_ref().map_or(0, eagle3::Eagle3::bytes)
+            + self.adaptor.as_ref().map_or(0, vispec::Adaptor::bytes)
     }
 }
 

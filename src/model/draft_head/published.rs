@@ -137,6 +137,7 @@ pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
             num_hidden_layers: 0,
             fingerprint: String::new(),
         },
+        num_queries: 0,
         eagle3: Some(Eagle3Config {
             draft_vocab: raw.draft_vocab_size.unwrap_or(raw.vocab_size),
             layers,

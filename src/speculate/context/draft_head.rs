@@ -18,6 +18,20 @@ const MIDDLE: f64 = 0.5;
 /// Rows that are made at a time.
 const CHUNK: usize = 256;
 
+/// A draft head that has read its share of the prompt.
+pub struct HeadPrefill {
+    /// The prompt without its last token, as the head reads it.
+    pub sequence: Sequence,
+    /// What sums up the visual tokens, for a head with an adaptor; empty if it has none, or saw none.
+    pub seen: Vec<f32>,
+}
+
+impl From<Sequence> for HeadPrefill {
+    fn from(sequence: Sequence) -> Self {
+        Self { sequence, seen: Vec::new() }
+    }
+}
+
 impl Preparation<'_> {
     /// The head's sequence over the prompt without its last token: text rows from the target's states, visual rows as it was
     /// trained with them, if the selection keeps any. None if `progress` stopped the work.
@@ -32,9 +46,10 @@ impl Preparation<'_> {
         placing: Placing,
         room: usize,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
-    ) -> Result<Option<Sequence>, ModelError> {
-        if let Some(states) = &states.read {
-            return self.prefill_of_all_rows(layer, states, selection, placing, room, progress);
+    ) -> Result<Option<HeadPrefill>, ModelError> {
+        if let Some(states) = states.read.as_ref().filter(|_| !layer.taps().is_empty()) {
+            let read = self.prefill_of_all_rows(layer, states, selection, placing, room, progress)?;
+            return Ok(read.map(HeadPrefill::from));
         }
         let (prompt, width) = (self.prompt, self.target.decoder().config().hidden);
         // The newline that ends a video in some families is not text, and the head was not trained with it.
@@ -53,6 +68,9 @@ impl Preparation<'_> {
             },
         };
         let is_visual = |row: usize| visual.is_some() && prompt.visual.contains(row);
+        if layer.compresses() {
+            return self.prefill_compressed(layer, states, visual.as_ref(), &rows, placing, room, progress);
+        }
         // One projection for all text rows: a prompt with a time stamp in every frame has many short runs of them.
         let text: Vec<usize> = rows.iter().copied().filter(|row| !is_visual(*row)).collect();
         let ids: Vec<u32> = text.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
@@ -69,12 +87,63 @@ impl Preparation<'_> {
             });
             fused += if is_visual(run[0]) { 0 } else { run.len() };
         }
-        let input = States::cat(&parts)?;
+        let read = self.feed_head(layer, &parts, &rows, placing, room, progress)?;
+        Ok(read.map(HeadPrefill::from))
+    }
+
+    /// The prefill of a head with an adaptor: each run of visual tokens as a few rows at its last positions, and in the text rows
+    /// after it the vector that sums it up.
+    #[expect(clippy::too_many_arguments, reason = "as `prefill_draft_head`, and the rows")]
+    fn prefill_compressed(
+        &self,
+        head: &DraftHead,
+        states: &TextStates,
+        visual: Option<&States>,
+        rows: &[usize],
+        placing: Placing,
+        room: usize,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<HeadPrefill>, ModelError> {
+        let prompt = self.prompt;
+        let is_visual = |row: usize| visual.is_some() && prompt.visual.contains(row);
+        let (mut parts, mut kept, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+        for run in rows.chunk_by(|a, b| is_visual(*a) == is_visual(*b)) {
+            if let Some(visual) = visual.filter(|_| is_visual(run[0])) {
+                let tokens: Vec<usize> = run.iter().filter_map(|&row| prompt.visual.token(row)).collect();
+                let Some(compressed) = head.compress(&visual.select(&tokens)?)? else { continue };
+                let count = compressed.rows.rows().min(run.len());
+                if count > 0 {
+                    parts.push(compressed.rows.narrow(0, count)?);
+                }
+                kept.extend_from_slice(&run[run.len() - count..]);
+                seen = compressed.vector;
+            } else {
+                let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
+                let before = run.iter().flat_map(|&row| states.before(row)).copied().collect();
+                parts.push(head.fuse(&ids, &head.mix(before, &seen)?)?);
+                kept.extend_from_slice(run);
+            }
+        }
+        let read = self.feed_head(head, &parts, &kept, placing, room, progress)?;
+        Ok(read.map(|sequence| HeadPrefill { sequence, seen }))
+    }
+
+    /// Let the head read input rows that stand at these rows of the prompt.
+    fn feed_head(
+        &self,
+        head: &DraftHead,
+        parts: &[States],
+        rows: &[usize],
+        placing: Placing,
+        room: usize,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<Sequence>, ModelError> {
+        let input = States::cat(parts)?;
         let (positions, next) = match placing {
-            Placing::Original => (prompt.positions.select(&rows), prompt.next - 1),
+            Placing::Original => (self.prompt.positions.select(rows), self.prompt.next - 1),
             Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
         };
-        let mut sequence = Sequence::new(layer.decoder().clone(), rows.len() + room);
+        let mut sequence = Sequence::new(head.decoder().clone(), rows.len() + room);
         let whole = sequence.prefill(&input, &positions, next, &mut |_, _| {}, progress)?;
         Ok(whole.then_some(sequence))
     }

@@ -11,6 +11,7 @@ mod recut;
 mod signals;
 mod stamps;
 
+pub use draft_head::HeadPrefill;
 pub use prepare::{Preparation, layers_of, prefill, prefill_read_by, prefill_with};
 pub use prune::{Cut, Density, Raters, Rating, cuts};
 pub use signals::{Attention, Signals};

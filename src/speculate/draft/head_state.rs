@@ -15,19 +15,27 @@ pub struct DraftHeadState<'a> {
     before: Vec<f32>,
     /// Own outputs of this step: the root's, then those of the fed nodes in the order of their slots.
     own: Vec<f32>,
+    /// What sums up the visual tokens, for a head with an adaptor; empty if it saw none.
+    seen: Vec<f32>,
 }
 
 impl<'a> DraftHeadState<'a> {
     /// `before` is the target's final state before the first root.
     pub fn new(layer: &'a DraftHead, before: &[f32]) -> Self {
         let width = layer.decoder().config().hidden;
-        Self { layer, width, before: before.to_vec(), own: Vec::new() }
+        Self { layer, width, before: before.to_vec(), own: Vec::new(), seen: Vec::new() }
+    }
+
+    /// With the vector of its prefill ([`HeadPrefill`](crate::speculate::context::HeadPrefill)).
+    pub fn seeing(mut self, seen: &[f32]) -> Self {
+        self.seen = seen.to_vec();
+        self
     }
 
     /// Input rows of the accepted tokens that were not fed yet.
     pub(super) fn waiting(&mut self, ids: &[u32]) -> Result<States> {
-        let input = self.layer.fuse(ids, &self.before)?;
-        self.before.clear();
+        let before = self.layer.mix(std::mem::take(&mut self.before), &self.seen)?;
+        let input = self.layer.fuse(ids, &before)?;
         self.own.clear();
         Ok(input)
     }
@@ -39,7 +47,7 @@ impl<'a> DraftHeadState<'a> {
             let at = parent.map_or(0, |slot| slot + 1) * self.width;
             before.extend_from_slice(self.own.get(at..at + self.width).unwrap_or_default());
         }
-        self.layer.fuse(ids, &before)
+        self.layer.fuse(ids, &self.layer.mix(before, &self.seen)?)
     }
 
     /// The taps of its passes.

@@ -59,7 +59,8 @@ impl<'a> ModelDrafter<'a> {
         self
     }
 
-    /// Feed the unseen tokens, the root last; the choices after it. None if the drafter lacks one of the ids.
+    /// Feed the unseen tokens, the root last; the choices after it. None if the drafter lacks one of the ids, or has none to
+    /// draft.
     fn begin(
         &mut self,
         request: &DraftRequest<'_>,
@@ -68,7 +69,9 @@ impl<'a> ModelDrafter<'a> {
     ) -> Result<Option<Choices>> {
         self.base = self.sequence.len();
         self.fed.clear();
-        if self.unseen.iter().any(|&id| id as usize >= self.embeddable) {
+        let own = self.head.as_ref().and_then(DraftHeadState::vocabulary);
+        let silent = own.is_some_and(|own| own.rows_below(request.vocab) == 0);
+        if silent || self.unseen.iter().any(|&id| id as usize >= self.embeddable) {
             return Ok(None);
         }
         let started = Instant::now();
@@ -147,7 +150,7 @@ impl<'a> ModelDrafter<'a> {
         let plain = Sampler { temperature: 1.0, top_p: 1.0, seed: 0 };
         let own = self.head.as_ref().and_then(DraftHeadState::vocabulary);
         let needs = LogitNeeds {
-            vocab: own.map_or(request.vocab, DraftVocabulary::len),
+            vocab: own.map_or(request.vocab, |own| own.rows_below(request.vocab)),
             whole: request.sampler.is_some() || request.distributions,
             top: count,
             ids: Vec::new(),
