@@ -182,7 +182,8 @@ fn modules_use_only_floors_below_their_own() {
 /// What models are made of, and what may name a device there: the places that choose one.
 const MODELS: [&str; 4] =
     ["src/model/decoder/", "src/model/draft_head/", "src/model/family/", "src/model/vision/"];
-const CHOOSERS: [&str; 2] = ["src/model/decoder/dispatch.rs", "src/model/vision/tower.rs"];
+const CHOOSERS: [&str; 3] =
+    ["src/model/decoder/dispatch.rs", "src/model/decoder/dispatch/heads.rs", "src/model/vision/tower.rs"];
 
 #[test]
 fn models_know_no_device_and_devices_know_no_model() {

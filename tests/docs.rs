@@ -20,7 +20,7 @@ use specreel::{
 };
 
 /// Options of other programs.
-const FOREIGN_OPTIONS: [&str; 2] = ["--features", "--search"];
+const FOREIGN_OPTIONS: [&str; 4] = ["--features", "--local-dir", "--requeue", "--search"];
 
 /// A page: its path from the root of the repository, and its text.
 struct Page {

@@ -116,7 +116,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
         Drafter::Sparrow { recipe }
             if models.heads.iter().all(|head| self::recipe(head).is_some_and(|own| own != recipe)) =>
         {
-            (needs_head(recipe), get_head(recipe))
+            (needs_head(recipe), recipe.hint())
         }
         _ => return Ok(()),
     };
@@ -125,10 +125,10 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
         error: format!(
             "method `{}` {what}, but {}",
             method.name,
-            if models.drafter.is_some() || !models.heads.is_empty() {
-                "--drafter is of another kind"
-            } else {
-                "--drafter is missing"
+            match method.drafter {
+                _ if models.drafter.is_none() && models.heads.is_empty() => "--drafter is missing",
+                Drafter::Sparrow { .. } => "no such head is loaded",
+                _ => "--drafter is of another kind",
             }
         ),
         hint: Some(hint.into()),
@@ -179,19 +179,6 @@ const fn needs_head(recipe: Recipe) -> &'static str {
         Recipe::Vispec => "drafts with a draft head (recipe vispec)",
         Recipe::Hivis => "drafts with a draft head (recipe hivis)",
         Recipe::Eagle3 => "drafts with an EAGLE-3 head",
-    }
-}
-
-/// Where such a head comes from.
-const fn get_head(recipe: Recipe) -> &'static str {
-    match recipe {
-        Recipe::Sparrow => "train one for this target with `specreel train sparrow`, and add --drafter DIR",
-        Recipe::Msd => "train one for this target with `specreel train msd`, and add --drafter DIR",
-        Recipe::Vispec => "train one for this target with `specreel train vispec`, and add --drafter DIR",
-        Recipe::Hivis => "train one for this target with `specreel train hivis`, and add --drafter DIR",
-        Recipe::Eagle3 => {
-            "download the EAGLE-3 head that was published for this target (config.json and model.safetensors), and add --drafter DIR"
-        }
     }
 }
 

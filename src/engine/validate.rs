@@ -41,10 +41,9 @@ impl Runner<'_> {
                 "a small model",
                 "add one with --drafter, or use a method that drafts with the target itself (lvspec-self)",
             )?,
-            Drafter::Sparrow { .. } if self.draft_head().is_none() => missing(
-                "a draft head trained on the target's states",
-                "add one with --drafter; `specreel train sparrow` trains one for any target",
-            )?,
+            Drafter::Sparrow { recipe } if self.draft_head().is_none() => {
+                missing("a draft head on the target's states", recipe.hint())?;
+            }
             _ => {}
         }
         sampling::check(request.sampling).map_err(|e| Failure::from(crate::video::Error::from(e)))?;

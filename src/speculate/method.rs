@@ -10,6 +10,7 @@
 
 mod axes;
 mod check;
+mod defaults;
 mod error;
 mod parse;
 mod preset;

@@ -78,11 +78,19 @@ struct LoadedModel {
     head: Option<DraftHead>,
 }
 
+/// True for heads whose cache holds hardly more than text.
+const fn reads_text_alone(recipe: Recipe) -> bool {
+    match recipe {
+        Recipe::Sparrow | Recipe::Vispec | Recipe::Hivis => true,
+        Recipe::Msd | Recipe::Eagle3 => false,
+    }
+}
+
 impl LoadedModel {
     /// How many of the tokens before a pass are in its cache.
     fn holds(&self, slots: usize) -> usize {
         match &self.head {
-            Some(head) if head.config().recipe == Recipe::Sparrow => slots.min(TEXT),
+            Some(head) if reads_text_alone(head.config().recipe) => slots.min(TEXT),
             _ => slots,
         }
     }

@@ -42,6 +42,21 @@ impl Recipe {
             Recipe::Eagle3 => "eagle3",
         }
     }
+
+    /// How to get such a head, as a hint.
+    pub const fn hint(self) -> &'static str {
+        match self {
+            Recipe::Sparrow => {
+                "train one for this target with `specreel train sparrow`, and add --drafter DIR"
+            }
+            Recipe::Msd => "train one for this target with `specreel train msd`, and add --drafter DIR",
+            Recipe::Vispec => "train one for this target with `specreel train vispec`, and add --drafter DIR",
+            Recipe::Hivis => "train one for this target with `specreel train hivis`, and add --drafter DIR",
+            Recipe::Eagle3 => {
+                "download the head that was published for this target (config.json, model.safetensors), and add --drafter DIR"
+            }
+        }
+    }
 }
 
 /// Inputs at the rows of visual tokens, if the head sees any.

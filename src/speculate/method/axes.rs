@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    defaults::{all, half, is_zero, one, three_tenths, twenty, two},
     percent,
     table::{Axis, Field, Key, Kind, choices, optional, required},
     values::{AcceptedRows, EntropyOver, Length, Limit, Part, Placing, Stamps, StateAt, TwinType},
@@ -384,33 +385,4 @@ choices! {
             Length::Auto(_) => "parallel, window by measured times".into(),
         },
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
-fn is_zero(share: &f64) -> bool {
-    *share == 0.0
-}
-
-fn all() -> f64 {
-    1.0
-}
-
-fn twenty() -> usize {
-    20
-}
-
-fn two() -> usize {
-    2
-}
-
-fn half() -> f64 {
-    0.5
-}
-
-fn one() -> f32 {
-    1.0
-}
-
-fn three_tenths() -> f32 {
-    0.3
 }
