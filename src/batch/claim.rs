@@ -61,7 +61,11 @@ pub(super) fn open_below(path: &Path, options: &OpenOptions) -> io::Result<File>
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     for _ in 0..ATTEMPTS {
         if let Some(folder) = folder {
-            std::fs::create_dir_all(folder)?;
+            match std::fs::create_dir_all(folder) {
+                // It was there, and then it was not.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_dir_or_gone(folder) => continue,
+                made => made?,
+            }
         }
         match options.open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -69,6 +73,11 @@ pub(super) fn open_below(path: &Path, options: &OpenOptions) -> io::Result<File>
         }
     }
     options.open(path)
+}
+
+/// True unless something else than a directory is there.
+fn is_dir_or_gone(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(true, |facts| facts.is_dir())
 }
 
 /// True if this path is still the opened file.

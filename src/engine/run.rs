@@ -139,13 +139,14 @@ impl Runner<'_> {
         Ok(finished.then(|| Trial::new(self.request.clone(), key, selection, stats, generated)))
     }
 
-    /// The text of plain decoding on the same clip and prompt, if it is known and this method prunes the target.
-    fn plain_text(&self, cache: &PrefixCache, key: &ContextKey) -> Option<Vec<u32>> {
+    /// The text of plain decoding on the same clip and prompt, if it is known and this method prunes the target. It counts as
+    /// used: other prunings of the target need it, too.
+    fn plain_text(&self, cache: &mut PrefixCache, key: &ContextKey) -> Option<Vec<u32>> {
         let plain = (key.0.clone(), self.request.conversation());
         if !self.request.method.prunes() {
             return None;
         }
-        let context = cache.contexts.find(|other, _| *other == plain)?;
+        let context = cache.contexts.touch(&plain)?;
         let reference = context.reference.as_ref()?;
         let same = reference.sampler == self.sampler()
             && reference.sampler.is_greedy()

@@ -115,6 +115,7 @@ pub fn heading(header: &Header, clips_done: usize) -> String {
     let stopped =
         if (clips_done as u64) < *clips { format!("stopped after {clips_done} of ") } else { String::new() };
     let clips = match clips {
+        0 => "no clips".to_owned(),
         1 => format!("1 clip (seed {first_seed})"),
         n => format!("{n} clips (seeds {first_seed} to {})", first_seed + n - 1),
     };

@@ -26,7 +26,9 @@ fn a_method_of_several_tables_runs_once() {
 
 #[test]
 fn every_condition_has_its_own_baseline() {
-    let sparrow = work("sparrow", None, true);
+    // What the paper measures at T = 1 needs draft heads.
+    let models = ModelSpec { heads: crate::assets::demo(None).unwrap().heads, ..models(true) };
+    let sparrow = Work::of(&catalog::find("sparrow", None).unwrap(), &models).unwrap();
     let warm = sparrow.groups.iter().find(|group| group.condition.temperature > 0.0).unwrap();
     assert_eq!(warm.systems[0].label, "autoregressive --temperature 1");
     assert!(sparrow.groups.iter().any(|group| group.condition.frames == Some(4)));
