@@ -63,7 +63,9 @@ pub(super) fn open_below(path: &Path, options: &OpenOptions) -> io::Result<File>
         if let Some(folder) = folder {
             match std::fs::create_dir_all(folder) {
                 // It was there, and then it was not.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_dir_or_gone(folder) => continue,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_dir_or_gone(folder) => {
+                    continue;
+                }
                 made => made?,
             }
         }

@@ -255,8 +255,10 @@ fn methods_are_turned_inspected_and_compared() {
     t.wait("saved as");
     // Three methods side by side, then the race.
     t.keys("c");
+    t.wait("[x] my-lvspec");
+    t.keys("g");
     t.wait("[x] autoregressive");
-    t.keys("gj \r");
+    t.keys("j \r");
     t.wait("only autoregressive");
     t.wait("●  my-lvspec");
     t.wait("●  naive");
