@@ -38,6 +38,15 @@ pub struct TextConfig {
     pub bias: bool,
     /// True if queries and keys are normed in each head before they are rotated.
     pub qk_norm: bool,
+    /// True if attention's output is multiplied by the logistic function of a gate, whose rows follow those of the query in each
+    /// head of `q_proj`.
+    pub output_gate: bool,
+    /// Values of a head that are rotated, the first ones; all others keep their value at any position.
+    pub rotary_dim: usize,
+    /// True if the weights of norms are stored as their difference from 1.
+    pub norm_offset: bool,
+    /// The layers with linear attention; none if all have full attention.
+    pub linear: Option<LinearAttention>,
     /// DeepStack levels n: a visual token has 1 + n embeddings, of which one is added after each of the first n layers. 0 for
     /// none.
     pub deepstack: usize,
@@ -47,7 +56,62 @@ pub struct TextConfig {
     pub max_positions: usize,
 }
 
+/// Linear attention by the gated delta rule (arXiv:2412.06464) in all layers but every n-th: a causal convolution over queries,
+/// keys and values, and a state of `value_heads × key_dim × value_dim` values in place of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LinearAttention {
+    /// Every n-th layer has full attention: those with index n - 1, 2n - 1, …
+    pub every: usize,
+    /// Query and key heads.
+    pub key_heads: usize,
+    /// Value heads, a multiple of the key heads: each of these serves as many consecutive value heads.
+    pub value_heads: usize,
+    /// Width of a query or key head.
+    pub key_dim: usize,
+    /// Width of a value head.
+    pub value_dim: usize,
+    /// Rows under the convolution, the row itself included.
+    pub kernel: usize,
+}
+
+impl LinearAttention {
+    /// Values of all queries or all keys of a row.
+    pub fn keys(&self) -> usize {
+        self.key_heads * self.key_dim
+    }
+
+    /// Values of all values of a row.
+    pub fn values(&self) -> usize {
+        self.value_heads * self.value_dim
+    }
+
+    /// Columns under the convolution: queries, keys and values.
+    pub fn channels(&self) -> usize {
+        2 * self.keys() + self.values()
+    }
+
+    /// Values of a layer's state.
+    pub fn state(&self) -> usize {
+        self.value_heads * self.key_dim * self.value_dim
+    }
+}
+
 impl TextConfig {
+    /// True if a layer has linear attention.
+    pub fn is_linear(&self, layer: usize) -> bool {
+        self.linear.is_some_and(|linear| !(layer + 1).is_multiple_of(linear.every))
+    }
+
+    /// Number of layers with full attention: those that have keys and values in the cache.
+    pub fn attention_layers(&self) -> usize {
+        self.linear.map_or(self.layers, |linear| self.layers / linear.every)
+    }
+
+    /// Number of a layer among those of its kind, full or linear attention.
+    pub fn index_in_kind(&self, layer: usize) -> usize {
+        (0..layer).filter(|other| self.is_linear(*other) == self.is_linear(layer)).count()
+    }
+
     /// Width of a prompt's rows: the embedding, and one more for each DeepStack level. Text rows hold zeros there.
     pub fn input_width(&self) -> usize {
         (1 + self.deepstack) * self.hidden

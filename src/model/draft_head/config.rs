@@ -263,6 +263,10 @@ impl DraftHeadConfig {
             interleaved: self.mrope_interleaved,
             bias: self.attention_bias,
             qk_norm: self.qk_norm,
+            output_gate: false,
+            rotary_dim: self.head_dim,
+            norm_offset: false,
+            linear: None,
             deepstack: 0,
             norm_eps: self.rms_norm_eps,
             ..target.clone()
