@@ -154,7 +154,9 @@ fn a_path_of_a_tree_is_kept() {
     assert_eq!(sequence.keep(base, &[0, 2, 4, 5]), 14);
     assert_eq!(sequence.rows[10..], [10, 12, 14, 15]);
     sequence.chain(1);
-    assert_eq!(sequence.truncate(12), 12);
+    // The kept path is settled; what was fed since can be dropped.
+    assert_eq!([14, 13].map(|len| sequence.track.reach(len)), [14, 0]);
+    assert_eq!(sequence.truncate(14), 14);
     sequence.chain(2);
 }
 
