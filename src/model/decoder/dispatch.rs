@@ -12,6 +12,7 @@ pub use heads::Matrix;
 
 use super::{
     Input, Logits, Mask, Pass, Positions, States, Taps,
+    cache::HybridCache,
     on_device::{Buffers, OnDevice},
 };
 use crate::model::{
@@ -19,10 +20,10 @@ use crate::model::{
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
     device::{
-        candle::{cache::TensorCache, ops::TensorOps},
-        cpu::{cache::Cache as CpuCache, ops::CpuOps},
-        gpu::{attention, held::GpuCache, ops::GpuOps},
-        ops::{DeviceCache, Ops},
+        candle::ops::TensorOps,
+        cpu::ops::CpuOps,
+        gpu::{attention, ops::GpuOps},
+        ops::Ops,
     },
     tensor_error_text,
 };
@@ -53,11 +54,11 @@ enum Held {
 /// The keys and values of one sequence in all layers.
 pub enum Cache {
     /// For a decoder on the CPU.
-    Cpu(CpuCache),
+    Cpu(HybridCache<CpuOps>),
     /// For a decoder in tensors.
-    Tensors(TensorCache),
+    Tensors(HybridCache<TensorOps>),
     /// For a decoder on a GPU through wgpu.
-    Gpu(GpuCache),
+    Gpu(HybridCache<GpuOps>),
 }
 
 /// Buffers of a pass, kept by the caller between passes; those of devices that are not used are empty.
@@ -244,10 +245,10 @@ impl Decoder {
         workspace: &mut Workspace,
     ) -> Result<Pass> {
         let (c, input) = (self.config(), input.into());
-        let (layout, got) = ([c.layers, c.kv_heads, c.head_dim], cache.layout());
+        let (layout, got) = ([c.attention_layers(), c.kv_heads, c.head_dim], cache.layout());
         if layout != got {
             candle_core::bail!(
-                "the decoder has the layout {layout:?} (layers, key heads, head width), the cache {got:?}"
+                "the decoder has the layout {layout:?} (attention layers, key heads, head width), the cache {got:?}"
             );
         }
         match (&self.0, cache) {
@@ -310,33 +311,48 @@ impl Cache {
         each!(self, Self, cache => cache.bytes())
     }
 
-    /// Drop all slots from `len` on. O(1). A `len` larger than the current one has no effect.
-    pub fn truncate(&mut self, len: usize) {
+    /// The largest number of slots up to `len` to which [`Cache::truncate`] can go back: `len`, unless the model has layers with
+    /// linear attention, whose states are kept for some slots only.
+    pub fn reach(&self, len: usize) -> usize {
+        each!(self, Self, cache => cache.reach(len))
+    }
+
+    /// Keep the state of the last slot, so that the cache can be truncated to it later. Only the last marks are kept.
+    pub fn mark(&mut self) {
+        each!(self, Self, cache => cache.mark())
+    }
+
+    /// Drop all slots from `len` on, and those before it that are not within [`Cache::reach`]. O(1). A `len` larger than the current
+    /// one drops nothing. Returns the number of slots left.
+    pub fn truncate(&mut self, len: usize) -> usize {
         each!(self, Self, cache => cache.truncate(len))
     }
 
     /// Of the slots from `base` on, keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: of a
-    /// verified tree, its accepted path.
+    /// verified tree, its accepted path. Returns the number of slots left, which is smaller if the state of some is not kept.
     ///
     /// # Panics
     /// If the rows are not ascending or not in use.
-    pub fn keep(&mut self, base: usize, rows: &[usize]) {
+    pub fn keep(&mut self, base: usize, rows: &[usize]) -> usize {
         let end = rows.last().map_or(base, |row| base + row + 1);
         let valid = end <= self.len() && rows.is_sorted_by(|a, b| a < b);
         assert!(valid, "cannot keep the slots {rows:?} after {base} of {}", self.len());
         each!(self, Self, cache => cache.keep(base, rows))
     }
 
-    /// The cache of the first `layers` layers, for a model that ends after them.
-    pub fn first_layers(&self, layers: usize) -> Self {
+    /// The cache of a model of this configuration that ends after some of the layers.
+    pub fn first_layers(&self, config: &TextConfig) -> Self {
+        let attention = config.attention_layers();
+        let linear = config.layers - attention;
         match self {
-            Self::Cpu(cache) => Self::Cpu(cache.first_layers(layers)),
-            Self::Tensors(cache) => Self::Tensors(cache.first_layers(layers)),
-            Self::Gpu(cache) => Self::Gpu(cache.first_layers(layers)),
+            Self::Cpu(cache) => Self::Cpu(cache.first_layers(attention, linear)),
+            Self::Tensors(cache) => Self::Tensors(cache.first_layers(attention, linear)),
+            Self::Gpu(cache) => Self::Gpu(cache.first_layers(attention, linear)),
         }
     }
 
-    /// A cache of some of this cache's slots, chosen for each layer and head: `kept(layer, head)`, `len` slots each.
+    /// A cache of some of this cache's slots, chosen for each layer with full attention and each head: `kept(layer, head)`, `len`
+    /// slots each. States of layers with linear attention, which have no slots, are those after all of them.
     ///
     /// # Panics
     /// If a list has another length, or a slot is not in use.
@@ -361,10 +377,11 @@ impl Cache {
         }
     }
 
-    /// Append the slots `range` of a cache of the same model.
+    /// Append the slots `range` of a cache of the same model. States of layers with linear attention become those of the other
+    /// cache after its last slot, or after the range if it is its beginning and this cache is empty.
     ///
     /// # Errors
-    /// If the other cache is of another device or model, or the slots are not in use.
+    /// If the other cache is of another device or model, the slots are not in use, or the state after them is not kept.
     pub fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
         if self.layout() != other.layout() {
             candle_core::bail!(

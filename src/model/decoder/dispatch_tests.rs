@@ -8,19 +8,28 @@ use crate::model::{
     device::{
         Gpu,
         attention::AttentionShape,
-        gpu::{states::SharedStream, testing::gpu_or_skip},
+        candle::cache::TensorCache,
+        cpu::cache::Cache as CpuCache,
+        gpu::{held::GpuCache, states::SharedStream, testing::gpu_or_skip},
     },
 };
 
 /// Empty caches of one layout on all devices that this machine has.
 fn caches(layers: usize, heads: usize, head_dim: usize) -> Vec<Cache> {
     let mut caches = vec![
-        Cache::Cpu(CpuCache::new(layers, heads, head_dim, 8, KvType::F32)),
-        Cache::Tensors(TensorCache::new(layers, heads, head_dim, 8, DType::F32, &Device::Cpu)),
+        Cache::Cpu(HybridCache::new(CpuCache::new(layers, heads, head_dim, 8, KvType::F32))),
+        Cache::Tensors(HybridCache::new(TensorCache::new(
+            layers,
+            heads,
+            head_dim,
+            8,
+            DType::F32,
+            &Device::Cpu,
+        ))),
     ];
     if let Some(gpu) = gpu() {
         let shape = AttentionShape { heads, kv_heads: heads, head_dim };
-        caches.push(Cache::Gpu(GpuCache::new(&gpu, layers, shape, 8, KvType::F32)));
+        caches.push(Cache::Gpu(HybridCache::new(GpuCache::new(&gpu, layers, shape, 8, KvType::F32))));
     }
     caches
 }
@@ -37,17 +46,17 @@ fn filled(slots: usize) -> Vec<Cache> {
     for cache in &mut caches {
         match cache {
             Cache::Cpu(cache) => {
-                cache.reserve(slots);
-                cache.advance(slots);
+                cache.attention.reserve(slots);
+                cache.attention.advance(slots);
             }
             Cache::Tensors(cache) => {
-                cache.reserve(slots).unwrap();
-                cache.advance(slots);
+                cache.attention.reserve(slots).unwrap();
+                cache.attention.advance(slots);
             }
             Cache::Gpu(cache) => {
                 let stream = SharedStream::new(&gpu().unwrap());
-                cache.begin(&stream, &mut stream.lock(), slots).unwrap();
-                cache.advance(slots);
+                cache.attention.begin(&stream, &mut stream.lock(), slots).unwrap();
+                cache.attention.advance(slots);
             }
         }
     }

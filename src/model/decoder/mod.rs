@@ -8,7 +8,9 @@
 //! cache. It returns the final states after the norm; logits are computed for chosen rows. On the CPU a row's result does not
 //! depend on the number of rows.
 
+mod cache;
 mod dispatch;
+mod layer;
 mod on_device;
 pub mod parts;
 pub mod rope;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use candle_core::Result;
 
-use super::{Mask, Pass, PassInput, Positions, Taps, check_pass, parts, rope::Rope};
+use super::{Mask, Pass, PassInput, Positions, Taps, cache::HybridCache, check_pass, layer::{Layer, Mixer}, parts, rope::Rope};
 use crate::model::{
     checkpoint::Checkpoint,
     config::TextConfig,
     device::{
         attention::AttentionShape,
         logits::Logits,
-        ops::{DeviceCache, HeadNorms, Input, Loaded, Ops, PassSpec},
+        ops::{Input, Loaded, Ops, PassSpec},
         states::States,
     },
 };
@@ -30,56 +30,6 @@ pub(super) struct OnDevice<D: Ops> {
     rope: Rope,
 }
 
-struct Layer<D: Ops> {
-    /// The input norm, and the matrix of queries, keys and values; none if these enter with the rows.
-    entry: Option<(D::Vector, D::Matrix)>,
-    /// Of queries and keys in each head.
-    head_norms: Option<[D::Vector; 2]>,
-    output: D::Matrix,
-    post_norm: D::Vector,
-    gate_up: D::Matrix,
-    down: D::Matrix,
-}
-
-impl<D: Ops> Layer<D> {
-    fn load(ops: &D, checkpoint: &Checkpoint, config: &TextConfig, index: usize) -> Loaded<Self> {
-        let [qkv, ..] = parts::layer(config, index);
-        let norm = ops.vector(&parts::input_norm(index), config.hidden, checkpoint)?;
-        let entry = Some((norm, ops.matrix(&qkv, checkpoint)?));
-        Ok(Self { entry, ..Self::load_entered(ops, checkpoint, config, index)? })
-    }
-
-    /// All but what makes queries, keys and values.
-    fn load_entered(ops: &D, checkpoint: &Checkpoint, config: &TextConfig, index: usize) -> Loaded<Self> {
-        let [_, output, gate_up, down] = parts::layer(config, index);
-        let post_norm = format!("model.layers.{index}.post_attention_layernorm.weight");
-        let head_norms = match parts::head_norms(config, index) {
-            None => None,
-            Some([queries, keys]) => {
-                let load = |name: &str| ops.vector(name, config.head_dim, checkpoint);
-                Some([load(&queries)?, load(&keys)?])
-            }
-        };
-        Ok(Self {
-            entry: None,
-            head_norms,
-            output: ops.matrix(&output, checkpoint)?,
-            post_norm: ops.vector(&post_norm, config.hidden, checkpoint)?,
-            gate_up: ops.matrix(&gate_up, checkpoint)?,
-            down: ops.matrix(&down, checkpoint)?,
-        })
-    }
-
-    fn head_norms(&self, eps: f32) -> Option<HeadNorms<'_, D::Vector>> {
-        self.head_norms.as_ref().map(|[queries, keys]| HeadNorms { queries, keys, eps })
-    }
-
-    fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
-        let entry = self.entry.iter().map(|(_, qkv)| qkv);
-        entry.chain([&self.output, &self.gate_up, &self.down])
-    }
-}
-
 /// Rows in a device's memory that passes use again, so that nothing is allocated in the loop.
 pub(super) struct Buffers<D: Ops> {
     work: D::Work,
@@ -88,6 +38,9 @@ pub(super) struct Buffers<D: Ops> {
     x: D::Rows,
     normed: D::Rows,
     qkv: D::Rows,
+    /// What enters attention before its columns are put in order, and the gates among it.
+    mixed: D::Rows,
+    gates: D::Rows,
     attended: D::Rows,
     projected: D::Rows,
     gate_up: D::Rows,
@@ -102,6 +55,8 @@ impl<D: Ops> Default for Buffers<D> {
             x: D::Rows::default(),
             normed: D::Rows::default(),
             qkv: D::Rows::default(),
+            mixed: D::Rows::default(),
+            gates: D::Rows::default(),
             attended: D::Rows::default(),
             projected: D::Rows::default(),
             gate_up: D::Rows::default(),
@@ -148,7 +103,7 @@ impl<D: Ops> OnDevice<D> {
             table: Arc::new(table),
             projection: None,
             layers,
-            norm: Arc::new(ops.vector(parts::NORM, c.hidden, checkpoint)?),
+            norm: Arc::new(parts::norm(&ops, parts::NORM, c, checkpoint)?),
             head: Arc::new(head),
             rope: Rope::new(c),
             config: c.clone(),
@@ -171,7 +126,7 @@ impl<D: Ops> OnDevice<D> {
         Ok(Self {
             projection: Some(Arc::new(projection)),
             layers: vec![Arc::new(Layer::load(&self.ops, checkpoint, config, 0)?)],
-            norm: Arc::new(self.ops.vector(parts::NORM, config.hidden, checkpoint)?),
+            norm: Arc::new(parts::norm(&self.ops, parts::NORM, config, checkpoint)?),
             rope: Rope::new(config),
             config: config.clone(),
             ..self.clone()
@@ -192,7 +147,7 @@ impl<D: Ops> OnDevice<D> {
         Ok(Self {
             projection: None,
             layers: vec![Arc::new(Layer::load_entered(&self.ops, checkpoint, config, 0)?)],
-            norm: Arc::new(self.ops.vector(parts::NORM, config.hidden, checkpoint)?),
+            norm: Arc::new(parts::norm(&self.ops, parts::NORM, config, checkpoint)?),
             head,
             rope: Rope::new(config),
             config: config.clone(),
@@ -248,12 +203,17 @@ impl<D: Ops> OnDevice<D> {
 
     /// Bytes of keys and values of `slots` slots in all layers.
     pub fn cache_bytes(&self, slots: usize) -> usize {
-        self.ops.slot_bytes(self.shape()) * self.config.layers * slots
+        self.ops.slot_bytes(self.shape()) * self.config.attention_layers() * slots
     }
 
     /// An empty cache with `capacity` slots.
-    pub fn cache(&self, capacity: usize) -> D::Cache {
-        self.ops.cache(self.config.layers, self.shape(), capacity)
+    pub fn cache(&self, capacity: usize) -> HybridCache<D> {
+        let layers = self.config.attention_layers();
+        let cache = HybridCache::new(self.ops.cache(layers, self.shape(), capacity));
+        match self.config.linear {
+            None => cache,
+            Some(shape) => cache.with_states(self.ops.recurrent(self.config.layers - layers, shape)),
+        }
     }
 
     fn check_ids(&self, ids: &[u32]) -> Result<()> {
@@ -296,7 +256,7 @@ impl<D: Ops> OnDevice<D> {
         input: Input<'_>,
         positions: &Positions,
         mask: &Mask,
-        cache: &mut D::Cache,
+        cache: &mut HybridCache<D>,
         taps: &Taps,
         buffers: &mut Buffers<D>,
     ) -> Result<Pass> {
@@ -311,9 +271,10 @@ impl<D: Ops> OnDevice<D> {
             check_pass(input, positions, mask, cache.len(), part.start, c, width)?;
         let (cos, sin) = self.rope.tables(positions);
         let shape = self.shape();
-        let spec = PassSpec { rows, layers: c.layers, shape, cos, sin, mask, probe: taps.probe.as_ref() };
-        let Buffers { work, wide, x, normed, qkv, attended, projected, gate_up, gated } = buffers;
-        let mut pass = ops.begin(work, spec, cache)?;
+        let recurring = cache.plan(rows, mask)?;
+        let spec = PassSpec { rows, layers: c.attention_layers(), shape, cos, sin, mask, probe: taps.probe.as_ref() };
+        let Buffers { work, wide, x, normed, qkv, mixed, gates, attended, projected, gate_up, gated } = buffers;
+        let mut pass = ops.begin(work, spec, &mut cache.attention)?;
         if let Some(values) = entered {
             ops.load(&mut pass, &self.table, input, wide)?;
             ops.columns(&mut pass, wide, 0..values, qkv)?;
@@ -328,13 +289,36 @@ impl<D: Ops> OnDevice<D> {
         // True if `projected` is yet to be added to the residual stream.
         let mut pending = false;
         for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
+            let entering = match &layer.mixer {
+                Mixer::Attention { picked: None, .. } => &mut *qkv,
+                _ => &mut *mixed,
+            };
             if let Some((norm, matrix)) = &layer.entry {
                 let add = pending.then_some(&*projected);
                 ops.norm(&mut pass, x, add, norm, c.norm_eps, Some(matrix), normed)?;
-                ops.product(&mut pass, matrix, normed, qkv)?;
+                ops.product(&mut pass, matrix, normed, entering)?;
             }
-            ops.store(&mut pass, qkv, layer.head_norms(c.norm_eps), cache, index)?;
-            ops.attend(&mut pass, qkv, cache, index, &layer.output, attended)?;
+            match &layer.mixer {
+                Mixer::Attention { picked, gates: gated_by, number, .. } => {
+                    if let Some(picked) = picked {
+                        ops.choose(&mut pass, mixed, picked, qkv)?;
+                    }
+                    let attention = &mut cache.attention;
+                    ops.store(&mut pass, qkv, layer.head_norms(c.norm_eps), attention, *number)?;
+                    ops.attend(&mut pass, qkv, attention, *number, &layer.output, attended)?;
+                    if let Some(columns) = gated_by {
+                        ops.choose(&mut pass, mixed, columns, gates)?;
+                        ops.gate_by(&mut pass, gates, &layer.output, attended)?;
+                    }
+                }
+                Mixer::Linear { weights, number } => {
+                    let (Some(recurring), Some(states)) = (&recurring, cache.states()) else {
+                        candle_core::bail!("the cache has no states for layers with linear attention");
+                    };
+                    let (plan, next) = (&recurring.plan, &layer.output);
+                    ops.mix(&mut pass, mixed, weights, plan, states, *number, next, attended)?;
+                }
+            }
             ops.product(&mut pass, &layer.output, attended, projected)?;
 
             let next = Some(&layer.gate_up);
@@ -369,7 +353,9 @@ impl<D: Ops> OnDevice<D> {
         })?;
         let states = ops.take(&mut pass, normed)?;
         let before_norm = taps.before_norm.then(|| ops.take(&mut pass, x)).transpose()?;
-        Ok(Pass { states, before_norm, after_layers, attention: ops.finish(pass, cache)? })
+        let attention = ops.finish(pass, &mut cache.attention)?;
+        cache.advance(recurring.as_ref());
+        Ok(Pass { states, before_norm, after_layers, attention })
     }
 
     /// See [`super::Decoder::synchronize`].

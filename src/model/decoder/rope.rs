@@ -55,15 +55,18 @@ pub struct Rope {
 }
 
 impl Rope {
-    /// `head_dim / 2` frequencies `theta^(-2 i / head_dim)`, each of which follows one axis: without sections all follow the
+    /// `rotary_dim / 2` frequencies `theta^(-2 i / rotary_dim)` and zeros up to `head_dim / 2`; each follows one axis: without sections all follow the
     /// first. With sections (M-RoPE) the first s0 follow time, the next s1 rows, the next s2 columns. Interleaved sections
     /// alternate instead: of every three frequencies the second follows rows while i < 3 s1, the third columns while i < 3 s2,
     /// and all others time.
     pub fn new(config: &TextConfig) -> Self {
-        let (width, half) = (config.head_dim, config.head_dim / 2);
+        let (width, rotated, half) = (config.rotary_dim, config.rotary_dim / 2, config.head_dim / 2);
         let theta = config.rope_theta as f32;
-        let inverse_frequencies =
-            (0..half).map(|i| 1.0 / theta.powf((2 * i) as f32 / width as f32)).collect();
+        let frequency = |i: usize| match i < rotated {
+            true => 1.0 / theta.powf((2 * i) as f32 / width as f32),
+            false => 0.0,
+        };
+        let inverse_frequencies = (0..half).map(frequency).collect();
         let axis = |i: usize| match config.mrope_section {
             None => 0,
             Some(sections) if config.interleaved => {
@@ -91,13 +94,22 @@ impl Rope {
     }
 }
 
+/// The order of a head's values in which those that are rotated together stand half a head apart, as the kernels have them: a model
+/// that rotates only the first `rotary` of `head_dim` values pairs each with the one `rotary / 2` further on.
+pub fn order(head_dim: usize, rotary: usize) -> Vec<usize> {
+    let (half, pairs) = (head_dim / 2, rotary / 2);
+    let first = |i: usize| if i < pairs { i } else { rotary + i - pairs };
+    let second = |i: usize| if i < pairs { pairs + i } else { half + i };
+    (0..half).map(first).chain((0..half).map(second)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn config(head_dim: usize, mrope_section: Option<[usize; 3]>, interleaved: bool) -> TextConfig {
         let tiny = crate::model::shapes::find("tiny").unwrap();
-        TextConfig { head_dim, rope_theta: 1e4, mrope_section, interleaved, ..tiny }
+        TextConfig { head_dim, rotary_dim: head_dim, rope_theta: 1e4, mrope_section, interleaved, ..tiny }
     }
 
     #[test]
@@ -109,6 +121,17 @@ mod tests {
         let axis = axis(128, [24, 20, 20]);
         assert_eq!([0, 1, 2].map(|a| axis.iter().filter(|b| **b == a).count()), [24, 20, 20]);
         assert!(axis[60..] == [0; 4] && axis[57..60] == [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_part_of_a_head_is_rotated() {
+        assert_eq!(order(8, 8), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(order(16, 4), [0, 1, 4, 5, 6, 7, 8, 9, 2, 3, 10, 11, 12, 13, 14, 15]);
+        let rope = Rope::new(&TextConfig { rotary_dim: 4, ..config(16, None, false) });
+        let (cos, sin) = rope.tables(&Positions::text(3, 1));
+        assert_eq!(cos[2..], [1.0; 6]);
+        assert_eq!(sin[2..], [0.0; 6]);
+        assert_eq!(cos[..2], [3f32.cos(), (3.0f32 / 100.0).cos()]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{
     on_device::{Buffers, OnDevice},
 };
 use crate::model::device::{
-    ops::{DeviceCache, Input, Ops},
+    ops::{Input, Ops},
     states::States,
 };
 

@@ -1,11 +1,13 @@
 //! A sequence: a decoder with the cache, positions and buffers of one text.
 
+mod history;
 mod staged;
 
 use std::{ops::ControlFlow, sync::Arc};
 
 use candle_core::Result;
 
+use history::History;
 pub use staged::{Staged, of_last_layer};
 
 use super::{Cache, Decoder, Input, Logits, Mask, Pass, Positions, States, Taps, Workspace, with_slice};
@@ -21,13 +23,26 @@ pub struct Sequence {
     /// The earlier layers with caches of their own, if they read more rows of the prompt ([`Staged`]); `cache` is that of the
     /// layers above them.
     below: Vec<staged::Stage>,
+    /// What was fed, where a rollback may have to feed some of it again.
+    history: Option<History>,
+    /// Slots that are to be fed again before the next pass: they were rolled back with others, as their state was not kept.
+    owed: usize,
 }
 
 impl Sequence {
     /// An empty sequence with `capacity` slots.
     pub fn new(decoder: Arc<Decoder>, capacity: usize) -> Self {
         let cache = decoder.cache(capacity);
-        Self { decoder, cache, workspace: Workspace::default(), offset: 0, below: Vec::new() }
+        let history = decoder.config().linear.map(|_| History::default());
+        Self {
+            decoder,
+            cache,
+            workspace: Workspace::default(),
+            offset: 0,
+            below: Vec::new(),
+            history,
+            owed: 0,
+        }
     }
 
     /// The decoder.
@@ -37,17 +52,17 @@ impl Sequence {
 
     /// Cache slots in use.
     pub fn len(&self) -> usize {
-        self.cache.len()
+        self.cache.len() + self.owed
     }
 
     /// True if no slot is in use.
     pub fn is_empty(&self) -> bool {
-        self.cache.is_empty()
+        self.len() == 0
     }
 
-    /// Bytes of the cache.
+    /// Bytes of the cache, and of what is kept beside it to feed again.
     pub fn bytes(&self) -> usize {
-        self.cache.bytes() + self.below.iter().map(|stage| stage.cache.bytes()).sum::<usize>()
+        self.history.as_ref().map_or(0, History::bytes) + self.cache.bytes() + self.below.iter().map(|stage| stage.cache.bytes()).sum::<usize>()
     }
 
     /// Feed a prompt's embeddings (`rows × width`, or wider with DeepStack levels: see [`Decoder::forward`]) at the given positions; text continues at position `next`. `states` receives
@@ -81,7 +96,8 @@ impl Sequence {
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<bool> {
         let whole = self.chunks(embeddings, positions, taps, progress, passes)?;
-        self.offset = i64::from(next) - self.cache.len() as i64;
+        self.offset = i64::from(next) - self.len() as i64;
+        self.mark();
         Ok(whole)
     }
 
@@ -97,7 +113,8 @@ impl Sequence {
         let whole = self.chunks(input, positions, taps, progress, &mut |done, pass| {
             with_slice(&pass.states, |s| states(done, s))
         })?;
-        self.offset = i64::from(next) - self.cache.len() as i64;
+        self.offset = i64::from(next) - self.len() as i64;
+        self.mark();
         Ok(whole)
     }
 
@@ -109,14 +126,24 @@ impl Sequence {
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
         then: &mut dyn FnMut(usize, &Pass) -> Result<()>,
     ) -> Result<bool> {
+        self.feed_owed()?;
         let rows = embeddings.rows();
+        // The second part of a prefill reads what the first part made of rows that are recorded already.
+        let first_part = taps.layers.as_ref().is_none_or(|layers| layers.start == 0);
+        if let Some(history) = self.history.as_mut().filter(|_| first_part) {
+            history.record_rows(embeddings, positions);
+        }
         let mut done = 0;
         while done < rows {
             if progress(done, rows).is_break() {
-                self.cache.truncate(0);
+                self.truncate(0);
                 return Ok(false);
             }
             let n = self.decoder.chunk().min(rows - done);
+            if n == rows - done {
+                // A prompt's last rows are often replaced: the state before them is kept.
+                self.cache.mark();
+            }
             let input = embeddings.narrow(done, n)?;
             let at = positions.slice(done..done + n);
             let pass = self.decoder.forward(
@@ -199,7 +226,7 @@ impl Sequence {
     /// If the input has another width.
     pub fn feed_input<'a>(&mut self, input: impl Into<Input<'a>>, taps: &Taps) -> Result<Pass> {
         let input = input.into();
-        let positions = Positions::text(self.position(self.cache.len()), input.rows());
+        let positions = Positions::text(self.position(self.len()), input.rows());
         self.feed_at(input, &positions, &Mask::Causal, taps)
     }
 
@@ -238,6 +265,18 @@ impl Sequence {
     }
 
     fn feed_at(&mut self, input: Input<'_>, positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
+        self.feed_owed()?;
+        if let Some(history) = &mut self.history {
+            history.record(input, positions);
+        }
+        let pass = self.feed_new(input, positions, mask, taps);
+        if let (Err(_), Some(history)) = (&pass, &mut self.history) {
+            history.truncate(self.cache.len());
+        }
+        pass
+    }
+
+    fn feed_new(&mut self, input: Input<'_>, positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
         if self.below.is_empty() {
             return self.decoder.forward(input, positions, mask, &mut self.cache, taps, &mut self.workspace);
         }
@@ -257,8 +296,16 @@ impl Sequence {
     /// This sequence in the same model's first layers; the weights are shared.
     pub fn first_layers(&self, layers: usize) -> Self {
         let decoder = Arc::new(self.decoder.first_layers(layers));
-        let cache = self.cache.first_layers(decoder.config().layers);
-        Self { decoder, cache, workspace: Workspace::default(), offset: self.offset, below: Vec::new() }
+        let cache = self.cache.first_layers(decoder.config());
+        Self {
+            decoder,
+            cache,
+            workspace: Workspace::default(),
+            offset: self.offset,
+            below: Vec::new(),
+            history: self.history.clone(),
+            owed: self.owed,
+        }
     }
 
     /// A sequence of the same model with some of this one's slots, chosen for each layer and key head: see [`Cache::gather`].
@@ -280,6 +327,9 @@ impl Sequence {
             workspace: Workspace::default(),
             offset,
             below: Vec::new(),
+            // Its slots are not rows that could be fed again.
+            history: None,
+            owed: 0,
         }
     }
 
@@ -290,8 +340,14 @@ impl Sequence {
     /// If there are fewer slots, or the device's memory does not suffice.
     pub fn fork(&self, len: usize, capacity: usize) -> Result<Self> {
         let mut fork = Self::new(self.decoder.clone(), capacity.max(len));
-        fork.cache.append(&self.cache, 0..len)?;
+        let kept = self.cache.reach(len);
+        fork.cache.append(&self.cache, 0..kept)?;
         fork.offset = self.offset;
+        fork.owed = len - kept;
+        fork.history = self.history.clone();
+        if let Some(history) = &mut fork.history {
+            history.truncate(len);
+        }
         Ok(fork)
     }
 
@@ -300,7 +356,41 @@ impl Sequence {
     /// # Errors
     /// As [`Cache::append`].
     pub fn append(&mut self, other: &Sequence, range: std::ops::Range<usize>) -> Result<()> {
-        self.cache.append(&other.cache, range)
+        self.feed_owed()?;
+        self.cache.append(&other.cache, range)?;
+        // Rows of another sequence, perhaps without those before them.
+        self.history = None;
+        Ok(())
+    }
+
+    /// Keep what [`Sequence::truncate`] to the present length would need. In models with full attention only it needs nothing; the
+    /// states of linear attention are kept for the last marks and some slots around the last pass, and going back to another slot
+    /// feeds the slots before it again.
+    pub fn mark(&mut self) {
+        if self.owed == 0 {
+            self.cache.mark();
+        }
+    }
+
+    /// Feed the slots again that were rolled back too far.
+    fn feed_owed(&mut self) -> Result<()> {
+        if self.owed == 0 {
+            return Ok(());
+        }
+        let Some(history) = &self.history else {
+            candle_core::bail!("the state of slot {} is not kept", self.len());
+        };
+        let (mut at, end) = (self.cache.len(), self.len());
+        while at < end {
+            let (rows, positions) = history.rows(at..end.min(at + self.decoder.chunk()))?;
+            let input = rows.input();
+            let (mask, taps) = (Mask::Causal, Taps::default());
+            self.decoder.forward(input, &positions, &mask, &mut self.cache, &taps, &mut self.workspace)?;
+            at += input.rows();
+        }
+        self.owed = 0;
+        self.cache.mark();
+        Ok(())
     }
 
     /// Of the slots from `base` on, keep `rows`: see [`Cache::keep`].
@@ -313,7 +403,11 @@ impl Sequence {
             let more = stage.cache.len() - slots;
             stage.cache.keep(base + more, rows);
         }
-        self.cache.keep(base, rows);
+        let left = self.cache.keep(base, rows);
+        self.owed = base + rows.len() - left;
+        if let Some(history) = &mut self.history {
+            history.keep(base, rows);
+        }
     }
 
     /// Input rows of a draft head: see [`Decoder::fuse`].
@@ -342,10 +436,15 @@ impl Sequence {
 
     /// Drop all slots from `len` on.
     pub fn truncate(&mut self, len: usize) {
-        let dropped = self.cache.len().saturating_sub(len);
+        let len = len.min(self.len());
+        let dropped = self.len() - len;
         for stage in &mut self.below {
             stage.cache.truncate(stage.cache.len() - dropped);
         }
-        self.cache.truncate(len);
+        let left = self.cache.truncate(len);
+        self.owed = len - left;
+        if let Some(history) = &mut self.history {
+            history.truncate(len);
+        }
     }
 }

@@ -12,6 +12,7 @@ pub mod gpu;
 pub mod logits;
 mod memory;
 pub mod ops;
+pub mod recurrent;
 pub mod similarity;
 pub mod states;
 pub mod tower_ops;

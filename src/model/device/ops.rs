@@ -14,9 +14,13 @@ use super::{
     attention::{AttentionProbe, AttentionShape, AttentionStats, Mask},
     fused::FusedMatrix,
     logits::Logits,
+    recurrent::{Bank, Plan},
     states::States,
 };
-use crate::model::checkpoint::{Checkpoint, CheckpointError};
+use crate::model::{
+    checkpoint::{Checkpoint, CheckpointError},
+    config::LinearAttention,
+};
 
 /// What is loaded from a checkpoint.
 pub type Loaded<T> = std::result::Result<T, CheckpointError>;
@@ -90,6 +94,23 @@ impl<V> Clone for HeadNorms<'_, V> {
 
 impl<V> Copy for HeadNorms<'_, V> {}
 
+/// What a layer with linear attention has beside its matrices.
+#[derive(Clone, Debug)]
+pub struct LinearWeights {
+    /// Sizes.
+    pub shape: LinearAttention,
+    /// The convolution, `channels × kernel`; the last weight is that of the row itself.
+    pub convolution: Vec<f32>,
+    /// The rate of each value head's decay, `-exp(A_log)`.
+    pub rates: Vec<f32>,
+    /// Added to each value head's column before softplus.
+    pub biases: Vec<f32>,
+    /// The norm of each head's output, `value_dim` values.
+    pub norm: Vec<f32>,
+    /// Added to its mean square.
+    pub eps: f32,
+}
+
 /// The operations of one device.
 ///
 /// `next` is the matrix that takes an operation's output: the device may store the output as that matrix needs it.
@@ -100,6 +121,12 @@ pub trait Ops: Clone + Send + Sync + Sized {
     type Vector: Send + Sync;
     /// The embedding table.
     type Table: Send + Sync;
+    /// A choice of columns.
+    type Columns: Send + Sync;
+    /// What a layer with linear attention has beside its matrices.
+    type Linear: Send + Sync;
+    /// The states of all layers with linear attention, and their log.
+    type Recurrent: RecurrentStates;
     /// Rows in the device's memory; they take the size of what is written to them.
     type Rows: Default + Send;
     /// Keys and values of one sequence.
@@ -115,8 +142,17 @@ pub trait Ops: Clone + Send + Sync + Sized {
     /// Load a matrix.
     fn matrix(&self, list: &FusedMatrix, checkpoint: &Checkpoint) -> Loaded<Self::Matrix>;
 
-    /// Load the weights of a norm.
-    fn vector(&self, name: &str, width: usize, checkpoint: &Checkpoint) -> Loaded<Self::Vector>;
+    /// The weights of a norm, with the tensor's name for errors.
+    fn vector(&self, name: &str, values: Vec<f32>) -> Loaded<Self::Vector>;
+
+    /// Columns by number, in the order in which they are chosen.
+    fn chosen(&self, columns: Vec<u32>) -> Loaded<Self::Columns>;
+
+    /// The weights of a layer with linear attention; an error names the tensor `name`.
+    fn linear(&self, name: &str, weights: LinearWeights) -> Loaded<Self::Linear>;
+
+    /// The states of `layers` layers of an empty sequence.
+    fn recurrent(&self, layers: usize, shape: LinearAttention) -> Self::Recurrent;
 
     /// Load the embedding table `name` and the head, both `vocab × hidden`; with `tied` they are the same tensor.
     fn embeddings(
@@ -219,6 +255,53 @@ pub trait Ops: Clone + Send + Sync + Sized {
         out: &mut Self::Rows,
     ) -> Result<()>;
 
+    /// Linear attention by the gated delta rule (arXiv:2412.06464), row after row.
+    ///
+    /// `mixed` is `rows × (channels + values + 2 · value_heads)`: the queries, keys and values of a row, the gate z of its output, a
+    /// column b for each value head's update, and a column a for its decay. Queries, keys and values pass the causal convolution
+    /// and silu; queries and keys are divided by their length in each head (`sqrt(Σ x² + 1e-6)`), queries also by
+    /// `sqrt(key_dim)`. Then for each value head, with the state S (`key_dim × value_dim`) of the row before,
+    ///
+    /// ```text
+    /// S ← exp(rate · softplus(a + bias)) S
+    /// d = sigmoid(b) (v − Sᵀ k)
+    /// S ← S + k dᵀ
+    /// o = Sᵀ q
+    /// ```
+    ///
+    /// and `out` (`rows × values`) is o, normed in each head, times silu(z). `plan` says with which state the pass starts, what of
+    /// it is logged, and which states are kept.
+    #[expect(clippy::too_many_arguments, reason = "rows, weights, states and their plan")]
+    fn mix(
+        &self,
+        pass: &mut Self::Pass<'_>,
+        mixed: &Self::Rows,
+        weights: &Self::Linear,
+        plan: &Plan,
+        states: &mut Self::Recurrent,
+        layer: usize,
+        next: &Self::Matrix,
+        out: &mut Self::Rows,
+    ) -> Result<()>;
+
+    /// `x` = the chosen columns of other rows.
+    fn choose(
+        &self,
+        pass: &mut Self::Pass<'_>,
+        from: &Self::Rows,
+        columns: &Self::Columns,
+        x: &mut Self::Rows,
+    ) -> Result<()>;
+
+    /// `x ← sigmoid(gates) ∘ x`.
+    fn gate_by(
+        &self,
+        pass: &mut Self::Pass<'_>,
+        gates: &Self::Rows,
+        next: &Self::Matrix,
+        x: &mut Self::Rows,
+    ) -> Result<()>;
+
     /// `x += add`.
     fn add(&self, pass: &mut Self::Pass<'_>, x: &mut Self::Rows, add: &Self::Rows) -> Result<()>;
 
@@ -298,4 +381,16 @@ pub trait DeviceCache: Send + Sized {
     /// # Errors
     /// If the other cache is of another type or device, or memory does not suffice.
     fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()>;
+}
+
+/// The states of one sequence in all layers with linear attention; [`super::recurrent`] says what is in which bank.
+pub trait RecurrentStates: Send + Sized {
+    /// Allocated bytes.
+    fn bytes(&self) -> usize;
+
+    /// Copy the states of a bank, in all layers. On an accelerator an error is reported by the next pass.
+    fn copy(&mut self, from: Bank, to: Bank);
+
+    /// The states of the first `layers` layers, or of all if there are fewer, copied. On an accelerator an error is reported by the next pass.
+    fn first_layers(&self, layers: usize) -> Self;
 }

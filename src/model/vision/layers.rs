@@ -13,7 +13,10 @@ use crate::model::{
 
 /// Load the weights of a norm.
 fn norm<D: TowerOps>(ops: &D, parts: &NormParts, checkpoint: &Checkpoint) -> Loaded<Norm<D::Vector>> {
-    let vector = |kind: &str| ops.vector(&format!("{}.{kind}", parts.name), parts.width, checkpoint);
+    let vector = |kind: &str| {
+        let name = format!("{}.{kind}", parts.name);
+        ops.vector(&name, checkpoint.f32(&name, &[parts.width])?)
+    };
     Ok(Norm {
         width: parts.width,
         weight: vector("weight")?,

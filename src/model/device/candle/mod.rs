@@ -5,4 +5,5 @@ pub(in crate::model) mod cache;
 pub(in crate::model) mod linear;
 pub(in crate::model) mod mask;
 pub(in crate::model) mod ops;
+pub(in crate::model) mod recurrent;
 mod tower;

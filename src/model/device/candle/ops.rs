@@ -18,11 +18,13 @@ use super::{
 use crate::model::{
     ComputeDevice,
     checkpoint::{Checkpoint, CheckpointError},
+    config::LinearAttention,
     device::{
         attention::{AttentionShape, AttentionStats, Mask},
         fused::FusedMatrix,
         logits::Logits,
-        ops::{DeviceCache as _, HeadNorms, Input, Loaded, Ops, PassSpec},
+        ops::{DeviceCache as _, HeadNorms, Input, LinearWeights, Loaded, Ops, PassSpec},
+        recurrent::Plan,
         states::States,
     },
     tensor_error_text,
@@ -100,6 +102,9 @@ impl Ops for TensorOps {
     type Vector = Tensor;
     type Table = Embeddings;
     type Rows = Rows;
+    type Columns = Vec<u32>;
+    type Linear = ();
+    type Recurrent = super::recurrent::Recurrent;
     type Cache = TensorCache;
     type Work = ();
     type Pass<'a> = TensorPass<'a>;
@@ -113,9 +118,21 @@ impl Ops for TensorOps {
         Matrix::new(weight, bias, list.outputs(), list.inputs, &self.place).map_err(on_tensor(list.name()))
     }
 
-    fn vector(&self, name: &str, width: usize, checkpoint: &Checkpoint) -> Loaded<Tensor> {
-        let values = checkpoint.f32(name, &[width])?;
+    fn vector(&self, name: &str, values: Vec<f32>) -> Loaded<Tensor> {
+        let width = values.len();
         self.place.tensor(values, &[width]).map_err(on_tensor(name))
+    }
+
+    fn chosen(&self, columns: Vec<u32>) -> Loaded<Vec<u32>> {
+        Ok(columns)
+    }
+
+    fn linear(&self, name: &str, _: LinearWeights) -> Loaded<()> {
+        Err(CheckpointError::tensor(name, "linear attention is computed on the CPU only: use --device cpu"))
+    }
+
+    fn recurrent(&self, _: usize, _: LinearAttention) -> super::recurrent::Recurrent {
+        super::recurrent::Recurrent
     }
 
     fn embeddings(
@@ -263,6 +280,28 @@ impl Ops for TensorOps {
         let (keys, values) = cache.layer(layer, pass.attention.slots)?;
         out.0 = Some(pass.attention.run(qkv.get()?, &keys, &values, pass.probe.as_mut())?);
         Ok(())
+    }
+
+    fn mix(
+        &self,
+        _: &mut TensorPass<'_>,
+        _: &Rows,
+        _: &(),
+        _: &Plan,
+        _: &mut super::recurrent::Recurrent,
+        _: usize,
+        _: &Matrix,
+        _: &mut Rows,
+    ) -> Result<()> {
+        candle_core::bail!("linear attention is computed on the CPU only")
+    }
+
+    fn choose(&self, _: &mut TensorPass<'_>, _: &Rows, _: &Vec<u32>, _: &mut Rows) -> Result<()> {
+        candle_core::bail!("columns are chosen on the CPU only")
+    }
+
+    fn gate_by(&self, _: &mut TensorPass<'_>, _: &Rows, _: &Matrix, _: &mut Rows) -> Result<()> {
+        candle_core::bail!("gates are computed on the CPU only")
     }
 
     fn add(&self, _: &mut TensorPass<'_>, x: &mut Rows, add: &Rows) -> Result<()> {

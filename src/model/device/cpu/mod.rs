@@ -11,6 +11,7 @@ pub mod linear;
 pub mod loading;
 pub mod ops;
 pub mod plane;
+pub mod recurrent;
 pub mod rows;
 pub mod table;
 pub mod thread_pool;

@@ -11,6 +11,7 @@ use super::{
     kernels,
     linear::Linear,
     loading,
+    recurrent::{self, CpuLinear, CpuRecurrent},
     rows::{Rows, gated},
     table::Table,
     thread_pool::{DisjointSliceMut, ThreadPool},
@@ -18,11 +19,13 @@ use super::{
 use crate::model::{
     KvType, WeightType,
     checkpoint::Checkpoint,
+    config::LinearAttention,
     device::{
         attention::{AttentionShape, AttentionStats},
         fused::FusedMatrix,
         logits::Logits,
-        ops::{HeadNorms, Input, Loaded, Ops, PassSpec},
+        ops::{HeadNorms, Input, LinearWeights, Loaded, Ops, PassSpec},
+        recurrent::Plan,
         states::{States, with_slice},
     },
 };
@@ -91,6 +94,9 @@ impl Ops for CpuOps {
     type Matrix = Linear;
     type Vector = Vec<f32>;
     type Table = Embeddings;
+    type Columns = Vec<u32>;
+    type Linear = CpuLinear;
+    type Recurrent = CpuRecurrent;
     type Rows = Rows;
     type Cache = Cache;
     type Work = CpuWork;
@@ -104,8 +110,20 @@ impl Ops for CpuOps {
         loading::matrix(list, checkpoint, self.dtype)
     }
 
-    fn vector(&self, name: &str, width: usize, checkpoint: &Checkpoint) -> Loaded<Vec<f32>> {
-        checkpoint.f32(name, &[width])
+    fn vector(&self, _: &str, values: Vec<f32>) -> Loaded<Vec<f32>> {
+        Ok(values)
+    }
+
+    fn chosen(&self, columns: Vec<u32>) -> Loaded<Vec<u32>> {
+        Ok(columns)
+    }
+
+    fn linear(&self, _: &str, weights: LinearWeights) -> Loaded<CpuLinear> {
+        Ok(CpuLinear::new(weights))
+    }
+
+    fn recurrent(&self, layers: usize, shape: LinearAttention) -> CpuRecurrent {
+        CpuRecurrent::new(layers, shape)
     }
 
     fn embeddings(
@@ -281,6 +299,42 @@ impl Ops for CpuOps {
         }
         if forms.any() && !in_place {
             out.quantized.quantize(forms, &out.values);
+        }
+        Ok(())
+    }
+
+    fn mix(
+        &self,
+        pass: &mut CpuPass<'_>,
+        mixed: &Rows,
+        weights: &CpuLinear,
+        plan: &Plan,
+        states: &mut CpuRecurrent,
+        layer: usize,
+        next: &Linear,
+        out: &mut Rows,
+    ) -> Result<()> {
+        let (rows, values) = (pass.spec.rows, states.values());
+        let forms = next.forms();
+        out.values.resize(rows * values, 0.0);
+        let quantized = forms.any().then(|| out.quantized.resize(forms, rows * values));
+        recurrent::mix((&mixed.values, rows), weights, plan, states, layer, &mut out.values, quantized)
+    }
+
+    fn choose(&self, pass: &mut CpuPass<'_>, from: &Rows, columns: &Vec<u32>, x: &mut Rows) -> Result<()> {
+        let (rows, wide) = (pass.spec.rows, from.values.len() / pass.spec.rows.max(1));
+        x.values.clear();
+        for row in from.values.chunks_exact(wide.max(1)).take(rows) {
+            x.values.extend(columns.iter().map(|&at| row[at as usize]));
+        }
+        Ok(())
+    }
+
+    fn gate_by(&self, _: &mut CpuPass<'_>, gates: &Rows, next: &Linear, x: &mut Rows) -> Result<()> {
+        kernels::gate(&gates.values, &mut x.values);
+        let forms = next.forms();
+        if forms.any() {
+            x.quantized.quantize(forms, &x.values);
         }
         Ok(())
     }

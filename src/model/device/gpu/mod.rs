@@ -27,6 +27,7 @@ pub mod ops;
 mod products;
 mod products_input;
 mod products_source;
+pub(in crate::model) mod recurrent;
 pub mod relevance;
 mod rows;
 pub mod states;

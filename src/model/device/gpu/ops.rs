@@ -26,11 +26,13 @@ use super::{
 use crate::model::{
     KvType, WeightType,
     checkpoint::{Checkpoint, CheckpointError},
+    config::LinearAttention,
     device::{
         attention::{AttentionShape, AttentionStats},
         fused::FusedMatrix,
         logits::Logits,
-        ops::{HeadNorms, Input, Loaded, Ops, PassSpec},
+        ops::{HeadNorms, Input, LinearWeights, Loaded, Ops, PassSpec},
+        recurrent::Plan,
         states::{States, with_slice},
     },
 };
@@ -121,6 +123,9 @@ impl Ops for GpuOps {
     type Vector = Buffer;
     type Table = Table;
     type Rows = Rows;
+    type Columns = Vec<u32>;
+    type Linear = ();
+    type Recurrent = super::recurrent::Recurrent;
     type Cache = GpuCache;
     type Work = GpuWork;
     type Pass<'a> = GpuPass<'a>;
@@ -133,10 +138,21 @@ impl Ops for GpuOps {
         Matrix::load(&self.gpu, list, checkpoint, self.dtype).map(Arc::new)
     }
 
-    fn vector(&self, name: &str, width: usize, checkpoint: &Checkpoint) -> Loaded<Buffer> {
-        let values = checkpoint.f32(name, &[width])?;
+    fn vector(&self, name: &str, values: Vec<f32>) -> Loaded<Buffer> {
         let uploaded = self.gpu.upload(bytemuck::cast_slice(&values));
         uploaded.map_err(|e| CheckpointError::tensor(name, &e.to_string()))
+    }
+
+    fn chosen(&self, columns: Vec<u32>) -> Loaded<Vec<u32>> {
+        Ok(columns)
+    }
+
+    fn linear(&self, name: &str, _: LinearWeights) -> Loaded<()> {
+        Err(CheckpointError::tensor(name, "linear attention is computed on the CPU only: use --device cpu"))
+    }
+
+    fn recurrent(&self, _: usize, _: LinearAttention) -> super::recurrent::Recurrent {
+        super::recurrent::Recurrent
     }
 
     fn embeddings(
@@ -311,6 +327,28 @@ impl Ops for GpuOps {
     ) -> Result<()> {
         let (stream, gaze) = (&mut pass.stream.lock(), pass.gaze.as_deref_mut());
         Ok(cache.with(|cache| pass.attention.attend(stream, qkv, cache, layer, out, gaze))?)
+    }
+
+    fn mix(
+        &self,
+        _: &mut GpuPass<'_>,
+        _: &Rows,
+        _: &(),
+        _: &Plan,
+        _: &mut super::recurrent::Recurrent,
+        _: usize,
+        _: &Arc<Matrix>,
+        _: &mut Rows,
+    ) -> Result<()> {
+        candle_core::bail!("linear attention is computed on the CPU only")
+    }
+
+    fn choose(&self, _: &mut GpuPass<'_>, _: &Rows, _: &Vec<u32>, _: &mut Rows) -> Result<()> {
+        candle_core::bail!("columns are chosen on the CPU only")
+    }
+
+    fn gate_by(&self, _: &mut GpuPass<'_>, _: &Rows, _: &Arc<Matrix>, _: &mut Rows) -> Result<()> {
+        candle_core::bail!("gates are computed on the CPU only")
     }
 
     fn add(&self, pass: &mut GpuPass<'_>, x: &mut Rows, add: &Rows) -> Result<()> {

@@ -53,8 +53,8 @@ fn parts_give_the_same_bits_as_all_rows() {
         let layer = Layer {
             norm: Norm {
                 width: HIDDEN,
-                weight: ops.vector("norm.weight", HIDDEN, &checkpoint).unwrap(),
-                bias: Some(ops.vector("norm.bias", HIDDEN, &checkpoint).unwrap()),
+                weight: ops.vector("norm.weight", checkpoint.f32("norm.weight", &[HIDDEN]).unwrap()).unwrap(),
+                bias: Some(ops.vector("norm.bias", checkpoint.f32("norm.bias", &[HIDDEN]).unwrap()).unwrap()),
                 eps: 1e-6,
             },
             first: matrix("first", MIDDLE, HIDDEN, true),

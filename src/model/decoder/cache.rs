@@ -1,0 +1,177 @@
+//! The cache of one sequence: keys and values of the layers with full attention, states of those with linear attention.
+
+use std::ops::Range;
+
+use candle_core::Result;
+
+use super::Mask;
+use crate::model::device::{
+    ops::{DeviceCache, Ops, RecurrentStates},
+    recurrent::{Plan, Track},
+};
+
+/// The cache of one sequence on a device.
+pub struct HybridCache<D: Ops> {
+    /// Of the layers with full attention.
+    pub(super) attention: D::Cache,
+    recurrence: Option<Recurrence<D::Recurrent>>,
+}
+
+/// The states of the layers with linear attention.
+struct Recurrence<R> {
+    track: Track,
+    /// Rows that the states have seen and of which the cache holds no slot: it was gathered from a longer one.
+    ahead: usize,
+    states: R,
+}
+
+/// What a pass does to the recurrent states.
+pub(super) struct Recurring {
+    pub(super) plan: Plan,
+    /// The row before which the pass begins, or the paths of its tree.
+    base: usize,
+    rows: usize,
+}
+
+impl<D: Ops> HybridCache<D> {
+    /// A cache of layers with full attention only.
+    pub fn new(attention: D::Cache) -> Self {
+        Self { attention, recurrence: None }
+    }
+
+    /// The same with the states of layers with linear attention.
+    pub(super) fn with_states(self, states: D::Recurrent) -> Self {
+        Self { recurrence: Some(Recurrence { track: Track::default(), ahead: 0, states }), ..self }
+    }
+
+    /// Slots in use.
+    pub fn len(&self) -> usize {
+        self.attention.len()
+    }
+
+    /// Number of layers with full attention, key heads and values of a head.
+    pub(super) fn layout(&self) -> [usize; 3] {
+        self.attention.layout()
+    }
+
+    /// Allocated bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.attention.bytes() + self.recurrence.as_ref().map_or(0, |found| found.states.bytes())
+    }
+
+    /// See [`super::Cache::reach`].
+    pub(super) fn reach(&self, len: usize) -> usize {
+        let len = len.min(self.len());
+        self.recurrence.as_ref().map_or(len, |found| {
+            found.track.reach(len + found.ahead).saturating_sub(found.ahead)
+        })
+    }
+
+    /// See [`super::Cache::truncate`].
+    pub(super) fn truncate(&mut self, len: usize) -> usize {
+        let len = len.min(self.len());
+        let left = self.recurrence.as_mut().map_or(len, |found| {
+            found.track.truncate(len + found.ahead).saturating_sub(found.ahead)
+        });
+        self.attention.truncate(left);
+        left
+    }
+
+    /// See [`super::Cache::keep`].
+    pub(super) fn keep(&mut self, base: usize, rows: &[usize]) -> usize {
+        self.attention.keep(base, rows);
+        if let Some(found) = &mut self.recurrence {
+            let left = found.track.keep(base + found.ahead, rows).saturating_sub(found.ahead);
+            self.attention.truncate(left);
+        }
+        self.len()
+    }
+
+    /// See [`super::Cache::mark`].
+    pub(super) fn mark(&mut self) {
+        if let Some(found) = &mut self.recurrence
+            && let Some((from, to)) = found.track.mark()
+        {
+            found.states.copy(from, to);
+        }
+    }
+
+    /// The cache of the first layers: `attention` of them with full attention, `linear` with linear attention.
+    pub(super) fn first_layers(&self, attention: usize, linear: usize) -> Self {
+        let recurrence = self.recurrence.as_ref().map(|found| found.first_layers(linear, 0));
+        Self { attention: self.attention.first_layers(attention), recurrence }
+    }
+
+    /// See [`super::Cache::gather`].
+    pub(super) fn gather<'a>(
+        &self,
+        len: usize,
+        capacity: usize,
+        kept: impl Fn(usize, usize) -> &'a [usize],
+    ) -> Self {
+        let recurrence = self.recurrence.as_ref().map(|found| found.first_layers(usize::MAX, self.len() - len));
+        Self { attention: self.attention.gather(len, capacity, kept), recurrence }
+    }
+
+    /// See [`super::Cache::append`].
+    pub(super) fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
+        let from_start = self.len() == 0 && range.start == 0;
+        let end = range.end;
+        if let Some(theirs) = &other.recurrence {
+            if end != other.len() && !(from_start && theirs.track.reach(end + theirs.ahead) == end + theirs.ahead) {
+                candle_core::bail!(
+                    "cannot append slots up to {end} of {}: their recurrent states are not kept",
+                    other.len()
+                );
+            }
+            let len = self.len() + range.len();
+            let mut states = theirs.first_layers(usize::MAX, 0);
+            states.track.truncate(end + theirs.ahead);
+            states.ahead = states.track.len().checked_sub(len).ok_or_else(|| {
+                candle_core::Error::Msg(format!("cannot append {} slots of a shorter sequence", range.len()))
+            })?;
+            self.attention.append(&other.attention, range)?;
+            self.recurrence = Some(states);
+            return Ok(());
+        }
+        self.attention.append(&other.attention, range)
+    }
+
+    /// Plan a pass.
+    ///
+    /// # Errors
+    /// If a tree branches off where the recurrent state is not kept.
+    pub(super) fn plan(&self, rows: usize, mask: &Mask) -> Result<Option<Recurring>> {
+        let Some(found) = &self.recurrence else { return Ok(None) };
+        let (base, paths) = match mask {
+            Mask::Causal => (found.track.len(), None),
+            Mask::Paths { shared, paths } => (shared + found.ahead, Some(&paths[..])),
+        };
+        match found.track.plan(rows, base, paths) {
+            Some(plan) => Ok(Some(Recurring { plan, base, rows })),
+            None => candle_core::bail!("the recurrent state after slot {base} is not kept"),
+        }
+    }
+
+    /// The recurrent states.
+    pub(super) fn states(&mut self) -> Option<&mut D::Recurrent> {
+        self.recurrence.as_mut().map(|found| &mut found.states)
+    }
+
+    /// Count the rows of a pass.
+    pub(super) fn advance(&mut self, recurring: Option<&Recurring>) {
+        if let (Some(found), Some(Recurring { plan, base, rows })) = (&mut self.recurrence, recurring) {
+            found.track.advance(*rows, *base, plan);
+        }
+    }
+}
+
+impl<R: RecurrentStates> Recurrence<R> {
+    fn first_layers(&self, layers: usize, ahead: usize) -> Self {
+        Self {
+            track: self.track.clone(),
+            ahead: self.ahead + ahead,
+            states: self.states.first_layers(layers),
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Linear attention on the CPU: the states of one sequence, and their update row by row.
+//!
+//! A state is computed in strips of [`COLUMNS`] value columns, which do not depend on each other: a strip is loaded once for all
+//! rows of a pass, and strips are shared out to the threads. So a row's result does not depend on the rows beside it or on the
+//! number of threads.
+
+use candle_core::Result;
+
+use super::{
+    forms::DisjointRowsMut,
+    kernels::{self, COLUMNS, Columns, DeltaRow},
+    thread_pool::{DisjointSliceMut, ThreadPool},
+};
+use crate::model::{
+    config::LinearAttention,
+    device::{
+        ops::{LinearWeights, RecurrentStates},
+        recurrent::{Bank, Plan},
+    },
+};
+
+/// Values of all rows below which one thread is faster than several.
+const SINGLE_THREADED: usize = 1 << 14;
+
+/// The weights of a layer, its convolution as `kernel × channels`.
+pub struct CpuLinear {
+    weights: LinearWeights,
+    convolution: Vec<f32>,
+}
+
+impl CpuLinear {
+    /// From the weights as they are stored.
+    pub fn new(weights: LinearWeights) -> Self {
+        let (channels, kernel) = (weights.shape.channels(), weights.shape.kernel);
+        let by_row = |at: usize| weights.convolution[at % channels * kernel + at / channels];
+        Self { convolution: (0..channels * kernel).map(by_row).collect(), weights }
+    }
+}
+
+/// The states of one sequence in all layers with linear attention.
+#[derive(Clone, Debug)]
+pub struct CpuRecurrent {
+    shape: LinearAttention,
+    layers: Vec<LayerStates>,
+}
+
+/// One layer. A bank that was never written is empty.
+#[derive(Clone, Debug, Default)]
+struct LayerStates {
+    banks: [Held; Bank::COUNT],
+    log: Log,
+}
+
+/// A state, `value_heads × strips × key_dim` rows of a strip, and the rows under the convolution before it, the oldest first.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    state: Vec<Columns>,
+    rows: Vec<f32>,
+}
+
+/// Logged rows by place: what enters the convolution, the normed keys, the updates as `value_heads × strips`, and the decays.
+#[derive(Clone, Debug, Default)]
+struct Log {
+    rows: Vec<f32>,
+    keys: Vec<f32>,
+    deltas: Vec<Columns>,
+    decays: Vec<f32>,
+}
+
+impl CpuRecurrent {
+    /// Those of an empty sequence.
+    pub fn new(layers: usize, shape: LinearAttention) -> Self {
+        Self { shape, layers: vec![LayerStates::default(); layers] }
+    }
+
+    /// Values of an output row.
+    pub(super) fn values(&self) -> usize {
+        self.shape.values()
+    }
+}
+
+impl RecurrentStates for CpuRecurrent {
+    fn bytes(&self) -> usize {
+        let floats = |values: &Vec<f32>| size_of_val(&values[..]);
+        let held = |held: &Held| size_of_val(&held.state[..]) + floats(&held.rows);
+        let layer = |layer: &LayerStates| {
+            let log = &layer.log;
+            let rows = floats(&log.rows) + floats(&log.keys) + floats(&log.decays);
+            layer.banks.iter().map(held).sum::<usize>() + rows + size_of_val(&log.deltas[..])
+        };
+        self.layers.iter().map(layer).sum()
+    }
+
+    fn copy(&mut self, from: Bank, to: Bank) {
+        for layer in &mut self.layers {
+            layer.banks[to.index()] = layer.banks[from.index()].clone();
+        }
+    }
+
+    fn first_layers(&self, layers: usize) -> Self {
+        Self { layers: self.layers[..layers.min(self.layers.len())].to_vec(), ..*self }
+    }
+}
+
+/// Strips of a value head.
+fn strips(shape: &LinearAttention) -> usize {
+    shape.value_dim.div_ceil(COLUMNS)
+}
+
+/// Rows as the rule takes them.
+struct Prepared {
+    /// Queries, keys and values after the convolution, `rows × channels`.
+    mixed: Vec<f32>,
+    /// `rows × value_heads`.
+    decays: Vec<f32>,
+    /// `rows × value_heads`.
+    rates: Vec<f32>,
+}
+
+/// A pass through one layer; see [`Ops::mix`](crate::model::device::ops::Ops::mix). `out` is quantised too where it says so.
+///
+/// # Errors
+/// If the states are those of fewer layers.
+///
+/// # Panics
+/// If the plan is not one of these states, or the rows have another width.
+pub(super) fn mix(
+    (values, rows): (&[f32], usize),
+    linear: &CpuLinear,
+    plan: &Plan,
+    states: &mut CpuRecurrent,
+    layer: usize,
+    out: &mut [f32],
+    quantized: Option<DisjointRowsMut<'_>>,
+) -> Result<()> {
+    let (shape, count) = (states.shape, states.layers.len());
+    let Some(layer) = states.layers.get_mut(layer) else {
+        candle_core::bail!("the cache has states for {count} layers with linear attention only");
+    };
+    let input = Input { values, rows, channels: shape.channels() };
+    layer.reserve(&shape, plan);
+    let (channels, keys, heads) = (shape.channels(), shape.keys(), shape.value_heads);
+    for (row, place) in plan.places.iter().flatten().enumerate() {
+        layer.log.rows[place * channels..][..channels].copy_from_slice(input.mixed(row));
+    }
+    let before = layer.before(&shape, plan);
+    let prepared = prepare(&shape, &input, linear, plan, layer, &before);
+    for (row, place) in plan.places.iter().flatten().enumerate() {
+        let from = &prepared.mixed[row * channels + keys..][..keys];
+        layer.log.keys[place * keys..][..keys].copy_from_slice(from);
+        let from = &prepared.decays[row * heads..][..heads];
+        layer.log.decays[place * heads..][..heads].copy_from_slice(from);
+    }
+    layer.run(&shape, plan, rows, &prepared, out);
+    layer.hold_rows(&shape, plan, &input, &before);
+    finish(&shape, &input, linear, out, quantized);
+    Ok(())
+}
+
+impl LayerStates {
+    /// Allocate what the plan writes.
+    fn reserve(&mut self, shape: &LinearAttention, plan: &Plan) {
+        let places = plan.log();
+        let grow = |values: &mut Vec<f32>, width: usize| {
+            let need = places * width;
+            if values.len() < need {
+                values.resize(need, 0.0);
+            }
+        };
+        grow(&mut self.log.rows, shape.channels());
+        grow(&mut self.log.keys, shape.keys());
+        grow(&mut self.log.decays, shape.value_heads);
+        let deltas = places * shape.value_heads * strips(shape);
+        if self.log.deltas.len() < deltas {
+            self.log.deltas.resize(deltas, [0.0; COLUMNS]);
+        }
+        let size = shape.value_heads * strips(shape) * shape.key_dim;
+        for (bank, written) in [(Bank::Settled, plan.settles), (Bank::Current, plan.ends)] {
+            if written {
+                self.banks[bank.index()].state.resize(size, [0.0; COLUMNS]);
+            }
+        }
+    }
+
+    /// The rows under the convolution before the pass, the oldest first.
+    fn before(&self, shape: &LinearAttention, plan: &Plan) -> Vec<f32> {
+        let (channels, count) = (shape.channels(), shape.kernel - 1);
+        let mut rows = match plan.from {
+            Some(bank) => self.banks[bank.index()].rows.clone(),
+            None => vec![0.0; count * channels],
+        };
+        for place in &plan.replayed[plan.replayed.len().saturating_sub(count)..] {
+            rows.extend_from_slice(&self.log.rows[place * channels..][..channels]);
+        }
+        rows.split_off(rows.len() - count * channels)
+    }
+
+    /// The rows under the convolution of row `row`, its own last.
+    fn window<'a>(
+        &'a self,
+        shape: &LinearAttention,
+        plan: &Plan,
+        row: usize,
+        input: &Input<'a>,
+        before: &'a [f32],
+    ) -> Vec<&'a [f32]> {
+        let (channels, kernel) = (shape.channels(), shape.kernel);
+        let ancestors = plan.ancestors.as_ref().map(|ancestors| &ancestors[row][..]);
+        let depth = ancestors.map_or(row, <[usize]>::len);
+        let earlier = |back: usize| match (back <= depth, ancestors) {
+            (true, None) => input.mixed(row - back),
+            (true, Some(places)) => &self.log.rows[places[depth - back] * channels..][..channels],
+            (false, _) => &before[(kernel - 1 - (back - depth)) * channels..][..channels],
+        };
+        (1..kernel).rev().map(earlier).chain([input.mixed(row)]).collect()
+    }
+
+    /// Run the rule over all rows: `out` (`rows × values`) is what the state answers.
+    fn run(&mut self, shape: &LinearAttention, plan: &Plan, rows: usize, prepared: &Prepared, out: &mut [f32]) {
+        let (keys, channels, heads, width) =
+            (shape.keys(), shape.channels(), shape.value_heads, shape.key_dim);
+        let (strips, group) = (strips(shape), shape.value_heads / shape.key_heads);
+        let banks = self.banks.each_mut().map(|bank| DisjointSliceMut::new(&mut bank.state));
+        let bank = |bank: Bank| &banks[bank.index()];
+        let (log, deltas) = (&self.log.keys, DisjointSliceMut::new(&mut self.log.deltas));
+        let (decays, out) = (&self.log.decays, DisjointSliceMut::new(out));
+        let unit = |unit: usize| {
+            let (head, first) = (unit / strips, unit % strips * COLUMNS);
+            let columns = COLUMNS.min(shape.value_dim - first);
+            let key_at = head / group * width;
+            // SAFETY: every strip of a bank and of the log belongs to one unit, which holds one slice at a time.
+            let held = |from: Bank| unsafe { bank(from).slice(unit * width, width) };
+            // SAFETY: as above.
+            let delta = |place: usize| unsafe { deltas.slice(place * heads * strips + unit, 1) };
+            let replay = |state: &mut [Columns], place: usize| {
+                let key = &log[place * keys + key_at..][..width];
+                kernels::delta_replay(state, key, decays[place * heads + head], &delta(place)[0]);
+            };
+            let mut state = match plan.from {
+                None => vec![[0f32; COLUMNS]; width],
+                Some(from) => held(from).to_vec(),
+            };
+            plan.replayed.iter().for_each(|place| replay(&mut state, *place));
+            if plan.settles {
+                held(Bank::Settled).copy_from_slice(&state);
+            }
+            // The state before the pass, for branches that do not continue from the row before them.
+            let root = plan.ancestors.as_ref().map(|_| state.clone());
+            let mut last = None;
+            for row in 0..rows {
+                if let (Some(ancestors), Some(root)) = (&plan.ancestors, &root) {
+                    let path = &ancestors[row];
+                    if path.last().copied() != last || row == 0 {
+                        state.copy_from_slice(root);
+                        path.iter().for_each(|place| replay(&mut state, *place));
+                    }
+                }
+                let mixed = &prepared.mixed[row * channels..][..channels];
+                let mut value = [0f32; COLUMNS];
+                let from = 2 * keys + head * shape.value_dim + first;
+                value[..columns].copy_from_slice(&mixed[from..from + columns]);
+                let step = DeltaRow {
+                    query: &mixed[key_at..][..width],
+                    key: &mixed[keys + key_at..][..width],
+                    decay: prepared.decays[row * heads + head],
+                    rate: prepared.rates[row * heads + head],
+                };
+                let (update, answer) = kernels::delta_step(&mut state, step, &value);
+                if let Some(places) = &plan.places {
+                    delta(places[row])[0] = update;
+                    last = Some(places[row]);
+                }
+                let to = row * shape.values() + head * shape.value_dim + first;
+                // SAFETY: as above.
+                unsafe { out.slice(to, columns) }.copy_from_slice(&answer[..columns]);
+            }
+            if plan.ends {
+                held(Bank::Current).copy_from_slice(&state);
+            }
+        };
+        let units = heads * strips;
+        match rows * units * width < SINGLE_THREADED {
+            true => (0..units).for_each(unit),
+            false => ThreadPool::global().run(units, &unit),
+        }
+    }
+
+    /// Keep the rows under the convolution with the states that were kept.
+    fn hold_rows(&mut self, shape: &LinearAttention, plan: &Plan, input: &Input<'_>, before: &[f32]) {
+        let channels = shape.channels();
+        if plan.ends {
+            let rows = &mut self.banks[Bank::Current.index()].rows;
+            rows.clear();
+            let new = input.rows.min(shape.kernel - 1);
+            rows.extend_from_slice(&before[new * channels..]);
+            for row in input.rows - new..input.rows {
+                rows.extend_from_slice(input.mixed(row));
+            }
+        }
+        if plan.settles {
+            self.banks[Bank::Settled.index()].rows = before.to_vec();
+        }
+    }
+}
+
+/// Convolve the rows, norm queries and keys, and compute how the state of each head decays and turns.
+fn prepare(
+    shape: &LinearAttention,
+    input: &Input<'_>,
+    linear: &CpuLinear,
+    plan: &Plan,
+    layer: &LayerStates,
+    before: &[f32],
+) -> Prepared {
+    let (keys, channels, heads, rows) = (shape.keys(), shape.channels(), shape.value_heads, input.rows);
+    let mut prepared = Prepared {
+        mixed: vec![0.0; rows * channels],
+        decays: vec![0.0; rows * heads],
+        rates: vec![0.0; rows * heads],
+    };
+    let mixed = DisjointSliceMut::new(&mut prepared.mixed);
+    let (decays, rates) =
+        (DisjointSliceMut::new(&mut prepared.decays), DisjointSliceMut::new(&mut prepared.rates));
+    let scale = 1.0 / (shape.key_dim as f32).sqrt();
+    let unit = |row: usize| {
+        // SAFETY: each row belongs to one unit.
+        let (mixed, decays, rates) = unsafe {
+            (mixed.slice(row * channels, channels), decays.slice(row * heads, heads), rates.slice(row * heads, heads))
+        };
+        let window = layer.window(shape, plan, row, input, before);
+        kernels::convolve(&window, &linear.convolution, mixed);
+        for (at, head) in mixed[..2 * keys].chunks_exact_mut(shape.key_dim).enumerate() {
+            kernels::unit_length(head, if at < shape.key_heads { scale } else { 1.0 });
+        }
+        let (b, a) = input.heads(row, shape);
+        for head in 0..heads {
+            let x = a[head] + linear.weights.biases[head];
+            let softplus = if x > 20.0 { x } else { x.exp().ln_1p() };
+            decays[head] = (linear.weights.rates[head] * softplus).exp();
+            rates[head] = 1.0 / (1.0 + (-b[head]).exp());
+        }
+    };
+    match rows * channels < SINGLE_THREADED {
+        true => (0..rows).for_each(unit),
+        false => ThreadPool::global().run(rows, &unit),
+    }
+    prepared
+}
+
+/// Norm what the states answered in each head, gate it, and quantise it where it is needed so.
+fn finish(
+    shape: &LinearAttention,
+    input: &Input<'_>,
+    linear: &CpuLinear,
+    out: &mut [f32],
+    quantized: Option<DisjointRowsMut<'_>>,
+) {
+    let (values, weights) = (shape.values(), &linear.weights);
+    let rows = DisjointSliceMut::new(out);
+    let unit = |row: usize| {
+        // SAFETY: each row belongs to one unit.
+        unsafe {
+            let out = rows.slice(row * values, values);
+            let gates = input.gates(row, shape);
+            for (head, gate) in
+                out.chunks_exact_mut(shape.value_dim).zip(gates.chunks_exact(shape.value_dim))
+            {
+                kernels::rms_norm_in_place(head, &weights.norm, weights.eps);
+                // silu(z) = z · sigmoid(z).
+                kernels::gate(gate, head);
+                kernels::multiply(gate, head);
+            }
+            if let Some(quantized) = &quantized {
+                quantized.quantize(row * values, out);
+            }
+        }
+    };
+    match input.rows * values < SINGLE_THREADED {
+        true => (0..input.rows).for_each(unit),
+        false => ThreadPool::global().run(input.rows, &unit),
+    }
+}
+
+/// The rows that enter a layer.
+struct Input<'a> {
+    values: &'a [f32],
+    rows: usize,
+    channels: usize,
+}
+
+impl<'a> Input<'a> {
+    fn row(&self, row: usize) -> &'a [f32] {
+        let width = self.values.len() / self.rows.max(1);
+        &self.values[row * width..][..width]
+    }
+
+    /// What enters the convolution.
+    fn mixed(&self, row: usize) -> &'a [f32] {
+        &self.row(row)[..self.channels]
+    }
+
+    /// The gates of the output.
+    fn gates(&self, row: usize, shape: &LinearAttention) -> &'a [f32] {
+        &self.row(row)[self.channels..][..shape.values()]
+    }
+
+    /// The columns of each head's update and of its decay.
+    fn heads(&self, row: usize, shape: &LinearAttention) -> (&'a [f32], &'a [f32]) {
+        self.row(row)[self.channels + shape.values()..].split_at(shape.value_heads)
+    }
+}
+
+#[cfg(test)]
+#[path = "recurrent_tests.rs"]
+mod tests;
