@@ -29,7 +29,7 @@ impl Checkpoint {
         if self.files.gguf().is_none() {
             return Ok(None);
         }
-        let tensor = self.mapped.get(name).ok_or_else(|| self.missing(name))?;
+        let tensor = self.find_named(name).ok_or_else(|| self.missing(name))?;
         self.check_shape(name, &tensor.shape, shape)?;
         Ok(Some(tensor))
     }
