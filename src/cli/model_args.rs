@@ -10,6 +10,7 @@ use crate::{
         ModelSpec,
         draft_head::{DraftHeadConfig, Recipe},
         family::Rope,
+        hub::name_of,
     },
     record::{Failure, FailureClass},
     speculate::{Drafter, Method},
@@ -112,6 +113,22 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
             "drafts with a small model",
             "add --drafter DIR (specreel models inspect lists models that fit), or use the method lvspec-self or autoregressive",
         ),
+        Drafter::Sparrow { recipe: Recipe::Mtp } => match models.target_predicts() {
+            // A target that cannot be read is reported when it is loaded.
+            None | Some(true) => return Ok(()),
+            Some(false) => {
+                return Err(Failure {
+                    class: FailureClass::Usage,
+                    error: format!(
+                        "method `{}` {}, but {} has none",
+                        method.name,
+                        needs_head(Recipe::Mtp),
+                        name_of(&models.target)
+                    ),
+                    hint: Some(Recipe::Mtp.hint().into()),
+                });
+            }
+        },
         // A head that cannot be read is reported when it is loaded.
         Drafter::Sparrow { recipe }
             if models.heads.iter().all(|head| self::recipe(head).is_some_and(|own| own != recipe)) =>
@@ -179,6 +196,7 @@ const fn needs_head(recipe: Recipe) -> &'static str {
         Recipe::Vispec => "drafts with a draft head (recipe vispec)",
         Recipe::Hivis => "drafts with a draft head (recipe hivis)",
         Recipe::Eagle3 => "drafts with an EAGLE-3 head",
+        Recipe::Mtp => "drafts with the target's own layer for multi-token prediction",
     }
 }
 

@@ -98,7 +98,9 @@ impl Runner<'_> {
             .models
             .footprint
             .as_ref()
-            .map(|footprint| footprint.peak_bytes(&work) + self.models.twins.bytes());
+            .map(|footprint| {
+                footprint.peak_bytes(&work) + self.models.twins.bytes() + self.models.own_head.bytes()
+            });
         let todo = self.todo(cache, key, layout);
         let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
         self.probe(&mut rates, &todo, layout.patches);

@@ -27,6 +27,7 @@ mod measure;
 pub mod memory;
 pub mod memory_check;
 mod models;
+mod own_head;
 mod pace;
 mod prefill;
 pub mod prefix_cache;

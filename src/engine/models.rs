@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, ops::ControlFlow, path::Path, sync::Arc};
 
 use super::{
     memory_check::Footprint,
+    own_head::OwnHead,
     thread::{Cancelled, EventSender},
     twin::Twins,
 };
@@ -42,6 +43,8 @@ pub struct Models {
     requested: WeightType,
     /// The target in fewer bits, where a method asks for it.
     pub(super) twins: Twins,
+    /// The target's own layer for multi-token prediction, where a method asks for it.
+    pub(super) own_head: OwnHead,
     rope: Rope,
 }
 
@@ -130,9 +133,10 @@ impl Models {
         penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).chain(kept).chain(gpus).collect()
     }
 
-    /// The draft head for a method: the only one, or the one of this recipe.
+    /// The draft head for a method: the only one, or the one of this recipe; the target's own layer once it is loaded.
     pub fn head(&self, recipe: Recipe) -> Option<&Arc<DraftHead>> {
         match &self.heads[..] {
+            _ if recipe == Recipe::Mtp => self.own_head.get(),
             [only] => Some(only),
             all => all.iter().find(|head| head.config().recipe == recipe),
         }
@@ -201,6 +205,7 @@ impl Models {
             dtype,
             requested: place.dtype(),
             twins: Twins::new(spec),
+            own_head: OwnHead::new(spec),
             footprint,
             embedded: assets::is_embedded_target(&spec.target),
             rope: spec.rope,

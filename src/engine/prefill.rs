@@ -96,7 +96,7 @@ impl Runner<'_> {
                 }
             }
         };
-        let head = self.draft_head().filter(|head| !head.taps().is_empty());
+        let head = self.draft_head().filter(|head| head.reads_all_rows());
         let mut reader = head.map(|head| StateReader::new(head));
         let read = match context::ContextNeeds::of(&method.context).variation {
             Some(at) if method.drafter.reads() => self.in_two_parts(at, clip, &prompt, &mut states, stats)?,

@@ -98,6 +98,7 @@ impl Runner<'_> {
         let mut stats = Stats::default();
         // Before the video is read: it may be refused.
         self.twin()?;
+        self.load_own_head()?;
         let key = (self.clip_key(), self.request.reading());
         self.ensure_clip(cache, &key, &mut stats)?;
         let reused = self.ensure_context(cache, &key, &mut stats)?;

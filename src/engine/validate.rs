@@ -12,7 +12,7 @@ use super::{
 use crate::{
     model::{
         about::VideoInputs,
-        draft_head::DraftHead,
+        draft_head::{DraftHead, Recipe},
         family::{ClipFacts, Prompt},
         processor::{
             ProcessorError, VideoProcessor,
@@ -41,6 +41,15 @@ impl Runner<'_> {
                 "a small model",
                 "add one with --drafter, or use a method that drafts with the target itself (lvspec-self)",
             )?,
+            Drafter::Sparrow { recipe: Recipe::Mtp } if self.models.own_head.exists() => {}
+            Drafter::Sparrow { recipe: Recipe::Mtp } => {
+                let error = format!(
+                    "method `{}` drafts with the target's own layer for multi-token prediction, but {} has none",
+                    method.name,
+                    self.models.target.name()
+                );
+                return Err(input(error, Recipe::Mtp.hint()));
+            }
             Drafter::Sparrow { recipe } if self.draft_head().is_none() => {
                 missing("a draft head on the target's states", recipe.hint())?;
             }

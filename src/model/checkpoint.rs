@@ -55,6 +55,8 @@ pub struct Checkpoint {
     names: HashMap<String, usize>,
     /// The tensors of GGUF files by the names of this crate.
     mapped: BTreeMap<String, gguf::NamedTensor>,
+    /// See [`Checkpoint::part`].
+    part: Option<&'static str>,
     /// Without files: see [`Checkpoint::random`].
     random: bool,
     progress: Option<LoadProgress>,
@@ -133,6 +135,7 @@ impl Checkpoint {
             shards: Vec::new(),
             names: HashMap::new(),
             mapped: BTreeMap::new(),
+            part: None,
             random: true,
             progress: None,
             weight_cache: None,
@@ -146,6 +149,20 @@ impl Checkpoint {
     /// on the shapes alone.
     pub fn random() -> Self {
         Self::empty(ModelFiles::Directory(PathBuf::new()))
+    }
+
+    /// The same checkpoint, whose tensors `PART.…` are requested by the names of a model: `model.norm.weight` is
+    /// `PART.norm.weight`.
+    pub fn part(self, part: &'static str) -> Self {
+        Self { part: Some(part), ..self }
+    }
+
+    /// The names of a tensor in the files, in the order in which they are tried.
+    fn spellings(&self, name: &str) -> Vec<String> {
+        match self.part {
+            None => names::spellings(name),
+            Some(part) => names::spellings_in(part, name),
+        }
     }
 
     /// The same checkpoint, reporting its loading to `progress`.
@@ -257,11 +274,19 @@ impl Checkpoint {
 
     /// True if the checkpoint has the tensor with this original name.
     pub fn contains(&self, name: &str) -> bool {
-        self.mapped.contains_key(name) || self.find(name).is_some()
+        self.find_named(name).is_some() || self.find(name).is_some()
+    }
+
+    /// A tensor of GGUF files.
+    fn find_named(&self, name: &str) -> Option<&gguf::NamedTensor> {
+        match self.part {
+            None => self.mapped.get(name),
+            Some(part) => names::spellings_in(part, name).iter().find_map(|name| self.mapped.get(name)),
+        }
     }
 
     fn find(&self, name: &str) -> Option<(&Shard, &TensorInfo)> {
-        names::spellings(name).iter().find_map(|name| {
+        self.spellings(name).iter().find_map(|name| {
             let shard = &self.shards[*self.names.get(name)?];
             Some((shard, shard.tensors.get(name)?))
         })

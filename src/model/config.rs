@@ -64,7 +64,7 @@ pub struct LinearAttention {
     pub every: usize,
     /// Query and key heads.
     pub key_heads: usize,
-    /// Value heads, a multiple of the key heads: each of these serves as many consecutive value heads.
+    /// Value heads, a multiple of the key heads; see [`Self::key_head`].
     pub value_heads: usize,
     /// Width of a query or key head.
     pub key_dim: usize,
@@ -72,9 +72,20 @@ pub struct LinearAttention {
     pub value_dim: usize,
     /// Rows under the convolution, the row itself included.
     pub kernel: usize,
+    /// True if the value heads of a key head are as many value heads apart as there are key heads; else they are consecutive.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tiled: bool,
 }
 
 impl LinearAttention {
+    /// The query and key head that a value head reads.
+    pub fn key_head(&self, value_head: usize) -> usize {
+        match self.tiled {
+            true => value_head % self.key_heads,
+            false => value_head / (self.value_heads / self.key_heads),
+        }
+    }
+
     /// Values of all queries or all keys of a row.
     pub fn keys(&self) -> usize {
         self.key_heads * self.key_dim

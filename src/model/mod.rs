@@ -79,6 +79,12 @@ impl ModelSpec {
         ModelFiles::open(&self.target, self.mmproj.as_deref())
     }
 
+    /// True if the target's checkpoint has a layer for multi-token prediction ([`draft_head::mtp`]); none if it cannot be read.
+    pub fn target_predicts(&self) -> Option<bool> {
+        let checkpoint = self.target_files().ok()?.checkpoint().ok()?;
+        Some(draft_head::mtp::is_in(&checkpoint))
+    }
+
     /// The drafter's files; none without a drafter.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 //! | Qwen2-VL, Qwen2.5-VL | `model.…`, `visual.…` | `model.language_model.…`, `model.visual.…` |
 //! | Qwen3-VL | `model.language_model.…`, `model.visual.…` | the same |
 //! | SmolVLM2 | `model.text_model.…`, `lm_head.weight`, `model.vision_model.…`, `model.connector.…` | the same |
+//! | layers for multi-token prediction | `mtp.…`, or `model.mtp.…` | the same |
 //! | EAGLE-3 heads | `midlayer.…` or `layers.0.…` for `model.layers.0.…`, `norm.weight` | the same |
 //! | LLaVA-OneVision | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.vision_model.…`, `image_newline` | `model.language_model.…`, `lm_head.weight`, `model.vision_tower.…`, `model.image_newline` |
 //!
@@ -38,9 +39,33 @@ pub fn spellings(name: &str) -> Vec<String> {
     vec![name.to_owned(), format!("model.{name}"), format!("language_model.{name}")]
 }
 
+/// The name of a tensor in a part of a checkpoint: `PART.` takes the place of `model.`.
+pub fn in_part(part: &str, name: &str) -> String {
+    format!("{part}.{}", name.strip_prefix("model.").unwrap_or(name))
+}
+
+/// As [`spellings`], of a tensor in a part of a checkpoint.
+pub fn spellings_in(part: &str, name: &str) -> Vec<String> {
+    let name = in_part(part, name);
+    vec![format!("model.{name}"), name]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_have_names_of_their_own() {
+        for (name, file) in [
+            ("model.norm.weight", "mtp.norm.weight"),
+            ("model.layers.0.mlp.up_proj.weight", "mtp.layers.0.mlp.up_proj.weight"),
+            ("fc.weight", "mtp.fc.weight"),
+            ("fc.weight", "model.mtp.fc.weight"),
+        ] {
+            assert!(spellings_in("mtp", name).iter().any(|tried| tried == file), "{name}");
+        }
+        assert!(!spellings_in("mtp", "model.norm.weight").iter().any(|tried| tried == "model.norm.weight"));
+    }
 
     #[test]
     fn every_layout_is_tried() {

@@ -14,7 +14,7 @@ const LOOSENING: &str = "Other loosening rules";
 const OWN: &str = "Your own";
 
 /// How a paper's title begins, and the system that it presents.
-const PAPERS: [(&str, &str); 12] = [
+const PAPERS: [(&str, &str); 13] = [
     ("See the Forest for the Trees", "LVSpec"),
     ("SpecVLM", "SpecVLM"),
     ("ParallelVLM", "ParallelVLM"),
@@ -25,6 +25,7 @@ const PAPERS: [(&str, &str); 12] = [
     ("ViSpec", "ViSpec"),
     ("HiViS", "HiViS"),
     ("EAGLE-3", "EAGLE-3"),
+    ("DeepSeek-V3", "MTP"),
     ("MMSpec", "ViSkip"),
     ("Training-Free Loosely Speculative", "FLy"),
 ];

@@ -55,11 +55,11 @@ pub struct Options {
 
 impl Options {
     /// The defaults of a recipe. Losses, optimiser and noise are EAGLE's, on which the other recipes build. There is no training of
-    /// [`Recipe::Eagle3`] heads; its defaults are those of MSD.
+    /// [`Recipe::Eagle3`] heads and [`Recipe::Mtp`] layers; its defaults are those of MSD.
     pub fn of(recipe: Recipe) -> Self {
         let (visual_rows, hidden, recursions) = match recipe {
             Recipe::Sparrow => (VisualRows::Middle, 0.5, 1),
-            Recipe::Msd | Recipe::Eagle3 => (VisualRows::Embeddings, 0.0, 0),
+            Recipe::Msd | Recipe::Eagle3 | Recipe::Mtp => (VisualRows::Embeddings, 0.0, 0),
             Recipe::Vispec => (VisualRows::Embeddings, 0.0, 1),
             Recipe::Hivis => (VisualRows::Embeddings, 1.0, 2),
         };

@@ -10,7 +10,7 @@ use crate::model::{
         table::Values,
         thread_pool::{DisjointSliceMut, ThreadPool},
     },
-    gguf::{GgufTensor, Layout, NamedTensor, TensorType},
+    gguf::{GgufTensor, Layout, NamedTensor, Stored, TensorType},
 };
 
 /// Values that are widened at a time.
@@ -29,7 +29,7 @@ impl Checkpoint {
         if self.files.gguf().is_none() {
             return Ok(None);
         }
-        let tensor = self.mapped.get(name).ok_or_else(|| self.missing(name))?;
+        let tensor = self.find_named(name).ok_or_else(|| self.missing(name))?;
         self.check_shape(name, &tensor.shape, shape)?;
         Ok(Some(tensor))
     }
@@ -45,7 +45,7 @@ impl Checkpoint {
         shape: [usize; 2],
     ) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError> {
         let Some(tensor) = self.find_mapped(name, &shape)? else { return Ok(None) };
-        if tensor.layout == Layout::Frames {
+        if tensor.layout == Layout::Frames || tensor.stored != Stored::Values {
             return Err(CheckpointError::tensor(name, "is no matrix"));
         }
         self.report()?;
@@ -87,7 +87,7 @@ impl Checkpoint {
 
     /// A tensor's values in the file's type.
     pub(super) fn native_mapped(&self, name: &str, tensor: &NamedTensor) -> Result<Values, CheckpointError> {
-        if let ([part], Layout::Rows) = (&tensor.parts[..], tensor.layout)
+        if let ([part], Layout::Rows, Stored::Values) = (&tensor.parts[..], tensor.layout, tensor.stored)
             && let Some(values) = self.stored(tensor, part)
         {
             self.read.fetch_add(1, Ordering::Relaxed);
@@ -109,6 +109,7 @@ impl Checkpoint {
                 let start = unit * CHUNK;
                 let mut wide = Vec::with_capacity(CHUNK);
                 tensor.file.widen(part, start..(start + CHUNK).min(count), &mut wide);
+                wide.iter_mut().for_each(|value| *value = tensor.stored.value(*value));
                 if let Some(i) = wide.iter().position(|value| !value.is_finite()) {
                     let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
                     refused.get_or_insert((first + start + i, wide[i]));

@@ -215,7 +215,8 @@ impl Checkpoint {
 
     pub(super) fn missing(&self, name: &str) -> CheckpointError {
         let files = self.files.path().display();
-        CheckpointError::tensor(name, &format!("not in the weight files of {files}"))
+        let name = self.part.map_or(name.to_owned(), |part| names::in_part(part, name));
+        CheckpointError::tensor(&name, &format!("not in the weight files of {files}"))
     }
 }
 

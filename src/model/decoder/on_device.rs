@@ -130,8 +130,14 @@ impl<D: Ops> OnDevice<D> {
     /// See [`super::Decoder::with_layer`].
     pub fn with_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
         let projection = self.ops.matrix(&parts::projection(config), checkpoint)?;
+        let layer = self.with_inner_layer(checkpoint, config)?;
+        Ok(Self { projection: Some(Arc::new(projection)), ..layer })
+    }
+
+    /// See [`super::Decoder::with_inner_layer`].
+    pub fn with_inner_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
         Ok(Self {
-            projection: Some(Arc::new(projection)),
+            projection: None,
             layers: vec![Arc::new(Layer::load(&self.ops, checkpoint, config, 0)?)],
             norm: Arc::new(parts::norm(&self.ops, parts::NORM, config, checkpoint)?),
             rope: Rope::new(config),
@@ -186,6 +192,11 @@ impl<D: Ops> OnDevice<D> {
 
     fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
         self.layers.iter().flat_map(|layer| layer.matrices()).chain([&*self.head])
+    }
+
+    /// Bytes of the layers' matrices.
+    pub fn layer_bytes(&self) -> usize {
+        self.layers.iter().flat_map(|layer| layer.matrices()).map(D::matrix_bytes).sum()
     }
 
     /// Bytes of the matrices that a pass of one row and its logits read.

@@ -25,12 +25,14 @@ pub enum Recipe {
     Hivis,
     /// EAGLE-3: reads states after three layers of the target, and has an LM head over a part of the vocabulary.
     Eagle3,
+    /// The target's own layer for multi-token prediction, in the target's checkpoint.
+    Mtp,
 }
 
 impl Recipe {
     /// All recipes.
-    pub const ALL: [Recipe; 5] =
-        [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec, Recipe::Hivis, Recipe::Eagle3];
+    pub const ALL: [Recipe; 6] =
+        [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec, Recipe::Hivis, Recipe::Eagle3, Recipe::Mtp];
 
     /// Its name in methods, files and on the command line.
     pub const fn name(self) -> &'static str {
@@ -40,6 +42,7 @@ impl Recipe {
             Recipe::Vispec => "vispec",
             Recipe::Hivis => "hivis",
             Recipe::Eagle3 => "eagle3",
+            Recipe::Mtp => "mtp",
         }
     }
 
@@ -54,6 +57,9 @@ impl Recipe {
             Recipe::Hivis => "train one for this target with `specreel train hivis`, and add --drafter DIR",
             Recipe::Eagle3 => {
                 "download the head that was published for this target (config.json, model.safetensors), and add --drafter DIR"
+            }
+            Recipe::Mtp => {
+                "use a target whose files have one (Qwen3.5: tensors `mtp.…`), or the method sparrow with a head that you train"
             }
         }
     }

@@ -1,5 +1,6 @@
 //! A trained draft head: one decoder layer that drafts from its target's states (Sparrow, MSD; the architecture is EAGLE's).
-//! EAGLE-3 heads have a layout of their own: see [`eagle3`].
+//! EAGLE-3 heads have a layout of their own: see [`eagle3`]. A target's own layer for multi-token prediction is one, too: see
+//! [`mtp`].
 //!
 //! The input row of token t is z = FC([embedding of t ; the target's final state before t]) (Sparrow, eq. 1). It passes
 //! through one decoder layer and a norm; the output approximates the target's final state at t, from which the target's LM
@@ -12,6 +13,7 @@
 
 mod config;
 pub mod eagle3;
+pub mod mtp;
 mod published;
 mod states;
 mod vispec;
@@ -37,13 +39,20 @@ use super::{
 /// Largest number of embeddings in a fingerprint.
 const FINGERPRINT_ROWS: usize = 64;
 
+/// What makes the rows of a head's layer, and what they are made of.
+enum Rows {
+    /// The decoder's own projection.
+    Projected,
+    Eagle3(eagle3::Eagle3),
+    Mtp(mtp::Mtp),
+}
+
 /// A loaded draft head.
 pub struct DraftHead {
     name: String,
     config: DraftHeadConfig,
     decoder: Arc<Decoder>,
-    /// What makes the rows of an EAGLE-3 head.
-    eagle3: Option<eagle3::Eagle3>,
+    rows: Rows,
     /// The vision adaptor of a ViSpec head.
     adaptor: Option<vispec::Adaptor>,
     /// Buffers of the projection.
@@ -66,18 +75,34 @@ impl DraftHead {
             return Err(CheckpointError::file(&dir.join("config.json"), &problem));
         }
         let checkpoint = Checkpoint::open(dir)?;
-        let (decoder, eagle3) = match config.eagle3.as_ref() {
-            None => (target.with_layer(&checkpoint, &config.layer(target.config()))?, None),
+        let (decoder, rows) = match config.eagle3.as_ref() {
+            None => (target.with_layer(&checkpoint, &config.layer(target.config()))?, Rows::Projected),
             Some(own) => {
                 let (decoder, rows) = eagle3::Eagle3::load(&checkpoint, &config, own, target)?;
-                (decoder, Some(rows))
+                (decoder, Rows::Eagle3(rows))
             }
         };
         let adaptor = match config.num_queries {
             0 => None,
             queries => Some(vispec::Adaptor::load(&checkpoint, decoder.config(), queries, target)?),
         };
-        Ok(Self { name, config, decoder: Arc::new(decoder), eagle3, adaptor, workspace: Mutex::default() })
+        Ok(Self { name, config, decoder: Arc::new(decoder), rows, adaptor, workspace: Mutex::default() })
+    }
+
+    /// Load the target's own layer for multi-token prediction from its checkpoint, which must have one ([`mtp::is_in`]).
+    ///
+    /// # Errors
+    /// A tensor is missing or damaged, or the layer computes what is not supported.
+    pub fn own(
+        checkpoint: Checkpoint,
+        target: &Decoder,
+        name: &str,
+    ) -> std::result::Result<Self, CheckpointError> {
+        let config = mtp::config(target, name)
+            .map_err(|e| CheckpointError::tensor("model.embed_tokens", &e.to_string()))?;
+        let (decoder, rows) = mtp::Mtp::load(checkpoint, target)?;
+        let (decoder, rows) = (Arc::new(decoder), Rows::Mtp(rows));
+        Ok(Self { name: name.to_owned(), config, decoder, rows, adaptor: None, workspace: Mutex::default() })
     }
 
     /// Display name: the directory's.
@@ -97,7 +122,20 @@ impl DraftHead {
 
     /// Layers of the target after which it reads states (0 = the first); empty if it reads the final states alone.
     pub fn taps(&self) -> &[usize] {
-        self.eagle3.as_ref().map_or(&[], |own| &own.taps)
+        self.eagle3().map_or(&[], |own| &own.taps)
+    }
+
+    /// True if it reads the whole prompt from the target's states: visual tokens are rows like text
+    /// ([`fuse_embedded`](Self::fuse_embedded)), and a row has the position of the one before it.
+    pub fn reads_all_rows(&self) -> bool {
+        !matches!(self.rows, Rows::Projected)
+    }
+
+    fn eagle3(&self) -> Option<&eagle3::Eagle3> {
+        match &self.rows {
+            Rows::Eagle3(own) => Some(own),
+            _ => None,
+        }
     }
 
     /// The target's states as [`DraftHead::fuse`] takes them, `rows × width`: of a head with [`taps`](Self::taps), states after
@@ -106,7 +144,7 @@ impl DraftHead {
     /// # Errors
     /// If the states have another width.
     pub fn reduce(&self, states: &States) -> Result<States> {
-        match &self.eagle3 {
+        match self.eagle3() {
             None => Ok(states.clone()),
             Some(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
         }
@@ -114,17 +152,17 @@ impl DraftHead {
 
     /// The taps of its own passes.
     pub fn own_taps(&self) -> Taps {
-        Taps { before_norm: self.eagle3.is_some(), ..Taps::default() }
+        Taps { before_norm: self.eagle3().is_some(), ..Taps::default() }
     }
 
     /// Its outputs in a pass of its own, which take the place of states that the target has not computed yet.
     pub fn own_states<'p>(&self, pass: &'p Pass) -> &'p States {
-        pass.before_norm.as_ref().filter(|_| self.eagle3.is_some()).unwrap_or(&pass.states)
+        pass.before_norm.as_ref().filter(|_| self.eagle3().is_some()).unwrap_or(&pass.states)
     }
 
     /// The ids that its LM head knows, if they are fewer than the target's, or in another order.
     pub fn vocabulary(&self) -> Option<&DraftVocabulary> {
-        self.eagle3.as_ref().map(|own| &own.vocabulary)
+        self.eagle3().map(|own| &own.vocabulary)
     }
 
     /// A run of visual tokens, `rows × width` embeddings, as a head with an adaptor reads it (ViSpec); none if it has none.
@@ -163,15 +201,12 @@ impl DraftHead {
     /// If an id is outside of the embeddings, or there are not as many states as ids.
     pub fn fuse(&self, ids: &[u32], before: &[f32]) -> Result<States> {
         self.check(ids.len(), before)?;
-        match &self.eagle3 {
-            Some(own) => {
-                let embeddings = self.decoder.embed(ids)?;
-                own.rows(&self.decoder, &embeddings, before, &mut self.workspace())
-            }
-            None => {
+        match &self.rows {
+            Rows::Projected => {
                 let before = States::new(before.to_vec(), self.decoder.width())?;
                 self.decoder.fuse(ids, &before, &mut self.workspace())
             }
+            _ => self.fuse_embedded(&self.decoder.embed(ids)?, before),
         }
     }
 
@@ -181,9 +216,10 @@ impl DraftHead {
     /// If there are not as many states as rows, or the head reads visual tokens in another way.
     pub fn fuse_embedded(&self, embeddings: &States, before: &[f32]) -> Result<States> {
         self.check(embeddings.rows(), before)?;
-        match &self.eagle3 {
-            Some(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
-            None => candle_core::bail!("the draft head fuses text alone"),
+        match &self.rows {
+            Rows::Projected => candle_core::bail!("the draft head fuses text alone"),
+            Rows::Eagle3(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
+            Rows::Mtp(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
         }
     }
 
@@ -199,11 +235,19 @@ impl DraftHead {
         self.workspace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Bytes of the matrices that are not the target's.
+    pub fn own_bytes(&self) -> usize {
+        self.decoder.layer_bytes() + self.projection_bytes()
+    }
+
     /// Bytes of the matrices that make its input rows.
     pub fn projection_bytes(&self) -> usize {
-        self.decoder.projection_bytes()
-            + self.eagle3.as_ref().map_or(0, eagle3::Eagle3::bytes)
-            + self.adaptor.as_ref().map_or(0, vispec::Adaptor::bytes)
+        let rows = match &self.rows {
+            Rows::Projected => self.decoder.projection_bytes(),
+            Rows::Eagle3(own) => own.bytes(),
+            Rows::Mtp(own) => own.bytes(),
+        };
+        rows + self.adaptor.as_ref().map_or(0, vispec::Adaptor::bytes)
     }
 }
 

@@ -17,7 +17,7 @@ pub struct TextStates {
     /// States of the rows before rows without a visual token, in order, `rows × width`.
     states: Vec<f32>,
     zeros: Vec<f32>,
-    /// The states that a head with [`DraftHead::taps`] reads, once one has asked for them.
+    /// The states that a head that reads all rows reads, once one has asked for them.
     pub read: Option<ReadStates>,
 }
 
@@ -57,7 +57,11 @@ impl<'a> StateReader<'a> {
     /// # Errors
     /// If the pass tapped other layers.
     pub fn read(&mut self, pass: &Pass, target: &Decoder) -> Result<()> {
-        self.rows.push(self.head.reduce(&tapped(pass, target)?)?);
+        let states = match self.head.taps().is_empty() {
+            true => pass.states.clone(),
+            false => tapped(pass, target)?,
+        };
+        self.rows.push(self.head.reduce(&states)?);
         Ok(())
     }
 
@@ -103,7 +107,7 @@ impl TextStates {
     /// The state before the first root, in row `root`, as this head reads it.
     pub fn before_root(&self, root: usize, head: &DraftHead) -> &[f32] {
         match &self.read {
-            Some(read) if !head.taps().is_empty() => &read.last,
+            Some(read) if head.reads_all_rows() => &read.last,
             _ => self.before(root),
         }
     }

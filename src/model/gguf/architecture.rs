@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     GgufFile,
     names::{self, Named},
-    qwen2_vl, qwen3_vl, smolvlm,
+    qwen2_vl, qwen3_5, qwen3_vl, smolvlm,
 };
 use crate::model::family::Family;
 
@@ -45,8 +45,8 @@ pub struct Architecture {
 }
 
 /// All supported pairs.
-pub static SUPPORTED: [Architecture; 4] =
-    [qwen2_vl::QWEN2_VL, qwen2_vl::QWEN25_VL, qwen3_vl::QWEN3_VL, smolvlm::SMOLVLM];
+pub static SUPPORTED: [Architecture; 5] =
+    [qwen2_vl::QWEN2_VL, qwen2_vl::QWEN25_VL, qwen3_vl::QWEN3_VL, qwen3_5::QWEN3_5, smolvlm::SMOLVLM];
 
 /// The architecture of every mmproj file.
 pub const TOWER: &str = "clip";

@@ -11,6 +11,7 @@ mod metadata;
 mod model;
 mod names;
 mod qwen2_vl;
+mod qwen3_5;
 mod qwen3_vl;
 mod reader;
 mod smolvlm;
@@ -20,7 +21,7 @@ mod vocabulary;
 pub use file::{GgufFile, GgufTensor};
 pub use metadata::Metadata;
 pub use model::GgufModel;
-pub(super) use names::{Layout, NamedTensor};
+pub(super) use names::{Layout, NamedTensor, Stored};
 pub use tensor_type::TensorType;
 pub use vocabulary::Vocabulary;
 

@@ -26,12 +26,35 @@ impl Layout {
     }
 }
 
+/// What a file holds in place of the values w of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::model) enum Stored {
+    /// The values.
+    Values,
+    /// 1 + w.
+    OneMore,
+    /// -exp(w).
+    NegatedExponential,
+}
+
+impl Stored {
+    /// The value of which a file holds this. Not finite where it stands for no value.
+    pub fn value(self, stored: f32) -> f32 {
+        match self {
+            Self::Values => stored,
+            Self::OneMore => stored - 1.0,
+            Self::NegatedExponential => f64::from(-stored).ln() as f32,
+        }
+    }
+}
+
 /// A tensor under a name of this crate.
 pub(in crate::model) struct NamedTensor {
     pub shape: Vec<usize>,
     pub file: Arc<GgufFile>,
     pub parts: Vec<GgufTensor>,
     pub layout: Layout,
+    pub stored: Stored,
 }
 
 impl NamedTensor {
@@ -88,7 +111,8 @@ pub(super) fn insert(named: &mut Named, name: String, file: &Arc<GgufFile>, part
     let Some(first) = parts.first() else { return };
     let mut shape = first.shape.clone();
     shape[0] = parts.iter().map(|part| part.shape[0]).sum();
-    named.insert(name, NamedTensor { shape, file: Arc::clone(file), parts, layout: Layout::Rows });
+    let (file, layout, stored) = (Arc::clone(file), Layout::Rows, Stored::Values);
+    named.insert(name, NamedTensor { shape, file, parts, layout, stored });
 }
 
 /// The name of a pair in a list, with what follows it.
@@ -159,9 +183,13 @@ pub(super) fn qwen_tower(file: &Arc<GgufFile>, ffn: &[Pair], others: &[Pair]) ->
         && let [outputs, channels, height, width] = first.shape[..]
         && first.shape == second.shape
     {
-        let shape = vec![outputs, channels, 2, height, width];
-        let tensor =
-            NamedTensor { shape, file: Arc::clone(file), parts: vec![first, second], layout: Layout::Frames };
+        let tensor = NamedTensor {
+            shape: vec![outputs, channels, 2, height, width],
+            file: Arc::clone(file),
+            parts: vec![first, second],
+            layout: Layout::Frames,
+            stored: Stored::Values,
+        };
         named.insert("visual.patch_embed.proj.weight".into(), tensor);
     }
     named
@@ -185,6 +213,18 @@ mod tests {
         let order: Vec<usize> = (0..8).map(|row| Layout::Pairs { heads: 2 }.source(row, 8)).collect();
         assert_eq!(order, [0, 2, 1, 3, 4, 6, 5, 7]);
         assert_eq!((0..3).map(|row| Layout::Rows.source(row, 3)).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn values_are_found_again() {
+        for value in [-3.5f32, -0.25, 0.0, 0.125, 1.0, 2.75] {
+            assert_eq!(Stored::Values.value(value), value);
+            assert_eq!(Stored::OneMore.value(1.0 + value), value);
+            let again = Stored::NegatedExponential.value(-value.exp());
+            assert!((again - value).abs() < 3e-7 * (1.0 + value.abs()), "{value}: {again}");
+        }
+        // A rate that does not decay has no logarithm.
+        assert!([0.0, 0.5, f32::INFINITY].iter().all(|x| !Stored::NegatedExponential.value(*x).is_finite()));
     }
 
     #[test]

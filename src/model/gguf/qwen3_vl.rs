@@ -66,7 +66,7 @@ fn vision_config(file: &GgufFile) -> Result<Value, String> {
 }
 
 /// The blocks whose states are merged for DeepStack, ascending.
-fn deepstack(file: &GgufFile) -> Result<Vec<usize>, String> {
+pub(super) fn deepstack(file: &GgufFile) -> Result<Vec<usize>, String> {
     let key = "clip.vision.is_deepstack_layers";
     let flags = file.metadata.booleans(key)?.ok_or_else(|| format!("`{key}` is missing"))?;
     Ok((0..).zip(flags).filter(|(_, merged)| *merged).map(|(block, _)| block).collect())

@@ -12,10 +12,16 @@ struct Preparation {
     composed: bool,
 }
 
-const PREPARATIONS: [Preparation; 2] = [
+const PREPARATIONS: [Preparation; 3] = [
     Preparation {
         name: "qwen2",
         split: r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        composed: true,
+    },
+    // As Qwen2's, but marks belong to the letters before them.
+    Preparation {
+        name: "qwen35",
+        split: r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         composed: true,
     },
     // GPT-2's, after every digit is a piece of its own: what precedes a digit ends there.

@@ -47,7 +47,7 @@ impl Preparation<'_> {
         room: usize,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Option<HeadPrefill>, ModelError> {
-        if let Some(states) = states.read.as_ref().filter(|_| !layer.taps().is_empty()) {
+        if let Some(states) = states.read.as_ref().filter(|_| layer.reads_all_rows()) {
             let read = self.prefill_of_all_rows(layer, states, selection, placing, room, progress)?;
             return Ok(read.map(HeadPrefill::from));
         }
@@ -191,8 +191,8 @@ impl Preparation<'_> {
         Ok(whole.then_some(sequence))
     }
 
-    /// The states of all rows of the prompt but its last that a head with [`DraftHead::taps`] reads; from a pass of its own through
-    /// the layers up to the last one tapped. None if `progress` stopped it.
+    /// The states of all rows of the prompt but its last that a head reads ([`DraftHead::reads_all_rows`]); from a pass of its own
+    /// through the layers up to the last one tapped, or all. None if `progress` stopped it.
     ///
     /// # Errors
     /// If a forward pass fails.
@@ -202,7 +202,7 @@ impl Preparation<'_> {
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Option<ReadStates>, ModelError> {
         let decoder = self.target.decoder();
-        let layers = head.taps().iter().max().map_or(1, |last| last + 1);
+        let layers = head.taps().iter().max().map_or(decoder.config().layers, |last| last + 1);
         let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
         let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
         let positions = self.prompt.positions.select(&rows);

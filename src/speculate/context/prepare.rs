@@ -263,8 +263,8 @@ pub fn prefill_with(
     Ok(whole.then_some(sequence))
 }
 
-/// Prefill the target with a whole prompt but its last token, and collect the states that a draft head with
-/// [`DraftHead::taps`](crate::model::draft_head::DraftHead::taps) reads, if there is one; otherwise as [`prefill`].
+/// Prefill the target with a whole prompt but its last token, and collect the states that a draft head reads
+/// ([`DraftHead::reads_all_rows`](crate::model::draft_head::DraftHead::reads_all_rows)), if there is one; otherwise as [`prefill`].
 ///
 /// # Errors
 /// If a forward pass fails.

@@ -286,5 +286,5 @@ fields! {
     EntropyOver = Value::Word(&["top3", "full"]);
     StateAt = Value::Word(&["draft", "before"]);
     TwinType = Value::Word(&["own", "bf16", "f16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0"]);
-    Recipe = Value::Word(&["sparrow", "msd", "vispec", "hivis", "eagle3"]);
+    Recipe = Value::Word(&["sparrow", "msd", "vispec", "hivis", "eagle3", "mtp"]);
 }

@@ -63,6 +63,34 @@ impl Decoder {
         }))
     }
 
+    /// As [`Decoder::with_layer`], without the projection of its rows.
+    ///
+    /// # Errors
+    /// As [`Decoder::load`].
+    pub fn with_inner_layer(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+    ) -> std::result::Result<Self, CheckpointError> {
+        Ok(Self(match &self.0 {
+            Held::Cpu(decoder) => Held::Cpu(decoder.with_inner_layer(checkpoint, config)?),
+            Held::Tensors(decoder) => Held::Tensors(decoder.with_inner_layer(checkpoint, config)?),
+            Held::Gpu(decoder) => {
+                check_gpu(config)?;
+                Held::Gpu(decoder.with_inner_layer(checkpoint, config)?)
+            }
+        }))
+    }
+
+    /// Bytes of the layers' matrices.
+    pub fn layer_bytes(&self) -> usize {
+        match &self.0 {
+            Held::Cpu(decoder) => decoder.layer_bytes(),
+            Held::Tensors(decoder) => decoder.layer_bytes(),
+            Held::Gpu(decoder) => decoder.layer_bytes(),
+        }
+    }
+
     /// Load a matrix onto this decoder's device, in its weight type.
     ///
     /// # Errors

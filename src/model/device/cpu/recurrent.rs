@@ -226,7 +226,7 @@ impl LayerStates {
     ) {
         let (keys, channels, heads, width) =
             (shape.keys(), shape.channels(), shape.value_heads, shape.key_dim);
-        let (strips, group) = (strips(shape), shape.value_heads / shape.key_heads);
+        let strips = strips(shape);
         let banks = self.banks.each_mut().map(|bank| DisjointSliceMut::new(&mut bank.state));
         let bank = |bank: Bank| &banks[bank.index()];
         let (log, deltas) = (&self.log.keys, DisjointSliceMut::new(&mut self.log.deltas));
@@ -234,7 +234,7 @@ impl LayerStates {
         let unit = |unit: usize| {
             let (head, first) = (unit / strips, unit % strips * COLUMNS);
             let columns = COLUMNS.min(shape.value_dim - first);
-            let key_at = head / group * width;
+            let key_at = shape.key_head(head) * width;
             // SAFETY: every strip of a bank and of the log belongs to one unit, which holds one slice at a time.
             let held = |from: Bank| unsafe { bank(from).slice(unit * width, width) };
             // SAFETY: as above.
