@@ -135,8 +135,8 @@ CHECKPOINTS = {
         sections=[2, 1, 1], levels=False,
     ),
     "qwen3_5_untied": dict(
-        family="qwen3_5", seed=615, text=(32, 2, 1, 64, 4, 64), linear=(2, 2, 2, 16, 32, 3), tower=(16, 1, 2, 48),
-        tied=False, vocab=384, dtype=torch.float16, grid=(2, 4, 4), table=25, eps=1e-3, theta=10000,
+        family="qwen3_5", seed=707, text=(32, 2, 1, 64, 4, 64), linear=(2, 2, 2, 16, 32, 3), tower=(16, 1, 2, 48),
+        tied=False, vocab=416, dtype=torch.float16, grid=(2, 4, 4), table=25, eps=1e-3, theta=10000,
         sections=[4, 2, 2], levels=False, shards=2, without_types=True,
     ),
 }  # fmt: skip
