@@ -56,9 +56,14 @@ impl Mtp {
     /// Load the layer of a target's checkpoint, and what makes its rows.
     pub fn load(checkpoint: Checkpoint, target: &Decoder) -> Result<(Decoder, Self), CheckpointError> {
         let checkpoint = checkpoint.part(PART);
-        for (name, what) in [(EMBEDDINGS, "embeddings"), (HEAD, "an LM head"), ("model.layers.1.mlp.up_proj.weight", "two layers")] {
+        for (name, what) in [
+            (EMBEDDINGS, "embeddings"),
+            (HEAD, "an LM head"),
+            ("model.layers.1.mlp.up_proj.weight", "two layers"),
+        ] {
             if checkpoint.contains(name) {
-                let problem = format!("layers for multi-token prediction with {what} of their own are not supported");
+                let problem =
+                    format!("layers for multi-token prediction with {what} of their own are not supported");
                 return Err(CheckpointError::tensor(PART, &problem));
             }
         }
