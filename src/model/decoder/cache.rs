@@ -62,17 +62,18 @@ impl<D: Ops> HybridCache<D> {
     /// See [`super::Cache::reach`].
     pub(super) fn reach(&self, len: usize) -> usize {
         let len = len.min(self.len());
-        self.recurrence.as_ref().map_or(len, |found| {
-            found.track.reach(len + found.ahead).saturating_sub(found.ahead)
-        })
+        self.recurrence
+            .as_ref()
+            .map_or(len, |found| found.track.reach(len + found.ahead).saturating_sub(found.ahead))
     }
 
     /// See [`super::Cache::truncate`].
     pub(super) fn truncate(&mut self, len: usize) -> usize {
         let len = len.min(self.len());
-        let left = self.recurrence.as_mut().map_or(len, |found| {
-            found.track.truncate(len + found.ahead).saturating_sub(found.ahead)
-        });
+        let left = self
+            .recurrence
+            .as_mut()
+            .map_or(len, |found| found.track.truncate(len + found.ahead).saturating_sub(found.ahead));
         self.attention.truncate(left);
         left
     }
@@ -109,7 +110,8 @@ impl<D: Ops> HybridCache<D> {
         capacity: usize,
         kept: impl Fn(usize, usize) -> &'a [usize],
     ) -> Self {
-        let recurrence = self.recurrence.as_ref().map(|found| found.first_layers(usize::MAX, self.len() - len));
+        let recurrence =
+            self.recurrence.as_ref().map(|found| found.first_layers(usize::MAX, self.len() - len));
         Self { attention: self.attention.gather(len, capacity, kept), recurrence }
     }
 
@@ -118,7 +120,9 @@ impl<D: Ops> HybridCache<D> {
         let from_start = self.len() == 0 && range.start == 0;
         let end = range.end;
         if let Some(theirs) = &other.recurrence {
-            if end != other.len() && !(from_start && theirs.track.reach(end + theirs.ahead) == end + theirs.ahead) {
+            if end != other.len()
+                && !(from_start && theirs.track.reach(end + theirs.ahead) == end + theirs.ahead)
+            {
                 candle_core::bail!(
                     "cannot append slots up to {end} of {}: their recurrent states are not kept",
                     other.len()

@@ -4,7 +4,14 @@ use std::sync::Arc;
 
 use candle_core::Result;
 
-use super::{Mask, Pass, PassInput, Positions, Taps, cache::HybridCache, check_pass, layer::{Layer, Mixer}, parts, rope::Rope};
+use super::{
+    Mask, Pass, PassInput, Positions, Taps,
+    cache::HybridCache,
+    check_pass,
+    layer::{Layer, Mixer},
+    parts,
+    rope::Rope,
+};
 use crate::model::{
     checkpoint::Checkpoint,
     config::TextConfig,
@@ -283,8 +290,17 @@ impl<D: Ops> OnDevice<D> {
         let (cos, sin) = self.rope.tables(positions);
         let shape = self.shape();
         let recurring = cache.plan(rows, mask)?;
-        let spec = PassSpec { rows, layers: c.attention_layers(), shape, cos, sin, mask, probe: taps.probe.as_ref() };
-        let Buffers { work, wide, x, normed, qkv, mixed, gates, attended, projected, gate_up, gated } = buffers;
+        let spec = PassSpec {
+            rows,
+            layers: c.attention_layers(),
+            shape,
+            cos,
+            sin,
+            mask,
+            probe: taps.probe.as_ref(),
+        };
+        let Buffers { work, wide, x, normed, qkv, mixed, gates, attended, projected, gate_up, gated } =
+            buffers;
         let mut pass = ops.begin(work, spec, &mut cache.attention)?;
         if let Some(values) = entered {
             ops.load(&mut pass, &self.table, input, wide)?;

@@ -62,7 +62,9 @@ impl Sequence {
 
     /// Bytes of the cache, and of what is kept beside it to feed again.
     pub fn bytes(&self) -> usize {
-        self.history.as_ref().map_or(0, History::bytes) + self.cache.bytes() + self.below.iter().map(|stage| stage.cache.bytes()).sum::<usize>()
+        self.history.as_ref().map_or(0, History::bytes)
+            + self.cache.bytes()
+            + self.below.iter().map(|stage| stage.cache.bytes()).sum::<usize>()
     }
 
     /// Feed a prompt's embeddings (`rows × width`, or wider with DeepStack levels: see [`Decoder::forward`]) at the given positions; text continues at position `next`. `states` receives
@@ -276,7 +278,13 @@ impl Sequence {
         pass
     }
 
-    fn feed_new(&mut self, input: Input<'_>, positions: &Positions, mask: &Mask, taps: &Taps) -> Result<Pass> {
+    fn feed_new(
+        &mut self,
+        input: Input<'_>,
+        positions: &Positions,
+        mask: &Mask,
+        taps: &Taps,
+    ) -> Result<Pass> {
         if self.below.is_empty() {
             return self.decoder.forward(input, positions, mask, &mut self.cache, taps, &mut self.workspace);
         }
@@ -448,3 +456,7 @@ impl Sequence {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "sequence/hybrid_tests.rs"]
+mod hybrid_tests;

@@ -120,7 +120,8 @@ impl Track {
     /// The largest number of rows up to `len` after which the state can be restored.
     pub fn reach(&self, len: usize) -> usize {
         let len = len.min(self.len);
-        let logged = self.logged().filter(|logged| *logged.start() <= len).map(|logged| len.min(*logged.end()));
+        let logged =
+            self.logged().filter(|logged| *logged.start() <= len).map(|logged| len.min(*logged.end()));
         let marks = self.marks.iter().flatten().map(|mark| mark.0);
         marks.chain(self.current).filter(|rows| *rows <= len).chain(logged).max().unwrap_or(0)
     }

@@ -216,7 +216,14 @@ impl LayerStates {
     }
 
     /// Run the rule over all rows: `out` (`rows × values`) is what the state answers.
-    fn run(&mut self, shape: &LinearAttention, plan: &Plan, rows: usize, prepared: &Prepared, out: &mut [f32]) {
+    fn run(
+        &mut self,
+        shape: &LinearAttention,
+        plan: &Plan,
+        rows: usize,
+        prepared: &Prepared,
+        out: &mut [f32],
+    ) {
         let (keys, channels, heads, width) =
             (shape.keys(), shape.channels(), shape.value_heads, shape.key_dim);
         let strips = strips(shape);
@@ -325,7 +332,11 @@ fn prepare(
     let unit = |row: usize| {
         // SAFETY: each row belongs to one unit.
         let (mixed, decays, rates) = unsafe {
-            (mixed.slice(row * channels, channels), decays.slice(row * heads, heads), rates.slice(row * heads, heads))
+            (
+                mixed.slice(row * channels, channels),
+                decays.slice(row * heads, heads),
+                rates.slice(row * heads, heads),
+            )
         };
         let window = layer.window(shape, plan, row, input, before);
         kernels::convolve(&window, &linear.convolution, mixed);
@@ -362,8 +373,7 @@ fn finish(
         unsafe {
             let out = rows.slice(row * values, values);
             let gates = input.gates(row, shape);
-            for (head, gate) in
-                out.chunks_exact_mut(shape.value_dim).zip(gates.chunks_exact(shape.value_dim))
+            for (head, gate) in out.chunks_exact_mut(shape.value_dim).zip(gates.chunks_exact(shape.value_dim))
             {
                 kernels::rms_norm_in_place(head, &weights.norm, weights.eps);
                 // silu(z) = z · sigmoid(z).
@@ -409,7 +419,3 @@ impl<'a> Input<'a> {
         self.row(row)[self.channels + shape.values()..].split_at(shape.value_heads)
     }
 }
-
-#[cfg(test)]
-#[path = "recurrent_tests.rs"]
-mod tests;

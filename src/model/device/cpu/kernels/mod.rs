@@ -22,7 +22,9 @@ mod quantized;
 
 pub use attention::{Held, Queries, add_weighted, narrow, quantize_chunks, scales_of, scores, scores_f32};
 pub use blocks::{BlockKind, BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks, quantize_blocks};
-pub use delta::{COLUMNS, Columns, DeltaRow, convolve, delta_replay, delta_step, gate, multiply, unit_length};
+pub use delta::{
+    COLUMNS, Columns, DeltaRow, convolve, delta_replay, delta_step, gate, multiply, unit_length,
+};
 pub use half::{HalfKind, product_half};
 pub use largest::{largest_sums, largest3, position};
 pub use panels::{FloatPanels, FloatPanelsMut, product_panels};
