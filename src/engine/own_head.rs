@@ -68,7 +68,8 @@ impl Runner<'_> {
             ControlFlow::Continue(())
         });
         let target = &self.models.target;
-        let checkpoint = own.spec.target_files().map_err(Failure::from)?.checkpoint().map_err(Failure::from)?;
+        let checkpoint =
+            own.spec.target_files().map_err(Failure::from)?.checkpoint().map_err(Failure::from)?;
         if !mtp::is_in(&checkpoint) {
             let error = format!("{} has no layer for multi-token prediction any more", target.name());
             let hint = Some("load the models again".to_owned());

@@ -71,8 +71,9 @@ fn text_config(file: &GgufFile, config: &mut Value) -> Result<(), String> {
     let (layers, predicting) = layers(file)?;
     let (values, heads) = (integer(file, "ssm.inner_size")?, integer(file, "ssm.time_step_rank")?);
     let value_dim = values.checked_div(heads).filter(|width| width.checked_mul(heads) == Some(values));
-    let value_dim =
-        value_dim.ok_or_else(|| format!("`qwen35.ssm.inner_size` ({values}) is not a multiple of its {heads} heads"))?;
+    let value_dim = value_dim.ok_or_else(|| {
+        format!("`qwen35.ssm.inner_size` ({values}) is not a multiple of its {heads} heads")
+    })?;
     let (width, rotated) = (integer(file, "attention.key_length")?, integer(file, "rope.dimension_count")?);
     if rotated > width {
         return Err(format!("`qwen35.rope.dimension_count` is {rotated}, a head has {width} values"));
