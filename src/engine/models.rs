@@ -63,7 +63,7 @@ pub fn frames(family: Family, processor: &ProcessorConfig) -> Rule {
     let rule = match family {
         Family::Qwen2Vl | Family::Qwen25Vl => Rule::QWEN_VL,
         Family::LlavaOnevision => Rule::LLAVA_ONEVISION,
-        Family::Qwen3Vl => Rule::QWEN3_VL,
+        Family::Qwen3Vl | Family::Qwen35 => Rule::QWEN3_VL,
         Family::SmolVlm => Rule::SMOLVLM,
     };
     let own = processor.sampling.unwrap_or_default();

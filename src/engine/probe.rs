@@ -9,6 +9,7 @@ use super::{
     run::since,
 };
 use crate::model::{
+    config::TextConfig,
     decoder::{Positions, Sequence, Taps},
     family::{ModelError, VideoLlm},
     processor::{Grid, Patches},
@@ -29,14 +30,22 @@ const TOKEN_LAYERS: usize = 4;
 
 /// The layers of a decoder that a single row is timed on.
 fn token_layers(model: &VideoLlm) -> usize {
-    (model.decoder().config().layers / TOKEN_SHARE).clamp(1, TOKEN_LAYERS)
+    let c = model.decoder().config();
+    // Of a model with linear attention, as many layers of each kind as the whole has in proportion.
+    let unit = prompt_layers(c);
+    (c.layers / TOKEN_SHARE).clamp(1, TOKEN_LAYERS).next_multiple_of(unit)
+}
+
+/// The layers that a prompt is timed on: one, or up to the first with full attention.
+fn prompt_layers(c: &TextConfig) -> usize {
+    c.linear.map_or(1, |linear| linear.every)
 }
 
 /// What [`decoder`] computes.
 pub(super) fn decoder_work(model: &VideoLlm) -> Macs {
     let (decoder, mut c) = (model.decoder(), model.decoder().config().clone());
     let rows = decoder.chunk();
-    c.layers = 1;
+    c.layers = prompt_layers(&c);
     let passes = work::prompt(&c, 0, rows) * 2.0 + work::prompt(&c, CONTEXT, rows);
     c.layers = token_layers(model);
     passes + work::prompt(&c, 0, 1) * 2.0
@@ -51,7 +60,7 @@ pub(super) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
     let rows = whole.chunk();
     let ids: Vec<u32> = (0..rows as u32).map(|id| id % whole.config().vocab.max(1) as u32).collect();
     let input = whole.embed(&ids)?;
-    let one = Arc::new(whole.first_layers(1));
+    let one = Arc::new(whole.first_layers(prompt_layers(whole.config())));
     let c = one.config().clone();
     let mut sequence = Sequence::new(one, CONTEXT + 2 * rows);
     let pass = |sequence: &mut Sequence| -> Result<f64> {
@@ -66,9 +75,9 @@ pub(super) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
     sequence.truncate(0);
     let first_ms = pass(&mut sequence)?;
     let copy = sequence.fork(rows, rows)?;
-    while sequence.len() < CONTEXT {
-        let room = (CONTEXT - sequence.len()).min(rows);
-        sequence.append(&copy, 0..room)?;
+    let whole_copies = (CONTEXT - rows) / rows;
+    for _ in 0..whole_copies {
+        sequence.append(&copy, 0..rows)?;
     }
     let later_ms = pass(&mut sequence)?;
     let (first, later) = (work::prompt(&c, 0, rows), work::prompt(&c, CONTEXT, rows));

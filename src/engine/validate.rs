@@ -55,6 +55,13 @@ impl Runner<'_> {
             }
             _ => {}
         }
+        if method.prunes() && self.models.target.decoder().config().linear.is_some() {
+            let error = format!(
+                "method `{}` drops visual tokens within the target, whose linear attention layers need all of them",
+                method.name
+            );
+            return Err(input(error, "use a method that drops them for the drafter only, such as specvlm"));
+        }
         sampling::check(request.sampling).map_err(|e| Failure::from(crate::video::Error::from(e)))?;
         if request.prompt.trim().is_empty() {
             return Err(input("the prompt is empty".into(), "ask something about the video"));

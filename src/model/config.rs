@@ -2,6 +2,7 @@
 //!
 //! Both layouts are supported: the original flat one, and the newer one with the language model under `text_config`.
 
+pub(in crate::model) mod hybrid;
 pub(in crate::model) mod text;
 
 use std::path::Path;

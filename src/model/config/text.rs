@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::TextConfig;
+use super::{TextConfig, hybrid::Hybrid};
 
 /// What a kind of language model fixes: its architecture, and the values of keys that files leave out.
 #[derive(Debug)]
@@ -18,6 +18,10 @@ pub struct LanguageModel {
     pub interleaved: Option<[usize; 3]>,
     /// Positions on one axis only.
     pub one_axis: bool,
+    /// Embeddings of visual tokens are added after the first layers, too.
+    pub deepstack: bool,
+    /// Linear attention in most layers, and norms whose weights are stored as their difference from 1.
+    pub hybrid: Option<Hybrid>,
     /// Flags of files that this crate's decoder does not compute.
     pub refused: &'static [&'static str],
     /// Keys of the placeholder of a visual token.
@@ -61,6 +65,8 @@ pub const QWEN2: LanguageModel = LanguageModel {
     qk_norm: false,
     interleaved: None,
     one_axis: false,
+    deepstack: false,
+    hybrid: None,
     refused: &["use_sliding_window"],
     video_token: &["video_token_id", "video_token_index"],
     default_video_token: None,
@@ -156,15 +162,15 @@ impl LanguageModel {
         if let Some(key) = self.refused.iter().find(refused) {
             return Err(format!("`{key}` is not supported"));
         }
-        let deepstack = match (self.qk_norm, raw.pointer("/vision_config/deepstack_visual_indexes")) {
+        let deepstack = match (self.deepstack, raw.pointer("/vision_config/deepstack_visual_indexes")) {
             (false, _) => 0,
             (true, None) => DEEPSTACK,
             (true, Some(levels)) => levels.as_array().map(Vec::len).ok_or_else(|| {
                 format!("`deepstack_visual_indexes` is {levels}, expected a list of layers")
             })?,
         };
-        let text: RawText = serde_json::from_value(merged).map_err(|e| e.to_string())?;
-        let config = text.resolve(self)?;
+        let text = RawText::deserialize(&merged).map_err(|e| e.to_string())?;
+        let config = text.resolve(self, &merged)?;
         if deepstack > config.layers {
             return Err(format!(
                 "`deepstack_visual_indexes` has {deepstack} levels, but the language model has {} layers",
@@ -176,7 +182,7 @@ impl LanguageModel {
 }
 
 impl RawText {
-    fn resolve(self, model: &LanguageModel) -> Result<TextConfig, String> {
+    fn resolve(self, model: &LanguageModel, merged: &Value) -> Result<TextConfig, String> {
         let sizes = model.sizes.as_ref();
         let required = |value: Option<usize>, key: &str, default: Option<usize>| {
             value.or(default).ok_or_else(|| format!("missing field `{key}`"))
@@ -224,11 +230,19 @@ impl RawText {
         if !head_dim.is_multiple_of(2) {
             return Err(format!("`head_dim` is {head_dim}, expected an even number"));
         }
+        let hybrid =
+            model.hybrid.as_ref().map(|hybrid| hybrid.resolve(merged, layers, head_dim)).transpose()?;
+        let rotary_dim = hybrid.as_ref().map_or(head_dim, |hybrid| hybrid.rotary_dim);
         let section = rope.as_ref().and_then(|r| r.mrope_section.as_deref());
         let mrope_section = match section.or(model.interleaved.as_ref().map(<[usize; 3]>::as_slice)) {
             None => None,
-            Some(&[t, h, w]) if t.checked_add(h).and_then(|s| s.checked_add(w)) == Some(head_dim / 2) => {
+            Some(&[t, h, w]) if t.checked_add(h).and_then(|s| s.checked_add(w)) == Some(rotary_dim / 2) => {
                 Some([t, h, w])
+            }
+            Some(other) if rotary_dim < head_dim => {
+                return Err(format!(
+                    "`mrope_section` {other:?} does not add up to half of the {rotary_dim} rotated values of a head"
+                ));
             }
             Some(other) => {
                 return Err(format!(
@@ -255,10 +269,10 @@ impl RawText {
             interleaved: model.interleaved.is_some(),
             bias: model.bias,
             qk_norm: model.qk_norm,
-            output_gate: false,
-            rotary_dim: head_dim,
-            norm_offset: false,
-            linear: None,
+            output_gate: hybrid.as_ref().is_some_and(|hybrid| hybrid.output_gate),
+            rotary_dim,
+            norm_offset: hybrid.is_some(),
+            linear: hybrid.and_then(|hybrid| hybrid.linear),
             deepstack: 0,
             norm_eps: self.rms_norm_eps.unwrap_or(1e-6) as f32,
             max_positions: self.max_position_embeddings.unwrap_or(model.max_positions),

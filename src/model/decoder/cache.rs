@@ -20,8 +20,8 @@ pub struct HybridCache<D: Ops> {
 /// The states of the layers with linear attention.
 struct Recurrence<R> {
     track: Track,
-    /// Rows that the states have seen and of which the cache holds no slot: it was gathered from a longer one.
-    ahead: usize,
+    /// Rows that the states have seen, minus slots: some slots of a longer cache were gathered, or slots of others appended.
+    ahead: isize,
     states: R,
 }
 
@@ -62,18 +62,16 @@ impl<D: Ops> HybridCache<D> {
     /// See [`super::Cache::reach`].
     pub(super) fn reach(&self, len: usize) -> usize {
         let len = len.min(self.len());
-        self.recurrence
-            .as_ref()
-            .map_or(len, |found| found.track.reach(len + found.ahead).saturating_sub(found.ahead))
+        self.recurrence.as_ref().map_or(len, |found| found.slots(found.track.reach(found.row(len))))
     }
 
     /// See [`super::Cache::truncate`].
     pub(super) fn truncate(&mut self, len: usize) -> usize {
         let len = len.min(self.len());
-        let left = self
-            .recurrence
-            .as_mut()
-            .map_or(len, |found| found.track.truncate(len + found.ahead).saturating_sub(found.ahead));
+        let left = self.recurrence.as_mut().map_or(len, |found| {
+            let left = found.track.truncate(found.row(len));
+            found.slots(left)
+        });
         self.attention.truncate(left);
         left
     }
@@ -82,8 +80,8 @@ impl<D: Ops> HybridCache<D> {
     pub(super) fn keep(&mut self, base: usize, rows: &[usize]) -> usize {
         self.attention.keep(base, rows);
         if let Some(found) = &mut self.recurrence {
-            let left = found.track.keep(base + found.ahead, rows).saturating_sub(found.ahead);
-            self.attention.truncate(left);
+            let left = found.track.keep(found.row(base), rows);
+            self.attention.truncate(found.slots(left));
         }
         self.len()
     }
@@ -110,8 +108,10 @@ impl<D: Ops> HybridCache<D> {
         capacity: usize,
         kept: impl Fn(usize, usize) -> &'a [usize],
     ) -> Self {
-        let recurrence =
-            self.recurrence.as_ref().map(|found| found.first_layers(usize::MAX, self.len() - len));
+        let recurrence = self
+            .recurrence
+            .as_ref()
+            .map(|found| found.first_layers(usize::MAX, self.len() as isize - len as isize));
         Self { attention: self.attention.gather(len, capacity, kept), recurrence }
     }
 
@@ -120,9 +120,8 @@ impl<D: Ops> HybridCache<D> {
         let from_start = self.len() == 0 && range.start == 0;
         let end = range.end;
         if let Some(theirs) = &other.recurrence {
-            if end != other.len()
-                && !(from_start && theirs.track.reach(end + theirs.ahead) == end + theirs.ahead)
-            {
+            let row = theirs.row(end);
+            if end != other.len() && !(from_start && theirs.track.reach(row) == row) {
                 candle_core::bail!(
                     "cannot append slots up to {end} of {}: their recurrent states are not kept",
                     other.len()
@@ -130,10 +129,8 @@ impl<D: Ops> HybridCache<D> {
             }
             let len = self.len() + range.len();
             let mut states = theirs.first_layers(usize::MAX, 0);
-            states.track.truncate(end + theirs.ahead);
-            states.ahead = states.track.len().checked_sub(len).ok_or_else(|| {
-                candle_core::Error::Msg(format!("cannot append {} slots of a shorter sequence", range.len()))
-            })?;
+            states.track.truncate(row);
+            states.ahead = states.track.len() as isize - len as isize;
             self.attention.append(&other.attention, range)?;
             self.recurrence = Some(states);
             return Ok(());
@@ -149,7 +146,7 @@ impl<D: Ops> HybridCache<D> {
         let Some(found) = &self.recurrence else { return Ok(None) };
         let (base, paths) = match mask {
             Mask::Causal => (found.track.len(), None),
-            Mask::Paths { shared, paths } => (shared + found.ahead, Some(&paths[..])),
+            Mask::Paths { shared, paths } => (found.row(*shared), Some(&paths[..])),
         };
         match found.track.plan(rows, base, paths) {
             Some(plan) => Ok(Some(Recurring { plan, base, rows })),
@@ -171,7 +168,17 @@ impl<D: Ops> HybridCache<D> {
 }
 
 impl<R: RecurrentStates> Recurrence<R> {
-    fn first_layers(&self, layers: usize, ahead: usize) -> Self {
+    /// The row of a slot.
+    fn row(&self, slot: usize) -> usize {
+        slot.saturating_add_signed(self.ahead)
+    }
+
+    /// The slot of a row.
+    fn slots(&self, row: usize) -> usize {
+        row.saturating_add_signed(-self.ahead)
+    }
+
+    fn first_layers(&self, layers: usize, ahead: isize) -> Self {
         Self {
             track: self.track.clone(),
             ahead: self.ahead + ahead,

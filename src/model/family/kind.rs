@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    ClipFacts, FamilyRules, llava_onevision::LlavaOnevision, qwen2_vl::Generation, qwen3_vl::Qwen3Vl,
-    smolvlm::SmolVlm,
+    ClipFacts, FamilyRules, llava_onevision::LlavaOnevision, qwen2_vl::Generation, qwen3_5::Qwen35,
+    qwen3_vl::Qwen3Vl, smolvlm::SmolVlm,
 };
 use crate::model::processor::VisualGrid;
 
@@ -19,14 +19,22 @@ pub enum Family {
     LlavaOnevision,
     /// Qwen3-VL: interpolated positions and DeepStack, a time stamp before each frame pair.
     Qwen3Vl,
+    /// Qwen3.5: Qwen3-VL's tower without DeepStack, linear attention in most layers, thinking before an answer.
+    Qwen35,
     /// SmolVLM2: SigLIP with pixel shuffle and Llama, a time stamp before each frame.
     SmolVlm,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Family; 5] =
-        [Family::Qwen2Vl, Family::Qwen25Vl, Family::LlavaOnevision, Family::Qwen3Vl, Family::SmolVlm];
+    pub const ALL: [Family; 6] = [
+        Family::Qwen2Vl,
+        Family::Qwen25Vl,
+        Family::LlavaOnevision,
+        Family::Qwen3Vl,
+        Family::Qwen35,
+        Family::SmolVlm,
+    ];
 
     /// What the family is.
     pub(in crate::model) fn rules(self) -> &'static dyn FamilyRules {
@@ -35,6 +43,7 @@ impl Family {
             Family::Qwen25Vl => &Generation::Qwen25,
             Family::LlavaOnevision => &LlavaOnevision,
             Family::Qwen3Vl => &Qwen3Vl,
+            Family::Qwen35 => &Qwen35,
             Family::SmolVlm => &SmolVlm,
         }
     }
@@ -107,7 +116,7 @@ mod tests {
     #[test]
     fn newer_families_write_the_time() {
         let stamped: Vec<Family> = Family::ALL.into_iter().filter(|family| family.writes_stamps()).collect();
-        assert_eq!(stamped, [Family::Qwen3Vl, Family::SmolVlm]);
+        assert_eq!(stamped, [Family::Qwen3Vl, Family::Qwen35, Family::SmolVlm]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod kind;
 pub mod llava_onevision;
 mod prompt;
 pub mod qwen2_vl;
+pub mod qwen3_5;
 pub mod qwen3_vl;
 mod rules;
 pub mod smolvlm;

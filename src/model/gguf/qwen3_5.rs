@@ -21,7 +21,7 @@ use crate::model::family::Family;
 /// Qwen3.5 with dense language models.
 pub const QWEN3_5: Architecture = Architecture {
     text: "qwen35",
-    family: Family::Qwen3Vl,
+    family: Family::Qwen35,
     shared: true,
     text_config,
     vision_config,

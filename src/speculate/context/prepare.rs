@@ -73,12 +73,13 @@ impl Preparation<'_> {
         selection
     }
 
-    /// SpecVLM: feed the text after the video once more and record its attention. Rows are computed alike however they are
-    /// fed, so the cache holds the same afterwards.
+    /// SpecVLM: feed the text after the video once more and record its attention, in all layers with full attention. Rows are
+    /// computed alike however they are fed, so the cache holds the same afterwards.
     fn attention(&self, sequence: &mut Sequence) -> Result<Attention> {
         let (ids, spans, end) = (&self.prompt.ids, &self.prompt.visual, self.prompt.video_end());
         let config = sequence.decoder().config().clone();
-        let mut by_head = vec![0f32; config.layers * config.kv_heads * spans.len()];
+        let layers = config.attention_layers();
+        let mut by_head = vec![0f32; layers * config.kv_heads * spans.len()];
         sequence.truncate(end);
         let taps =
             Taps { probe: Some(AttentionProbe { spans: spans.clone(), by_head: true }), ..Taps::default() };
@@ -88,7 +89,7 @@ impl Preparation<'_> {
             }
         }
         sequence.truncate(ids.len() - 1);
-        let weight = (config.layers * config.heads * (ids.len() - end)) as f32;
+        let weight = (layers * config.heads * (ids.len() - end)) as f32;
         Ok(Attention { by_head, weight, tokens: spans.len(), text: ids.len() - spans.len() })
     }
 
@@ -121,7 +122,9 @@ impl Preparation<'_> {
             Raters::Text => self.prompt.video_end().min(last),
         };
         let config = sequence.decoder().config().clone();
-        let layer = rating.layer_of(config.layers);
+        // Among the layers with full attention, the last one up to the rating's layer.
+        let layer =
+            (0..rating.layer_of(config.layers)).filter(|layer| !config.is_linear(*layer)).count().max(1);
         let taps =
             Taps { probe: Some(AttentionProbe { spans: spans.clone(), by_head: true }), ..Taps::default() };
         sequence.truncate(first);

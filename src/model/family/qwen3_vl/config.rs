@@ -69,7 +69,26 @@ impl VisionConfig {
     /// [`VisionError::Parse`] for values of the wrong type, [`VisionError::Config`] for the first value that is missing, out of
     /// range, not supported, or inconsistent with the others.
     pub fn from_json(value: &serde_json::Value) -> Result<Self, VisionError> {
-        let raw = RawVisionConfig::deserialize(value)?;
+        let mut raw = RawVisionConfig::deserialize(value)?;
+        let levels = raw.deepstack_visual_indexes.take().unwrap_or_else(|| vec![8, 16, 24]);
+        Self::resolve(raw, levels)
+    }
+
+    /// As [`Self::from_json`], for a family without DeepStack.
+    ///
+    /// # Errors
+    /// As of [`Self::from_json`]; also for a file that names blocks for DeepStack.
+    pub fn without_deepstack(value: &serde_json::Value) -> Result<Self, VisionError> {
+        let mut raw = RawVisionConfig::deserialize(value)?;
+        let levels = raw.deepstack_visual_indexes.take().unwrap_or_default();
+        if !levels.is_empty() {
+            let problem = format!("is {levels:?}; the family has no DeepStack");
+            return Err(VisionError::Config { name: "deepstack_visual_indexes", problem });
+        }
+        Self::resolve(raw, levels)
+    }
+
+    fn resolve(raw: RawVisionConfig, levels: Vec<usize>) -> Result<Self, VisionError> {
         let refuse = |name, problem| Err(VisionError::Config { name, problem });
         if let Some(act) = raw.hidden_act.filter(|act| act != "gelu_pytorch_tanh") {
             return refuse("hidden_act", format!("is {act:?}; only \"gelu_pytorch_tanh\" is supported"));
@@ -108,7 +127,7 @@ impl VisionConfig {
             temporal: within("temporal_patch_size", raw.temporal_patch_size.unwrap_or(2), 256)?,
             merge: within("spatial_merge_size", raw.spatial_merge_size.unwrap_or(2), 256)?,
             side,
-            deepstack: deepstack(raw.deepstack_visual_indexes, depth)?,
+            deepstack: deepstack(levels, depth)?,
             out: required("out_hidden_size", raw.out_hidden_size, LARGEST)?,
             theta,
         })
@@ -117,8 +136,7 @@ impl VisionConfig {
 
 /// Check the blocks of which embeddings are made. The reference takes a repeated one once and all in ascending order, which would
 /// assign mergers to other blocks than the list says.
-fn deepstack(indexes: Option<Vec<usize>>, depth: usize) -> Result<Vec<usize>, VisionError> {
-    let indexes = indexes.unwrap_or_else(|| vec![8, 16, 24]);
+fn deepstack(indexes: Vec<usize>, depth: usize) -> Result<Vec<usize>, VisionError> {
     let refuse = |problem| Err(VisionError::Config { name: "deepstack_visual_indexes", problem });
     if let Some(index) = indexes.iter().find(|index| **index >= depth) {
         return refuse(format!("has block {index}, but there are {depth} blocks, counted from 0"));
@@ -155,6 +173,25 @@ mod tests {
     }
 
     #[test]
+    fn a_family_without_deepstack_has_no_blocks_for_it() {
+        let mut config = raw();
+        let error = VisionConfig::without_deepstack(&config).unwrap_err().to_string();
+        assert!(error.contains("deepstack_visual_indexes is [5, 11, 17]"), "{error}");
+        config["deepstack_visual_indexes"] = json!([]);
+        let empty = VisionConfig::without_deepstack(&config).unwrap();
+        config.as_object_mut().unwrap().remove("deepstack_visual_indexes");
+        assert_eq!(VisionConfig::without_deepstack(&config).unwrap(), empty);
+        assert_eq!((empty.deepstack, empty.side), (vec![], 48));
+        // What the merger needs.
+        for key in ["out_hidden_size", "hidden_size"] {
+            let mut config = config.clone();
+            config.as_object_mut().unwrap().remove(key);
+            let error = VisionConfig::without_deepstack(&config).unwrap_err().to_string();
+            assert!(error.contains(&format!("{key} is missing")), "{error}");
+        }
+    }
+
+    #[test]
     fn invalid_values_are_refused_by_name() {
         for (name, value, word) in [
             ("depth", json!(0), "depth is 0"),
@@ -185,7 +222,11 @@ mod tests {
             let error = VisionConfig::from_json(&config).unwrap_err().to_string();
             assert!(error.contains("vision_config") && error.contains(word), "{name} = {value}: {error}");
         }
-        assert!(VisionConfig::from_json(&json!({})).is_err());
+        for config in [json!({}), json!({"depth": 12}), json!({"deepstack_visual_indexes": [], "depth": 12})]
+        {
+            assert!(VisionConfig::from_json(&config).is_err());
+            assert!(VisionConfig::without_deepstack(&config).is_err());
+        }
         assert!(VisionConfig::from_json(&json!([1])).is_err());
     }
 }

@@ -4,7 +4,7 @@
 //! some blocks become further embeddings of each visual token (DeepStack).
 
 mod config;
-mod prompt;
+pub(super) mod prompt;
 mod tower;
 
 pub use config::VisionConfig;
@@ -25,6 +25,8 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     qk_norm: true,
     interleaved: Some([24, 20, 20]),
     one_axis: false,
+    deepstack: true,
+    hybrid: None,
     refused: &["use_sliding_window", "attention_bias"],
     video_token: &["video_token_id"],
     default_video_token: Some(151_656),

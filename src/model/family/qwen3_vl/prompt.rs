@@ -17,7 +17,7 @@ pub(super) const TOKENS: &[&str] =
     &["<|video_pad|>", "<|vision_start|>", "<|vision_end|>", "<|im_start|>", "<|im_end|>"];
 
 /// A clip as text: the mean of each pair's times with one decimal, halves to even, and its placeholder between marks.
-pub(super) fn video_text(clip: &ClipFacts, frames_per_grid: usize) -> VideoText {
+pub(in crate::model::family) fn video_text(clip: &ClipFacts, frames_per_grid: usize) -> VideoText {
     let opening =
         |(first, last): (f64, f64)| format!("<{:.1} seconds><|vision_start|>", (first + last) / 2.0);
     let mut openings = clip.times_of_grids(frames_per_grid).map(opening).peekable();

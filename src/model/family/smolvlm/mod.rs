@@ -24,6 +24,8 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     qk_norm: false,
     interleaved: None,
     one_axis: true,
+    deepstack: false,
+    hybrid: None,
     refused: &["attention_bias", "mlp_bias"],
     video_token: &["image_token_id"],
     default_video_token: Some(128_257),
