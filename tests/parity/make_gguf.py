@@ -44,6 +44,9 @@ def tensors(folder):
     found = {}
     for file in sorted(folder.glob("model*.safetensors")):
         found |= load_file(file)
+    # The layer for multi-token prediction is a fixture of its own.
+    if folder == HERE / "qwen3_5":
+        found |= load_file(HERE / "mtp" / "mtp.safetensors")
     inner = [("model.language_model.", "model."), ("model.text_model.", "model."), ("model.visual.", "visual.")]
 
     def first(name):
