@@ -119,6 +119,19 @@ impl TextConfig {
         self.linear.map_or(self.layers, |linear| self.layers / linear.every)
     }
 
+    /// Bytes of the states of all layers with linear attention, as a sequence keeps them to be rolled back.
+    pub fn recurrent_bytes(&self) -> usize {
+        /// The settled and the current state, and two marks.
+        const STATES: usize = 4;
+        /// Rows of a step and of the drafts before it.
+        const LOGGED: usize = 16;
+        let layer = self.linear.map_or(0, |l| {
+            let row = l.channels() + l.keys() + l.values() + l.value_heads;
+            STATES * (l.state() + (l.kernel - 1) * l.channels()) + LOGGED * row
+        });
+        (self.layers - self.attention_layers()) * layer * size_of::<f32>()
+    }
+
     /// Number of a layer among those of its kind, full or linear attention.
     pub fn index_in_kind(&self, layer: usize) -> usize {
         (0..layer).filter(|other| self.is_linear(*other) == self.is_linear(layer)).count()

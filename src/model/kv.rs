@@ -44,7 +44,7 @@ impl KvType {
 
     /// Bytes of the keys and values of one token in all layers.
     pub fn token_bytes(self, config: &TextConfig) -> usize {
-        config.layers * 2 * config.kv_heads * self.head_bytes(config.head_dim)
+        config.attention_layers() * 2 * config.kv_heads * self.head_bytes(config.head_dim)
     }
 
     /// The type for a model with such weights on the CPU; never `Auto`. 8-bit heads are whole words of four values, else they

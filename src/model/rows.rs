@@ -16,6 +16,7 @@ use super::{
     config::TextConfig,
     decoder::{Decoder, Sequence, Taps},
     draft_head::DraftHead,
+    work,
 };
 use crate::record::summary::median;
 
@@ -150,12 +151,11 @@ impl Work {
 
 /// Multiply-adds of matrices, head and attention; norms and rotations are negligible.
 fn macs(c: &TextConfig, slots: u64, rows: u64) -> u64 {
-    let [hidden, ffn, vocab] = [c.hidden, c.intermediate, c.vocab].map(|n| n as u64);
-    let [layers, queries, keys] = [c.layers, c.heads * c.head_dim, c.kv_heads * c.head_dim].map(|n| n as u64);
-    let matrices = layers * (hidden * (queries + 2 * keys) + queries * hidden + 3 * hidden * ffn);
+    let [layers, queries, head] =
+        [c.attention_layers(), c.heads * c.head_dim, c.hidden * c.vocab].map(|n| n as u64);
     // Row r sees the context, the rows before it and itself; once for scores, once for values.
     let seen = rows * slots + rows * (rows + 1) / 2;
-    rows * (matrices + hidden * vocab) + layers * 2 * queries * seen
+    rows * (work::row(c) as u64 + head) + layers * 2 * queries * seen
 }
 
 #[cfg(test)]

@@ -52,9 +52,9 @@ pub fn prompt(c: &TextConfig, before: usize, rows: usize) -> Macs {
     let (n, before) = (rows as f64, before as f64);
     let query = (c.heads * c.head_dim) as f64;
     Macs {
-        products: c.layers as f64 * n * layer_weights(c),
+        products: n * row(c),
         // Row i sees the rows before it and itself.
-        attention: c.layers as f64 * 2.0 * query * n * (before + (n + 1.0) / 2.0),
+        attention: c.attention_layers() as f64 * 2.0 * query * n * (before + (n + 1.0) / 2.0),
     }
 }
 
@@ -63,10 +63,17 @@ pub fn token(c: &TextConfig, before: usize) -> Macs {
     prompt(c, before, 1) + Macs { products: (c.vocab * c.hidden) as f64, attention: 0.0 }
 }
 
-/// Weights of the matrices of one layer.
-fn layer_weights(c: &TextConfig) -> f64 {
+/// Multiply-adds of a row in all layers: one for each weight of their matrices, and four for each value of a recurrent state, which
+/// is read, changed and read again.
+pub fn row(c: &TextConfig) -> f64 {
     let (query, key) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
-    (c.hidden * (2 * query + 2 * key + 3 * c.intermediate)) as f64
+    let gates = if c.output_gate { query } else { 0 };
+    let (attention, ffn) = (c.attention_layers(), 3 * c.hidden * c.intermediate);
+    let linear = c
+        .linear
+        .map_or(0, |l| c.hidden * (l.channels() + 2 * l.values() + 2 * l.value_heads) + 4 * l.state());
+    let attended = attention * c.hidden * (2 * query + gates + 2 * key);
+    (attended + (c.layers - attention) * linear + c.layers * ffn) as f64
 }
 
 /// The work of a vision tower on the patches of a video, and how much of it is done when its progress says so.

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use crate::{
-    model::shapes,
+    model::{shapes, work},
     record::{
         Failure, FailureClass, RunLog, RunState, StopReason,
         profile::{Drafting, Modelled, Profile, Sizes, Window, Workload},
@@ -68,12 +68,14 @@ pub fn load(name: &str) -> Result<Profile, Failure> {
 fn sizes(shape: &str) -> Option<Sizes> {
     let c = shapes::find(shape)?;
     let (query, key) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    // Only some layers of a hybrid model have keys and values.
+    let (layers, attending) = (c.layers as f64, c.attention_layers() as f64 / c.layers as f64);
     Some(Sizes {
-        layers: c.layers as f64,
-        layer_weights: (c.hidden * (2 * query + 2 * key + 3 * c.intermediate)) as f64,
+        layers,
+        layer_weights: work::row(&c) / layers,
         head_weights: (c.vocab * c.hidden) as f64,
-        kv_values: (2 * key) as f64,
-        attention: (2 * query) as f64,
+        kv_values: (2 * key) as f64 * attending,
+        attention: (2 * query) as f64 * attending,
         hidden: c.hidden as f64,
     })
 }

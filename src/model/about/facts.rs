@@ -192,7 +192,8 @@ impl Facts {
                     self.tower_parameters.saturating_sub(ends) * 36 / 32 + 2 * ends
                 }
             },
-            cache: kv_type.fitting(c, dtype).token_bytes(c) as u64 * slots as u64,
+            cache: kv_type.fitting(c, dtype).token_bytes(c) as u64 * slots as u64
+                + c.recurrent_bytes() as u64,
             work: (kept + rows + tower) as u64,
         }
     }
