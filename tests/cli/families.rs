@@ -16,14 +16,15 @@ fn model(name: &str) -> String {
 /// All frames of the clip, which lasts less than a second.
 const FRAMES: [&str; 2] = ["--frames", "4"];
 /// Target, drafter, and visual tokens of four frames of 64 × 48 pixels as time × rows × columns.
-const PAIRS: [(&str, &str, [u64; 3]); 4] = [
+const PAIRS: [(&str, &str, [u64; 3]); 5] = [
     ("qwen2_vl", "qwen2_vl_nested", [2, 2, 2]),
     ("llava_ov", "llava_ov_newer", [4, 3, 3]),
     ("qwen3_vl", "qwen3_vl_small", [2, 2, 2]),
     ("smolvlm", "smolvlm_untied", [4, 2, 2]),
+    ("qwen3_5", "qwen3_5_untied", [2, 2, 2]),
 ];
 /// Those that write a time stamp before every frame or pair of frames.
-const STAMPED: [&str; 2] = ["qwen3_vl", "smolvlm"];
+const STAMPED: [&str; 3] = ["qwen3_vl", "smolvlm", "qwen3_5"];
 
 /// A home with a clip of four frames, so that every family samples the same ones.
 fn home() -> Program {
@@ -337,11 +338,12 @@ fn pairs_across_families_and_vocabularies_are_refused() {
     swapped["model"]["vocab"][&b] = 290.into();
     std::fs::write(dir.join("tokenizer.json"), swapped.to_string()).unwrap();
     let other = dir.display().to_string();
-    let [qwen3, smol, qwen2] = ["qwen3_vl", "smolvlm", "qwen2_vl"].map(model);
+    let [qwen3, smol, qwen2, newest] = ["qwen3_vl", "smolvlm", "qwen2_vl", "qwen3_5"].map(model);
     for (target, drafter, words) in [
         (&qwen3, &smol, &["SmolVLM2", "Qwen3-VL"][..]),
         (&smol, &qwen3, &["Qwen3-VL", "SmolVLM2"]),
         (&qwen3, &qwen2, &["Qwen2-VL", "Qwen3-VL"]),
+        (&qwen3, &newest, &["Qwen3.5", "Qwen3-VL"]),
         (&qwen3, &other, &["id 290 is"]),
     ] {
         let run = program.run(&["caption", "clip.mkv", "--target", target, "--drafter", drafter]);

@@ -13,9 +13,12 @@ fn a_gate_leaves_steps_without_drafts_and_changes_no_token() {
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let warm = Sampler { temperature: 0.8, top_p: 0.95, seed: 3 };
     let (mut closed, mut open) = (0, 0);
-    for (model, small) in
-        [("gqa_tied", "mha_tied_bf16"), ("qwen3_vl", "qwen3_vl_small"), ("smolvlm", "smolvlm_untied")]
-    {
+    for (model, small) in [
+        ("gqa_tied", "mha_tied_bf16"),
+        ("qwen3_vl", "qwen3_vl_small"),
+        ("smolvlm", "smolvlm_untied"),
+        ("qwen3_5", "qwen3_5_untied"),
+    ] {
         let mut bench = Bench::new(model, small, WeightType::F32, 1);
         for (drafter, sampler) in
             [(Drafter::Model {}, greedy), (Drafter::SELF, greedy), (Drafter::Model {}, warm)]

@@ -25,12 +25,13 @@ use specreel::{
 use support::{Bench, Written};
 
 /// Checkpoints by family.
-const FAMILIES: [&[&str]; 6] = [
+const FAMILIES: [&[&str]; 7] = [
     &["gqa_tied", "mha_tied_bf16", "nested_bf16", "sharded_untied"],
     &["qwen2_vl", "qwen2_vl_nested"],
     &["llava_ov", "llava_ov_newer"],
     &["qwen3_vl", "qwen3_vl_small"],
     &["smolvlm", "smolvlm_untied"],
+    &["qwen3_5", "qwen3_5_untied"],
     // The types of the files, whichever is requested.
     &["gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q8_0.gguf", "gguf/gqa_tied/model-q4_0.gguf"],
 ];
@@ -220,6 +221,7 @@ fn every_drafter_shape_and_schedule_is_lossless() {
         ("llava_ov", "llava_ov_newer", WeightType::F32, KvType::Q8_0),
         ("qwen3_vl", "qwen3_vl_small", WeightType::F32, KvType::F16),
         ("smolvlm", "smolvlm_untied", WeightType::Q8_0, KvType::F32),
+        ("qwen3_5", "qwen3_5_untied", WeightType::F32, KvType::F16),
     ];
     for (clip, (model, small, dtype, kv_type)) in pairs.into_iter().enumerate() {
         let mut bench = Bench::with_kv_type(model, small, dtype, kv_type, clip as u64);
@@ -265,6 +267,7 @@ fn a_drafter_that_sees_everything_is_always_right() {
         ("llava_ov", "llava_ov_newer", true),
         ("qwen3_vl", "qwen3_vl_small", false),
         ("smolvlm", "smolvlm_untied", true),
+        ("qwen3_5", "qwen3_5_untied", false),
     ] {
         let mut bench = Bench::new(model, small, WeightType::Q8_0, 2);
         for context in &whole {
@@ -449,9 +452,12 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
 /// Whether an EAGLE-3 head was chosen before the target read the prompt or after, it drafts from the same states.
 #[test]
 fn states_of_tapped_layers_do_not_depend_on_when_they_are_read() {
-    for (target, small) in
-        [("gqa_tied", "nested_bf16"), ("qwen3_vl", "qwen3_vl_small"), ("llava_ov", "llava_ov_newer")]
-    {
+    for (target, small) in [
+        ("gqa_tied", "nested_bf16"),
+        ("qwen3_vl", "qwen3_vl_small"),
+        ("llava_ov", "llava_ov_newer"),
+        ("qwen3_5", "qwen3_5_untied"),
+    ] {
         for dtype in [WeightType::F32, WeightType::Q8_0] {
             let [read, again] = Bench::new(target, small, dtype, 1).states_read();
             assert!(!read.is_empty() && read == again, "{target} {dtype:?}");

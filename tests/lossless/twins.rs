@@ -32,6 +32,7 @@ fn a_twin_changes_no_token() {
         ("llava_ov", "llava_ov_newer", WeightType::F32),
         ("qwen3_vl", "qwen3_vl_small", WeightType::F16),
         ("smolvlm", "smolvlm_untied", WeightType::F32),
+        ("qwen3_5", "qwen3_5_untied", WeightType::F32),
     ] {
         let mut bench = Bench::with_kv_type(name, small, dtype, KvType::F16, 1);
         let placing = Placing::Original;
@@ -57,7 +58,7 @@ fn a_twin_changes_no_token() {
 /// The twin is the same decoder as a checkpoint that was loaded in its weight type.
 #[test]
 fn a_twin_is_the_checkpoint_in_its_weight_type() {
-    for name in ["gqa_tied", "qwen3_vl", "llava_ov"] {
+    for name in ["gqa_tied", "qwen3_vl", "llava_ov", "qwen3_5"] {
         let load = |dtype| VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
         let (target, loaded) = (load(WeightType::F32), load(WeightType::Q4_0));
         let checkpoint = VideoLlm::open(&ModelFiles::open(&fixture(name), None).unwrap()).unwrap();

@@ -138,8 +138,8 @@ fn inconsistent_checkpoints_are_refused() {
         (
             "qwen2_vl",
             "config.json",
-            |c| c["model_type"] = json!("qwen3_5"),
-            &["qwen3_5", "qwen3_vl", "smolvlm", "llava_onevision"],
+            |c| c["model_type"] = json!("qwen9_vl"),
+            &["qwen9_vl", "qwen3_5", "qwen3_vl", "smolvlm", "llava_onevision"],
         ),
         (
             "qwen2_vl",
@@ -228,6 +228,7 @@ fn padded_vocabularies_are_compared_without_padding() {
         ("qwen2_vl", "qwen2_vl_nested"),
         ("qwen3_vl", "qwen3_vl_small"),
         ("smolvlm", "smolvlm_untied"),
+        ("qwen3_5", "qwen3_5_untied"),
     ] {
         let [large, small] = [large, small].map(|name| load(&fixture(name)).unwrap());
         assert_ne!(large.decoder().config().vocab, small.decoder().config().vocab);

@@ -33,8 +33,9 @@ use specreel::model::{
 /// Checkpoints of the other families.
 const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_ov_newer"];
 
-/// Checkpoints of Qwen3-VL and SmolVLM2, two sizes of each.
-const NEWER: [&str; 4] = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied"];
+/// Checkpoints of Qwen3-VL, SmolVLM2 and Qwen3.5, two sizes of each.
+const NEWER: [&str; 6] =
+    ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
 
 /// All checkpoints of Qwen2.5-VL.
 const CHECKPOINTS: [&str; 5] =

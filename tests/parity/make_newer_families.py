@@ -172,6 +172,7 @@ def smol_tokenizer():
 class Qwen3:
     model, processor, config = Qwen3VLForConditionalGeneration, Qwen3VLProcessor, Qwen3VLConfig
     pad, tokenizer = "<|video_pad|>", staticmethod(functools.cache(qwen3_tokenizer))
+    template_settings = {}
 
     @staticmethod
     def write_text(path, tokenizer):
@@ -339,6 +340,7 @@ class Qwen3:
 class Smol:
     model, processor, config = SmolVLMForConditionalGeneration, SmolVLMProcessor, SmolVLMConfig
     pad, tokenizer = "<image>", staticmethod(functools.cache(smol_tokenizer))
+    template_settings = {}
 
     @staticmethod
     def write_text(path, tokenizer):
@@ -561,11 +563,11 @@ def greedy(model, family, inputs, input_ids, positions, following, length=16):
 
 def single(tensors):
     """Float64 as float32, everything contiguous."""
-    return {k: (v.float() if v.dtype == torch.float64 else v).contiguous() for k, v in tensors.items()}
+    return {k: (v.to(torch.float32) if v.dtype == torch.float64 else v).contiguous() for k, v in tensors.items()}
 
 
-def record(path, spec):
-    """Random patches through the tower and the whole model; names and shapes are in the dictionary at the end."""
+def record(path, spec, more=None):
+    """Random patches through the tower and the whole model; names and shapes are in the dictionary at the end, to which `more` adds."""
     family = FAMILIES[spec["family"]]
     model, tokenizer = load(path, family), family.tokenizer()
     generator = torch.Generator().manual_seed(1000 + spec["seed"])
@@ -609,6 +611,9 @@ def record(path, spec):
         "greedy_ids": torch.tensor(ids),  # [16] end tokens ignored
         "greedy_logprobs": logprobs,  # [16, vocabulary]
     }
+    if more:
+        with torch.no_grad():
+            tensors |= more(model, family, inputs, input_ids, positions, following, generator)
     save_file(single(tensors), path / "fixture.safetensors")
 
 
@@ -626,19 +631,19 @@ def record_frames(path, spec):
     decoded = load_file(OUT / "decoded.safetensors")["frames"]
     model, processor = load(path, family), family.processor.from_pretrained(path, local_files_only=True)
     messages = [{"role": "user", "content": [{"type": "video"}, {"type": "text", "text": PROMPT}]}]
-    text = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    text = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **family.template_settings)
     tensors = {}
     for case, (order, numbers, total) in CLIPS.items():
         clip = decoded[order].permute(0, 3, 1, 2)
         settings = {}
-        if family is Qwen3:
+        if issubclass(family, Qwen3):
             settings = {"cap_pixels_per_frame": False}
             shortened = text.replace("<|vision_start|><|video_pad|><|vision_end|>", "<|video_pad|>")
             assert shortened != text
         else:
             shortened = text
         if case != "whole":
-            side = SIDE if family is Qwen3 else PICTURE
+            side = SIDE if issubclass(family, Qwen3) else PICTURE
             clip = clip[:, :, :side, :side]
             if family is Smol:
                 # a picture of the tower's size stays as it is
@@ -655,7 +660,7 @@ def record_frames(path, spec):
         input_ids = out["input_ids"][0].tolist()
         names = ("pixel_values_videos", "video_grid_thw", "pixel_values")
         inputs = {k: v.double() if v.is_floating_point() else v for k, v in out.items() if k in names}
-        if family is Qwen3:
+        if issubclass(family, Qwen3):
             raw, grid = (inputs["pixel_values_videos"] + 1.0) * 127.5, inputs["video_grid_thw"][0].tolist()
             cells = grid[1] * grid[2] // 4
             pairs = [numbers[i : i + 2] for i in range(0, len(numbers), 2)]
@@ -687,11 +692,11 @@ def record_frames(path, spec):
             "input_ids": torch.tensor(input_ids),  # [L]
             "position_ids": positions,  # [3, L]
             "next_position": torch.tensor([following]),  # [1]
-            "visual_embeds": seen.float(),  # [visual rows, (1 + levels) * d]
+            "visual_embeds": seen.to(torch.float32),  # [visual rows, (1 + levels) * d]
             "greedy_ids": torch.tensor(ids),  # [16]
-            "greedy_logprobs": logprobs[:8].float(),  # [8, vocabulary]
+            "greedy_logprobs": logprobs[:8].to(torch.float32),  # [8, vocabulary]
         }
-        if case != "whole" or not spec["tied"]:
+        if case != "whole" or not spec.get("levels", spec["tied"]):
             # frames that are not resized, or a checkpoint that cuts them like the first of its family
             del case_tensors["levels"]
         tensors |= {f"{case}.{k}": v.contiguous() for k, v in case_tensors.items()}

@@ -1,5 +1,5 @@
-//! Qwen3-VL and SmolVLM2 against transformers: what is sampled, written and resized, and whole runs from decoded frames.
-//! See `make_newer_families.py` and `make_clips.py`.
+//! Qwen3-VL, SmolVLM2 and Qwen3.5 against transformers: what is sampled, written and resized, and whole runs from decoded frames.
+//! See `make_newer_families.py`, `make_qwen3_5.py` and `make_clips.py`.
 
 use std::{
     collections::HashMap,
@@ -183,7 +183,7 @@ fn runs_of_frames_equal_transformers() {
             let model = on(&dir, &device);
             for case in ["cut", "odd"] {
                 let case = Case(tensors(&format!("{name}/frames.safetensors")), case);
-                let side = if name.starts_with("qwen3_vl") { 96 } else { 90 };
+                let side = if name.starts_with("qwen3") { 96 } else { 90 };
                 let frames: Vec<Frame> = case.frames().iter().map(|frame| cut(frame, side)).collect();
                 let patches = cut_into_patches(model.processor(), &frames);
                 let name = &format!("{name} {} on {}", case.1, device.name());

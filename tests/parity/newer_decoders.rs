@@ -1,5 +1,5 @@
-//! The language models of Qwen3-VL and SmolVLM2 against transformers: norms of queries and keys, alternating axes, no biases, and
-//! rows with DeepStack levels.
+//! The language models of Qwen3-VL, SmolVLM2 and Qwen3.5 against transformers: norms of queries and keys, alternating axes, no
+//! biases, rows with DeepStack levels, and linear attention.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -11,7 +11,9 @@ use specreel::model::{
     decoder::{Decoder, Mask, Positions, Sequence, States, Taps, Workspace},
 };
 
-use super::{NEWER, Values, devices, difference, fixture, numbers, states, tensors, values};
+use super::{
+    NEWER, Values, decoder::log_softmax, devices, difference, fixture, numbers, states, tensors, values,
+};
 
 /// Those with DeepStack levels: 3 and 2.
 const DEEP: [&str; 2] = ["qwen3_vl", "qwen3_vl_small"];
@@ -133,6 +135,64 @@ fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
     }
 }
 
+/// Three hundred tokens after a prompt, so that a drift of recurrent states would show: in one pass with it, in passes of a few
+/// rows, and one at a time.
+#[test]
+fn long_texts_do_not_drift_from_transformers() {
+    for (name, device) in ["qwen3_5", "qwen3_5_untied"]
+        .into_iter()
+        .flat_map(|n| everywhere(WeightType::F32).into_iter().map(move |d| (n, d)))
+    {
+        let expected = tensors(&format!("{name}/fixture.safetensors"));
+        let decoder = load(name, &device);
+        let ids: Vec<u32> = numbers(&expected["input_ids"]).into_iter().map(|n| n as u32).collect();
+        let rows: Vec<usize> = numbers(&expected["visual_rows"]).into_iter().map(|n| n as usize).collect();
+        let more: Vec<u32> = numbers(&expected["long_ids"]).into_iter().map(|n| n as u32).collect();
+        let next = numbers(&expected["next_position"])[0] as u32;
+        let head = prompt(&decoder, &ids, &rows, &states(&expected["visual_embeds"]));
+        let at = positions(&expected["position_ids"]);
+        let (want, vocab) = (values(&expected["long_logprobs"]), decoder.config().vocab);
+        let every = more.len() / (want.len() / vocab);
+        assert_eq!((more.len(), every), (300, 20));
+        let close = |states: &[f32], what: &str| {
+            let mut ws = Workspace::default();
+            let rows = states.chunks_exact(decoder.config().hidden);
+            for (row, state) in rows.enumerate().filter(|(row, _)| (row + 1).is_multiple_of(every)) {
+                let state = States::new(state.to_vec(), decoder.config().hidden).unwrap();
+                let logits = values(&decoder.logits(&state, &mut ws).unwrap());
+                let got = log_softmax(&logits);
+                let want = &want[row / every * vocab..][..vocab];
+                let worst = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(worst < 3e-4, "{name} on {}, {what}: row {row} differs by {worst}", device.name());
+            }
+        };
+        // Without a cache.
+        let text = decoder.embed(&more).unwrap().widened(decoder.config().input_width()).unwrap();
+        let input = States::cat(&[head.clone(), text]).unwrap();
+        let tail: Vec<u32> = (next..next + 300).collect();
+        let axes = std::array::from_fn(|axis| [&at.axes[axis][..], &tail[..]].concat());
+        let (mut cache, mut ws) = (decoder.cache(8), Workspace::default());
+        let pass = decoder
+            .forward(&input, &Positions { axes }, &Mask::Causal, &mut cache, &Taps::default(), &mut ws)
+            .unwrap();
+        let whole = values(&pass.states.narrow(ids.len(), 300).unwrap());
+        close(&whole, "one pass");
+        // With one.
+        for step in [1, 7, 64] {
+            let mut sequence = Sequence::new(decoder.clone(), 8);
+            assert!(sequence.prefill(&head, &at, next, &mut |_, _| {}, &mut going).unwrap());
+            let mut states = Vec::new();
+            for part in more.chunks(step) {
+                states.extend(values(&sequence.feed(part, &Taps::default()).unwrap().states));
+            }
+            close(&states, &format!("passes of {step} rows"));
+            if decoder.is_batch_invariant() {
+                assert!(states.iter().zip(&whole).all(|(a, b)| a.to_bits() == b.to_bits()), "{name}: {step}");
+            }
+        }
+    }
+}
+
 #[test]
 fn rows_have_the_same_bits_in_passes_of_any_number_of_rows() {
     let models = [
@@ -140,6 +200,8 @@ fn rows_have_the_same_bits_in_passes_of_any_number_of_rows() {
         (NEWER[1], WeightType::Q8_0),
         (NEWER[2], WeightType::F16),
         (NEWER[3], WeightType::Q4_0),
+        (NEWER[4], WeightType::F32),
+        (NEWER[5], WeightType::Q8_0),
     ];
     for (name, dtype) in models {
         for (device, kind) in

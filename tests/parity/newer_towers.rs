@@ -1,4 +1,4 @@
-//! The towers of Qwen3-VL and SmolVLM2 against transformers, on the CPU, in tensors and on a GPU.
+//! The towers of Qwen3-VL, SmolVLM2 and Qwen3.5 against transformers, on the CPU, in tensors and on a GPU.
 
 use std::ops::ControlFlow;
 
@@ -17,8 +17,14 @@ use specreel::model::{
 use super::{difference, fixture, gpu, json as read, patches, states, tensors, values};
 
 /// All checkpoints, with the number of embeddings of a visual token.
-const TOWERS: [(&str, usize); 4] =
-    [("qwen3_vl", 4), ("qwen3_vl_small", 3), ("smolvlm", 1), ("smolvlm_untied", 1)];
+const TOWERS: [(&str, usize); 6] = [
+    ("qwen3_vl", 4),
+    ("qwen3_vl_small", 3),
+    ("smolvlm", 1),
+    ("smolvlm_untied", 1),
+    ("qwen3_5", 1),
+    ("qwen3_5_untied", 1),
+];
 
 fn go(_: usize, _: usize) -> ControlFlow<()> {
     ControlFlow::Continue(())
@@ -200,7 +206,7 @@ fn patches_that_do_not_fit_are_refused() {
 #[test]
 fn wrong_configs_and_weights_are_refused_by_name() {
     type Break = fn(&mut Value);
-    let broken: [(&str, Break, &str); 13] = [
+    let broken: [(&str, Break, &str); 17] = [
         ("qwen3_vl", |c| c["vision_config"]["out_hidden_size"] = json!(96), "merger.linear_fc2"),
         ("qwen3_vl", |c| c["vision_config"]["intermediate_size"] = json!(96), "mlp.linear_fc1"),
         ("qwen3_vl", |c| c["vision_config"]["num_position_embeddings"] = json!(64), "pos_embed"),
@@ -222,6 +228,14 @@ fn wrong_configs_and_weights_are_refused_by_name() {
         ),
         ("qwen3_vl", |c| c["vision_config"]["spatial_merge_size"] = json!(4), "merger"),
         ("qwen3_vl", |c| c["vision_config"]["temporal_patch_size"] = json!(1), "patch_embed"),
+        (
+            "qwen3_5",
+            |c| c["vision_config"]["deepstack_visual_indexes"] = json!([1]),
+            "deepstack_visual_indexes is [1]",
+        ),
+        ("qwen3_5", |c| c["vision_config"]["out_hidden_size"] = json!(null), "out_hidden_size is missing"),
+        ("qwen3_5", |c| c["vision_config"]["out_hidden_size"] = json!(96), "merger.linear_fc2"),
+        ("qwen3_5", |c| c["vision_config"]["spatial_merge_size"] = json!(4), "merger"),
         ("smolvlm", |c| c["vision_config"]["hidden_act"] = json!("gelu"), "hidden_act"),
         ("smolvlm", |c| c["vision_config"]["image_size"] = json!(132), "position_embedding"),
         ("smolvlm", |c| c["scale_factor"] = json!(2), "modality_projection"),

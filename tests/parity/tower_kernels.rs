@@ -130,7 +130,7 @@ fn grids_do_not_depend_on_each_other() {
 
 #[test]
 fn progress_counts_layers_and_a_break_cancels() {
-    for name in ["gqa_tied", "llava_ov", "qwen3_vl", "smolvlm"] {
+    for name in ["gqa_tied", "llava_ov", "qwen3_vl", "smolvlm", "qwen3_5"] {
         let (tower, patches) = (tower(name, WeightType::Q8_0), patches(name));
         let grid = patches.grid;
         let mut steps = Vec::new();

@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn all_tensors_but_those_of_the_tower_are_listed() {
-        let newer = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied"];
+        let newer = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
         for name in ["gqa_tied", "gqa_untied_f16", "nested_bf16", "sharded_untied"].into_iter().chain(newer) {
             let (checkpoint, config) = fixture(name);
             let listed = tensors(&config);
@@ -196,6 +196,8 @@ mod tests {
             ("qwen3_vl", 2),
             ("qwen3_vl_small", 2),
             ("smolvlm", 2),
+            ("qwen3_5", 2),
+            ("qwen3_5_untied", 2),
         ] {
             let (checkpoint, config) = fixture(name);
             for dtype in WeightType::ALL {

@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_list_is_what_towers_in_files_consist_of() {
-        for name in ["gqa_tied", "qwen2_vl", "llava_ov", "qwen3_vl", "smolvlm"] {
+        for name in ["gqa_tied", "qwen2_vl", "llava_ov", "qwen3_vl", "smolvlm", "qwen3_5"] {
             let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name);
             let checkpoint = Checkpoint::open(&dir).unwrap();
             let listed = tensors(&TowerConfig::of(&VlConfig::read(&dir).unwrap()).unwrap());
