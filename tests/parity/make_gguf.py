@@ -86,14 +86,17 @@ def add_tokenizer(writer, folder, size):
         kinds.append(kind)
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in parts["model"]["merges"]]
     writer.add_tokenizer_model("gpt2")
-    # what splits text into digits by a rule of its own is SmolLM's, what knows marks Qwen3.5's
-    text = (folder / "tokenizer.json").read_text()
-    writer.add_tokenizer_pre("smollm" if '"Digits"' in text else "qwen35" if "\\p{M}" in text else "qwen2")
+    # Qwen3.5's differs from Qwen2's for marks alone
+    preparations = {"smolvlm": "smollm", "qwen3_5": "qwen35"}
+    writer.add_tokenizer_pre(preparations.get(read_json(folder / "config.json")["model_type"], "qwen2"))
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
     writer.add_token_merges(merges)
     ends = read_json(folder / "generation_config.json")["eos_token_id"]
     writer.add_eos_token_id(ends[0] if isinstance(ends, list) else ends)
+    if (folder / "chat_template.jinja").is_file():
+        writer.add_chat_template((folder / "chat_template.jinja").read_text())
+        return
     for file in ["chat_template.json", "tokenizer_config.json"]:
         if template := read_json(folder / file).get("chat_template"):
             writer.add_chat_template(template)
@@ -170,7 +173,8 @@ def hybrid(writer, text, rope, predicting):
     kinds = text.get("layer_types")
     every = kinds.index("full_attention") + 1 if kinds else text["full_attention_interval"]
     if kinds:
-        writer.add_recurrent_layers([kind == "linear_attention" for kind in kinds] + [False] * predicting)
+        recurrent = [kind == "linear_attention" for kind in kinds] + [False] * predicting
+        writer.add_array("qwen35.attention.recurrent_layers", recurrent)
     writer.add_full_attention_interval(every)
     writer.add_rope_dimension_count(int(text["head_dim"] * rope.get("partial_rotary_factor", 0.25)))
     if predicting:

@@ -43,6 +43,12 @@ pub fn is_in(checkpoint: &Checkpoint) -> bool {
     checkpoint.contains(&format!("{PART}.{PROJECTION}.weight"))
 }
 
+/// True for the name of one of its tensors in a checkpoint.
+pub fn is_of(name: &str) -> bool {
+    let name = name.strip_prefix("model.").unwrap_or(name);
+    name.strip_prefix(PART).is_some_and(|rest| rest.starts_with('.'))
+}
+
 /// The configuration of a target's own layer.
 pub(super) fn config(target: &Decoder, name: &str) -> candle_core::Result<DraftHeadConfig> {
     let identity = TargetIdentity::of(target, name)?;
