@@ -159,7 +159,9 @@ impl Inspection {
             ));
         }
         if checkpoint.as_ref().is_some_and(mtp::is_in) {
-            notes.push("it has a layer for multi-token prediction, which the method mtp drafts with".to_owned());
+            notes.push(
+                "it has a layer for multi-token prediction, which the method mtp drafts with".to_owned(),
+            );
         }
         let mut inspection = Self {
             family: family.map(|family| family.model_type().to_owned()),

@@ -64,11 +64,9 @@ impl Mtp {
     /// Load the layer of a target's checkpoint, and what makes its rows.
     pub fn load(checkpoint: Checkpoint, target: &Decoder) -> Result<(Decoder, Self), CheckpointError> {
         let checkpoint = checkpoint.part(PART);
-        for (name, what) in [
-            (EMBEDDINGS, "embeddings of its own"),
-            (HEAD, "an LM head of its own"),
-            (SECOND, "two layers"),
-        ] {
+        for (name, what) in
+            [(EMBEDDINGS, "embeddings of its own"), (HEAD, "an LM head of its own"), (SECOND, "two layers")]
+        {
             if checkpoint.contains(name) {
                 let problem = format!("multi-token prediction with {what} is not supported");
                 return Err(CheckpointError::tensor(PART, &problem));
