@@ -94,7 +94,7 @@ impl Runner<'_> {
         let (sequence, prefill_ms) = match (shared, self.draft_head()) {
             (Some(sequence), _) => (sequence, since(started)),
             (None, Some(head)) => {
-                if head.reads_all_rows() && context.states.read.is_none() {
+                if head.reads_all_rows() && context.states.read_by(head).is_none() {
                     // The prompt was read for another method, or continues a kept one.
                     let states = self
                         .preparation(&context.prompt, clip)

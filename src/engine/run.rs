@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     assets,
+    model::draft_head::Recipe,
     record::{EventKind, Failure, Stage, Stats, StopReason},
     speculate::{Drafter, Stamps},
 };
@@ -88,6 +89,10 @@ impl Runner<'_> {
                 Some(dtype.weights().map_or(name.to_owned(), |dtype| format!("{name} in {}", dtype.name())))
             }
             Drafter::EarlyExit { .. } => Some(self.models.target.name().to_owned()),
+            // Loaded later.
+            Drafter::Sparrow { recipe: Recipe::Mtp } => {
+                Some(format!("multi-token prediction of {}", self.models.target.name()))
+            }
             Drafter::Sparrow { recipe } => self.models.head(recipe).map(|head| head.name().to_owned()),
             Drafter::Lookup { .. } => Some("lookup".into()),
         }

@@ -163,6 +163,11 @@ fn speculative() -> Vec<Method> {
             VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
         ),
         (Drafter::Sparrow { recipe: Recipe::Eagle3 }, VisualContext::Full {}),
+        (Drafter::Sparrow { recipe: Recipe::Mtp }, VisualContext::Full {}),
+        (
+            Drafter::Sparrow { recipe: Recipe::Mtp },
+            VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
+        ),
         (
             Drafter::Sparrow { recipe: Recipe::Eagle3 },
             VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
@@ -389,6 +394,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
     parallel.schedule = Schedule::Parallel { window: Length::Fixed(3) };
     let layer = chain(Drafter::Sparrow { recipe: Recipe::Sparrow }, none());
     let eagle3 = chain(Drafter::Sparrow { recipe: Recipe::Eagle3 }, VisualContext::Full {});
+    let mtp = chain(Drafter::Sparrow { recipe: Recipe::Mtp }, VisualContext::Full {});
     let vispec = chain(Drafter::Sparrow { recipe: Recipe::Vispec }, VisualContext::Full {});
     let own = chain(Drafter::SELF, none());
     let mut early = 0;
@@ -397,6 +403,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
         (&small, 5.0, 0.8, 4),
         (&layer, 8.0, 0.7, 3),
         (&eagle3, 8.0, 0.7, 3),
+        (&mtp, 8.0, 0.7, 3),
         (&vispec, 8.0, 0.7, 3),
         (&own, 6.0, 0.75, 3),
         (&parallel, 6.0, 0.8, 4),

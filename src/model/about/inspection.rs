@@ -11,6 +11,7 @@ use crate::{
         checkpoint::{Checkpoint, CheckpointError},
         config::{TextConfig, VlConfig},
         decoder::parts,
+        draft_head::mtp,
         family::{ClipFacts, Family, write},
         hub::name_of,
         processor::{FrameLimits, ProcessorConfig, VideoProcessor, VisualGrid},
@@ -156,6 +157,11 @@ impl Inspection {
             notes.push(format!(
                 "generation_config.json sets a repetition penalty of {penalty}, which is ignored"
             ));
+        }
+        if checkpoint.as_ref().is_some_and(mtp::is_in) {
+            notes.push(
+                "it has a layer for multi-token prediction, which the method mtp drafts with".to_owned(),
+            );
         }
         let mut inspection = Self {
             family: family.map(|family| family.model_type().to_owned()),

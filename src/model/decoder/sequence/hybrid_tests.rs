@@ -37,6 +37,7 @@ fn config(every: usize) -> TextConfig {
             // Not a multiple of the columns of a strip.
             value_dim: 24,
             kernel: 4,
+            tiled: every == 2,
         }),
         deepstack: 0,
         ..tiny
