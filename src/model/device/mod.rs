@@ -14,6 +14,7 @@ mod memory;
 pub mod ops;
 pub mod recurrent;
 pub mod similarity;
+mod sources;
 pub mod states;
 pub mod tower_ops;
 

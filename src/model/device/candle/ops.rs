@@ -14,6 +14,8 @@ use super::{
     cache::TensorCache,
     linear::Matrix,
     mask,
+    mixing::{self, TensorLinear},
+    recurrent::Recurrent,
 };
 use crate::model::{
     ComputeDevice,
@@ -102,9 +104,9 @@ impl Ops for TensorOps {
     type Vector = Tensor;
     type Table = Embeddings;
     type Rows = Rows;
-    type Columns = Vec<u32>;
-    type Linear = ();
-    type Recurrent = super::recurrent::Recurrent;
+    type Columns = Tensor;
+    type Linear = TensorLinear;
+    type Recurrent = Recurrent;
     type Cache = TensorCache;
     type Work = ();
     type Pass<'a> = TensorPass<'a>;
@@ -123,16 +125,17 @@ impl Ops for TensorOps {
         self.place.tensor(values, &[width]).map_err(on_tensor(name))
     }
 
-    fn chosen(&self, columns: Vec<u32>) -> Loaded<Vec<u32>> {
-        Ok(columns)
+    fn chosen(&self, columns: Vec<u32>) -> Loaded<Tensor> {
+        let count = columns.len();
+        Tensor::from_vec(columns, count, self.device()).map_err(on_tensor("chosen columns"))
     }
 
-    fn linear(&self, name: &str, _: LinearWeights) -> Loaded<()> {
-        Err(CheckpointError::tensor(name, "linear attention is computed on the CPU only: use --device cpu"))
+    fn linear(&self, name: &str, weights: LinearWeights) -> Loaded<TensorLinear> {
+        TensorLinear::new(weights, self.device()).map_err(on_tensor(name))
     }
 
-    fn recurrent(&self, _: usize, _: LinearAttention) -> super::recurrent::Recurrent {
-        super::recurrent::Recurrent
+    fn recurrent(&self, layers: usize, shape: LinearAttention) -> Recurrent {
+        Recurrent::new(layers, shape, self.device())
     }
 
     fn embeddings(
@@ -285,23 +288,26 @@ impl Ops for TensorOps {
     fn mix(
         &self,
         _: &mut TensorPass<'_>,
-        _: &Rows,
-        _: &(),
-        _: &Plan,
-        _: &mut super::recurrent::Recurrent,
-        _: usize,
+        mixed: &Rows,
+        weights: &TensorLinear,
+        plan: &Plan,
+        states: &mut Recurrent,
+        layer: usize,
         _: &Matrix,
-        _: &mut Rows,
+        out: &mut Rows,
     ) -> Result<()> {
-        candle_core::bail!("linear attention is computed on the CPU only")
+        out.0 = Some(mixing::mix(mixed.get()?, weights, plan, states, layer)?);
+        Ok(())
     }
 
-    fn choose(&self, _: &mut TensorPass<'_>, _: &Rows, _: &Vec<u32>, _: &mut Rows) -> Result<()> {
-        candle_core::bail!("columns are chosen on the CPU only")
+    fn choose(&self, _: &mut TensorPass<'_>, from: &Rows, columns: &Tensor, x: &mut Rows) -> Result<()> {
+        x.0 = Some(from.get()?.index_select(columns, 1)?);
+        Ok(())
     }
 
-    fn gate_by(&self, _: &mut TensorPass<'_>, _: &Rows, _: &Matrix, _: &mut Rows) -> Result<()> {
-        candle_core::bail!("gates are computed on the CPU only")
+    fn gate_by(&self, _: &mut TensorPass<'_>, gates: &Rows, _: &Matrix, x: &mut Rows) -> Result<()> {
+        x.0 = Some((x.get()? * ops::sigmoid(gates.get()?)?)?);
+        Ok(())
     }
 
     fn add(&self, _: &mut TensorPass<'_>, x: &mut Rows, add: &Rows) -> Result<()> {

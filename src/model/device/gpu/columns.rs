@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Buffer, Result, Stream, elements::grid, stream::ALIGNMENT};
+use super::{Access, Buffer, GpuError, Result, Rows, Stream, elements::grid, rows::filled, stream::ALIGNMENT};
 
 /// Bytes of rows beyond which columns are copied in several parts: every device binds as much.
 const BOUND: u64 = 64 << 20;
@@ -79,6 +79,44 @@ pub fn copy_columns(
         stream.dispatch_at(&kernel, &params, &[source, target], grid(count, width))?;
     }
     Ok(())
+}
+
+/// `out[r][i] = x[r][columns[i]]` for `width` columns, all of which exist.
+///
+/// # Errors
+/// If memory is missing, or the device is lost.
+pub fn choose(stream: &mut Stream, x: &Rows, columns: &Buffer, width: usize, out: &mut Rows) -> Result<()> {
+    use Access::{Read, Write};
+    let gpu = stream.gpu().clone();
+    let kernel = gpu.kernel(
+        "choose columns",
+        &|| include_str!("shaders/choose.wgsl").into(),
+        &[Read, Read, Write],
+        &[],
+    )?;
+    let params = [x.width(), width, x.rows(), 0].map(|size| size as u32);
+    let out = out.reserve(&gpu, x.rows(), width)?;
+    stream.dispatch(&kernel, &params, &[filled(x)?, columns, out], grid(x.rows(), width))
+}
+
+/// `x ← sigmoid(gates) ∘ x`.
+///
+/// # Errors
+/// If sizes differ, or the device is lost.
+pub fn gate(stream: &mut Stream, gates: &Rows, x: &Rows) -> Result<()> {
+    use Access::{Read, Write};
+    if (gates.rows(), gates.width()) != (x.rows(), x.width()) {
+        let (ours, theirs) = ((x.rows(), x.width()), (gates.rows(), gates.width()));
+        return Err(GpuError::Invalid(format!("gates {theirs:?} of rows {ours:?}")));
+    }
+    let kernel = stream.gpu().clone().kernel(
+        "gate",
+        &|| include_str!("shaders/gate.wgsl").into(),
+        &[Read, Write],
+        &[],
+    )?;
+    let params = [x.width(), x.rows(), 0, 0].map(|size| size as u32);
+    stream.dispatch(&kernel, &params, &[filled(gates)?, filled(x)?], grid(x.rows(), x.width()))
 }
 
 #[cfg(test)]

@@ -53,6 +53,11 @@ pub(super) fn grid(rows: usize, width: usize) -> [u32; 3] {
     [width.div_ceil(256) as u32, rows.min(LINE) as u32, rows.div_ceil(LINE) as u32]
 }
 
+/// Workgroups for `rows` rows of `heads` heads, one for each head.
+pub(super) fn heads(rows: usize, heads: usize) -> [u32; 3] {
+    [heads as u32, rows.min(LINE) as u32, rows.div_ceil(LINE) as u32]
+}
+
 fn fits(buffer: &Buffer, values: usize, what: &str) -> Result<()> {
     if (buffer.bytes() as usize) < 4 * values {
         let got = buffer.bytes() / 4;

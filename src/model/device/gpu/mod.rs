@@ -22,6 +22,7 @@ mod matrix_format;
 mod matrix_load;
 mod matrix_pack;
 mod matrix_read;
+pub(in crate::model) mod mixing;
 mod open;
 pub mod ops;
 mod products;

@@ -11,13 +11,15 @@ use super::{
     Buffer, Gpu, Rows,
     attention::{Attention, NormedHeads, Visible},
     buffer::grown,
-    columns::{Columns, copy_columns},
+    columns::{self, Columns, copy_columns},
     elements::{self, Addend},
     gaze::Gaze,
     held::GpuCache,
     logits_rows::GpuLogits,
     matrix::Matrix,
+    mixing::{GpuLinear, Mixing},
     products_input::Scratch,
+    recurrent::Recurrent,
     rows::filled,
     states::{GpuRows, Part, SharedStream, below, beside},
     table::Table,
@@ -58,6 +60,7 @@ pub struct GpuPass<'a> {
     scratch: &'a mut Scratch,
     attention: &'a mut Attention,
     gaze: Option<&'a mut Gaze>,
+    mixing: &'a mut Mixing,
     angles: &'a Buffer,
     ids: &'a mut Option<Buffer>,
     given: &'a mut Vec<Buffer>,
@@ -123,9 +126,9 @@ impl Ops for GpuOps {
     type Vector = Buffer;
     type Table = Table;
     type Rows = Rows;
-    type Columns = Vec<u32>;
-    type Linear = ();
-    type Recurrent = super::recurrent::Recurrent;
+    type Columns = (Buffer, usize);
+    type Linear = GpuLinear;
+    type Recurrent = Recurrent;
     type Cache = GpuCache;
     type Work = GpuWork;
     type Pass<'a> = GpuPass<'a>;
@@ -143,16 +146,17 @@ impl Ops for GpuOps {
         uploaded.map_err(|e| CheckpointError::tensor(name, &e.to_string()))
     }
 
-    fn chosen(&self, columns: Vec<u32>) -> Loaded<Vec<u32>> {
-        Ok(columns)
+    fn chosen(&self, columns: Vec<u32>) -> Loaded<(Buffer, usize)> {
+        let uploaded = self.gpu.upload(bytemuck::cast_slice(&columns));
+        Ok((uploaded.map_err(|e| CheckpointError::tensor("chosen columns", &e.to_string()))?, columns.len()))
     }
 
-    fn linear(&self, name: &str, _: LinearWeights) -> Loaded<()> {
-        Err(CheckpointError::tensor(name, "linear attention is computed on the CPU only: use --device cpu"))
+    fn linear(&self, name: &str, weights: LinearWeights) -> Loaded<GpuLinear> {
+        GpuLinear::new(&self.gpu, weights).map_err(|e| CheckpointError::tensor(name, &e.to_string()))
     }
 
-    fn recurrent(&self, _: usize, _: LinearAttention) -> super::recurrent::Recurrent {
-        super::recurrent::Recurrent
+    fn recurrent(&self, layers: usize, shape: LinearAttention) -> Recurrent {
+        Recurrent::new(&self.gpu, layers, shape)
     }
 
     fn embeddings(
@@ -225,11 +229,13 @@ impl Ops for GpuOps {
             scratch: &mut work.scratch,
             attention,
             gaze,
+            mixing: &mut work.mixing,
             angles,
             ids: &mut work.ids,
             given: &mut work.given,
             rows,
         };
+        pass.mixing.begin();
         if let Some(gaze) = &mut pass.gaze {
             gaze.begin();
         }
@@ -331,24 +337,30 @@ impl Ops for GpuOps {
 
     fn mix(
         &self,
-        _: &mut GpuPass<'_>,
-        _: &Rows,
-        _: &(),
-        _: &Plan,
-        _: &mut super::recurrent::Recurrent,
-        _: usize,
+        pass: &mut GpuPass<'_>,
+        mixed: &Rows,
+        weights: &GpuLinear,
+        plan: &Plan,
+        states: &mut Recurrent,
+        layer: usize,
         _: &Arc<Matrix>,
-        _: &mut Rows,
+        out: &mut Rows,
     ) -> Result<()> {
-        candle_core::bail!("linear attention is computed on the CPU only")
+        Ok(pass.mixing.mix(&pass.stream, mixed, weights, plan, states, layer, out)?)
     }
 
-    fn choose(&self, _: &mut GpuPass<'_>, _: &Rows, _: &Vec<u32>, _: &mut Rows) -> Result<()> {
-        candle_core::bail!("columns are chosen on the CPU only")
+    fn choose(
+        &self,
+        pass: &mut GpuPass<'_>,
+        from: &Rows,
+        (columns, width): &(Buffer, usize),
+        x: &mut Rows,
+    ) -> Result<()> {
+        Ok(columns::choose(&mut pass.stream.lock(), from, columns, *width, x)?)
     }
 
-    fn gate_by(&self, _: &mut GpuPass<'_>, _: &Rows, _: &Arc<Matrix>, _: &mut Rows) -> Result<()> {
-        candle_core::bail!("gates are computed on the CPU only")
+    fn gate_by(&self, pass: &mut GpuPass<'_>, gates: &Rows, _: &Arc<Matrix>, x: &mut Rows) -> Result<()> {
+        Ok(columns::gate(&mut pass.stream.lock(), gates, x)?)
     }
 
     fn add(&self, pass: &mut GpuPass<'_>, x: &mut Rows, add: &Rows) -> Result<()> {

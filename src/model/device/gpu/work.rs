@@ -7,6 +7,7 @@ use super::{
     attention::Attention,
     gaze::Gaze,
     logits,
+    mixing::Mixing,
     products_input::Scratch,
     states::{GpuRows, SharedStream},
     tower::TowerWork,
@@ -20,6 +21,7 @@ pub struct GpuWork {
     pub(super) tower: TowerWork,
     pub(super) attention: Option<Attention>,
     pub(super) gaze: Option<Gaze>,
+    pub(super) mixing: Mixing,
     pub(super) ids: Option<Buffer>,
     pub(super) angles: Option<Buffer>,
     /// Memory that was given away with states; used again when nobody holds them.
