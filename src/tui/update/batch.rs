@@ -184,7 +184,8 @@ pub(super) fn begun(model: &mut Model, event: &Event) {
         log: Player::live(RunLog::new(event.run), Pace::Off),
     };
     let is_last = model.runs.shown + 1 >= model.runs.all.len();
-    let follow = is_last && model.inspector.is_none();
+    // A run that is being watched is shown to its end.
+    let follow = is_last && model.inspector.is_none() && !model.is_playing();
     if follow {
         model.caption_up = 0;
     }
