@@ -6,7 +6,10 @@ use std::{fmt, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use super::config::Config;
+use super::{
+    config::Config,
+    written::{ExistingChoice, SidecarChoice},
+};
 use crate::{
     model::{DeviceChoice, KvType, WeightType},
     record::{Failure, FailureClass, Pace},
@@ -181,6 +184,10 @@ settings! {
     charset: Charset,
     /// The studio's library folders.
     library: Vec<PathBuf>,
+    /// The files that the studio writes beside the clips of a batch: txt, json, srt, vtt or none; default txt.
+    sidecar: SidecarChoice,
+    /// What a batch of the studio does about clips that have such a file: skip or overwrite; default skip.
+    existing: ExistingChoice,
     /// Whether the studio keeps every run as a session file; default true.
     sessions: bool,
     /// How many session files it keeps; the oldest are removed.

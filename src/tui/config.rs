@@ -8,6 +8,7 @@ use std::{
 
 use super::{ColorDepth, FrameRequest, ImageProtocol, question::Answers};
 use crate::{
+    batch::{Existing, Sidecar},
     engine::TextSampling,
     record::{Pace, Span, profile::Profile},
     speculate::Method,
@@ -136,6 +137,10 @@ pub struct StudioConfig {
     pub logprobs: usize,
     /// How runs are played.
     pub pace: Pace,
+    /// The form of the files that a batch writes beside its clips; none writes none.
+    pub sidecar: Option<Sidecar>,
+    /// What a batch does about clips that have one.
+    pub existing: Existing,
     /// The hardware whose modelled speed is shown beside the measured one; none shows none.
     pub profile: Option<Profile>,
     /// A notice at the start, such as an invalid file of the user's.
@@ -216,6 +221,8 @@ impl Default for StudioConfig {
             text: TextSampling::default(),
             logprobs: 5,
             pace: Pace::Off,
+            sidecar: Some(Sidecar::Txt),
+            existing: Existing::Skip,
             profile: None,
             notice: None,
             probe: None,
