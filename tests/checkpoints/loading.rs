@@ -77,7 +77,7 @@ fn write(dir: &Path, config: &TextConfig) {
 fn weights_are_never_in_memory_twice() {
     let dir = tempfile::tempdir().unwrap();
     for (vocab, tied) in [(16_384, false), (32_768, true)] {
-        let config = config(1024, 4, 2816, vocab, tied);
+        let config = config(1024, 2, 2816, vocab, tied);
         write(dir.path(), &config);
         let checkpoint = Checkpoint::open(dir.path()).unwrap();
         for dtype in WeightType::ALL {
