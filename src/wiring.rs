@@ -68,6 +68,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         max_pixels: start.request.max_pixels,
         max_visual_tokens: start.request.max_visual_tokens,
         max_new_tokens: start.request.max_new_tokens,
+        thinking: start.request.thinking,
         text: start.request.text,
         record: settings.sessions.or(true),
         keep: settings.sessions_keep.or(tui::DEFAULT_KEEP),

@@ -169,6 +169,8 @@ settings! {
     /// Limit of visual tokens of a video: frames become smaller, then fewer; default no limit.
     #[file(serde(deserialize_with = "visual_tokens"))]
     max_visual_tokens: u32,
+    /// Whether models that can think do so before they answer; default false.
+    thinking: bool,
     /// How the studio plays runs: auto, off, or a playback speed, where 1 is the true speed; default auto.
     #[file(serde(deserialize_with = "pace"), schemars(with = "Option<Written>"))]
     pace: Pace,

@@ -149,7 +149,7 @@ impl Runner<'_> {
         let (prompt, selection, patches) = match recut {
             None => (prompt, selection, &clip.patches),
             Some((facts, patches)) => {
-                own_prompt = model.prompt_after(&self.request.before, &self.request.prompt, facts)?;
+                own_prompt = model.prompt_for(&self.request.question(), facts)?;
                 own_selection = selection.onto(clip.facts.grid.shape(), facts.grid.shape());
                 (&own_prompt, &own_selection, patches)
             }

@@ -131,6 +131,8 @@ pub struct StudioConfig {
     pub max_visual_tokens: Option<usize>,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
+    /// Models that can think do so before they answer.
+    pub thinking: bool,
     /// Sampling of the text.
     pub text: TextSampling,
     /// How many of the most likely tokens to request with each token.
@@ -218,6 +220,7 @@ impl Default for StudioConfig {
             max_pixels: None,
             max_visual_tokens: None,
             max_new_tokens: 256,
+            thinking: false,
             text: TextSampling::default(),
             logprobs: 5,
             pace: Pace::Off,

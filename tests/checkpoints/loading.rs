@@ -167,6 +167,7 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 sampling: Sampling::Frames(video.frames),
                 max_pixels: None,
                 max_visual_tokens: None,
+                thinking: false,
                 max_new_tokens: video.new_tokens,
                 text: TextSampling::default(),
                 logprobs: 0,

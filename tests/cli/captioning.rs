@@ -231,6 +231,7 @@ impl Models {
             sampling: Sampling::Auto,
             max_pixels: None,
             max_visual_tokens: None,
+            thinking: false,
             max_new_tokens: 64,
             text: TextSampling { temperature: 0.0, top_p: 1.0, seed: 0 },
             logprobs: 0,

@@ -16,7 +16,7 @@ use crate::{
         hub::name_of,
         processor::{FrameLimits, ProcessorConfig, VideoProcessor, VisualGrid},
         source::ModelFiles,
-        template::ChatTemplate,
+        template::{ChatTemplate, Question},
         text::TextTokenizer,
         vision::{self, TowerConfig},
     },
@@ -259,7 +259,13 @@ fn check_text(
         problems.note(problem(format!("{path}: has {known} ids, but the model has {vocab} embeddings")));
     }
     let clip = ClipFacts::steady(VisualGrid { t: 1, h: 1, w: 1 }, 1, 1.0);
-    let written = write(config, tokenizer, template, (&[], "What happens?"), (&clip, 1));
+    let written = write(
+        config,
+        tokenizer,
+        template,
+        &Question { text: "What happens?", ..Question::default() },
+        (&clip, 1),
+    );
     if let Some((ids, _)) = problems.take(written) {
         let found = ids.iter().filter(|id| **id == config.video_token).count();
         if found != 1 {

@@ -70,6 +70,7 @@ pub(crate) struct Settings {
     pub max_pixels: Option<usize>,
     pub max_visual_tokens: Option<usize>,
     pub max_new_tokens: usize,
+    pub thinking: bool,
     pub text: TextSampling,
     pub logprobs: usize,
     /// How runs are played.
@@ -237,6 +238,7 @@ impl Model {
                 max_pixels: config.max_pixels,
                 max_visual_tokens: config.max_visual_tokens,
                 max_new_tokens: config.max_new_tokens,
+                thinking: config.thinking,
                 text: config.text,
                 logprobs: config.logprobs,
                 pace: config.pace,

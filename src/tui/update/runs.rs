@@ -165,6 +165,7 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         sampling: settings.sampling,
         max_pixels: settings.max_pixels,
         max_visual_tokens: settings.max_visual_tokens,
+        thinking: settings.thinking,
         max_new_tokens: settings.max_new_tokens,
         text: settings.text,
         logprobs: settings.logprobs,
