@@ -71,7 +71,7 @@ fn every_spelling_of_a_value_is_read() {
     assert!(resolve(&raw).unwrap_err().contains("mrope_section"), "the inner one counts");
     // All layers have full attention.
     let mut raw = published();
-    raw["text_config"]["layer_types"] = json!([FULL; 24]);
+    raw["text_config"]["layer_types"] = json!(vec![FULL; 24]);
     let c = resolve(&raw).unwrap();
     assert_eq!((c.linear, c.attention_layers()), (None, 24));
     raw["text_config"]["attn_output_gate"] = json!(false);

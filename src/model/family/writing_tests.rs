@@ -106,10 +106,7 @@ fn answers_begin_with_or_without_thinking() {
             [&published, &built_in].map(|writer| writer.ask(&question, &writer.clip(3)).unwrap());
         assert_eq!(ids, same);
         let text: String = ids.iter().map(|id| published.tokenizer.token_text(*id)).collect();
-        assert!(
-            text.ends_with(&format!("What moves?<|im_end|>\n<|im_start|>assistant\n{end}")),
-            "{text}"
-        );
+        assert!(text.ends_with(&format!("What moves?<|im_end|>\n<|im_start|>assistant\n{end}")), "{text}");
         let marks = ["<think>", "</think>"].map(|mark| published.tokenizer.id(mark).unwrap());
         let found = ids.iter().filter(|id| marks.contains(id)).count();
         assert_eq!(found, if thinking { 1 } else { 2 });
