@@ -6,10 +6,10 @@
 use candle_core::Result;
 
 use super::{
+    embeddings::CpuWork,
     kernels::{self, activations},
     linear::Linear,
     loading,
-    embeddings::CpuWork,
     ops::CpuOps,
     rows::{Rows, gated},
     thread_pool::{DisjointSliceMut, ThreadPool},
