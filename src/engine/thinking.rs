@@ -25,8 +25,7 @@ enum Place {
 impl Thinking {
     /// For an answer to this prompt, which may end with an open `<think>`.
     pub fn after(prompt: &[u32], tokenizer: &TextTokenizer) -> Self {
-        let ids = MARKS.map(|mark| tokenizer.id(mark).ok());
-        Self::with([ids[0], ids[1]], prompt)
+        Self::with(MARKS.map(|mark| tokenizer.id(mark).ok()), prompt)
     }
 
     fn with(ids: [Option<u32>; 2], prompt: &[u32]) -> Self {
@@ -39,16 +38,9 @@ impl Thinking {
     /// Take the next token. True if it is part of what the model thinks, or one of the marks around it.
     pub fn push(&mut self, id: u32) -> bool {
         let Some([open, close]) = self.marks else { return false };
-        self.place = match self.place {
-            Place::Start if id == open => Place::Thinking,
-            Place::Thinking if id == close => {
-                self.place = Place::Answer;
-                return true;
-            }
-            Place::Thinking => Place::Thinking,
-            _ => Place::Answer,
-        };
-        self.is_open()
+        let thinking = self.is_open() || (self.place == Place::Start && id == open);
+        self.place = if thinking && id != close { Place::Thinking } else { Place::Answer };
+        thinking
     }
 
     /// True while what the model thinks has not ended.
