@@ -1,9 +1,16 @@
-//! The embedding table, and products of states.
+//! The embedding table, products of states, and what is kept between passes.
 
 use candle_core::Result;
 
-use super::{linear::Linear, ops::CpuWork, table::Table};
+use super::{attention::ProbedLayer, forms::QuantizedRows, linear::Linear, table::Table};
 use crate::model::device::states::{States, with_slice};
+
+/// Buffers that passes use again.
+#[derive(Default)]
+pub struct CpuWork {
+    pub(super) probed: ProbedLayer,
+    pub(super) quantized: QuantizedRows,
+}
 
 /// The embedding table.
 pub struct Embeddings {

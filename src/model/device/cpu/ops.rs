@@ -7,8 +7,8 @@ use candle_core::{Device, Result, Tensor};
 use super::{
     attention::{self, ProbedLayer},
     cache::Cache,
-    embeddings::{Embeddings, look_up, product},
-    forms::{Forms, QuantizedRows},
+    embeddings::{CpuWork, Embeddings, look_up, product},
+    forms::Forms,
     kernels,
     linear::Linear,
     loading,
@@ -61,13 +61,6 @@ impl CpuOps {
     pub(super) fn dtype(&self) -> WeightType {
         self.dtype
     }
-}
-
-/// Buffers that passes use again.
-#[derive(Default)]
-pub struct CpuWork {
-    probed: ProbedLayer,
-    pub(super) quantized: QuantizedRows,
 }
 
 /// A pass in progress.
