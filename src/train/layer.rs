@@ -12,6 +12,7 @@ use super::sample::Batch;
 use crate::model::{
     checkpoint::{Checkpoint, CheckpointError},
     config::TextConfig,
+    draft_head::layer_of,
 };
 
 /// Names of the tensors below `model.layers.0.` of every layer.
@@ -57,7 +58,7 @@ pub struct Losses {
 }
 
 impl TrainedLayer {
-    /// A layer initialised with the target's last one; its input projection is initialised at random, like torch's linear layer.
+    /// A layer initialised with the target's last one with full attention, without its gates; its input projection is initialised at random, like torch's linear layer.
     ///
     /// # Errors
     /// If the target's checkpoint lacks a tensor.
@@ -66,14 +67,31 @@ impl TrainedLayer {
         config: &TextConfig,
         seed: u64,
     ) -> std::result::Result<Self, CheckpointError> {
-        let (d, last) = (config.hidden, config.layers.saturating_sub(1));
+        let (source, config) = (config, &layer_of(config));
+        let d = config.hidden;
+        let last = (0..source.layers).rfind(|layer| !source.is_linear(*layer)).unwrap_or_default();
+        let read = |name: &str, shape: &[usize]| {
+            let mut values = target.f32(name, shape)?;
+            if source.norm_offset && name.ends_with("norm.weight") {
+                values.iter_mut().for_each(|value| *value += 1.0);
+            }
+            Ok::<_, CheckpointError>(values)
+        };
         let mut values = BTreeMap::new();
         for part in Self::parts(config) {
-            let shape = Self::shape(config, part);
-            let loaded = target.f32(&format!("model.layers.{last}.{part}"), &shape)?;
+            let (name, shape) = (format!("model.layers.{last}.{part}"), Self::shape(config, part));
+            let loaded = match source.output_gate && part == "self_attn.q_proj.weight" {
+                // Each head's query is followed by its gate.
+                true => {
+                    let both = read(&name, &[2 * shape[0], shape[1]])?;
+                    let heads = both.chunks_exact(2 * config.head_dim * d);
+                    heads.flat_map(|head| &head[..config.head_dim * d]).copied().collect()
+                }
+                false => read(&name, &shape)?,
+            };
             values.insert(format!("model.layers.0.{part}"), (loaded, shape));
         }
-        values.insert("model.norm.weight".into(), (target.f32("model.norm.weight", &[d])?, vec![d]));
+        values.insert("model.norm.weight".into(), (read("model.norm.weight", &[d])?, vec![d]));
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let bound = 1.0 / (2.0 * d as f32).sqrt();
         let mut random =

@@ -20,7 +20,7 @@ use crate::model::{
     ComputeDevice,
     checkpoint::Checkpoint,
     decoder::rope::Rope,
-    draft_head::{DraftHeadConfig, TargetIdentity},
+    draft_head::{DraftHeadConfig, TargetIdentity, layer_of},
 };
 
 /// Steps between two points of the learning curve.
@@ -128,7 +128,7 @@ pub fn train(
         }
     }
     tell(News::Begun { steps: account.steps });
-    let rope = Rope::new(&text);
+    let rope = Rope::new(&layer_of(&text));
     let (queries, began) = (config.num_queries, Instant::now());
     let mut run = Run { job, layer, queries, adam, account, rope, sums: Vec::new(), tokens: 0, began };
     let (before, mut saved) = (run.account.seconds, Instant::now());

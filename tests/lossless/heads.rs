@@ -3,7 +3,11 @@
 use std::collections::HashMap;
 
 use candle_core::{DType, Device, Tensor};
-use specreel::model::{checkpoint::Checkpoint, draft_head::DraftHead, family::VideoLlm};
+use specreel::model::{
+    checkpoint::Checkpoint,
+    draft_head::{DraftHead, layer_of},
+    family::VideoLlm,
+};
 
 /// Values between -1 and 1.
 fn noise(count: usize, seed: u64) -> Vec<f32> {
@@ -20,7 +24,7 @@ fn noise(count: usize, seed: u64) -> Vec<f32> {
 /// An EAGLE-3 head that drafts two thirds of the ids: those that the target's state before a token speaks for, disturbed by a
 /// random layer.
 pub fn eagle3(target: &VideoLlm) -> DraftHead {
-    let c = target.decoder().config();
+    let c = &layer_of(target.decoder().config());
     let (d, vocab, cpu) = (c.hidden, c.vocab, &Device::Cpu);
     let tensor = |values: Vec<f32>, shape: &[usize]| Tensor::from_vec(values, shape, cpu).unwrap();
     let mut tensors = HashMap::new();

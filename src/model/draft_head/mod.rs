@@ -25,7 +25,7 @@ use std::{
 
 use candle_core::Result;
 
-pub use config::{DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows};
+pub use config::{DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows, layer_of};
 pub use eagle3::DraftVocabulary;
 pub use published::Eagle3Config;
 pub use states::{ReadStates, StateReader, TextStates};
