@@ -3,9 +3,9 @@
 use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use specreel::{
-    assets,
+    assets, batch,
     cli::{self, resolve},
-    client::Client,
+    client::{Client, ExistingChoice, SidecarChoice},
     engine::memory_check,
     record::{Failure, FailureClass},
     speculate::Method,
@@ -52,11 +52,23 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         is_first: usual.log.as_ref().is_some_and(|log| !log.exists()),
         theme: settings.theme.or("auto".into()),
         pace: settings.pace.or_default(),
+        sidecar: match settings.sidecar.or_default() {
+            SidecarChoice::Txt => Some(batch::Sidecar::Txt),
+            SidecarChoice::Json => Some(batch::Sidecar::Json),
+            SidecarChoice::Srt => Some(batch::Sidecar::Srt),
+            SidecarChoice::Vtt => Some(batch::Sidecar::Vtt),
+            SidecarChoice::None => None,
+        },
+        existing: match settings.existing.or_default() {
+            ExistingChoice::Skip => batch::Existing::Skip,
+            ExistingChoice::Overwrite => batch::Existing::Overwrite,
+        },
         profile: start.profile,
         sampling: start.request.sampling,
         max_pixels: start.request.max_pixels,
         max_visual_tokens: start.request.max_visual_tokens,
         max_new_tokens: start.request.max_new_tokens,
+        thinking: start.request.thinking,
         text: start.request.text,
         record: settings.sessions.or(true),
         keep: settings.sessions_keep.or(tui::DEFAULT_KEEP),

@@ -7,6 +7,7 @@
 //! | [`shard`] | the part of them that one of several machines captions |
 //! | [`outputs`], [`options`] | what a clip still lacks ([`Need`](outputs::Need)), and writing it |
 //! | [`sidecar`], [`table`] | a file beside each clip; one file for all of them, in the form of a trainer ([`rows`]) |
+//! | [`edit`] | captions that a person has changed |
 //! | [`claim`], [`ledger`] | what keeps two processes from the same clip, and what an interrupted run has done |
 //! | [`run`], [`report`] | the loop over the clips; what it reports |
 //!
@@ -20,6 +21,7 @@
 pub mod claim;
 pub mod csv;
 pub mod dataset;
+pub mod edit;
 pub mod find;
 pub mod ledger;
 pub mod options;

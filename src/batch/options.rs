@@ -20,7 +20,7 @@ pub enum Existing {
 }
 
 /// Where captions go.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// A file for each clip.
     pub sidecar: Option<Sidecar>,

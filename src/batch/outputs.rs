@@ -3,7 +3,7 @@
 use std::{collections::HashMap, io, os::unix::ffi::OsStrExt, path::PathBuf};
 
 use super::{
-    Clip, Existing, Options, Sidecar,
+    Clip, Existing, Kind, Options, Sidecar,
     claim::Claim,
     ledger::{Done, Failed, Ledger, stamp},
     rows::Caption,
@@ -33,6 +33,8 @@ pub struct Outputs {
     done: HashMap<PathBuf, Ledger<Done>>,
     /// Clips whose sidecar is that of another clip: hash of the path, and the other one.
     doubled: HashMap<u64, PathBuf>,
+    /// Clips that their trainer cannot tell from another clip, likewise.
+    confused: HashMap<u64, PathBuf>,
 }
 
 impl Outputs {
@@ -43,23 +45,10 @@ impl Outputs {
     pub fn open(options: Options, clips: &[Clip]) -> Result<Self, Failure> {
         options.check()?;
         let table = options.dataset.as_ref().map(|(kind, path)| Table::open(path, *kind)).transpose()?;
-        let mut first: HashMap<u64, &Clip> = HashMap::new();
-        let mut doubled = HashMap::new();
-        if let Some(sidecar) = options.sidecar {
-            for clip in clips {
-                let path = sidecar.path(clip, options.out_dir.as_deref());
-                let key = super::hash(path.as_os_str().as_bytes());
-                match first.entry(key) {
-                    std::collections::hash_map::Entry::Vacant(place) => {
-                        place.insert(clip);
-                    }
-                    std::collections::hash_map::Entry::Occupied(other) => {
-                        doubled.insert(own_hash(clip), other.get().path());
-                    }
-                }
-            }
-        }
-        Ok(Self { options, table, failed: HashMap::new(), done: HashMap::new(), doubled })
+        let out = options.out_dir.as_deref();
+        let doubled = doubled(clips, |clip| Some(options.sidecar?.path(clip, out)));
+        let confused = doubled_in_cache(options.dataset.as_ref().map(|(kind, _)| *kind), clips);
+        Ok(Self { options, table, failed: HashMap::new(), done: HashMap::new(), doubled, confused })
     }
 
     /// Make sure that the outputs can be written, before hours are spent on captions.
@@ -110,6 +99,17 @@ impl Outputs {
                     other.display()
                 ),
                 hint: Some("rename one of the two clips, or use --dataset".into()),
+            });
+        }
+        if let Some(other) = self.confused.get(&own_hash(clip)) {
+            return Err(Failure {
+                class: FailureClass::Input,
+                error: format!(
+                    "video {}: the trainer would keep it in the same cache file as {}",
+                    clip.path().display(),
+                    other.display()
+                ),
+                hint: Some("rename one of the two clips".into()),
             });
         }
         let count = self.options.prompts.len();
@@ -341,6 +341,33 @@ impl Outputs {
             }
         }
     }
+}
+
+/// The clips of which an earlier one has the same output: the hashes of their paths, and the earlier one.
+fn doubled(clips: &[Clip], output: impl Fn(&Clip) -> Option<PathBuf>) -> HashMap<u64, PathBuf> {
+    let mut first: HashMap<u64, &Clip> = HashMap::new();
+    let mut doubled = HashMap::new();
+    for clip in clips {
+        let Some(output) = output(clip) else { continue };
+        match first.entry(super::hash(output.as_os_str().as_bytes())) {
+            std::collections::hash_map::Entry::Vacant(place) => drop(place.insert(clip)),
+            std::collections::hash_map::Entry::Occupied(other) => {
+                doubled.insert(own_hash(clip), other.get().path());
+            }
+        }
+    }
+    doubled
+}
+
+/// The clips that share a cache file of their trainer with an earlier one, which would be trained on its latents or with its
+/// caption. musubi-tuner names these files by the clip's file name without extension, the LTX trainers by its path without
+/// extension.
+fn doubled_in_cache(kind: Option<Kind>, clips: &[Clip]) -> HashMap<u64, PathBuf> {
+    doubled(clips, |clip| match kind? {
+        Kind::Musubi => clip.path().file_stem().map(PathBuf::from),
+        Kind::Ltx => Some(clip.path().with_extension("")),
+        Kind::Jsonl | Kind::Csv | Kind::Hf => None,
+    })
 }
 
 /// Identifies a clip's file.

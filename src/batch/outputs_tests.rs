@@ -3,7 +3,6 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::batch::Kind;
 
 fn clips(dir: &Path, names: &[&str]) -> Vec<Clip> {
     let clip = |name: &&str| {
@@ -146,4 +145,23 @@ proptest! {
         let mut outputs = Outputs::open(options(existing), &clips).unwrap();
         prop_assert_eq!(outputs.need(&clips[0]).unwrap(), Need::Captions(vec![0]));
     }
+}
+
+#[test]
+fn clips_that_a_trainer_would_confuse_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let clip = |name: &str| Clip { root: dir.path().into(), relative: name.into(), file: None };
+    let clips = ["a/x.mp4", "b/x.mp4", "a/x.mkv", "a/y.mp4"].map(clip);
+    let refused = |kind: Kind| {
+        let options = Options {
+            dataset: Some((kind, dir.path().join("set.jsonl"))),
+            prompts: vec!["p".into()],
+            ..Options::default()
+        };
+        let mut outputs = Outputs::open(options, &clips).unwrap();
+        clips.each_ref().map(|clip| outputs.need(clip).is_err())
+    };
+    assert_eq!(refused(Kind::Musubi), [false, true, true, false]);
+    assert_eq!(refused(Kind::Ltx), [false, false, true, false]);
+    assert_eq!(refused(Kind::Jsonl), [false; 4]);
 }

@@ -3,7 +3,10 @@
 use std::{io, time::Duration};
 
 use super::{Clip, rows::Caption};
-use crate::record::{Event, Failure, Stats};
+use crate::{
+    present::formats,
+    record::{Event, Failure, Stats},
+};
 
 /// Which part of each clip is captioned, and in what pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -77,6 +80,30 @@ impl Progress {
         let seconds = self.seconds_a_clip()? * (self.total - self.over().min(self.total)) as f64;
         Some(Duration::from_secs_f64(seconds))
     }
+
+    /// `40 videos: 32 captioned, 3 had captions, 5 failed`; `failed` may count more than clips.
+    pub fn counts(&self, failed: usize) -> String {
+        let mut parts = vec![format!("{} captioned", self.captioned)];
+        let mut add = |n: usize, what: &str| {
+            if n > 0 {
+                parts.push(format!("{n} {what}"));
+            }
+        };
+        add(self.skipped, "had captions");
+        add(self.busy, "captioned by another process");
+        add(failed, "failed");
+        add(self.total - self.over().min(self.total), "left");
+        format!("{}: {}", formats::plural(self.total as u64, "video"), parts.join(", "))
+    }
+
+    /// `1.3 s a video, tau 2.31, 812 tokens/s`.
+    pub fn speeds(&self) -> String {
+        let each = self
+            .seconds_a_clip()
+            .map_or(String::new(), |seconds| format!("{} a video, ", formats::duration(seconds * 1000.0)));
+        let Stats { tau, tokens_per_second, .. } = &self.stats;
+        format!("{each}tau {tau:.2}, {} tokens/s", formats::rate(*tokens_per_second))
+    }
 }
 
 /// How a batch ended.
@@ -118,4 +145,19 @@ pub trait Report {
     /// # Errors
     /// It cannot be reported; the batch ends.
     fn clip(&mut self, ended: &Ended<'_>, progress: &Progress) -> io::Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_name_what_there_is() {
+        let mut progress = Progress { total: 1, captioned: 1, ..Progress::default() };
+        assert_eq!(progress.counts(0), "1 video: 1 captioned");
+        progress = Progress { total: 40, captioned: 30, skipped: 3, failed: 2, ..progress };
+        assert_eq!(progress.counts(3), "40 videos: 30 captioned, 3 had captions, 3 failed, 5 left");
+        progress.elapsed = Duration::from_secs(60);
+        assert_eq!(progress.left(), Some(Duration::from_secs(10)));
+    }
 }

@@ -24,7 +24,7 @@ pub struct Batch<'a> {
     pub client: &'a mut Client,
     /// Ends the batch.
     pub interrupt: &'a Interrupt,
-    /// What each caption is asked for: everything but video, part and prompt.
+    /// What each caption is asked for: everything but video, part and prompt. Its number is that of the first run.
     pub request: RunRequest,
     /// The part of each clip.
     pub part: Part,
@@ -77,7 +77,7 @@ impl Batch<'_> {
         let progress = &mut summary.progress;
         progress.total = clips.len();
         let mut queue = Queue { clips: clips.into(), deferred: VecDeque::new(), again: false, taken: 0 };
-        let mut run = 1;
+        let mut run = self.request.run;
         let mut next = self.next(&mut queue, outputs, report, progress)?;
         if next.is_none() {
             next = self.deferred(&mut queue, outputs, report, progress)?;

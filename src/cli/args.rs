@@ -266,6 +266,9 @@ pub struct RunArgs {
     /// Maximum number of new tokens [default: 256]
     #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub max_new_tokens: Option<u32>,
+    /// Let the model think before it answers, where it can; what it thinks is no part of the caption
+    #[arg(long, help_heading = TEXT)]
+    pub thinking: bool,
     /// Sampling temperature, from 0 (greedy) to 100
     #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
     pub temperature: f32,
@@ -295,6 +298,7 @@ impl RunArgs {
             kv_type: self.kv_type,
             max_new_tokens: self.max_new_tokens,
             max_visual_tokens: self.max_visual_tokens,
+            thinking: self.thinking.then_some(true),
             ..Layer::default()
         }
     }

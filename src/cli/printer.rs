@@ -154,7 +154,10 @@ impl<O: Write, E: Write> Printer<O, E> {
                 Ok(Flow::Go)
             }
             EventKind::Stage { stage, done, total, left_ms } => {
-                let streams = self.style.subtitles.is_none() && (self.style.terminal || self.style.json);
+                // What the target thinks is not written: the progress says that it goes on.
+                let thinks = self.run().chunks().is_empty() && !self.run().thinking().is_empty();
+                let streams =
+                    self.style.subtitles.is_none() && (self.style.json || (self.style.terminal && !thinks));
                 if *stage != Stage::Generate || !streams {
                     self.progress.piece(self.segment());
                     self.progress.stage_with(*stage, *done, *total, *left_ms);

@@ -38,6 +38,17 @@ impl Backend for EngineHandle {
     }
 }
 
+/// A client of the same engine beside another one, which passes on the events of its runs.
+impl Backend for Remote {
+    fn send(&self, command: Command) -> Result<(), Failure> {
+        Remote::send(self, command)
+    }
+
+    fn cancel(&self, run: u64) {
+        Remote::cancel(self, run);
+    }
+}
+
 /// The sending half of a [`Client`], for signal handlers and other threads.
 #[derive(Clone)]
 pub struct Remote {

@@ -141,6 +141,7 @@ pub fn request(run: u64, method: &str) -> RunRequest {
         sampling: Sampling::Auto,
         max_pixels: None,
         max_visual_tokens: None,
+        thinking: false,
         max_new_tokens: 8,
         text: TextSampling::default(),
         logprobs: 0,

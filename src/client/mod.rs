@@ -13,6 +13,7 @@ pub(crate) mod fake;
 mod follow;
 mod interrupt;
 mod settings;
+mod written;
 
 pub use config::Config;
 pub use connection::{Backend, Client, Remote};
@@ -22,3 +23,4 @@ pub use settings::{
     Charset, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, ImageProtocol, Layer, Origin, Setting, Settings,
     parse_device, parse_tower_dtype,
 };
+pub use written::{ExistingChoice, SidecarChoice};

@@ -6,7 +6,10 @@ use std::{fmt, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use super::config::Config;
+use super::{
+    config::Config,
+    written::{ExistingChoice, SidecarChoice},
+};
 use crate::{
     model::{DeviceChoice, KvType, WeightType},
     record::{Failure, FailureClass, Pace},
@@ -166,6 +169,8 @@ settings! {
     /// Limit of visual tokens of a video: frames become smaller, then fewer; default no limit.
     #[file(serde(deserialize_with = "visual_tokens"))]
     max_visual_tokens: u32,
+    /// Whether models that can think do so before they answer; default false.
+    thinking: bool,
     /// How the studio plays runs: auto, off, or a playback speed, where 1 is the true speed; default auto.
     #[file(serde(deserialize_with = "pace"), schemars(with = "Option<Written>"))]
     pace: Pace,
@@ -181,6 +186,10 @@ settings! {
     charset: Charset,
     /// The studio's library folders.
     library: Vec<PathBuf>,
+    /// The files that the studio writes beside the clips of a batch: txt, json, srt, vtt or none; default txt.
+    sidecar: SidecarChoice,
+    /// What a batch of the studio does about clips that have such a file: skip or overwrite; default skip.
+    existing: ExistingChoice,
     /// Whether the studio keeps every run as a session file; default true.
     sessions: bool,
     /// How many session files it keeps; the oldest are removed.

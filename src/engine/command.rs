@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 pub use crate::model::template::Turn;
 use crate::{
-    model::{ModelSpec, processor::FrameLimits},
+    model::{ModelSpec, processor::FrameLimits, template::Question},
     record::{Segment, Span},
     speculate::Method,
     video::Sampling,
@@ -26,6 +26,8 @@ pub struct RunRequest {
     pub before: Vec<Turn>,
     /// The user's prompt, without template.
     pub prompt: String,
+    /// Think before the answer, which only some models can.
+    pub thinking: bool,
     /// How to decode.
     pub method: Method,
     /// Which frames to sample.
@@ -73,7 +75,13 @@ impl RunRequest {
     /// The whole conversation, as a cache key.
     pub(super) fn conversation(&self) -> String {
         let before = self.before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
-        before.chain([self.prompt.as_str()]).collect::<Vec<_>>().join("\0")
+        let thinking = self.thinking.then_some("\0thinking");
+        before.chain([self.prompt.as_str()]).chain(thinking).collect::<Vec<_>>().join("\0")
+    }
+
+    /// What the models are asked.
+    pub(super) fn question(&self) -> Question<'_> {
+        Question { before: &self.before, text: &self.prompt, thinking: self.thinking }
     }
 }
 

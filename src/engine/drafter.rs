@@ -94,7 +94,7 @@ impl Runner<'_> {
         let (sequence, prefill_ms) = match (shared, self.draft_head()) {
             (Some(sequence), _) => (sequence, since(started)),
             (None, Some(head)) => {
-                if head.reads_all_rows() && context.states.read.is_none() {
+                if head.reads_all_rows() && context.states.read_by(head).is_none() {
                     // The prompt was read for another method, or continues a kept one.
                     let states = self
                         .preparation(&context.prompt, clip)
@@ -149,7 +149,7 @@ impl Runner<'_> {
         let (prompt, selection, patches) = match recut {
             None => (prompt, selection, &clip.patches),
             Some((facts, patches)) => {
-                own_prompt = model.prompt_after(&self.request.before, &self.request.prompt, facts)?;
+                own_prompt = model.prompt_for(&self.request.question(), facts)?;
                 own_selection = selection.onto(clip.facts.grid.shape(), facts.grid.shape());
                 (&own_prompt, &own_selection, patches)
             }

@@ -7,6 +7,7 @@ use super::{
     memory,
     prefix_cache::{DrafterKey, Prefill},
     run::{Runner, Stop, median, since},
+    thinking::Thinking,
 };
 use crate::{
     model::family::ModelError,
@@ -122,10 +123,12 @@ impl Runner<'_> {
         let drafter_base =
             drafter.as_ref().map(|d| prefetched.as_ref().map_or(d.sequence.len(), PrefetchedDraft::base));
         let mut stream = tokenizer.stream();
+        let mut thinking = Thinking::after(&context.prompt.ids, tokenizer);
         let mut with_texts = |mut step: Step| {
             let started = Instant::now();
             for token in &mut step.tokens {
                 token.text = stream.push(token.id);
+                token.thinking = thinking.push(token.id);
                 let texts = |of: &[(u32, f32)]| of.iter().map(|(id, _)| tokenizer.token_text(*id)).collect();
                 token.logprob_texts = texts(&token.logprobs);
                 token.drafter_texts = texts(&token.drafter_logprobs);
@@ -144,7 +147,8 @@ impl Runner<'_> {
         }
         let inputs = context.inputs(drafter.as_mut(), head.map(|head| &**head));
         let outcome = speculate::generate(config, GenerationInputs { prefetched, ..inputs }, &mut with_texts);
-        let rest = stream.finish();
+        // The end of a thought is no part of the caption.
+        let rest = Some(stream.finish()).filter(|_| !thinking.is_open()).unwrap_or_default();
         context.target.truncate(base);
         if let (Some(mut drafter), Some(base), Some(key)) = (drafter, drafter_base, drafter_key) {
             drafter.sequence.truncate(base);
@@ -162,7 +166,7 @@ impl Runner<'_> {
         plain_front_ms: f64,
     ) -> Result<Generated, Stop> {
         let method = &self.request.method;
-        let (mut text, mut ids) = (String::new(), Vec::new());
+        let (mut text, mut ids, mut thought) = (String::new(), Vec::new(), false);
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let mut pace = Pace::default();
         let mut finite = true;
@@ -189,7 +193,12 @@ impl Runner<'_> {
             }
             let started = Instant::now();
             for token in &step.tokens {
-                text.push_str(&token.text);
+                // Lines between a thought and the answer belong to neither.
+                match (token.thinking, thought && text.is_empty()) {
+                    (true, _) => thought = true,
+                    (false, true) => text.push_str(token.text.trim_start()),
+                    (false, false) => text.push_str(&token.text),
+                }
                 ids.push(token.id);
             }
             if step.index == 0 && !autoregressive {

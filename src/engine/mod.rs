@@ -36,6 +36,7 @@ mod pruned;
 mod rates;
 mod reuse;
 mod run;
+mod thinking;
 pub mod thread;
 mod tie;
 mod twin;

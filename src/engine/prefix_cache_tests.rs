@@ -56,7 +56,7 @@ fn model() -> VideoLlm {
 }
 
 fn context(model: &VideoLlm) -> Prefill {
-    let prompt = model.prompt_after(&[], "x", &steady()).unwrap();
+    let prompt = model.prompt("x", &steady()).unwrap();
     let (width, visual) = (model.decoder().config().hidden, prompt.visual.clone());
     let target = Sequence::new(model.decoder().clone(), 64);
     let states = TextStates::new(width, visual);

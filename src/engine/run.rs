@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     assets,
+    model::draft_head::Recipe,
     record::{EventKind, Failure, Stage, Stats, StopReason},
     speculate::{Drafter, Stamps},
 };
@@ -88,6 +89,10 @@ impl Runner<'_> {
                 Some(dtype.weights().map_or(name.to_owned(), |dtype| format!("{name} in {}", dtype.name())))
             }
             Drafter::EarlyExit { .. } => Some(self.models.target.name().to_owned()),
+            // Loaded later.
+            Drafter::Sparrow { recipe: Recipe::Mtp } => {
+                Some(format!("multi-token prediction of {}", self.models.target.name()))
+            }
             Drafter::Sparrow { recipe } => self.models.head(recipe).map(|head| head.name().to_owned()),
             Drafter::Lookup { .. } => Some("lookup".into()),
         }
@@ -131,7 +136,14 @@ impl Runner<'_> {
             visual_spans: context.prompt.visual.ranges().map(|rows| [rows.start, rows.end]).collect(),
             dropped_stamps: selection.dropped_stamps.clone(),
             reused,
-            notes: clip.notes.iter().cloned().chain(self.limits()).chain(self.unstamped()).collect(),
+            notes: clip
+                .notes
+                .iter()
+                .cloned()
+                .chain(self.limits())
+                .chain(self.unstamped())
+                .chain(self.thoughtless())
+                .collect(),
         });
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         self.calibrate(context, since(started))?;
@@ -168,6 +180,13 @@ impl Runner<'_> {
         in_vain.then(|| {
             format!("context.stamps=drop has no effect: prompts of {} have no time stamps", family.name())
         })
+    }
+
+    /// That the target cannot think, if it should.
+    fn thoughtless(&self) -> Option<String> {
+        let target = &self.models.target;
+        (self.request.thinking && !target.offers_thinking())
+            .then(|| format!("--thinking has no effect: {} cannot think before it answers", target.name()))
     }
 
     /// Report progress; break if the run is cancelled.

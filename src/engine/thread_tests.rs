@@ -99,6 +99,7 @@ impl Rig {
             sampling: Sampling::Frames(4),
             max_pixels: None,
             max_visual_tokens: None,
+            thinking: false,
             max_new_tokens: 8,
             text: TextSampling::default(),
             logprobs: 0,

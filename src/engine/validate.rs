@@ -110,8 +110,7 @@ impl Runner<'_> {
     /// # Errors
     /// It is longer than the target's context window.
     pub(super) fn lay_out(&self, clip: &ClipFacts) -> Result<Prompt, Stop> {
-        let request = self.request;
-        let prompt = self.models.target.prompt_after(&request.before, &request.prompt, clip)?;
+        let prompt = self.models.target.prompt_for(&self.request.question(), clip)?;
         self.check_length(prompt.ids.len(), clip.grid.len())?;
         Ok(prompt)
     }

@@ -238,6 +238,22 @@ mod tests {
     }
 
     #[test]
+    fn value_heads_find_their_key_head() {
+        let shape = |tiled| LinearAttention {
+            every: 4,
+            key_heads: 2,
+            value_heads: 6,
+            key_dim: 8,
+            value_dim: 8,
+            kernel: 4,
+            tiled,
+        };
+        let heads = |tiled| (0..6).map(|head| shape(tiled).key_head(head)).collect::<Vec<_>>();
+        assert_eq!(heads(false), [0, 0, 0, 1, 1, 1]);
+        assert_eq!(heads(true), [0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
     fn impossible_values_are_refused() {
         for (key, value, words) in [
             ("num_key_value_heads", json!(3), "not a multiple of `num_key_value_heads`"),

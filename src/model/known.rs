@@ -22,6 +22,10 @@ pub struct KnownModel {
 const QWEN3_2B: &str = "Qwen/Qwen3-VL-2B-Instruct";
 const QWEN3_4B: &str = "Qwen/Qwen3-VL-4B-Instruct";
 const QWEN3_8B: &str = "Qwen/Qwen3-VL-8B-Instruct";
+const QWEN35_08B: &str = "Qwen/Qwen3.5-0.8B";
+const QWEN35_2B: &str = "Qwen/Qwen3.5-2B";
+const QWEN35_4B: &str = "Qwen/Qwen3.5-4B";
+const QWEN35_9B: &str = "Qwen/Qwen3.5-9B";
 const SMOL_256M: &str = "HuggingFaceTB/SmolVLM2-256M-Video-Instruct";
 const QWEN25_3B: &str = "Qwen/Qwen2.5-VL-3B-Instruct";
 const QWEN25_7B: &str = "Qwen/Qwen2.5-VL-7B-Instruct";
@@ -31,10 +35,15 @@ const LLAVA_7B: &str = "llava-hf/llava-onevision-qwen2-7b-ov-hf";
 
 /// All of them, by family, the smallest first.
 #[rustfmt::skip]
-pub const KNOWN: [KnownModel; 14] = [
+pub const KNOWN: [KnownModel; 19] = [
     KnownModel { id: SMOL_256M, shape: "smolvlm2-256m", drafters: &[] },
     KnownModel { id: SMOL_500M, shape: "smolvlm2-500m", drafters: &[SMOL_256M] },
     KnownModel { id: "HuggingFaceTB/SmolVLM2-2.2B-Instruct", shape: "smolvlm2-2.2b", drafters: &[SMOL_500M, SMOL_256M] },
+    KnownModel { id: QWEN35_08B, shape: "qwen3.5-0.8b", drafters: &[] },
+    KnownModel { id: QWEN35_2B, shape: "qwen3.5-2b", drafters: &[QWEN35_08B] },
+    KnownModel { id: QWEN35_4B, shape: "qwen3.5-4b", drafters: &[QWEN35_08B, QWEN35_2B] },
+    KnownModel { id: QWEN35_9B, shape: "qwen3.5-9b", drafters: &[QWEN35_2B, QWEN35_4B, QWEN35_08B] },
+    KnownModel { id: "Qwen/Qwen3.5-27B", shape: "qwen3.5-27b", drafters: &[QWEN35_4B, QWEN35_9B, QWEN35_2B, QWEN35_08B] },
     KnownModel { id: QWEN3_2B, shape: "qwen3-vl-2b", drafters: &[] },
     KnownModel { id: QWEN3_4B, shape: "qwen3-vl-4b", drafters: &[QWEN3_2B] },
     KnownModel { id: QWEN3_8B, shape: "qwen3-vl-8b", drafters: &[QWEN3_2B, QWEN3_4B] },
@@ -97,6 +106,12 @@ mod tests {
             ("smolvlm2-256m", 256.485),
             ("smolvlm2-500m", 507.482),
             ("smolvlm2-2.2b", 2246.785),
+            // As published, less the layer for multi-token prediction.
+            ("qwen3.5-0.8b", 852.986),
+            ("qwen3.5-2b", 2213.242),
+            ("qwen3.5-4b", 4539.265),
+            ("qwen3.5-9b", 9409.814),
+            ("qwen3.5-27b", 27_356.729),
             ("qwen3-vl-2b", 2127.532),
             ("qwen3-vl-4b", 4437.816),
             ("qwen3-vl-8b", 8767.124),

@@ -55,6 +55,17 @@ fn placeholder(number: usize) -> String {
     format!("\u{e000}{own}\u{e000}")
 }
 
+/// What a model is asked about a clip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Question<'a> {
+    /// Earlier questions and answers about the same clip.
+    pub before: &'a [Turn],
+    /// The question.
+    pub text: &'a str,
+    /// True if the model shall think before it answers, where the template offers that.
+    pub thinking: bool,
+}
+
 /// A chat template, not yet rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatTemplate {
@@ -133,16 +144,21 @@ impl ChatTemplate {
         Ok(Self::new(fallback, "the built-in family"))
     }
 
-    /// The conversation as text: one video, `prompt`, and the start of the answer.
+    /// True if answers can begin with what the model thinks, or without it.
+    pub fn offers_thinking(&self) -> bool {
+        self.source.contains("enable_thinking")
+    }
+
+    /// The conversation as text: one video, `prompt`, and the start of the answer, without thinking.
     ///
     /// # Errors
     /// [`TemplateError::Render`] or [`TemplateError::Endless`].
     pub fn render(&self, prompt: &str) -> Result<String, TemplateError> {
-        self.render_all(&[prompt])
+        self.render_all(&[prompt], false)
     }
 
     /// The conversation as text: one video, alternating questions and answers, and the start of the next answer.
-    fn render_all(&self, texts: &[impl AsRef<str>]) -> Result<String, TemplateError> {
+    fn render_all(&self, texts: &[impl AsRef<str>], thinking: bool) -> Result<String, TemplateError> {
         let failed = |error: minijinja::Error| {
             let origin = self.origin.clone();
             if error.kind() == ErrorKind::OutOfFuel {
@@ -170,7 +186,9 @@ impl ChatTemplate {
         };
         let texts = texts.iter().map(|t| t as &dyn AsRef<str>);
         let messages: Vec<Value> = texts.enumerate().map(message).collect();
-        let context = context! { messages => messages, add_generation_prompt => true };
+        let context = context! {
+            messages => messages, add_generation_prompt => true, enable_thinking => thinking,
+        };
         let mut out = Bounded(Vec::new());
         template.render_captured_to(context, &mut out).map_err(failed)?;
         String::from_utf8(out.0)
@@ -196,24 +214,26 @@ impl ChatTemplate {
         before: &[Turn],
         prompt: &str,
     ) -> Result<Vec<u32>, TemplateError> {
-        self.ids_with(tokenizer, before, prompt, &|rendered| rendered)
+        let question = Question { before, text: prompt, thinking: false };
+        self.ids_with(tokenizer, &question, &|rendered| rendered)
     }
 
-    /// As [`Self::ids_after`]; `rewrite` may change the rendered text, in which placeholders stand for questions and answers.
+    /// The ids of a question's prompt; `rewrite` may change the rendered text, in which placeholders stand for questions and
+    /// answers.
     ///
     /// # Errors
     /// As [`Self::ids`].
     pub fn ids_with(
         &self,
         tokenizer: &TextTokenizer,
-        before: &[Turn],
-        prompt: &str,
+        question: &Question<'_>,
         rewrite: &dyn Fn(String) -> String,
     ) -> Result<Vec<u32>, TemplateError> {
+        let Question { before, text: prompt, thinking } = *question;
         let earlier = before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
         let texts: Vec<&str> = earlier.chain([prompt]).collect();
         let placeholders: Vec<String> = (0..texts.len()).map(placeholder).collect();
-        let rendered = rewrite(self.render_all(&placeholders)?);
+        let rendered = rewrite(self.render_all(&placeholders, thinking)?);
         let mut ids = Vec::new();
         // Text between special tokens, encoded in one piece, so that tokens merge across its parts.
         let mut plain = String::new();
@@ -290,7 +310,7 @@ mod tests {
                  <|im_start|>user\nP<|im_end|>\n<|im_start|>assistant\n",
             ),
         ] {
-            let text = ChatTemplate::new(source, "a test").render_all(&["Q", "A", "P"]).unwrap();
+            let text = ChatTemplate::new(source, "a test").render_all(&["Q", "A", "P"], false).unwrap();
             let loose = |text: &str| text.replace("\n", "").replace(' ', "");
             assert_eq!(loose(&text), loose(wanted));
         }

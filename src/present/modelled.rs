@@ -8,7 +8,7 @@ use crate::{
         Failure, FailureClass, RunLog, RunState, StopReason,
         profile::{Drafting, Modelled, Profile, Sizes, Window, Workload},
     },
-    speculate::{Drafter, Length, Method, Schedule, Shape, VisualContext},
+    speculate::{Drafter, Length, Limit, Method, Schedule, Shape, VisualContext},
 };
 
 macro_rules! shipped {
@@ -86,8 +86,17 @@ pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
     let method: Method = serde_json::from_value(log.started()?.method.clone()).ok()?;
     let prompt = log.prompt()?;
     let visual = prompt.visual_tokens;
+    let text = prompt.prompt_tokens.saturating_sub(visual);
     let share = |kept: usize| if visual == 0 { 0.0 } else { kept as f64 / visual as f64 };
-    let sees = prompt.kept.as_ref().map_or_else(|| kept_share(&method), |kept| share(kept.len()));
+    let sees = match (&method.context, &prompt.kept) {
+        // What is recorded is the union of all heads; each reads its own part.
+        (VisualContext::TopKKv { keep, budget: Limit::Tokens(all), .. }, _) => {
+            keep.min(share(all.saturating_sub(text)))
+        }
+        (VisualContext::TopKKv { keep, .. }, _) => *keep,
+        (_, Some(kept)) => share(kept.len()),
+        (_, None) => kept_share(&method),
+    };
     let prunes_target = method.prunes();
     let drafting = drafting(&method, &log.started()?.dtype);
     let (window, grown) = (window(&method), grown(&method));
@@ -96,7 +105,7 @@ pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
         drafting,
         window,
         grown,
-        text: prompt.prompt_tokens.saturating_sub(visual),
+        text,
         visual,
         drafter_sees: sees,
         target_sees: if prunes_target { sees } else { 1.0 },
@@ -111,7 +120,7 @@ pub fn speedup(profile: &Profile, log: &RunLog) -> Option<f64> {
     charge(profile, log).map(|modelled| modelled.speedup())
 }
 
-/// Share of the visual tokens that a context keeps, by its own words: where it keeps others in every head, or none at all.
+/// Share of the visual tokens that a context keeps, by its own words, where the run does not say it.
 fn kept_share(method: &Method) -> f64 {
     match &method.context {
         VisualContext::Full {} => 1.0,

@@ -202,7 +202,7 @@ pub enum EventKind {
     Done {
         /// Why it ended.
         reason: StopReason,
-        /// The whole caption.
+        /// The whole caption, without what the target thought before it.
         text: String,
         /// All emitted ids, without the end token.
         ids: Vec<u32>,

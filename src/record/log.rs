@@ -33,6 +33,7 @@ pub struct RunLog {
     steps: Vec<Step>,
     draft: Option<Draft>,
     chunks: Vec<Chunk>,
+    thinking: Vec<Chunk>,
     pending: Option<Pending>,
     tokens: usize,
     text: String,
@@ -185,7 +186,7 @@ impl RunLog {
             if token.text.is_empty() {
                 self.pending = Some(merged);
             } else {
-                self.push(&token.text, merged, Some(merged.deciding));
+                self.push(&token.text, merged, Some(merged.deciding), token.thinking);
             }
         }
         self.stats.add(step);
@@ -193,10 +194,11 @@ impl RunLog {
         self.draft = None;
     }
 
-    fn push(&mut self, text: &str, from: Pending, deciding: Option<usize>) {
-        let text = if self.chunks.is_empty() { text.trim_start() } else { text };
+    fn push(&mut self, text: &str, from: Pending, deciding: Option<usize>, thinking: bool) {
+        let chunks = if thinking { &mut self.thinking } else { &mut self.chunks };
+        let text = if chunks.is_empty() { text.trim_start() } else { text };
         if !text.is_empty() {
-            self.chunks.push(Chunk {
+            chunks.push(Chunk {
                 text: text.to_owned(),
                 verdict: from.verdict,
                 tokens: from.first..self.tokens,
@@ -214,7 +216,7 @@ impl RunLog {
         let pending = self.pending.take();
         let deciding = pending.map(|pending| pending.deciding);
         let from = pending.unwrap_or(Pending { first: self.tokens, deciding: 0, verdict: Verdict::Plain });
-        self.push(rest, from, deciding);
+        self.push(rest, from, deciding, false);
     }
 
     /// Mark the run as cut off: its recording ends before the run does.
@@ -290,6 +292,11 @@ impl RunLog {
     /// The caption so far, in pieces of one verdict.
     pub fn chunks(&self) -> &[Chunk] {
         &self.chunks
+    }
+
+    /// What the target has thought so far before its answer, in pieces of one verdict; the last one holds the token that ends it.
+    pub fn thinking(&self) -> &[Chunk] {
+        &self.thinking
     }
 
     /// The caption so far.

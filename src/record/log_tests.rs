@@ -103,3 +103,30 @@ fn a_planned_run_keeps_its_name() {
     );
     assert_eq!(planned.started().unwrap().models(), "big with small on cpu, q8_0");
 }
+
+#[test]
+fn thoughts_are_no_part_of_the_caption() {
+    let EventKind::Step(mut first) = step(&[
+        (" The", Verdict::Exact),
+        (" video", Verdict::Exact),
+        ("</think>", Verdict::Corrected),
+        ("\n\n", Verdict::Bonus),
+    ]) else {
+        panic!()
+    };
+    first.tokens[..3].iter_mut().for_each(|token| token.thinking = true);
+    let second = step(&[(" A", Verdict::Exact), (" ball", Verdict::Exact)]);
+    let whole = log([testing::started(), EventKind::Step(first), second, done("A ball.")]);
+    let thought: Vec<&str> = whole.thinking().iter().map(|chunk| chunk.text.as_str()).collect();
+    assert_eq!(thought, ["The", " video", "</think>"]);
+    assert_eq!((whole.shown().as_str(), whole.text()), ("A ball.", "A ball."));
+    // Numbers of tokens count them all.
+    assert_eq!((whole.token_count(), whole.thinking()[2].tokens.clone()), (6, 2..3));
+    assert_eq!(whole.chunks()[0].tokens, 4..5);
+    let half = whole.rewound(1);
+    assert_eq!((half.thinking(), half.shown().as_str()), (whole.thinking(), ""));
+    // Saved runs without the mark read as before.
+    let token = serde_json::json!({"id": 1, "text": "a", "verdict": "exact", "target_id": 1});
+    assert!(!serde_json::from_value::<Token>(token.clone()).unwrap().thinking);
+    assert_eq!(serde_json::to_value(Token::new(1, "a", Verdict::Exact)).unwrap(), token);
+}

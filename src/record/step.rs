@@ -13,6 +13,9 @@ pub struct Token {
     pub text: String,
     /// Why the token is in the output.
     pub verdict: Verdict,
+    /// True for what the model thinks before its answer, and for the token that ends it: no part of the caption.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub thinking: bool,
     /// The target's own most likely token at this position.
     pub target_id: u32,
     /// Visual relevance: mean of the N largest cosine similarities to the visual tokens' final states (LVSpec eq. 8).
@@ -65,6 +68,7 @@ impl Token {
             id,
             text: text.into(),
             verdict,
+            thinking: false,
             target_id: id,
             relevance: None,
             relevance_rank: None,

@@ -61,7 +61,8 @@ actions! {
     Top "top" "go to the beginning";
     Bottom "bottom" "go to the end";
     Preview "preview" "preview the selected clip: its properties and frames";
-    Mark "mark" "mark or unmark the clip; run captions all marked clips, one after another";
+    Mark "mark" "mark or unmark the clip; run then captions all marked clips together";
+    MarkAll "mark_all" "mark all clips that are shown, or none";
     Sort "sort" "sort the clips by name, duration, size or time";
     Filter "filter" "filter the clips by name";
     Search "search" "search in the caption";
@@ -86,7 +87,7 @@ actions! {
     Skip "skip" "jump to the end of the playback";
     Edit "edit" "edit the method, or type a value";
     Reset "reset" "reset the method to its preset";
-    Save "save" "save the method as a file";
+    Save "save" "save the method, or the edited caption, as a file";
     Editor "editor" "edit the prompt in $VISUAL or $EDITOR";
     Export "export" "export the shown run as text, Markdown, HTML or subtitles";
     Boundaries "boundaries" "mark where steps end";
@@ -97,6 +98,11 @@ actions! {
     PreviousLoosened "previous_loosened" "previous rejected or loosened token";
     Heat "heat" "switch the heat map: similar visual tokens, tokens that the drafter sees, scores";
     Delete "delete" "delete the selected run";
+    Batch "batch" "show the batch: clips that are captioned together";
+    Retry "retry" "caption the clips of the batch that failed or were left";
+    EditCaption "edit_caption" "edit the clip's caption";
+    SidecarForm "sidecar" "switch the form of the files beside the clips";
+    Existing "existing" "switch what is done about clips that have such a file";
     Yes "yes" "confirm";
 }
 
@@ -129,6 +135,9 @@ impl Action {
             Action::TokenBack | Action::TokenForward => "token",
             Action::NextLoosened | Action::PreviousLoosened => "reject",
             Action::Heat => "map",
+            Action::EditCaption => "edit",
+            Action::MarkAll => "all",
+            Action::SidecarForm => "file",
             other => other.name(),
         }
     }

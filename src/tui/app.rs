@@ -14,7 +14,9 @@ use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc};
 
 use super::{
-    ColorDepth, Cut, Effect, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig, StudioError, Theme,
+    BatchNews, ColorDepth, Cut, Effect, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig,
+    StudioError, Theme,
+    batch_worker::BatchWorker,
     files,
     frame_loader::FrameLoader,
     frames::Frames,
@@ -79,6 +81,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     let screen = Screen::take(config.log.as_deref(), config.mouse, move || tell.notify_one())?;
     let (messages, inbox) = mpsc::channel(64);
     let (paintings, painted) = mpsc::channel(4);
+    let (news, batch_news) = mpsc::unbounded_channel();
     let kept = config.sessions.filter(|_| config.record);
     let recorder = Recorder::start(kept.clone(), messages.clone());
     let driver = Driver {
@@ -96,6 +99,8 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         late: Late::after(&answers, Instant::now()),
         workers: Workers::new(messages.clone()),
         messages,
+        batch: None,
+        news,
         probe: config.probe,
         cut: config.cut,
         keeper: Keeper::new(config.prompts, kept, config.keep),
@@ -103,7 +108,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         probe_next: None,
         leaving: false,
     };
-    let channels = Channels { events, engine_lives: true, inbox, painted };
+    let channels = Channels { events, engine_lives: true, inbox, batch_news, painted };
     let ended = runtime.block_on(driver.run(begin, answers.keys, channels));
     // The user does not wait for workers, such as a scan of a slow disk.
     runtime.shutdown_background();
@@ -116,6 +121,7 @@ struct Channels {
     /// The engine has not stopped.
     engine_lives: bool,
     inbox: mpsc::Receiver<Msg>,
+    batch_news: mpsc::UnboundedReceiver<Msg>,
     /// Pictures that are ready.
     painted: mpsc::Receiver<Painted>,
 }
@@ -141,6 +147,10 @@ struct Driver {
     workers: Workers,
     /// Where their answers go.
     messages: mpsc::Sender<Msg>,
+    /// The batch that runs.
+    batch: Option<BatchWorker>,
+    /// Where its messages go.
+    news: mpsc::UnboundedSender<Msg>,
     probe: Option<Probe>,
     cut: Option<Cut>,
     keeper: Keeper,
@@ -222,6 +232,7 @@ impl Driver {
                     self.on_engine_events(event, &mut channels)?;
                 }
                 Some(msg) = channels.inbox.recv() => self.on_message(msg)?,
+                Some(msg) = channels.batch_news.recv() => self.on_message(msg)?,
                 Some(picture) = channels.painted.recv() => {
                     self.painter.take_in(picture);
                     self.frames.want();
@@ -245,6 +256,9 @@ impl Driver {
         if let Some(run) = self.studio.active_run() {
             self.engine.cancel(run);
         }
+        if let Some(batch) = self.batch.take() {
+            batch.finish();
+        }
         // The terminal may be gone, and its pictures with it.
         self.forget_pictures().ok();
         self.recorder.finish();
@@ -263,6 +277,7 @@ impl Driver {
                     self.on_engine_events(event, channels)?;
                 }
                 Some(msg) = channels.inbox.recv() => self.on_message(msg)?,
+                Some(msg) = channels.batch_news.recv() => self.on_message(msg)?,
             }
         };
         self.screen.resume()?;
@@ -275,6 +290,9 @@ impl Driver {
     fn on_engine_events(&mut self, first: Option<Event>, channels: &mut Channels) -> Result<(), StudioError> {
         channels.engine_lives = first.is_some();
         if first.is_none() {
+            if let Some(batch) = &mut self.batch {
+                batch.engine_gone();
+            }
             self.take_in(Msg::EngineGone)?;
         }
         let mut next = first;
@@ -298,6 +316,7 @@ impl Driver {
                 self.probing = false;
                 self.probe_waiting();
             }
+            Msg::Batch(BatchNews::Ended(_)) => self.batch = None,
             Msg::FramesRead(..) => {
                 self.frame_loader.ended();
                 self.read_frames();
@@ -330,6 +349,9 @@ impl Driver {
 
     fn on_engine(&mut self, event: crate::record::Event) -> Result<(), StudioError> {
         self.recorder.event(&event);
+        if let Some(batch) = &mut self.batch {
+            batch.event(&event);
+        }
         let ended = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_)) && event.run > 0;
         self.take_in(Msg::Engine(event))?;
         if ended && !self.studio.is_replaying() {

@@ -8,6 +8,7 @@ use std::{
 
 use super::{ColorDepth, FrameRequest, ImageProtocol, question::Answers};
 use crate::{
+    batch::{Existing, Sidecar},
     engine::TextSampling,
     record::{Pace, Span, profile::Profile},
     speculate::Method,
@@ -130,12 +131,18 @@ pub struct StudioConfig {
     pub max_visual_tokens: Option<usize>,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
+    /// Models that can think do so before they answer.
+    pub thinking: bool,
     /// Sampling of the text.
     pub text: TextSampling,
     /// How many of the most likely tokens to request with each token.
     pub logprobs: usize,
     /// How runs are played.
     pub pace: Pace,
+    /// The form of the files that a batch writes beside its clips; none writes none.
+    pub sidecar: Option<Sidecar>,
+    /// What a batch does about clips that have one.
+    pub existing: Existing,
     /// The hardware whose modelled speed is shown beside the measured one; none shows none.
     pub profile: Option<Profile>,
     /// A notice at the start, such as an invalid file of the user's.
@@ -213,9 +220,12 @@ impl Default for StudioConfig {
             max_pixels: None,
             max_visual_tokens: None,
             max_new_tokens: 256,
+            thinking: false,
             text: TextSampling::default(),
             logprobs: 5,
             pace: Pace::Off,
+            sidecar: Some(Sidecar::Txt),
+            existing: Existing::Skip,
             profile: None,
             notice: None,
             probe: None,

@@ -3,12 +3,13 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::{
-    ClipFacts, Key, Mouse,
+    BatchJob, BatchNews, CaptionEdit, ClipFacts, Key, Mouse,
     archive::SessionEntry,
     complete::Completion,
     model::{frame_strips::FrameRequest, library::VideoFile},
 };
 use crate::{
+    batch::rows::Caption,
     engine::RunRequest,
     record::{Event, Session, Span},
     speculate::Method,
@@ -68,6 +69,17 @@ pub enum Msg {
     Written(Result<PathBuf, String>),
     /// Captions were written beside their clips, or the work was lost.
     Sidecars(Result<SidecarsWritten, String>),
+    /// A batch says something.
+    Batch(BatchNews),
+    /// An edited caption was saved, or could not be.
+    CaptionSaved {
+        /// Its clip.
+        video: PathBuf,
+        /// The caption.
+        caption: Box<Caption>,
+        /// The file; none if none is written.
+        outcome: Result<Option<PathBuf>, String>,
+    },
     /// A method was saved as this file, or could not be.
     MethodSaved(Result<(PathBuf, Method), String>),
     /// The segments of a clip, or why it cannot be divided.
@@ -98,6 +110,12 @@ pub enum Effect {
     Run(Box<RunRequest>),
     /// Cancel a run.
     Cancel(u64),
+    /// Caption clips together; answered by [`Msg::Batch`].
+    Batch(Box<BatchJob>),
+    /// Cancel the batch.
+    CancelBatch,
+    /// Save an edited caption; answered by [`Msg::CaptionSaved`].
+    SaveCaption(Box<CaptionEdit>),
     /// Read a directory; answered by [`Msg::Scanned`].
     Scan(PathBuf),
     /// Open a path, of a file or a directory; answered by [`Msg::Opened`] or [`Msg::Scanned`].

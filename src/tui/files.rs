@@ -125,7 +125,7 @@ pub(crate) fn write_sidecars(captions: Vec<(PathBuf, String)>) -> SidecarsWritte
 pub(crate) fn edit(text: &str) -> Result<String, String> {
     let chosen = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
     let command = chosen.filter(|c| !c.trim().is_empty()).unwrap_or_else(|| "vi".into());
-    let failed = |e: std::io::Error| format!("cannot edit the prompt in a temporary file: {e}");
+    let failed = |e: std::io::Error| format!("cannot edit the text in a temporary file: {e}");
     let mut file =
         tempfile::Builder::new().prefix("specreel-prompt-").suffix(".md").tempfile().map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
@@ -140,7 +140,7 @@ pub(crate) fn edit(text: &str) -> Result<String, String> {
     match editor.status().map_err(|e| format!("cannot run the editor {program}: {e}"))? {
         // Read by its name: many editors replace the file.
         status if status.success() => std::fs::read_to_string(file.path()).map_err(failed),
-        status => Err(format!("the editor {program} failed ({status}); the prompt is unchanged")),
+        status => Err(format!("the editor {program} failed ({status}); the text is unchanged")),
     }
 }
 

@@ -49,6 +49,8 @@ contexts! {
     Edit "edit" "Method editor";
     Pick "pick" "Methods to compare";
     Compare "compare" "Comparison";
+    Batch "batch" "Batch";
+    CaptionEdit "caption_edit" "Caption editor";
     Sessions "sessions" "Saved runs";
     Confirm "confirm" "Confirmation";
     List "list" "Lists";
@@ -105,6 +107,8 @@ impl KeyContext {
             | KeyContext::Edit
             | KeyContext::Pick
             | KeyContext::Sessions
+            | KeyContext::Batch
+            | KeyContext::CaptionEdit
             | KeyContext::Entry => &[],
             _ => return true,
         };
@@ -112,7 +116,7 @@ impl KeyContext {
     }
 
     fn is_typing(self) -> bool {
-        matches!(self, KeyContext::Prompt | KeyContext::Entry | KeyContext::Methods)
+        matches!(self, KeyContext::Prompt | KeyContext::Entry | KeyContext::Methods | KeyContext::CaptionEdit)
     }
 }
 

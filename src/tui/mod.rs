@@ -11,6 +11,7 @@ mod action;
 mod app;
 mod archive;
 mod ascii;
+mod batch_worker;
 mod complete;
 mod config;
 mod effect;
@@ -48,6 +49,7 @@ mod worker;
 pub use action::Action;
 pub use app::run;
 pub use archive::SessionEntry;
+pub use batch_worker::BatchNews;
 pub use complete::Completion;
 pub use config::{
     Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EMBEDDED_PRESETS, FrameReader, Probe, PromptPreset,
@@ -59,7 +61,11 @@ pub use images::ImageProtocol;
 pub use inline::Inline;
 pub use key::{Key, KeyCode};
 pub use keymap::{DEFAULT_KEYMAP, KeyContext, Keymap};
-pub use model::{frame_strips::FrameRequest, library::VideoFile};
+pub use model::{
+    batch::{BatchJob, CaptionEdit},
+    frame_strips::FrameRequest,
+    library::VideoFile,
+};
 pub use mouse::{Mouse, MouseKind};
 pub use studio::Studio;
 pub use theme::{ColorDepth, Theme};

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::Msg;
 
 /// The answer after a panic, whose message is in the log.
-const LOST: &str = "internal error: a background task panicked; the log has details";
+pub(crate) const LOST: &str = "internal error: a background task panicked; the log has details";
 
 /// Runs work on threads that may block.
 #[derive(Clone)]

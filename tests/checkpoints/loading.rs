@@ -37,6 +37,10 @@ fn config(hidden: usize, layers: usize, intermediate: usize, vocab: usize, tied:
         interleaved: false,
         bias: true,
         qk_norm: false,
+        output_gate: false,
+        rotary_dim: 64,
+        norm_offset: false,
+        linear: None,
         deepstack: 0,
         norm_eps: 1e-6,
         max_positions: 1 << 17,
@@ -73,7 +77,7 @@ fn write(dir: &Path, config: &TextConfig) {
 fn weights_are_never_in_memory_twice() {
     let dir = tempfile::tempdir().unwrap();
     for (vocab, tied) in [(16_384, false), (32_768, true)] {
-        let config = config(1024, 4, 2816, vocab, tied);
+        let config = config(1024, 2, 2816, vocab, tied);
         write(dir.path(), &config);
         let checkpoint = Checkpoint::open(dir.path()).unwrap();
         for dtype in WeightType::ALL {
@@ -163,6 +167,7 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
                 sampling: Sampling::Frames(video.frames),
                 max_pixels: None,
                 max_visual_tokens: None,
+                thinking: false,
                 max_new_tokens: video.new_tokens,
                 text: TextSampling::default(),
                 logprobs: 0,

@@ -1,6 +1,7 @@
 //! Captions of the embedded clips: text, events, sessions, losslessness, closed pipes.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader},
     path::Path,
     process::Stdio,
@@ -8,12 +9,14 @@ use std::{
 
 use serde_json::Value;
 use specreel::{
-    engine::{Command, Engine, RunRequest, TextSampling},
+    assets::Demo,
+    engine::{Command, Engine, EngineHandle, RunRequest, TextSampling},
     model::{DeviceChoice, ModelSpec, WeightType},
     record::{Event, EventKind, Stats, StopReason},
     speculate::{Drafter, Method, Schedule},
     video::Sampling,
 };
+use tokio::sync::mpsc::Receiver;
 
 use crate::{Outcome, Program, make};
 
@@ -57,9 +60,15 @@ fn presets() -> impl Iterator<Item = &'static Method> {
     })
 }
 
+/// They also emit the tokens of the target alone, which is one of them.
 #[test]
 fn events_of_lossless_methods_agree_with_each_other() {
-    events_agree(true);
+    let mut texts = events_agree(true);
+    assert!(texts.len() > 20);
+    let alone = texts.remove("autoregressive").unwrap();
+    for (name, ids) in texts {
+        assert_eq!(ids, alone, "{name}");
+    }
 }
 
 #[test]
@@ -67,13 +76,19 @@ fn events_of_lossy_methods_agree_with_each_other() {
     events_agree(false);
 }
 
-fn events_agree(lossless: bool) {
+/// The ids that each method emits.
+fn events_agree(lossless: bool) -> BTreeMap<&'static str, Vec<u32>> {
     let program = Program::new();
+    let mut texts = BTreeMap::new();
     for method in presets().filter(|m| m.lossless() == lossless) {
         let run = caption(&program, &["--json", "--logprobs", "3", "--method", &method.name]);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", method.name);
-        agree(&events(&run.stdout), method);
+        let events = events(&run.stdout);
+        agree(&events, method);
+        let EventKind::Done { ids, .. } = &events.last().unwrap().kind else { panic!("{}", method.name) };
+        texts.insert(method.name.as_str(), ids.clone());
     }
+    texts
 }
 
 /// Every event in its place, and every sum right.
@@ -150,78 +165,86 @@ fn agree(events: &[Event], method: &Method) {
     }
 }
 
-#[test]
-fn lossless_methods_emit_the_tokens_of_the_target_alone() {
-    let program = Program::new();
-    // f32 here; the default type is tried on every clip below.
-    let alone = ids(&program, &["--method", "autoregressive", "--dtype", "f32"]);
-    for method in presets().filter(|m| m.lossless() && m.drafter != Drafter::None {}) {
-        assert_eq!(ids(&program, &["--method", &method.name, "--dtype", "f32"]), alone, "{}", method.name);
-    }
-}
-
-/// On every embedded clip and one that was made here, in one process that keeps its contexts.
+/// On every embedded clip (each method on half of them) in 8 bits, and on a clip that was made here in f32: in processes that
+/// keep their contexts.
 #[test]
 fn lossless_methods_are_lossless_on_every_clip() {
     let home = Program::new();
     let demo = specreel::assets::demo(Some(home.home())).unwrap();
     let made = make::Clip::of(20).write();
-    let clips = demo.clips.iter().map(|c| c.path.clone()).chain([made.path.clone()]);
-    let (engine, mut events) = Engine::start().unwrap();
-    let (device, dtype, tower_dtype) = (DeviceChoice::Cpu, WeightType::Q8_0, WeightType::Auto);
-    let (target, drafter, rope) = (demo.target, Some(demo.drafter), Default::default());
-    let heads = demo.heads;
-    let spec = ModelSpec {
-        target,
-        drafter,
-        heads,
-        device,
-        drafter_device: None,
-        mmproj: None,
-        drafter_mmproj: None,
-        dtype,
-        tower_dtype,
-        kv_type: Default::default(),
-        rope,
-        weight_cache: None,
-    };
-    engine.send(Command::Load(spec)).unwrap();
-    let mut write = |run: u64, clip: &Path, method: &Method| {
+    let methods: Vec<&Method> = presets().filter(|m| m.lossless() && m.drafter != Drafter::None {}).collect();
+    let mut blocks = Models::load(&demo, WeightType::Q8_0);
+    for (c, clip) in demo.clips.iter().enumerate() {
+        blocks.compare(&clip.path, methods.iter().skip(c % 2).step_by(2));
+    }
+    Models::load(&demo, WeightType::F32).compare(&made.path, methods.iter());
+}
+
+/// The embedded models in an engine.
+struct Models {
+    engine: EngineHandle,
+    events: Receiver<Event>,
+    runs: u64,
+}
+
+impl Models {
+    fn load(demo: &Demo, dtype: WeightType) -> Self {
+        let (engine, events) = Engine::start().unwrap();
+        let spec = ModelSpec {
+            target: demo.target.clone(),
+            drafter: Some(demo.drafter.clone()),
+            heads: demo.heads.clone(),
+            device: DeviceChoice::Cpu,
+            drafter_device: None,
+            mmproj: None,
+            drafter_mmproj: None,
+            dtype,
+            tower_dtype: WeightType::Auto,
+            kv_type: Default::default(),
+            rope: Default::default(),
+            weight_cache: None,
+        };
+        engine.send(Command::Load(spec)).unwrap();
+        Self { engine, events, runs: 0 }
+    }
+
+    /// All write what the target writes alone.
+    fn compare<'m>(&mut self, clip: &Path, methods: impl Iterator<Item = &'m &'static Method>) {
+        let (alone, _) = self.write(clip, Method::preset("autoregressive").as_ref().unwrap());
+        for method in methods {
+            let (ids, stats) = self.write(clip, method);
+            assert_eq!(ids, alone, "{} on {}", method.name, clip.display());
+            assert!(stats.equality.is_some_and(|e| e.equal), "{}", method.name);
+        }
+    }
+
+    fn write(&mut self, clip: &Path, method: &Method) -> (Vec<u32>, Stats) {
+        self.runs += 1;
         let request = RunRequest {
             span: None,
             segment: None,
             before: Vec::new(),
-            run,
+            run: self.runs,
             video: clip.into(),
             prompt: "Describe the video in detail.".into(),
             method: method.clone(),
             sampling: Sampling::Auto,
             max_pixels: None,
             max_visual_tokens: None,
+            thinking: false,
             max_new_tokens: 64,
             text: TextSampling { temperature: 0.0, top_p: 1.0, seed: 0 },
             logprobs: 0,
             measure: false,
             estimate_only: false,
         };
-        engine.send(Command::Run(Box::new(request))).unwrap();
+        self.engine.send(Command::Run(Box::new(request))).unwrap();
         loop {
-            match events.blocking_recv().unwrap().kind {
+            match self.events.blocking_recv().unwrap().kind {
                 EventKind::Done { ids, stats, .. } => return (ids, stats),
                 EventKind::Failed(failure) => panic!("{failure:?}"),
                 _ => {}
             }
-        }
-    };
-    let mut run = 0;
-    for clip in clips {
-        run += 1;
-        let (alone, _) = write(run, &clip, Method::preset("autoregressive").as_ref().unwrap());
-        for method in presets().filter(|m| m.lossless() && m.drafter != Drafter::None {}) {
-            run += 1;
-            let (ids, stats) = write(run, &clip, method);
-            assert_eq!(ids, alone, "{} on {}", method.name, clip.display());
-            assert!(stats.equality.is_some_and(|e| e.equal), "{}", method.name);
         }
     }
 }

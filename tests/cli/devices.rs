@@ -49,6 +49,23 @@ fn tensors_and_kernels_write_the_same_caption() {
 }
 
 #[test]
+fn the_text_does_not_depend_on_the_number_of_threads() {
+    let program = Program::new();
+    let text = |threads: &str| {
+        let mut command = program.command();
+        let args = ["caption", "demo:3", "--quiet", "--method", "naive-tree", "--max-new-tokens", "64"];
+        let run = crate::outcome(command.env("SPECREEL_THREADS", threads).args(args));
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stdout
+    };
+    let alone = text("1");
+    assert!(alone.len() > 100, "{alone}");
+    for threads in ["2", "3", "7"] {
+        assert_eq!(text(threads), alone, "{threads} threads");
+    }
+}
+
+#[test]
 fn lossless_methods_on_tensors_differ_only_at_reported_near_ties() {
     let program = Program::new();
     let run = program.run(&[

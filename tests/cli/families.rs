@@ -182,6 +182,62 @@ fn sequential_positions_change_the_caption_and_are_noted() {
     assert!(sequential.1 && !own.1);
 }
 
+/// A prompt that lets the model think ends otherwise, and what it thinks is no part of the caption.
+#[test]
+fn thoughts_are_marked_and_no_part_of_the_caption() {
+    let program = home();
+    let (target, drafter) = (model("qwen3_5"), model("qwen3_5_untied"));
+    let models = ["caption", "clip.mkv", "--target", &target, "--drafter", &drafter];
+    let limits = ["--max-new-tokens", "12", FRAMES[0], FRAMES[1]];
+    let json = |more: &[&str]| {
+        let run = program.run(&[&models[..], &limits, &["--json"], more].concat());
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+        events(&run.stdout)
+    };
+    let tokenizer = Path::new(&target).join("tokenizer.json");
+    let tokenizer: Value = serde_json::from_slice(&std::fs::read(tokenizer).unwrap()).unwrap();
+    let id = |token: &str| {
+        let added = tokenizer["added_tokens"].as_array().unwrap();
+        added.iter().find(|added| added["content"] == token).unwrap()["id"].as_u64().unwrap()
+    };
+    let (open, close) = (id("<think>"), id("</think>"));
+    let last = |all: &[Value]| {
+        let ids = event(all, "prompt")["prompt_ids"].as_array().unwrap().clone();
+        ids.iter().rev().find_map(|id| id.as_u64().filter(|id| [open, close].contains(id)))
+    };
+    let (plain, thinking) = (json(&[]), json(&["--thinking"]));
+    assert_eq!((last(&plain), last(&thinking)), (Some(close), Some(open)));
+    let tokens = |all: &[Value]| -> Vec<Value> {
+        let steps = all.iter().filter(|event| event["event"] == "step");
+        steps.flat_map(|step| step["tokens"].as_array().unwrap().clone()).collect()
+    };
+    let tokens = tokens(&thinking);
+    let ends = tokens.iter().position(|token| token["id"] == close).map_or(tokens.len(), |at| at + 1);
+    assert!(ends > 0 && tokens[..ends].iter().all(|token| token["thinking"] == true));
+    assert!(tokens[ends..].iter().all(|token| token.get("thinking").is_none()));
+    let text: String = tokens[ends..].iter().map(|token| token["text"].as_str().unwrap()).collect();
+    let done = event(&thinking, "done");
+    assert!(done["text"].as_str().unwrap().starts_with(text.trim_start()), "{done}");
+    assert_eq!(done["ids"].as_array().unwrap().len(), tokens.len());
+    // Speculation changes no thought.
+    let alone = json(&["--thinking", "--method", "autoregressive"]);
+    assert_eq!(event(&alone, "done")["ids"], done["ids"]);
+    if ends == tokens.len() {
+        let run = program.run(&[&models[..], &limits, &["--thinking"]].concat());
+        assert_eq!((run.code, run.stdout.trim()), (0, ""), "{}", run.stderr);
+        assert!(run.stderr.contains("note: the target was still thinking"), "{}", run.stderr);
+    }
+    // Models that cannot.
+    let other = model("qwen3_vl");
+    let run = |more: &[&str]| {
+        let run = program.run(&[&["caption", "clip.mkv", "--target", &other][..], &limits, more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        (run.stdout, run.stderr.contains("note: --thinking has no effect: qwen3_vl cannot think"))
+    };
+    let (plain, thinking) = (run(&[]), run(&["--thinking"]));
+    assert_eq!((plain.0, plain.1, thinking.1), (thinking.0, false, true));
+}
+
 /// A copy of `smolvlm_untied` with smaller patches: nine visual tokens a frame where `smolvlm` has four, as the published 256M has
 /// others than the 2.2B.
 fn recut(program: &Program) -> String {

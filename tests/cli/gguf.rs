@@ -196,3 +196,29 @@ fn what_is_wrong_with_files_is_said() {
     let run = caption(&program, &["--target", &older, "--dtype", "f16"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
+
+/// The layer for multi-token prediction in a target's own file drafts without `--drafter`, and changes no token.
+#[test]
+fn a_file_drafts_with_its_layer_for_multi_token_prediction() {
+    let program = home();
+    let file = fixture("gguf/qwen3_5/model-bf16.gguf");
+    let run = |method: &str| {
+        let run = caption(&program, &["--target", &file, "--method", method, "--device", "cpu"]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{method}");
+        events(&run.stdout)
+    };
+    let (plain, fast) = (run("autoregressive"), run("mtp"));
+    assert_eq!(event(&fast, "done")["ids"], event(&plain, "done")["ids"]);
+    let drafted =
+        fast.iter().filter(|event| event["event"] == "step" && event["drafted"] != serde_json::json!([]));
+    assert!(drafted.count() > 2, "it drafts");
+    // A model without such a layer says so before it is loaded.
+    let other = fixture("gguf/gqa_tied/model-f32.gguf");
+    let refused = caption(&program, &["--target", &other, "--method", "mtp"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("own layer for multi-token prediction, but model-f32 has none"),
+        "{}",
+        refused.stderr
+    );
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use candle_core::{DType, Device, Tensor};
-use specreel::model::{draft_head::DraftHead, family::VideoLlm};
+use specreel::model::{checkpoint::Checkpoint, draft_head::DraftHead, family::VideoLlm};
 
 /// Values between -1 and 1.
 fn noise(count: usize, seed: u64) -> Vec<f32> {
@@ -79,4 +79,52 @@ pub fn eagle3(target: &VideoLlm) -> DraftHead {
     std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
     candle_core::safetensors::save(&tensors, dir.path().join("model.safetensors")).unwrap();
     DraftHead::load(dir.path(), target.decoder()).unwrap()
+}
+
+/// A layer for multi-token prediction in a target's own checkpoint: what the target's state before a token speaks for, disturbed by
+/// a random layer of the form of the target's own.
+pub fn mtp(target: &VideoLlm) -> DraftHead {
+    let c = target.decoder().config();
+    let (d, cpu) = (c.hidden, &Device::Cpu);
+    let tensor = |values: Vec<f32>, shape: &[usize]| Tensor::from_vec(values, shape, cpu).unwrap();
+    let mut tensors = HashMap::new();
+    let mut random = |name: &str, shape: &[usize]| {
+        let values = noise(shape.iter().product(), name.len() as u64).into_iter().map(|v| v * 0.1).collect();
+        tensors.insert(format!("mtp.{name}"), tensor(values, shape));
+    };
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    let queries = if c.output_gate { 2 * q } else { q };
+    for (name, rows) in [("q", queries), ("k", kv), ("v", kv)] {
+        random(&format!("layers.0.self_attn.{name}_proj.weight"), &[rows, d]);
+        if c.bias {
+            random(&format!("layers.0.self_attn.{name}_proj.bias"), &[rows]);
+        }
+    }
+    random("layers.0.self_attn.o_proj.weight", &[d, q]);
+    for name in ["gate", "up"] {
+        random(&format!("layers.0.mlp.{name}_proj.weight"), &[c.intermediate, d]);
+    }
+    random("layers.0.mlp.down_proj.weight", &[d, c.intermediate]);
+    let neutral = if c.norm_offset { 0.0 } else { 1.0 };
+    let mut norm = |name: &str, width: usize| {
+        tensors.insert(format!("mtp.{name}.weight"), tensor(vec![neutral; width], &[width]));
+    };
+    for name in [
+        "layers.0.input_layernorm",
+        "layers.0.post_attention_layernorm",
+        "norm",
+        "pre_fc_norm_embedding",
+        "pre_fc_norm_hidden",
+    ] {
+        norm(name, d);
+    }
+    for name in ["q", "k"].into_iter().filter(|_| c.qk_norm) {
+        norm(&format!("layers.0.self_attn.{name}_norm"), c.head_dim);
+    }
+    // Of embedding and state the state.
+    let state = (0..d * 2 * d).map(|i| if i % (2 * d) == d + i / (2 * d) { 1.0 } else { 0.0 }).collect();
+    tensors.insert("mtp.fc.weight".to_owned(), tensor(state, &[d, 2 * d]));
+    let dir = tempfile::tempdir().unwrap();
+    candle_core::safetensors::save(&tensors, dir.path().join("model.safetensors")).unwrap();
+    DraftHead::own(Checkpoint::open(dir.path()).unwrap(), target.decoder(), "random").unwrap()
 }

@@ -34,7 +34,7 @@ fn bench(family: &[&str]) -> Bench {
 pub fn methods(keep: f64) -> Vec<Method> {
     let positions = Placing::Original;
     let (model, own) = (Drafter::Model {}, Drafter::SELF);
-    let [sparrow, msd, vispec, hivis, eagle3] = Recipe::ALL.map(|recipe| Drafter::Sparrow { recipe });
+    let [sparrow, msd, vispec, hivis, eagle3, mtp] = Recipe::ALL.map(|recipe| Drafter::Sparrow { recipe });
     [
         (model.clone(), VisualContext::Full {}),
         (model.clone(), VisualContext::Random { keep, seed: 3, positions, stamps: Stamps::Keep }),
@@ -71,6 +71,8 @@ pub fn methods(keep: f64) -> Vec<Method> {
         (hivis, VisualContext::None { positions, stamps: Stamps::Keep }),
         (eagle3.clone(), VisualContext::Full {}),
         (eagle3, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
+        (mtp.clone(), VisualContext::Full {}),
+        (mtp, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
     ]
     .map(|(drafter, context)| method(drafter, context, 4, Acceptance::Exact {}))
     .into_iter()

@@ -140,6 +140,7 @@ impl Bench {
             layer(name, &target, Recipe::Vispec, VisualRows::Embeddings),
             layer(name, &target, Recipe::Hivis, VisualRows::Embeddings),
             heads::eagle3(&target),
+            heads::mtp(&target),
         ];
         let config = target.processor().config();
         let turn = seed as usize % 3;

@@ -10,6 +10,7 @@ mod frames;
 mod gguf;
 #[path = "../support/gpu.rs"]
 mod gpu;
+mod mtp;
 mod newer;
 mod newer_decoders;
 mod newer_towers;

@@ -4,7 +4,7 @@
     python tests/parity/make_gguf.py DIR OUT TYPE [TOWER]  # one directory in Hugging Face layout, for example in q8_0 and f16
 
 Needs gguf, numpy, safetensors and torch (CPU). Types are those that `gguf` quantises: f32, f16, bf16, q8_0, q4_0. Names of tensors
-are those that `gguf` maps; metadata is what llama.cpp's converter writes for Qwen2-VL, Qwen2.5-VL, Qwen3-VL and SmolVLM2.
+are those that `gguf` maps; metadata is what llama.cpp's converter writes for Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5 and SmolVLM2.
 """
 
 import json
@@ -22,6 +22,7 @@ FIXTURES = [
     ("gqa_tied", ["f32", "f16", "q8_0", "q4_0"], "f32"),
     ("qwen2_vl", ["f16"], "f16"),
     ("qwen3_vl", ["bf16", "q8_0"], "bf16"),
+    ("qwen3_5", ["bf16", "q8_0"], "bf16"),
     ("smolvlm", ["bf16", "q8_0"], "bf16"),
     ("smolvlm_untied", ["f16"], "f16"),
 ]
@@ -43,6 +44,9 @@ def tensors(folder):
     found = {}
     for file in sorted(folder.glob("model*.safetensors")):
         found |= load_file(file)
+    # The layer for multi-token prediction is a fixture of its own.
+    if folder == HERE / "qwen3_5":
+        found |= load_file(HERE / "mtp" / "mtp.safetensors")
     inner = [("model.language_model.", "model."), ("model.text_model.", "model."), ("model.visual.", "visual.")]
 
     def first(name):
@@ -55,9 +59,9 @@ def tensors(folder):
 
 
 def add(writer, name, values, kind):
-    """A tensor in a type, or in float32 if it is no matrix or its rows are not whole blocks."""
+    """A tensor in a type, or in float32 if it is no matrix to multiply with or its rows are not whole blocks."""
     block, _ = gguf.GGML_QUANT_SIZES[kind]
-    if values.ndim == 1 or values.shape[-1] % block:
+    if values.ndim == 1 or values.shape[-1] % block or "conv1d" in name:
         kind = gguf.GGMLQuantizationType.F32
     data = gguf.quants.quantize(np.ascontiguousarray(values), kind)
     writer.add_tensor(name, data, raw_dtype=kind)
@@ -82,20 +86,35 @@ def add_tokenizer(writer, folder, size):
         kinds.append(kind)
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in parts["model"]["merges"]]
     writer.add_tokenizer_model("gpt2")
-    # what splits text into digits by a rule of its own is SmolLM's
-    writer.add_tokenizer_pre("smollm" if '"Digits"' in (folder / "tokenizer.json").read_text() else "qwen2")
+    # Qwen3.5's differs from Qwen2's for marks alone
+    preparations = {"smolvlm": "smollm", "qwen3_5": "qwen35"}
+    writer.add_tokenizer_pre(preparations.get(read_json(folder / "config.json")["model_type"], "qwen2"))
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
     writer.add_token_merges(merges)
     ends = read_json(folder / "generation_config.json")["eos_token_id"]
     writer.add_eos_token_id(ends[0] if isinstance(ends, list) else ends)
+    if (folder / "chat_template.jinja").is_file():
+        writer.add_chat_template((folder / "chat_template.jinja").read_text())
+        return
     for file in ["chat_template.json", "tokenizer_config.json"]:
         if template := read_json(folder / file).get("chat_template"):
             writer.add_chat_template(template)
             break
 
 
-ARCHITECTURES = {"qwen3_vl": gguf.MODEL_ARCH.QWEN3VL, "smolvlm": gguf.MODEL_ARCH.LLAMA}
+ARCHITECTURES = {
+    "qwen3_vl": gguf.MODEL_ARCH.QWEN3VL,
+    "qwen3_5": gguf.MODEL_ARCH.QWEN35,
+    "smolvlm": gguf.MODEL_ARCH.LLAMA,
+}
+# those of layers for multi-token prediction, beside the names of a decoder's layer
+PREDICTION = {
+    "mtp.fc.": "nextn.eh_proj.",
+    "mtp.pre_fc_norm_embedding.": "nextn.enorm.",
+    "mtp.pre_fc_norm_hidden.": "nextn.hnorm.",
+    "mtp.norm.": "nextn.shared_head_norm.",
+}
 
 
 def text_model(folder, config, weights, out, kind):
@@ -108,7 +127,8 @@ def text_model(folder, config, weights, out, kind):
     writer.add_name(folder.name)
     writer.add_context_length(text["max_position_embeddings"])
     writer.add_embedding_length(text["hidden_size"])
-    writer.add_block_count(layers)
+    predicting = 1 if family == "qwen3_5" and any(name.startswith("mtp.") for name in weights) else 0
+    writer.add_block_count(layers + predicting)
     writer.add_feed_forward_length(text["intermediate_size"])
     writer.add_head_count(heads)
     writer.add_head_count_kv(text["num_key_value_heads"])
@@ -121,20 +141,76 @@ def text_model(folder, config, weights, out, kind):
         writer.add_value_length(text["head_dim"])
     if family == "qwen3_vl":
         writer.add_num_deepstack_layers(len(config["vision_config"]["deepstack_visual_indexes"]))
+    if family == "qwen3_5":
+        hybrid(writer, text, rope, predicting)
     if family == "smolvlm":
         writer.add_vocab_size(text["vocab_size"])
         writer.add_rope_dimension_count(text["head_dim"])
     add_tokenizer(writer, folder, text["vocab_size"])
-    names = gguf.get_tensor_name_map(architecture, layers)
+    names = gguf.get_tensor_name_map(architecture, layers + predicting)
     for name, values in weights.items():
+        if family == "qwen3_5":
+            name, values = hybrid_tensor(name, values, text, layers)
         if name.startswith(("visual.", "model.vision_model.", "model.connector.")):
             continue
         if name == "lm_head.weight" and text["tie_word_embeddings"]:
             continue
         if family == "smolvlm" and name.endswith(("q_proj.weight", "k_proj.weight")):
             values = pairs(values, heads if "q_proj" in name else text["num_key_value_heads"])
-        add(writer, names.get_name(name, try_suffixes=(".weight", ".bias")), values, kind)
+        new = name if name.startswith("blk.") else names.get_name(name, try_suffixes=(".weight", ".bias"))
+        add(writer, new, values, kind)
     finish(writer)
+
+
+def hybrid(writer, text, rope, predicting):
+    """What only Qwen3.5 has: sizes of linear attention, and the share of a head that turns."""
+    value_heads = text["linear_num_value_heads"]
+    writer.add_ssm_conv_kernel(text["linear_conv_kernel_dim"])
+    writer.add_ssm_state_size(text["linear_key_head_dim"])
+    writer.add_ssm_group_count(text["linear_num_key_heads"])
+    writer.add_ssm_time_step_rank(value_heads)
+    writer.add_ssm_inner_size(text["linear_value_head_dim"] * value_heads)
+    kinds = text.get("layer_types")
+    every = kinds.index("full_attention") + 1 if kinds else text["full_attention_interval"]
+    if kinds:
+        recurrent = [kind == "linear_attention" for kind in kinds] + [False] * predicting
+        writer.add_array("qwen35.attention.recurrent_layers", recurrent)
+    writer.add_full_attention_interval(every)
+    writer.add_rope_dimension_count(int(text["head_dim"] * rope.get("partial_rotary_factor", 0.25)))
+    if predicting:
+        writer.add_nextn_predict_layers(predicting)
+
+
+def hybrid_tensor(name, values, text, layers):
+    """A tensor of Qwen3.5 under the name that `gguf` maps, with its values as they are stored."""
+    for ours, theirs in PREDICTION.items():
+        if name.startswith(ours):
+            name = f"blk.{layers}.{theirs}{name.removeprefix(ours)}"
+    if name.startswith("mtp.layers.0."):
+        name = f"model.layers.{layers}.{name.removeprefix('mtp.layers.0.')}"
+    if name.endswith("norm.weight") and not name.endswith("linear_attn.norm.weight"):
+        # the other norms multiply by 1 + w
+        values = values + 1
+    if name.endswith(".A_log"):
+        values = -np.exp(values)
+    if ".linear_attn." in name:
+        values = tiled(name.rsplit(".linear_attn.", 1)[1], values, text)
+        if "conv1d" in name:
+            values = values.reshape(values.shape[0], -1)
+    return name.replace(".dt_bias", ".dt_proj.bias"), values
+
+
+def tiled(part, values, text):
+    """Value heads with those of a key head as far apart as there are key heads: the first of each, then the second of each."""
+    keys, heads = text["linear_num_key_heads"], text["linear_num_value_heads"]
+    before = 2 * keys * text["linear_key_head_dim"] if part.startswith(("in_proj_qkv", "conv1d")) else 0
+    if part == "norm.weight" or keys == heads:
+        return values
+    axis = 1 if part.startswith("out_proj") else 0
+    values = np.moveaxis(values, axis, 0)
+    moved = values[before:].reshape(keys, heads // keys, -1, *values.shape[1:])
+    moved = moved.swapaxes(0, 1).reshape(values[before:].shape)
+    return np.moveaxis(np.concatenate([values[:before], moved]), 0, axis)
 
 
 def pairs(values, heads):
@@ -142,7 +218,7 @@ def pairs(values, heads):
     return values.reshape(heads, 2, values.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(values.shape)
 
 
-PROJECTORS = {"qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "smolvlm": "idefics3"}
+PROJECTORS = {"qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger", "smolvlm": "idefics3"}
 MERGER = {
     f"visual.{ours}.{suffix}": f"{theirs}.{suffix}"
     for ours, theirs in [
@@ -157,7 +233,8 @@ MERGER = {
 
 def tower(folder, config, weights, out, kind):
     vision, text = config["vision_config"], config | config.get("text_config", {})
-    family = config["model_type"]
+    # the same tower
+    family = "qwen3_vl" if config["model_type"] == "qwen3_5" else config["model_type"]
     newer = family == "qwen2_5_vl"
     writer = gguf.GGUFWriter(out, "clip")
     writer.add_type("mmproj")
@@ -187,7 +264,8 @@ def tower(folder, config, weights, out, kind):
     if family == "qwen3_vl":
         writer.add_vision_use_gelu(True)
         writer.add_vision_spatial_merge_size(vision["spatial_merge_size"])
-        writer.add_vision_is_deepstack_layers([block in vision["deepstack_visual_indexes"] for block in range(depth)])
+        merged = vision.get("deepstack_visual_indexes") or []
+        writer.add_vision_is_deepstack_layers([block in merged for block in range(depth)])
     if newer:
         full = vision["fullatt_block_indexes"]
         assert [b - a for a, b in zip([-1] + full, full, strict=False)] == [full[0] + 1] * len(full)

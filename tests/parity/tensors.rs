@@ -173,8 +173,11 @@ fn caches_truncated_compacted_gathered_and_grown_agree_with_the_kernels() {
                 assert_eq!(run.cache.len(), 72);
                 passes.push(run.chain(&ids(2)));
                 let decoder = run.decoder.first_layers(1);
-                let mut short =
-                    Run { decoder: &decoder, cache: whole.first_layers(1), ws: Workspace::default() };
+                let mut short = Run {
+                    decoder: &decoder,
+                    cache: whole.first_layers(decoder.config()),
+                    ws: Workspace::default(),
+                };
                 passes.push(short.chain(&ids(2)));
                 passes
             });

@@ -3,6 +3,7 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod batch;
 mod command_line;
 mod panics;
 mod preview;

@@ -86,9 +86,9 @@ fn what_is_learned_lowers_the_loss_and_loads() {
         let name = recipe.name();
         let out = dir.path().join(name);
         let clips = Clips::Scenes { count: 6 };
-        let options = Options { epochs: 30, text_share: 0.5, ..options(recipe) };
+        let options = Options { epochs: 20, text_share: 0.5, ..options(recipe) };
         let account = whole(&clips, &options, &out);
-        assert_eq!((account.steps, account.text_steps, account.skipped), (120, 60, 0));
+        assert_eq!((account.steps, account.text_steps, account.skipped), (80, 40, 0));
         let (first, last) = (account.curve[0], account.curve[account.curve.len() - 1]);
         assert!(last.loss < 0.8 * first.loss, "{name}: {} {}", first.loss, last.loss);
         assert!(last.agreement > first.agreement, "{name}");
@@ -111,7 +111,7 @@ fn heads_of_other_layers_are_learned_and_load() {
         let text = model.decoder().config();
         for recipe in [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec] {
             let out = dir.path().join(format!("{name}-{recipe:?}"));
-            let options = Options { epochs: 20, text_share: 0.5, ..options(recipe) };
+            let options = Options { epochs: 12, text_share: 0.5, ..options(recipe) };
             let (outcome, _) =
                 run_for(&fixture(name), &Clips::Scenes { count: 4 }, &options, &out, &|_| false);
             let Ok(Outcome::Finished(account)) = outcome else { panic!("{name}: {outcome:?}") };

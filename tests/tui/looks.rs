@@ -7,8 +7,9 @@ use specreel::{
 };
 
 use crate::script::{
-    Footage, asked, baselines, begin, branched, choose, compared, done, engine, finish_compared, inspected,
-    listed, loading, lossy, play, press, read_frames, ready, session, streaming, watched, with_pictures,
+    Footage, asked, baselines, batched, begin, branched, choose, compared, done, engine, finish_compared,
+    inspected, listed, loading, lossy, play, press, read_frames, ready, session, streaming, watched,
+    with_pictures,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -283,6 +284,19 @@ fn a_clip_in_segments_and_a_search_in_it() {
         look("caption_search", &studio, size);
         press(&mut studio, "enter n n");
         look("caption_search_next", &studio, size);
+    }
+}
+
+#[test]
+fn clips_captioned_together() {
+    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+        let mut studio = ready(theme, size.0, size.1);
+        press(&mut studio, "X enter");
+        look("batch_chosen", &studio, size);
+        batched(&mut studio);
+        look("batch", &studio, size);
+        press(&mut studio, "home e");
+        look("batch_edit", &studio, size);
     }
 }
 

@@ -9,8 +9,8 @@ use specreel::{
 };
 
 use crate::script::{
-    Footage, asked, baselines, begin, choose, compared, done, engine, finish_compared, inspected, loaded,
-    lossy, press, read_frames, ready, streaming, watched, with_pictures,
+    Footage, asked, baselines, batched, begin, choose, compared, done, engine, finish_compared, inspected,
+    loaded, lossy, press, read_frames, ready, streaming, watched, with_pictures,
 };
 
 /// Fails where the file of this name is not what the studio draws.
@@ -29,6 +29,14 @@ fn kept_as(name: &str, drawn: &str) {
         kept == drawn,
         "docs/{name} is not what the studio draws: look at it with SPECREEL_UPDATE_SCREEN=1 cargo test --test tui pictures"
     );
+}
+
+#[test]
+fn a_batch_in_the_middle() {
+    let mut studio = ready("dark", 112, 33);
+    press(&mut studio, "X enter");
+    batched(&mut studio);
+    kept("screens/batch.svg", &studio, (112, 33));
 }
 
 #[test]

@@ -3,9 +3,11 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use specreel::{
+    batch::{Outcome, Progress, rows::Caption},
     record::{
         Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, Stage, Stats, Step, StopReason,
         Token, Verdict, session::RecordedEvent,
@@ -13,8 +15,8 @@ use specreel::{
     scenes::{Scene, render},
     speculate::Method,
     tui::{
-        Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Key, Msg, SessionEntry, Studio, StudioConfig,
-        VideoFile,
+        BatchNews, Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Key, Msg, SessionEntry, Studio,
+        StudioConfig, VideoFile,
     },
     video::Frame,
 };
@@ -596,4 +598,33 @@ pub fn strict(mut step: Step) -> Step {
     step.draft_ms = 2.6;
     step.verify_ms = 15.2;
     step
+}
+
+/// Start the batch of all clips that is open, and play it until its fourth clip is being captioned.
+pub fn batched(studio: &mut Studio) {
+    press(studio, "enter");
+    let mut over = |video: &str, run, outcome, failed| {
+        let stats = Stats { tau: 3.25, tokens_per_second: 81.4, ..Stats::default() };
+        let elapsed = Duration::from_secs(4);
+        let progress = Progress { total: 11, captioned: 1, failed, stats, elapsed, ..Progress::default() };
+        let (video, progress) = (video.into(), Box::new(progress));
+        let news = BatchNews::Clip { video, run, outcome, existing: None, progress };
+        studio.handle(Msg::Batch(news));
+    };
+    let text = "A green star falls through the picture.\nIt turns as it moves.".to_owned();
+    let caption = Caption { text, ..Caption::default() };
+    over("/demo/0.mp4", 1, Outcome::Captioned(vec![caption]), 0);
+    over("/demo/1.mp4", 0, Outcome::Skipped, 0);
+    let error = "video /videos/scenes/red-circle-rolls.mp4: the file is damaged or no video".into();
+    let failure = Failure { class: FailureClass::Input, error, hint: None };
+    over("/videos/scenes/red-circle-rolls.mp4", 2, Outcome::Failed(failure), 1);
+    let mut event = session(&lossy(), false).lines.remove(0).event;
+    if let EventKind::Started { video, .. } = &mut event.kind {
+        *video = "/videos/scenes/two-squares.mp4".into();
+    }
+    engine(studio, 3, event.kind);
+    for step in &lossy()[..4] {
+        engine(studio, 3, EventKind::Step(step.clone()));
+    }
+    press(studio, "down down down");
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     batch::{Ended, Outcome, Progress, Report, Summary, text::one_line},
-    present::{estimate, formats},
+    present::estimate,
     record::{Event, EventKind, Failure},
 };
 
@@ -84,9 +84,9 @@ impl Reporter {
         if self.quiet {
             return Ok(());
         }
-        tell!("{}", counts(progress, failed));
+        tell!("{}", progress.counts(failed));
         if progress.captioned > 0 {
-            tell!("{}", speeds(progress));
+            tell!("{}", progress.speeds());
         }
         if summary.interrupted {
             tell!("interrupted: the same command goes on from here");
@@ -118,7 +118,7 @@ impl Reporter {
             progress.total,
             progress.failed,
             left.unwrap_or_default(),
-            if progress.captioned > 0 { format!("; {}", speeds(progress)) } else { String::new() },
+            if progress.captioned > 0 { format!("; {}", progress.speeds()) } else { String::new() },
         );
         match &self.bar {
             Some(bar) => bar.set_message(line),
@@ -199,43 +199,4 @@ fn print(line: &Value) -> io::Result<()> {
 /// Seconds with two decimals.
 fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 100.0).round() / 100.0
-}
-
-/// `40 videos: 32 captioned, 3 had captions, 5 failed`.
-fn counts(progress: &Progress, failed: usize) -> String {
-    let mut parts = vec![format!("{} captioned", progress.captioned)];
-    let mut add = |n: usize, what: &str| {
-        if n > 0 {
-            parts.push(format!("{n} {what}"));
-        }
-    };
-    add(progress.skipped, "had captions");
-    add(progress.busy, "captioned by another process");
-    add(failed, "failed");
-    add(progress.total - progress.over().min(progress.total), "left");
-    format!("{}: {}", formats::plural(progress.total as u64, "video"), parts.join(", "))
-}
-
-/// `1.3 s a video, tau 2.31, 812 tokens/s`.
-fn speeds(progress: &Progress) -> String {
-    let stats = &progress.stats;
-    let each = progress
-        .seconds_a_clip()
-        .map_or(String::new(), |seconds| format!("{} a video, ", formats::duration(seconds * 1000.0)));
-    format!("{each}tau {:.2}, {} tokens/s", stats.tau, formats::rate(stats.tokens_per_second))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_name_what_there_is() {
-        let mut progress = Progress { total: 1, captioned: 1, ..Progress::default() };
-        assert_eq!(counts(&progress, 0), "1 video: 1 captioned");
-        progress = Progress { total: 40, captioned: 30, skipped: 3, failed: 2, ..progress };
-        assert_eq!(counts(&progress, 3), "40 videos: 30 captioned, 3 had captions, 3 failed, 5 left");
-        progress.elapsed = Duration::from_secs(60);
-        assert_eq!(progress.left(), Some(Duration::from_secs(10)));
-    }
 }

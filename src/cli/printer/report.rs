@@ -7,7 +7,7 @@ use crate::{
         statistics::{ending, loosened, statistics, verdicts},
         verdicts::Role,
     },
-    record::{Pieces, Stats, StopReason, Verdict},
+    record::{Pieces, RunLog, Stats, StopReason, Verdict},
 };
 use std::io::Write;
 
@@ -46,6 +46,10 @@ impl<O: Write, E: Write> Printer<O, E> {
         statistics(&stats).iter().for_each(|(name, value)| row(name, value));
         if let Some(ending) = runs.reason().and_then(|reason| ending(reason, &stats, self.limit)) {
             text += &(ending + "\n");
+        }
+        let thinks = |run: &&RunLog| run.chunks().is_empty() && !run.thinking().is_empty();
+        if reason == StopReason::Length && runs.logs().iter().any(thinks) {
+            text += "note: the target was still thinking; raise --max-new-tokens\n";
         }
         self.say(&text)?;
         Ok(())

@@ -9,6 +9,7 @@ use crate::model::{
     config::{TextConfig, VlConfig},
     decoder::parts,
     device::cpu::tower::WORKSPACE,
+    draft_head::mtp,
     family::{Family, ModelError},
     processor::{FrameLimits, VideoProcessor, layout::Grid},
     source::ModelFiles,
@@ -101,7 +102,8 @@ impl Facts {
         processor: VideoProcessor,
     ) -> Self {
         let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
-        let all: u64 = checkpoint.tensors().map(|tensor| product(tensor.shape)).sum();
+        let loaded = checkpoint.tensors().filter(|tensor| !mtp::is_of(tensor.name));
+        let all: u64 = loaded.map(|tensor| product(tensor.shape)).sum();
         let table = checkpoint.tensors().find(|tensor| tensor.name.ends_with("embed_tokens.weight"));
         let stored = checkpoint.files().gguf().map(|model| {
             let names: HashSet<String> =

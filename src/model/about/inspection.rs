@@ -11,11 +11,12 @@ use crate::{
         checkpoint::{Checkpoint, CheckpointError},
         config::{TextConfig, VlConfig},
         decoder::parts,
+        draft_head::mtp,
         family::{ClipFacts, Family, write},
         hub::name_of,
         processor::{FrameLimits, ProcessorConfig, VideoProcessor, VisualGrid},
         source::ModelFiles,
-        template::ChatTemplate,
+        template::{ChatTemplate, Question},
         text::TextTokenizer,
         vision::{self, TowerConfig},
     },
@@ -157,6 +158,11 @@ impl Inspection {
                 "generation_config.json sets a repetition penalty of {penalty}, which is ignored"
             ));
         }
+        if checkpoint.as_ref().is_some_and(mtp::is_in) {
+            notes.push(
+                "it has a layer for multi-token prediction, which the method mtp drafts with".to_owned(),
+            );
+        }
         let mut inspection = Self {
             family: family.map(|family| family.model_type().to_owned()),
             text: config.as_ref().map(|c| c.text.clone()),
@@ -253,7 +259,13 @@ fn check_text(
         problems.note(problem(format!("{path}: has {known} ids, but the model has {vocab} embeddings")));
     }
     let clip = ClipFacts::steady(VisualGrid { t: 1, h: 1, w: 1 }, 1, 1.0);
-    let written = write(config, tokenizer, template, (&[], "What happens?"), (&clip, 1));
+    let written = write(
+        config,
+        tokenizer,
+        template,
+        &Question { text: "What happens?", ..Question::default() },
+        (&clip, 1),
+    );
     if let Some((ids, _)) = problems.take(written) {
         let found = ids.iter().filter(|id| **id == config.video_token).count();
         if found != 1 {

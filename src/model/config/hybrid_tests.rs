@@ -71,7 +71,7 @@ fn every_spelling_of_a_value_is_read() {
     assert!(resolve(&raw).unwrap_err().contains("mrope_section"), "the inner one counts");
     // All layers have full attention.
     let mut raw = published();
-    raw["text_config"]["layer_types"] = json!([FULL; 24]);
+    raw["text_config"]["layer_types"] = json!(vec![FULL; 24]);
     let c = resolve(&raw).unwrap();
     assert_eq!((c.linear, c.attention_layers()), (None, 24));
     raw["text_config"]["attn_output_gate"] = json!(false);
@@ -104,7 +104,10 @@ fn layers_that_do_not_repeat_are_refused_by_their_number() {
             "`full_attention` for layer 5, expected `linear_attention`: the types of the first 4",
         ),
         (kinds(&|l| l[7] = json!(LINEAR)), "`linear_attention` for layer 8, expected `full_attention`"),
-        (kinds(&|l| l[1] = json!(FULL)), "layer 3, expected `linear_attention`: the types of the first 2"),
+        (
+            kinds(&|l| l[1] = json!(FULL)),
+            "`linear_attention` for layer 6, expected `full_attention`: the types of the first 2",
+        ),
         (
             kinds(&|l| l[2] = json!("sliding_attention")),
             "`sliding_attention` for layer 3, expected linear_attention or",

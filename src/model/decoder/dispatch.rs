@@ -2,9 +2,19 @@
 //!
 //! What is common to all devices is checked here, once: a cache of another device or model is never computed with.
 
-mod heads;
+/// Evaluate `$body` with `$inner` bound to the contents, whatever the device.
+macro_rules! each {
+    ($self:expr, $kind:ident, $inner:ident => $body:expr) => {
+        match $self {
+            $kind::Cpu($inner) => $body,
+            $kind::Tensors($inner) => $body,
+            $kind::Gpu($inner) => $body,
+        }
+    };
+}
 
-use std::ops::Range;
+mod heads;
+mod slots;
 
 use candle_core::Result;
 
@@ -27,17 +37,6 @@ use crate::model::{
     },
     tensor_error_text,
 };
-
-/// Evaluate `$body` with `$inner` bound to the contents, whatever the device.
-macro_rules! each {
-    ($self:expr, $kind:ident, $inner:ident => $body:expr) => {
-        match $self {
-            $kind::Cpu($inner) => $body,
-            $kind::Tensors($inner) => $body,
-            $kind::Gpu($inner) => $body,
-        }
-    };
-}
 
 /// A decoder's weights, on a device.
 pub struct Decoder(Held);
@@ -286,118 +285,6 @@ impl Decoder {
             Held::Cpu(decoder) => decoder.logits(states, &mut workspace.cpu),
             Held::Tensors(decoder) => decoder.logits(states, &mut workspace.tensors),
             Held::Gpu(decoder) => decoder.logits(states, &mut workspace.gpu),
-        }
-    }
-}
-
-impl Cache {
-    /// Slots in use.
-    pub fn len(&self) -> usize {
-        each!(self, Self, cache => cache.len())
-    }
-
-    /// True if no slot is in use.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Number of layers, key heads and values of a head.
-    fn layout(&self) -> [usize; 3] {
-        each!(self, Self, cache => cache.layout())
-    }
-
-    /// Allocated bytes.
-    pub fn bytes(&self) -> usize {
-        each!(self, Self, cache => cache.bytes())
-    }
-
-    /// The largest number of slots up to `len` to which [`Cache::truncate`] can go back: `len`, unless the model has layers with
-    /// linear attention, whose states are kept for some slots only.
-    pub fn reach(&self, len: usize) -> usize {
-        each!(self, Self, cache => cache.reach(len))
-    }
-
-    /// Keep the state of the last slot, so that the cache can be truncated to it later. Only the last marks are kept.
-    pub fn mark(&mut self) {
-        each!(self, Self, cache => cache.mark())
-    }
-
-    /// Drop all slots from `len` on, and those before it that are not within [`Cache::reach`]. O(1). A `len` larger than the current
-    /// one drops nothing. Returns the number of slots left.
-    pub fn truncate(&mut self, len: usize) -> usize {
-        each!(self, Self, cache => cache.truncate(len))
-    }
-
-    /// Of the slots from `base` on, keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: of a
-    /// verified tree, its accepted path. Returns the number of slots left, which is smaller if the state of some is not kept.
-    ///
-    /// # Panics
-    /// If the rows are not ascending or not in use.
-    pub fn keep(&mut self, base: usize, rows: &[usize]) -> usize {
-        let end = rows.last().map_or(base, |row| base + row + 1);
-        let valid = end <= self.len() && rows.is_sorted_by(|a, b| a < b);
-        assert!(valid, "cannot keep the slots {rows:?} after {base} of {}", self.len());
-        each!(self, Self, cache => cache.keep(base, rows))
-    }
-
-    /// The cache of a model of this configuration that ends after some of the layers.
-    pub fn first_layers(&self, config: &TextConfig) -> Self {
-        let attention = config.attention_layers();
-        let linear = config.layers - attention;
-        match self {
-            Self::Cpu(cache) => Self::Cpu(cache.first_layers(attention, linear)),
-            Self::Tensors(cache) => Self::Tensors(cache.first_layers(attention, linear)),
-            Self::Gpu(cache) => Self::Gpu(cache.first_layers(attention, linear)),
-        }
-    }
-
-    /// A cache of some of this cache's slots, chosen for each layer with full attention and each head: `kept(layer, head)`, `len`
-    /// slots each. States of layers with linear attention, which have no slots, are those after all of them.
-    ///
-    /// # Panics
-    /// If a list has another length, or a slot is not in use.
-    pub fn gather<'a>(
-        &self,
-        len: usize,
-        capacity: usize,
-        kept: impl Fn(usize, usize) -> &'a [usize],
-    ) -> Self {
-        // Before the cache is locked, as a GPU's is while its slots are copied.
-        let used = self.len();
-        let kept = |layer, head| {
-            let slots = kept(layer, head);
-            let valid = slots.len() == len && slots.iter().all(|&slot| slot < used);
-            assert!(valid, "cannot gather the slots of layer {layer}, head {head}");
-            slots
-        };
-        match self {
-            Self::Cpu(cache) => Self::Cpu(cache.gather(len, capacity, kept)),
-            Self::Tensors(cache) => Self::Tensors(cache.gather(len, capacity, kept)),
-            Self::Gpu(cache) => Self::Gpu(cache.gather(len, capacity, kept)),
-        }
-    }
-
-    /// Append the slots `range` of a cache of the same model. States of layers with linear attention become those of the other
-    /// cache after its last slot, or after the range if it is its beginning and this cache is empty.
-    ///
-    /// # Errors
-    /// If the other cache is of another device or model, the slots are not in use, or the state after them is not kept.
-    pub fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
-        if self.layout() != other.layout() {
-            candle_core::bail!(
-                "the caches are of different models: {:?}, {:?}",
-                self.layout(),
-                other.layout()
-            );
-        }
-        if range.start > range.end || range.end > other.len() {
-            candle_core::bail!("cannot append the slots {range:?} of a cache of {} slots", other.len());
-        }
-        match (self, other) {
-            (Self::Cpu(cache), Self::Cpu(other)) => cache.append(other, range),
-            (Self::Tensors(cache), Self::Tensors(other)) => cache.append(other, range),
-            (Self::Gpu(cache), Self::Gpu(other)) => cache.append(other, range),
-            _ => candle_core::bail!("the caches are on different devices"),
         }
     }
 }

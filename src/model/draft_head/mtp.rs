@@ -27,6 +27,8 @@ const PROJECTION: &str = "fc";
 const EMBEDDINGS: &str = "model.embed_tokens.weight";
 /// An LM head of its own.
 const HEAD: &str = "lm_head.weight";
+/// A tensor of a second layer.
+const SECOND: &str = "model.layers.1.mlp.up_proj.weight";
 
 /// What makes the rows of the layer.
 pub(super) struct Mtp {
@@ -39,6 +41,12 @@ pub(super) struct Mtp {
 /// True if a checkpoint has such a layer.
 pub fn is_in(checkpoint: &Checkpoint) -> bool {
     checkpoint.contains(&format!("{PART}.{PROJECTION}.weight"))
+}
+
+/// True for the name of one of its tensors in a checkpoint.
+pub fn is_of(name: &str) -> bool {
+    let name = name.strip_prefix("model.").unwrap_or(name);
+    name.strip_prefix(PART).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The configuration of a target's own layer.
@@ -56,14 +64,11 @@ impl Mtp {
     /// Load the layer of a target's checkpoint, and what makes its rows.
     pub fn load(checkpoint: Checkpoint, target: &Decoder) -> Result<(Decoder, Self), CheckpointError> {
         let checkpoint = checkpoint.part(PART);
-        for (name, what) in [
-            (EMBEDDINGS, "embeddings"),
-            (HEAD, "an LM head"),
-            ("model.layers.1.mlp.up_proj.weight", "two layers"),
-        ] {
+        for (name, what) in
+            [(EMBEDDINGS, "embeddings of its own"), (HEAD, "an LM head of its own"), (SECOND, "two layers")]
+        {
             if checkpoint.contains(name) {
-                let problem =
-                    format!("layers for multi-token prediction with {what} of their own are not supported");
+                let problem = format!("multi-token prediction with {what} is not supported");
                 return Err(CheckpointError::tensor(PART, &problem));
             }
         }

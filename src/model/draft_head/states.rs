@@ -2,7 +2,7 @@
 
 use candle_core::Result;
 
-use super::{DraftHead, tapped};
+use super::{DraftHead, Recipe, tapped};
 use crate::model::{
     VisualSpans,
     decoder::{Decoder, Pass, States, Taps},
@@ -17,7 +17,7 @@ pub struct TextStates {
     /// States of the rows before rows without a visual token, in order, `rows × width`.
     states: Vec<f32>,
     zeros: Vec<f32>,
-    /// The states that a head that reads all rows reads, once one has asked for them.
+    /// What the last head that reads all rows has asked for; see [`TextStates::read_by`].
     pub read: Option<ReadStates>,
 }
 
@@ -28,6 +28,8 @@ pub struct ReadStates {
     pub rows: States,
     /// The last row: the state before the first root.
     pub last: Vec<f32>,
+    /// The recipe of the head.
+    pub recipe: Recipe,
 }
 
 /// Collects [`ReadStates`] from the target's passes over a prompt.
@@ -72,7 +74,7 @@ impl<'a> StateReader<'a> {
     pub fn finish(self) -> Result<ReadStates> {
         let rows = States::cat(&self.rows)?;
         let last = rows.narrow(rows.rows().saturating_sub(1), 1)?.to_vec()?;
-        Ok(ReadStates { rows, last })
+        Ok(ReadStates { rows, last, recipe: self.head.config().recipe })
     }
 }
 
@@ -104,11 +106,16 @@ impl TextStates {
         first
     }
 
+    /// The states of all rows as this head reads them; none if it reads others, or they were not computed for it.
+    pub fn read_by(&self, head: &DraftHead) -> Option<&ReadStates> {
+        self.read.as_ref().filter(|read| head.reads_all_rows() && read.recipe == head.config().recipe)
+    }
+
     /// The state before the first root, in row `root`, as this head reads it.
     pub fn before_root(&self, root: usize, head: &DraftHead) -> &[f32] {
-        match &self.read {
-            Some(read) if head.reads_all_rows() => &read.last,
-            _ => self.before(root),
+        match self.read_by(head) {
+            Some(read) => &read.last,
+            None => self.before(root),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::model::{
         layout::{self, VisualRope},
     },
     source::ModelFiles,
-    template::{ChatTemplate, Turn},
+    template::{ChatTemplate, Question},
     text::TextTokenizer,
     vision::{EncodeProgress, Tower, TowerConfig},
 };
@@ -201,6 +201,11 @@ impl VideoLlm {
         &self.tokenizer
     }
 
+    /// True if it can think before it answers, as its chat template says.
+    pub fn offers_thinking(&self) -> bool {
+        self.template.offers_thinking()
+    }
+
     /// The frame processor.
     pub fn processor(&self) -> &VideoProcessor {
         &self.processor
@@ -233,17 +238,17 @@ impl VideoLlm {
     /// # Errors
     /// The template or the tokenizer fails.
     pub fn prompt(&self, text: &str, clip: &ClipFacts) -> Result<Prompt, ModelError> {
-        self.prompt_after(&[], text, clip)
+        self.prompt_for(&Question { text, ..Question::default() }, clip)
     }
 
-    /// As [`Self::prompt`], after earlier questions and answers about the same clip.
+    /// As [`Self::prompt`], for a question that may follow others about the same clip.
     ///
     /// # Errors
     /// As [`Self::prompt`].
-    pub fn prompt_after(&self, before: &[Turn], text: &str, clip: &ClipFacts) -> Result<Prompt, ModelError> {
+    pub fn prompt_for(&self, question: &Question<'_>, clip: &ClipFacts) -> Result<Prompt, ModelError> {
         let (pad, frames_per_grid) = (self.config.video_token, self.processor.config().temporal);
         let (ids, video) =
-            write(&self.config, &self.tokenizer, &self.template, (before, text), (clip, frames_per_grid))?;
+            write(&self.config, &self.tokenizer, &self.template, question, (clip, frames_per_grid))?;
         let axes = self.config.text.mrope_section.filter(|_| self.rope != Rope::Sequential);
         let seconds = layout::seconds_per_grid(frames_per_grid, clip.sample_fps);
         let rope = axes.map_or(VisualRope::Sequential, |_| {

@@ -3,7 +3,7 @@
 use super::{ClipFacts, Family, ModelError, VideoText};
 use crate::model::{
     config::VlConfig,
-    template::{ChatTemplate, Turn},
+    template::{ChatTemplate, Question},
     text::{TextError, TextTokenizer},
 };
 
@@ -42,7 +42,7 @@ impl Family {
     }
 }
 
-/// The ids of a prompt about a clip, after earlier questions and answers, and what the family wrote of the clip. There is one
+/// The ids of a question about a clip, and what the family wrote of the clip. There is one
 /// placeholder for each temporal grid where it wrote something, else one for the clip.
 ///
 /// # Errors
@@ -51,7 +51,7 @@ pub(in crate::model) fn write(
     config: &VlConfig,
     tokenizer: &TextTokenizer,
     template: &ChatTemplate,
-    (before, text): (&[Turn], &str),
+    question: &Question<'_>,
     (clip, frames_per_grid): (&ClipFacts, usize),
 ) -> Result<(Vec<u32>, Option<VideoText>), ModelError> {
     clip.check()?;
@@ -60,7 +60,7 @@ pub(in crate::model) fn write(
         Some(video) => video.replace(&rendered),
         None => rendered,
     };
-    let ids = template.ids_with(tokenizer, before, text, &rewrite)?;
+    let ids = template.ids_with(tokenizer, question, &rewrite)?;
     Ok((ids, video))
 }
 

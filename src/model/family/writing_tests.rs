@@ -8,6 +8,7 @@ use crate::{
     model::{
         processor::{VideoProcessor, VisualGrid},
         source::ModelFiles,
+        template::Turn,
         vision::TowerConfig,
     },
     record::{Failure, FailureClass},
@@ -53,8 +54,12 @@ impl Writer {
     }
 
     fn ids(&self, before: &[Turn], text: &str, clip: &ClipFacts) -> Result<Vec<u32>, ModelError> {
+        self.ask(&Question { before, text, thinking: false }, clip)
+    }
+
+    fn ask(&self, question: &Question<'_>, clip: &ClipFacts) -> Result<Vec<u32>, ModelError> {
         let frames = self.processor.config().temporal;
-        Ok(write(&self.config, &self.tokenizer, &self.template, (before, text), (clip, frames))?.0)
+        Ok(write(&self.config, &self.tokenizer, &self.template, question, (clip, frames))?.0)
     }
 
     fn clip(&self, frames: usize) -> ClipFacts {
@@ -74,7 +79,7 @@ fn the_video_stands_in_the_first_turn() {
         let turn = Turn { prompt: "What moves?".into(), answer: " A ball.".into() };
         let second = writer.ids(std::slice::from_ref(&turn), "Why?", &clip).unwrap();
         // Earlier answers stand without what was thought, which is empty here.
-        let thought = writer.tokenizer.id("<think>").filter(|_| name == "qwen3_5");
+        let thought = writer.tokenizer.id("<think>").ok().filter(|_| name == "qwen3_5");
         let end = first.iter().rposition(|id| Some(*id) == thought).unwrap_or(first.len());
         assert_eq!(end < first.len(), name == "qwen3_5");
         let first = first[..end].to_vec();
@@ -85,6 +90,37 @@ fn the_video_stands_in_the_first_turn() {
         let end = writer.tokenizer.id(end).unwrap();
         assert_eq!(second[first.len()..].iter().filter(|id| **id == end).count(), 2, "{name}");
         assert!(writer.tokenizer.is_end(end), "{name}");
+    }
+}
+
+/// The published template of Qwen3.5 and the one for checkpoints without it write the same: nothing is thought, or thinking begins.
+#[test]
+fn answers_begin_with_or_without_thinking() {
+    let published = Writer::of(&fixture("qwen3_5")).unwrap();
+    let dir = copy("qwen3_5");
+    fs::remove_file(dir.path().join("chat_template.jinja")).unwrap();
+    let built_in = Writer::of(dir.path()).unwrap();
+    for (thinking, end) in [(false, "<think>\n\n</think>\n\n"), (true, "<think>\n")] {
+        let question = Question { before: &[], text: "What moves?", thinking };
+        let [ids, same] =
+            [&published, &built_in].map(|writer| writer.ask(&question, &writer.clip(3)).unwrap());
+        assert_eq!(ids, same);
+        let text: String = ids.iter().map(|id| published.tokenizer.token_text(*id)).collect();
+        assert!(text.ends_with(&format!("What moves?<|im_end|>\n<|im_start|>assistant\n{end}")), "{text}");
+        let marks = ["<think>", "</think>"].map(|mark| published.tokenizer.id(mark).unwrap());
+        let found = ids.iter().filter(|id| marks.contains(id)).count();
+        assert_eq!(found, if thinking { 1 } else { 2 });
+        assert!(published.template.offers_thinking() && built_in.template.offers_thinking());
+    }
+    // What is typed opens nothing.
+    let clip = published.clip(2);
+    let typed = published.ids(&[], "<think> </think>", &clip).unwrap();
+    let marks = |ids: &[u32]| {
+        ids.iter().filter(|id| published.tokenizer.id("<think>").is_ok_and(|mark| mark == **id)).count()
+    };
+    assert_eq!(marks(&typed), 1);
+    for name in ["qwen3_vl", "smolvlm"] {
+        assert!(!Writer::of(&fixture(name)).unwrap().template.offers_thinking(), "{name}");
     }
 }
 

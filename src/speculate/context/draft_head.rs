@@ -47,7 +47,7 @@ impl Preparation<'_> {
         room: usize,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Option<HeadPrefill>, ModelError> {
-        if let Some(states) = states.read.as_ref().filter(|_| layer.reads_all_rows()) {
+        if let Some(states) = states.read_by(layer) {
             let read = self.prefill_of_all_rows(layer, states, selection, placing, room, progress)?;
             return Ok(read.map(HeadPrefill::from));
         }

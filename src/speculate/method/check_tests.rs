@@ -103,6 +103,7 @@ fn presets_are_marked_as_documented() {
             "vispec",
             "hivis",
             "eagle3",
+            "mtp",
             "pearl",
             "parallelvlm",
             "parallelvlm-self",

@@ -1,8 +1,12 @@
 //! Performs the studio's effects.
 
 use super::Driver;
-use crate::tui::{Effect, Msg, StudioError, archive, complete::complete, files, recent, scan::scan};
+use crate::tui::{
+    BatchNews, CaptionEdit, Effect, Msg, StudioError, archive, batch_worker::BatchWorker, complete::complete,
+    files, recent, scan::scan,
+};
 use crate::{
+    batch,
     engine::Command,
     record::{Event, EventKind},
 };
@@ -19,6 +23,35 @@ impl Driver {
                     }
                 }
                 Effect::Cancel(run) => self.engine.cancel(run),
+                Effect::Batch(job) => {
+                    for prompt in &job.options.prompts {
+                        self.keeper.remember(prompt);
+                    }
+                    match BatchWorker::start(*job, &self.engine, self.news.clone()) {
+                        Ok(batch) => self.batch = Some(batch),
+                        Err(error) => {
+                            self.take_in(Msg::Batch(BatchNews::Ended(Err(error.to_string()))))?;
+                        }
+                    }
+                }
+                Effect::CancelBatch => {
+                    if let Some(batch) = &self.batch {
+                        batch.cancel();
+                    }
+                }
+                Effect::SaveCaption(edit) => {
+                    let CaptionEdit { clip, sidecar, caption } = *edit;
+                    let (video, lost) = (clip.path(), Box::new(caption.clone()));
+                    let unsaved = video.clone();
+                    let save = move || {
+                        let outcome = batch::edit::save(&clip, sidecar, &caption);
+                        let outcome = outcome.map(Some).map_err(|failure| failure.error);
+                        Msg::CaptionSaved { video, caption: Box::new(caption), outcome }
+                    };
+                    let lost =
+                        |problem| Msg::CaptionSaved { video: unsaved, caption: lost, outcome: Err(problem) };
+                    self.workers.run(save, lost);
+                }
                 Effect::Scan(folder) => {
                     let lost = folder.clone();
                     let lost = |problem| Msg::Scanned { folder: lost, found: Err(problem), note: None };

@@ -151,6 +151,21 @@ impl Library {
         self.cursor = (self.cursor + 1).min(self.shown.len().saturating_sub(1));
     }
 
+    /// Mark all clips that are shown, in their order; if they are marked already, none.
+    pub fn toggle_all(&mut self) {
+        let shown: Vec<&PathBuf> = self.shown.iter().map(|i| &self.entries[*i].path).collect();
+        let marked: HashSet<&PathBuf> = self.marked.iter().collect();
+        let new: Vec<PathBuf> =
+            shown.iter().filter(|path| !marked.contains(**path)).map(|path| (*path).clone()).collect();
+        match new.is_empty() {
+            true => {
+                let shown: HashSet<PathBuf> = shown.into_iter().cloned().collect();
+                self.marked.retain(|path| !shown.contains(path));
+            }
+            false => self.marked.extend(new),
+        }
+    }
+
     /// Add a file that was opened by its path, and select it.
     pub fn open(&mut self, file: &VideoFile) {
         let name = file.path.file_name().unwrap_or_default().to_string_lossy();

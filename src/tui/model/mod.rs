@@ -1,5 +1,6 @@
 //! The studio's state. Changed only by [`super::update::update`], read only by the views.
 
+pub(crate) mod batch;
 pub(crate) mod compare;
 pub(crate) mod edit;
 pub(crate) mod frame_strips;
@@ -31,6 +32,7 @@ use crate::{
     record::{Failure, Pace, Stage, profile::Profile},
     video::{Rule, Sampling},
 };
+use batch::Batches;
 use compare::Comparison;
 use frame_strips::FrameStrips;
 use inspect::Inspector;
@@ -68,6 +70,7 @@ pub(crate) struct Settings {
     pub max_pixels: Option<usize>,
     pub max_visual_tokens: Option<usize>,
     pub max_new_tokens: usize,
+    pub thinking: bool,
     pub text: TextSampling,
     pub logprobs: usize,
     /// How runs are played.
@@ -117,6 +120,8 @@ pub(crate) struct Model {
     pub queue: VecDeque<Waiting>,
     /// Clips that are captioned after all of those.
     pub clip_queue: VecDeque<Waiting>,
+    /// Clips that are captioned together.
+    pub batches: Batches,
     /// The subject of a run in segments, until the segments are known.
     pub cutting: Option<Subject>,
     /// The segment length as it was last typed.
@@ -198,6 +203,7 @@ impl Model {
             waiting: None,
             queue: VecDeque::new(),
             clip_queue: VecDeque::new(),
+            batches: Batches::new(config.sidecar, config.existing),
             cutting: None,
             segment_length: "30".into(),
             search: Search::default(),
@@ -232,6 +238,7 @@ impl Model {
                 max_pixels: config.max_pixels,
                 max_visual_tokens: config.max_visual_tokens,
                 max_new_tokens: config.max_new_tokens,
+                thinking: config.thinking,
                 text: config.text,
                 logprobs: config.logprobs,
                 pace: config.pace,
@@ -259,6 +266,8 @@ impl Model {
             (Some(Overlay::Edit(_)), _) => KeyContext::Edit,
             (Some(Overlay::Compare), _) => KeyContext::Compare,
             (Some(Overlay::Preview), _) => KeyContext::Preview,
+            (Some(Overlay::Batch), _) => KeyContext::Batch,
+            (Some(Overlay::EditCaption), _) => KeyContext::CaptionEdit,
             (Some(Overlay::Sessions), _) if self.sessions.confirm => KeyContext::Confirm,
             (Some(Overlay::Sessions), _) => KeyContext::Sessions,
             (
@@ -291,11 +300,11 @@ impl Model {
         self.methods.found(query).0.get(*cursor).copied()
     }
 
-    /// True while a run is active or waits.
+    /// True while a run or a batch is active or waits.
     pub fn is_running(&self) -> bool {
         let waits = self.waiting.is_some() || self.cutting.is_some();
         let is_queued = !self.queue.is_empty() || !self.clip_queue.is_empty();
-        waits || is_queued || self.runs.active().is_some()
+        waits || is_queued || self.batches.active().is_some() || self.runs.active().is_some()
     }
 
     /// True if the embedded models caption, or would caption, a clip that is not one of their own: its caption says nothing.
@@ -322,7 +331,8 @@ impl Model {
 
     /// True while the spinner is shown.
     pub fn is_busy(&self) -> bool {
-        matches!(self.engine, EngineState::Loading { .. }) || self.runs.active().is_some()
+        let is_loading = matches!(self.engine, EngineState::Loading { .. });
+        is_loading || self.batches.has_engine() || self.runs.active().is_some()
     }
 
     /// The preview, if it is open.

@@ -35,6 +35,10 @@ pub(crate) enum Overlay {
     Open { line: String, found: Vec<String> },
     /// The preview of the selected clip.
     Preview,
+    /// Clips that are captioned together.
+    Batch,
+    /// Editing the caption of one of them.
+    EditCaption,
     /// The saved runs.
     Sessions,
     /// The selection of methods to compare, with the cursor.

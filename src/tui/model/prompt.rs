@@ -40,6 +40,13 @@ fn cut(text: &str, limit: usize) -> &str {
     &text[..end]
 }
 
+impl super::Model {
+    /// The editor that has the focus: that of a caption, or the prompt.
+    pub fn editor(&mut self) -> &mut PromptEditor {
+        self.batches.editor.as_mut().unwrap_or(&mut self.prompt)
+    }
+}
+
 impl PromptEditor {
     pub fn new(content: &str) -> Self {
         let content = text::clean(cut(content, MAX_PROMPT_BYTES));

@@ -1,7 +1,8 @@
 //! The effect of each action.
 
 use super::{
-    back, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, steps, watch,
+    back, batch, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, steps,
+    watch,
 };
 use crate::{
     present::export::Format,
@@ -64,8 +65,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::KnobUp => return turn(model, true),
         Action::KnobDown => return turn(model, false),
         Action::Editor => {
-            model.overlay = None;
-            return vec![Effect::Editor(model.prompt.text())];
+            if model.batches.editor.is_none() {
+                model.overlay = None;
+            }
+            return vec![Effect::Editor(model.editor().text())];
         }
         Action::Export => export::open(model),
         Action::Boundaries => {
@@ -78,6 +81,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Edit if matches!(model.overlay, Some(Overlay::Edit(_))) => edit::ask_value(model),
         Action::Edit => edit::open(model),
         Action::Reset => edit::reset(model),
+        Action::Save if model.overlay == Some(Overlay::EditCaption) => return batch::save(model),
         Action::Save => edit::ask_name(model),
         Action::NextKnob => {
             follow_picker(model);
@@ -118,6 +122,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Bottom => step(model, Move::Bottom),
         Action::Preview => preview::open(model),
         Action::Mark => model.library.toggle_mark(),
+        Action::MarkAll => model.library.toggle_all(),
+        Action::Batch => batch::open(model),
+        Action::Retry => return batch::retry(model),
+        Action::EditCaption => batch::edit(model),
+        Action::SidecarForm => model.batches.next_sidecar(),
+        Action::Existing => model.batches.next_existing(),
         Action::Sort => model.library.sort_next(),
         Action::Filter => {
             focus(model, Pane::Library);
@@ -133,7 +143,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         }
         Action::Open => model.overlay = Some(Overlay::Open { line: String::new(), found: Vec::new() }),
         Action::Choose => return entry::choose(model),
-        Action::Newline => model.prompt.editor.insert_newline(),
+        Action::Newline => model.editor().editor.insert_newline(),
         Action::HistoryOlder => model.prompt.older(),
         Action::HistoryNewer => model.prompt.newer(),
         Action::ClearLine => entry::clear(model),
@@ -257,6 +267,11 @@ fn step(model: &mut Model, go: Move) {
         (Some(Overlay::Search), _) => {
             if let Move::By(by) = go {
                 search::step(model, by);
+            }
+        }
+        (Some(Overlay::Batch), _) => {
+            if let Some(batch) = model.batches.shown_mut() {
+                batch.cursor = go.apply(batch.cursor, batch.clips.len(), page);
             }
         }
         (Some(Overlay::Compare), _) => {

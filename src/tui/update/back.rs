@@ -1,9 +1,9 @@
 //! Going back and quitting: what Esc, Ctrl-C and q do.
 
-use super::{actions, runs, watch};
+use super::{actions, batch, runs, watch};
 use crate::tui::{
     Action, Effect,
-    model::{Model, Overlay, Pane, Tone, search::Search},
+    model::{Model, Overlay, Pane, Tone, batch::Phase, search::Search},
     view::is_wide,
 };
 
@@ -15,12 +15,16 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     if model.back_cancels() {
         return if runs::drop_queue(model) { Vec::new() } else { runs::cancel(model) };
     }
+    if model.overlay == Some(Overlay::EditCaption) {
+        return leave_editor(model);
+    }
     match model.overlay.take() {
         // One level back, to the picker.
         Some(Overlay::Edit(_) | Overlay::SaveMethod(_)) => {
             actions::open_picker(model);
         }
         Some(Overlay::Value { row, .. }) => model.overlay = Some(Overlay::Edit(row)),
+        Some(Overlay::Batch) => batch::close(model),
         Some(Overlay::Filter) => model.library.clear_filter(),
         Some(Overlay::Search) => model.search = Search::default(),
         Some(Overlay::SessionFilter) => {
@@ -52,9 +56,22 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     Vec::new()
 }
 
+/// Leave the editor of a caption; if it was changed, if it is pressed twice.
+fn leave_editor(model: &mut Model) -> Vec<Effect> {
+    if batch::is_changed(model) && !sure(model, Action::Back) {
+        return ask(model, Action::Back, "to discard your changes");
+    }
+    model.batches.editor = None;
+    model.overlay = Some(Overlay::Batch);
+    Vec::new()
+}
+
 /// Cancel the run; without one, quit if it is pressed twice.
 pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
-    let cancelling = model.runs.active().is_some_and(|r| r.cancelling);
+    let cancelling = match model.batches.active() {
+        Some(batch) => batch.phase == Phase::Cancelling,
+        None => model.runs.active().is_some_and(|r| r.cancelling),
+    };
     if model.is_running() && !cancelling {
         model.clip_queue.clear();
         return runs::cancel(model);

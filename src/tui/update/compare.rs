@@ -1,6 +1,6 @@
 //! Comparing methods: one run after another on the same prefill, and the race between them.
 
-use super::{engine_problem, runs};
+use super::{batch, engine_problem, runs};
 use crate::{
     present::player::{Player, Race},
     record::{Pace, RunLog},
@@ -76,6 +76,9 @@ fn begin(
     }
     if let Some(error) = methods.iter().find_map(|(method, _)| method.validate().err()) {
         model.note(Tone::Bad, error.to_string());
+        return Vec::new();
+    }
+    if batch::is_in_the_way(model) {
         return Vec::new();
     }
     let Some(subject) = runs::subject(model) else { return Vec::new() };

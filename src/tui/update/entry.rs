@@ -1,6 +1,6 @@
 //! Text input in boxes, and accepting a selection.
 
-use super::{compare, edit, export, runs, search, segments, sessions};
+use super::{batch, compare, edit, export, runs, search, segments, sessions};
 use crate::tui::{
     Effect, Key,
     complete::Completion,
@@ -150,6 +150,9 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             Overlay::Filter | Overlay::Search | Overlay::Open { .. } | Overlay::Ask(_) | Overlay::Help { .. },
         ) => {}
         Some(Overlay::Preview) => return runs::run_selected(model),
+        Some(Overlay::Batch) => return batch::choose(model),
+        // Its keys are the editor's own.
+        Some(Overlay::EditCaption) => model.overlay = Some(Overlay::EditCaption),
         None => return runs::run(model),
     }
     Vec::new()

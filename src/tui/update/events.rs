@@ -1,6 +1,6 @@
 //! What the engine's events change. Events of runs that the model does not know are ignored.
 
-use super::runs;
+use super::{batch, runs};
 use crate::{
     assets,
     record::{Event, EventKind, Failure, FailureClass},
@@ -12,6 +12,7 @@ use crate::{
 };
 
 pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
+    batch::begun(model, &event);
     let event = text::clean_event(event);
     if event.run == 0 {
         return on_engine(model, event.kind);
@@ -71,6 +72,7 @@ pub(super) fn engine_failed(model: &mut Model, failure: Failure) {
     model.waiting = None;
     model.queue.clear();
     model.clip_queue.clear();
+    batch::engine_failed(model, &failure.error);
     let active = model.runs.active().map(|r| r.id());
     if let Some(run) = active.and_then(|id| model.runs.get_mut(id)) {
         let (error, hint) = ("the engine ended during this run".into(), failure.hint.clone());

@@ -4,6 +4,7 @@
 
 mod actions;
 mod back;
+mod batch;
 mod compare;
 mod edit;
 mod entry;
@@ -23,7 +24,7 @@ use std::path::Path;
 
 use super::{
     ClipFacts, Effect, Key, KeyContext, Msg, VideoFile,
-    model::{EngineState, Model, Overlay, Pane, Tone, library, line::Caret},
+    model::{EngineState, Model, Overlay, Pane, Tone, library, line::Caret, prompt::PromptEditor},
     text, view,
 };
 use crate::{
@@ -112,6 +113,11 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::FramesRead(request, outcome) => model.strips.end(&request, outcome),
         Msg::Listed(found) => sessions::listed(model, found),
         Msg::Loaded(session) => sessions::loaded(model, session),
+        Msg::Batch(news) => return batch::news(model, news),
+        Msg::CaptionSaved { video, caption, outcome } => batch::saved(model, &video, *caption, outcome),
+        Msg::Edited(Ok(caption)) if model.batches.editor.is_some() => {
+            model.batches.editor = Some(PromptEditor::new(caption.trim_end()));
+        }
         Msg::Edited(Ok(prompt)) => {
             model.prompt.set(prompt.trim_end());
             model.focus = Pane::Prompt;
@@ -216,13 +222,16 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
     model.asked = model.asked.filter(|asked| action == Some(*asked));
     match action {
         Some(action) => actions::act(model, action),
-        None if model.overlay.is_some() => entry::type_key(model, key),
-        None if model.focus == Pane::Prompt => {
-            if !model.prompt.input(key) {
-                model.note(Tone::Bad, "the prompt is full");
+        None if model.batches.editor.is_some()
+            || (model.overlay.is_none() && model.focus == Pane::Prompt) =>
+        {
+            if !model.editor().input(key) {
+                let what = if model.batches.editor.is_some() { "caption" } else { "prompt" };
+                model.note(Tone::Bad, format!("the {what} is full"));
             }
             Vec::new()
         }
+        None if model.overlay.is_some() => entry::type_key(model, key),
         None => Vec::new(),
     }
 }
@@ -232,6 +241,12 @@ fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
     if model.place() == KeyContext::Entry {
         let line = text::clean_line(pasted.get(..floor(pasted, MAX_PATH_BYTES)).unwrap_or_default());
         return entry::type_text(model, line.trim());
+    }
+    if model.batches.editor.is_some() {
+        if !model.editor().paste(pasted) {
+            model.note(Tone::Bad, "the pasted text is too long for a caption and was truncated");
+        }
+        return Vec::new();
     }
     if let Some(path) = as_video_path(pasted) {
         return vec![Effect::Open(path)];
@@ -301,6 +316,8 @@ fn engine_problem(model: &Model) -> Option<String> {
     }
 }
 
+#[cfg(test)]
+mod batch_tests;
 #[cfg(test)]
 mod box_tests;
 #[cfg(test)]

@@ -71,21 +71,27 @@ fn enter_on_three_clips_runs_three() {
 }
 
 #[test]
-fn marked_clips_are_captioned_in_the_order_of_their_marks() {
+fn clips_are_marked_one_by_one_or_all_together() {
     let mut studio = five();
-    press(&mut studio, "down down x up up x");
+    press(&mut studio, "down down x up up space");
     assert!(screen(&studio).contains("*a.mp4") && screen(&studio).contains("*Two squares"));
     // Unmarked again, and marked once more: it goes to the end.
     press(&mut studio, "x x");
     assert_eq!(studio.model().library.marked, [Path::new("/demo/1.mp4"), Path::new("/v/b.mp4")]);
-    press(&mut studio, "up up x");
-    let effects = press(&mut studio, "enter");
-    assert_eq!(asked(run_of(&effects)).1, Path::new("/demo/1.mp4"));
-    assert_eq!(queued(&mut studio), ["b.mp4", "a.mp4"]);
+    // All that are shown; the order of the marks stays.
+    press(&mut studio, "X");
+    assert_eq!(studio.model().library.marked.len(), 5);
+    assert_eq!(studio.model().library.marked[1], Path::new("/v/b.mp4"));
+    press(&mut studio, "X");
     assert!(studio.model().library.marked.is_empty());
-    // Esc removes marks before it drops anything.
-    press(&mut studio, "g x esc");
-    assert!(studio.model().library.marked.is_empty() && queued(&mut studio).len() == 2);
+    press(&mut studio, "/ a . m p enter X");
+    assert!(studio.model().library.marked.contains(&"/v/a.mp4".into()));
+    assert!(!studio.model().library.marked.contains(&"/demo/0.mp4".into()), "it is filtered out");
+    // Esc clears the filter, then the marks.
+    press(&mut studio, "esc");
+    assert!(!studio.model().library.marked.is_empty());
+    press(&mut studio, "esc");
+    assert!(studio.model().library.marked.is_empty());
 }
 
 #[test]

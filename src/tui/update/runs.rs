@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::{actions, engine_problem, segments};
+use super::{actions, batch, engine_problem, segments};
 use crate::{
     engine::{RunRequest, Turn},
     present::{formats::plural, player::Player},
@@ -19,22 +19,14 @@ use crate::{
     },
 };
 
-/// Caption the marked clips, or else the selected one, with the current prompt and method. While another clip is captioned, they
-/// are queued.
+/// Caption the marked clips together, or else the selected one, with the current prompt and method. While another clip is
+/// captioned, it is queued.
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
-    let library = &model.library;
-    let entry = |path: &PathBuf| library.entries.iter().find(|entry| entry.path == *path);
-    let marked: Vec<_> = library.marked.iter().filter_map(entry).map(clip_of).collect();
-    if marked.is_empty() {
+    if model.library.marked.is_empty() {
         return run_selected(model);
     }
-    let mut effects = Vec::new();
-    for clip in marked {
-        let Some(subject) = subject_of(model, clip) else { return effects };
-        effects.extend(run_or_queue(model, subject));
-    }
-    model.library.marked.clear();
-    effects
+    batch::choose_marked(model);
+    Vec::new()
 }
 
 /// Caption the selected clip, or queue it.
@@ -57,6 +49,9 @@ fn run_or_queue(model: &mut Model, subject: Subject) -> Vec<Effect> {
 
 /// True if another clip is being captioned, or is about to be.
 fn is_behind_another(model: &Model, subject: &Subject) -> bool {
+    if model.batches.active().is_some() {
+        return true;
+    }
     let active = model.runs.active().filter(|run| !run.cancelling).map(|run| &run.subject);
     let next = model.waiting.as_ref().or(model.queue.front()).map(|waiting| &waiting.run.subject);
     let first = next.or(active).or(model.cutting.as_ref());
@@ -170,6 +165,7 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         sampling: settings.sampling,
         max_pixels: settings.max_pixels,
         max_visual_tokens: settings.max_visual_tokens,
+        thinking: settings.thinking,
         max_new_tokens: settings.max_new_tokens,
         text: settings.text,
         logprobs: settings.logprobs,
@@ -204,6 +200,9 @@ pub(super) fn method_to_run(model: &mut Model) -> Option<Method> {
 }
 
 fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
+    if batch::is_in_the_way(model) {
+        return Vec::new();
+    }
     let Some(method) = method_to_run(model) else { return Vec::new() };
     // This request replaces those that wait.
     model.queue.clear();
@@ -231,8 +230,11 @@ fn cancel_active(model: &mut Model) -> Vec<Effect> {
 
 /// Send the waiting run if the engine is free.
 pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
-    if !actions::is_ready(model) || model.runs.active().is_some() {
+    if !actions::is_ready(model) || model.runs.active().is_some() || model.batches.has_engine() {
         return Vec::new();
+    }
+    if model.waiting.is_none() && model.queue.is_empty() && model.batches.active().is_some() {
+        return batch::send(model);
     }
     let waiting = model.waiting.take();
     let is_next = waiting.is_none();
@@ -262,8 +264,11 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     vec![Effect::Run(Box::new(request))]
 }
 
-/// Cancel the active run, and drop those that wait.
+/// Cancel the active batch, or the active run, and drop those that wait.
 pub(super) fn cancel(model: &mut Model) -> Vec<Effect> {
+    if let Some(effects) = batch::cancel(model) {
+        return effects;
+    }
     let waited = model.waiting.take().is_some() | model.cutting.take().is_some() | !model.queue.is_empty();
     model.queue.clear();
     let effects = cancel_active(model);

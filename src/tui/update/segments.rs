@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::runs;
+use super::{batch, runs};
 use crate::{
     record::{Segment, Span, span},
     tui::{
@@ -48,6 +48,9 @@ pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec
 
 /// Caption all segments of a subject with the selected method.
 pub(super) fn begin(model: &mut Model, subject: Subject) -> Vec<Effect> {
+    if batch::is_in_the_way(model) {
+        return Vec::new();
+    }
     let Some(method) = runs::method_to_run(model) else { return Vec::new() };
     let segments = Arc::clone(&subject.segments);
     let (first, count) = (model.runs.next, segments.len());

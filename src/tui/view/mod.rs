@@ -1,5 +1,6 @@
 //! Drawing: a function of the model. Nothing here changes anything, and every pane asks the theme for meanings.
 
+mod batch;
 mod blocks;
 pub(crate) mod caption;
 mod compare;
@@ -114,6 +115,8 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         Some(Overlay::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
         Some(Overlay::Compare) => compare::draw(model, theme, frame),
         Some(Overlay::Preview) => slot = preview::draw(model, theme, frame),
+        Some(Overlay::Batch) => batch::draw(model, theme, frame),
+        Some(Overlay::EditCaption) => batch::edit(model, theme, frame),
         Some(Overlay::Filter | Overlay::Search) | None => {}
     }
     status::long_notice(model, theme, frame, areas.status);

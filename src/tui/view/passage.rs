@@ -209,18 +209,30 @@ impl Writer<'_> {
             let style = if here { style.add_modifier(CURSOR) } else { style };
             edge.into_iter().chain([(Cow::Borrowed(p.text.as_str()), style)])
         });
+        let thought = self.thinking(run);
         let first = self.laid.lines.len();
         let mut parts: Vec<_> = parts.collect();
         if let Some(scene) = &scene {
             parts.extend(staged(scene, self.model, theme));
         }
-        let is_empty = parts.is_empty();
+        let is_empty = parts.is_empty() && !thought;
         self.say(parts);
         if cursor.is_some() {
             let here = |l: &Line<'_>| l.spans.iter().any(|s| s.style.add_modifier.contains(CURSOR));
             self.laid.cursor = self.laid.lines[first..].iter().position(here).map(|at| first + at);
         }
         self.ending(run, is_empty);
+    }
+
+    /// What the target thinks before it writes; true if there is anything.
+    fn thinking(&mut self, run: &Run) -> bool {
+        let dim = self.theme.style(Role::Dim);
+        let chunks = run.log.thinking();
+        if !chunks.is_empty() {
+            self.say(chunks.iter().map(|chunk| (Cow::Borrowed(chunk.text.as_str()), dim)).collect());
+            self.gap();
+        }
+        !chunks.is_empty()
     }
 
     fn ending(&mut self, run: &Run, is_empty: bool) {

@@ -16,6 +16,7 @@ use crate::{
         Action, Key, KeyCode, KeyContext, Theme,
         model::{
             EngineState, Model, Overlay, Tone,
+            batch::Phase,
             compare::Below,
             run::{Activity, Run},
         },
@@ -158,6 +159,9 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         }
         return spans;
     }
+    if let Some(batch) = model.batches.active().filter(|batch| batch.is_running()) {
+        return vec![spin, Span::raw(format!("batch {} of {}", batch.over(), batch.clips.len()))];
+    }
     match &model.engine {
         EngineState::Loading { stage, done, total } => progress(*stage, *done, *total),
         EngineState::Failed(_) => vec![Span::styled("✗ no models", theme.style(Role::Bad))],
@@ -187,6 +191,9 @@ fn queued(model: &Model, columns: usize) -> String {
 
 /// Which of several runs it is: a segment of a clip, a method of a comparison.
 fn which(model: &Model, run: &Run) -> Option<String> {
+    if let Some(batch) = model.batches.active().filter(|batch| batch.runs.contains(&run.id())) {
+        return Some(format!("clip {} of {}", batch.over() + 1, batch.clips.len()));
+    }
     if let Some(segment) = run.subject.segment {
         return Some(format!("segment {} of {}", segment.index + 1, segment.count));
     }
@@ -198,10 +205,11 @@ fn which(model: &Model, run: &Run) -> Option<String> {
 /// The actions to show in each context, the most useful first.
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
-        Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, Export, Faster, Filter,
-        FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Methods, NextKnob, NextLoosened,
-        NextMatch, NextPane, Open, PageDown, Pause, Pick, Presets, Preview, Prompt, Quit, Reset, Run, Save,
-        Search, SeekForward, Segments, Sessions, Skip, StepForward, Steps, TokenForward, Yes,
+        Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, EditCaption, Existing,
+        Export, Faster, Filter, FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Mark,
+        MarkAll, Methods, Newline, NextKnob, NextLoosened, NextMatch, NextPane, Open, PageDown, Pause, Pick,
+        Presets, Preview, Prompt, Quit, Reset, Retry, Run, Save, Search, SeekForward, Segments, Sessions,
+        SidecarForm, Skip, StepForward, Steps, TokenForward, Yes,
     };
     let busy = model.is_running();
     match model.place() {
@@ -210,6 +218,12 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::List => &[Choose, Back],
         KeyContext::Sessions => &[Choose, FilterSessions, Delete, Back],
         KeyContext::Confirm => &[Yes, Back],
+        KeyContext::Batch => match model.batches.shown().map(|batch| batch.phase) {
+            Some(Phase::Chosen) => &[Choose, SidecarForm, Existing, Back],
+            Some(Phase::Ended) => &[Choose, EditCaption, Retry, Down, Back],
+            _ => &[Choose, Interrupt, EditCaption, Down, Back],
+        },
+        KeyContext::CaptionEdit => &[Save, Newline, Back],
         KeyContext::Pick => &[Choose, Pick, Back],
         KeyContext::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
             Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
@@ -231,6 +245,9 @@ fn useful(model: &Model) -> &'static [Action] {
         _ if busy => &[Back, Interrupt, Methods, NextPane, Help],
         KeyContext::Library if model.shows_player() => {
             &[StepForward, Faster, Back, Run, Preview, Methods, NextPane, Help, Quit]
+        }
+        KeyContext::Library if !model.library.marked.is_empty() => {
+            &[Run, Mark, MarkAll, Filter, Back, Help, Quit]
         }
         KeyContext::Library => {
             &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Segments, Sessions, Help, Quit]
@@ -254,13 +271,14 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::Pause, _) if !model.is_playing() => "play",
         (Action::NextPane, Some(Overlay::Compare)) => "view",
         (Action::Down, Some(Overlay::Compare)) => "method",
-        (Action::Down, Some(Overlay::Preview)) => "clip",
+        (Action::Down, Some(Overlay::Preview | Overlay::Batch)) => "clip",
         (Action::Down, None) if model.place() == KeyContext::Steps => "step",
         (Action::Choose, Some(overlay)) => match overlay {
             Overlay::Presets(_) | Overlay::History { .. } => "use",
             Overlay::Methods { .. } | Overlay::Edit(_) | Overlay::Pick(_) | Overlay::Segments(_) => "run",
             Overlay::Value { .. } => "set",
-            Overlay::Compare => "show",
+            Overlay::Batch if model.batches.next.is_some() => "start",
+            Overlay::Compare | Overlay::Batch => "show",
             Overlay::Export(_) | Overlay::SaveMethod(_) => "save",
             Overlay::Sessions => "replay",
             Overlay::Ask(_) => "ask",

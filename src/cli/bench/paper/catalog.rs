@@ -64,6 +64,9 @@ pub struct Table {
     /// Temperature of all rows.
     #[serde(default)]
     pub temperature: f32,
+    /// Name of the profile of the paper's models and hardware, if there is one.
+    #[serde(default)]
+    pub profile: Option<String>,
     /// Why an order does not agree, by figure, for rows that do not say it themselves.
     #[serde(default)]
     pub because: BTreeMap<Measure, String>,

@@ -1,10 +1,11 @@
 //! Tables as cells of text, for the terminal and for a page.
 
 use super::{
+    catalog::Row,
     figure::Figure,
     measures::Measure,
     order::Agreement,
-    results::{Compared, Difference, Header},
+    results::{Compared, ComparedRow, Difference, Header},
 };
 use crate::present::formats::NOTHING;
 
@@ -54,6 +55,24 @@ pub fn cells(compared: &Compared) -> Vec<Vec<String>> {
     cells
 }
 
+/// The modelled speedups beside the paper's.
+pub fn modelled(compared: &Compared) -> Vec<Vec<String>> {
+    let head = ["row", "paper: decode", "modelled", "order"].map(str::to_owned).to_vec();
+    let rows = compared.table().rows.iter().zip(&compared.rows).enumerate();
+    let line = |(index, (row, ours)): (usize, (&Row, &ComparedRow))| {
+        let lossy = if ours.lossless == Some(false) { " ~" } else { "" };
+        let paper = row.figures.get(&Measure::Speedup);
+        let figure = ours.figures.get(&Measure::Modelled);
+        vec![
+            format!("{}{lossy}", row.label),
+            paper.map_or_else(dash, |value| Measure::Speedup.text(*value)),
+            figure.map_or_else(dash, |figure| figure_text(Measure::Modelled, figure)),
+            compared.order(index, Measure::Modelled).unwrap_or_else(dash),
+        ]
+    };
+    std::iter::once(head).chain(rows.map(line)).collect()
+}
+
 /// A value with its interval.
 fn figure_text(measure: Measure, figure: &Figure) -> String {
     let value = measure.text(figure.value);
@@ -74,7 +93,7 @@ fn dash() -> String {
 
 /// Which of our runs stand for the rows, and why some have none.
 pub fn methods(compared: &Compared) -> Vec<(String, String)> {
-    let line = |row: &super::results::ComparedRow| {
+    let line = |row: &ComparedRow| {
         let why = row.why_not.as_ref();
         match (&row.run, why) {
             (Some(run), None) => (row.label.to_owned(), format!("`{run}`")),

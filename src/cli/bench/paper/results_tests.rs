@@ -10,6 +10,7 @@ paper = "A paper"
 number = "1"
 title = "Speed"
 setting = "a model"
+profile = "fast"
 columns = ["tau", "speedup"]
 because.tau = "Drafts are easy here."
 
@@ -135,6 +136,39 @@ fn text_and_page_show_the_same_figures_and_flag_what_is_not_explained() {
     let table: Vec<&str> =
         page.lines().filter(|line| line.starts_with("| short") && line.contains("1.5")).collect();
     assert!(table.iter().all(|line| columns(line) == rows[0].len() + 1), "{table:?}");
+}
+
+#[test]
+fn runs_with_a_profile_are_shown_at_the_tables_of_its_hardware() {
+    let paper = paper();
+    let tables = [(paper, &paper.tables[0])];
+    let mut modelled = results();
+    for run in &mut modelled.runs {
+        let speedup = match run.run.as_str() {
+            "autoregressive" => 1.0,
+            "naive" => 2.0,
+            _ => 3.0,
+        };
+        run.modelled = Some(speedup);
+    }
+    modelled.header.profile = Some("fast".into());
+    let (page, unexplained) = page::page(&tables, &[results(), modelled.clone()]);
+    for part in [
+        "| P | modelled | 3 of 3 |",
+        "| P | table 1 | 2 of 4; 0.00 | 3 of 3; 1.00 |",
+        "Modelled on `fast`, with d, 8 clips:",
+        "| short | 1.50x | 3.00x [3.00 to 3.00] | yes |",
+        "* modelled: of 3 pairs 3 agree",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert_eq!((page.matches("Modelled on").count(), unexplained.len()), (1, 1));
+    modelled.header.profile = Some("slow".into());
+    let (page, _) = page::page(&tables, &[results(), modelled.clone()]);
+    assert!(!page.contains("Modelled on"), "{page}");
+    // With nothing else to show, they are shown like any others.
+    let (page, _) = page::page(&tables, &[modelled]);
+    assert!(page.contains("| modelled | order |") && !page.contains("Modelled on"), "{page}");
 }
 
 #[test]

@@ -7,12 +7,10 @@ use candle_core::Device;
 use super::*;
 use crate::model::{KvType, device::gpu::testing::gpu_or_skip};
 
-/// A decoder of a hybrid model in f32 on a device; value heads are tiled in one of two.
+/// A decoder of a hybrid model in f32 on a device.
 fn on(device: &ComputeDevice, every: usize) -> Arc<Decoder> {
-    let mut config = config(every);
-    config.linear = config.linear.map(|linear| LinearAttention { tiled: every == 2, ..linear });
     let device = device.clone().with_kv_type(KvType::F32).unwrap();
-    Arc::new(Decoder::load(&Checkpoint::random(), &config, &device, &mut |_, _| {}).unwrap())
+    Arc::new(Decoder::load(&Checkpoint::random(), &config(every), &device, &mut |_, _| {}).unwrap())
 }
 
 /// The same on a GPU, if there is one. It is never closed: at the end of a thread its library may be gone already.

@@ -40,7 +40,7 @@ fn config(every: usize) -> TextConfig {
             // Not a multiple of the columns of a strip.
             value_dim: 24,
             kernel: 4,
-            tiled: false,
+            tiled: every == 2,
         }),
         deepstack: 0,
         ..tiny

@@ -247,9 +247,8 @@ fn unit_lower_inverse(matrices: &Tensor) -> Result<Tensor> {
         let within = |row: usize, column: usize| {
             row / (2 * size) == column / (2 * size) && row / size % 2 == 1 && column / size % 2 == 0
         };
-        let mask: Vec<f32> = (0..CHUNK * CHUNK)
-            .map(|at| if within(at / CHUNK, at % CHUNK) { 1.0 } else { 0.0 })
-            .collect();
+        let mask: Vec<f32> =
+            (0..CHUNK * CHUNK).map(|at| if within(at / CHUNK, at % CHUNK) { 1.0 } else { 0.0 }).collect();
         let blocks = matrices.broadcast_mul(&Tensor::from_vec(mask, (CHUNK, CHUNK), device)?)?;
         inverse = (&inverse - inverse.matmul(&blocks)?.matmul(&inverse)?)?;
         size *= 2;
@@ -264,7 +263,8 @@ mod tests {
 
     #[test]
     fn inverses_of_triangles() {
-        let matrices = Tensor::from_vec(noise(3, 2 * CHUNK * CHUNK), (2, CHUNK, CHUNK), &Device::Cpu).unwrap();
+        let matrices =
+            Tensor::from_vec(noise(3, 2 * CHUNK * CHUNK), (2, CHUNK, CHUNK), &Device::Cpu).unwrap();
         let matrices = (matrices * 0.3).unwrap();
         let inverse = unit_lower_inverse(&matrices).unwrap();
         let strict = |tensor: &Tensor| {
@@ -275,7 +275,8 @@ mod tests {
         };
         let product = strict(&matrices).matmul(&inverse).unwrap();
         let one = Tensor::eye(CHUNK, DType::F32, &Device::Cpu).unwrap();
-        let error = product.broadcast_sub(&one).unwrap().abs().unwrap().flatten_all().unwrap().max(0).unwrap();
+        let error =
+            product.broadcast_sub(&one).unwrap().abs().unwrap().flatten_all().unwrap().max(0).unwrap();
         assert!(error.to_scalar::<f32>().unwrap() < 1e-4);
     }
 
@@ -283,7 +284,8 @@ mod tests {
     #[test]
     fn chunks_are_as_the_steps() {
         let (heads, rows, width, values) = (2, 150, 16, 24);
-        let tensor = |values: Vec<f32>, shape: &[usize]| Tensor::from_vec(values, shape, &Device::Cpu).unwrap();
+        let tensor =
+            |values: Vec<f32>, shape: &[usize]| Tensor::from_vec(values, shape, &Device::Cpu).unwrap();
         for alike in [0.0, 3.0] {
             let unit = |seed: usize| {
                 let x = (tensor(noise(seed, heads * rows * width), &[heads, rows, width]) + alike).unwrap();

@@ -5,6 +5,7 @@
 pub mod attention;
 pub mod builder;
 pub mod cache;
+pub mod embeddings;
 pub mod forms;
 pub mod kernels;
 pub mod linear;
@@ -13,6 +14,7 @@ pub mod ops;
 pub mod plane;
 pub mod recurrent;
 pub mod rows;
+pub mod states;
 pub mod table;
 pub mod thread_pool;
 pub mod tower;

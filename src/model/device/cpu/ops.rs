@@ -7,12 +7,14 @@ use candle_core::{Device, Result, Tensor};
 use super::{
     attention::{self, ProbedLayer},
     cache::Cache,
-    forms::{Forms, QuantizedRows},
+    embeddings::{CpuWork, Embeddings, look_up, product},
+    forms::Forms,
     kernels,
     linear::Linear,
     loading,
-    recurrent::{self, CpuLinear, CpuRecurrent},
+    recurrent::{self, CpuLinear},
     rows::{Rows, gated},
+    states::CpuRecurrent,
     table::Table,
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
@@ -59,20 +61,6 @@ impl CpuOps {
     pub(super) fn dtype(&self) -> WeightType {
         self.dtype
     }
-}
-
-/// Buffers that passes use again.
-#[derive(Default)]
-pub struct CpuWork {
-    probed: ProbedLayer,
-    quantized: QuantizedRows,
-}
-
-/// The embedding table.
-pub struct Embeddings {
-    table: Table,
-    /// The head is in the same memory.
-    shared: bool,
 }
 
 /// A pass in progress.
@@ -322,11 +310,7 @@ impl Ops for CpuOps {
     }
 
     fn choose(&self, pass: &mut CpuPass<'_>, from: &Rows, columns: &Vec<u32>, x: &mut Rows) -> Result<()> {
-        let (rows, wide) = (pass.spec.rows, from.values.len() / pass.spec.rows.max(1));
-        x.values.clear();
-        for row in from.values.chunks_exact(wide.max(1)).take(rows) {
-            x.values.extend(columns.iter().map(|&at| row[at as usize]));
-        }
+        from.choose(pass.spec.rows, columns, x);
         Ok(())
     }
 
@@ -408,22 +392,4 @@ impl Ops for CpuOps {
     fn synchronize(&self, _: &mut CpuWork) -> Result<()> {
         Ok(())
     }
-}
-
-/// Append the rows of ids.
-fn look_up(table: &Embeddings, ids: &[u32], rows: &mut Vec<f32>) -> Result<()> {
-    for &id in ids {
-        if !table.table.row(id, rows) {
-            candle_core::bail!("token id {id} is outside of the embedding table");
-        }
-    }
-    Ok(())
-}
-
-/// `W x + b` of states.
-fn product(work: &mut CpuWork, matrix: &Linear, states: &States) -> Result<Vec<f32>> {
-    let rows = states.rows();
-    let mut out = vec![0f32; rows * matrix.outputs()];
-    with_slice(states, |x| matrix.forward(x, rows, &mut out, &mut work.quantized))??;
-    Ok(out)
 }

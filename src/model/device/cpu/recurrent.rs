@@ -9,12 +9,13 @@ use candle_core::Result;
 use super::{
     forms::DisjointRowsMut,
     kernels::{self, COLUMNS, Columns, DeltaRow},
+    states::{CpuRecurrent, LayerStates, strips},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use crate::model::{
     config::LinearAttention,
     device::{
-        ops::{LinearWeights, RecurrentStates},
+        ops::LinearWeights,
         recurrent::{Bank, Plan},
     },
 };
@@ -35,76 +36,6 @@ impl CpuLinear {
         let by_row = |at: usize| weights.convolution[at % channels * kernel + at / channels];
         Self { convolution: (0..channels * kernel).map(by_row).collect(), weights }
     }
-}
-
-/// The states of one sequence in all layers with linear attention.
-#[derive(Clone, Debug)]
-pub struct CpuRecurrent {
-    shape: LinearAttention,
-    layers: Vec<LayerStates>,
-}
-
-/// One layer. A bank that was never written is empty.
-#[derive(Clone, Debug, Default)]
-struct LayerStates {
-    banks: [Held; Bank::COUNT],
-    log: Log,
-}
-
-/// A state, `value_heads × strips × key_dim` rows of a strip, and the rows under the convolution before it, the oldest first.
-#[derive(Clone, Debug, Default)]
-struct Held {
-    state: Vec<Columns>,
-    rows: Vec<f32>,
-}
-
-/// Logged rows by place: what enters the convolution, the normed keys, the updates as `value_heads × strips`, and the decays.
-#[derive(Clone, Debug, Default)]
-struct Log {
-    rows: Vec<f32>,
-    keys: Vec<f32>,
-    deltas: Vec<Columns>,
-    decays: Vec<f32>,
-}
-
-impl CpuRecurrent {
-    /// Those of an empty sequence.
-    pub fn new(layers: usize, shape: LinearAttention) -> Self {
-        Self { shape, layers: vec![LayerStates::default(); layers] }
-    }
-
-    /// Values of an output row.
-    pub(super) fn values(&self) -> usize {
-        self.shape.values()
-    }
-}
-
-impl RecurrentStates for CpuRecurrent {
-    fn bytes(&self) -> usize {
-        let floats = |values: &Vec<f32>| size_of_val(&values[..]);
-        let held = |held: &Held| size_of_val(&held.state[..]) + floats(&held.rows);
-        let layer = |layer: &LayerStates| {
-            let log = &layer.log;
-            let rows = floats(&log.rows) + floats(&log.keys) + floats(&log.decays);
-            layer.banks.iter().map(held).sum::<usize>() + rows + size_of_val(&log.deltas[..])
-        };
-        self.layers.iter().map(layer).sum()
-    }
-
-    fn copy(&mut self, from: Bank, to: Bank) {
-        for layer in &mut self.layers {
-            layer.banks[to.index()] = layer.banks[from.index()].clone();
-        }
-    }
-
-    fn first_layers(&self, layers: usize) -> Self {
-        Self { layers: self.layers[..layers.min(self.layers.len())].to_vec(), ..*self }
-    }
-}
-
-/// Strips of a value head.
-fn strips(shape: &LinearAttention) -> usize {
-    shape.value_dim.div_ceil(COLUMNS)
 }
 
 /// Rows as the rule takes them.
@@ -158,43 +89,6 @@ pub(super) fn mix(
 }
 
 impl LayerStates {
-    /// Allocate what the plan writes.
-    fn reserve(&mut self, shape: &LinearAttention, plan: &Plan) {
-        let places = plan.log();
-        let grow = |values: &mut Vec<f32>, width: usize| {
-            let need = places * width;
-            if values.len() < need {
-                values.resize(need, 0.0);
-            }
-        };
-        grow(&mut self.log.rows, shape.channels());
-        grow(&mut self.log.keys, shape.keys());
-        grow(&mut self.log.decays, shape.value_heads);
-        let deltas = places * shape.value_heads * strips(shape);
-        if self.log.deltas.len() < deltas {
-            self.log.deltas.resize(deltas, [0.0; COLUMNS]);
-        }
-        let size = shape.value_heads * strips(shape) * shape.key_dim;
-        for (bank, written) in [(Bank::Settled, plan.settles), (Bank::Current, plan.ends)] {
-            if written {
-                self.banks[bank.index()].state.resize(size, [0.0; COLUMNS]);
-            }
-        }
-    }
-
-    /// The rows under the convolution before the pass, the oldest first.
-    fn before(&self, shape: &LinearAttention, plan: &Plan) -> Vec<f32> {
-        let (channels, count) = (shape.channels(), shape.kernel - 1);
-        let mut rows = match plan.from {
-            Some(bank) => self.banks[bank.index()].rows.clone(),
-            None => vec![0.0; count * channels],
-        };
-        for place in &plan.replayed[plan.replayed.len().saturating_sub(count)..] {
-            rows.extend_from_slice(&self.log.rows[place * channels..][..channels]);
-        }
-        rows.split_off(rows.len() - count * channels)
-    }
-
     /// The rows under the convolution of row `row`, its own last.
     fn window<'a>(
         &'a self,

@@ -19,6 +19,15 @@ impl Rows {
         let width = self.values.len() / count.max(1);
         self.values.chunks_exact(width.max(1)).map(move |row| &row[columns.clone()])
     }
+
+    /// `x` = the chosen columns of `count` rows.
+    pub(super) fn choose(&self, count: usize, columns: &[u32], x: &mut Self) {
+        let width = self.values.len() / count.max(1);
+        x.values.clear();
+        for row in self.values.chunks_exact(width.max(1)) {
+            x.values.extend(columns.iter().map(|&at| row[at as usize]));
+        }
+    }
 }
 
 /// `out = silu(gates) ∘ values` of some rows, as `next` takes them; `buffer` holds both.

@@ -6,10 +6,11 @@
 use candle_core::Result;
 
 use super::{
+    embeddings::CpuWork,
     kernels::{self, activations},
     linear::Linear,
     loading,
-    ops::{CpuOps, CpuWork},
+    ops::CpuOps,
     rows::{Rows, gated},
     thread_pool::{DisjointSliceMut, ThreadPool},
     tower_attention,

@@ -2,7 +2,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Buffer, GpuError, Result, Rows, Stream, elements::grid, rows::filled, stream::ALIGNMENT};
+use super::{
+    Access, Buffer, GpuError, Result, Rows, Stream, elements::grid, rows::filled, stream::ALIGNMENT,
+};
 
 /// Bytes of rows beyond which columns are copied in several parts: every device binds as much.
 const BOUND: u64 = 64 << 20;

@@ -137,7 +137,9 @@ impl Mixing {
         let width = shape.channels() + shape.values() + 2 * shape.value_heads;
         if mixed.width() != width || *states.shape() != shape {
             let got = mixed.width();
-            return Err(GpuError::Invalid(format!("linear attention of {got} columns, {width} are expected")));
+            return Err(GpuError::Invalid(format!(
+                "linear attention of {got} columns, {width} are expected"
+            )));
         }
         let params = match self.params {
             Some(params) => params,

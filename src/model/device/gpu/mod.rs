@@ -25,6 +25,7 @@ mod matrix_read;
 pub(in crate::model) mod mixing;
 mod open;
 pub mod ops;
+mod placing;
 mod products;
 mod products_input;
 mod products_source;

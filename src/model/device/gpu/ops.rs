@@ -21,7 +21,7 @@ use super::{
     products_input::Scratch,
     recurrent::Recurrent,
     rows::filled,
-    states::{GpuRows, Part, SharedStream, below, beside},
+    states::{Part, SharedStream, beside},
     table::Table,
     work::{GpuWork, again, given},
 };
@@ -76,48 +76,6 @@ impl GpuOps {
     /// See [`Gpu::is_exact`].
     pub fn is_exact(&self) -> bool {
         self.gpu.is_exact()
-    }
-
-    /// The memory of states, as rows from the first of its memory on; and the states' own rows among them. What computes them
-    /// runs before `stream`.
-    fn place(&self, stream: &SharedStream, states: &States) -> Result<(Rows, std::ops::Range<usize>)> {
-        let rows = match states {
-            States::Gpu(rows) => rows.moved_to(stream)?,
-            States::Tensor(_) => {
-                let width = states.shape().1;
-                with_slice(states, |values| below(stream, &[Part::Host(values)], width))??
-            }
-        };
-        let (memory, start) = rows.place_for(stream)?;
-        let (count, width) = rows.shape();
-        let first = start as usize / 4 / width.max(1);
-        Ok((Rows::of(memory.clone(), first + count, width), first..first + count))
-    }
-
-    fn look_up(
-        &self,
-        stream: &SharedStream,
-        ids: &mut Option<Buffer>,
-        table: &Table,
-        wanted: &[u32],
-        out: &mut Rows,
-    ) -> super::Result<()> {
-        let buffer = grown(ids, &self.gpu, 4 * wanted.len().max(1).next_power_of_two())?;
-        let mut stream = stream.lock();
-        stream.write(buffer, 0, bytemuck::cast_slice(wanted))?;
-        table.gather(&mut stream, buffer, wanted.len(), out)
-    }
-
-    fn project_rows(&self, work: &mut GpuWork, matrix: &Matrix, states: &States) -> Result<GpuRows> {
-        let stream = work.stream(&self.gpu);
-        let (rows, range) = self.place(&stream, states)?;
-        let count = range.len();
-        let mut out = Rows::default();
-        if let Some(buffer) = again(&mut work.given, (count * matrix.outputs()) as u64 * 4) {
-            out = Rows::of(buffer, count, matrix.outputs());
-        }
-        matrix.forward_range(&mut stream.lock(), &rows, range, &mut out, &mut work.scratch)?;
-        Ok(given(&stream, &mut work.given, &mut out)?)
     }
 }
 

@@ -72,7 +72,8 @@ impl Recurrent {
         if let Some(before) = self.stream.replace(stream.clone()).filter(|before| !before.is(stream)) {
             before.lock().submit()?;
         }
-        let (count, log) = (self.layers.len(), (plan.log().max(1).next_multiple_of(GROW) * self.place()) as u64 * 4);
+        let (count, log) =
+            (self.layers.len(), (plan.log().max(1).next_multiple_of(GROW) * self.place()) as u64 * 4);
         let banks = (USUAL * self.bank()) as u64 * 4;
         let Some(states) = self.layers.get_mut(layer) else {
             let why = format!("the cache has states for {count} layers with linear attention only");

@@ -1,0 +1,208 @@
+//! Clips that are captioned together, as `specreel caption` does it: what becomes of each of them, and the captions.
+
+use std::{ops::Range, path::Path};
+
+use super::prompt::PromptEditor;
+use crate::{
+    batch::{self, Existing, Progress, Sidecar, rows::Caption},
+    engine::RunRequest,
+    speculate::Method,
+};
+
+/// How far a clip is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClipState {
+    Waiting,
+    Running,
+    Done,
+    /// It had a caption.
+    Skipped,
+    /// Another process captions it.
+    Busy,
+    /// Why it has no caption.
+    Failed(String),
+}
+
+/// A clip of a batch.
+#[derive(Clone, Debug)]
+pub(crate) struct BatchClip {
+    pub title: String,
+    pub clip: batch::Clip,
+    pub state: ClipState,
+    /// Its last run; 0 before the first one.
+    pub run: u64,
+    /// What is written about it, if that is known.
+    pub caption: Option<Caption>,
+}
+
+impl BatchClip {
+    pub fn new(title: &str, clip: batch::Clip) -> Self {
+        Self { title: title.to_owned(), clip, state: ClipState::Waiting, run: 0, caption: None }
+    }
+
+    fn is_over(&self) -> bool {
+        !matches!(self.state, ClipState::Waiting | ClipState::Running)
+    }
+}
+
+/// How far a batch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its clips are chosen; it was not started.
+    Chosen,
+    /// It waits for the engine.
+    Waiting,
+    Running,
+    Cancelling,
+    /// It came to its end, was cancelled, or cannot go on.
+    Ended,
+}
+
+/// Clips that are captioned together.
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub clips: Vec<BatchClip>,
+    pub cursor: usize,
+    pub phase: Phase,
+    pub prompt: String,
+    pub method: Method,
+    /// The numbers of its runs.
+    pub runs: Range<u64>,
+    /// How far it is, since it was started or gone on with.
+    pub progress: Progress,
+    /// Failed clips are tried again.
+    pub retries: bool,
+    /// Why it could not go on.
+    pub problem: Option<String>,
+}
+
+impl Batch {
+    /// True from its start to its end.
+    pub fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Waiting | Phase::Running | Phase::Cancelling)
+    }
+
+    /// True while the engine is its own.
+    pub fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Cancelling)
+    }
+
+    pub fn selected(&self) -> Option<&BatchClip> {
+        self.clips.get(self.cursor)
+    }
+
+    /// Clips that are over, whatever became of them.
+    pub fn over(&self) -> usize {
+        self.clips.iter().filter(|clip| clip.is_over()).count()
+    }
+
+    /// Clips that failed.
+    pub fn failed(&self) -> usize {
+        self.clips.iter().filter(|clip| matches!(clip.state, ClipState::Failed(_))).count()
+    }
+
+    /// The clip of this file.
+    pub fn clip_mut(&mut self, video: &Path) -> Option<&mut BatchClip> {
+        self.clips.iter_mut().find(|clip| clip.clip.path() == video)
+    }
+
+    /// What every clip came to, as the command line says it.
+    pub fn counts(&self) -> Progress {
+        let count = |is: fn(&ClipState) -> bool| self.clips.iter().filter(|clip| is(&clip.state)).count();
+        Progress {
+            total: self.clips.len(),
+            captioned: count(|state| *state == ClipState::Done),
+            skipped: count(|state| *state == ClipState::Skipped),
+            busy: count(|state| *state == ClipState::Busy),
+            failed: self.failed(),
+            ..self.progress.clone()
+        }
+    }
+}
+
+/// The batches of this session, and where their captions go.
+#[derive(Clone, Debug)]
+pub(crate) struct Batches {
+    /// The one that can be started.
+    pub next: Option<Batch>,
+    /// The one that was started last.
+    pub last: Option<Batch>,
+    /// The caption that is being edited.
+    pub editor: Option<PromptEditor>,
+    /// The form of the files beside the clips; none writes none.
+    pub sidecar: Option<Sidecar>,
+    /// What is done about clips that have one.
+    pub existing: Existing,
+}
+
+impl Batches {
+    pub fn new(sidecar: Option<Sidecar>, existing: Existing) -> Self {
+        Self { next: None, last: None, editor: None, sidecar, existing }
+    }
+
+    /// The one in the box.
+    pub fn shown(&self) -> Option<&Batch> {
+        self.next.as_ref().or(self.last.as_ref())
+    }
+
+    pub fn shown_mut(&mut self) -> Option<&mut Batch> {
+        self.next.as_mut().or(self.last.as_mut())
+    }
+
+    /// The one that was started and has not ended.
+    pub fn active(&self) -> Option<&Batch> {
+        self.last.as_ref().filter(|batch| batch.is_active())
+    }
+
+    /// True while a batch has the engine.
+    pub fn has_engine(&self) -> bool {
+        self.last.as_ref().is_some_and(Batch::is_running)
+    }
+
+    /// The next form of sidecars.
+    pub fn next_sidecar(&mut self) {
+        self.sidecar = match self.sidecar {
+            Some(Sidecar::Txt) => Some(Sidecar::Json),
+            Some(Sidecar::Json) => Some(Sidecar::Srt),
+            Some(Sidecar::Srt) => Some(Sidecar::Vtt),
+            Some(Sidecar::Vtt) => None,
+            None => Some(Sidecar::Txt),
+        };
+        // Only text can be extended.
+        if self.sidecar != Some(Sidecar::Txt) && self.existing != Existing::Overwrite {
+            self.existing = Existing::Skip;
+        }
+    }
+
+    /// The next thing to do about clips that have a caption.
+    pub fn next_existing(&mut self) {
+        self.existing = match (self.existing, self.sidecar) {
+            (Existing::Skip, _) => Existing::Overwrite,
+            (Existing::Overwrite, Some(Sidecar::Txt)) => Existing::Append,
+            (Existing::Append, Some(Sidecar::Txt)) => Existing::Prepend,
+            _ => Existing::Skip,
+        };
+    }
+}
+
+/// A batch to be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchJob {
+    /// The clips.
+    pub clips: Vec<batch::Clip>,
+    /// Where captions go.
+    pub options: batch::Options,
+    /// What each caption is asked for; its number is that of the first run.
+    pub request: RunRequest,
+}
+
+/// An edited caption to be saved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaptionEdit {
+    /// Its clip.
+    pub clip: batch::Clip,
+    /// The form of its file.
+    pub sidecar: Sidecar,
+    /// The edited caption.
+    pub caption: Caption,
+}
