@@ -1,5 +1,8 @@
 //! A model with linear attention is rolled back to any slot, and is then bit-identical to one that read only what is left.
 
+#[path = "hybrid_device_tests.rs"]
+mod devices;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -159,6 +162,16 @@ impl Fed {
         assert_eq!(self.sequence.len(), self.ids.len());
     }
 
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Chain(rows) => drop(self.chain(rows)),
+            Act::Tree(parents) => self.tree(&parents),
+            Act::Truncate(back) => self.truncate(self.ids.len().saturating_sub(back)),
+            Act::Prompt(rows) => self.prompt(rows),
+            Act::Check => self.check(),
+        }
+    }
+
     /// The next row is that of a sequence that read only what is left.
     fn check(&mut self) {
         let found = self.chain(1);
@@ -282,15 +295,7 @@ proptest! {
         static DECODERS: std::sync::LazyLock<[Arc<Decoder>; 2]> =
             std::sync::LazyLock::new(|| [2, 4].map(|every| decoder(WeightType::F32, every)));
         let mut fed = Fed::new(&DECODERS[usize::from(every == 4)]);
-        for act in acts {
-            match act {
-                Act::Chain(rows) => drop(fed.chain(rows)),
-                Act::Tree(parents) => fed.tree(&parents),
-                Act::Truncate(back) => fed.truncate(fed.ids.len().saturating_sub(back)),
-                Act::Prompt(rows) => fed.prompt(rows),
-                Act::Check => fed.check(),
-            }
-        }
+        acts.into_iter().for_each(|act| fed.act(act));
         fed.check();
     }
 }

@@ -1,5 +1,7 @@
 //! Columns of rows: copied to columns of other rows, or added to them.
 
+use std::ops::Range;
+
 use bytemuck::{Pod, Zeroable};
 
 use super::{
@@ -81,6 +83,16 @@ pub fn copy_columns(
         stream.dispatch_at(&kernel, &params, &[source, target], grid(count, width))?;
     }
     Ok(())
+}
+
+/// `x =` some columns of other rows, or `x +=` them.
+///
+/// # Errors
+/// As [`copy_columns`].
+pub fn between(stream: &mut Stream, from: &Rows, columns: Range<usize>, x: &Rows, add: bool) -> Result<()> {
+    let source = Columns { buffer: filled(from)?, first: columns.start as u64, stride: from.width() };
+    let to = Columns { buffer: filled(x)?, first: 0, stride: x.width() };
+    copy_columns(stream, source, to, x.rows(), columns.len(), add)
 }
 
 /// `out[r][i] = x[r][columns[i]]` for `width` columns, all of which exist.

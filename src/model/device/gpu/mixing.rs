@@ -1,7 +1,7 @@
 //! Linear attention on a GPU.
 //!
-//! Three kernels: one prepares all rows, one runs the gated delta rule over them in order, one norms and gates what the states
-//! answer. The rule is computed for few value columns in a workgroup, which do not depend on each other. So a row's result does not
+//! Four kernels: one prepares all rows, one keeps the rows under the convolution, one runs the gated delta rule over the rows in
+//! order, one norms and gates what the states answer. The rule is computed for few value columns in a workgroup, which do not depend on each other. So a row's result does not
 //! depend on the rows beside it, and a step and its replay change a state by the same operations.
 
 use bytemuck::{Pod, Zeroable};

@@ -11,7 +11,7 @@ use super::{
     Buffer, Gpu, Rows,
     attention::{Attention, NormedHeads, Visible},
     buffer::grown,
-    columns::{self, Columns, copy_columns},
+    columns,
     elements::{self, Addend},
     gaze::Gaze,
     held::GpuCache,
@@ -333,7 +333,7 @@ impl Ops for GpuOps {
         x: &mut Rows,
     ) -> Result<()> {
         x.reserve(&self.gpu, from.rows(), columns.len())?;
-        Ok(between(pass, from, columns, x, false)?)
+        Ok(columns::between(&mut pass.stream.lock(), from, columns, x, false)?)
     }
 
     fn add_columns(
@@ -343,7 +343,7 @@ impl Ops for GpuOps {
         from: &Rows,
         columns: Range<usize>,
     ) -> Result<()> {
-        Ok(between(pass, from, columns, x, true)?)
+        Ok(columns::between(&mut pass.stream.lock(), from, columns, x, true)?)
     }
 
     fn keep(&self, pass: &mut GpuPass<'_>, rows: &Rows) -> Result<States> {
@@ -391,11 +391,4 @@ impl Ops for GpuOps {
     fn synchronize(&self, work: &mut GpuWork) -> Result<()> {
         Ok(work.stream(&self.gpu).lock().wait()?)
     }
-}
-
-/// `x =` some columns of other rows of a pass, or `x +=` them.
-fn between(pass: &GpuPass<'_>, from: &Rows, columns: Range<usize>, x: &Rows, add: bool) -> super::Result<()> {
-    let source = Columns { buffer: filled(from)?, first: columns.start as u64, stride: from.width() };
-    let to = Columns { buffer: filled(x)?, first: 0, stride: x.width() };
-    copy_columns(&mut pass.stream.lock(), source, to, x.rows(), columns.len(), add)
 }

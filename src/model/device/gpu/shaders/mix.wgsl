@@ -25,7 +25,7 @@ struct Params {
     after: u32,
     branches: u32,
     // The first values of banks: to start with, to settle, and to end with; or NONE.
-    from: u32,
+    begins: u32,
     settled: u32,
     current: u32,
     eps: f32,

@@ -44,8 +44,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     for (var j = 0u; j < ROWSu; j += 1u) {
         let i = part + PARTS * j;
         state[j] = 0.0;
-        if (p.from != NONE && live && i < p.key_dim) {
-            state[j] = banks[p.from + state_at + i * p.value_dim];
+        if (p.begins != NONE && live && i < p.key_dim) {
+            state[j] = banks[p.begins + state_at + i * p.value_dim];
         }
     }
     for (var r = 0u; r < p.replayed; r += 1u) {

@@ -15,7 +15,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if (id.x >= channels()) {
         return;
     }
-    if (p.from == p.current) {
+    if (p.begins == p.current) {
         hold(p.settled, p.before, id.x);
         hold(p.current, p.after, id.x);
     } else {

@@ -15,7 +15,7 @@ fn earlier(code: u32, channel: u32) -> f32 {
         return journal[index * logged() + channel];
     }
     if (kind == 2u) {
-        return banks[p.from + held() + index * channels() + channel];
+        return banks[p.begins + held() + index * channels() + channel];
     }
     return 0.0;
 }
