@@ -240,7 +240,7 @@ impl Models {
         self.engine.send(Command::Run(Box::new(request))).unwrap();
         loop {
             match self.events.blocking_recv().unwrap().kind {
-                EventKind::Done { ids, stats, .. } => return (ids, stats),
+                EventKind::Done { ids, stats, .. } => return (ids, *stats),
                 EventKind::Failed(failure) => panic!("{failure:?}"),
                 _ => {}
             }
