@@ -132,7 +132,7 @@ fn random_methods_on_a_gpu_add_up_and_are_lossless_where_they_claim_to_be() {
         }
         bench
     });
-    let walk = walk(&mut ChaCha8Rng::seed_from_u64(21), benches, 40, 12);
+    let walk = walk(&mut ChaCha8Rng::seed_from_u64(21), benches, 60, 12);
     assert!(walk.equal >= 30 && walk.repeated >= 20 && walk.loosened >= 10, "{walk:?}");
 }
 
