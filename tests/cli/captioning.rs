@@ -173,22 +173,24 @@ fn lossless_methods_are_lossless_on_every_clip() {
     let demo = specreel::assets::demo(Some(home.home())).unwrap();
     let made = make::Clip::of(20).write();
     let methods: Vec<&Method> = presets().filter(|m| m.lossless() && m.drafter != Drafter::None {}).collect();
-    let mut blocks = Models::load(&demo, WeightType::Q8_0);
+    let mut blocks = Models::load(&demo, WeightType::Q8_0, 64);
     for (c, clip) in demo.clips.iter().enumerate() {
         blocks.compare(&clip.path, methods.iter().skip(c % 2).step_by(2));
     }
-    Models::load(&demo, WeightType::F32).compare(&made.path, methods.iter());
+    Models::load(&demo, WeightType::F32, 24).compare(&made.path, methods.iter());
 }
 
 /// The embedded models in an engine.
 struct Models {
     engine: EngineHandle,
     events: Receiver<Event>,
+    /// Tokens of a caption.
+    limit: usize,
     runs: u64,
 }
 
 impl Models {
-    fn load(demo: &Demo, dtype: WeightType) -> Self {
+    fn load(demo: &Demo, dtype: WeightType, limit: usize) -> Self {
         let (engine, events) = Engine::start().unwrap();
         let spec = ModelSpec {
             target: demo.target.clone(),
@@ -205,7 +207,7 @@ impl Models {
             weight_cache: None,
         };
         engine.send(Command::Load(spec)).unwrap();
-        Self { engine, events, runs: 0 }
+        Self { engine, events, limit, runs: 0 }
     }
 
     /// All write what the target writes alone.
@@ -232,7 +234,7 @@ impl Models {
             max_pixels: None,
             max_visual_tokens: None,
             thinking: false,
-            max_new_tokens: 64,
+            max_new_tokens: self.limit,
             text: TextSampling { temperature: 0.0, top_p: 1.0, seed: 0 },
             logprobs: 0,
             measure: false,
@@ -241,7 +243,7 @@ impl Models {
         self.engine.send(Command::Run(Box::new(request))).unwrap();
         loop {
             match self.events.blocking_recv().unwrap().kind {
-                EventKind::Done { ids, stats, .. } => return (ids, stats),
+                EventKind::Done { ids, stats, .. } => return (ids, *stats),
                 EventKind::Failed(failure) => panic!("{failure:?}"),
                 _ => {}
             }

@@ -37,7 +37,7 @@ const PAIRS: [(&str, &str, WeightType, Option<usize>); 15] = [
     ("gguf/gqa_tied/model-q8_0.gguf", "gguf/mix/model-q4_k_m.gguf", WeightType::Auto, Some(40)),
 ];
 /// Methods for each pair.
-const METHODS: usize = 160;
+const METHODS: usize = 260;
 /// Largest requested number of tokens.
 const MOST: usize = 40;
 

@@ -111,7 +111,7 @@ fn heads_of_other_layers_are_learned_and_load() {
         let text = model.decoder().config();
         for recipe in [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec] {
             let out = dir.path().join(format!("{name}-{recipe:?}"));
-            let options = Options { epochs: 12, text_share: 0.5, ..options(recipe) };
+            let options = Options { epochs: 20, text_share: 0.5, ..options(recipe) };
             let (outcome, _) =
                 run_for(&fixture(name), &Clips::Scenes { count: 4 }, &options, &out, &|_| false);
             let Ok(Outcome::Finished(account)) = outcome else { panic!("{name}: {outcome:?}") };
