@@ -26,4 +26,4 @@ test:
 	cargo clippy --locked --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet
 	cargo test --locked --doc --quiet
-	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked; else cargo test --locked --all-targets; fi
+	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --test-threads $$(( $$(nproc) + 1 )); else cargo test --locked --all-targets; fi

@@ -309,13 +309,16 @@ fn a_drafter_may_cut_frames_into_other_patches() {
 #[test]
 fn every_preset_runs_with_time_stamps_in_the_prompt() {
     let program = home();
-    let presets: Vec<&Method> = Method::presets()
-        .iter()
-        .filter(|preset| !matches!(preset.drafter, Drafter::Sparrow { .. }))
-        .collect();
-    assert!(presets.len() > 20);
-    let names = presets.iter().map(|preset| preset.name.as_str()).collect::<Vec<_>>().join(",");
     for (target, drafter, _) in PAIRS.iter().filter(|pair| STAMPED.contains(&pair.0)) {
+        // Linear attention needs all visual tokens.
+        let fits = |preset: &&Method| !(preset.prunes() && target.starts_with("qwen3_5"));
+        let presets: Vec<&Method> = Method::presets()
+            .iter()
+            .filter(|preset| !matches!(preset.drafter, Drafter::Sparrow { .. }))
+            .filter(fits)
+            .collect();
+        assert!(presets.len() > 20);
+        let names = presets.iter().map(|preset| preset.name.as_str()).collect::<Vec<_>>().join(",");
         let (target, drafter) = (model(target), model(drafter));
         let run = program.run(&[
             "compare",

@@ -9,12 +9,12 @@ use std::{
 
 use specreel::{
     engine::{Command, Engine, EngineHandle, RunRequest, TextSampling, Turn},
-    model::{DeviceChoice, ModelSpec, WeightType},
+    model::{DeviceChoice, ModelSpec, WeightType, draft_head::Recipe},
     record::{
         BaselineKind, Basis, Estimate, Event, EventKind, Failure, FailureClass, Span, Stage, StopReason,
     },
     scenes::{self, Scene},
-    speculate::{Acceptance, Method, Schedule},
+    speculate::{Acceptance, Drafter, Method, Schedule},
     video::Sampling,
 };
 use tokio::sync::mpsc::Receiver;
@@ -400,7 +400,9 @@ fn a_new_method_starts_from_the_kept_context() {
 fn every_preset_accounts_for_every_token() {
     let mut rig = Rig::new();
     let plain = done(&rig.run("autoregressive", "Say it.")).1;
-    for method in Method::presets() {
+    // The target of this test has no layer for multi-token prediction.
+    let own = |method: &&Method| matches!(method.drafter, Drafter::Sparrow { recipe: Recipe::Mtp });
+    for method in Method::presets().iter().filter(|method| !own(method)) {
         let events = rig.run(&method.name, "Say it.");
         let (_, ids, stats) = done(&events);
         let steps: Vec<_> =

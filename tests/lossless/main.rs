@@ -16,7 +16,7 @@ mod twins;
 
 use specreel::{
     model::{KvType, WeightType, draft_head::Recipe},
-    record::Step,
+    record::{Step, StopReason},
     speculate::{
         Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Part, Placing, Sampler, Schedule, Shape,
         Stamps, VisualContext,
@@ -287,8 +287,11 @@ fn a_drafter_that_sees_everything_is_always_right() {
         for context in &whole {
             let own = method(Drafter::SELF, context.clone(), 5, Acceptance::Exact {});
             let written = bench.write(&own, greedy, 36);
-            assert_eq!(written.accepted, written.judged, "{model} {context:?}");
-            assert!(written.accepted >= 25, "{model} {context:?}: {}", written.accepted);
+            // A drafted end is right, but no token of the text.
+            let ended =
+                usize::from(written.finished == Some(StopReason::Eos) && written.accepted < written.judged);
+            assert_eq!(written.accepted + ended, written.judged, "{model} {context:?}");
+            assert!(written.accepted >= 15, "{model} {context:?}: {}", written.accepted);
         }
         // Renumbered positions equal the original ones if every token has its own and none is left out.
         let compact = VisualContext::Uniform { keep: 1.0, positions: Placing::Compact, stamps: Stamps::Keep };

@@ -87,9 +87,11 @@ fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
     {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
         let decoder = load(name, &device);
+        // Recurrent states add up rounding over all rows.
+        let slack = if name.starts_with("qwen3_5") { 2.0 } else { 1.0 };
         let name = &format!("{name} on {}", device.name());
         let close = |got: &dyn Fn() -> f32, what: &str, bound: f32| {
-            let worst = got();
+            let (worst, bound) = (got(), slack * bound);
             assert!(worst <= bound, "{name}: {what} differ by {worst}");
         };
         let ids: Vec<u32> = numbers(&expected["input_ids"]).into_iter().map(|n| n as u32).collect();

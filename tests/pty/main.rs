@@ -374,8 +374,12 @@ fn a_named_folder_comes_first_and_toy_models_say_so() {
     t.wait("● ready");
     // Marked, both are captioned one after the other.
     t.keys("xx\r");
-    t.wait("cross.mp4 ✓");
-    t.wait("star.mp4 ✓");
+    t.wait("captions 2 clips");
+    // No files beside the clips, which others use.
+    t.keys("ffff\r");
+    t.wait("batch done: 2 videos: 2 captioned");
+    t.keys("\r");
+    t.gone("Batch of");
     t.wait("know only moving coloured shapes");
     t.wait("state     done");
     // A clip of their own; the theme is remembered.

@@ -59,31 +59,26 @@ impl<D: Ops> HybridCache<D> {
         self.attention.bytes() + self.recurrence.as_ref().map_or(0, |found| found.states.bytes())
     }
 
-    /// See [`super::Cache::reach`].
-    pub(super) fn reach(&self, len: usize) -> usize {
-        let len = len.min(self.len());
-        self.recurrence.as_ref().map_or(len, |found| found.slots(found.track.reach(found.row(len))))
-    }
-
     /// See [`super::Cache::truncate`].
-    pub(super) fn truncate(&mut self, len: usize) -> usize {
-        let len = len.min(self.len());
-        let left = self.recurrence.as_mut().map_or(len, |found| {
-            let left = found.track.truncate(found.row(len));
-            found.slots(left)
-        });
-        self.attention.truncate(left);
-        left
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.attention.truncate(len);
+        if let Some(found) = &mut self.recurrence {
+            found.track.truncate(found.row(len));
+        }
     }
 
     /// See [`super::Cache::keep`].
-    pub(super) fn keep(&mut self, base: usize, rows: &[usize]) -> usize {
+    pub(super) fn keep(&mut self, base: usize, rows: &[usize]) {
         self.attention.keep(base, rows);
         if let Some(found) = &mut self.recurrence {
-            let left = found.track.keep(found.row(base), rows);
-            self.attention.truncate(found.slots(left));
+            found.track.keep(found.row(base), rows);
         }
-        self.len()
+    }
+
+    /// See [`super::Cache::owed`].
+    pub(super) fn owed(&self) -> usize {
+        let rows = |found: &Recurrence<D::Recurrent>| found.row(self.len()).saturating_sub(found.track.len());
+        self.recurrence.as_ref().map_or(0, rows)
     }
 
     /// See [`super::Cache::mark`].
@@ -117,20 +112,20 @@ impl<D: Ops> HybridCache<D> {
 
     /// See [`super::Cache::append`].
     pub(super) fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
-        let from_start = self.len() == 0 && range.start == 0;
-        let end = range.end;
         if let Some(theirs) = &other.recurrence {
-            let row = theirs.row(end);
-            if end != other.len() && !(from_start && theirs.track.reach(row) == row) {
+            let (from_start, end) = (self.len() == 0 && range.start == 0, range.end);
+            if !from_start && (end != other.len() || other.owed() > 0) {
                 candle_core::bail!(
                     "cannot append slots up to {end} of {}: their recurrent states are not kept",
                     other.len()
                 );
             }
-            let len = self.len() + range.len();
             let mut states = theirs.first_layers(usize::MAX, 0);
-            states.track.truncate(row);
-            states.ahead = states.track.len() as isize - len as isize;
+            if from_start {
+                states.track.truncate(theirs.row(end));
+            } else {
+                states.ahead = states.track.len() as isize - (self.len() + range.len()) as isize;
+            }
             self.attention.append(&other.attention, range)?;
             self.recurrence = Some(states);
             return Ok(());
@@ -144,6 +139,9 @@ impl<D: Ops> HybridCache<D> {
     /// If a tree branches off where the recurrent state is not kept.
     pub(super) fn plan(&self, rows: usize, mask: &Mask) -> Result<Option<Recurring>> {
         let Some(found) = &self.recurrence else { return Ok(None) };
+        if self.owed() > 0 {
+            candle_core::bail!("the recurrent state after slot {} is not kept", self.len());
+        }
         let (base, paths) = match mask {
             Mask::Causal => (found.track.len(), None),
             Mask::Paths { shared, paths } => (found.row(*shared), Some(&paths[..])),
@@ -171,11 +169,6 @@ impl<R: RecurrentStates> Recurrence<R> {
     /// The row of a slot.
     fn row(&self, slot: usize) -> usize {
         slot.saturating_add_signed(self.ahead)
-    }
-
-    /// The slot of a row.
-    fn slots(&self, row: usize) -> usize {
-        row.saturating_add_signed(-self.ahead)
     }
 
     fn first_layers(&self, layers: usize, ahead: isize) -> Self {

@@ -49,6 +49,8 @@ pub(super) struct Buffers<D: Ops> {
     mixed: D::Rows,
     gates: D::Rows,
     attended: D::Rows,
+    /// As `attended`, of layers with linear attention, whose rows have another width.
+    answered: D::Rows,
     projected: D::Rows,
     gate_up: D::Rows,
     gated: D::Rows,
@@ -65,6 +67,7 @@ impl<D: Ops> Default for Buffers<D> {
             mixed: D::Rows::default(),
             gates: D::Rows::default(),
             attended: D::Rows::default(),
+            answered: D::Rows::default(),
             projected: D::Rows::default(),
             gate_up: D::Rows::default(),
             gated: D::Rows::default(),
@@ -299,8 +302,20 @@ impl<D: Ops> OnDevice<D> {
             mask,
             probe: taps.probe.as_ref(),
         };
-        let Buffers { work, wide, x, normed, qkv, mixed, gates, attended, projected, gate_up, gated } =
-            buffers;
+        let Buffers {
+            work,
+            wide,
+            x,
+            normed,
+            qkv,
+            mixed,
+            gates,
+            attended,
+            answered,
+            projected,
+            gate_up,
+            gated,
+        } = buffers;
         let mut pass = ops.begin(work, spec, &mut cache.attention)?;
         if let Some(values) = entered {
             ops.load(&mut pass, &self.table, input, wide)?;
@@ -325,7 +340,7 @@ impl<D: Ops> OnDevice<D> {
                 ops.norm(&mut pass, x, add, norm, c.norm_eps, Some(matrix), normed)?;
                 ops.product(&mut pass, matrix, normed, entering)?;
             }
-            match &layer.mixer {
+            let attended: &D::Rows = match &layer.mixer {
                 Mixer::Attention { picked, gates: gated_by, number, .. } => {
                     if let Some(picked) = picked {
                         ops.choose(&mut pass, mixed, picked, qkv)?;
@@ -337,15 +352,17 @@ impl<D: Ops> OnDevice<D> {
                         ops.choose(&mut pass, mixed, columns, gates)?;
                         ops.gate_by(&mut pass, gates, &layer.output, attended)?;
                     }
+                    attended
                 }
                 Mixer::Linear { weights, number } => {
                     let (Some(recurring), Some(states)) = (&recurring, cache.states()) else {
                         candle_core::bail!("the cache has no states for layers with linear attention");
                     };
                     let (plan, next) = (&recurring.plan, &layer.output);
-                    ops.mix(&mut pass, mixed, weights, plan, states, *number, next, attended)?;
+                    ops.mix(&mut pass, mixed, weights, plan, states, *number, next, answered)?;
+                    answered
                 }
-            }
+            };
             ops.product(&mut pass, &layer.output, attended, projected)?;
 
             let next = Some(&layer.gate_up);

@@ -26,8 +26,6 @@ pub struct Sequence {
     below: Vec<staged::Stage>,
     /// What was fed, where a rollback may have to feed some of it again.
     history: Option<History>,
-    /// Slots that are to be fed again before the next pass: they were rolled back with others, as their state was not kept.
-    owed: usize,
 }
 
 impl Sequence {
@@ -35,15 +33,7 @@ impl Sequence {
     pub fn new(decoder: Arc<Decoder>, capacity: usize) -> Self {
         let cache = decoder.cache(capacity);
         let history = decoder.config().linear.map(|_| History::default());
-        Self {
-            decoder,
-            cache,
-            workspace: Workspace::default(),
-            offset: 0,
-            below: Vec::new(),
-            history,
-            owed: 0,
-        }
+        Self { decoder, cache, workspace: Workspace::default(), offset: 0, below: Vec::new(), history }
     }
 
     /// The decoder.
@@ -53,7 +43,7 @@ impl Sequence {
 
     /// Cache slots in use.
     pub fn len(&self) -> usize {
-        self.cache.len() + self.owed
+        self.cache.len()
     }
 
     /// True if no slot is in use.
@@ -143,8 +133,9 @@ impl Sequence {
                 return Ok(false);
             }
             let n = self.decoder.chunk().min(rows - done);
-            if n == rows - done {
-                // A prompt's last rows are often replaced: the state before them is kept.
+            if n == rows - done && first_part {
+                // A prompt's last rows are often replaced: the state before them is kept. In the second part of a prefill the
+                // layers of the first one are at its end already.
                 self.cache.mark();
             }
             let input = embeddings.narrow(done, n)?;

@@ -28,10 +28,10 @@ impl Cache {
         each!(self, Self, cache => cache.bytes())
     }
 
-    /// The largest number of slots up to `len` to which [`Cache::truncate`] can go back: `len`, unless the model has layers with
-    /// linear attention, whose states are kept for some slots only.
-    pub fn reach(&self, len: usize) -> usize {
-        each!(self, Self, cache => cache.reach(len))
+    /// Slots at the end whose recurrent state is not kept: [`Cache::truncate`] went behind what is. A pass needs it; dropping these
+    /// slots, too, and feeding them again makes up for it. 0 in models with full attention only.
+    pub fn owed(&self) -> usize {
+        each!(self, Self, cache => cache.owed())
     }
 
     /// Keep the state of the last slot, so that the cache can be truncated to it later. Only the last marks are kept.
@@ -39,18 +39,17 @@ impl Cache {
         each!(self, Self, cache => cache.mark())
     }
 
-    /// Drop all slots from `len` on, and those before it that are not within [`Cache::reach`]. O(1). A `len` larger than the current
-    /// one drops nothing. Returns the number of slots left.
-    pub fn truncate(&mut self, len: usize) -> usize {
+    /// Drop all slots from `len` on. O(1). A `len` larger than the current one has no effect. See [`Cache::owed`].
+    pub fn truncate(&mut self, len: usize) {
         each!(self, Self, cache => cache.truncate(len))
     }
 
     /// Of the slots from `base` on, keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: of a
-    /// verified tree, its accepted path. Returns the number of slots left, which is smaller if the state of some is not kept.
+    /// verified tree, its accepted path. See [`Cache::owed`].
     ///
     /// # Panics
     /// If the rows are not ascending or not in use.
-    pub fn keep(&mut self, base: usize, rows: &[usize]) -> usize {
+    pub fn keep(&mut self, base: usize, rows: &[usize]) {
         let end = rows.last().map_or(base, |row| base + row + 1);
         let valid = end <= self.len() && rows.is_sorted_by(|a, b| a < b);
         assert!(valid, "cannot keep the slots {rows:?} after {base} of {}", self.len());

@@ -218,7 +218,7 @@ fn a_marked_slot_is_returned_to_without_feeding_again() {
             fed.chain(1);
         }
         fed.truncate(60);
-        assert_eq!(fed.sequence.owed, 0, "round {round}");
+        assert_eq!(fed.sequence.cache.owed(), 0, "round {round}");
     }
     fed.check();
 }

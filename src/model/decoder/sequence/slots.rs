@@ -18,7 +18,6 @@ impl Sequence {
             offset: self.offset,
             below: Vec::new(),
             history: self.history.clone(),
-            owed: self.owed,
         }
     }
 
@@ -43,7 +42,6 @@ impl Sequence {
             below: Vec::new(),
             // Its slots are not rows that could be fed again.
             history: None,
-            owed: 0,
         }
     }
 
@@ -54,10 +52,8 @@ impl Sequence {
     /// If there are fewer slots, or the device's memory does not suffice.
     pub fn fork(&self, len: usize, capacity: usize) -> Result<Self> {
         let mut fork = Self::new(self.decoder.clone(), capacity.max(len));
-        let kept = self.cache.reach(len);
-        fork.cache.append(&self.cache, 0..kept)?;
+        fork.cache.append(&self.cache, 0..len)?;
         fork.offset = self.offset;
-        fork.owed = len - kept;
         fork.history = self.history.clone();
         if let Some(history) = &mut fork.history {
             history.truncate(len);
@@ -70,7 +66,6 @@ impl Sequence {
     /// # Errors
     /// As [`Cache::append`].
     pub fn append(&mut self, other: &Sequence, range: Range<usize>) -> Result<()> {
-        self.feed_owed()?;
         self.cache.append(&other.cache, range)?;
         // Rows of another sequence, perhaps without those before them.
         self.history = None;
@@ -81,20 +76,23 @@ impl Sequence {
     /// states of linear attention are kept for the last marks and some slots around the last pass, and going back to another slot
     /// feeds the slots before it again.
     pub fn mark(&mut self) {
-        if self.owed == 0 {
+        if self.cache.owed() == 0 {
             self.cache.mark();
         }
     }
 
     /// Feed the slots again that were rolled back too far.
     pub(super) fn feed_owed(&mut self) -> Result<()> {
-        if self.owed == 0 {
+        let owed = self.cache.owed();
+        if owed == 0 {
             return Ok(());
         }
         let Some(history) = &self.history else {
             candle_core::bail!("the state of slot {} is not kept", self.len());
         };
-        let (mut at, end) = (self.cache.len(), self.len());
+        let end = self.len();
+        let mut at = end - owed;
+        self.cache.truncate(at);
         while at < end {
             let (rows, positions) = history.rows(at..end.min(at + self.decoder.chunk()))?;
             let input = rows.input();
@@ -102,7 +100,6 @@ impl Sequence {
             self.decoder.forward(input, &positions, &mask, &mut self.cache, &taps, &mut self.workspace)?;
             at += input.rows();
         }
-        self.owed = 0;
         self.cache.mark();
         Ok(())
     }
@@ -117,8 +114,7 @@ impl Sequence {
             let more = stage.cache.len() - slots;
             stage.cache.keep(base + more, rows);
         }
-        let left = self.cache.keep(base, rows);
-        self.owed = base + rows.len() - left;
+        self.cache.keep(base, rows);
         if let Some(history) = &mut self.history {
             history.keep(base, rows);
         }
@@ -131,8 +127,7 @@ impl Sequence {
         for stage in &mut self.below {
             stage.cache.truncate(stage.cache.len() - dropped);
         }
-        let left = self.cache.truncate(len);
-        self.owed = len - left;
+        self.cache.truncate(len);
         if let Some(history) = &mut self.history {
             history.truncate(len);
         }
