@@ -140,11 +140,6 @@ impl Runner<'_> {
             on(step)
         };
         let head = plan.method.drafter.reads().then(|| self.draft_head()).flatten();
-        // Both sequences return to the prompt.
-        context.target.mark();
-        if let Some(drafter) = drafter.as_mut().filter(|_| prefetched.is_none()) {
-            drafter.sequence.mark();
-        }
         let inputs = context.inputs(drafter.as_mut(), head.map(|head| &**head));
         let outcome = speculate::generate(config, GenerationInputs { prefetched, ..inputs }, &mut with_texts);
         // The end of a thought is no part of the caption.

@@ -33,9 +33,14 @@ pub struct Finished {
 /// If a forward pass fails. Steps that `on` received before remain valid.
 pub fn generate(
     config: GenerationConfig<'_>,
-    inputs: GenerationInputs<'_>,
+    mut inputs: GenerationInputs<'_>,
     on: &mut dyn FnMut(Step) -> ControlFlow<()>,
 ) -> Result<Finished> {
+    // Both sequences return to the prompt; a drafter that has drafted already was marked when it read it.
+    inputs.target.mark();
+    if let Some(drafter) = inputs.drafter.as_mut().filter(|_| inputs.prefetched.is_none()) {
+        drafter.mark();
+    }
     if let Schedule::Parallel { .. } = config.method.schedule {
         return overlap::generate(config, inputs, on);
     }

@@ -21,9 +21,8 @@ use candle_core::Result;
 pub use heads::Matrix;
 
 use super::{
-    Input, Logits, Mask, Pass, Positions, States, Taps,
-    cache::HybridCache,
-    on_device::{Buffers, OnDevice},
+    Input, Logits, Mask, Pass, Positions, States, Taps, buffers::Buffers, cache::HybridCache,
+    on_device::OnDevice,
 };
 use crate::model::{
     ComputeDevice,

@@ -8,6 +8,7 @@
 //! cache. It returns the final states after the norm; logits are computed for chosen rows. On the CPU a row's result does not
 //! depend on the number of rows.
 
+mod buffers;
 mod cache;
 mod dispatch;
 mod layer;

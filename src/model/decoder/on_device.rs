@@ -6,6 +6,7 @@ use candle_core::Result;
 
 use super::{
     Mask, Pass, PassInput, Positions, Taps,
+    buffers::Buffers,
     cache::HybridCache,
     check_pass,
     layer::{Layer, Mixer},
@@ -35,44 +36,6 @@ pub(super) struct OnDevice<D: Ops> {
     norm: Arc<D::Vector>,
     head: Arc<D::Matrix>,
     rope: Rope,
-}
-
-/// Rows in a device's memory that passes use again, so that nothing is allocated in the loop.
-pub(super) struct Buffers<D: Ops> {
-    work: D::Work,
-    /// Input rows with DeepStack levels.
-    wide: D::Rows,
-    x: D::Rows,
-    normed: D::Rows,
-    qkv: D::Rows,
-    /// What enters attention before its columns are put in order, and the gates among it.
-    mixed: D::Rows,
-    gates: D::Rows,
-    attended: D::Rows,
-    /// As `attended`, of layers with linear attention, whose rows have another width.
-    answered: D::Rows,
-    projected: D::Rows,
-    gate_up: D::Rows,
-    gated: D::Rows,
-}
-
-impl<D: Ops> Default for Buffers<D> {
-    fn default() -> Self {
-        Self {
-            work: D::Work::default(),
-            wide: D::Rows::default(),
-            x: D::Rows::default(),
-            normed: D::Rows::default(),
-            qkv: D::Rows::default(),
-            mixed: D::Rows::default(),
-            gates: D::Rows::default(),
-            attended: D::Rows::default(),
-            answered: D::Rows::default(),
-            projected: D::Rows::default(),
-            gate_up: D::Rows::default(),
-            gated: D::Rows::default(),
-        }
-    }
 }
 
 impl<D: Ops> Clone for OnDevice<D> {

@@ -2,10 +2,7 @@
 
 use candle_core::Result;
 
-use super::{
-    Mask, Positions, Taps,
-    on_device::{Buffers, OnDevice},
-};
+use super::{Mask, Positions, Taps, buffers::Buffers, on_device::OnDevice};
 use crate::model::device::{
     ops::{Input, Ops},
     states::States,

@@ -89,6 +89,7 @@ impl Preparation<'_> {
             }
         }
         sequence.truncate(ids.len() - 1);
+        sequence.mark();
         let weight = (layers * config.heads * (ids.len() - end)) as f32;
         Ok(Attention { by_head, weight, tokens: spans.len(), text: ids.len() - spans.len() })
     }
@@ -137,6 +138,7 @@ impl Preparation<'_> {
             }
         }
         sequence.truncate(last);
+        sequence.mark();
         Ok(rating.raters.rate(&rows))
     }
 

@@ -124,7 +124,7 @@ pub fn gate(stream: &mut Stream, gates: &Rows, x: &Rows) -> Result<()> {
         return Err(GpuError::Invalid(format!("gates {theirs:?} of rows {ours:?}")));
     }
     let kernel = stream.gpu().clone().kernel(
-        "gate",
+        "gate by sigmoid",
         &|| include_str!("shaders/gate.wgsl").into(),
         &[Read, Write],
         &[],
