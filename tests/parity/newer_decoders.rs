@@ -88,7 +88,7 @@ fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
         let decoder = load(name, &device);
         // Recurrent states add up rounding over all rows.
-        let slack = if name.starts_with("qwen3_5") { 2.0 } else { 1.0 };
+        let slack = if name.starts_with("qwen3_5") { 3.0 } else { 1.0 };
         let name = &format!("{name} on {}", device.name());
         let close = |got: &dyn Fn() -> f32, what: &str, bound: f32| {
             let (worst, bound) = (got(), slack * bound);
@@ -130,7 +130,10 @@ fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
                 .zip(&want[i * vocab..])
                 .map(|(l, w)| (f64::from(*l) - sum - f64::from(*w)).abs());
             let worst = worst.fold(0.0, f64::max);
-            assert!(worst < slack * 3e-4, "{name}: log-probabilities of token {i} differ by {worst}");
+            assert!(
+                worst < f64::from(slack) * 3e-4,
+                "{name}: log-probabilities of token {i} differ by {worst}"
+            );
             id = specreel::speculate::sampling::argmax(&logits);
             assert_eq!(i64::from(id), greedy, "{name}: token {i}");
         }
@@ -400,7 +403,7 @@ fn every_weight_type_is_close_to_f32() {
                     WeightType::F32 | WeightType::F16 if !steep => 0.9999,
                     WeightType::F32 => 0.9999,
                     WeightType::F16 => 0.99,
-                    WeightType::Q4_0 | WeightType::Q4_K if steep => 0.5,
+                    WeightType::Q4_0 | WeightType::Q4K if steep => 0.5,
                     _ if steep => 0.8,
                     WeightType::Q4_0 => 0.9,
                     _ => 0.99,
