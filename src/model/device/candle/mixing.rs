@@ -245,7 +245,9 @@ fn unit_lower_inverse(matrices: &Tensor) -> Result<Tensor> {
     while size < CHUNK {
         // The lower left blocks of this size.
         let within = |row: usize, column: usize| {
-            row / (2 * size) == column / (2 * size) && row / size % 2 == 1 && column / size % 2 == 0
+            row / (2 * size) == column / (2 * size)
+                && row / size % 2 == 1
+                && (column / size).is_multiple_of(2)
         };
         let mask: Vec<f32> =
             (0..CHUNK * CHUNK).map(|at| if within(at / CHUNK, at % CHUNK) { 1.0 } else { 0.0 }).collect();
