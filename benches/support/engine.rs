@@ -90,6 +90,7 @@ impl Loaded {
             sampling: Sampling::Auto,
             max_pixels: None,
             max_visual_tokens: None,
+            thinking: false,
             max_new_tokens: 256,
             text: TextSampling::default(),
             logprobs: 0,
