@@ -21,11 +21,11 @@ impl Sequence {
         }
     }
 
-    /// A sequence of the same model with some of this one's slots, chosen for each layer and key head: see [`Cache::gather`].
+    /// A sequence of the same model with some of this one's slots, chosen for each layer and key head: see [`Cache::gather`](crate::model::decoder::Cache::gather).
     /// Text continues at the same position.
     ///
     /// # Panics
-    /// As [`Cache::gather`].
+    /// As [`Cache::gather`](crate::model::decoder::Cache::gather).
     pub fn gather<'a>(
         &self,
         len: usize,
@@ -64,7 +64,7 @@ impl Sequence {
     /// Append copies of the slots `range` of another sequence of the same model.
     ///
     /// # Errors
-    /// As [`Cache::append`].
+    /// As [`Cache::append`](crate::model::decoder::Cache::append).
     pub fn append(&mut self, other: &Sequence, range: Range<usize>) -> Result<()> {
         self.cache.append(&other.cache, range)?;
         // Rows of another sequence, perhaps without those before them.
@@ -115,10 +115,10 @@ impl Sequence {
         Ok(())
     }
 
-    /// Of the slots from `base` on, keep `rows`: see [`Cache::keep`].
+    /// Of the slots from `base` on, keep `rows`: see [`Cache::keep`](crate::model::decoder::Cache::keep).
     ///
     /// # Panics
-    /// As [`Cache::keep`].
+    /// As [`Cache::keep`](crate::model::decoder::Cache::keep).
     pub fn keep(&mut self, base: usize, rows: &[usize]) {
         let slots = self.cache.len();
         for stage in &mut self.below {
