@@ -94,6 +94,7 @@ impl Sequence {
         Ok(whole)
     }
 
+    /// As [`Sequence::prefill_tapped`], for the final states alone.
     fn read(
         &mut self,
         input: &States,
@@ -103,12 +104,8 @@ impl Sequence {
         states: &mut dyn FnMut(usize, &[f32]),
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<bool> {
-        let whole = self.chunks(input, positions, taps, progress, &mut |done, pass| {
-            with_slice(&pass.states, |s| states(done, s))
-        })?;
-        self.offset = i64::from(next) - self.len() as i64;
-        self.mark();
-        Ok(whole)
+        let passes = &mut |done, pass: &Pass| with_slice(&pass.states, |rows| states(done, rows));
+        self.prefill_tapped(input, positions, next, taps, passes, progress)
     }
 
     fn chunks(

@@ -83,6 +83,8 @@ pub struct Track {
     /// Rows that the marked states have seen, and when they were marked.
     marks: [Option<(usize, u64)>; MARKS],
     marked: u64,
+    /// Rows after which the state is to be marked by the next pass: it stands in no bank, but follows from the log.
+    pending: Option<usize>,
     /// Rows were rolled back, so what is left is final.
     rolled_back: bool,
 }
@@ -96,6 +98,7 @@ impl Default for Track {
             current: None,
             marks: [None; MARKS],
             marked: 0,
+            pending: None,
             rolled_back: false,
         }
     }
@@ -140,6 +143,7 @@ impl Track {
         }
         let len = self.len;
         self.current = self.current.filter(|rows| *rows <= len);
+        self.pending = self.pending.filter(|rows| *rows <= len);
         for mark in &mut self.marks {
             *mark = mark.filter(|(rows, _)| *rows <= len);
         }
@@ -173,20 +177,31 @@ impl Track {
         self.marks.iter().position(here).map(Bank::Mark)
     }
 
-    /// Mark the last row, in place of the oldest mark. Returns the banks to copy from and to; none if nothing is to be copied: the
-    /// row is marked already, or its state is in no bank.
+    /// Mark the last row, in place of the oldest mark. Returns the banks to copy from and to; none if the row is marked already,
+    /// or will be by the next pass, which replays what leads to it.
     pub fn mark(&mut self) -> Option<(Bank, Bank)> {
-        self.marked += 1;
-        let (len, now) = (self.len, self.marked);
+        let len = self.len;
         if let Some(mark) = self.marks.iter_mut().flatten().find(|mark| mark.0 == len) {
-            mark.1 = now;
+            self.marked += 1;
+            mark.1 = self.marked;
             return None;
         }
         let settled = (len > 0 && self.settled == Some(len)).then_some(Bank::Settled);
-        let from = self.standing().or(settled)?;
+        match self.standing().or(settled) {
+            Some(from) => Some((from, self.oldest_mark(len)?)),
+            None => {
+                self.pending = (len > 0).then_some(len);
+                None
+            }
+        }
+    }
+
+    /// The bank of the oldest mark, which is now that of so many rows.
+    fn oldest_mark(&mut self, rows: usize) -> Option<Bank> {
         let oldest = (0..MARKS).min_by_key(|&number| self.marks[number].map_or(0, |mark| mark.1))?;
-        self.marks[oldest] = Some((len, now));
-        Some((from, Bank::Mark(oldest)))
+        self.marked += 1;
+        self.marks[oldest] = Some((rows, self.marked));
+        Some(Bank::Mark(oldest))
     }
 
     /// What a pass of `rows` does, which [`Track::advance`] then counts. `base` is the row at which a tree's paths begin, for a
@@ -204,7 +219,8 @@ impl Track {
         };
         let long = paths.is_none() && rows > LOGGED;
         let full = paths.is_none() && self.log.len() + rows > FULL;
-        let settles = logged.is_none() || before > 0 && (self.rolled_back || full || long);
+        let wanted = self.rolled_back || self.pending == Some(base);
+        let settles = logged.is_none() || before > 0 && (wanted || full || long);
         let places: Option<Vec<usize>> = (!long).then(|| {
             let used = if logged.is_some() { &self.log[..] } else { &[] };
             (0..).filter(|place| !used.contains(place)).take(rows).collect()
@@ -224,8 +240,8 @@ impl Track {
         Some(Plan { from, replayed, settles, ancestors, places, ends: paths.is_none() })
     }
 
-    /// Count the rows of a planned pass.
-    pub fn advance(&mut self, rows: usize, base: usize, plan: &Plan) {
+    /// Count the rows of a planned pass. Returns the banks to copy from and to, if a mark waited for it.
+    pub fn advance(&mut self, rows: usize, base: usize, plan: &Plan) -> Option<(Bank, Bank)> {
         if plan.settles {
             let before = self.settled.and_then(|settled| base.checked_sub(settled));
             let before = before.filter(|before| *before <= self.log.len());
@@ -242,6 +258,8 @@ impl Track {
             self.current = Some(self.len);
         }
         self.rolled_back = false;
+        let marked = self.pending.take_if(|rows| plan.settles && *rows == base)?;
+        Some((Bank::Settled, self.oldest_mark(marked)?))
     }
 }
 

@@ -64,7 +64,9 @@ impl Sequence {
             state.extend(&new);
             device.banks[Bank::Current.index()] = state;
         }
-        self.track.advance(count, base, &plan);
+        if let Some((from, to)) = self.track.advance(count, base, &plan) {
+            self.device.banks[to.index()] = self.device.banks[from.index()].clone();
+        }
         self.rows.extend(new);
         assert_eq!(self.track.len(), self.rows.len());
     }
@@ -158,6 +160,20 @@ fn a_path_of_a_tree_is_kept() {
     assert_eq!([14, 13].map(|len| sequence.track.reach(len)), [14, 0]);
     assert_eq!(sequence.truncate(14), 14);
     sequence.chain(2);
+}
+
+#[test]
+fn a_row_within_the_log_is_marked_by_the_next_pass() {
+    let mut sequence = Sequence::default();
+    sequence.chain(100);
+    sequence.chain(6);
+    assert_eq!(sequence.truncate(105), 105);
+    sequence.mark();
+    for _ in 0..10 {
+        sequence.chain(60);
+    }
+    assert_eq!(sequence.truncate(105), 105);
+    sequence.chain(1);
 }
 
 #[test]

@@ -50,8 +50,6 @@ impl Preparation<'_> {
         signals: &mut Signals,
         progress: OnProgress<'_>,
     ) -> std::result::Result<bool, ModelError> {
-        // A drafter may take the sequence's cache.
-        sequence.restore()?;
         if needs.attention && signals.attention.is_none() {
             signals.attention = Some(self.attention(sequence)?);
         }

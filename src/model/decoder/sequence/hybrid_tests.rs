@@ -224,6 +224,23 @@ fn a_marked_slot_is_returned_to_without_feeding_again() {
 }
 
 #[test]
+fn a_slot_that_was_rolled_back_to_is_marked_too() {
+    let decoder = decoder(WeightType::F32, 4);
+    let mut fed = Fed::new(&decoder);
+    fed.prompt(60);
+    fed.truncate(50);
+    fed.chain(11);
+    fed.truncate(60);
+    fed.sequence.mark();
+    for _ in 0..100 {
+        fed.chain(1);
+    }
+    fed.truncate(60);
+    assert_eq!(fed.sequence.cache.owed(), 0);
+    fed.check();
+}
+
+#[test]
 fn forks_and_shorter_models_continue_alike() {
     let decoder = decoder(WeightType::F32, 2);
     let mut fed = Fed::new(&decoder);

@@ -81,17 +81,6 @@ impl Sequence {
         }
     }
 
-    /// Make up for a rollback to a slot whose recurrent state was not kept, before the cache is gathered from. Passes do so
-    /// themselves.
-    ///
-    /// # Errors
-    /// If the rows are not known any more, or the device fails.
-    pub fn restore(&mut self) -> Result<()> {
-        self.feed_owed()?;
-        self.mark();
-        Ok(())
-    }
-
     /// Feed the slots again that were rolled back too far.
     pub(super) fn feed_owed(&mut self) -> Result<()> {
         let owed = self.cache.owed();
