@@ -1,18 +1,14 @@
 //! The target's own layer for multi-token prediction: loaded by the first method that drafts with it, and kept with the models.
 
-use std::{
-    ops::ControlFlow,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 use super::run::{Runner, Stop};
 use crate::{
     model::{
         ModelSpec,
-        checkpoint::LoadProgress,
         draft_head::{DraftHead, Recipe, mtp},
     },
-    record::{EventKind, Failure, FailureClass, Stage},
+    record::{Failure, FailureClass},
     speculate::Drafter,
 };
 
@@ -58,15 +54,6 @@ impl Runner<'_> {
         if !drafts || own.get().is_some() {
             return Ok(());
         }
-        let (sender, cancelled, run) = (self.sender.clone(), self.cancelled.clone(), self.request.run);
-        let progress: LoadProgress = Arc::new(move |done, total| {
-            if cancelled.contains(run) {
-                return ControlFlow::Break(());
-            }
-            let (done, total) = (done as u64, total as u64);
-            sender.offer(EventKind::Stage { stage: Stage::Load, done, total, left_ms: None });
-            ControlFlow::Continue(())
-        });
         let target = &self.models.target;
         let checkpoint =
             own.spec.target_files().map_err(Failure::from)?.checkpoint().map_err(Failure::from)?;
@@ -75,7 +62,7 @@ impl Runner<'_> {
             let hint = Some("load the models again".to_owned());
             return Err(Failure { class: FailureClass::Input, error, hint }.into());
         }
-        let checkpoint = checkpoint.with_progress(progress);
+        let checkpoint = checkpoint.with_progress(self.load_progress());
         match DraftHead::own(checkpoint, target.decoder(), target.name()) {
             Ok(head) => {
                 own.loaded.get_or_init(|| Arc::new(head));

@@ -1,6 +1,10 @@
 //! One run from file to caption, reusing what the prefix cache has.
 
-use std::{ops::ControlFlow, sync::Mutex, time::Instant};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 
 use super::{
     command::RunRequest,
@@ -12,7 +16,7 @@ use super::{
 };
 use crate::{
     assets,
-    model::draft_head::Recipe,
+    model::{checkpoint::LoadProgress, draft_head::Recipe},
     record::{EventKind, Failure, Stage, Stats, StopReason},
     speculate::{Drafter, Stamps},
 };
@@ -192,6 +196,19 @@ impl Runner<'_> {
     /// Report progress; break if the run is cancelled.
     pub(super) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
         self.report(stage, done, total, None)
+    }
+
+    /// Reports the progress of a load within a run, from another thread too; breaks if the run is cancelled.
+    pub(super) fn load_progress(&self) -> LoadProgress {
+        let (sender, cancelled, run) = (self.sender.clone(), self.cancelled.clone(), self.request.run);
+        Arc::new(move |done, total| {
+            if cancelled.contains(run) {
+                return ControlFlow::Break(());
+            }
+            let (done, total) = (done as u64, total as u64);
+            sender.offer(EventKind::Stage { stage: Stage::Load, done, total, left_ms: None });
+            ControlFlow::Continue(())
+        })
     }
 
     /// Report progress with the time left, if it is known; break if the run is cancelled.

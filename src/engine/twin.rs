@@ -1,22 +1,14 @@
 //! The target in fewer bits, which drafts for it: loaded by the first method that asks for it, and kept with the models.
 
-use std::{
-    ops::ControlFlow,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{
     models::Models,
     run::{Runner, Stop},
 };
 use crate::{
-    model::{
-        ModelSpec, WeightType,
-        checkpoint::{Checkpoint, LoadProgress},
-        decoder::Decoder,
-        family::VideoLlm,
-    },
-    record::{EventKind, Failure, FailureClass, Stage, units::bytes},
+    model::{ModelSpec, WeightType, checkpoint::Checkpoint, decoder::Decoder, family::VideoLlm},
+    record::{Failure, FailureClass, units::bytes},
     speculate::Drafter,
 };
 
@@ -99,16 +91,7 @@ impl Runner<'_> {
             let hint = "use a smaller type, another drafter, or --ignore-memory".to_owned();
             return Err(Failure { class: FailureClass::Memory, error, hint: Some(hint) }.into());
         }
-        let (sender, cancelled, run) = (self.sender.clone(), self.cancelled.clone(), self.request.run);
-        let progress: LoadProgress = Arc::new(move |done, total| {
-            if cancelled.contains(run) {
-                return ControlFlow::Break(());
-            }
-            let (done, total) = (done as u64, total as u64);
-            sender.offer(EventKind::Stage { stage: Stage::Load, done, total, left_ms: None });
-            ControlFlow::Continue(())
-        });
-        let checkpoint = checkpoint.with_progress(progress);
+        let checkpoint = checkpoint.with_progress(self.load_progress());
         let twin = match self.models.target.twin(&checkpoint, dtype) {
             Ok(twin) => Arc::new(twin),
             Err(_) if checkpoint.stopped() => return Err(Stop::Cancelled),

@@ -1,5 +1,4 @@
-//! Where the rows under the convolution of linear attention come from: what a [`Plan`] says about them, for devices that are told
-//! so in a table.
+//! Where the rows under the convolution of linear attention come from: what a [`Plan`] says about them.
 
 use super::recurrent::{Bank, Plan};
 

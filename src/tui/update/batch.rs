@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use super::{engine_problem, runs};
 use crate::{
     batch::{self, Options, Outcome, rows::Caption},
-    present::player::Player,
-    record::{Event, EventKind, Pace, RunLog},
+    record::{Event, EventKind, Pace},
     tui::{
         BatchJob, BatchNews, CaptionEdit, Effect,
         model::{
@@ -172,17 +171,8 @@ pub(super) fn begun(model: &mut Model, event: &Event) {
         ..Subject::default()
     };
     let method = batch.method.clone();
-    let run = Run {
-        subject,
-        label: model.methods.label_of(&method),
-        autoregressive: method.is_autoregressive(),
-        lossless: model.methods.is_lossless(&method),
-        method: Some(method),
-        replayed: false,
-        cancelling: false,
-        // The next clip does not wait until this one has been watched.
-        log: Player::live(RunLog::new(event.run), Pace::Off),
-    };
+    // The next clip does not wait until this one has been watched.
+    let run = runs::live(model, event.run, subject, method, Pace::Off);
     let is_last = model.runs.shown + 1 >= model.runs.all.len();
     // A run that is being watched is shown to its end.
     let follow = is_last && model.inspector.is_none() && !model.is_playing();

@@ -6,7 +6,7 @@ use super::{actions, batch, engine_problem, segments};
 use crate::{
     engine::{RunRequest, Turn},
     present::{formats::plural, player::Player},
-    record::RunLog,
+    record::{Pace, RunLog},
     speculate::Method,
     tui::{
         Effect,
@@ -172,7 +172,14 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         measure: true,
         estimate_only: false,
     };
-    let run = Run {
+    let run = live(model, id, subject, method, model.settings.pace);
+    model.runs.next += 1;
+    Waiting { request, run }
+}
+
+/// A live run of a method, which is shown at this pace.
+pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pace: Pace) -> Run {
+    Run {
         subject,
         label: model.methods.label_of(&method),
         autoregressive: method.is_autoregressive(),
@@ -180,10 +187,8 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         method: Some(method),
         replayed: false,
         cancelling: false,
-        log: Player::live(RunLog::new(id), model.settings.pace),
-    };
-    model.runs.next += 1;
-    Waiting { request, run }
+        log: Player::live(RunLog::new(id), pace),
+    }
 }
 
 /// The selected method; none, with a notice, if nothing can be run.

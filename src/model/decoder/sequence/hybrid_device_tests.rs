@@ -107,12 +107,7 @@ fn a_chain_on_a_gpu_is_rolled_back_to_every_row() {
     let Some(decoder) = on_gpu(4) else { return };
     for rows in [3, 11, 40] {
         for left in (0..=rows).step_by(if rows > 20 { 9 } else { 1 }) {
-            let mut fed = Fed::new(&decoder);
-            fed.prompt(20);
-            fed.chain(rows);
-            fed.truncate(20 + left);
-            fed.check();
-            fed.check();
+            Fed::chain_rolled_back(&decoder, rows, left);
         }
     }
 }

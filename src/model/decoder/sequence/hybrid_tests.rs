@@ -172,6 +172,16 @@ impl Fed {
         }
     }
 
+    /// A chain after a prompt, of which some rows are left.
+    fn chain_rolled_back(decoder: &Arc<Decoder>, rows: usize, left: usize) {
+        let mut fed = Self::new(decoder);
+        fed.prompt(20);
+        fed.chain(rows);
+        fed.truncate(20 + left);
+        fed.check();
+        fed.check();
+    }
+
     /// The next row is that of a sequence that read only what is left.
     fn check(&mut self) {
         let found = self.chain(1);
@@ -186,12 +196,7 @@ fn a_chain_is_rolled_back_to_every_row() {
     let decoder = decoder(WeightType::Q8_0, 4);
     for rows in [2, 6, 11, 40] {
         for left in 0..=rows {
-            let mut fed = Fed::new(&decoder);
-            fed.prompt(20);
-            fed.chain(rows);
-            fed.truncate(20 + left);
-            fed.check();
-            fed.check();
+            Fed::chain_rolled_back(&decoder, rows, left);
         }
     }
 }

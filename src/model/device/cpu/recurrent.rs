@@ -17,6 +17,7 @@ use crate::model::{
     device::{
         ops::LinearWeights,
         recurrent::{Bank, Plan},
+        sources::{Source, Sources, branches},
     },
 };
 
@@ -74,8 +75,8 @@ pub(super) fn mix(
     for (row, place) in plan.places.iter().flatten().enumerate() {
         layer.log.rows[place * channels..][..channels].copy_from_slice(input.mixed(row));
     }
-    let before = layer.before(&shape, plan);
-    let prepared = prepare(&shape, &input, linear, plan, layer, &before);
+    let sources = Sources::new(plan, rows, shape.kernel);
+    let prepared = prepare(&shape, &input, linear, layer, &sources);
     for (row, place) in plan.places.iter().flatten().enumerate() {
         let from = &prepared.mixed[row * channels + keys..][..keys];
         layer.log.keys[place * keys..][..keys].copy_from_slice(from);
@@ -83,30 +84,21 @@ pub(super) fn mix(
         layer.log.decays[place * heads..][..heads].copy_from_slice(from);
     }
     layer.run(&shape, plan, rows, &prepared, out);
-    layer.hold_rows(&shape, plan, &input, &before);
+    layer.hold_rows(plan, &sources, &input);
     finish(&shape, &input, linear, out, quantized);
     Ok(())
 }
 
 impl LayerStates {
-    /// The rows under the convolution of row `row`, its own last.
-    fn window<'a>(
-        &'a self,
-        shape: &LinearAttention,
-        plan: &Plan,
-        row: usize,
-        input: &Input<'a>,
-        before: &'a [f32],
-    ) -> Vec<&'a [f32]> {
-        let (channels, kernel) = (shape.channels(), shape.kernel);
-        let ancestors = plan.ancestors.as_ref().map(|ancestors| &ancestors[row][..]);
-        let depth = ancestors.map_or(row, <[usize]>::len);
-        let earlier = |back: usize| match (back <= depth, ancestors) {
-            (true, None) => input.mixed(row - back),
-            (true, Some(places)) => &self.log.rows[places[depth - back] * channels..][..channels],
-            (false, _) => &before[(kernel - 1 - (back - depth)) * channels..][..channels],
-        };
-        (1..kernel).rev().map(earlier).chain([input.mixed(row)]).collect()
+    /// A row under the convolution; `zeros` is as wide as one.
+    fn row<'a>(&'a self, source: Source, input: &Input<'a>, zeros: &'a [f32]) -> &'a [f32] {
+        let channels = input.channels;
+        match source {
+            Source::Pass(row) => input.mixed(row),
+            Source::Logged(place) => &self.log.rows[place * channels..][..channels],
+            Source::Held(bank, row) => &self.banks[bank.index()].rows[row * channels..][..channels],
+            Source::Zero => zeros,
+        }
     }
 
     /// Run the rule over all rows: `out` (`rows × values`) is what the state answers.
@@ -118,6 +110,7 @@ impl LayerStates {
         prepared: &Prepared,
         out: &mut [f32],
     ) {
+        let branches = branches(plan, rows);
         let (keys, channels, heads, width) =
             (shape.keys(), shape.channels(), shape.value_heads, shape.key_dim);
         let strips = strips(shape);
@@ -147,14 +140,10 @@ impl LayerStates {
             }
             // The state before the pass, for branches that do not continue from the row before them.
             let root = plan.ancestors.as_ref().map(|_| state.clone());
-            let mut last = None;
-            for row in 0..rows {
-                if let (Some(ancestors), Some(root)) = (&plan.ancestors, &root) {
-                    let path = &ancestors[row];
-                    if path.last().copied() != last || row == 0 {
-                        state.copy_from_slice(root);
-                        path.iter().for_each(|place| replay(&mut state, *place));
-                    }
+            for (row, branch) in branches.iter().enumerate() {
+                if let (Some(path), Some(root)) = (branch, &root) {
+                    state.copy_from_slice(root);
+                    path.iter().for_each(|place| replay(&mut state, *place));
                 }
                 let mixed = &prepared.mixed[row * channels..][..channels];
                 let mut value = [0f32; COLUMNS];
@@ -169,7 +158,6 @@ impl LayerStates {
                 let (update, answer) = kernels::delta_step(&mut state, step, &value);
                 if let Some(places) = &plan.places {
                     delta(places[row])[0] = update;
-                    last = Some(places[row]);
                 }
                 let to = row * shape.values() + head * shape.value_dim + first;
                 // SAFETY: as above.
@@ -187,19 +175,17 @@ impl LayerStates {
     }
 
     /// Keep the rows under the convolution with the states that were kept.
-    fn hold_rows(&mut self, shape: &LinearAttention, plan: &Plan, input: &Input<'_>, before: &[f32]) {
-        let channels = shape.channels();
-        if plan.ends {
-            let rows = &mut self.banks[Bank::Current.index()].rows;
-            rows.clear();
-            let new = input.rows.min(shape.kernel - 1);
-            rows.extend_from_slice(&before[new * channels..]);
-            for row in input.rows - new..input.rows {
-                rows.extend_from_slice(input.mixed(row));
+    fn hold_rows(&mut self, plan: &Plan, sources: &Sources, input: &Input<'_>) {
+        let zeros = vec![0.0; input.channels];
+        let gathered = |rows: &[Source]| {
+            rows.iter().flat_map(|source| self.row(*source, input, &zeros)).copied().collect::<Vec<f32>>()
+        };
+        let settled = plan.settles.then(|| gathered(&sources.before));
+        let current = plan.ends.then(|| gathered(&sources.after));
+        for (bank, rows) in [(Bank::Settled, settled), (Bank::Current, current)] {
+            if let Some(rows) = rows {
+                self.banks[bank.index()].rows = rows;
             }
-        }
-        if plan.settles {
-            self.banks[Bank::Settled.index()].rows = before.to_vec();
         }
     }
 }
@@ -209,9 +195,8 @@ fn prepare(
     shape: &LinearAttention,
     input: &Input<'_>,
     linear: &CpuLinear,
-    plan: &Plan,
     layer: &LayerStates,
-    before: &[f32],
+    sources: &Sources,
 ) -> Prepared {
     let (keys, channels, heads, rows) = (shape.keys(), shape.channels(), shape.value_heads, input.rows);
     let mut prepared = Prepared {
@@ -222,7 +207,7 @@ fn prepare(
     let mixed = DisjointSliceMut::new(&mut prepared.mixed);
     let (decays, rates) =
         (DisjointSliceMut::new(&mut prepared.decays), DisjointSliceMut::new(&mut prepared.rates));
-    let scale = 1.0 / (shape.key_dim as f32).sqrt();
+    let (scale, zeros) = (1.0 / (shape.key_dim as f32).sqrt(), vec![0.0; channels]);
     let unit = |row: usize| {
         // SAFETY: each row belongs to one unit.
         let (mixed, decays, rates) = unsafe {
@@ -232,7 +217,8 @@ fn prepare(
                 rates.slice(row * heads, heads),
             )
         };
-        let window = layer.window(shape, plan, row, input, before);
+        let earlier = sources.windows[row].iter().map(|source| layer.row(*source, input, &zeros));
+        let window: Vec<&[f32]> = earlier.chain([input.mixed(row)]).collect();
         kernels::convolve(&window, &linear.convolution, mixed);
         for (at, head) in mixed[..2 * keys].chunks_exact_mut(shape.key_dim).enumerate() {
             kernels::unit_length(head, if at < shape.key_heads { scale } else { 1.0 });

@@ -103,17 +103,4 @@ impl LayerStates {
             }
         }
     }
-
-    /// The rows under the convolution before the pass, the oldest first.
-    pub(super) fn before(&self, shape: &LinearAttention, plan: &Plan) -> Vec<f32> {
-        let (channels, count) = (shape.channels(), shape.kernel - 1);
-        let mut rows = match plan.from {
-            Some(bank) => self.banks[bank.index()].rows.clone(),
-            None => vec![0.0; count * channels],
-        };
-        for place in &plan.replayed[plan.replayed.len().saturating_sub(count)..] {
-            rows.extend_from_slice(&self.log.rows[place * channels..][..channels]);
-        }
-        rows.split_off(rows.len() - count * channels)
-    }
 }
