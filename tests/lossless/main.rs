@@ -225,7 +225,7 @@ fn every_drafter_shape_and_schedule_is_lossless() {
     let methods = speculative();
     assert!(methods.len() >= 100, "{}", methods.len());
     let plain = Method::preset("autoregressive").unwrap();
-    let (mut runs, mut accepted, mut rejected) = (0, 0, 0);
+    let (mut runs, mut refused, mut accepted, mut rejected) = (0, 0, 0, 0);
     let pairs = [
         ("gqa_tied", "nested_bf16", WeightType::Q8_0, KvType::Q8_0),
         ("sharded_untied", "gqa_tied", WeightType::F32, KvType::F32),
@@ -241,11 +241,11 @@ fn every_drafter_shape_and_schedule_is_lossless() {
             let sampler = Sampler { temperature, top_p: 1.0, seed: 3 };
             let slow = bench.write(&plain, sampler, 33);
             for method in &part_of_speculative(clip + turn, 2) {
-                runs += 1;
                 // Refused: the states of linear attention cannot go back in a cache of chosen keys and values.
                 let chosen = matches!(method.context, VisualContext::TopKKv { .. });
                 let parallel = matches!(method.schedule, Schedule::Parallel { .. });
                 if model == "qwen3_5" && chosen && parallel {
+                    refused += 1;
                     continue;
                 }
                 let fast = bench.write(method, sampler, 33);
@@ -254,10 +254,12 @@ fn every_drafter_shape_and_schedule_is_lossless() {
                 assert_eq!(fast.finished, slow.finished, "{model} {}", method.describe());
                 accepted += fast.accepted;
                 rejected += fast.judged - fast.accepted;
+                runs += 1;
             }
         }
     }
-    assert_eq!(runs, pairs.len() * methods.len());
+    assert_eq!(runs + refused, pairs.len() * methods.len());
+    assert!(refused < 20, "{refused}");
     assert!(accepted > 3000 && rejected > 3000, "{accepted} accepted, {rejected} rejected");
 }
 
@@ -294,10 +296,11 @@ fn a_drafter_that_sees_everything_is_always_right() {
             let own = method(Drafter::SELF, context.clone(), 5, Acceptance::Exact {});
             let written = bench.write(&own, greedy, 36);
             // A drafted end is right, but no token of the text.
-            let ended =
-                usize::from(written.finished == Some(StopReason::Eos) && written.accepted < written.judged);
-            assert_eq!(written.accepted + ended, written.judged, "{model} {context:?}");
-            assert!(written.accepted >= 15, "{model} {context:?}: {}", written.accepted);
+            let ended = written.finished == Some(StopReason::Eos);
+            let drafted_end = usize::from(ended && written.accepted < written.judged);
+            assert_eq!(written.accepted + drafted_end, written.judged, "{model} {context:?}");
+            let least = if ended { 15 } else { 25 };
+            assert!(written.accepted >= least, "{model} {context:?}: {}", written.accepted);
         }
         // Renumbered positions equal the original ones if every token has its own and none is left out.
         let compact = VisualContext::Uniform { keep: 1.0, positions: Placing::Compact, stamps: Stamps::Keep };

@@ -88,7 +88,7 @@ fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
         let decoder = load(name, &device);
         // Recurrent states add up rounding over all rows.
-        let slack = if name.starts_with("qwen3_5") { 3.0 } else { 1.0 };
+        let (slack, nats) = if name.starts_with("qwen3_5") { (2.5, 4e-4) } else { (1.0, 3e-4) };
         let name = &format!("{name} on {}", device.name());
         let close = |got: &dyn Fn() -> f32, what: &str, bound: f32| {
             let (worst, bound) = (got(), slack * bound);
@@ -130,10 +130,7 @@ fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
                 .zip(&want[i * vocab..])
                 .map(|(l, w)| (f64::from(*l) - sum - f64::from(*w)).abs());
             let worst = worst.fold(0.0, f64::max);
-            assert!(
-                worst < f64::from(slack) * 3e-4,
-                "{name}: log-probabilities of token {i} differ by {worst}"
-            );
+            assert!(worst < nats, "{name}: log-probabilities of token {i} differ by {worst}");
             id = specreel::speculate::sampling::argmax(&logits);
             assert_eq!(i64::from(id), greedy, "{name}: token {i}");
         }
@@ -168,7 +165,7 @@ fn long_texts_do_not_drift_from_transformers() {
                 let got = log_softmax(&logits);
                 let want = &want[row / every * vocab..][..vocab];
                 let worst = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-                assert!(worst < 6e-4, "{name} on {}, {what}: row {row} differs by {worst}", device.name());
+                assert!(worst < 3e-4, "{name} on {}, {what}: row {row} differs by {worst}", device.name());
             }
         };
         // Without a cache.
@@ -397,14 +394,10 @@ fn every_weight_type_is_close_to_f32() {
                 let got = read(&device);
                 let dot: f32 = got.iter().zip(&exact).map(|(a, b)| a * b).sum();
                 let cosine = dot / (norm(&got) * norm(&exact));
-                // Decays of random weights are steep: rounding their columns changes all later rows.
-                let steep = name.starts_with("qwen3_5");
                 let least = match dtype {
-                    WeightType::F32 | WeightType::F16 if !steep => 0.9999,
-                    WeightType::F32 => 0.9999,
-                    WeightType::F16 => 0.99,
-                    WeightType::Q4_0 | WeightType::Q4K if steep => 0.5,
-                    _ if steep => 0.8,
+                    WeightType::F32 | WeightType::F16 => 0.9999,
+                    // Decays of random weights are steep: what 4 bits round changes all later rows.
+                    WeightType::Q4_0 if name.starts_with("qwen3_5") => 0.65,
                     WeightType::Q4_0 => 0.9,
                     _ => 0.99,
                 };

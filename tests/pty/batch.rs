@@ -1,20 +1,13 @@
 //! Several clips, captioned together by real keys.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
-use super::terminal::Terminal;
+use super::{start::render, terminal::Terminal};
 
 /// A folder with three clips, the last of which is none.
 fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    for (seed, name) in [("2", "a.mp4"), ("3", "b.mp4")] {
-        let rendered = Command::new(env!("CARGO_BIN_EXE_specreel"))
-            .args(["scenes", "render", "--seed", seed])
-            .arg(dir.path().join(name))
-            .output()
-            .unwrap();
-        assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
-    }
+    render(dir.path(), [("2", "a.mp4"), ("3", "b.mp4")]);
     std::fs::write(dir.path().join("c.mp4"), "no video").unwrap();
     dir
 }

@@ -8,19 +8,24 @@ use std::{
 
 use super::terminal::Terminal;
 
+/// Render a clip of each seed into a folder, with the program itself.
+pub fn render<const N: usize>(folder: &Path, clips: [(&str, &str); N]) {
+    for (seed, name) in clips {
+        let rendered = Command::new(env!("CARGO_BIN_EXE_specreel"))
+            .args(["scenes", "render", "--seed", seed])
+            .arg(folder.join(name))
+            .output()
+            .unwrap();
+        assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
+    }
+}
+
 /// A folder with two clips, rendered by the program itself.
 pub fn clips() -> PathBuf {
     static CLIPS: OnceLock<tempfile::TempDir> = OnceLock::new();
     let dir = CLIPS.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
-        for (seed, name) in [("2", "cross.mp4"), ("3", "star.mp4")] {
-            let rendered = Command::new(env!("CARGO_BIN_EXE_specreel"))
-                .args(["scenes", "render", "--seed", seed])
-                .arg(dir.path().join(name))
-                .output()
-                .unwrap();
-            assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
-        }
+        render(dir.path(), [("2", "cross.mp4"), ("3", "star.mp4")]);
         dir
     });
     dir.path().to_owned()
