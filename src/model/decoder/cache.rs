@@ -159,10 +159,10 @@ impl<D: Ops> HybridCache<D> {
 
     /// Count the rows of a pass.
     pub(super) fn advance(&mut self, recurring: Option<&Recurring>) {
-        if let (Some(found), Some(Recurring { plan, base, rows })) = (&mut self.recurrence, recurring) {
-            if let Some((from, to)) = found.track.advance(*rows, *base, plan) {
-                found.states.copy(from, to);
-            }
+        if let (Some(found), Some(Recurring { plan, base, rows })) = (&mut self.recurrence, recurring)
+            && let Some((from, to)) = found.track.advance(*rows, *base, plan)
+        {
+            found.states.copy(from, to);
         }
     }
 }
