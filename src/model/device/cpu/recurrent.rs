@@ -122,7 +122,7 @@ impl LayerStates {
             let (head, first) = (unit / strips, unit % strips * COLUMNS);
             let columns = COLUMNS.min(shape.value_dim - first);
             let key_at = shape.key_head(head) * width;
-            // SAFETY: every strip of a bank and of the log belongs to one unit, which holds one slice at a time.
+            // SAFETY: every strip of a bank and of the log belongs to one unit, which holds one slice of each at a time.
             let held = |from: Bank| unsafe { bank(from).slice(unit * width, width) };
             // SAFETY: as above.
             let delta = |place: usize| unsafe { deltas.slice(place * heads * strips + unit, 1) };
@@ -130,41 +130,41 @@ impl LayerStates {
                 let key = &log[place * keys + key_at..][..width];
                 kernels::delta_replay(state, key, decays[place * heads + head], &delta(place)[0]);
             };
-            let mut state = match plan.from {
-                None => vec![[0f32; COLUMNS]; width],
-                Some(from) => held(from).to_vec(),
-            };
-            plan.replayed.iter().for_each(|place| replay(&mut state, *place));
+            let mut scratch = vec![Columns::default(); if plan.ends { 0 } else { width }];
+            let state = if plan.ends { held(Bank::Current) } else { &mut scratch[..] };
+            match plan.from {
+                None => state.fill(Columns::default()),
+                Some(Bank::Current) if plan.ends => {}
+                Some(from) => state.copy_from_slice(held(from)),
+            }
+            plan.replayed.iter().for_each(|place| replay(state, *place));
             if plan.settles {
-                held(Bank::Settled).copy_from_slice(&state);
+                held(Bank::Settled).copy_from_slice(state);
             }
             // The state before the pass, for branches that do not continue from the row before them.
-            let root = plan.ancestors.as_ref().map(|_| state.clone());
+            let root = plan.ancestors.as_ref().map(|_| state.to_vec());
             for (row, branch) in branches.iter().enumerate() {
                 if let (Some(path), Some(root)) = (branch, &root) {
                     state.copy_from_slice(root);
-                    path.iter().for_each(|place| replay(&mut state, *place));
+                    path.iter().for_each(|place| replay(state, *place));
                 }
                 let mixed = &prepared.mixed[row * channels..][..channels];
-                let mut value = [0f32; COLUMNS];
+                let mut value = Columns::default();
                 let from = 2 * keys + head * shape.value_dim + first;
-                value[..columns].copy_from_slice(&mixed[from..from + columns]);
+                value.0[..columns].copy_from_slice(&mixed[from..from + columns]);
                 let step = DeltaRow {
                     query: &mixed[key_at..][..width],
                     key: &mixed[keys + key_at..][..width],
                     decay: prepared.decays[row * heads + head],
                     rate: prepared.rates[row * heads + head],
                 };
-                let (update, answer) = kernels::delta_step(&mut state, step, &value);
+                let (update, answer) = kernels::delta_step(state, step, &value);
                 if let Some(places) = &plan.places {
                     delta(places[row])[0] = update;
                 }
                 let to = row * shape.values() + head * shape.value_dim + first;
                 // SAFETY: as above.
-                unsafe { out.slice(to, columns) }.copy_from_slice(&answer[..columns]);
-            }
-            if plan.ends {
-                held(Bank::Current).copy_from_slice(&state);
+                unsafe { out.slice(to, columns) }.copy_from_slice(&answer.0[..columns]);
             }
         };
         let units = heads * strips;

@@ -94,12 +94,12 @@ impl LayerStates {
         grow(&mut self.log.decays, shape.value_heads);
         let deltas = places * shape.value_heads * strips(shape);
         if self.log.deltas.len() < deltas {
-            self.log.deltas.resize(deltas, [0.0; COLUMNS]);
+            self.log.deltas.resize(deltas, Columns::default());
         }
         let size = shape.value_heads * strips(shape) * shape.key_dim;
         for (bank, written) in [(Bank::Settled, plan.settles), (Bank::Current, plan.ends)] {
             if written {
-                self.banks[bank.index()].state.resize(size, [0.0; COLUMNS]);
+                self.banks[bank.index()].state.resize(size, Columns::default());
             }
         }
     }
