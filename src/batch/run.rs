@@ -90,9 +90,7 @@ impl Batch<'_> {
             // Claimed now, so that the engine can read it while this one is captioned.
             next = self.next(&mut queue, outputs, report, progress)?;
             if let Some(later) = next.as_ref().and_then(|job| job.requests.first()?.first()) {
-                // Without it the next clip is read when it is its turn.
-                let _ =
-                    self.client.send(Command::Ahead(Box::new(RunRequest { run: u64::MAX, ..later.clone() })));
+                self.read_ahead(later.clone());
             }
             let first = run;
             let ended = self.caption(&job, &mut run, &mut progress.stats, report).await?;
@@ -261,6 +259,19 @@ impl Batch<'_> {
             }));
         }
         Ok(End::Captions(captions))
+    }
+
+    /// Have this read while the next run is captioned. Without it, it is read when it is its turn.
+    fn read_ahead(&mut self, request: RunRequest) {
+        let _ = self.client.send(Command::Ahead(Box::new(RunRequest { run: u64::MAX, ..request })));
+    }
+
+    /// While the next video is captioned, read the one at this path, which comes after it.
+    pub fn ahead(&mut self, path: &Path) {
+        // What cannot be read is reported when it is its turn.
+        if let Ok(request) = self.sample(&Clip::of_file(path), &self.request.prompt) {
+            self.read_ahead(request);
+        }
     }
 
     /// Caption one video with the prompt of the request, without outputs.

@@ -8,6 +8,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, sync_channel},
     },
 };
 
@@ -24,11 +25,45 @@ use crate::{
     record::Event,
 };
 
+/// Lines that may wait to be captioned.
+const WAITING: usize = 2;
+
 /// A line of JSON instead of a path.
 #[derive(Deserialize)]
 struct Line {
     video: PathBuf,
     prompt: Option<String>,
+}
+
+impl Line {
+    /// None of an empty line.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.trim_ascii();
+        let path = || Line { video: PathBuf::from(OsStr::from_bytes(bytes)), prompt: None };
+        (!bytes.is_empty()).then(|| serde_json::from_slice(bytes).unwrap_or_else(|_| path()))
+    }
+}
+
+/// The lines of stdin, read by a thread of its own: what is there already can be read ahead.
+fn lines() -> io::Result<Receiver<io::Result<Line>>> {
+    let (sender, receiver) = sync_channel(WAITING);
+    std::thread::Builder::new().name("stdin".into()).spawn(move || {
+        let mut stdin = io::stdin().lock();
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            let line = match stdin.read_until(b'\n', &mut bytes) {
+                Ok(0) => return,
+                Ok(_) => Line::parse(&bytes).map(Ok),
+                Err(e) => Some(Err(e)),
+            };
+            let ends = matches!(line, Some(Err(_)));
+            if line.is_some_and(|line| sender.send(line).is_err()) || ends {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
 }
 
 /// Nothing is reported beside the lines.
@@ -61,25 +96,18 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
     client.load(plan.models.clone(), args.run.ignore_memory)?;
     let runtime = runtime()?;
     let (mut run, mut failed) = (1, 0);
-    let mut stdin = io::stdin().lock();
-    let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        if stdin.read_until(b'\n', &mut bytes)? == 0 {
-            return Ok(if failed > 0 { SOME_FAILED } else { 0 });
-        }
-        let line = bytes.trim_ascii();
-        if line.is_empty() {
-            continue;
-        }
-        let Line { video, prompt } = match serde_json::from_slice(line) {
-            Ok(line) => line,
-            Err(_) => Line { video: PathBuf::from(OsStr::from_bytes(line)), prompt: None },
-        };
+    let lines = lines()?;
+    let mut next = None;
+    while let Some(line) = next.take().or_else(|| lines.recv().ok()) {
+        let Line { video, prompt } = line?;
+        next = lines.try_recv().ok();
         waits.store(false, Ordering::SeqCst);
         let mut batch = plan.batch(&mut client, &interrupt);
         batch.request.prompt = prompt.unwrap_or(batch.request.prompt);
         let prompt = batch.request.prompt.clone();
+        if let Some(Ok(path)) = next.as_ref().and_then(|line| Some(file(&line.as_ref().ok()?.video))) {
+            batch.ahead(&path);
+        }
         let name = video.to_string_lossy().into_owned();
         let ended = match file(&video) {
             Ok(path) => runtime.block_on(batch.one(&path, &mut run, &mut Silent)).map_err(halted)?,
@@ -99,6 +127,7 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
         out.write_all(format!("{answer}\n").as_bytes())?;
         out.flush()?;
     }
+    Ok(if failed > 0 { SOME_FAILED } else { 0 })
 }
 
 fn file(video: &Path) -> Result<PathBuf, crate::record::Failure> {

@@ -131,10 +131,10 @@ impl Track {
 
     /// Drop all rows from `len` on, and as many more as cannot be restored. Returns the number of rows left.
     pub fn truncate(&mut self, len: usize) -> usize {
-        self.rolled_back = true;
         if len >= self.len {
             return self.len;
         }
+        self.rolled_back = true;
         self.len = self.reach(len);
         match self.settled {
             _ if self.len == 0 => (self.settled, self.log) = (Some(0), Vec::new()),

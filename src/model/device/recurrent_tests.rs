@@ -130,6 +130,24 @@ fn drafted_rows_are_dropped_over_several_passes() {
     }
 }
 
+/// A drafter that goes on before its last window is verified says that all rows stay, and may still go back behind it.
+#[test]
+fn rows_are_not_final_while_none_was_dropped() {
+    let mut sequence = Sequence::default();
+    sequence.chain(50);
+    sequence.mark();
+    for kept in [3, 8, 0, 5] {
+        let base = sequence.rows.len();
+        for _ in 0..2 {
+            for _ in 0..5 {
+                sequence.chain(1);
+            }
+            sequence.truncate(sequence.rows.len());
+        }
+        assert_eq!(sequence.truncate(base + kept), base + kept);
+    }
+}
+
 #[test]
 fn decoding_row_by_row_goes_on_without_bounds() {
     let mut sequence = Sequence::default();

@@ -86,8 +86,8 @@ fn taps(from: usize, to: usize, filter: Filter) -> Vec<Taps> {
 }
 
 fn to_byte(value: f32) -> u8 {
-    // `as` saturates: the clamp.
-    (value + 0.5).floor() as u8
+    // `as` rounds down, and saturates: the clamp.
+    (value + 0.5) as u8
 }
 
 /// Resizes frames of one size to another; the weights are computed once.
