@@ -69,6 +69,7 @@ impl Dataset {
     pub fn check(&self) -> Problems {
         let folder = self.folder();
         let (mut seen, mut files) = (HashSet::new(), HashMap::<&str, bool>::new());
+        let mut cached = HashMap::<String, &str>::new();
         let mut problems =
             Problems { damaged: self.contents.damaged.clone(), cut: self.cut, ..Problems::default() };
         for row in &self.contents.rows {
@@ -77,6 +78,12 @@ impl Dataset {
             }
             if row.caption.trim().is_empty() {
                 problems.empty.push(row.path.clone());
+            }
+            if let Some(name) = cache_name(row)
+                && *cached.entry(name).or_insert(&row.path) != row.path
+                && !problems.confused.contains(&row.path)
+            {
+                problems.confused.push(row.path.clone());
             }
             let there = files.entry(&row.path).or_insert_with(|| folder.join(&row.path).is_file());
             if !*there && !problems.missing.contains(&row.path) {
@@ -127,6 +134,8 @@ pub struct Problems {
     pub missing: Vec<String>,
     /// Videos with an empty caption.
     pub empty: Vec<String>,
+    /// Videos whose latents the trainer caches under the name of an earlier one: it would train with those of the other video.
+    pub confused: Vec<String>,
 }
 
 impl Problems {
@@ -204,6 +213,17 @@ pub fn merge(into: &Path, parts: &[PathBuf]) -> Result<Merged, Failure> {
         + &kept.values().map(String::as_str).collect::<String>();
     replace(&out, text.as_bytes()).map_err(|error| super::unwritable(into, &error))?;
     Ok(Merged { rows: kept.len(), replaced: all - kept.len(), damaged })
+}
+
+/// What the trainer that reads this row names its cached latents after: musubi-tuner the file name without extension, the LTX
+/// trainers the path without extension.
+fn cache_name(row: &rows::Read) -> Option<String> {
+    let path = Path::new(&row.path);
+    match path_key(&row.text)?.as_str() {
+        "video_path" => Some(path.file_stem()?.to_string_lossy().into_owned()),
+        "media_path" => Some(path.with_extension("").to_string_lossy().into_owned()),
+        _ => None,
+    }
 }
 
 fn path_key(row: &str) -> Option<String> {

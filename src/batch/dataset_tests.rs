@@ -70,6 +70,7 @@ fn problems_and_statistics() {
         twice: vec!["a.mp4".into()],
         missing: vec!["b.mp4".into()],
         empty: vec!["b.mp4".into()],
+        confused: Vec::new(),
     };
     assert_eq!(set.check(), expected);
     let stats = set.stats();
@@ -77,4 +78,22 @@ fn problems_and_statistics() {
     assert_eq!(stats.openings, [("The video shows".to_owned(), 2)]);
     std::fs::write(&file, "hello\n").unwrap();
     assert!(Dataset::read(&file).is_err());
+}
+
+/// musubi-tuner names cached latents after the file name, the LTX trainers after the path, both without the extension.
+#[test]
+fn videos_that_a_trainer_takes_for_each_other_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = ["a/one.mp4", "a/one.mkv", "b/one.mp4", "b/two.mp4", "a/one.mkv"];
+    for (kind, expected) in [
+        (Kind::Musubi, &["a/one.mkv", "b/one.mp4"][..]),
+        (Kind::Ltx, &["a/one.mkv"]),
+        (Kind::Hf, &[]),
+        (Kind::Jsonl, &[]),
+    ] {
+        let file = dir.path().join(kind.file_name());
+        let text: String = paths.iter().map(|path| row(kind, path, "A cat.")).collect();
+        std::fs::write(&file, text).unwrap();
+        assert_eq!(Dataset::read(&file).unwrap().check().confused, expected, "{kind:?}");
+    }
 }

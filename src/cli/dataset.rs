@@ -34,7 +34,8 @@ enum Command {
         #[arg(long)]
         force: bool,
     },
-    /// Check that every row can be read, names a file that exists, and has a caption; exit code 3 if not
+    /// Check that every row can be read, names a file that exists and that its trainer tells from all others, and has a
+    /// caption; exit code 3 if not
     Check {
         /// Data set
         file: PathBuf,
@@ -84,7 +85,8 @@ pub fn run(args: &DatasetArgs) -> Result<i32, End> {
             let problems = set.check();
             if *json {
                 let line = json!({ "rows": set.contents.rows.len(), "damaged": problems.damaged, "cut": problems.cut,
-                    "twice": problems.twice, "missing": problems.missing, "empty": problems.empty });
+                    "twice": problems.twice, "missing": problems.missing, "empty": problems.empty,
+                    "confused": problems.confused });
                 writeln!(out, "{line}")?;
             } else {
                 let damaged: Vec<String> = problems.damaged.iter().map(|row| format!("row {row}")).collect();
@@ -93,6 +95,7 @@ pub fn run(args: &DatasetArgs) -> Result<i32, End> {
                     ("two captions of one prompt", &problems.twice),
                     ("no such file", &problems.missing),
                     ("empty caption", &problems.empty),
+                    ("its trainer caches it under the name of another video; rename one", &problems.confused),
                 ] {
                     for name in names.iter().take(SHOWN) {
                         writeln!(out, "{}: {what}", color::plain(name))?;

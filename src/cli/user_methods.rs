@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::dirs::Dirs;
 use crate::{
     record::Failure,
-    speculate::{Method, MethodError, suggest},
+    speculate::{Method, MethodError},
 };
 
 /// The folder; it need not exist.
@@ -43,9 +43,8 @@ pub fn find(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
         Err(MethodError::Unknown { name, known }) => match file(&name, dirs) {
             Some(file) => Ok(Method::from_file(&file)?),
             None => {
-                let all: Vec<String> = known.iter().cloned().chain(names(dirs)).collect();
-                let hint = suggest(&name, &all, "expected one of");
-                Err(Failure { hint: Some(hint), ..MethodError::Unknown { name, known }.into() })
+                let known = known.into_iter().chain(names(dirs)).collect();
+                Err(MethodError::Unknown { name, known }.into())
             }
         },
         found => Ok(found?),

@@ -1,11 +1,11 @@
-//! Reading the next clip, and running its tower, while the current one is captioned.
-
-use std::sync::atomic::{AtomicBool, Ordering};
+//! Reading the next clip while the current one is captioned.
+//!
+//! Its vision tower is not run ahead: decoding keeps all processors busy, and sharing them costs more than what is left over
+//! (docs/scale.md has the measurement).
 
 use super::{
     command::RunRequest,
     memory,
-    memory_check::Work,
     models::Models,
     prefix_cache::{Clip, ClipKey, PrefixCache},
     run::{Runner, Stop},
@@ -63,12 +63,10 @@ impl Ahead {
             rates: None,
             idle: Some(&ends),
         };
-        let running = AtomicBool::new(true);
         let (done, clip) = std::thread::scope(|scope| {
-            let read = || read(&runner, &running);
-            let reading = std::thread::Builder::new().name("reader".into()).spawn_scoped(scope, read);
+            let reading =
+                std::thread::Builder::new().name("reader".into()).spawn_scoped(scope, || read(&runner));
             let done = run();
-            running.store(false, Ordering::Relaxed);
             // A panic of a decoder is found again, and reported, by the clip's own run.
             (done, reading.ok().and_then(|reading| reading.join().ok()).flatten())
         });
@@ -77,7 +75,7 @@ impl Ahead {
     }
 }
 
-fn read(runner: &Runner<'_>, running: &AtomicBool) -> Option<(ClipKey, Clip)> {
+fn read(runner: &Runner<'_>) -> Option<(ClipKey, Clip)> {
     let key = runner.clip_key();
     let clip = runner.read_clip(&mut |(height, width), plan, _| {
         let bytes = (plan.indices.len() * height * width * 3 * size_of::<f32>()) as u64;
@@ -85,27 +83,5 @@ fn read(runner: &Runner<'_>, running: &AtomicBool) -> Option<(ClipKey, Clip)> {
         let fits = memory::available().is_none_or(|free| bytes < free / SHARE);
         if fits { Ok(()) } else { Err(Stop::Cancelled) }
     });
-    let mut clip = clip.ok()?;
-    // Once the current run is done, the clip's own run has all processors, and the clip after it can be read meanwhile.
-    if running.load(Ordering::Relaxed) && runner.may_encode_ahead(&clip) {
-        // What fails here fails again, and is reported, in the clip's own run.
-        clip.target = runner.encode(&runner.models.target, &clip.patches, false).ok();
-    }
-    Some((key, clip))
-}
-
-impl Runner<'_> {
-    /// True if the target's tower computes on the processor, and a whole run of the clip would fit beside the current one. On an
-    /// accelerator the tower waits: its memory is not shared.
-    fn may_encode_ahead(&self, clip: &Clip) -> bool {
-        let work = Work {
-            sample: clip.sample(),
-            frames: clip.timestamps_s.len(),
-            new_tokens: self.request.max_new_tokens,
-        };
-        let (place, footprint) = (self.models.target.place(), self.models.footprint.as_ref());
-        place.gpu().is_none()
-            && place.device().is_cpu()
-            && footprint.is_some_and(|footprint| footprint.check_available(footprint.run_bytes(&work)))
-    }
+    clip.ok().map(|clip| (key, clip))
 }

@@ -190,7 +190,10 @@ impl MethodError {
     /// The way out.
     pub fn hint(&self) -> String {
         match self {
-            MethodError::Unknown { name, known } => suggest(name, known, "expected one of"),
+            MethodError::Unknown { name, known } => match closest(name, known) {
+                Some(near) => format!("did you mean `{near}`? `specreel methods` lists all methods"),
+                None => "`specreel methods` lists all methods".into(),
+            },
             MethodError::Read { .. } => {
                 "pass a readable TOML file, or a name that `specreel methods` lists".into()
             }
