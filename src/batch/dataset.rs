@@ -7,7 +7,12 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{csv, rows, sidecar::replace, text::one_line};
+use super::{
+    csv,
+    rows::{self, Kind},
+    sidecar::replace,
+    text::one_line,
+};
 use crate::record::{Failure, FailureClass};
 
 /// The keys of a row that name its video.
@@ -69,7 +74,7 @@ impl Dataset {
     pub fn check(&self) -> Problems {
         let folder = self.folder();
         let (mut seen, mut files) = (HashSet::new(), HashMap::<&str, bool>::new());
-        let mut cached = HashMap::<String, &str>::new();
+        let mut cached = HashMap::<PathBuf, &str>::new();
         let mut problems =
             Problems { damaged: self.contents.damaged.clone(), cut: self.cut, ..Problems::default() };
         for row in &self.contents.rows {
@@ -79,7 +84,8 @@ impl Dataset {
             if row.caption.trim().is_empty() {
                 problems.empty.push(row.path.clone());
             }
-            if let Some(name) = cache_name(row)
+            let kind = path_key(&row.text).and_then(|key| Kind::of_key(&key));
+            if let Some(name) = kind.and_then(|kind| kind.cache_name(Path::new(&row.path)))
                 && *cached.entry(name).or_insert(&row.path) != row.path
                 && !problems.confused.contains(&row.path)
             {
@@ -213,17 +219,6 @@ pub fn merge(into: &Path, parts: &[PathBuf]) -> Result<Merged, Failure> {
         + &kept.values().map(String::as_str).collect::<String>();
     replace(&out, text.as_bytes()).map_err(|error| super::unwritable(into, &error))?;
     Ok(Merged { rows: kept.len(), replaced: all - kept.len(), damaged })
-}
-
-/// What the trainer that reads this row names its cached latents after: musubi-tuner the file name without extension, the LTX
-/// trainers the path without extension.
-fn cache_name(row: &rows::Read) -> Option<String> {
-    let path = Path::new(&row.path);
-    match path_key(&row.text)?.as_str() {
-        "video_path" => Some(path.file_stem()?.to_string_lossy().into_owned()),
-        "media_path" => Some(path.with_extension("").to_string_lossy().into_owned()),
-        _ => None,
-    }
 }
 
 fn path_key(row: &str) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, io, os::unix::ffi::OsStrExt, path::PathBuf};
 
 use super::{
-    Clip, Existing, Kind, Options, Sidecar,
+    Clip, Existing, Options, Sidecar,
     claim::Claim,
     ledger::{Done, Failed, Ledger, stamp},
     rows::Caption,
@@ -33,7 +33,7 @@ pub struct Outputs {
     done: HashMap<PathBuf, Ledger<Done>>,
     /// Clips whose sidecar is that of another clip: hash of the path, and the other one.
     doubled: HashMap<u64, PathBuf>,
-    /// Clips that their trainer cannot tell from another clip, likewise.
+    /// Clips whose cache file of the trainer is that of an earlier one: it would train with the other's latents or caption.
     confused: HashMap<u64, PathBuf>,
 }
 
@@ -46,8 +46,8 @@ impl Outputs {
         options.check()?;
         let table = options.dataset.as_ref().map(|(kind, path)| Table::open(path, *kind)).transpose()?;
         let out = options.out_dir.as_deref();
-        let doubled = doubled(clips, |clip| Some(options.sidecar?.path(clip, out)));
-        let confused = doubled_in_cache(options.dataset.as_ref().map(|(kind, _)| *kind), clips);
+        let doubled = shared_outputs(clips, |clip| Some(options.sidecar?.path(clip, out)));
+        let confused = shared_outputs(clips, |clip| options.dataset.as_ref()?.0.cache_name(&clip.path()));
         Ok(Self { options, table, failed: HashMap::new(), done: HashMap::new(), doubled, confused })
     }
 
@@ -344,7 +344,7 @@ impl Outputs {
 }
 
 /// The clips of which an earlier one has the same output: the hashes of their paths, and the earlier one.
-fn doubled(clips: &[Clip], output: impl Fn(&Clip) -> Option<PathBuf>) -> HashMap<u64, PathBuf> {
+fn shared_outputs(clips: &[Clip], output: impl Fn(&Clip) -> Option<PathBuf>) -> HashMap<u64, PathBuf> {
     let mut first: HashMap<u64, &Clip> = HashMap::new();
     let mut doubled = HashMap::new();
     for clip in clips {
@@ -357,17 +357,6 @@ fn doubled(clips: &[Clip], output: impl Fn(&Clip) -> Option<PathBuf>) -> HashMap
         }
     }
     doubled
-}
-
-/// The clips that share a cache file of their trainer with an earlier one, which would be trained on its latents or with its
-/// caption. musubi-tuner names these files by the clip's file name without extension, the LTX trainers by its path without
-/// extension.
-fn doubled_in_cache(kind: Option<Kind>, clips: &[Clip]) -> HashMap<u64, PathBuf> {
-    doubled(clips, |clip| match kind? {
-        Kind::Musubi => clip.path().file_stem().map(PathBuf::from),
-        Kind::Ltx => Some(clip.path().with_extension("")),
-        Kind::Jsonl | Kind::Csv | Kind::Hf => None,
-    })
 }
 
 /// Identifies a clip's file.

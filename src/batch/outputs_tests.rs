@@ -3,6 +3,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use crate::batch::Kind;
 
 fn clips(dir: &Path, names: &[&str]) -> Vec<Clip> {
     let clip = |name: &&str| {

@@ -73,6 +73,21 @@ impl Kind {
         !matches!(self, Kind::Musubi | Kind::Ltx)
     }
 
+    /// The form of a row of JSON, by the key of its path; none of any other.
+    pub fn of_key(key: &str) -> Option<Self> {
+        [Kind::Jsonl, Kind::Musubi, Kind::Ltx, Kind::Hf].into_iter().find(|kind| kind.path_key() == key)
+    }
+
+    /// What its trainer names the cached latents and caption of a clip after; none if it keeps clips apart. musubi-tuner takes the
+    /// file name without extension, the LTX trainers the path without extension.
+    pub fn cache_name(self, path: &Path) -> Option<PathBuf> {
+        match self {
+            Kind::Musubi => path.file_stem().map(PathBuf::from),
+            Kind::Ltx => Some(path.with_extension("")),
+            Kind::Jsonl | Kind::Csv | Kind::Hf => None,
+        }
+    }
+
     /// What an empty file begins with.
     pub fn head(self) -> String {
         if self == Kind::Csv { csv::record(COLUMNS) } else { String::new() }

@@ -120,14 +120,18 @@ impl<D: Ops> HybridCache<D> {
                     other.len()
                 );
             }
-            let mut states = theirs.first_layers(usize::MAX, 0);
-            if from_start {
-                states.track.truncate(theirs.row(end));
-            } else {
-                states.ahead = states.track.len() as isize - (self.len() + range.len()) as isize;
-            }
             self.attention.append(&other.attention, range)?;
-            self.recurrence = Some(states);
+            match &mut self.recurrence {
+                Some(own) => own.take(theirs),
+                none => *none = Some(theirs.first_layers(usize::MAX, 0)),
+            }
+            let slots = self.len();
+            if let Some(own) = &mut self.recurrence {
+                match from_start {
+                    true => drop(own.track.truncate(theirs.row(end))),
+                    false => own.ahead = own.track.len() as isize - slots as isize,
+                }
+            }
             return Ok(());
         }
         self.attention.append(&other.attention, range)
@@ -171,6 +175,12 @@ impl<R: RecurrentStates> Recurrence<R> {
     /// The row of a slot.
     fn row(&self, slot: usize) -> usize {
         slot.saturating_add_signed(self.ahead)
+    }
+
+    /// Become a copy of `other`.
+    fn take(&mut self, other: &Self) {
+        self.states.take(&other.states, &other.track.banks_unlike(&self.track));
+        (self.track, self.ahead) = (other.track.clone(), other.ahead);
     }
 
     fn first_layers(&self, layers: usize, ahead: isize) -> Self {

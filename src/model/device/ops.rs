@@ -391,6 +391,13 @@ pub trait RecurrentStates: Send + Sized {
     /// Copy the states of a bank, in all layers. On an accelerator an error is reported by the next pass.
     fn copy(&mut self, from: Bank, to: Bank);
 
-    /// The states of the first `layers` layers, or of all if there are fewer, copied. On an accelerator an error is reported by the next pass.
+    /// The states of the first `layers` layers, or of all if there are fewer, copied. On an accelerator an error is reported by the
+    /// next pass.
     fn first_layers(&self, layers: usize) -> Self;
+
+    /// Copy the log and these banks of a sequence of the same model; the other banks hold what it has there, or nothing of use. On
+    /// an accelerator an error is reported by the next pass.
+    fn take(&mut self, other: &Self, _banks: &[Bank]) {
+        *self = other.first_layers(usize::MAX);
+    }
 }

@@ -8,7 +8,10 @@
 //! A pass settles the state before it as soon as rows were rolled back, since decoding never returns behind a verified token.
 //! Slots that a sequence does return to, the end of a prompt and the last rows before it, are marked.
 
-use std::ops::RangeInclusive;
+use std::{
+    ops::RangeInclusive,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 /// A pass of more rows than this is not logged: a part of a prompt, whose end is kept instead.
 pub const LOGGED: usize = 32;
@@ -80,9 +83,8 @@ pub struct Track {
     log: Vec<usize>,
     /// Rows that the current state has seen.
     current: Option<usize>,
-    /// Rows that the marked states have seen, and when they were marked.
+    /// Rows that the marked states have seen, and when they were marked or used last.
     marks: [Option<(usize, u64)>; MARKS],
-    marked: u64,
     /// Rows after which the state is to be marked by the next pass: it stands in no bank, but follows from the log.
     pending: Option<usize>,
     /// Rows were rolled back, so what is left is final.
@@ -97,7 +99,6 @@ impl Default for Track {
             log: Vec::new(),
             current: None,
             marks: [None; MARKS],
-            marked: 0,
             pending: None,
             rolled_back: false,
         }
@@ -113,6 +114,15 @@ impl Track {
     /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// The banks that are of use, but for those that hold the same marked state for `other`.
+    pub fn banks_unlike(&self, other: &Self) -> Vec<Bank> {
+        let settled = self.settled.filter(|rows| *rows > 0).map(|_| Bank::Settled);
+        let current = self.current.map(|_| Bank::Current);
+        let differs =
+            |number: &usize| self.marks[*number].is_some() && self.marks[*number] != other.marks[*number];
+        settled.into_iter().chain(current).chain((0..MARKS).filter(differs).map(Bank::Mark)).collect()
     }
 
     /// The rows whose states the log restores: from the settled one to the last logged one.
@@ -182,8 +192,7 @@ impl Track {
     pub fn mark(&mut self) -> Option<(Bank, Bank)> {
         let len = self.len;
         if let Some(mark) = self.marks.iter_mut().flatten().find(|mark| mark.0 == len) {
-            self.marked += 1;
-            mark.1 = self.marked;
+            mark.1 = now();
             return None;
         }
         let settled = (len > 0 && self.settled == Some(len)).then_some(Bank::Settled);
@@ -199,8 +208,7 @@ impl Track {
     /// The bank of the oldest mark, which is now that of so many rows.
     fn oldest_mark(&mut self, rows: usize) -> Option<Bank> {
         let oldest = (0..MARKS).min_by_key(|&number| self.marks[number].map_or(0, |mark| mark.1))?;
-        self.marked += 1;
-        self.marks[oldest] = Some((rows, self.marked));
+        self.marks[oldest] = Some((rows, now()));
         Some(Bank::Mark(oldest))
     }
 
@@ -261,6 +269,12 @@ impl Track {
         let marked = self.pending.take_if(|rows| plan.settles && *rows == base)?;
         Some((Bank::Settled, self.oldest_mark(marked)?))
     }
+}
+
+/// A number that no other mark of the process has: marks of two sequences that are equal are copies of one state.
+fn now() -> u64 {
+    static MARKED: AtomicU64 = AtomicU64::new(1);
+    MARKED.fetch_add(1, Ordering::Relaxed)
 }
 
 #[cfg(test)]

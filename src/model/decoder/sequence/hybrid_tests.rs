@@ -288,6 +288,40 @@ fn gathered_slots_keep_the_whole_state() {
     assert!(part.feed(&[1], &Taps::default()).is_err(), "that state is not kept, and its rows are unknown");
 }
 
+/// A drafter that takes over the target's slots continues as the target does, and returns to the end of the prompt.
+#[test]
+fn appended_slots_bring_their_states() {
+    let decoder = decoder(WeightType::F32, 4);
+    let mut target = Fed::new(&decoder);
+    target.prompt(60);
+    target.sequence.mark();
+    let all: Vec<usize> = (0..60).collect();
+    let mut drafter = target.sequence.gather(60, 200, |_, _| &all);
+    drafter.mark();
+    let next = |sequence: &mut Sequence| {
+        let len = sequence.len();
+        let states = sequence.feed(&[9], &Taps::default()).unwrap().states.to_vec().unwrap();
+        sequence.truncate(len);
+        states
+    };
+    for (round, accepted) in [3, 0, 1, 3, 3, 2, 0, 0, 3].into_iter().cycle().take(30).enumerate() {
+        let base = target.ids.len();
+        for id in 0..3 {
+            drafter.feed(&[id], &Taps::default()).unwrap();
+        }
+        target.chain(4);
+        target.truncate(base + 1 + accepted);
+        drafter.truncate(base);
+        drafter.append(&target.sequence, base..base + 1 + accepted).unwrap();
+        let mut fresh = Sequence::new(decoder.clone(), 8);
+        fresh.feed(&target.ids, &Taps::default()).unwrap();
+        assert_eq!(next(&mut drafter), next(&mut fresh), "round {round}");
+    }
+    target.truncate(60);
+    drafter.truncate(60);
+    assert_eq!(next(&mut drafter), next(&mut target.sequence));
+}
+
 #[derive(Clone, Debug)]
 enum Act {
     Chain(usize),

@@ -72,6 +72,23 @@ impl RecurrentStates for CpuRecurrent {
     fn first_layers(&self, layers: usize) -> Self {
         Self { layers: self.layers[..layers.min(self.layers.len())].to_vec(), ..*self }
     }
+
+    /// Into the memory that is there.
+    fn take(&mut self, other: &Self, banks: &[Bank]) {
+        self.layers.resize_with(other.layers.len(), LayerStates::default);
+        for (own, theirs) in self.layers.iter_mut().zip(&other.layers) {
+            for bank in banks {
+                let (own, theirs) = (&mut own.banks[bank.index()], &theirs.banks[bank.index()]);
+                own.state.clone_from(&theirs.state);
+                own.rows.clone_from(&theirs.rows);
+            }
+            let (own, theirs) = (&mut own.log, &theirs.log);
+            own.rows.clone_from(&theirs.rows);
+            own.keys.clone_from(&theirs.keys);
+            own.deltas.clone_from(&theirs.deltas);
+            own.decays.clone_from(&theirs.decays);
+        }
+    }
 }
 
 /// Strips of a value head.
