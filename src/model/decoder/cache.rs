@@ -6,8 +6,8 @@ use candle_core::Result;
 
 use super::Mask;
 use crate::model::device::{
-    ops::{DeviceCache, Ops, RecurrentStates},
-    recurrent::{Plan, Track},
+    ops::{DeviceCache, Ops},
+    recurrent::{Plan, RecurrentStates, Track},
 };
 
 /// The cache of one sequence on a device.

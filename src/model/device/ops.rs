@@ -14,7 +14,7 @@ use super::{
     attention::{AttentionProbe, AttentionShape, AttentionStats, Mask},
     fused::FusedMatrix,
     logits::Logits,
-    recurrent::{Bank, Plan},
+    recurrent::{Plan, RecurrentStates},
     states::States,
 };
 use crate::model::{
@@ -381,23 +381,4 @@ pub trait DeviceCache: Send + Sized {
     /// # Errors
     /// If the other cache is of another type or device, or memory does not suffice.
     fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()>;
-}
-
-/// The states of one sequence in all layers with linear attention; [`super::recurrent`] says what is in which bank.
-pub trait RecurrentStates: Send + Sized {
-    /// Allocated bytes.
-    fn bytes(&self) -> usize;
-
-    /// Copy the states of a bank, in all layers. On an accelerator an error is reported by the next pass.
-    fn copy(&mut self, from: Bank, to: Bank);
-
-    /// The states of the first `layers` layers, or of all if there are fewer, copied. On an accelerator an error is reported by the
-    /// next pass.
-    fn first_layers(&self, layers: usize) -> Self;
-
-    /// Copy the log and these banks of a sequence of the same model; the other banks hold what it has there, or nothing of use. On
-    /// an accelerator an error is reported by the next pass.
-    fn take(&mut self, other: &Self, _banks: &[Bank]) {
-        *self = other.first_layers(usize::MAX);
-    }
 }

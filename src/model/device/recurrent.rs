@@ -45,6 +45,25 @@ impl Bank {
     }
 }
 
+/// The states of one sequence in all layers with linear attention; the [module docs](self) say what is in which bank.
+pub trait RecurrentStates: Send + Sized {
+    /// Allocated bytes.
+    fn bytes(&self) -> usize;
+
+    /// Copy the states of a bank, in all layers. On an accelerator an error is reported by the next pass.
+    fn copy(&mut self, from: Bank, to: Bank);
+
+    /// The states of the first `layers` layers, or of all if there are fewer, copied. On an accelerator an error is reported by the
+    /// next pass.
+    fn first_layers(&self, layers: usize) -> Self;
+
+    /// Copy the log and these banks of a sequence of the same model; the other banks hold what it has there, or nothing of use. On
+    /// an accelerator an error is reported by the next pass.
+    fn take(&mut self, other: &Self, _banks: &[Bank]) {
+        *self = other.first_layers(usize::MAX);
+    }
+}
+
 /// What a pass does to the recurrent states of every layer.
 ///
 /// It starts with the state of a bank and replays logged rows onto it; that is the state before the pass. Every row continues from

@@ -5,8 +5,7 @@ use candle_core::{DType, Device, Result, Tensor};
 use crate::model::{
     config::LinearAttention,
     device::{
-        ops::RecurrentStates,
-        recurrent::{Bank, Plan},
+        recurrent::{Bank, Plan, RecurrentStates},
         sources::{Source, Sources},
     },
 };

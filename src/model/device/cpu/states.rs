@@ -3,10 +3,7 @@
 use super::kernels::{COLUMNS, Columns};
 use crate::model::{
     config::LinearAttention,
-    device::{
-        ops::RecurrentStates,
-        recurrent::{Bank, Plan},
-    },
+    device::recurrent::{Bank, Plan, RecurrentStates},
 };
 
 /// The states of one sequence in all layers with linear attention.

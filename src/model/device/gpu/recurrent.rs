@@ -3,10 +3,7 @@
 use super::{Buffer, Gpu, GpuError, Result, Stream, states::SharedStream};
 use crate::model::{
     config::LinearAttention,
-    device::{
-        ops::RecurrentStates,
-        recurrent::{Bank, Plan},
-    },
+    device::recurrent::{Bank, Plan, RecurrentStates},
 };
 
 /// Banks that a sequence always has, the settled and the current one; marks are allocated with the first of them.
