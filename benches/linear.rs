@@ -39,27 +39,27 @@ fn main() {
 }
 
 fn bench() -> Outcome<()> {
+    // cargo adds options.
     let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    let wanted = |kind: &str| {
-        let kinds = ["rollback", "growth"];
-        args.iter().all(|a| !kinds.contains(&a.as_str())) || args.iter().any(|a| a == kind)
-    };
-    let given: Vec<&str> = args.iter().map(String::as_str).filter(|a| shapes::find(a).is_some()).collect();
-    let shapes = |default: &[&'static str]| match given.is_empty() {
-        true => default.to_vec(),
-        false => args.iter().filter_map(|a| shapes::names().into_iter().find(|name| name == a)).collect(),
-    };
+    let (kinds, names): (Vec<&str>, Vec<&str>) =
+        args.iter().map(String::as_str).partition(|a| ["rollback", "growth"].contains(a));
+    let wanted = |kind: &str| kinds.is_empty() || kinds.contains(&kind);
+    let names = |default: &[&'static str]| if names.is_empty() { default.to_vec() } else { names.clone() };
     if wanted("rollback") {
-        for name in shapes(&["qwen3.5-0.8b", "qwen3.5-4b"]) {
-            println!("{name}: {}", rollback(name)?);
+        for name in names(&["qwen3.5-0.8b", "qwen3.5-4b"]) {
+            println!("{name}: {}", rollback(shape(name)?)?);
         }
     }
     if wanted("growth") {
-        for name in shapes(&["qwen3.5-0.8b", "qwen3-vl-2b", "qwen3.5-4b", "qwen3-vl-4b"]) {
-            println!("{name}: {}", growth(name)?);
+        for name in names(&["qwen3.5-0.8b", "qwen3-vl-2b", "qwen3.5-4b", "qwen3-vl-4b"]) {
+            println!("{name}: {}", growth(shape(name)?)?);
         }
     }
     Ok(())
+}
+
+fn shape(name: &str) -> Outcome<TextConfig> {
+    Ok(shapes::find(name).ok_or_else(|| format!("unknown shape `{name}`"))?)
 }
 
 fn load(config: &TextConfig) -> Outcome<Arc<Decoder>> {
@@ -89,9 +89,8 @@ fn pass(sequence: &mut Sequence, rows: usize) -> Outcome<f64> {
     Ok(started.elapsed().as_secs_f64() * 1e3)
 }
 
-fn rollback(name: &str) -> Outcome<String> {
+fn rollback(config: TextConfig) -> Outcome<String> {
     const SLOTS: usize = 1000;
-    let config = shapes::find(name).ok_or("no such shape")?;
     let decoder = load(&config)?;
     let mut sequences = [read(&decoder, SLOTS)?, read(&decoder, SLOTS)?];
     let mut times = [Vec::new(), Vec::new()];
@@ -110,12 +109,11 @@ fn rollback(name: &str) -> Outcome<String> {
             }
         }
     }
-    let pairs: Vec<f64> =
+    let mut shares: Vec<f64> =
         times[0].iter().zip(&times[1]).map(|(back, on)| (back - on) / back * 100.0).collect();
+    shares.sort_by(f64::total_cmp);
+    let quarter = |part: usize| shares[shares.len() * part / 4];
     let [back, on] = times.map(|times| median(times).unwrap_or_default());
-    let mut sorted = pairs;
-    sorted.sort_by(f64::total_cmp);
-    let quarter = |part: usize| sorted[sorted.len() * part / 4];
     Ok(format!(
         "a step of {} rows {back:.1} ms after a rollback, {on:.1} ms without one; the rollback is {:.1} % of its step \
          (quartiles {:.1} to {:.1} %)",
@@ -126,8 +124,7 @@ fn rollback(name: &str) -> Outcome<String> {
     ))
 }
 
-fn growth(name: &str) -> Outcome<String> {
-    let mut config = shapes::find(name).ok_or("no such shape")?;
+fn growth(mut config: TextConfig) -> Outcome<String> {
     let scale = config.layers as f64 / PERIOD as f64;
     (config.layers, config.vocab) = (PERIOD, 1024);
     let decoder = load(&config)?;

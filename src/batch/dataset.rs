@@ -1,7 +1,7 @@
 //! Data sets as files: merging those of several machines, and looking at one.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     path::{Path, PathBuf},
 };
 
@@ -73,8 +73,7 @@ impl Dataset {
     /// What is wrong with it.
     pub fn check(&self) -> Problems {
         let folder = self.folder();
-        let (mut seen, mut files) = (HashSet::new(), HashMap::<&str, bool>::new());
-        let mut cached = HashMap::<PathBuf, &str>::new();
+        let (mut seen, mut paths, mut cached) = (HashSet::new(), HashSet::new(), HashSet::new());
         let mut problems =
             Problems { damaged: self.contents.damaged.clone(), cut: self.cut, ..Problems::default() };
         for row in &self.contents.rows {
@@ -84,15 +83,16 @@ impl Dataset {
             if row.caption.trim().is_empty() {
                 problems.empty.push(row.path.clone());
             }
+            if !paths.insert(&row.path) {
+                continue;
+            }
             let kind = path_key(&row.text).and_then(|key| Kind::of_key(&key));
             if let Some(name) = kind.and_then(|kind| kind.cache_name(Path::new(&row.path)))
-                && *cached.entry(name).or_insert(&row.path) != row.path
-                && !problems.confused.contains(&row.path)
+                && !cached.insert(name)
             {
                 problems.confused.push(row.path.clone());
             }
-            let there = files.entry(&row.path).or_insert_with(|| folder.join(&row.path).is_file());
-            if !*there && !problems.missing.contains(&row.path) {
+            if !folder.join(&row.path).is_file() {
                 problems.missing.push(row.path.clone());
             }
         }

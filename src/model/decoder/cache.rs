@@ -121,16 +121,17 @@ impl<D: Ops> HybridCache<D> {
                 );
             }
             self.attention.append(&other.attention, range)?;
-            match &mut self.recurrence {
-                Some(own) => own.take(theirs),
-                none => *none = Some(theirs.first_layers(usize::MAX, 0)),
-            }
-            let slots = self.len();
-            if let Some(own) = &mut self.recurrence {
-                match from_start {
-                    true => drop(own.track.truncate(theirs.row(end))),
-                    false => own.ahead = own.track.len() as isize - slots as isize,
+            let own = match &mut self.recurrence {
+                Some(own) => {
+                    own.take(theirs);
+                    own
                 }
+                none => none.insert(theirs.first_layers(usize::MAX, 0)),
+            };
+            if from_start {
+                own.track.truncate(theirs.row(end));
+            } else {
+                own.ahead = own.track.len() as isize - self.attention.len() as isize;
             }
             return Ok(());
         }

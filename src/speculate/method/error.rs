@@ -190,10 +190,9 @@ impl MethodError {
     /// The way out.
     pub fn hint(&self) -> String {
         match self {
-            MethodError::Unknown { name, known } => match closest(name, known) {
-                Some(near) => format!("did you mean `{near}`? `specreel methods` lists all methods"),
-                None => "`specreel methods` lists all methods".into(),
-            },
+            MethodError::Unknown { name, known } => {
+                guess(name, known, "`specreel methods` lists all methods")
+            }
             MethodError::Read { .. } => {
                 "pass a readable TOML file, or a name that `specreel methods` lists".into()
             }
@@ -214,10 +213,14 @@ impl From<MethodError> for Failure {
 
 /// "did you mean `x`? expected one of: a, b, c", with `lead` before the colon.
 pub fn suggest(word: &str, known: &[String], lead: &str) -> String {
-    let all = known.join(", ");
+    guess(word, known, &format!("{lead}: {}", known.join(", ")))
+}
+
+/// "did you mean `x`?", if a known word is near, and then `rest`.
+fn guess(word: &str, known: &[String], rest: &str) -> String {
     match closest(word, known) {
-        Some(near) => format!("did you mean `{near}`? {lead}: {all}"),
-        None => format!("{lead}: {all}"),
+        Some(near) => format!("did you mean `{near}`? {rest}"),
+        None => rest.into(),
     }
 }
 
