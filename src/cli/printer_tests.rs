@@ -46,6 +46,7 @@ fn the_caption_goes_to_stdout_and_messages_to_stderr() {
         "lvspec (lossy): big with small on cpu, q8_0\n\
          verdicts  exact 2 · corrected 1 · loosened 1 (lossy: 25.0 % of the tokens differ from the target's choice)\n\
          decoding  4 tokens in 1 target pass · 3 of 4 drafts accepted · 4.00 per step (tau 3.00) · 40.0 tokens/s\n\
+         speedup   not measured; measure it with --measure always\n\
          time      100 ms (video 0 ms · vision 0 ms · prompt 0 ms · decoding 100 ms)\n"
     );
     assert_eq!(flow, Flow::Done(StopReason::Eos));

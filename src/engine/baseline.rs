@@ -1,4 +1,4 @@
-//! What a run is compared with: a first idea of the speed of autoregressive decoding over the same context, and its ids.
+//! What a run is compared with: the time of an autoregressive step over the same context, and the ids of such a run.
 
 use std::{ops::ControlFlow, time::Instant};
 
@@ -26,8 +26,8 @@ const CALIBRATION_MS: f64 = 5.0;
 const CALIBRATION_SHARE: f64 = 0.02;
 
 impl Runner<'_> {
-    /// Time a few autoregressive steps, unless this run is autoregressive or they would delay it: for the automatic draft
-    /// length and for a first, rough figure. `spent_ms` is the time that the run has taken until now.
+    /// Time a few autoregressive steps, unless this run is autoregressive or they would delay it: an automatic draft length
+    /// starts from them, and they say how long a repetition would take. `spent_ms` is the time that the run has taken until now.
     pub(super) fn calibrate(&self, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
         let method = &self.request.method;
         let budget_ms = f64::max(CALIBRATION_MS, CALIBRATION_SHARE * spent_ms);
@@ -40,11 +40,10 @@ impl Runner<'_> {
             plain_passes: PlainPasses::Never,
             on_draft: None,
         };
-        let (mut passes, mut whole, started) = (Vec::new(), Vec::new(), Instant::now());
+        let (mut passes, started) = (Vec::new(), Instant::now());
         let mut going = true;
         self.decode(context, None, &plan, &mut |step| {
             passes.push(step.verify_ms);
-            whole.push(step.total_ms());
             going = self.progress(Stage::Calibrate, passes.len(), CALIBRATION).is_continue();
             let in_budget = since(started) < budget_ms;
             if going && in_budget { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -55,7 +54,6 @@ impl Runner<'_> {
         let warm = if passes.len() > WARM_UP { WARM_UP } else { 0 };
         if !passes.is_empty() {
             context.t1_ms = median(passes.split_off(warm));
-            context.calibrated_ms = Some(median(whole.split_off(warm)));
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ pub struct RunRequest {
 impl RunRequest {
     /// True if its `done` event is followed by `speed` events: it asks for them, and is no baseline itself.
     pub fn is_measured(&self) -> bool {
-        self.measure && self.method.drafts()
+        self.measure && !self.method.is_autoregressive()
     }
 
     /// The limits on its frames.

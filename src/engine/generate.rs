@@ -4,6 +4,7 @@ use std::{cell::Cell, ops::ControlFlow, time::Instant};
 
 use super::{
     baseline::BASELINE,
+    contention::ContentionMeter,
     memory,
     prefix_cache::{DrafterKey, Prefill},
     run::{Runner, Stop, median, since},
@@ -11,10 +12,13 @@ use super::{
 };
 use crate::{
     model::family::ModelError,
-    record::{EventKind, Failure, FailureClass, Stage, Stats, Step, StopReason, paired::Pace},
+    record::{
+        EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason,
+        paired::Pace,
+    },
     speculate::{
         self, Finished, GenerationConfig, GenerationInputs, Method, PlainPasses, PrefetchedDraft, Sampler,
-        Tree,
+        Schedule, Tree,
     },
 };
 
@@ -58,6 +62,8 @@ pub(super) struct Generated {
     pub reason: StopReason,
     pub pace: Pace,
     pub front: Front,
+    /// What its speedup can be.
+    pub limits: Limits,
 }
 
 impl Runner<'_> {
@@ -165,7 +171,6 @@ impl Runner<'_> {
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let mut pace = Pace::default();
         let mut finite = true;
-        let calibrated_ms = context.calibrated_ms.take();
         let autoregressive = !method.drafts();
         // The steps so far, when the last one ended, and how long it took.
         let (steps, last, took_ms) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(0.0));
@@ -196,9 +201,6 @@ impl Runner<'_> {
                 }
                 ids.push(token.id);
             }
-            if step.index == 0 && !autoregressive {
-                step.plain_ms = step.plain_ms.or(calibrated_ms);
-            }
             match step.judged {
                 0 => plain_ms.push(step.verify_ms),
                 k if method.draft_length().is_none_or(|full| full == k) => full_ms.push(step.verify_ms),
@@ -216,8 +218,11 @@ impl Runner<'_> {
             wanted
         };
         let before = self.models.traffic();
+        let mut contention = ContentionMeter::default();
         let decoded = match self.progress(Stage::Generate, 0, self.request.max_new_tokens) {
-            ControlFlow::Continue(()) => self.decode(context, drafter_key, &plan, &mut on)?,
+            ControlFlow::Continue(()) => {
+                contention.during(|| self.decode(context, drafter_key, &plan, &mut on))?
+            }
             ControlFlow::Break(()) => Decoded::default(),
         };
         if !finite {
@@ -241,11 +246,24 @@ impl Runner<'_> {
         self.compare(context, stats, &ids, reason);
         self.explain(context, stats, &ids)?;
         let front = Front { shared_ms: plain_front_ms, drafter_ms: stats.timings.drafter_front_ms(read_ms) };
-        stats.set_paired(BASELINE, &pace.ratios(), front.shared_ms, front.drafter_ms);
+        // Side by side, drafter and target may themselves need more processors than there are.
+        let alone = matches!(method.schedule, Schedule::Sequential {});
+        stats.contention = contention.share().filter(|_| alone);
+        pace.end(reason);
+        let limits = if method.prunes() { Limits::NONE } else { Limits::of(stats, reason) };
+        let measured = Measured {
+            ratios: &pace.ratios(),
+            generate_ms: stats.timings.generate_ms(),
+            limits,
+            contention: stats.contention,
+            front_ms: front.shared_ms,
+            drafter_ms: front.drafter_ms,
+        };
+        stats.speedup = Speedup::of(BASELINE, stats.emitted, &measured);
         // Before the last event: a command that waits for it ends the process.
         self.learn_writing(stats, context.prompt.ids.len());
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
-        Ok(Generated { reason, pace, front })
+        Ok(Generated { reason, pace, front, limits })
     }
 
     fn draft_event(&self, index: usize, tree: &Tree) -> EventKind {

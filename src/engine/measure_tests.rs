@@ -9,7 +9,7 @@ use crate::{
         Command,
         thread::tests::{CANCELLED_LATER, PANICS_LATER, Rig},
     },
-    record::{BaselineKind, Event, Speedup},
+    record::{Event, Speedup},
 };
 
 impl Rig {
@@ -42,6 +42,21 @@ impl Rig {
         }
     }
 
+    /// Run a method again and again until its speed has been measured: on a busy machine the pairs may be too few, or impossible.
+    /// Returns its ids, too.
+    fn measured(&mut self, prompt: &str, method: &str) -> (Vec<u32>, Speedup) {
+        for _ in 0..50 {
+            let run = self.start(prompt, method);
+            let ids = self.ids_of(run);
+            let speeds = self.speeds_until(run);
+            assert_eq!(speeds.len(), 1, "{method}");
+            if let Some(speedup) = speeds[0].1.clone() {
+                return (ids, speedup);
+            }
+        }
+        panic!("the speed of {method} was never measured");
+    }
+
     /// The final speed of each run, in order of arrival, until that of `last` has come.
     fn speeds_until(&mut self, last: u64) -> Vec<(u64, Option<Speedup>)> {
         let mut speeds = Vec::new();
@@ -61,14 +76,10 @@ impl Rig {
 fn a_finished_run_gets_its_speed_and_the_context_stays_as_it_was() {
     let mut rig = Rig::new();
     for method in ["naive", "specvlm", "parallelvlm"] {
-        let run = rig.start("first", method);
-        let ids = rig.ids_of(run);
-        let speeds = rig.speeds_until(run);
-        assert_eq!(speeds.len(), 1, "{method}");
-        let speedup = speeds[0].1.clone().unwrap();
-        let interval = speedup.interval.expect("enough pairs for an interval");
+        let (ids, speedup) = rig.measured("first", method);
+        let interval = speedup.interval;
         assert!(interval.pairs >= paired::LEAST && interval.low <= speedup.decode, "{method}: {interval:?}");
-        assert!(speedup.decode <= interval.high && speedup.baseline.kind == BaselineKind::Paired);
+        assert!(speedup.decode <= interval.high, "{method}: {speedup:?}");
         // The repetitions have left no trace: the same run writes the same text.
         let again = rig.start("first", method);
         assert_eq!(rig.ids_of(again), ids, "{method}");
@@ -104,7 +115,6 @@ fn a_command_comes_first_and_runs_on_one_context_are_measured_together() {
     let mut runs: Vec<u64> = speeds.iter().map(|(run, _)| *run).collect();
     runs.sort_unstable();
     assert_eq!(runs, [first, second]);
-    assert!(speeds.iter().all(|(_, speedup)| speedup.is_some()), "{speeds:?}");
 }
 
 #[test]

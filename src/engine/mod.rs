@@ -10,7 +10,8 @@
 //! 4. `drafter`: the drafter's visual tokens are selected, and it reads its share of the prompt.
 //! 5. `generate`: draft, verify, report; before that, `baseline` times a few autoregressive steps.
 //!
-//! Then, while no other command waits, `measure` repeats parts of the run to measure its speed.
+//! Then, while no other command waits, `measure` repeats parts of the run to measure its speed; `contention` tells how much of
+//! the time went into waiting for processors that other programs used.
 //!
 //! While a run is active, `ahead` may decode the clip of the next one.
 //!
@@ -20,6 +21,7 @@ mod ahead;
 mod baseline;
 mod clip;
 pub mod command;
+mod contention;
 mod drafter;
 mod estimate;
 mod generate;

@@ -217,8 +217,6 @@ pub struct Prefill {
     pub drafters: Recent<DrafterKey, DrafterContext>,
     /// Median time of one target row, once known, in milliseconds.
     pub t1_ms: f64,
-    /// Median time of an autoregressive step, from the calibration of the run that is about to start, in milliseconds.
-    pub calibrated_ms: Option<f64>,
     /// The visual tokens that the target read in all layers, ascending, if a method pruned them; none = all.
     pub kept: Option<Vec<usize>>,
     /// An autoregressive run on this context.
@@ -243,7 +241,6 @@ impl Prefill {
             prefill_ms,
             drafters: Recent::new(DRAFTER_CONTEXTS),
             t1_ms: 0.0,
-            calibrated_ms: None,
             kept: None,
             reference: None,
         }

@@ -153,7 +153,8 @@ impl Runner<'_> {
         self.calibrate(context, since(started))?;
         let generated = self.generate(context, drafter_key.as_ref(), &mut stats, plain_front_ms)?;
         let finished = generated.reason != StopReason::Cancelled && self.request.is_measured();
-        Ok(finished.then(|| Trial::new(self.request.clone(), key, selection, stats, generated)))
+        let plain_key = (key.0.clone(), self.request.conversation());
+        Ok(finished.then(|| Trial::new(self.request.clone(), [key, plain_key], selection, stats, generated)))
     }
 
     /// The text of plain decoding on the same clip and prompt, if it is known and this method prunes the target. It counts as

@@ -259,10 +259,9 @@ impl Worker<'_> {
 
     /// Measure the speed of finished runs until the engine is `busy`. A failure costs the figures and the context, no run.
     fn measure(&mut self, busy: &(dyn Fn() -> bool + Sync)) {
-        let (Some(models), Some(key)) = (&self.models, self.trials.key()) else { return };
+        let Some(models) = self.models.as_ref().filter(|_| !self.trials.is_empty()) else { return };
         let sender = |run| EventSender { events: self.events.clone(), run };
         let bench = Bench { models, cancelled: self.cancelled, sender: &sender, busy };
-        self.cache.writing = Some(key);
         let (trials, cache) = (&mut self.trials, &mut self.cache);
         let measured = catch_unwind(AssertUnwindSafe(|| trials.measure(cache, &bench)));
         match measured {

@@ -8,8 +8,8 @@ use super::{
     verdicts::lossless_mark,
 };
 use crate::record::{
-    BaselineKind, Comparison, Interval, Pieces, Row, RowState, RunLog, Speedup, Stats, StopReason, Summary,
-    Traffic, Verdict,
+    Comparison, Interval, Pieces, Row, RowState, RunLog, Speedup, Stats, StopReason, Summary, Traffic,
+    Verdict,
     stats::{Equality, Tie},
     summary::Ties,
     units::bytes,
@@ -26,7 +26,7 @@ pub struct Measures {
     pub tokens_per_second: Option<f64>,
     /// Ratio of decode speeds.
     pub decode: Option<f64>,
-    /// Its interval; none where it is a rough figure.
+    /// Its interval.
     pub interval: Option<Interval>,
     /// Ratio of times from file to last token.
     pub end_to_end: Option<f64>,
@@ -134,9 +134,9 @@ impl Measures {
         Self {
             name: name.to_owned(),
             lossless,
-            tokens_per_second: (stats.tokens_per_second > 0.0).then_some(stats.tokens_per_second),
+            tokens_per_second: Some(stats.speed()).filter(|speed| *speed > 0.0),
             decode: stats.speedup.as_ref().map(|s| s.decode),
-            interval: stats.speedup.as_ref().and_then(|s| s.interval),
+            interval: stats.speedup.as_ref().map(|s| s.interval),
             end_to_end: stats.speedup.as_ref().map(|s| s.end_to_end),
             tau: speculates.then_some(stats.tau),
             emitted_per_step: speculates.then_some(stats.emitted_per_step),
@@ -205,17 +205,19 @@ pub fn statistics(stats: &Stats) -> Vec<(&'static str, String)> {
         parts.push(format!("{} of {} accepted", stats.accepted, plural(stats.judged, "draft")));
         parts.push(format!("{:.2} per step (tau {:.2})", stats.emitted_per_step, stats.tau));
     }
-    parts.push(format!("{} tokens/s", rate(stats.tokens_per_second)));
+    parts.push(format!("{} tokens/s", rate(stats.speed())));
     let mut rows = vec![("decoding", parts.join(" · "))];
-    if let Some(speedup) = &stats.speedup {
-        let (decode, end_to_end) =
-            (self::speedup(speedup.decode, speedup.interval.as_ref()), rough(speedup.end_to_end));
-        let (name, basis) = (&speedup.baseline.name, basis(speedup));
-        rows.push((
-            "speedup",
-            format!("{decode} decoding · {end_to_end} end to end · against {name} ({basis})"),
-        ));
+    match &stats.speedup {
+        Some(speedup) => {
+            let decode = self::speedup(speedup.decode, Some(&speedup.interval));
+            let (name, basis) = (&speedup.baseline.name, basis(speedup));
+            let end_to_end = end_to_end(stats, speedup);
+            rows.push(("speedup", format!("{decode} decoding · {end_to_end} · against {name} ({basis})")));
+        }
+        None if stats.judged > 0 => rows.push(("speedup", NOT_MEASURED.to_owned())),
+        None => {}
     }
+    rows.extend(contention(stats).map(|words| ("machine", words)));
     let t = &stats.timings;
     if t.total_ms() > 0.0 {
         let [total, video, vision, prompt, decoding] = [
@@ -256,13 +258,41 @@ pub fn in_passes(stats: &Stats) -> String {
     format!("{} in {} target {passes}", plural(stats.emitted, "token"), stats.steps)
 }
 
+/// In place of a speedup that is not known.
+pub const NOT_MEASURED: &str = "not measured";
+
 /// What a speedup was measured with, in a word or two.
 pub fn basis(speedup: &Speedup) -> String {
-    match (speedup.interval, speedup.baseline.kind) {
-        (Some(interval), _) => plural(interval.pairs as u64, "pair"),
-        (None, BaselineKind::Measured) => "one run each".into(),
-        (None, BaselineKind::Calibrated | BaselineKind::Paired) => "a few passes".into(),
-    }
+    plural(speedup.interval.pairs as u64, "pair")
+}
+
+/// The speedup from file to last token, and why it is below 1 where decoding itself is not slower.
+fn end_to_end(stats: &Stats, speedup: &Speedup) -> String {
+    let words = format!("{} end to end", rough(speedup.end_to_end));
+    let why = match stats.drafter_visual_tokens {
+        _ if speedup.end_to_end >= 0.95 || speedup.decode < 1.0 => return words,
+        0 => "the drafter reads the prompt, too",
+        _ => "the drafter reads the video, too",
+    };
+    format!("{words}: {why}")
+}
+
+/// From this share of the time on, waiting for processors is worth a word.
+const BUSY: f64 = 0.1;
+
+/// That other programs slowed a run or its measurement down, if they did noticeably.
+pub fn contention(stats: &Stats) -> Option<String> {
+    let measured = stats.speedup.as_ref().and_then(|speedup| speedup.contention);
+    busy(measured.or(stats.contention))
+}
+
+/// The same of a share of the time that was spent waiting for processors.
+fn busy(share: Option<f64>) -> Option<String> {
+    let share = share.filter(|share| *share >= BUSY)?;
+    Some(format!(
+        "busy with other programs: decoding waited {:.0} % of the time for a processor",
+        100.0 * share
+    ))
 }
 
 /// The verdicts that occur with their counts: `exact 2 · corrected 1`. `paint` styles each of them.
@@ -324,8 +354,8 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
     let mut notes = vec![if measured {
         format!(
             "Speedups are against {baseline} on this clip, measured here in alternation: decode from the first token on, with \
-             its 95 % interval; end to end from the file on. ≈ marks figures that vary by more than a quarter, or were \
-             measured too seldom to tell."
+             its 95 % interval; end to end from the file on. ≈ marks figures that vary by more than a quarter; – those that \
+             were not measured."
         )
     } else {
         format!("No speedups: {baseline} did not finish.")
@@ -341,6 +371,8 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
     if passes > 1 {
         notes.push(format!("Other figures are from the run of median speed out of {passes}."));
     }
+    let waited = comparison.rows.iter().filter_map(|row| row.figures.as_ref()?.contention);
+    notes.extend(busy(waited.max_by(f64::total_cmp)).map(|words| format!("The machine was {words}.")));
     if sampled {
         notes.push(
             "A method that accepts by sampling preserves the distribution, not the text; other lossless methods \

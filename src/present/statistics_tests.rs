@@ -1,7 +1,7 @@
 use super::*;
 use crate::record::{
-    Baseline, Figures,
-    testing::{done, fed, prompt, run, started, step},
+    Figures,
+    testing::{done, fed, prompt, run, speedup, started, step},
 };
 
 fn cells(row: Row) -> Vec<String> {
@@ -18,6 +18,7 @@ fn figures(first_difference: Option<usize>) -> Figures {
     Figures {
         run: 1,
         interval: Some(Interval { low: 1.25, high: 1.33, pairs: 12 }),
+        contention: None,
         emitted: 9,
         tokens_per_second: 38.26,
         decode_speedup: Some(1.294),
@@ -76,17 +77,59 @@ fn the_same_columns_show_runs_and_summaries() {
 
 #[test]
 fn a_speedup_names_its_baseline() {
-    let mut stats = Stats { emitted: 2, tokens_per_second: 20.0, ..Stats::default() };
+    let mut stats = Stats { emitted: 2, judged: 3, tokens_per_second: 20.0, ..Stats::default() };
     stats.timings.verify_ms = 100.0;
-    let kind = BaselineKind::Calibrated;
-    let baseline = Baseline { name: "autoregressive".into(), kind, tokens_per_second: 10.0 };
-    stats.set_baseline(baseline, 1000.0, 100.0);
+    assert_eq!(statistics(&stats)[1], ("speedup", "not measured".into()));
+    stats.speedup = Some(speedup(2.0, 10.0));
     let rows = statistics(&stats);
     assert_eq!(
+        rows[0],
+        (
+            "decoding",
+            "2 tokens in 0 target passes · 0 of 3 drafts accepted · 0.00 per step (tau 0.00) · 20.0 tokens/s"
+                .into()
+        )
+    );
+    assert_eq!(
         rows[1],
-        ("speedup", "≈ 2.0x decoding · 1x end to end · against autoregressive (a few passes)".into())
+        ("speedup", "2.0x (1.9–2.1) decoding · 1x end to end · against plain (12 pairs)".into())
     );
     assert_eq!(rows[2].0, "time");
+}
+
+/// Twice as fast, and yet longer from the file on: the same line says why.
+#[test]
+fn a_speedup_end_to_end_below_one_is_explained() {
+    let told = |decode, seen| {
+        let speedup = Some(Speedup { end_to_end: 0.8, ..speedup(decode, 10.0) });
+        statistics(&Stats { drafter_visual_tokens: seen, speedup, ..Stats::default() })[1].1.clone()
+    };
+    assert!(
+        told(2.0, 9).contains("≈ 0.80x end to end: the drafter reads the video, too"),
+        "{}",
+        told(2.0, 9)
+    );
+    assert!(told(2.0, 0).contains("end to end: the drafter reads the prompt, too"));
+    assert!(told(0.9, 9).contains("≈ 0.80x end to end · against"), "decoding itself is slower");
+}
+
+#[test]
+fn a_busy_machine_is_named() {
+    let told = |contention, of_speedup| {
+        let speedup = Some(Speedup { contention: of_speedup, ..speedup(2.0, 10.0) });
+        let rows = statistics(&Stats { contention, speedup, ..Stats::default() });
+        rows.into_iter().find(|(name, _)| *name == "machine").map(|(_, words)| words)
+    };
+    assert_eq!((told(None, None), told(Some(0.09), None)), (None, None));
+    let words = "busy with other programs: decoding waited 43 % of the time for a processor";
+    assert_eq!(
+        (told(Some(0.43), None).as_deref(), told(None, Some(0.43)).as_deref()),
+        (Some(words), Some(words))
+    );
+    let mut row = row("naive", RowState::Done, Some(Figures { contention: Some(0.43), ..figures(None) }));
+    row.runs = vec![1];
+    let comparison = Comparison { baseline: "autoregressive".into(), rows: vec![row] };
+    assert!(comparison_notes(&comparison, false).contains(&format!("The machine was {words}.")));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Estimate, Segment, Span, Speedup, Stats, Step, StopReason, Turn};
+use super::{Estimate, Segment, Span, Speedup, Stats, Step, StopReason, Turn, speedup};
 
 /// One event of one run. Serialises flat: `{"event":"step","run":1,…}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -215,7 +215,11 @@ pub enum EventKind {
     /// earlier events of this kind.
     Speed {
         /// The speedup; none if nothing could be measured.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(
+            default,
+            deserialize_with = "speedup::with_interval",
+            skip_serializing_if = "Option::is_none"
+        )]
         speedup: Option<Speedup>,
         /// True while the engine goes on measuring: another event follows.
         #[serde(default)]

@@ -3,7 +3,10 @@
 //!
 //! A log keeps text as the models wrote it; it is escaped where it is shown.
 
-use super::{Estimate, Event, EventKind, Failure, Stage, Stats, Step, StopReason, Token, Verdict, paired};
+use super::{
+    Estimate, Event, EventKind, Failure, Interval, Limits, PairedRatio, Stage, Stats, Step, StopReason,
+    Token, Verdict, paired,
+};
 
 mod parts;
 mod rewind;
@@ -324,10 +327,14 @@ impl RunLog {
         self.speed
     }
 
-    /// The decode speedup so far, from the passes of the target alone that were timed before and between the steps; none
-    /// where there were none. A rough figure: see [`Stats::speedup`] once the run is done.
-    pub fn rough_speedup(&self) -> Option<f64> {
-        paired::middle(&paired::Pace::of(&self.steps).ratios())
+    /// The decode speedup so far and its interval, from the passes of the target alone that were timed between the steps; none
+    /// until there are enough of them, and while they vary too much. See [`Stats::speedup`] once the run is done.
+    pub fn speedup_so_far(&self) -> Option<(f64, Interval)> {
+        let ratios = paired::Pace::of(&self.steps).ratios();
+        let ratio = PairedRatio::of(&ratios)?.of_repetitions(0.0);
+        let ratio = Limits::of(&self.stats, StopReason::Length).cut(ratio)?;
+        let interval = Interval::from(ratio);
+        (!interval.is_noisy(ratio.middle)).then_some((ratio.middle, interval))
     }
 
     /// Attach figures that another run provides: a speedup against its baseline.

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Step, summary::median};
+use super::{Step, StopReason, summary::median};
 
 /// Fewer pairs give no interval: min and max of 5 enclose the median with less than 95 %.
 pub const LEAST: usize = 6;
@@ -21,6 +21,9 @@ pub const SETTLED: f64 = 0.10;
 /// leaves out, such as sending events to a reader that wakes up for them. No interval of repetitions is narrower on either
 /// side. `cargo bench --bench speedup` measures it.
 pub const ALLOWANCE: f64 = 0.07;
+/// Further allowance for each share of the time that was spent waiting for processors: what other programs take varies from
+/// second to second, and more from the side that uses all processors.
+pub const CONTENTION_ALLOWANCE: f64 = 0.3;
 /// Probability that the truth lies beyond either end of an interval.
 const TAIL: f64 = 0.025;
 /// Pairs beyond this number are not used.
@@ -55,10 +58,12 @@ impl PairedRatio {
         })
     }
 
-    /// With [`ALLOWANCE`] on either side at least: the interval of pairs that are repetitions of a run.
-    pub fn of_repetitions(self) -> Self {
+    /// With an allowance on either side at least: the interval of pairs that are repetitions of a run. It is [`ALLOWANCE`] on a
+    /// quiet machine, and more on one that other programs keep busy for this share of the time (0 to 1).
+    pub fn of_repetitions(self, contention: f64) -> Self {
         let Self { middle, low, high, .. } = self;
-        Self { low: low.min(middle * (1.0 - ALLOWANCE)), high: high.max(middle * (1.0 + ALLOWANCE)), ..self }
+        let allowance = ALLOWANCE + CONTENTION_ALLOWANCE * contention.clamp(0.0, 1.0);
+        Self { low: low.min(middle * (1.0 - allowance)), high: high.max(middle * (1.0 + allowance)), ..self }
     }
 
     /// Width of the interval as a share of the figure.
@@ -70,11 +75,6 @@ impl PairedRatio {
     pub fn is_settled(&self) -> bool {
         self.width() <= SETTLED
     }
-}
-
-/// The median of ratios; those that are not positive numbers are left out.
-pub fn middle(ratios: &[f64]) -> Option<f64> {
-    median(positive(ratios))
 }
 
 fn positive(ratios: &[f64]) -> Vec<f64> {
@@ -106,9 +106,12 @@ fn cut(n: usize) -> Option<usize> {
 /// differ in tokens and rows, so their times are first divided by the median over the steps with as many rows; what remains
 /// is the machine. With p the time of the pass, T and n the run's time and tokens, and f the mean factor of those steps
 /// relative to that of the whole run, the ratio is p · n / (T · f).
+///
+/// n counts the end token: its pass takes time on both sides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pace {
     steps: Vec<StepTime>,
+    ends: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -133,14 +136,19 @@ impl Pace {
         self.steps.push(StepTime { rows, tokens, ms, plain_ms: step.plain_ms });
     }
 
+    /// The run has ended.
+    pub fn end(&mut self, reason: StopReason) {
+        self.ends = reason == StopReason::Eos;
+    }
+
     /// Time of all steps, in milliseconds.
     pub fn total_ms(&self) -> f64 {
         self.steps.iter().map(|step| step.ms).sum()
     }
 
-    /// Tokens of all steps.
+    /// Tokens of all steps, the end token counted: as many passes as autoregressive decoding makes.
     pub fn tokens(&self) -> usize {
-        self.steps.iter().map(|step| step.tokens).sum()
+        self.steps.iter().map(|step| step.tokens).sum::<usize>() + usize::from(self.ends)
     }
 
     /// Number of steps.
@@ -181,13 +189,17 @@ impl Pace {
         steps.iter().filter_map(ratio).collect()
     }
 
-    /// The ratio of a pass that was timed after the run.
-    pub fn ratio_after(&self, plain_ms: f64) -> Option<f64> {
-        self.per_token().map(|per_token| plain_ms / per_token)
+    /// The ratio of some later repeated steps of the same run and a pass timed beside them.
+    pub fn ratio_of_repeat(&self, plain_ms: f64, steps: &[Step]) -> Option<f64> {
+        let (per_token, usual) = (self.per_token()?, self.usual());
+        let known: f64 = self.steps.iter().map(|step| usual[&step.rows]).sum();
+        let times = steps.iter().filter_map(|step| Some((step.total_ms(), *usual.get(&step.judged)?)));
+        let (own, like) = times.fold((0.0, 0.0), |sum, (own, like)| (sum.0 + own, sum.1 + like));
+        (own > 0.0).then(|| plain_ms / per_token * (self.total_ms() / known) / (own / like))
     }
 
-    /// Milliseconds per token.
-    fn per_token(&self) -> Option<f64> {
+    /// Milliseconds per token, the end token counted.
+    pub fn per_token(&self) -> Option<f64> {
         let (ms, tokens) = (self.total_ms(), self.tokens());
         (tokens > 0 && ms > 0.0).then(|| ms / tokens as f64)
     }

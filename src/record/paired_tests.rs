@@ -22,19 +22,22 @@ fn the_figure_is_the_median_between_two_pairs() {
     assert!(!ratio.is_settled() && (ratio.width() - 0.4 / 1.5).abs() < 1e-12);
     assert!(PairedRatio::of(&[2.0; 6]).unwrap().is_settled());
     assert_eq!(PairedRatio::of(&[1.0, 1.0, 1.0, 1.0, 1.0, f64::NAN, 0.0, -1.0, f64::INFINITY]), None);
-    assert_eq!((middle(&[3.0, 1.0, f64::NAN]), middle(&[])), (Some(2.0), None));
 }
 
 #[test]
 fn repetitions_leave_an_allowance_on_either_side() {
-    let narrow = PairedRatio::of(&[2.0, 2.0, 2.0, 2.0, 2.01, 1.99]).unwrap().of_repetitions();
+    let narrow = PairedRatio::of(&[2.0, 2.0, 2.0, 2.0, 2.01, 1.99]).unwrap().of_repetitions(0.0);
     assert_eq!(
         (narrow.middle, narrow.low, narrow.high),
         (2.0, 2.0 * (1.0 - ALLOWANCE), 2.0 * (1.0 + ALLOWANCE))
     );
     assert!(narrow.width() < NOISY, "the allowance alone does not make a figure rough");
     let wide = PairedRatio::of(&[2.0, 1.5, 2.5, 2.0, 2.0, 2.0]).unwrap();
-    assert_eq!(wide.of_repetitions(), wide);
+    assert_eq!(wide.of_repetitions(0.0), wide);
+    let busy = PairedRatio::of(&[2.0; 8]).unwrap().of_repetitions(0.5);
+    assert!(
+        busy.low < narrow.low && busy.high > narrow.high && busy.is_settled() == (busy.width() <= SETTLED)
+    );
 }
 
 /// Times with the tails of a shared machine: mostly close, sometimes many times as long.
@@ -81,11 +84,10 @@ fn a_pass_between_steps_is_compared_with_the_steps_around_it() {
         step(5, 2, 20.0, None),
     ];
     let pace = Pace::of(&steps);
-    let mut ratios = pace.ratios();
-    ratios.extend(pace.ratio_after(15.0));
+    let ratios = pace.ratios();
     let expected = 15.0 * 12.0 / 60.0;
     assert!(ratios.iter().all(|ratio| (ratio - expected).abs() < 1e-9), "{ratios:?}");
-    assert_eq!(ratios.len(), 3);
+    assert_eq!(ratios.len(), 2);
 }
 
 #[test]
@@ -104,6 +106,18 @@ fn a_repetition_on_a_slower_machine_gives_the_same_ratio() {
     assert_eq!(ratios.len(), 2, "no step of the run had 9 rows");
     // The usual step of 5 rows takes 11 ms, so both are twice as slow.
     assert!(ratios.iter().all(|ratio| (ratio - expected).abs() < 1e-9), "{ratios:?}");
+    // Several steps beside one pass are one pair.
+    let beside = pace.ratio_of_repeat(14.0, &again).unwrap();
+    assert!((beside - expected).abs() < 1e-9, "{beside}");
+    assert_eq!(pace.ratio_of_repeat(14.0, &again[2..]), None);
+}
+
+#[test]
+fn the_end_token_is_a_token() {
+    let mut pace = Pace::of(&[step(5, 4, 10.0, None), step(5, 0, 10.0, None)]);
+    assert_eq!(pace.per_token(), Some(5.0));
+    pace.end(StopReason::Eos);
+    assert_eq!((pace.tokens(), pace.per_token()), (5, Some(4.0)));
 }
 
 #[test]
@@ -113,6 +127,6 @@ fn nothing_measured_gives_no_pairs() {
     assert!(ratios(&[step(3, 0, 5.0, Some(1.0))]).is_empty());
     assert!(ratios(&[step(3, 2, 0.0, Some(1.0))]).is_empty());
     assert!(ratios(&[step(3, 2, 5.0, None)]).is_empty());
-    assert_eq!(Pace::default().ratio_after(1.0), None);
+    assert_eq!(Pace::default().ratio_of_repeat(1.0, &[step(1, 1, 1.0, None)]), None);
     assert!(Pace::default().ratios_of_repeat(&[step(1, 1, 1.0, Some(1.0))]).is_empty());
 }

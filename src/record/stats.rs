@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Speedup, Step, Traffic, Verdict};
+use super::{Speedup, Step, Traffic, Verdict, speedup};
 
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,13 +160,17 @@ pub struct Stats {
     pub tau: f64,
     /// Emitted tokens per step.
     pub emitted_per_step: f64,
-    /// Decode speed: emitted tokens over the time between first and last token.
+    /// Decode speed by the run's own clock: emitted tokens over the time between first and last token. What tables show is
+    /// [`Stats::speed`].
     pub tokens_per_second: f64,
     /// Time per stage.
     pub timings: Timings,
-    /// Speed against autoregressive decoding, if a baseline is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Speed against autoregressive decoding; none until it has been measured in enough pairs.
+    #[serde(deserialize_with = "speedup::with_interval", skip_serializing_if = "Option::is_none")]
     pub speedup: Option<Speedup>,
+    /// Share of the decoding time, 0 to 1, that the run waited for processors that other programs used; none if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contention: Option<f64>,
     /// Equality with an autoregressive run over the same prefill, if one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equality: Option<Equality>,

@@ -26,7 +26,7 @@ pub struct Summary {
     pub emitted_per_step: f64,
     /// Decode speed, median.
     pub tokens_per_second: f64,
-    /// Ratio of decode speeds, median; none if no clip has one.
+    /// Ratio of decode speeds, median; none of fewer clips than an interval takes ([`super::paired::LEAST`]).
     pub decode: Option<f64>,
     /// Its interval; each clip is a pair.
     #[serde(flatten)]
@@ -34,7 +34,7 @@ pub struct Summary {
     /// Ratio of decode speeds on the hardware of a profile, modelled from the steps, median; none without a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modelled: Option<f64>,
-    /// Ratio of times from file to last token, median; none if no clip has one.
+    /// Ratio of times from file to last token, median; likewise.
     pub end_to_end: Option<f64>,
     /// Facts of all texts.
     pub facts: FactCount,
@@ -137,7 +137,8 @@ impl Summary {
                 *loosened.entry(verdict).or_default() += ratio(count as f64, emitted);
             }
         }
-        let decode: Vec<f64> = own.iter().filter_map(|t| Some(t.stats.speedup.as_ref()?.decode)).collect();
+        let decode: Vec<f64> = own.iter().filter_map(|t| Some(t.pair?.decode_ratio)).collect();
+        let ratio_of_clips = PairedRatio::of(&decode);
         let equalities = || own.iter().filter_map(|t| t.stats.equality.as_ref());
         Some(Summary {
             system: system.into(),
@@ -145,10 +146,11 @@ impl Summary {
             tau: ratio(sum(|s| s.accepted), steps),
             emitted_per_step: ratio(emitted, steps),
             tokens_per_second: median(own.iter().map(|t| t.stats.tokens_per_second)).unwrap_or_default(),
-            decode: median(decode.iter().copied()),
-            interval: PairedRatio::of(&decode).map(Interval::from),
+            decode: ratio_of_clips.map(|ratio| ratio.middle),
+            interval: ratio_of_clips.map(Interval::from),
             modelled: median(own.iter().filter_map(|t| t.modelled)),
-            end_to_end: median(own.iter().filter_map(|t| Some(t.stats.speedup.as_ref()?.end_to_end))),
+            end_to_end: ratio_of_clips
+                .and_then(|_| median(own.iter().filter_map(|t| Some(t.pair?.end_to_end_ratio)))),
             facts,
             facts_share: facts.share(),
             retention: (to_keep > 0).then(|| facts.right as f64 / to_keep as f64),

@@ -1,12 +1,12 @@
 use super::*;
 use crate::record::{
-    Baseline, BaselineKind, Speedup, StopReason, Timings, VerdictCounts,
+    Pair, StopReason, Timings, VerdictCounts,
     stats::{Equality, Tie},
 };
 
-fn speedup(decode: f64) -> Option<Speedup> {
-    let baseline = Baseline { name: "plain".into(), kind: BaselineKind::Measured, tokens_per_second: 100.0 };
-    Some(Speedup { baseline, decode, end_to_end: decode / 2.0, interval: None })
+/// So many times as fast as the baseline.
+fn paired(trial: Trial, decode_ratio: f64) -> Trial {
+    Trial { pair: Some(Pair { decode_ratio, end_to_end_ratio: decode_ratio / 2.0 }), ..trial }
 }
 
 /// A trial with so many right facts of ten.
@@ -22,6 +22,7 @@ fn trial(clip: u64, system: &str, right: usize, stats: Stats) -> Trial {
         front_ms: 5.0,
         drafter_front_ms: 1.0,
         stats,
+        pair: None,
         modelled: None,
     }
 }
@@ -40,19 +41,32 @@ fn counts_are_added_and_ratios_are_medians() {
         steps,
         accepted,
         emitted,
-        speedup: speedup(decode),
         tokens_per_second: 100.0 * decode,
         ..Stats::default()
     };
-    let trials = [
-        trial(1, "fast", 10, stats(1, 9, 10, 1.0)),
-        trial(2, "fast", 10, stats(9, 9, 18, 9.0)),
-        trial(3, "fast", 10, stats(10, 2, 12, 2.0)),
-        trial(1, "other", 0, stats(100, 0, 100, 0.1)),
+    let trial = |clip, system, stats: Stats| {
+        let ratio = stats.tokens_per_second / 100.0;
+        paired(trial(clip, system, 10, stats), ratio)
+    };
+    let mut trials = vec![
+        trial(1, "fast", stats(1, 9, 10, 1.0)),
+        trial(2, "fast", stats(9, 9, 18, 9.0)),
+        trial(3, "fast", stats(10, 2, 12, 2.0)),
+        trial(1, "other", stats(100, 0, 100, 0.1)),
     ];
     let row = Summary::of("fast", "plain", &trials).unwrap();
     assert_eq!((row.clips, row.tau, row.emitted_per_step), (3, 1.0, 2.0));
-    assert_eq!((row.decode, row.end_to_end, row.tokens_per_second), (Some(2.0), Some(1.0), 200.0));
+    assert_eq!(
+        (row.decode, row.end_to_end, row.tokens_per_second),
+        (None, None, 200.0),
+        "three pairs are too few"
+    );
+    trials.extend((4..8).map(|clip| trial(clip, "fast", stats(1, 1, 1, 2.0))));
+    let row = Summary::of("fast", "plain", &trials).unwrap();
+    assert_eq!(
+        (row.decode, row.interval.map(|interval| interval.pairs), row.end_to_end),
+        (Some(2.0), Some(7), Some(1.0))
+    );
     assert_eq!((row.times.front_ms, row.times.drafter_front_ms), (5.0, 1.0));
     assert_eq!(Summary::of("absent", "plain", &trials), None);
 }
@@ -95,17 +109,13 @@ fn precision_counts_what_is_false_where_kept_counts_what_is_missing() {
 
 #[test]
 fn intervals_hold_their_figures_and_those_of_the_baseline_have_no_width() {
-    let stats = |clip: u64| Stats {
-        steps: 10,
-        accepted: 20 + clip % 5,
-        speedup: speedup(1.0 + clip as f64 / 100.0),
-        ..Stats::default()
-    };
+    let stats = |clip: u64| Stats { steps: 10, accepted: 20 + clip % 5, ..Stats::default() };
     let right = |clip: u64| 4 + (clip % 4) as usize;
     let trials: Vec<Trial> = (0..30)
         .flat_map(|clip| {
-            let plain = Stats { steps: 10, speedup: speedup(1.0), ..Stats::default() };
-            [trial(clip, "plain", 8, plain), trial(clip, "loose", right(clip), stats(clip))]
+            let plain = Stats { steps: 10, ..Stats::default() };
+            let loose = trial(clip, "loose", right(clip), stats(clip));
+            [paired(trial(clip, "plain", 8, plain), 1.0), paired(loose, 1.0 + clip as f64 / 100.0)]
         })
         .collect();
     let row = Summary::of("loose", "plain", &trials).unwrap();

@@ -1,7 +1,8 @@
 //! Events and runs for tests.
 
 use super::{
-    Event, EventKind, Failure, FailureClass, RunLog, Segment, Span, Stats, Step, StopReason, Token, Verdict,
+    Baseline, BaselineKind, Event, EventKind, Failure, FailureClass, Interval, RunLog, Segment, Span,
+    Speedup, Stats, Step, StopReason, Token, Verdict,
 };
 
 /// Run 1 or another one: a method called `lvspec`, lossy, with two models.
@@ -18,6 +19,19 @@ pub(crate) fn started() -> EventKind {
         before: vec![],
         span: None,
         segment: None,
+    }
+}
+
+/// A speedup with a narrow interval, measured beside a baseline of this speed.
+pub(crate) fn speedup(decode: f64, plain_per_second: f64) -> Speedup {
+    let name = "plain".into();
+    Speedup {
+        baseline: Baseline { name, kind: BaselineKind::Paired, tokens_per_second: plain_per_second },
+        tokens_per_second: plain_per_second * decode,
+        decode,
+        end_to_end: decode / 2.0,
+        interval: Interval { low: decode * 0.95, high: decode * 1.05, pairs: 12 },
+        contention: None,
     }
 }
 

@@ -50,9 +50,19 @@ impl FactCount {
     }
 }
 
+/// A run's speed over that of the autoregressive run on the same clip: one pair of times. What a method gains is the median over
+/// many of them ([`Summary`](super::Summary)).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// Ratio of decode speeds, prefill not counted, within what the run's counts allow ([`Limits`](super::Limits)).
+    pub decode_ratio: f64,
+    /// Ratio of times from file to last token.
+    pub end_to_end_ratio: f64,
+}
+
 /// One method on one clip.
 ///
-/// Speedup and equality are against the autoregressive run on the same clip in the same process.
+/// Pair and equality are against the autoregressive run on the same clip in the same process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// The clip's seed.
@@ -72,6 +82,9 @@ pub struct Trial {
     pub drafter_front_ms: f64,
     /// Its statistics.
     pub stats: Stats,
+    /// Its speed beside that of autoregressive decoding.
+    #[serde(flatten)]
+    pub pair: Option<Pair>,
     /// Decode speedup over autoregressive decoding on the hardware of a profile, modelled from the steps; none without a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modelled: Option<f64>,

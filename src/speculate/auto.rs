@@ -1,11 +1,11 @@
 //! The length of a chain that pays off, from measured times and acceptance.
 //!
 //! A step with K drafts costs `K · Td + T(K + 1)` and gives `1 + a + a² + … + a^K` tokens on average, where `a` is the chance
-//! that a draft passes once those before it have. T(rows) is fitted as a line to the passes of this run; the chance is counted
+//! that a draft passes once those before it have. T(rows) is a line through its latest passes; the chance is counted
 //! over its latest drafts. K = 0, plain decoding, is among the choices: where drafting does not pay, it stops and is tried again
 //! occasionally.
 
-use super::fit::{FadingChance, FadingMean, LinearFit};
+use super::fit::{FadingChance, PassTimes, RunningMedian};
 
 /// Longest chain that is considered.
 pub const LONGEST: usize = 24;
@@ -21,8 +21,8 @@ const FIRST: usize = 4;
 /// Chooses the length of the next chain.
 #[derive(Clone, Debug)]
 pub struct AutoLength {
-    passes: LinearFit,
-    drafter_ms: FadingMean,
+    passes: PassTimes,
+    drafter_ms: RunningMedian,
     chance: FadingChance,
     /// Plain steps since the last trial, and those before the next.
     plain: usize,
@@ -32,15 +32,15 @@ pub struct AutoLength {
 impl AutoLength {
     /// Begin; `row_ms` is the time of one target row, where known.
     pub fn new(row_ms: Option<f64>) -> Self {
-        let mut passes = LinearFit::default();
-        if let Some(ms) = row_ms.filter(|ms| *ms > 0.0) {
-            // A first guess that one measured pass outweighs: each further row a quarter of the first.
-            passes.add(1.0, ms, 0.2);
-            passes.add(5.0, 2.0 * ms, 0.2);
+        let mut passes = PassTimes::default();
+        if let Some(ms) = row_ms {
+            // A first guess: each further row a quarter of the first.
+            passes.push(1, ms);
+            passes.push(5, 2.0 * ms);
         }
         Self {
             passes,
-            drafter_ms: FadingMean::default(),
+            drafter_ms: RunningMedian::default(),
             chance: FadingChance::default(),
             plain: 0,
             rest: REST,
@@ -63,7 +63,7 @@ impl AutoLength {
     }
 
     fn best(&self) -> usize {
-        let (Some((first, more)), Some(drafter)) = (self.passes.fit(), self.drafter_ms.value()) else {
+        let (Some((first, more)), Some(drafter)) = (self.passes.line(), self.drafter_ms.median()) else {
             return FIRST;
         };
         let chance = self.chance.value();
@@ -82,10 +82,9 @@ impl AutoLength {
 
     /// Note a step: how many drafts were judged and passed, the times of the verify pass and of drafting.
     pub fn note(&mut self, drafts: usize, accepted: usize, verify_ms: f64, draft_ms: f64) {
-        self.passes.fade();
-        self.passes.add((drafts + 1) as f64, verify_ms, 1.0);
+        self.passes.push(drafts + 1, verify_ms);
         if drafts > 0 {
-            self.drafter_ms.add(draft_ms / drafts as f64);
+            self.drafter_ms.push(draft_ms / drafts as f64);
             self.chance.add(drafts, accepted);
         }
     }
@@ -131,6 +130,27 @@ mod tests {
             let auto = rate(chance, first, more, drafter, || None);
             assert!(auto > 0.9 * best, "{chance} {first} {more} {drafter}: {auto} of {best}");
         }
+    }
+
+    /// Other programs take a processor away in the middle of a pass, for many times as long as the pass: the lengths, and so the
+    /// accepted drafts, stay what they are on a quiet machine.
+    #[test]
+    fn a_busy_machine_does_not_change_the_lengths() {
+        let lengths = |interrupted: f64| {
+            let mut rng = ChaCha8Rng::seed_from_u64(11);
+            let mut auto = AutoLength::new(Some(0.2));
+            let mut sum = 0;
+            for _ in 0..400 {
+                let k = auto.choose();
+                let accepted = (0..k).take_while(|_| rng.random::<f64>() < 0.85).count();
+                let mut disturbed = |ms: f64| ms + if rng.random_bool(interrupted) { 4.0 } else { 0.0 };
+                auto.note(k, accepted, disturbed(0.2 + 0.03 * k as f64), disturbed(0.04 * k as f64));
+                sum += k;
+            }
+            f64::from(sum as u32) / 400.0
+        };
+        let (quiet, busy) = (lengths(0.0), lengths(0.25));
+        assert!((busy / quiet - 1.0).abs() < 0.2, "{quiet} and {busy} drafts per step");
     }
 
     #[test]

@@ -1,64 +1,67 @@
-//! Measurements of a running generation in which older ones count less: a mean, a line, a chance.
+//! What a running generation has measured: the latest times, a line through them, and the chance that a draft passes.
+
+use std::collections::VecDeque;
+
+use crate::record::summary::median;
 
 /// Share by which older observations count less at each new one.
 const MEMORY: f64 = 0.96;
 
-/// A mean in which older values count less.
+/// Number of latest times that a running median covers.
+const LATEST: usize = 15;
+
+/// The median of the latest times. A machine that other programs use makes single passes many times as long, and no pass
+/// shorter: of up to half of the times, the median does not notice.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FadingMean {
-    sum: f64,
-    weight: f64,
-}
+pub(super) struct RunningMedian(VecDeque<f64>);
 
-impl FadingMean {
-    pub(super) fn add(&mut self, value: f64) {
-        self.sum = self.sum * MEMORY + value;
-        self.weight = self.weight * MEMORY + 1.0;
-    }
-
-    pub(super) fn value(&self) -> Option<f64> {
-        (self.weight > 0.0).then(|| self.sum / self.weight)
-    }
-}
-
-/// Least squares of time over rows.
-#[derive(Clone, Debug, Default)]
-pub(super) struct LinearFit {
-    n: f64,
-    x: f64,
-    y: f64,
-    xx: f64,
-    xy: f64,
-}
-
-impl LinearFit {
-    /// Let all points so far count less.
-    pub(super) fn fade(&mut self) {
-        for sum in [&mut self.n, &mut self.x, &mut self.y, &mut self.xx, &mut self.xy] {
-            *sum *= MEMORY;
+impl RunningMedian {
+    /// Invalid times are ignored.
+    pub(super) fn push(&mut self, ms: f64) {
+        if ms.is_finite() && ms > 0.0 {
+            if self.0.len() == LATEST {
+                self.0.pop_front();
+            }
+            self.0.push_back(ms);
         }
     }
 
-    pub(super) fn add(&mut self, x: f64, y: f64, weight: f64) {
-        self.n += weight;
-        self.x += weight * x;
-        self.y += weight * y;
-        self.xx += weight * x * x;
-        self.xy += weight * x * y;
+    pub(super) fn median(&self) -> Option<f64> {
+        median(self.0.iter().copied())
+    }
+}
+
+/// The latest times of target passes, with their numbers of rows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PassTimes(VecDeque<(f64, f64)>);
+
+/// Number of passes that a line goes through.
+const PASSES: usize = 24;
+
+impl PassTimes {
+    /// Invalid times are ignored.
+    pub(super) fn push(&mut self, rows: usize, ms: f64) {
+        if ms.is_finite() && ms > 0.0 {
+            if self.0.len() == PASSES {
+                self.0.pop_front();
+            }
+            self.0.push_back((rows as f64, ms));
+        }
     }
 
-    /// Time of the first row, and of each further one; neither below a hundredth of the mean row.
-    pub(super) fn fit(&self) -> Option<(f64, f64)> {
-        if self.n <= 0.0 {
-            return None;
-        }
-        let (mx, my) = (self.x / self.n, self.y / self.n);
-        let spread = self.xx / self.n - mx * mx;
+    /// Time of the first row, and of each further one: the line whose slope is the median over all pairs of passes (Theil 1950,
+    /// Sen 1968), which single passes of many times the usual length do not move. Neither is below a hundredth of the median row.
+    /// None without a pass.
+    pub(super) fn line(&self) -> Option<(f64, f64)> {
+        let mx = median(self.0.iter().map(|pass| pass.0))?;
+        let my = median(self.0.iter().map(|pass| pass.1))?;
+        let pairs = self.0.iter().enumerate().flat_map(|(at, a)| self.0.range(at + 1..).map(move |b| (a, b)));
+        let slopes = pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| (b.1 - a.1) / (b.0 - a.0));
         let least = 0.01 * my / mx.max(1.0);
-        // All points at one number of rows: a further row is taken to cost a quarter of the mean one.
-        let slope = if spread > 1e-6 { (self.xy / self.n - mx * my) / spread } else { 0.25 * my / mx };
-        let slope = slope.max(least);
-        Some(((my + slope * (1.0 - mx)).max(least), slope))
+        // All passes of one number of rows: a further row is taken to cost a quarter of the median one.
+        let slope = median(slopes).unwrap_or(0.25 * my / mx).max(least);
+        let first = median(self.0.iter().map(|(rows, ms)| ms - slope * (rows - 1.0)))?;
+        Some((first.max(least), slope))
     }
 }
 

@@ -53,7 +53,7 @@ impl Transcript {
     /// Replace every measured number, and the spaces that its width moves.
     fn measured(&mut self) -> &mut Self {
         self.filter(r"(≈ )?\d+(\.\d+)?x( \([\d.]+–[\d.]+\))?", "[SPEEDUP]")
-            .filter(r"\((\d+ pairs?|a few passes|one run each)\)", "([BASIS])")
+            .filter(r"\(\d+ pairs?\)", "([BASIS])")
             .filter(r"\d+(\.\d+)? tokens/s", "[N] tokens/s")
             .filter(r"\d+(\.\d+)?( ?(ms|s|MB|GB|kB|x|GB/s|tokens/s)\b)", "[N]$2")
             .filter(r"-?\d+\.\d+", "[N]")

@@ -10,9 +10,7 @@ use std::{
 use specreel::{
     engine::{Command, Engine, EngineHandle, RunRequest, TextSampling, Turn},
     model::{DeviceChoice, ModelSpec, WeightType, draft_head::Recipe},
-    record::{
-        BaselineKind, Basis, Estimate, Event, EventKind, Failure, FailureClass, Span, Stage, StopReason,
-    },
+    record::{Basis, Estimate, Event, EventKind, Failure, FailureClass, Span, Stage, StopReason},
     scenes::{self, Scene},
     speculate::{Acceptance, Drafter, Method, Schedule},
     video::Sampling,
@@ -384,16 +382,12 @@ fn a_new_method_starts_from_the_kept_context() {
     assert_eq!(ids, plain);
     assert_eq!((stats.timings.decode_video_ms, stats.timings.prefill_target_ms), (0.0, 0.0));
     assert_eq!(stats.equality.as_ref().map(|e| e.equal), Some(true));
-    // On a machine so slow that a pass would delay the run, no pass is timed.
-    assert!(stats.speedup.is_none_or(|speedup| speedup.decode > 0.0 && speedup.end_to_end > 0.0));
+    assert_eq!(stats.speedup, None, "a run this short has no pairs of its own");
 
     // Another prompt: the clip is kept, its prefill is not.
     let other = rig.run("sd-uniform", "Another question?");
     assert!(!stages(&other).contains(&Stage::Decode));
     assert!(done(&other).2.timings.prefill_target_ms > 0.0);
-    // Passes within the run give pairs where they fit into its time.
-    let kind = done(&other).2.speedup.map(|speedup| speedup.baseline.kind);
-    assert!(matches!(kind, None | Some(BaselineKind::Calibrated | BaselineKind::Paired)), "{kind:?}");
 }
 
 #[test]
@@ -441,8 +435,22 @@ fn every_preset_accounts_for_every_token() {
 fn the_times_before_the_first_token_add_up() {
     for name in ["naive", "specvlm", "parallelvlm", "parallelvlm-self", "std"] {
         let mut rig = Rig::new();
-        let stats = done(&rig.run(name, "What is seen?")).2;
-        let (t, speedup) = (&stats.timings, stats.speedup.clone().unwrap());
+        // On a busy machine the pairs may be too few: then a new engine, whose first run reads the video again, tries it again.
+        let (stats, speedup) = (0..50)
+            .find_map(|_| {
+                rig = Rig::new();
+                let request = RunRequest { measure: true, ..rig.request(name, "What is seen?") };
+                let run = request.run;
+                rig.send(request);
+                let stats = done(&rig.finish(run)).2;
+                loop {
+                    if let EventKind::Speed { speedup, measuring: false } = rig.event().kind {
+                        return Some((stats, speedup?));
+                    }
+                }
+            })
+            .unwrap();
+        let t = &stats.timings;
         let target = t.decode_video_ms + t.encode_target_ms + t.prefill_target_ms;
         let drafter = t.total_ms() - target - t.generate_ms();
         assert!(drafter > 0.0, "{name}: {drafter} ms, {t:?}");
@@ -453,7 +461,8 @@ fn the_times_before_the_first_token_add_up() {
         assert!((0.0..=most).contains(&t.overlapped_ms), "{name}: {t:?}");
         let plain = target + stats.emitted as f64 * 1000.0 / speedup.baseline.tokens_per_second;
         let whole = plain / speedup.end_to_end;
-        assert!((whole / t.total_ms() - 1.0).abs() < 1e-6, "{name}: {whole} for {} ms", t.total_ms());
+        let own = target + drafter + stats.emitted as f64 * 1000.0 / speedup.tokens_per_second;
+        assert!((whole / own - 1.0).abs() < 1e-6, "{name}: {whole} for {own} ms");
     }
 }
 

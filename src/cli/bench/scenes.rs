@@ -3,12 +3,12 @@
 use super::{
     clips::Clip,
     fronts::Fronts,
-    plan::{BASELINE, System},
+    plan::System,
     runs::{Runs, Written},
 };
 use crate::{
     cli::{End, progress::Progress},
-    record::{Baseline, BaselineKind, Failure, Stage, StopReason, Trial, stats::Equality},
+    record::{Failure, Limits, Pair, Stage, StopReason, Trial, stats::Equality},
     speculate::Drafter,
 };
 
@@ -140,14 +140,17 @@ impl<'a> ClipResults<'a> {
             // What a pruned target saves of the time that every method is charged for.
             drafter_front_ms += read_ms - plain.stats.timings.prefill_target_ms;
         }
+        let reason = written.reason.unwrap_or(StopReason::Length);
         let mut stats = written.stats;
         stats.speedup = None;
-        let baseline = Baseline {
-            name: BASELINE.into(),
-            kind: BaselineKind::Measured,
-            tokens_per_second: plain.stats.tokens_per_second,
-        };
-        stats.set_baseline(baseline, *front_ms, drafter_front_ms);
+        let limits = if system.method.prunes() { Limits::NONE } else { Limits::of(&stats, reason) };
+        let (own, plain_speed) = (stats.tokens_per_second, plain.stats.tokens_per_second);
+        let pair = (own > 0.0 && plain_speed > 0.0).then(|| {
+            let decode_ratio = limits.clamp(own / plain_speed);
+            let generate_ms = stats.timings.generate_ms();
+            let whole_ms = *front_ms + drafter_front_ms + generate_ms;
+            Pair { decode_ratio, end_to_end_ratio: (*front_ms + generate_ms * decode_ratio) / whole_ms }
+        });
         stats.equality = Some(Equality::of(&written.ids, &plain.ids));
         let speeds = written.modelled.zip(plain.modelled);
         let modelled = speeds.map(|(own, plain)| own.tokens_per_second() / plain.tokens_per_second());
@@ -155,12 +158,13 @@ impl<'a> ClipResults<'a> {
         Trial {
             clip: self.clip.seed,
             system: system.label.clone(),
-            reason: written.reason.unwrap_or(StopReason::Length),
+            reason,
             text: written.text,
             facts,
             front_ms: *front_ms,
             drafter_front_ms,
             stats,
+            pair,
             modelled,
         }
     }

@@ -114,6 +114,7 @@ mod tests {
         let plain = Figures {
             run: 1,
             interval: None,
+            contention: None,
             emitted: 9,
             tokens_per_second: 100.0,
             decode_speedup: Some(1.0),

@@ -4,7 +4,7 @@ use super::{NAMES, PrintError, Printer};
 use crate::{
     cli::{color, wrap::hang},
     present::{
-        statistics::{ending, loosened, statistics, verdicts},
+        statistics::{NOT_MEASURED, ending, loosened, statistics, verdicts},
         verdicts::Role,
     },
     record::{Pieces, RunLog, Stats, StopReason, Verdict},
@@ -43,7 +43,17 @@ impl<O: Write, E: Write> Printer<O, E> {
         if !legend.is_empty() {
             row("verdicts", &legend);
         }
-        statistics(&stats).iter().for_each(|(name, value)| row(name, value));
+        for (name, value) in statistics(&stats) {
+            match (value.as_str(), self.measures) {
+                (NOT_MEASURED, false) => {
+                    row(name, &format!("{NOT_MEASURED}; measure it with --measure always"))
+                }
+                (NOT_MEASURED, true) => {
+                    row(name, &format!("{NOT_MEASURED}: too few repetitions in the time there was"))
+                }
+                _ => row(name, &value),
+            }
+        }
         if let Some(ending) = runs.reason().and_then(|reason| ending(reason, &stats, self.limit)) {
             text += &(ending + "\n");
         }

@@ -2,11 +2,13 @@
 
 use super::{Player, SEEN_MS, SHIFTS, rate::in_words};
 
-/// The race: every run at the speed at which it was decoded, all slowed by the same factor if the slowest would be over before
-/// it is seen. Times are in milliseconds of the runs.
+/// The race: every run in the time that it was measured to take, all slowed by the same factor if the slowest would be over
+/// before it is seen. Times are in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Race {
     lanes: Vec<Player>,
+    /// When each run ends.
+    ends: Vec<f64>,
     at: f64,
     length: f64,
     shift: i32,
@@ -14,12 +16,24 @@ pub struct Race {
 }
 
 impl Race {
-    /// A race between these runs, at its start.
-    pub fn new(lanes: Vec<Player>) -> Self {
-        let length = lanes.iter().map(Player::generation_ms).fold(0.0, f64::max);
-        let mut race = Self { lanes, at: 0.0, length, shift: 0, playing: true };
+    /// A race between these runs, at its start. Each takes so many milliseconds.
+    pub fn new(runs: Vec<(Player, f64)>) -> Self {
+        let (lanes, ends): (Vec<Player>, Vec<f64>) = runs.into_iter().unzip();
+        let mut race = Self { lanes, ends: Vec::new(), at: 0.0, length: 0.0, shift: 0, playing: true };
+        race.take(ends);
         race.seek(0.0);
         race
+    }
+
+    /// The runs take this long: their speed has been measured since. The race goes on at the same share of its length.
+    pub fn take(&mut self, ends: Vec<f64>) {
+        if ends == self.ends {
+            return;
+        }
+        let share = if self.length > 0.0 { self.at / self.length } else { 0.0 };
+        self.length = ends.iter().copied().fold(0.0, f64::max);
+        self.ends = ends;
+        self.seek(share * self.length);
     }
 
     /// The players of the runs, in the order in which they were given.
@@ -38,9 +52,9 @@ impl Race {
     /// Go to a time.
     pub fn seek(&mut self, at: f64) {
         self.at = at.clamp(0.0, self.length);
-        for lane in &mut self.lanes {
-            match self.at < lane.generation_ms() {
-                true => lane.seek_generation(self.at),
+        for (lane, end) in self.lanes.iter_mut().zip(&self.ends) {
+            match self.at < *end {
+                true => lane.seek_generation(self.at / end * lane.generation_ms()),
                 false => lane.skip(),
             }
         }
@@ -100,8 +114,8 @@ impl Race {
     /// When a run finishes, and its place, from 1; none while it is still running. Runs that finish at the same time share
     /// their place.
     pub fn finish(&self, lane: usize) -> Option<(usize, f64)> {
-        let own = self.lanes.get(lane)?.generation_ms();
-        let faster = self.lanes.iter().filter(|other| other.generation_ms() < own).count();
+        let own = *self.ends.get(lane)?;
+        let faster = self.ends.iter().filter(|other| **other < own).count();
         (self.at >= own).then_some((1 + faster, own))
     }
 }
@@ -125,7 +139,8 @@ mod tests {
 
     #[test]
     fn all_runs_share_one_slowed_clock() {
-        let mut race = Race::new(vec![lane(20), lane(10), lane(15)]);
+        let timed = |lane: Player| (lane.clone(), lane.generation_ms());
+        let mut race = Race::new([20, 10, 15].map(|steps| timed(lane(steps))).into());
         assert_eq!((race.time(), race.speed_words().unwrap().as_str()), ((0.0, 2000.0), "slowed 3x"));
         assert!((0..3).all(|i| race.finish(i).is_none()));
         race.advance(3000.0);
@@ -141,11 +156,16 @@ mod tests {
         race.jump(20.0);
         race.change_speed(true);
         assert_eq!((race.time().0, race.speed_words().unwrap().as_str()), (1000.0, "slowed 1.5x"));
+        // The single run of the second lane was slow by accident: it takes half as long.
+        race.take(vec![2000.0, 500.0, 1500.0]);
+        assert_eq!((race.time().0, race.finish(1)), (1000.0, Some((1, 500.0))));
+        race.seek(250.0);
+        assert_eq!([0, 1, 2].map(|i| race.lanes()[i].token_count()), [4, 10, 4]);
     }
 
     #[test]
     fn a_race_of_nothing_is_over() {
-        let mut race = Race::new(vec![lane(0)]);
+        let mut race = Race::new(vec![(lane(0), 0.0)]);
         race.advance(1.0);
         assert!(race.is_over() && !race.is_playing() && race.speed_words().is_none());
         assert_eq!((race.finish(0), race.finish(9)), (Some((1, 0.0)), None));

@@ -2,16 +2,18 @@
 //!
 //! All ratios are against autoregressive decoding in the same comparison: same clip, prompt, models and prefill. If a method
 //! ran several times, its row has the figures of the run of median speed, and its speedup is over the pairs of its i-th run
-//! and the baseline's. Where the engine has measured a run in more pairs ([`EventKind::Speed`](super::EventKind::Speed)), its
-//! figure is used.
+//! and the baseline's, if there are enough. Where the engine has measured a run in more pairs
+//! ([`EventKind::Speed`](super::EventKind::Speed)), its figure is used. All speeds of a comparison follow from the baseline's
+//! and these ratios.
 
 mod ttft;
 
 use serde::Serialize;
 
 use super::{
-    Baseline, BaselineKind, Failure, Interval, PairedRatio, RunLog, RunState, StopReason, paired,
-    speedup::winner, stats::Equality,
+    Failure, Interval, Limits, PairedRatio, RunLog, RunState, StopReason,
+    speedup::{plain_speed, winner},
+    stats::Equality,
 };
 
 /// The rows of a comparison.
@@ -63,14 +65,17 @@ pub struct Figures {
     pub run: u64,
     /// Emitted tokens, the end token not counted.
     pub emitted: u64,
-    /// Emitted tokens over the time between first and last token.
+    /// Decode speed: `decode_speedup` times that of the baseline; else by the run's own clock.
     pub tokens_per_second: f64,
-    /// Ratio of decode speeds, from the first token on.
+    /// Ratio of decode speeds, from the first token on; none until it has been measured in enough pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode_speedup: Option<f64>,
-    /// The interval of `decode_speedup`, if it was measured in pairs.
+    /// The interval of `decode_speedup`; that of the baseline is 1, of no pairs.
     #[serde(flatten)]
     pub interval: Option<Interval>,
+    /// Share of the measurement's time spent waiting for processors, 0 to 1; none if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contention: Option<f64>,
     /// Ratio of times from file to last token for the same number of tokens; what precedes the first token counts on both
     /// sides.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +104,7 @@ impl Comparison {
                 names.push(run.name());
             }
         }
-        let plain = middle(runs, baseline);
+        let plain = Plain::of(runs, baseline);
         let rows = names.into_iter().map(|name| row(runs, name, plain)).collect();
         Self { baseline: baseline.to_owned(), rows }
     }
@@ -132,7 +137,7 @@ impl Comparison {
     }
 }
 
-fn row(runs: &[RunLog], name: &str, plain: Option<&RunLog>) -> Row {
+fn row(runs: &[RunLog], name: &str, plain: Option<Plain<'_>>) -> Row {
     let own = || runs.iter().filter(|run| run.name() == name);
     let finished: Vec<u64> = own().filter(|run| run.is_finished()).map(RunLog::run).collect();
     let failure = own().find_map(RunLog::failure).cloned();
@@ -153,58 +158,72 @@ fn row(runs: &[RunLog], name: &str, plain: Option<&RunLog>) -> Row {
     }
 }
 
-fn figures(runs: &[RunLog], run: &RunLog, plain: Option<&RunLog>) -> Figures {
-    let mut stats = run.stats().clone();
-    let measured = plain.and_then(|plain| measured(runs, run.name(), plain.name()));
-    stats.speedup = None;
-    if let Some(plain) = plain {
-        let baseline = Baseline {
-            name: plain.name().to_owned(),
-            kind: BaselineKind::Measured,
-            tokens_per_second: match &measured {
-                Some((ratio, _)) if *ratio > 0.0 => stats.tokens_per_second / ratio,
-                _ => plain.stats().tokens_per_second,
-            },
-        };
-        stats.set_baseline(baseline, ttft::shared_ms(runs), ttft::drafter_ms(runs, run));
-        if let (Some(speedup), Some((ratio, interval))) = (&mut stats.speedup, measured) {
-            (speedup.decode, speedup.interval) = (ratio, interval);
-        }
+/// The baseline of a comparison: its run, and its decode speed in tokens per second. Where methods were measured in pairs, the
+/// speed is that of the same measurement, so that no figure contradicts another.
+#[derive(Clone, Copy)]
+struct Plain<'a> {
+    run: &'a RunLog,
+    tokens_per_second: f64,
+}
+
+impl<'a> Plain<'a> {
+    fn of(runs: &'a [RunLog], baseline: &str) -> Option<Self> {
+        let run = middle(runs, baseline)?;
+        let paired = plain_speed(runs.iter().map(RunLog::stats));
+        let tokens_per_second = paired.unwrap_or(run.stats().tokens_per_second);
+        Some(Self { run, tokens_per_second })
     }
+
+    /// Decode speedup, its interval and the speedup end to end of a method, or of the baseline itself.
+    fn ratios(&self, runs: &[RunLog], run: &RunLog) -> Option<(f64, Interval, f64)> {
+        if run.name() == self.run.name() {
+            return Some((1.0, Interval::ONE, 1.0));
+        }
+        let (decode, interval) = measured(runs, run, self.run.name())?;
+        let plain_ms = run.stats().emitted as f64 * 1000.0 / self.tokens_per_second;
+        let (shared_ms, drafter_ms) = (ttft::shared_ms(runs), ttft::drafter_ms(runs, run));
+        Some((decode, interval, (shared_ms + plain_ms) / (shared_ms + drafter_ms + plain_ms / decode)))
+    }
+}
+
+fn figures(runs: &[RunLog], run: &RunLog, plain: Option<Plain<'_>>) -> Figures {
+    let stats = run.stats();
+    let ratios =
+        plain.filter(|plain| plain.tokens_per_second > 0.0).and_then(|plain| plain.ratios(runs, run));
+    let speed = plain.zip(ratios).map(|(plain, (decode, ..))| plain.tokens_per_second * decode);
     let speculates = run.started().is_some_and(|started| started.drafter.is_some());
     Figures {
         run: run.run(),
         emitted: stats.emitted,
-        tokens_per_second: stats.tokens_per_second,
-        decode_speedup: stats.speedup.as_ref().map(|s| s.decode),
-        interval: stats.speedup.as_ref().and_then(|s| s.interval),
-        end_to_end_speedup: stats.speedup.as_ref().map(|s| s.end_to_end),
+        tokens_per_second: speed.unwrap_or(stats.tokens_per_second),
+        decode_speedup: ratios.map(|(decode, ..)| decode),
+        interval: ratios.map(|(_, interval, _)| interval),
+        contention: stats.speedup.as_ref().and_then(|told| told.contention),
+        end_to_end_speedup: ratios.map(|(.., end_to_end)| end_to_end),
         tau: speculates.then_some(stats.tau),
         emitted_per_step: speculates.then_some(stats.emitted_per_step),
         loosened_share: speculates.then(|| stats.loosened_share()),
-        equality: plain.filter(|p| p.name() != run.name()).map(|p| Equality::of(run.ids(), p.ids())),
+        equality: plain.filter(|p| p.run.name() != run.name()).map(|p| Equality::of(run.ids(), p.run.ids())),
     }
 }
 
-/// The best measured speedup of a method: the engine's own with the most pairs, or over the pairs of its i-th finished run and
-/// the baseline's. None for the baseline itself.
-fn measured(runs: &[RunLog], method: &str, baseline: &str) -> Option<(f64, Option<Interval>)> {
-    if method == baseline {
-        return None;
-    }
-    let own = || runs.iter().filter(move |run| run.name() == method && run.is_finished());
-    let told = || own().filter_map(|run| run.stats().speedup.as_ref());
+/// The measured speedup of a run's method with the most pairs: the engine's own, or over the pairs of its i-th finished run
+/// and the baseline's. None where there are too few.
+fn measured(runs: &[RunLog], run: &RunLog, baseline: &str) -> Option<(f64, Interval)> {
+    let own = || runs.iter().filter(|other| other.name() == run.name() && other.is_finished());
     let plain = runs.iter().filter(|run| run.name() == baseline && run.is_finished());
     let speed = |run: &RunLog| run.stats().tokens_per_second;
     let ratios: Vec<f64> = own().zip(plain).map(|(own, plain)| speed(own) / speed(plain)).collect();
-    let of_engine = told().filter_map(|told| Some((told.decode, told.interval?)));
-    let of_runs = PairedRatio::of(&ratios).map(|ratio| (ratio.middle, Interval::from(ratio)));
-    if let Some((ratio, interval)) = of_engine.chain(of_runs).max_by_key(|(_, interval)| interval.pairs) {
-        return Some((ratio, Some(interval)));
-    }
-    // Without an interval, even the engine's few pairs say more than one run each.
-    let rough = if ratios.len() > 1 { None } else { told().next().map(|told| told.decode) };
-    Some((rough.or_else(|| paired::middle(&ratios))?, None))
+    let limits = match (run.started().and_then(|started| started.drafter.as_ref()), run.state()) {
+        (Some(_), RunState::Done(reason)) => Limits::of(run.stats(), *reason),
+        // Without a drafter it prunes the target.
+        _ => Limits::NONE,
+    };
+    let of_engine = own().filter_map(|run| run.stats().speedup.as_ref());
+    let of_engine = of_engine.map(|told| (told.decode, told.interval));
+    let of_runs = PairedRatio::of(&ratios).and_then(|ratio| limits.cut(ratio));
+    let of_runs = of_runs.map(|ratio| (ratio.middle, Interval::from(ratio)));
+    of_engine.chain(of_runs).max_by_key(|(_, interval)| interval.pairs)
 }
 
 /// The finished run of median speed.

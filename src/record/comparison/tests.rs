@@ -1,7 +1,7 @@
 use super::*;
 use crate::record::{
-    EventKind, Stats, Timings,
-    testing::{ended, failure, fed, started, started_plain},
+    EventKind, Speedup, Stats, Timings,
+    testing::{ended, failure, fed, speedup, started, started_plain},
 };
 
 /// A run that ends with these tokens after so many milliseconds.
@@ -44,11 +44,53 @@ fn a_row_has_its_figures_against_the_measured_baseline() {
     assert_eq!((figures.tau, &figures.equality), (None, &None));
     let figures = loose.figures.as_ref().unwrap();
     assert_eq!(figures.tokens_per_second, 200.0);
-    assert_eq!(figures.decode_speedup, Some(2.0));
-    assert_eq!(figures.end_to_end_speedup, Some((60.0 + 40.0) / (60.0 + 20.0 + 20.0)));
+    assert_eq!(
+        (figures.decode_speedup, figures.interval, figures.end_to_end_speedup),
+        (None, None, None),
+        "one run each"
+    );
     assert_eq!((figures.tau, figures.emitted_per_step), (Some(2.0), Some(3.0)));
     assert_eq!(figures.equality, Some(Equality { equal: false, first_difference: Some(2) }));
     assert!(plain.lossless && !loose.lossless);
+}
+
+/// The single runs say 100 and 200 tokens per second. Measured in pairs, the baseline has 80 and the method 1.5 times as many.
+#[test]
+fn speeds_come_from_the_same_measurement_as_the_speedup() {
+    let mut plain = finished(1, "plain", &[1, 2, 3, 4], 40.0);
+    plain.stats_mut().timings.prefill_target_ms = 60.0;
+    let mut fast = finished(2, "naive", &[1, 2, 3, 4], 20.0);
+    fast.stats_mut().timings.prefill_drafter_ms = 20.0;
+    fast.stats_mut().speedup = Some(Speedup { contention: Some(0.4), ..speedup(1.5, 80.0) });
+    let comparison = Comparison::of(&[plain, fast], "plain");
+    let figures: Vec<&Figures> = comparison.rows.iter().map(|row| row.figures.as_ref().unwrap()).collect();
+    assert_eq!([0, 1].map(|at| figures[at].tokens_per_second), [80.0, 120.0]);
+    assert_eq!([0, 1].map(|at| figures[at].decode_speedup), [Some(1.0), Some(1.5)]);
+    let (plain_ms, own_ms) = (50.0, 4.0 * 1000.0 / 120.0);
+    let end_to_end = figures[1].end_to_end_speedup.unwrap();
+    assert!((end_to_end - (60.0 + plain_ms) / (60.0 + 20.0 + own_ms)).abs() < 1e-9, "{end_to_end}");
+    assert_eq!(figures[1].contention, Some(0.4));
+}
+
+/// Six runs each are pairs, too; what they show is held to what the counts allow: 4 tokens and the end token in 4 passes.
+#[test]
+fn repeated_runs_are_pairs_within_the_limits() {
+    let mut runs: Vec<RunLog> = Vec::new();
+    for pair in 0..6 {
+        let mut fast = finished(2 * pair + 2, "naive", &[1, 2, 3, 4], 30.0);
+        (fast.stats_mut().steps, fast.stats_mut().judged, fast.stats_mut().accepted) = (4, 4, 1);
+        runs.extend([finished(2 * pair + 1, "plain", &[1, 2, 3, 4], 40.0), fast]);
+    }
+    let decode = |runs: &[RunLog]| {
+        let figures = Comparison::of(runs, "plain").rows[1].figures.clone().unwrap();
+        (figures.decode_speedup, figures.interval.map(|interval| interval.pairs))
+    };
+    // 40 / 30 is more than 5 / 4.
+    assert_eq!(decode(&runs), (None, None));
+    runs.iter_mut().filter(|run| run.name() == "naive").for_each(|run| run.stats_mut().steps = 3);
+    let (ratio, pairs) = decode(&runs);
+    assert!(ratio.is_some_and(|ratio| (ratio - 40.0 / 30.0).abs() < 1e-9) && pairs == Some(6), "{ratio:?}");
+    assert_eq!(decode(&runs[..10]), (None, None), "too few");
 }
 
 #[test]

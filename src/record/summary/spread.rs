@@ -66,8 +66,8 @@ impl Spread {
             precision: interval(&|own, _| (own.facts.right, own.facts.said())),
             false_per_caption: interval(&|own, _| (own.facts.false_facts(), 1)),
             tau: interval(&|own, _| (own.stats.accepted as usize, own.stats.steps as usize)),
-            decode: paired(|trial| Some(trial.stats.speedup.as_ref()?.decode)),
-            end_to_end: paired(|trial| Some(trial.stats.speedup.as_ref()?.end_to_end)),
+            decode: paired(|trial| Some(trial.pair?.decode_ratio)),
+            end_to_end: paired(|trial| Some(trial.pair?.end_to_end_ratio)),
         })
     }
 }

@@ -10,12 +10,7 @@
 //! rejected: `a / (1 - a^w)` of them on average. It emits `1 / (1 - a)` tokens whatever the window, and takes
 //! `max(T(1), w·t) + a / (1 - a^w) · max(T(w), w·t)`, where `t` is the drafter's time for one token.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use crate::speculate::fit::{FadingChance, LinearFit};
-
-/// Number of latest times that a running median covers.
-const MEMORY: usize = 15;
+use crate::speculate::fit::{FadingChance, PassTimes, RunningMedian};
 
 /// Shortest automatic window: one token is judged before the next can be drafted, and nothing overlaps.
 const SHORTEST: usize = 2;
@@ -44,8 +39,8 @@ pub struct WindowLength {
     most: usize,
     fixed: bool,
     /// Times of verify passes by their rows.
-    target: BTreeMap<usize, Recent>,
-    drafter: Recent,
+    target: PassTimes,
+    drafter: RunningMedian,
     chance: FadingChance,
 }
 
@@ -63,15 +58,15 @@ impl WindowLength {
             start: start.clamp(SHORTEST, most),
             most,
             fixed: false,
-            target: BTreeMap::new(),
-            drafter: Recent::default(),
+            target: PassTimes::default(),
+            drafter: RunningMedian::default(),
             chance: FadingChance::default(),
         }
     }
 
     /// Note a tick.
     pub fn saw(&mut self, tick: Seen) {
-        self.target.entry(tick.rows).or_default().push(tick.target_ms);
+        self.target.push(tick.rows, tick.target_ms);
         if tick.drafted > 0 {
             self.drafter.push(tick.drafter_ms / tick.drafted as f64);
         }
@@ -85,7 +80,7 @@ impl WindowLength {
         if self.fixed {
             return self.start;
         }
-        let (Some((first, more)), Some(token)) = (self.passes().fit(), self.drafter.median()) else {
+        let (Some((first, more)), Some(token)) = (self.target.line(), self.drafter.median()) else {
             return self.start;
         };
         let chance = self.chance.value();
@@ -95,41 +90,6 @@ impl WindowLength {
             first.max(drafting) + post * (first + more * (length - 1.0)).max(drafting)
         };
         (SHORTEST..=self.most).min_by(|a, b| time(*a).total_cmp(&time(*b))).unwrap_or(self.start)
-    }
-
-    /// The median times of passes, by rows.
-    fn passes(&self) -> LinearFit {
-        let mut passes = LinearFit::default();
-        for (rows, times) in &self.target {
-            if let Some(ms) = times.median() {
-                passes.add(*rows as f64, ms, times.0.len() as f64);
-            }
-        }
-        passes
-    }
-}
-
-/// The latest times.
-#[derive(Clone, Debug, Default)]
-struct Recent(VecDeque<f64>);
-
-impl Recent {
-    /// Invalid times are ignored.
-    fn push(&mut self, ms: f64) {
-        if ms.is_finite() && ms > 0.0 {
-            if self.0.len() == MEMORY {
-                self.0.pop_front();
-            }
-            self.0.push_back(ms);
-        }
-    }
-
-    fn median(&self) -> Option<f64> {
-        let mut sorted: Vec<f64> = self.0.iter().copied().collect();
-        sorted.sort_by(f64::total_cmp);
-        let high = *sorted.get(sorted.len() / 2)?;
-        let low = sorted[(sorted.len() - 1) / 2];
-        Some((low + high) / 2.0)
     }
 }
 

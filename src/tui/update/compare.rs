@@ -3,13 +3,14 @@
 use super::{batch, engine_problem, runs};
 use crate::{
     present::player::{Player, Race},
-    record::{Pace, RunLog},
+    record::{Pace, RunLog, speedup::plain_speed},
     speculate::Method,
     tui::{
         Action, Effect,
         model::{
             Model, Overlay, Tone,
             compare::{Below, Comparison, Lane, sweep_values},
+            run::Run,
         },
     },
 };
@@ -146,19 +147,28 @@ pub(super) fn control(model: &mut Model, action: Action) {
 fn line_up(model: &mut Model) {
     let Some(comparison) = &model.comparison else { return };
     let ended = |run: u64| model.runs.get(run).filter(|r| r.has_ended() && !r.log.whole().steps().is_empty());
-    let (lanes, players): (Vec<usize>, Vec<Player>) = (comparison.lanes.iter().enumerate())
-        .filter_map(|(at, lane)| Some((at, ended(lane.run)?.log.clone())))
-        .unzip();
-    if comparison.race.as_ref().is_some_and(|(before, _)| *before == lanes) || lanes.is_empty() {
-        return;
-    }
-    if let Some(comparison) = &mut model.comparison {
-        comparison.race = Some((lanes, Race::new(players)));
+    let runs = || comparison.lanes.iter().enumerate().filter_map(|(at, lane)| Some((at, ended(lane.run)?)));
+    let lanes: Vec<usize> = runs().map(|(at, _)| at).collect();
+    let plain = plain_speed(runs().map(|(_, run)| run.log.whole().stats()));
+    let ms = |run: &Run| {
+        let stats = run.log.whole().stats();
+        let speed = stats.speed_beside(plain, run.autoregressive);
+        if speed > 0.0 { stats.emitted as f64 * 1000.0 / speed } else { 0.0 }
+    };
+    let times: Vec<f64> = runs().map(|(_, run)| ms(run)).collect();
+    let is_new = comparison.race.as_ref().is_none_or(|(before, _)| *before != lanes) && !lanes.is_empty();
+    let players = is_new.then(|| runs().map(|(_, run)| run.log.clone()).zip(times.clone()).collect());
+    let Some(comparison) = &mut model.comparison else { return };
+    match (players, &mut comparison.race) {
+        (Some(players), _) => comparison.race = Some((lanes, Race::new(players))),
+        (None, Some((_, race))) => race.take(times),
+        (None, None) => {}
     }
 }
 
 /// Advance the race's clock.
 pub(super) fn advance(model: &mut Model, ms: f64) {
+    line_up(model);
     if let Some((_, race)) = model.comparison.as_mut().and_then(|c| c.race.as_mut()) {
         race.advance(ms);
     }

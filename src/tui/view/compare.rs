@@ -17,7 +17,10 @@ use super::{
 use crate::{
     chart::{Plot, Point},
     present::statistics::{Column, DECODE, LOOSENED, Measures, OUTPUT, Output, SPEED, TAU},
-    record::{Change, Interval, StopReason, speedup::winner},
+    record::{
+        Change, Interval, StopReason,
+        speedup::{plain_speed, winner},
+    },
     tui::{
         Theme,
         model::{
@@ -85,24 +88,27 @@ pub(super) struct LaneRun<'a> {
     pub speedup: Option<f64>,
     /// The interval of the speedup; that of the baseline is 1.
     pub interval: Option<Interval>,
+    /// Decode speed that agrees with the speedup.
+    pub tokens_per_second: Option<f64>,
 }
 
-/// The lanes with their runs and their speed relative to the baseline's: as measured in pairs, or else roughly, by the speeds
-/// of the two runs.
+/// The lanes with their runs and their speed relative to the baseline's, as measured in pairs.
 pub(super) fn lane_runs<'a>(model: &'a Model, comparison: &'a Comparison) -> Vec<LaneRun<'a>> {
-    let speed = |run: &Run| Some(run.log.whole().stats().tokens_per_second).filter(|speed| *speed > 0.0);
-    let plain = baseline(model, comparison).and_then(speed);
+    let runs = comparison.lanes.iter().filter_map(|lane| model.runs.get(lane.run));
+    let plain = plain_speed(runs.map(|run| run.log.whole().stats()));
     let of = |lane: &'a Lane| {
         let run = model.runs.get(lane.run);
-        let told = run.and_then(|run| run.log.whole().stats().speedup.as_ref());
-        let of_runs = run.and_then(speed).zip(plain).map(|(speed, plain)| speed / plain);
+        let stats = run.map(|run| run.log.whole().stats());
+        let (speedup, interval) = match run.is_some_and(|run| run.autoregressive) {
+            true => (Some(1.0), Some(Interval::ONE)),
+            false => stats
+                .and_then(|stats| stats.speedup.as_ref())
+                .map(|told| (told.decode, told.interval))
+                .unzip(),
+        };
         let is_baseline = run.is_some_and(|run| run.autoregressive);
-        LaneRun {
-            lane,
-            run,
-            speedup: told.map(|told| told.decode).or(of_runs),
-            interval: if is_baseline { Some(Interval::ONE) } else { told.and_then(|told| told.interval) },
-        }
+        let speed = stats.map(|stats| stats.speed_beside(plain, is_baseline)).filter(|speed| *speed > 0.0);
+        LaneRun { lane, run, speedup, interval, tokens_per_second: speed }
     };
     comparison.lanes.iter().map(of).collect()
 }
@@ -183,6 +189,7 @@ fn measures(run: &Run, one: &LaneRun<'_>, plain: Option<&Run>) -> Measures {
     Measures {
         decode: one.speedup,
         interval: one.interval,
+        tokens_per_second: one.tokens_per_second,
         output: output.unwrap_or(if run.autoregressive { Output::Baseline } else { Output::Unknown }),
         ..Measures::of_stats(&one.lane.label, one.lane.lossless, run.log.whole().stats())
     }

@@ -26,13 +26,12 @@ struct Entry {
 }
 
 /// Terms on the screen.
-const WORDS: [(&str, &str); 7] = [
+const WORDS: [(&str, &str); 6] = [
     ("tau", "accepted draft tokens per step, without the target's own token"),
     ("emitted", "tokens per step, with the target's own token"),
     ("step", "one draft and the target's pass that verifies it"),
-    ("speedup", "decoding speed relative to the target alone; \"all\" is end to end, from the video file on"),
-    ("measured", "the baseline is an autoregressive run on this clip and prompt"),
-    ("calibrated", "the baseline is a few autoregressive steps, timed before the run"),
+    ("speedup", "decoding speed relative to the target alone, measured in pairs while the engine is idle"),
+    ("end to end", "the same from the video file on: the first caption of a clip reads it with both models"),
     ("visual", "tokens that represent parts of the frames"),
 ];
 

@@ -10,7 +10,10 @@ use ratatui::{
 use super::{DECODE_WIDTH, meters::NAME, number};
 use crate::{
     present::statistics::{Column, DECODE, LOOSENED, Measures, Output, SPEED, TAU},
-    record::{Interval, Stats, StopReason, speedup::winner},
+    record::{
+        Interval, Stats, StopReason,
+        speedup::{plain_speed, winner},
+    },
     tui::{
         Theme,
         model::{
@@ -54,6 +57,7 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
         return;
     }
     let fastest = fastest(&runs);
+    let plain = plain_speed(runs.iter().map(|run| run.stats()));
     let header = [
         Cell::new("  runs on this clip"),
         number(SPEED.title),
@@ -64,10 +68,15 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     let rows = runs.into_iter().rev().take(area.height.into()).map(|other| {
         let (here, stats) = (other.id() == run.id(), other.stats());
         let mut measures = Measures::of_stats(&other.label, other.lossless, stats);
-        measures.decode = measures.decode.or_else(|| other.log.rough_speedup());
+        if measures.decode.is_none() {
+            let so_far = other.log.speedup_so_far().filter(|_| !other.autoregressive);
+            (measures.decode, measures.interval) = so_far.unzip();
+        }
         if other.autoregressive {
             (measures.decode, measures.output) = (Some(1.0), Output::Baseline);
         }
+        measures.tokens_per_second =
+            Some(stats.speed_beside(plain, other.autoregressive)).filter(|speed| *speed > 0.0);
         let cell = |column: Column| number((column.cell)(&measures));
         let decode = cell(DECODE);
         let is_fastest = fastest == Some(other.id());
@@ -103,7 +112,7 @@ fn fastest(runs: &[&Run]) -> Option<u64> {
     let finished: Vec<&&Run> = runs.iter().filter(|run| run.log.is_finished()).collect();
     let interval = |run: &&&Run| match run.autoregressive {
         true => Some(Interval::ONE),
-        false => run.stats().speedup.as_ref()?.interval,
+        false => Some(run.stats().speedup.as_ref()?.interval),
     };
     let at = winner(&finished.iter().map(interval).collect::<Vec<_>>())?;
     Some(finished[at].id())

@@ -12,7 +12,7 @@ use super::{has_focus, history, is_wide, legend, modelled, panel, title, track, 
 use crate::{
     present::{
         formats::{NOTHING, bytes, duration, rate, rough, speedup},
-        statistics::{basis, in_passes},
+        statistics::{NOT_MEASURED, basis, in_passes},
     },
     record::{Stage, Step, StopReason, log::Speed},
     tui::{
@@ -172,7 +172,7 @@ impl Meters<'_> {
         if stats.steps == 0 {
             return Group { rank: 0, lines: vec![self.nothing("speed")], chart: None };
         }
-        let speed = format!("{:>7}", rate(stats.tokens_per_second));
+        let speed = format!("{:>7}", rate(stats.speed()));
         let line =
             self.line("speed", [Span::styled(speed, self.theme.style(Role::Title)), Span::raw(" tok/s")]);
         let rates = rates(self.run.log.steps(), self.columns.saturating_sub(NAME + 17).min(48));
@@ -227,11 +227,11 @@ impl Meters<'_> {
     /// The speedup in a few words, and whether it is a rough figure; none if it is not known.
     fn known_speedup(&self) -> Option<(String, bool)> {
         if let Some(known) = &self.run.stats().speedup {
-            return Some((speedup(known.decode, known.interval.as_ref()), known.is_rough()));
+            return Some((speedup(known.decode, Some(&known.interval)), known.is_rough()));
         }
         // While it runs, from the passes of the target alone that were timed between its steps.
-        let so_far = self.run.log.rough_speedup().filter(|_| !self.run.autoregressive)?;
-        Some((rough(so_far), true))
+        let (so_far, interval) = self.run.log.speedup_so_far().filter(|_| !self.run.autoregressive)?;
+        Some((speedup(so_far, Some(&interval)), false))
     }
 
     fn speedup(&self) -> Line<'static> {
@@ -239,8 +239,16 @@ impl Meters<'_> {
         let Some((words, is_rough)) = self.known_speedup() else {
             let words = match self.run.autoregressive {
                 true => "this is the baseline",
-                false if self.run.is_over() && !self.run.replayed => "not measured",
-                false => NOTHING,
+                false if self.run.is_over() && measuring => "measuring …",
+                false
+                    if self.run.is_over()
+                        && self.run.log.speed() == Speed::Unmeasured
+                        && !self.run.replayed =>
+                {
+                    "measuring when the engine is idle …"
+                }
+                false if self.run.is_over() => NOT_MEASURED,
+                false => "measured after the run",
             };
             return self.line("speedup", [Span::styled(words, self.dim())]);
         };
@@ -253,7 +261,7 @@ impl Meters<'_> {
         let mut line = self.line("speedup", [Span::styled(words, style), Span::raw(" decode")]);
         // What it is measured with matters more than the end-to-end speedup, which is known only when all stages are.
         let whole = match known.filter(|_| self.run.is_over() && self.columns > 52) {
-            Some(known) => format!("  {} all", rough(known.end_to_end)),
+            Some(known) => format!("  {} end to end", rough(known.end_to_end)),
             None => String::new(),
         };
         let room = self.columns.saturating_sub(line.width());

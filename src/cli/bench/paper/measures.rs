@@ -28,11 +28,11 @@ pub struct ClipRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_run: Option<f64>,
     /// Decode speed over that of autoregressive decoding of the clip.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub decode: Option<f64>,
+    #[serde(alias = "decode", skip_serializing_if = "Option::is_none")]
+    pub decode_ratio: Option<f64>,
     /// The same from file to last token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub end_to_end: Option<f64>,
+    #[serde(alias = "end_to_end", skip_serializing_if = "Option::is_none")]
+    pub end_to_end_ratio: Option<f64>,
     /// Decode speedup under a profile, modelled from the steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modelled: Option<f64>,
@@ -55,7 +55,6 @@ impl ClipRun {
     /// Of a trial, its accepted drafts by step, and the right facts of its baseline.
     pub fn of(trial: &Trial, accepted: Vec<u32>, plain_right: usize) -> ClipRun {
         let stats = &trial.stats;
-        let speedup = stats.speedup.as_ref();
         ClipRun {
             clip: trial.clip,
             run: trial.system.clone(),
@@ -64,8 +63,8 @@ impl ClipRun {
             emitted: stats.emitted,
             loosened: stats.verdicts.loosened(),
             mean_run: stats.mean_run,
-            decode: speedup.map(|s| s.decode),
-            end_to_end: speedup.map(|s| s.end_to_end),
+            decode_ratio: trial.pair.map(|pair| pair.decode_ratio),
+            end_to_end_ratio: trial.pair.map(|pair| pair.end_to_end_ratio),
             modelled: trial.modelled,
             facts: trial.facts,
             plain_right,
@@ -208,8 +207,8 @@ impl Measure {
                 let drafted = run.drafted as f64;
                 speculative.then(|| Part::Ratio(drafted - run.accepted(), drafted))
             }
-            Measure::Speedup => run.decode.map(Part::Value),
-            Measure::EndToEnd => run.end_to_end.map(Part::Value),
+            Measure::Speedup => run.decode_ratio.map(Part::Value),
+            Measure::EndToEnd => run.end_to_end_ratio.map(Part::Value),
             Measure::Modelled => run.modelled.map(Part::Value),
             Measure::Kept => Some(Part::Ratio(run.facts.right as f64, run.plain_right as f64)),
             Measure::Precision => Some(Part::Ratio(run.facts.right as f64, run.facts.said() as f64)),

@@ -9,8 +9,8 @@ fn run() -> ClipRun {
         accepted: vec![4, 2, 0, 5],
         drafted: 20,
         emitted: 15,
-        decode: Some(1.5),
-        end_to_end: Some(1.1),
+        decode_ratio: Some(1.5),
+        end_to_end_ratio: Some(1.1),
         facts: FactCount { right: 6, wrong: 1, missing: 3, total: 10, extra: 1 },
         plain_right: 8,
         timings: Timings {

@@ -53,7 +53,7 @@ fn results() -> Results {
         accepted: vec![accepted; 4],
         drafted: u64::from(accepted) * 5,
         emitted: u64::from(accepted) * 4 + 4,
-        decode: Some(decode + clip as f64 / 100.0),
+        decode_ratio: Some(decode + clip as f64 / 100.0),
         ..ClipRun::default()
     };
     let clip = |clip: u64| {
