@@ -341,7 +341,8 @@ pub fn account(runs: &Pieces<'_>) -> Vec<(&'static str, String)> {
     rows.extend(statistics(&stats));
     rows.extend(runs.notes().into_iter().map(|note| ("note", note.to_owned())));
     rows.push(("created by", concat!("specreel ", env!("CARGO_PKG_VERSION")).to_owned()));
-    rows.retain(|(_, value)| !value.is_empty());
+    // Several runs have a speedup each.
+    rows.retain(|(_, value)| !value.is_empty() && (value != NOT_MEASURED || runs.logs().len() == 1));
     rows
 }
 
