@@ -19,7 +19,8 @@ struct Embedded {
     bytes: &'static [u8],
 }
 
-const FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/demo_files.rs"));
+/// A `static` is in the program once; a `const`, with all of its bytes, once for each codegen unit that uses it.
+static FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/demo_files.rs"));
 
 /// Folders of the models, the target first; those of draft heads are in [`HEADS`].
 const MODELS: [&str; 3] = ["target", "drafter", "drafter-weak"];

@@ -6,7 +6,7 @@ pub use crate::model::template::Turn;
 use crate::{
     model::{ModelSpec, processor::FrameLimits, template::Question},
     record::{Segment, Span},
-    speculate::Method,
+    speculate::{Method, VisualContext},
     video::Sampling,
 };
 
@@ -64,25 +64,39 @@ impl RunRequest {
         FrameLimits { pixels: self.max_pixels, tokens: self.max_visual_tokens }
     }
 
-    /// The whole conversation as a cache key, and how the target is pruned, if it is: its reading is no other method's.
-    pub(super) fn reading(&self) -> String {
-        match self.method.prunes() {
-            true => format!("{}\0\0{:?}", self.conversation(), self.method.context),
-            false => self.conversation(),
-        }
+    /// What the target reads. A pruned target's reading is no other method's.
+    pub(super) fn reading(&self) -> Reading {
+        let pruned = self.method.prunes().then(|| self.method.context.clone());
+        Reading { pruned, ..self.conversation() }
     }
 
-    /// The whole conversation, as a cache key.
-    pub(super) fn conversation(&self) -> String {
-        let before = self.before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
-        let thinking = self.thinking.then_some("\0thinking");
-        before.chain([self.prompt.as_str()]).chain(thinking).collect::<Vec<_>>().join("\0")
+    /// What a target reads that is not pruned.
+    pub(super) fn conversation(&self) -> Reading {
+        Reading {
+            before: self.before.clone(),
+            prompt: self.prompt.clone(),
+            thinking: self.thinking,
+            pruned: None,
+        }
     }
 
     /// What the models are asked.
     pub(super) fn question(&self) -> Question<'_> {
         Question { before: &self.before, text: &self.prompt, thinking: self.thinking }
     }
+}
+
+/// What a target reads beside the clip.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Earlier questions, with their answers.
+    pub before: Vec<Turn>,
+    /// The user's prompt.
+    pub prompt: String,
+    /// Think before the answer.
+    pub thinking: bool,
+    /// How the target is pruned, if it is.
+    pub pruned: Option<VisualContext>,
 }
 
 /// How a token is drawn from the target's distribution.

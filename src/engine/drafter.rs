@@ -81,12 +81,18 @@ impl Runner<'_> {
         if !method.drafter.reads() {
             return Ok(None);
         }
-        let (clip, context) = cache.entry(key)?;
+        let (_, context) = cache.entry(key)?;
         let drafter_key = DrafterKey::new(method, selection);
-        if context.drafters.touch(&drafter_key).is_some() {
+        let room = self.request.max_new_tokens + KV_HEADROOM;
+        if let Some(drafter) = context.drafters.touch(&drafter_key) {
+            let growth = drafter.sequence.growth(room);
+            self.make_room_in(cache, key, growth as u64)?;
             return Ok(Some(drafter_key));
         }
-        let room = self.request.max_new_tokens + KV_HEADROOM;
+        // Not counted before if the target's context was kept.
+        let slots = context.prompt.ids.len() + room;
+        self.make_room_in(cache, key, self.drafter_cache_bytes(slots))?;
+        let (clip, context) = cache.entry(key)?;
         let started = Instant::now();
         let shared =
             self.preparation(&context.prompt, clip).shared(&method.drafter, selection, &context.target, room);
@@ -126,6 +132,16 @@ impl Runner<'_> {
         let drafter = DrafterContext { sequence, prefill_ms, prefetched: None, seen };
         context.drafters.insert(drafter_key.clone(), drafter);
         Ok(Some(drafter_key))
+    }
+
+    /// Bytes of `slots` keys and values of the drafter, at most; 0 if it has few of them beside the target's.
+    fn drafter_cache_bytes(&self, slots: usize) -> u64 {
+        let decoder = match (&self.request.method.drafter, &self.models.drafter) {
+            (Drafter::Model {}, Some(drafter)) => drafter.decoder(),
+            (Drafter::Target { .. }, _) => self.models.target.decoder(),
+            _ => return 0,
+        };
+        decoder.cache_bytes(slots) as u64
     }
 
     /// Let the drafter read its share of the prompt. A small model encodes the clip first, unless that is done. `alone` is false

@@ -158,6 +158,25 @@ impl Footprint {
         self.usable().map_or(Ok(()), |available| self.fits(false, Some(work), available))
     }
 
+    /// Refuse so many bytes more for a caption of up to `new_tokens` in a kept context.
+    ///
+    /// # Errors
+    /// Class memory.
+    pub(super) fn check_growth(&self, wanted: u64, new_tokens: usize) -> Result<(), Failure> {
+        // What a card has left is not known.
+        let available = self.usable().filter(|_| self.memories[0] == DeviceMemory::System);
+        let Some(available) = available.filter(|available| wanted > *available) else { return Ok(()) };
+        Err(Failure {
+            class: FailureClass::Memory,
+            error: format!(
+                "a caption of up to {new_tokens} tokens takes about {} more, but {} are available",
+                bytes(wanted),
+                bytes(available)
+            ),
+            hint: Some("use a lower --max-new-tokens; or --ignore-memory tries it anyway".into()),
+        })
+    }
+
     /// Available memory without the reserve and the weights that stay mapped; none if it is not known.
     fn usable(&self) -> Option<u64> {
         usable().map(|available| available.saturating_sub(self.mapped))

@@ -43,6 +43,9 @@ impl Runner<'_> {
     ) -> Result<bool, Stop> {
         if let Some(context) = cache.contexts.touch(key) {
             self.check_length(context.prompt.ids.len(), context.visual.len())?;
+            // It may have been made for a shorter caption.
+            let growth = context.target.growth(self.request.max_new_tokens + KV_HEADROOM);
+            self.make_room_in(cache, key, growth as u64)?;
             return Ok(true);
         }
         let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;

@@ -11,7 +11,7 @@
 
 use std::{path::PathBuf, time::SystemTime};
 
-use super::thread::internal;
+use super::{command::Reading, thread::internal};
 use crate::{
     model::{
         decoder::{Sequence, States},
@@ -133,8 +133,8 @@ pub struct Clip {
     pub drafter: Option<(States, f64)>,
 }
 
-/// Clip and conversation, and the context of a method that prunes the target.
-pub type ContextKey = (ClipKey, String);
+/// A clip, and what the target reads with it.
+pub type ContextKey = (ClipKey, Reading);
 
 /// What a drafter's context depends on beside clip and prompt.
 #[derive(Clone, Debug, PartialEq)]
@@ -338,6 +338,13 @@ impl PrefixCache {
                 return;
             }
         }
+    }
+
+    /// Evict other contexts until the one of this key may grow by `wanted` bytes, as [`PrefixCache::make_room`] does for one more.
+    pub fn make_room_in(&mut self, key: &ContextKey, wanted: u64, enough: &dyn Fn(u64) -> bool) {
+        while (self.bytes().saturating_add(wanted) > self.budget || !enough(wanted))
+            && self.evict(&key.0, Some(key))
+        {}
     }
 
     /// Evict until the cache fits its budget; the entry of this key stays.

@@ -32,6 +32,10 @@ fn key(name: &str) -> ClipKey {
     }
 }
 
+fn asked(prompt: &str) -> Reading {
+    Reading { prompt: prompt.into(), ..Reading::default() }
+}
+
 fn steady() -> ClipFacts {
     ClipFacts::steady(VisualGrid { t: 1, h: 1, w: 1 }, 2, 1.0)
 }
@@ -99,12 +103,12 @@ fn the_cache_is_bounded_in_bytes() {
     let put = |cache: &mut PrefixCache, name: &str| {
         cache.clips.insert(key(name), clip(100));
         cache.make_room(size, &key(name), &|_| true);
-        cache.contexts.insert((key(name), "x".into()), context(&model));
+        cache.contexts.insert((key(name), asked("x")), context(&model));
     };
     put(&mut cache, "a");
     put(&mut cache, "b");
     assert_eq!((names(&cache), cache.bytes()), (vec!["b".into(), "a".into()], 2 * (size + 400)));
-    cache.entry(&(key("a"), "x".into())).unwrap();
+    cache.entry(&(key("a"), asked("x"))).unwrap();
     put(&mut cache, "c");
     assert_eq!(names(&cache), ["c", "a"], "b was used longest ago");
     assert!(cache.clips.keys().all(|clip| *clip != key("b")), "its clip goes with it");
@@ -118,9 +122,9 @@ fn the_cache_is_bounded_in_bytes() {
     let mut small = PrefixCache::new(1);
     put(&mut small, "d");
     put(&mut small, "e");
-    small.trim(&(key("e"), "x".into()));
+    small.trim(&(key("e"), asked("x")));
     assert_eq!(names(&small), ["e"]);
-    small.writing = Some((key("e"), "x".into()));
+    small.writing = Some((key("e"), asked("x")));
     small.abandon();
     assert!(names(&small).is_empty() && small.writing.is_none());
 }
@@ -136,7 +140,7 @@ fn idle_clips_and_small_contexts_are_limited_in_number() {
     assert_eq!(cache.clips.keys().count(), IDLE_CLIPS);
     for n in 0..20 {
         cache.make_room(0, &key("idle 19"), &|_| true);
-        cache.contexts.insert((key("idle 19"), n.to_string()), context(&model));
+        cache.contexts.insert((key("idle 19"), asked(&n.to_string())), context(&model));
     }
     assert_eq!(cache.contexts.keys().count(), MAX_CONTEXTS);
 }

@@ -53,6 +53,18 @@ impl Cancelled {
     }
 }
 
+/// Forgets that a run was cancelled, when dropped.
+struct Forget<'a> {
+    cancelled: &'a Cancelled,
+    run: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.cancelled.forget(self.run);
+    }
+}
+
 /// Where a run's events go.
 #[derive(Clone)]
 pub struct EventSender {
@@ -223,7 +235,8 @@ impl Worker<'_> {
         self.ahead.clear();
         self.cache = PrefixCache::with_memory(None);
         let sender = self.sender(0);
-        self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, self.ignore_memory));
+        let fits = || if self.ignore_memory { Ok(()) } else { memory_check::check(&spec, None) };
+        self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, fits));
         self.spec = Some(spec);
         let footprint = self.models.as_ref().and_then(|models| models.footprint.as_ref());
         self.cache = PrefixCache::with_memory(footprint.and_then(|known| known.budget(memory::available())));
@@ -297,15 +310,13 @@ fn load(
     spec: &ModelSpec,
     sender: &EventSender,
     cancelled: &Cancelled,
-    ignore_memory: bool,
+    fits: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Models, Failure> {
-    if !ignore_memory {
-        memory_check::check(spec, None)?;
-    }
-    let models = Models::load(spec, sender, cancelled);
-    // Before the outcome is sent: a cancel from then on means the next loading.
-    cancelled.forget(0);
-    let models = models?;
+    // Before the outcome is sent, whatever it is: a cancel from then on means the next loading.
+    let loading = Forget { cancelled, run: 0 };
+    fits()?;
+    let models = Models::load(spec, sender, cancelled)?;
+    drop(loading);
     sender.send(EventKind::Ready {
         target: models.target.name().to_owned(),
         drafter: models.drafter.as_ref().map(|d| d.name().to_owned()),

@@ -48,6 +48,25 @@ pub fn fail_point(prompt: &str, stage: Stage) {
     assert!(!(prompt == PANICS && stage == Stage::Generate), "out of luck");
 }
 
+/// Two tiny random models.
+fn spec(device: DeviceChoice) -> ModelSpec {
+    let fixture = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name);
+    ModelSpec {
+        target: fixture("gqa_tied"),
+        drafter: Some(fixture("mha_tied_bf16")),
+        heads: Vec::new(),
+        device,
+        drafter_device: None,
+        kv_type: Default::default(),
+        mmproj: None,
+        drafter_mmproj: None,
+        dtype: WeightType::Auto,
+        tower_dtype: WeightType::Auto,
+        rope: Default::default(),
+        weight_cache: None,
+    }
+}
+
 pub struct Rig {
     pub handle: EngineHandle,
     pub events: mpsc::Receiver<Event>,
@@ -62,26 +81,11 @@ impl Rig {
     }
 
     fn on(device: DeviceChoice) -> Self {
-        let fixture = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name);
         let dir = tempfile::tempdir().unwrap();
         let clip = dir.path().join("clip.mp4");
         scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
         let (handle, mut events) = Engine::start().unwrap();
-        let spec = ModelSpec {
-            target: fixture("gqa_tied"),
-            drafter: Some(fixture("mha_tied_bf16")),
-            heads: Vec::new(),
-            device,
-            drafter_device: None,
-            kv_type: Default::default(),
-            mmproj: None,
-            drafter_mmproj: None,
-            dtype: WeightType::Auto,
-            tower_dtype: WeightType::Auto,
-            rope: Default::default(),
-            weight_cache: None,
-        };
-        handle.send(Command::Load(spec)).unwrap();
+        handle.send(Command::Load(spec(device))).unwrap();
         while !matches!(events.blocking_recv().unwrap().kind, EventKind::Ready { .. }) {}
         Self { handle, events, clip, _dir: dir, next: 0 }
     }
@@ -208,6 +212,49 @@ fn a_refused_request_costs_nothing() {
         assert!(matches!(class, Some(FailureClass::Input | FailureClass::Usage)), "{class:?}");
         assert!(rig.is_kept("first"));
     }
+}
+
+#[test]
+fn a_cancel_of_a_loading_that_failed_is_not_one_of_the_next() {
+    let (events, _outbox) = mpsc::channel(EVENTS);
+    let (sender, cancelled) = (EventSender { events, run: 0 }, Cancelled::default());
+    let outcomes: [fn() -> Result<(), Failure>; 2] =
+        [|| Err(internal("not enough memory".into())), || panic!("on purpose")];
+    for fits in outcomes {
+        cancelled.add(0);
+        assert!(guarded(&sender, || load(&spec(DeviceChoice::Cpu), &sender, &cancelled, fits)).is_none());
+        assert!(!cancelled.contains(0));
+    }
+}
+
+#[test]
+fn a_kept_context_grows_only_into_memory_that_is_there() {
+    let mut rig = Rig::new();
+    let (events, _outbox) = mpsc::channel(EVENTS);
+    let (sender, cancelled) = (EventSender { events, run: 1 }, Cancelled::default());
+    let spec = spec(DeviceChoice::Cpu);
+    let mut models = load(&spec, &sender, &cancelled, || Ok(())).unwrap();
+    let mut cache = PrefixCache::new(u64::MAX);
+    let mut run = |models: &Models, new_tokens, method| {
+        let method = Method::preset(method).unwrap();
+        let request = RunRequest { method, max_new_tokens: new_tokens, ..rig.request("first") };
+        let rates = None;
+        let (sender, cancelled) = (&sender, &cancelled);
+        let ignore_memory = false;
+        let runner =
+            Runner { request: &request, models, sender, cancelled, ignore_memory, rates, idle: None };
+        runner.run(&mut cache).map(drop).map_err(|failure| (failure.class, failure.error))
+    };
+    run(&models, 8, "naive").unwrap();
+    // From here on no memory is left.
+    models.footprint = models.footprint.map(|footprint| footprint.with_mapped(u64::MAX));
+    run(&models, 8, "naive").unwrap();
+    let (class, error) = run(&models, 1000, "autoregressive").unwrap_err();
+    assert_eq!(class, FailureClass::Memory, "{error}");
+    assert!(error.starts_with("a caption of up to 1000 tokens takes about "), "{error}");
+    // The drafter's context is another one.
+    let (class, _) = run(&models, 8, "specvlm").unwrap_err();
+    assert_eq!(class, FailureClass::Memory);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::{
     estimate::Layout,
     memory_check::Work,
     models::clip_facts,
-    prefix_cache::{Clip, ClipKey, PrefixCache},
+    prefix_cache::{Clip, ClipKey, ContextKey, PrefixCache},
     run::{Runner, Stop},
 };
 use crate::{
@@ -161,6 +161,23 @@ impl Runner<'_> {
         }
         cache.make_room(bytes, key, &|bytes| footprint.check_available(bytes));
         Ok(footprint.check_run(&work)?)
+    }
+
+    /// Evict other contexts until this run's may grow by so many bytes, and refuse it if that does not suffice.
+    pub(super) fn make_room_in(
+        &self,
+        cache: &mut PrefixCache,
+        key: &ContextKey,
+        bytes: u64,
+    ) -> Result<(), Stop> {
+        let footprint = self.models.footprint.as_ref().filter(|_| !self.ignore_memory);
+        let check =
+            |bytes| footprint.map_or(Ok(()), |known| known.check_growth(bytes, self.request.max_new_tokens));
+        if bytes == 0 {
+            return Ok(());
+        }
+        cache.make_room_in(key, bytes, &|bytes| check(bytes).is_ok());
+        Ok(check(bytes)?)
     }
 }
 

@@ -3,7 +3,7 @@
 mod perform;
 
 use std::{
-    io::IsTerminal,
+    io::{IsTerminal, Write},
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -25,7 +25,7 @@ use super::{
     painter::{Painted, Painter},
     past,
     question::{self, Answers, Late},
-    recorder::Recorder,
+    recorder::{PATIENCE, Recorder},
     signals::{Signal, Signals},
     terminal::Screen,
     worker::Workers,
@@ -81,7 +81,6 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     let screen = Screen::take(config.log.as_deref(), config.mouse, move || tell.notify_one())?;
     let (messages, inbox) = mpsc::channel(64);
     let (paintings, painted) = mpsc::channel(4);
-    let (news, batch_news) = mpsc::unbounded_channel();
     let kept = config.sessions.filter(|_| config.record);
     let recorder = Recorder::start(kept.clone(), messages.clone());
     let driver = Driver {
@@ -100,7 +99,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         workers: Workers::new(messages.clone()),
         messages,
         batch: None,
-        news,
+        batch_news: None,
         probe: config.probe,
         cut: config.cut,
         keeper: Keeper::new(config.prompts, kept, config.keep),
@@ -108,11 +107,15 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         probe_next: None,
         leaving: false,
     };
-    let channels = Channels { events, engine_lives: true, inbox, batch_news, painted };
+    let channels = Channels { events, engine_lives: true, inbox, painted };
     let ended = runtime.block_on(driver.run(begin, answers.keys, channels));
     // The user does not wait for workers, such as a scan of a slow disk.
     runtime.shutdown_background();
-    Ok(ended?)
+    if let Some(unsaved) = ended? {
+        // The screen is the normal one again.
+        writeln!(std::io::stderr(), "warning: {unsaved}").ok();
+    }
+    Ok(())
 }
 
 /// What the driver receives.
@@ -121,7 +124,6 @@ struct Channels {
     /// The engine has not stopped.
     engine_lives: bool,
     inbox: mpsc::Receiver<Msg>,
-    batch_news: mpsc::UnboundedReceiver<Msg>,
     /// Pictures that are ready.
     painted: mpsc::Receiver<Painted>,
 }
@@ -149,8 +151,8 @@ struct Driver {
     messages: mpsc::Sender<Msg>,
     /// The batch that runs.
     batch: Option<BatchWorker>,
-    /// Where its messages go.
-    news: mpsc::UnboundedSender<Msg>,
+    /// What it says.
+    batch_news: Option<mpsc::Receiver<Msg>>,
     probe: Option<Probe>,
     cut: Option<Cut>,
     keeper: Keeper,
@@ -161,12 +163,13 @@ struct Driver {
 }
 
 impl Driver {
+    /// Returns what is not saved.
     async fn run(
         mut self,
         begin: Vec<Effect>,
         typed: Vec<Key>,
         mut channels: Channels,
-    ) -> Result<(), StudioError> {
+    ) -> Result<Option<String>, StudioError> {
         let (columns, rows) = self.screen.size();
         self.take_in(Msg::Resize(columns, rows))?;
         self.draw()?;
@@ -232,7 +235,7 @@ impl Driver {
                     self.on_engine_events(event, &mut channels)?;
                 }
                 Some(msg) = channels.inbox.recv() => self.on_message(msg)?,
-                Some(msg) = channels.batch_news.recv() => self.on_message(msg)?,
+                Some(msg) = next(&mut self.batch_news) => self.on_message(msg)?,
                 Some(picture) = channels.painted.recv() => {
                     self.painter.take_in(picture);
                     self.frames.want();
@@ -261,8 +264,7 @@ impl Driver {
         }
         // The terminal may be gone, and its pictures with it.
         self.forget_pictures().ok();
-        self.recorder.finish();
-        Ok(())
+        Ok(self.recorder.finish(PATIENCE))
     }
 
     /// Let the user edit a text in their editor. Meanwhile events are taken in, so that the engine does not wait for the studio.
@@ -277,7 +279,7 @@ impl Driver {
                     self.on_engine_events(event, channels)?;
                 }
                 Some(msg) = channels.inbox.recv() => self.on_message(msg)?,
-                Some(msg) = channels.batch_news.recv() => self.on_message(msg)?,
+                Some(msg) = next(&mut self.batch_news) => self.on_message(msg)?,
             }
         };
         self.screen.resume()?;
@@ -348,12 +350,15 @@ impl Driver {
     }
 
     fn on_engine(&mut self, event: crate::record::Event) -> Result<(), StudioError> {
-        self.recorder.event(&event);
+        let unrecorded = self.recorder.event(&event);
         if let Some(batch) = &mut self.batch {
             batch.event(&event);
         }
         let ended = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_)) && event.run > 0;
         self.take_in(Msg::Engine(event))?;
+        if let Some(unrecorded) = unrecorded {
+            self.take_in(unrecorded)?;
+        }
         if ended && !self.studio.is_replaying() {
             self.keeper.prune();
         }
@@ -385,6 +390,14 @@ impl Driver {
     fn take_in(&mut self, msg: Msg) -> Result<(), StudioError> {
         let effects = self.studio.handle(msg);
         self.perform(effects)
+    }
+}
+
+/// The next message, if there is a channel.
+async fn next(channel: &mut Option<mpsc::Receiver<Msg>>) -> Option<Msg> {
+    match channel {
+        Some(channel) => channel.recv().await,
+        None => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Runs a batch on a thread of its own: the same loop as `specreel caption` has, over the studio's engine.
 //!
-//! The studio passes on the engine's events, and hears through a channel that never blocks the batch, so that neither waits for
-//! the other.
+//! The studio passes on the engine's events, and hears through a channel with a place for all that the batch will say, so that
+//! neither waits for the other.
 
 use std::{
     io,
@@ -10,7 +10,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use tokio::sync::mpsc::{Sender, UnboundedSender, channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::{BatchJob, Msg, worker::LOST};
 use crate::{
@@ -59,8 +59,10 @@ impl BatchWorker {
     ///
     /// # Errors
     /// The system starts no thread.
-    pub fn start(job: BatchJob, engine: &Remote, news: UnboundedSender<Msg>) -> io::Result<Self> {
+    pub fn start(job: BatchJob, engine: &Remote) -> io::Result<(Self, Receiver<Msg>)> {
         let (events, inbox) = channel(WAITING);
+        // It tells of each clip once, and of its end.
+        let (news, told) = channel(job.clips.len() + 1);
         let mut client = Client::new(engine.clone(), inbox);
         let (engine, interrupt) = (client.remote(), Interrupt::default());
         let asked = interrupt.clone();
@@ -68,9 +70,9 @@ impl BatchWorker {
             let work = || run(job, &mut client, &asked, &news).map(Box::new);
             let ended = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(LOST.into()));
             // The studio may have exited meanwhile.
-            news.send(Msg::Batch(BatchNews::Ended(ended))).ok();
+            news.try_send(Msg::Batch(BatchNews::Ended(ended))).ok();
         })?;
-        Ok(Self { events: Some(events), interrupt, engine, thread })
+        Ok((Self { events: Some(events), interrupt, engine, thread }, told))
     }
 
     /// Pass on an event of the engine.
@@ -101,7 +103,7 @@ fn run(
     job: BatchJob,
     client: &mut Client,
     interrupt: &Interrupt,
-    news: &UnboundedSender<Msg>,
+    news: &Sender<Msg>,
 ) -> Result<Summary, String> {
     let BatchJob { clips, options, request } = job;
     let sidecar = options.sidecar;
@@ -119,7 +121,7 @@ fn run(
 
 /// Tells the studio.
 struct Teller<'a> {
-    news: &'a UnboundedSender<Msg>,
+    news: &'a Sender<Msg>,
     sidecar: Option<Sidecar>,
 }
 
@@ -150,7 +152,7 @@ impl Report for Teller<'_> {
             existing: self.existing(ended),
             progress: Box::new(progress.clone()),
         };
-        self.news.send(Msg::Batch(news)).map_err(|_| io::Error::other("the studio has ended"))
+        self.news.try_send(Msg::Batch(news)).map_err(|_| io::Error::other("the studio has ended"))
     }
 }
 
@@ -183,8 +185,7 @@ mod tests {
         let options =
             Options { sidecar: Some(Sidecar::Txt), prompts: vec!["p".into()], ..Options::default() };
         let job = BatchJob { clips: clips.collect(), options, request: request(40, "naive") };
-        let (messages, mut inbox) = tokio::sync::mpsc::unbounded_channel();
-        let mut worker = BatchWorker::start(job, &client.remote(), messages).unwrap();
+        let (mut worker, mut inbox) = BatchWorker::start(job, &client.remote()).unwrap();
         let mut all = Vec::new();
         let mut quits = false;
         loop {

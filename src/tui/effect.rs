@@ -84,7 +84,7 @@ pub enum Msg {
     MethodSaved(Result<(PathBuf, Method), String>),
     /// The segments of a clip, or why it cannot be divided.
     Cut(Result<Vec<Span>, String>),
-    /// Runs cannot be saved, for this reason.
+    /// What is not saved of runs, and why.
     Unrecorded(String),
     /// The next frame of the spinner.
     Tick,

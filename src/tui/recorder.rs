@@ -1,15 +1,16 @@
 //! Saves every run as a session file, on a thread of its own, so that a slow disk does not delay keys.
 //!
-//! Each event is written as one line as soon as it comes, so that a killed program loses at most one line. The thread never waits
-//! for the studio: its only message has a place in the studio's inbox from the start.
+//! Each event is written as one line as soon as it comes, so that a killed program loses at most one line. Neither waits for the
+//! other: the thread's only message has a place in the studio's inbox from the start; and if too many events wait for the disk,
+//! the studio gives the recording of that run up. What is then in the file is the beginning of the run, without its end.
 
 use std::{
+    collections::BTreeSet,
     fs::{File, OpenOptions},
     io::Write,
     path::{Path, PathBuf},
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
-    thread::JoinHandle,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::sync::mpsc::{OwnedPermit, Sender};
@@ -19,46 +20,107 @@ use crate::record::{Event, EventKind, StopReason, session::RecordedEvent};
 
 /// Events that may wait for the disk.
 const WAITING: usize = 4096;
+/// How long the studio's end waits for the disk.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the lines of a file go.
+trait Disk: Write + Send {
+    /// Have everything on the disk.
+    fn sync(&self) {}
+}
+
+impl Disk for File {
+    fn sync(&self) {
+        self.sync_data().ok();
+    }
+}
+
+/// Creates a file that must not exist yet.
+type Create = fn(&Path) -> std::io::Result<Box<dyn Disk>>;
+
+fn create(path: &Path) -> std::io::Result<Box<dyn Disk>> {
+    Ok(Box::new(OpenOptions::new().create_new(true).append(true).open(path)?))
+}
 
 /// The recording thread.
 pub(crate) struct Recorder {
-    events: Option<SyncSender<(Instant, Event)>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
+    /// Runs of which events are lost: nothing after them is recorded, so that a recording has no gaps.
+    lost: BTreeSet<u64>,
+}
+
+struct Thread {
+    events: SyncSender<(Instant, Event)>,
+    /// Disconnected when it has ended.
+    ended: Receiver<()>,
+    folder: PathBuf,
 }
 
 impl Recorder {
     /// Record into files of this directory; without one, nothing is recorded. The first problem is reported as a message.
     pub fn start(folder: Option<PathBuf>, messages: Sender<Msg>) -> Self {
+        Self::start_on(create, folder, messages)
+    }
+
+    fn start_on(create: Create, folder: Option<PathBuf>, messages: Sender<Msg>) -> Self {
         let report = messages.try_reserve_owned().ok();
-        let Some(folder) = folder else { return Self { events: None, thread: None } };
-        let (events, inbox) = sync_channel(WAITING);
-        let thread = std::thread::Builder::new().name("recorder".into());
-        match thread.spawn(move || record(&folder, &inbox, report)) {
-            Ok(thread) => Self { events: Some(events), thread: Some(thread) },
-            Err(_) => Self { events: None, thread: None },
+        let started = folder.and_then(|folder| {
+            let (events, inbox) = sync_channel(WAITING);
+            let (lives, ended) = sync_channel(1);
+            let place = folder.clone();
+            let thread = std::thread::Builder::new().name("recorder".into());
+            let work = move || {
+                let _lives = lives;
+                record(create, &place, &inbox, report);
+            };
+            thread.spawn(work).ok().map(|_| Thread { events, ended, folder })
+        });
+        Self { thread: started, lost: BTreeSet::new() }
+    }
+
+    /// Record this event, if it is of a run. Returns what to tell if that run's recording had to be given up.
+    pub fn event(&mut self, event: &Event) -> Option<Msg> {
+        let thread = self.thread.as_ref()?;
+        if event.run == 0 || self.lost.contains(&event.run) {
+            return None;
+        }
+        match thread.events.try_send((Instant::now(), event.clone())) {
+            Ok(()) => None,
+            Err(TrySendError::Disconnected(_)) => {
+                self.thread = None;
+                None
+            }
+            Err(TrySendError::Full(_)) => {
+                self.lost.insert(event.run);
+                let what = match event.kind {
+                    EventKind::Started { .. } => "this run is not saved",
+                    _ => "only the beginning of this run is saved",
+                };
+                let folder = thread.folder.display();
+                Some(Msg::Unrecorded(format!("{what}: {WAITING} events wait for the disk of {folder}")))
+            }
         }
     }
 
-    /// Record this event, if it is of a run.
-    pub fn event(&mut self, event: &Event) {
-        if event.run > 0
-            && let Some(events) = &self.events
-            && events.send((Instant::now(), event.clone())).is_err()
-        {
-            self.events = None;
-        }
-    }
-
-    /// Write the remaining events.
-    pub fn finish(mut self) {
-        drop(self.events.take());
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
+    /// Write the remaining events. Returns what is lost if the disk takes longer than `patience`.
+    pub fn finish(self, patience: Duration) -> Option<String> {
+        let Thread { events, ended, folder } = self.thread?;
+        drop(events);
+        (ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout)).then(|| {
+            format!(
+                "{}: the disk does not respond: the end of the last run may not be saved",
+                folder.display()
+            )
+        })
     }
 }
 
-fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, mut report: Option<OwnedPermit<Msg>>) {
+fn record(
+    create: Create,
+    folder: &Path,
+    inbox: &Receiver<(Instant, Event)>,
+    mut report: Option<OwnedPermit<Msg>>,
+) {
     let mut open: Option<Recording> = None;
     for (at, event) in inbox {
         if let EventKind::Started { segment, .. } = &event.kind {
@@ -73,7 +135,7 @@ fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, mut report: Option<
             Some(recording) if recording.run == event.run => recording.write(at, event),
             // A run is recorded from its start or not at all.
             _ if !matches!(event.kind, EventKind::Started { .. }) => continue,
-            _ => Recording::create(folder, at, &event).and_then(|mut recording| {
+            _ => Recording::create(create, folder, at, &event).and_then(|mut recording| {
                 recording.write(at, event)?;
                 open = Some(recording);
                 Ok(())
@@ -82,7 +144,7 @@ fn record(folder: &Path, inbox: &Receiver<(Instant, Event)>, mut report: Option<
         if let Err(error) = written {
             open = None;
             if let Some(report) = report.take() {
-                report.send(Msg::Unrecorded(error.to_string()));
+                report.send(Msg::Unrecorded(format!("runs are not saved: {error}")));
             }
         }
     }
@@ -95,12 +157,12 @@ struct Recording {
     /// The file contains an earlier run.
     has_earlier: bool,
     begun: Instant,
-    file: File,
+    file: Box<dyn Disk>,
     path: PathBuf,
 }
 
 impl Recording {
-    fn create(folder: &Path, begun: Instant, event: &Event) -> std::io::Result<Self> {
+    fn create(create: Create, folder: &Path, begun: Instant, event: &Event) -> std::io::Result<Self> {
         let EventKind::Started { video, method, segment, .. } = &event.kind else {
             return Err(std::io::Error::other("a run that has not started"));
         };
@@ -114,7 +176,7 @@ impl Recording {
         loop {
             let more = if n > 1 { format!("-{n}") } else { String::new() };
             let path = folder.join(format!("{name}{more}.jsonl"));
-            match OpenOptions::new().create_new(true).append(true).open(&path) {
+            match create(&path) {
                 Ok(file) => {
                     let group = segment.map(|s| s.first);
                     return Ok(Self { run: event.run, group, has_earlier: false, begun, file, path });
@@ -137,7 +199,7 @@ impl Recording {
         self.file.write_all(&bytes)?;
         if ends {
             self.has_earlier = true;
-            self.file.sync_data().ok();
+            self.file.sync();
         }
         Ok(())
     }
@@ -190,11 +252,15 @@ pub(crate) fn date(days: u64) -> (u64, u64, u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Condvar, Mutex};
+
     use super::*;
     use crate::{
         record::{Segment, Session, Stage},
         tui::testing,
     };
+
+    const LONG: Duration = Duration::from_secs(60);
 
     fn event(run: u64, kind: EventKind) -> Event {
         Event::new(run, kind)
@@ -233,7 +299,7 @@ mod tests {
             stats: Box::default(),
         };
         recorder.event(&event(3, nothing));
-        recorder.finish();
+        assert_eq!(recorder.finish(LONG), None);
         let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|f| f.unwrap().path()).collect();
         files.sort_by_key(|f| f.as_os_str().len());
         let name = files[0].file_name().unwrap().to_string_lossy().into_owned();
@@ -265,7 +331,7 @@ mod tests {
             };
             recorder.event(&event(run, kind));
         }
-        recorder.finish();
+        assert_eq!(recorder.finish(LONG), None);
         let files: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()).collect();
         assert_eq!(files.len(), 1);
         let session = Session::read(&files[0]).unwrap();
@@ -281,7 +347,7 @@ mod tests {
         let mut recorder = Recorder::start(Some(file.join("sessions")), messages);
         recorder.event(&event(1, started("a.mp4")));
         recorder.event(&event(2, started("b.mp4")));
-        recorder.finish();
+        assert_eq!(recorder.finish(LONG), None);
         let Some(Msg::Unrecorded(problem)) = inbox.blocking_recv() else { panic!("no report") };
         assert!(problem.contains("sessions"), "{problem}");
         assert!(inbox.blocking_recv().is_none());
@@ -297,15 +363,73 @@ mod tests {
         let mut recorder = Recorder::start(Some(file.join("sessions")), messages.clone());
         messages.try_send(Msg::Tick).unwrap();
         assert!(messages.try_send(Msg::Tick).is_err(), "the last place is the recorder's");
-        let (finished, wait) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            recorder.event(&event(1, started("a.mp4")));
-            recorder.finish();
-            finished.send(()).unwrap();
-        });
-        wait.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+        recorder.event(&event(1, started("a.mp4")));
+        assert_eq!(recorder.finish(LONG), None);
         assert!(matches!(inbox.try_recv(), Ok(Msg::Tick)));
         assert!(matches!(inbox.try_recv(), Ok(Msg::Unrecorded(_))));
+    }
+
+    /// A disk that writes nothing before the test says so.
+    static STALLED: Mutex<bool> = Mutex::new(true);
+    static CHANGED: Condvar = Condvar::new();
+
+    struct Stalled(Box<dyn Disk>);
+
+    impl Write for Stalled {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            drop(CHANGED.wait_while(STALLED.lock().unwrap(), |stalled| *stalled).unwrap());
+            self.0.write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Disk for Stalled {}
+
+    #[test]
+    fn a_stalled_disk_costs_the_rest_of_a_run_and_stops_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = |folder: &Path| {
+            let (messages, _inbox) = tokio::sync::mpsc::channel(4);
+            let stalled: Create = |path| Ok(Box::new(Stalled(create(path)?)));
+            Recorder::start_on(stalled, Some(folder.into()), messages)
+        };
+        let mut recorder = start(dir.path());
+        let stage = EventKind::Stage { stage: Stage::Decode, done: 1, total: 2, left_ms: None };
+        assert!(recorder.event(&event(1, started("a.mp4"))).is_none());
+        // The thread holds one more.
+        let told: Vec<_> =
+            (0..WAITING + 2).filter_map(|_| recorder.event(&event(1, stage.clone()))).collect();
+        let [Msg::Unrecorded(words)] = &told[..] else { panic!("{told:?}") };
+        assert!(words.starts_with("only the beginning of this run is saved: 4096 events wait"), "{words}");
+        let told = recorder.event(&event(2, started("b.mp4")));
+        assert!(matches!(told, Some(Msg::Unrecorded(words)) if words.starts_with("this run is not saved: ")));
+        let elsewhere = tempfile::tempdir().unwrap();
+        let mut second = start(elsewhere.path());
+        second.event(&event(3, started("c.mp4")));
+        assert!(second.finish(Duration::from_millis(1)).unwrap().contains("may not be saved"));
+
+        *STALLED.lock().unwrap() = false;
+        CHANGED.notify_all();
+        // What was lost is the end of the first run, and the whole second one.
+        let begun = Instant::now();
+        while recorder.event(&event(4, started("d.mp4"))).is_some() {
+            assert!(begun.elapsed() < LONG);
+            recorder.lost.remove(&4);
+            std::thread::yield_now();
+        }
+        assert!(recorder.event(&event(1, stage)).is_none() && recorder.finish(LONG).is_none());
+        let mut runs: Vec<_> = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|file| Session::read(&file.unwrap().path()).unwrap())
+            .map(|session| (session.runs(), session.lines.len()))
+            .collect();
+        runs.sort();
+        let first = (vec![1], runs[0].1);
+        assert!((WAITING..WAITING + 2).contains(&first.1), "{first:?}");
+        assert!(runs.contains(&(vec![4], 1)) && runs.iter().all(|(runs, _)| *runs != [2]), "{runs:?}");
     }
 
     #[test]

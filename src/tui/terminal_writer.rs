@@ -126,7 +126,7 @@ mod tests {
     /// A terminal that reads when it is allowed to.
     struct Slow {
         allowed: mpsc::Receiver<()>,
-        seen: mpsc::Sender<Vec<u8>>,
+        seen: mpsc::SyncSender<Vec<u8>>,
     }
 
     impl Write for Slow {
@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn a_slow_terminal_delays_nobody_and_nothing_is_lost() {
-        let (allow, allowed) = mpsc::channel();
-        let (seen, screen) = mpsc::channel();
-        let (through, told) = mpsc::channel();
+        let (allow, allowed) = mpsc::sync_channel(8);
+        let (seen, screen) = mpsc::sync_channel(8);
+        let (through, told) = mpsc::sync_channel(8);
         let writer =
             TerminalWriter::start(Slow { allowed, seen }, move || through.send(()).unwrap()).unwrap();
         assert!(writer.is_idle() && writer.wait_idle(LONG));
@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn a_closed_terminal_is_an_error_at_the_next_frame() {
-        let (allow, allowed) = mpsc::channel();
-        let writer = TerminalWriter::start(Slow { allowed, seen: mpsc::channel().0 }, || {}).unwrap();
+        let (allow, allowed) = mpsc::sync_channel(8);
+        let writer = TerminalWriter::start(Slow { allowed, seen: mpsc::sync_channel(8).0 }, || {}).unwrap();
         drop(allow);
         writer.send(b"one").unwrap();
         assert!(writer.wait_idle(LONG));

@@ -366,11 +366,13 @@ fn a_program_keeps_the_models_loaded() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = b"a.mp4\n\nnone.mp4\n{\"video\": \"demo:2\", \"prompt\": \"What moves?\"}\n";
+    let lines = b"a.mp4\n\nnone.mp4\n{\"video\": \"demo:2\", \"prompt\": \"What moves?\"}\n\
+        {\"video\": \"a.mp4\", \"prompt\": \"What\\u0000moves?\"}\n";
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), lines).unwrap();
     let output = child.wait_with_output().unwrap();
     let rows = events(&String::from_utf8(output.stdout).unwrap());
-    assert_eq!(rows.len(), 3);
+    assert_eq!(rows.len(), 4);
+    assert!(rows[3]["caption"].is_string() && rows[3]["prompt"] == "What\0moves?", "{rows:?}");
     assert!(
         rows[0]["caption"].is_string() && rows[1]["error"].as_str().unwrap().contains("none.mp4"),
         "{rows:?}"

@@ -364,6 +364,27 @@ fn a_question_that_goes_on_neither_encodes_nor_reads_the_video_again() {
 }
 
 #[test]
+fn a_prompt_with_nul_is_no_conversation() {
+    let mut rig = Rig::new();
+    let ids = |rig: &mut Rig, prompt: &str, before: &[(&str, &str)]| {
+        let mut request = rig.request("autoregressive", prompt);
+        let turn =
+            |(prompt, answer): &(&str, &str)| Turn { prompt: (*prompt).into(), answer: (*answer).into() };
+        request.before = before.iter().map(turn).collect();
+        let run = request.run;
+        rig.send(request);
+        let seen = rig.finish(run).into_iter().find_map(|event| match event {
+            EventKind::Prompt { prompt_ids, .. } => Some(prompt_ids),
+            _ => None,
+        });
+        seen.unwrap()
+    };
+    let joined = ids(&mut rig, "a\0b\0c", &[]);
+    assert_ne!(joined, ids(&mut rig, "c", &[("a", "b")]));
+    assert_ne!(ids(&mut rig, "c", &[("a\0b", "d")]), ids(&mut rig, "c", &[("a", "b\0d")]));
+}
+
+#[test]
 fn a_new_method_starts_from_the_kept_context() {
     let mut rig = Rig::new();
     let cold = rig.run("autoregressive", "What is seen?");

@@ -59,6 +59,11 @@ impl<D: Ops> HybridCache<D> {
         self.attention.bytes() + self.recurrence.as_ref().map_or(0, |found| found.states.bytes())
     }
 
+    /// See [`super::Cache::growth`].
+    pub(super) fn growth(&self, more: usize) -> usize {
+        self.attention.growth(more)
+    }
+
     /// See [`super::Cache::truncate`].
     pub(super) fn truncate(&mut self, len: usize) {
         self.attention.truncate(len);

@@ -58,6 +58,11 @@ impl Sequence {
             + self.below.iter().map(|stage| stage.cache.bytes()).sum::<usize>()
     }
 
+    /// Bytes that are allocated for `more` slots after those in use, at most.
+    pub fn growth(&self, more: usize) -> usize {
+        self.cache.growth(more) + self.below.iter().map(|stage| stage.cache.growth(more)).sum::<usize>()
+    }
+
     /// Feed a prompt's embeddings (`rows × width`, or wider with DeepStack levels: see [`Decoder::forward`]) at the given positions; text continues at position `next`. `states` receives
     /// each chunk's first row number and final states (`rows × width`); `progress` (done, total) may stop the prefill, which
     /// then leaves the sequence empty and returns false.

@@ -347,6 +347,9 @@ pub trait Ops: Clone + Send + Sync + Sized {
     fn synchronize(&self, work: &mut Self::Work) -> Result<()>;
 }
 
+/// A full cache grows by a multiple of this number of slots.
+pub const GROW: usize = 256;
+
 /// Keys and values of one sequence in all layers: slots are rolled back in O(1), compacted and copied. Slots are checked by the
 /// caller.
 pub trait DeviceCache: Send + Sized {
@@ -363,6 +366,20 @@ pub trait DeviceCache: Send + Sized {
 
     /// Allocated bytes.
     fn bytes(&self) -> usize;
+
+    /// Allocated slots, or those that the first pass allocates.
+    fn capacity(&self) -> usize;
+
+    /// Bytes that are allocated for `more` slots after those in use, beside those of [`DeviceCache::bytes`]; at most.
+    fn growth(&self, more: usize) -> usize {
+        let (need, capacity) = (self.len() + more, self.capacity().max(1));
+        if need <= capacity {
+            return 0;
+        }
+        // A cache grows by half at least, and for a moment has one layer twice.
+        let grown = (need + GROW).max(capacity + capacity / 2);
+        (self.bytes() / capacity) * (grown - capacity) + self.bytes() / self.layout()[0].max(1)
+    }
 
     /// Drop all slots from `len` on. A `len` larger than the current one has no effect.
     fn truncate(&mut self, len: usize);

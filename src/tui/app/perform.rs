@@ -27,8 +27,8 @@ impl Driver {
                     for prompt in &job.options.prompts {
                         self.keeper.remember(prompt);
                     }
-                    match BatchWorker::start(*job, &self.engine, self.news.clone()) {
-                        Ok(batch) => self.batch = Some(batch),
+                    match BatchWorker::start(*job, &self.engine) {
+                        Ok((batch, news)) => (self.batch, self.batch_news) = (Some(batch), Some(news)),
                         Err(error) => {
                             self.take_in(Msg::Batch(BatchNews::Ended(Err(error.to_string()))))?;
                         }

@@ -132,7 +132,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Completed(outcome) => entry::completed(model, outcome),
         Msg::MethodSaved(outcome) => edit::saved(model, outcome),
         Msg::Cut(segments) => return segments::cut(model, segments),
-        Msg::Unrecorded(problem) => model.note(Tone::Bad, format!("runs are not saved: {problem}")),
+        Msg::Unrecorded(problem) => model.note(Tone::Bad, problem),
         Msg::Advance(ms) if model.race().is_some() => compare::advance(model, ms),
         Msg::Advance(ms) => {
             preview::advance(model, ms);

@@ -28,6 +28,11 @@ impl Cache {
         each!(self, Self, cache => cache.bytes())
     }
 
+    /// Bytes that are allocated for `more` slots after those in use, at most.
+    pub fn growth(&self, more: usize) -> usize {
+        each!(self, Self, cache => cache.growth(more))
+    }
+
     /// Slots at the end whose recurrent state is not kept: [`Cache::truncate`] went behind what is. A pass needs it; dropping these
     /// slots, too, and feeding them again makes up for it. 0 in models with full attention only.
     pub fn owed(&self) -> usize {

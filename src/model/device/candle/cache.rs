@@ -4,10 +4,7 @@ use std::ops::Range;
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use crate::model::device::ops::DeviceCache;
-
-/// A full cache grows by a multiple of this number of slots.
-const GROW: usize = 256;
+use crate::model::device::ops::{DeviceCache, GROW};
 
 /// The keys and values of one sequence in all layers, each `kv_heads × capacity × head_dim`.
 ///
@@ -182,9 +179,12 @@ impl DeviceCache for TensorCache {
         [self.count, self.heads, self.head_dim]
     }
 
+    fn capacity(&self) -> usize {
+        if self.layers.is_empty() { self.requested } else { self.capacity }
+    }
+
     fn bytes(&self) -> usize {
-        let slots = if self.layers.is_empty() { self.requested } else { self.capacity };
-        self.count * 2 * self.heads * slots * self.head_dim * self.dtype.size_in_bytes()
+        self.count * 2 * self.heads * self.capacity() * self.head_dim * self.dtype.size_in_bytes()
     }
 
     fn truncate(&mut self, len: usize) {

@@ -6,10 +6,10 @@ use super::{
 };
 use candle_core::Result;
 
-use crate::model::{device::ops::DeviceCache, kv::KvType};
-
-/// A full cache grows by a multiple of this number of slots.
-const GROW: usize = 256;
+use crate::model::{
+    device::ops::{DeviceCache, GROW},
+    kv::KvType,
+};
 
 /// The keys and values of one sequence in all layers, in one type.
 ///
@@ -132,6 +132,10 @@ impl DeviceCache for Cache {
 
     fn layout(&self) -> [usize; 3] {
         [self.layers.len(), self.heads, self.head_dim]
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
     }
 
     fn bytes(&self) -> usize {
@@ -272,6 +276,12 @@ mod tests {
         for (kind, head) in [(KvType::F32, 16), (KvType::F16, 8), (KvType::Q8_0, 8)] {
             assert_eq!(filled(kind, 1, 32).bytes(), 2 * 2 * 2 * 32 * head);
             assert_eq!(kind.head_bytes(4), head);
+            let mut cache = filled(kind, 20, 32);
+            let (before, most) = (cache.bytes(), cache.growth(1000));
+            assert_eq!(cache.growth(12), 0);
+            cache.reserve(1000);
+            let grown = cache.bytes() - before;
+            assert!(grown <= most && most < 2 * grown, "{kind:?}: {grown} of {most}");
         }
     }
 

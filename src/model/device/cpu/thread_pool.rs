@@ -6,7 +6,7 @@
 //! and the caller does not wait for it.
 
 use std::sync::{
-    Arc, Mutex, OnceLock,
+    Arc, Mutex, OnceLock, TryLockError,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -35,7 +35,8 @@ unsafe impl Send for Shared {}
 /// A thread pool; see the [module docs](self).
 pub struct ThreadPool {
     shared: Arc<Shared>,
-    threads: Vec<std::thread::Thread>,
+    /// Each with its place in `asleep`.
+    threads: Vec<(usize, std::thread::Thread)>,
     /// Held by the thread whose job is running.
     busy: Mutex<()>,
 }
@@ -53,6 +54,16 @@ impl ThreadPool {
 
     /// A pool of `members`, including the caller. It has fewer if threads cannot be started.
     pub fn new(members: usize) -> ThreadPool {
+        Self::with_threads(members, |name, body| {
+            let handle = std::thread::Builder::new().name(name).spawn(body)?;
+            Ok(handle.thread().clone())
+        })
+    }
+
+    fn with_threads(
+        members: usize,
+        start: impl Fn(String, Box<dyn FnOnce() + Send>) -> std::io::Result<std::thread::Thread>,
+    ) -> ThreadPool {
         let shared = Arc::new(Shared {
             state: AtomicU64::new(0),
             next: AtomicUsize::new(0),
@@ -61,11 +72,11 @@ impl ThreadPool {
             panicked: AtomicBool::new(false),
             asleep: (1..members).map(|_| AtomicBool::new(false)).collect(),
         });
-        let threads = (1..members)
+        let threads = (0..members.saturating_sub(1))
             .filter_map(|i| {
                 let shared = Arc::clone(&shared);
-                let thread = std::thread::Builder::new().name(format!("compute-{i}"));
-                thread.spawn(move || worker(&shared, i - 1)).ok().map(|handle| handle.thread().clone())
+                let thread = start(format!("compute-{}", i + 1), Box::new(move || worker(&shared, i)));
+                Some((i, thread.ok()?))
             })
             .collect();
         ThreadPool { shared, threads, busy: Mutex::new(()) }
@@ -85,10 +96,15 @@ impl ThreadPool {
             (0..units).for_each(work);
             return;
         }
-        let Ok(_busy) = self.busy.try_lock() else {
-            // Another thread's job is running: do this one alone.
-            (0..units).for_each(work);
-            return;
+        let _busy = match self.busy.try_lock() {
+            Ok(busy) => busy,
+            // A unit of an earlier job panicked; that job has ended.
+            Err(TryLockError::Poisoned(busy)) => busy.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // Another thread's job is running: do this one alone.
+                (0..units).for_each(work);
+                return;
+            }
         };
         let shared = &*self.shared;
         // SAFETY: no job is open and no worker is inside (the last job waited for that). The lifetime is erased, but this
@@ -100,8 +116,8 @@ impl ThreadPool {
         shared.next.store(0, Ordering::Relaxed);
         let job = (shared.state.load(Ordering::Relaxed) & !(JOB - 1)).wrapping_add(JOB);
         shared.state.store(job | OPEN, Ordering::SeqCst);
-        for (thread, asleep) in self.threads.iter().zip(&shared.asleep) {
-            if asleep.load(Ordering::SeqCst) {
+        for (i, thread) in &self.threads {
+            if shared.asleep[*i].load(Ordering::SeqCst) {
                 thread.unpark();
             }
         }
@@ -223,7 +239,40 @@ impl<'a, T: Copy> DisjointSliceMut<'a, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        sync::Condvar,
+        time::{Duration, Instant},
+    };
+
     use super::*;
+
+    /// Run a job of one unit for each member, in which each unit waits for all others: true if all of them met.
+    fn all_meet(pool: &ThreadPool) -> bool {
+        let (members, met) = (pool.members(), (Mutex::new(0), Condvar::new()));
+        let missed = AtomicBool::new(false);
+        pool.run(members, &|_| {
+            let mut count = met.0.lock().unwrap();
+            *count += 1;
+            met.1.notify_all();
+            // The first unit that waits in vain releases the others.
+            let waits = |count: &mut usize| *count < members && !missed.load(Ordering::Relaxed);
+            if met.1.wait_timeout_while(count, Duration::from_secs(20), waits).unwrap().1.timed_out() {
+                missed.store(true, Ordering::Relaxed);
+                met.1.notify_all();
+            }
+        });
+        !missed.into_inner()
+    }
+
+    /// Wait until all workers of a pool sleep.
+    fn sleep(pool: &ThreadPool) {
+        let asleep = || pool.threads.iter().all(|(i, _)| pool.shared.asleep[*i].load(Ordering::SeqCst));
+        let begun = Instant::now();
+        while !asleep() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the workers stay awake");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     #[test]
     fn every_unit_runs_once() {
@@ -248,11 +297,20 @@ mod tests {
             pool.run(8, &|u| assert!(u != 5, "on purpose"));
         }));
         assert!(caught.is_err());
-        let sum = AtomicUsize::new(0);
-        pool.run(10, &|u| {
-            sum.fetch_add(u, Ordering::Relaxed);
+        assert!(all_meet(&pool), "one thread is left");
+    }
+
+    #[test]
+    fn a_pool_wakes_all_workers_if_some_threads_cannot_be_started() {
+        let pool = ThreadPool::with_threads(4, |name, body| match name.as_str() {
+            "compute-1" => Err(std::io::ErrorKind::OutOfMemory.into()),
+            _ => Ok(std::thread::spawn(body).thread().clone()),
         });
-        assert_eq!(sum.load(Ordering::Relaxed), 45);
+        assert_eq!(pool.members(), 3);
+        for _ in 0..3 {
+            sleep(&pool);
+            assert!(all_meet(&pool));
+        }
     }
 
     #[test]

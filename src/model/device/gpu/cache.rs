@@ -5,13 +5,10 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::{Access, Buffer, Gpu, GpuError, Result, Stream};
-use crate::model::KvType;
+use crate::model::{KvType, device::ops::GROW};
 
 /// Slots of a block of keys (see `shaders/kv_f32.wgsl`).
 const BLOCK: usize = 32;
-
-/// A full cache grows by a multiple of this number of slots.
-const GROW: usize = 256;
 
 /// The keys and values of one sequence in all layers.
 ///
@@ -125,10 +122,14 @@ impl Cache {
         [self.count, self.heads, self.head_dim]
     }
 
-    /// Bytes, allocated or to be allocated.
+    /// Slots, allocated or to be allocated.
+    pub fn slots(&self) -> usize {
+        if self.layers.is_empty() { self.requested } else { self.capacity }
+    }
+
+    /// Bytes, likewise.
     pub fn bytes(&self) -> usize {
-        let slots = if self.layers.is_empty() { self.requested } else { self.capacity };
-        self.count * 2 * self.heads * slots.next_multiple_of(BLOCK) * self.slot_bytes()
+        self.count * 2 * self.heads * self.slots().next_multiple_of(BLOCK) * self.slot_bytes()
     }
 
     /// Drop all slots from `len` on. O(1). A `len` larger than the current one has no effect.

@@ -74,6 +74,10 @@ impl DeviceCache for GpuCache {
         lock(&self.cache).layout()
     }
 
+    fn capacity(&self) -> usize {
+        lock(&self.cache).slots()
+    }
+
     fn bytes(&self) -> usize {
         lock(&self.cache).bytes()
     }

@@ -66,7 +66,7 @@ impl Stream {
         }
         let index = self.send()?;
         let slice = landing.slice(..total);
-        let (done, mapped) = mpsc::channel();
+        let (done, mapped) = mpsc::sync_channel(1);
         slice.map_async(wgpu::MapMode::Read, move |result| drop(done.send(result)));
         self.gpu.wait(index)?;
         // Another thread's wait may be the one that calls back.
