@@ -30,7 +30,10 @@ const WORDS: [(&str, &str); 7] = [
     ("tau", "accepted draft tokens per step, without the target's own token"),
     ("emitted", "tokens per step, with the target's own token"),
     ("step", "one draft and the target's pass that verifies it"),
-    ("speedup", "decoding speed relative to the target alone; \"all\" is end to end, from the video file on"),
+    (
+        "speedup",
+        "speed relative to the target alone: decode, from the first token on; end to end, from the video file on",
+    ),
     ("measured", "the baseline is an autoregressive run on this clip and prompt"),
     ("calibrated", "the baseline is a few autoregressive steps, timed before the run"),
     ("visual", "tokens that represent parts of the frames"),

@@ -253,7 +253,7 @@ impl Meters<'_> {
         let mut line = self.line("speedup", [Span::styled(words, style), Span::raw(" decode")]);
         // What it is measured with matters more than the end-to-end speedup, which is known only when all stages are.
         let whole = match known.filter(|_| self.run.is_over() && self.columns > 52) {
-            Some(known) => format!("  {} all", rough(known.end_to_end)),
+            Some(known) => format!("  {} end to end", rough(known.end_to_end)),
             None => String::new(),
         };
         let room = self.columns.saturating_sub(line.width());
