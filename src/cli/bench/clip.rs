@@ -14,6 +14,7 @@ use crate::{
         processor::FrameLimits,
         shapes,
     },
+    present::formats::rate,
     record::{Failure, FailureClass, Stage},
     video::{Sampling, sampling},
 };
@@ -157,14 +158,7 @@ fn text(result: &ClipResult) -> String {
         ("vision tower", format!("{:.0} ms", result.tower_ms)),
         ("prompt", format!("{:.0} ms", result.prefill_ms)),
         ("first token", format!("{:.0} ms", result.first_token_ms)),
-        (
-            "per token",
-            format!(
-                "{:.1} ms ({:.1} tokens/s)",
-                result.token_ms,
-                1e3 / result.token_ms.max(f64::MIN_POSITIVE)
-            ),
-        ),
+        ("per token", format!("{:.1} ms ({} tokens/s)", result.token_ms, rate(1e3 / result.token_ms))),
     ];
     let rows: Vec<Vec<String>> = rows.map(|(name, value)| vec![name.to_owned(), value]).to_vec();
     format!(

@@ -8,6 +8,7 @@ use std::{
 use super::progress::{curve, skipped, stage, time};
 use crate::{
     cli::{color::plain, config::Config, dirs::Dirs, terminal},
+    present::formats::rate,
     record::Failure,
     train::{News, Point},
     tui::{ColorDepth, Inline, Look, TRAINING_SIZE, TrainingPicture},
@@ -79,7 +80,7 @@ impl Board {
                 if self.recursive {
                     facts.push(("own outputs", percent(p.point.own_agreement)));
                 }
-                facts.push(("tokens/s", format!("{:.0}", p.tokens_per_second)));
+                facts.push(("tokens/s", rate(p.tokens_per_second)));
                 self.picture.facts = facts.into_iter().map(|(name, value)| (name.into(), value)).collect();
                 self.picture.doing = format!("{} stage, step {}", stage(p.stage), p.point.step);
                 self.picture.share = p.progress;

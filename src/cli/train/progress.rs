@@ -11,6 +11,7 @@ use super::{TrainArgs, board::Board};
 use crate::{
     chart::Curve,
     cli::{color::plain, config::Config, progress::Progress},
+    present::formats::rate,
     record::{self, Failure},
     train::{Account, News, Point, Stage},
 };
@@ -67,13 +68,13 @@ impl TrainProgress {
             News::Learned(p) => {
                 let own = format!(", own outputs {:.1} %", p.point.own_agreement * 100.0);
                 tell!(
-                    "{:>6} {:<6} loss {:.3}  agreement {:.1} %{}  {:.0} tokens/s  {} left",
+                    "{:>6} {:<6} loss {:.3}  agreement {:.1} %{}  {} tokens/s  {} left",
                     p.point.step,
                     stage(p.stage),
                     p.point.loss,
                     p.point.agreement * 100.0,
                     if self.recursive { &own } else { "" },
-                    p.tokens_per_second,
+                    rate(p.tokens_per_second),
                     time(p.seconds_left)
                 );
             }

@@ -9,6 +9,7 @@ use ratatui::{
 
 use super::{DECODE_WIDTH, meters::NAME, number};
 use crate::{
+    present::formats::rate,
     present::statistics::{Column, DECODE, LOOSENED, Measures, Output, SPEED, TAU},
     record::{
         Interval, Stats, StopReason,
@@ -36,8 +37,10 @@ pub(super) fn segments(model: &Model, run: &Run, theme: &Theme, columns: usize) 
     let done = runs.iter().filter(|run| run.log.is_finished()).count();
     let place = format!("{} of {} · {span}", segment.index + 1, segment.count);
     let mut words = format!(
-        "{done} of {} done · {} tokens · {:.1} tok/s",
-        segment.count, whole.emitted, whole.tokens_per_second
+        "{done} of {} done · {} tokens · {} tok/s",
+        segment.count,
+        whole.emitted,
+        rate(whole.tokens_per_second)
     );
     if whole.judged > 0 {
         words += &format!(" · tau {:.2}", whole.tau);
