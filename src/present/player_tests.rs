@@ -399,7 +399,7 @@ fn a_recording_plays_its_stages_and_then_its_steps() {
     player.advance(600.0);
     assert_eq!(player.time().0, 1000.0);
     player.advance(100.0);
-    assert_eq!((player.time().0, shown(&player).as_str()), (1001.0, "_A _red"));
+    assert_eq!((player.time().0, shown(&player).as_str()), (1001.4, "_A _red _cube"));
     player.seek_generation(10.0);
     assert_eq!(player.shown(), "A red ball");
     film(&mut player);

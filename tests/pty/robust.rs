@@ -237,9 +237,9 @@ fn the_mouse_is_taken_only_when_asked_for() {
     assert!(t.has_mouse());
     // A press and a release on the second clip, and a wheel's notch on the first, as terminals write them (SGR).
     t.keys("\u{1b}[<0;5;4M\u{1b}[<0;5;4m");
-    t.wait("▸ three shapes");
-    t.keys("\u{1b}[<64;5;3M");
     t.wait("▸ one large shape");
+    t.keys("\u{1b}[<64;5;3M");
+    t.wait("▸ three shapes");
     t.keys("q");
     assert_eq!(t.exit_code(), 0);
     assert!(!t.has_mouse());

@@ -75,3 +75,33 @@ fn a_strike_is_a_strike_where_there_are_colours_and_a_resize_keeps_the_scene() {
     assert_eq!(t.exit_code(), 0);
     t.check_restored();
 }
+
+#[test]
+#[cfg(unix)]
+fn a_pause_of_the_program_takes_no_time_of_a_scene() {
+    let mut t = watching(110, 34, &[]);
+    t.wait("● ready");
+    t.keys("\r");
+    // At the first strike the program gets no time for longer than the rest of the playback takes.
+    t.wait_raw("\u{1b}[9m");
+    t.signal("-STOP");
+    std::thread::sleep(std::time::Duration::from_secs(15));
+    t.signal("-CONT");
+    let begun = std::time::Instant::now();
+    t.wait("state     done");
+    assert!(begun.elapsed().as_millis() > 1000, "the rest was skipped in {:?}", begun.elapsed());
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+}
+
+#[test]
+fn the_first_run_of_a_new_user_has_rejects() {
+    let mut t = Terminal::start(120, 40, &["--pace", "off"]);
+    t.wait("▸ three shapes");
+    t.wait("● ready");
+    t.keys("\r");
+    t.wait("state     done");
+    t.wait("corrected");
+    t.keys("q");
+    assert_eq!(t.exit_code(), 0);
+}

@@ -44,6 +44,7 @@ fn from_the_first_key_to_the_last() {
             device: "cpu".into(),
             dtype: "f32".into(),
             notes: vec![],
+            parts: None,
         },
     );
     let Some(Effect::Run(request)) = effects.first() else { panic!("no run: {effects:?}") };
