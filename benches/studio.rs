@@ -42,7 +42,7 @@ fn report(when: &str, t: &mut Terminal) {
     let mut times = Vec::with_capacity(KEYS);
     for i in 0..KEYS {
         std::thread::sleep(PACE);
-        let (key, line) = if i % 2 == 0 { ("j", "▸ three shapes") } else { ("k", "▸ one large shape") };
+        let (key, line) = if i % 2 == 0 { ("j", "▸ one large shape") } else { ("k", "▸ three shapes") };
         let begun = Instant::now();
         t.keys(key);
         t.wait(line);

@@ -123,8 +123,8 @@ mod tests {
             steps.lines(&log).lines().collect::<Vec<_>>(),
             [
                 "step  accepted    draft   verify  draft → target",
-                "   1       2/4    50 ms    50 ms  A red ~~ball rolls~~ → ring  (draft 3 of 4 rejected · loosened “red”)",
-                "   2       0/1    50 ms    50 ms  ~~…~~ → .  (draft 1 of 1 rejected)",
+                "   1       2/4    50 ms    50 ms  A red ~~ball rolls~~ → ring  (rejected after 2 of 4 drafts · loosened “red”)",
+                "   2       0/1    50 ms    50 ms  ~~…~~ → .  (first draft rejected)",
             ]
         );
         assert_eq!(steps.lines(&log), "");

@@ -39,13 +39,17 @@ pub fn locale() -> Option<String> {
 }
 
 /// True if the studio may draw characters beyond ASCII. Without a locale UTF-8 is assumed: containers and remote shells often
-/// have none.
+/// have none. The font of the Linux console (`TERM=linux`) lacks most of them.
 pub fn draws_unicode(choice: Charset) -> bool {
     match choice {
         Charset::Utf8 => true,
         Charset::Ascii => false,
-        Charset::Auto => locale().is_none_or(|locale| is_utf8(&locale)),
+        Charset::Auto => !is_console() && locale().is_none_or(|locale| is_utf8(&locale)),
     }
+}
+
+fn is_console() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "linux")
 }
 
 /// True if the name of a locale says UTF-8.

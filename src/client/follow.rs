@@ -76,7 +76,7 @@ impl Loaded {
     /// The outcome of loading, if this event says it.
     fn of(event: Event) -> Option<Result<Self, Failure>> {
         match event {
-            Event { run: 0, kind: EventKind::Ready { target, drafter, device, dtype, notes } } => {
+            Event { run: 0, kind: EventKind::Ready { target, drafter, device, dtype, notes, .. } } => {
                 Some(Ok(Self { target, drafter, device, dtype, notes }))
             }
             Event { run: 0, kind: EventKind::Failed(failure) } => Some(Err(failure)),

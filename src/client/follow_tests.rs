@@ -127,6 +127,7 @@ async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
         device: "cpu".into(),
         dtype: "q8_0".into(),
         notes: vec!["n".into()],
+        parts: None,
     };
     let spec = || ModelSpec {
         target: "t".into(),

@@ -19,7 +19,7 @@ use crate::{
         processor::{ProcessorConfig, VisualGrid},
         source::ModelFiles,
     },
-    record::{EventKind, Failure, FailureClass, Stage, Traffic},
+    record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic},
     video::{Plan, Rule},
 };
 
@@ -85,6 +85,16 @@ impl Models {
 
     fn all(&self) -> impl Iterator<Item = &VideoLlm> {
         std::iter::once(&self.target).chain(&self.drafter)
+    }
+
+    /// What methods can draft with.
+    pub fn parts(&self) -> LoadedParts {
+        LoadedParts {
+            drafter: self.drafter.is_some(),
+            heads: self.heads.iter().map(|head| head.config().recipe.name().to_owned()).collect(),
+            own_head: self.own_head.exists(),
+            linear_attention: self.target.decoder().config().linear.is_some(),
+        }
     }
 
     /// What users should know about how these checkpoints are used.

@@ -323,6 +323,7 @@ fn load(
         device: models.device.clone(),
         dtype: models.dtype.clone(),
         notes: models.notes(),
+        parts: Some(models.parts()),
     });
     Ok(models)
 }

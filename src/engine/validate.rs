@@ -12,7 +12,7 @@ use super::{
 use crate::{
     model::{
         about::VideoInputs,
-        draft_head::{DraftHead, Recipe},
+        draft_head::DraftHead,
         family::{ClipFacts, Prompt},
         processor::{
             ProcessorError, VideoProcessor,
@@ -20,7 +20,7 @@ use crate::{
         },
     },
     record::{Failure, FailureClass},
-    speculate::{Drafter, Schedule, VisualContext},
+    speculate::Drafter,
     video::{Plan, sampling},
 };
 
@@ -32,45 +32,7 @@ impl Runner<'_> {
     pub(super) fn validate(&self) -> Result<(), Failure> {
         let (request, method) = (self.request, &self.request.method);
         method.validate()?;
-        let missing = |what: &str, hint: &str| {
-            let error = format!("method `{}` drafts with {what}, but none is loaded", method.name);
-            Err(input(error, hint))
-        };
-        match method.drafter {
-            Drafter::Model {} if self.models.drafter.is_none() => missing(
-                "a small model",
-                "add one with --drafter, or use a method that drafts with the target itself (lvspec-self)",
-            )?,
-            Drafter::Sparrow { recipe: Recipe::Mtp } if self.models.own_head.exists() => {}
-            Drafter::Sparrow { recipe: Recipe::Mtp } => {
-                let error = format!(
-                    "method `{}` drafts with the target's own layer for multi-token prediction, but {} has none",
-                    method.name,
-                    self.models.target.name()
-                );
-                return Err(input(error, Recipe::Mtp.hint()));
-            }
-            Drafter::Sparrow { recipe } if self.draft_head().is_none() => {
-                missing("a draft head on the target's states", recipe.hint())?;
-            }
-            _ => {}
-        }
-        if method.prunes() && self.models.target.decoder().config().linear.is_some() {
-            let error = format!(
-                "method `{}` drops visual tokens within the target, whose linear attention layers need all of them",
-                method.name
-            );
-            return Err(input(error, "use a method that drops them for the drafter only, such as specvlm"));
-        }
-        let gathers = matches!(method.context, VisualContext::TopKKv { .. });
-        let overlaps = matches!(method.schedule, Schedule::Parallel { .. });
-        if gathers && overlaps && self.models.target.decoder().config().linear.is_some() {
-            let error = format!(
-                "method `{}` drafts ahead from chosen keys and values, and linear attention cannot go back there",
-                method.name
-            );
-            return Err(input(error, "use schedule.kind=sequential, or another context"));
-        }
+        method.check_parts(&self.models.parts(), self.models.target.name())?;
         sampling::check(request.sampling).map_err(|e| Failure::from(crate::video::Error::from(e)))?;
         if request.prompt.trim().is_empty() {
             return Err(input("the prompt is empty".into(), "ask something about the video"));

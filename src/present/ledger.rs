@@ -10,7 +10,11 @@
 
 use std::ops::Range;
 
-use super::{formats::NOTHING, reason::visible, text};
+use super::{
+    formats::{NOTHING, plural},
+    reason::visible,
+    text,
+};
 use crate::record::{RunLog, Step, Token, Verdict};
 
 /// Shown instead of drafts whose text was not recorded.
@@ -243,7 +247,11 @@ fn reason(step: &Step) -> String {
             parts.push(format!("{rejected} of {all} leaves rejected"));
         }
         Some(_) if is_refused => {
-            parts.push(format!("draft {} of {} rejected", step.accepted + 1, step.drafted.len()));
+            // The same two numbers as in the count.
+            parts.push(match step.accepted {
+                0 => "first draft rejected".into(),
+                accepted => format!("rejected after {accepted} of {}", plural(step.judged as u64, "draft")),
+            });
         }
         _ if !is_refused && step.accepted == step.drafted.len() => {
             parts.push("all drafts accepted".into());

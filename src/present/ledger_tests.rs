@@ -44,9 +44,9 @@ fn a_reject_strikes_the_rest_of_the_draft_and_names_the_target_s_token() {
         step(&["The", " video", " is", " made"], &[("The", Exact), (" clip", Corrected)]),
         "The ~~video is made~~ → clip",
         "1/4",
-        "draft 2 of 4 rejected",
+        "rejected after 1 of 4 drafts",
     );
-    is(step(&[" a", " b"], &[(" c", Corrected)]), "~~a b~~ → c", "0/2", "draft 1 of 2 rejected");
+    is(step(&[" a", " b"], &[(" c", Corrected)]), "~~a b~~ → c", "0/2", "first draft rejected");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn steps_without_a_reject() {
 fn loosened_tokens_name_what_the_target_wanted() {
     let mut loose = step(&["A", " disc", " and"], &[("A", Exact), (" disc", Loosened), (".", Corrected)]);
     loose.tokens[1].target_text = Some(" ball".into());
-    is(loose, "A disc ~~and~~ → .", "2/3", "draft 3 of 3 rejected · loosened “disc” for “ball”");
+    is(loose, "A disc ~~and~~ → .", "2/3", "rejected after 2 of 3 drafts · loosened “disc” for “ball”");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_tree_shows_the_accepted_branch_and_the_alternatives_where_it_ends() {
 fn drafts_without_recorded_text_are_still_struck() {
     let mut old = step(&["a", "b"], &[("c", Corrected)]);
     old.drafted_text.clear();
-    is(old, "~~…~~ → c", "0/2", "draft 1 of 2 rejected");
+    is(old, "~~…~~ → c", "0/2", "first draft rejected");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn foreign_text_stays_on_its_line() {
         step(&["a\n", "\u{1b}[2Jb"], &[("a\n", Exact), ("", Corrected)]),
         "a⏎ ~~b~~ → ·bytes·",
         "1/2",
-        "draft 2 of 2 rejected",
+        "rejected after 1 of 2 drafts",
     );
 }
 

@@ -7,7 +7,7 @@
 //!
 //! | pace | rate |
 //! |---|---|
-//! | `auto` | the true speed, slowed so that all steps together take [`SEEN_MS`], one step at most [`LONGEST_MS`] |
+//! | `auto` | the true speed, slowed so that all steps together take [`SEEN_MS`], one step at most [`LONGEST_MS`]; rejects are held |
 //! | a number | this many times the true speed |
 //! | `off` | no playback: the log is shown as it grows |
 //!
@@ -15,6 +15,9 @@
 //! takes [`VISIBLE_MS`] is not slowed; a player that falls behind a run of more than [`SEEN_MS`] catches up. It never runs
 //! ahead of the events: it waits for the next step, with the drafts in sight where the engine reports them
 //! ([`RunLog::draft`]).
+//!
+//! At the pace `auto` the first [`HELD`] rejects of a run stay in sight for [`REJECT_MS`], and the drafts before them for
+//! [`DRAFTS_MS`], however short their steps are. Time that is held comes out of the same step as far as it has any to spare.
 
 mod race;
 mod rate;
@@ -26,7 +29,7 @@ use crate::record::{Event, Pace, RunLog, RunState, StopReason, log::Added};
 pub use race::Race;
 use rate::{duration, in_words};
 pub use scene::{Fate, Part, Phase, Scene};
-use scene::{JUDGED, LOOKED, SETTLED};
+use scene::{JUDGED, LOOKED, SETTLED, STRUCK};
 
 /// A run whose steps take less time than this, in milliseconds, is slowed until it takes as long.
 pub const SEEN_MS: f64 = 6000.0;
@@ -34,6 +37,12 @@ pub const SEEN_MS: f64 = 6000.0;
 pub const LONGEST_MS: f64 = 1000.0;
 /// A step that takes as long as this is visible without being slowed.
 pub const VISIBLE_MS: f64 = 150.0;
+/// A reject that is held is visible for as long as this, from its strike to the end of its step.
+pub const REJECT_MS: f64 = 500.0;
+/// The drafts of such a step are visible before the strike for as long as this.
+pub const DRAFTS_MS: f64 = 200.0;
+/// Later rejects of a run are not held: whoever has seen so many need not wait for the others.
+pub const HELD: usize = 24;
 /// The stages before the first token are played in at most this time.
 const FRONT_MS: f64 = 1500.0;
 /// A player that is further behind a live run catches up.
@@ -52,6 +61,8 @@ pub struct Player {
     front_ms: f64,
     /// When each step ends on the clock.
     ends: Vec<f64>,
+    /// The steps whose reject is held, ascending.
+    held: Vec<usize>,
     at: f64,
     pace: Pace,
     /// Doublings of the speed by the user.
@@ -79,6 +90,7 @@ impl Player {
             front: Vec::new(),
             front_ms: 0.0,
             ends: Vec::new(),
+            held: Vec::new(),
             at: 0.0,
             pace,
             shift: 0,
@@ -142,6 +154,9 @@ impl Player {
         let mut end = edge;
         for step in self.whole.steps().iter().skip(self.ends.len()) {
             end += duration(step);
+            if self.held.len() < HELD && scene::rejects(step) {
+                self.held.push(self.ends.len());
+            }
             self.ends.push(end);
         }
         if end > edge {
@@ -242,8 +257,43 @@ impl Player {
                 self.at = self.front_ms;
             }
         }
-        self.at += left * self.rate();
+        while left > 0.0 {
+            let (until, rate) = self.stretch();
+            let needed = (until - self.at) / rate;
+            if left < needed {
+                self.at += left * rate;
+                break;
+            }
+            self.at = until;
+            left -= needed;
+        }
         self.settle();
+    }
+
+    /// How far the clock goes at one rate from here, and that rate: to the strike of a reject that is held, from there to the
+    /// end of its step, or to the next such step.
+    fn stretch(&self) -> (f64, f64) {
+        let rate = self.rate();
+        let (step, _) = self.place();
+        let is_held = self.pace == Pace::Auto && !self.is_catching_up();
+        let next = self.held.iter().copied().find(|held| *held >= step).filter(|_| is_held);
+        match next {
+            Some(held) if held == step => {
+                let (begin, end) = (self.begin(step), self.ends[step]);
+                let strike = begin + STRUCK * (end - begin);
+                let (drafts, reject) = ((strike - begin) / rate, (end - strike) / rate);
+                let (least, most) = (DRAFTS_MS / self.factor(), REJECT_MS / self.factor());
+                if reject >= most {
+                    (end, rate)
+                } else if self.at < strike {
+                    (strike, (strike - begin) / (drafts + reject - most).max(least))
+                } else {
+                    (end, (end - strike) / most)
+                }
+            }
+            Some(held) => (self.begin(held), rate),
+            None => (f64::INFINITY, rate),
+        }
     }
 
     /// The user's change of the speed.
@@ -266,15 +316,21 @@ impl Player {
         if took <= 0.0 {
             return 1.0;
         }
+        if self.is_catching_up() {
+            return 0.5;
+        }
         if self.live && !self.whole.is_over() {
-            if took >= SEEN_MS && self.edge() - self.at > LAG_MS {
-                return 0.5;
-            }
             if took >= VISIBLE_MS * n {
                 return 1.0;
             }
         }
         ((LONGEST_MS * n).min(SEEN_MS) / took).max(1.0)
+    }
+
+    /// True if it is too far behind a live run of more than [`SEEN_MS`].
+    fn is_catching_up(&self) -> bool {
+        let took = self.edge() - self.front_ms;
+        self.live && !self.whole.is_over() && took >= SEEN_MS && self.edge() - self.at > LAG_MS
     }
 
     /// The rate in words, if it is not the true speed: `slowed 400x`, `2x speed`.

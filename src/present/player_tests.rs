@@ -117,7 +117,7 @@ fn the_counters_follow_the_judgement() {
 #[test]
 fn a_short_run_takes_as_long_as_a_person_needs_and_a_slow_one_is_left_alone() {
     let played = |step_ms: f64, n: usize| {
-        let one = Step { draft_ms: step_ms / 2.0, verify_ms: step_ms / 2.0, ..steps().remove(0) };
+        let one = Step { draft_ms: step_ms / 2.0, verify_ms: step_ms / 2.0, ..steps().remove(1) };
         let mut player = live(&events(vec![one; n]), Pace::Auto);
         let words = player.speed_words();
         let mut ms = 0.0;
@@ -133,6 +133,49 @@ fn a_short_run_takes_as_long_as_a_person_needs_and_a_slow_one_is_left_alone() {
     assert_eq!(played(500.0, 20), (10.0, String::new()));
     assert_eq!(played(0.0, 6).0, 6.0, "steps without times are seen, too");
     assert_eq!(played(f64::NAN, 6).0, 6.0);
+}
+
+/// How long each step's drafts, its strike alone, and its strike with the replacement are shown, in milliseconds.
+fn times(player: &mut Player) -> Vec<[f64; 3]> {
+    let mut times = vec![[0.0; 3]; player.whole().steps().len()];
+    while player.is_playing() {
+        player.advance(1.0);
+        let Some(scene) = player.scene() else { continue };
+        let struck = scene.parts.iter().any(|part| part.fate == Fate::Rejected);
+        let replaced = scene.parts.iter().any(|part| part.fate == Fate::Emitted(Verdict::Corrected));
+        times[scene.step][usize::from(struck) + usize::from(struck && replaced)] += 1.0;
+    }
+    times
+}
+
+#[test]
+fn a_reject_is_seen_for_half_a_second_however_short_its_step_is() {
+    let own = |accepted: usize, step_ms: f64| {
+        let drafts: Vec<String> = (0..10).map(|i| format!(" {i}")).collect();
+        let mut tokens: Vec<_> =
+            drafts[..accepted].iter().map(|text| (text.as_str(), Verdict::Exact)).collect();
+        tokens.push((" own", Verdict::Corrected));
+        let drafts: Vec<&str> = drafts.iter().map(String::as_str).collect();
+        Step { draft_ms: step_ms / 2.0, verify_ms: step_ms / 2.0, ..step(&drafts, &tokens) }
+    };
+    for (accepted, step_ms, n) in [(0, 0.2, 3), (9, 1.0, 15), (3, 20.0, 24), (5, 300.0, 8), (2, 3000.0, 4)] {
+        let mut player = live(&events(vec![own(accepted, step_ms); n]), Pace::Auto);
+        for [drafts, struck, replaced] in times(&mut player) {
+            assert!(struck + replaced >= 0.99 * REJECT_MS, "{step_ms} ms: {struck} + {replaced}");
+            // Longer than the longest time between two frames.
+            assert!(struck > 100.0 && replaced > 100.0, "{step_ms} ms: {struck} + {replaced}");
+            assert!(drafts >= 0.99 * DRAFTS_MS, "{step_ms} ms: {drafts}");
+        }
+    }
+    // Only so many are held, none at a speed that was asked for, and faster is faster.
+    let many = events(vec![own(4, 1.0); 2 * HELD]);
+    let times = |player: &mut Player| times(player).iter().map(|t| t[1] + t[2]).collect::<Vec<_>>();
+    let all = times(&mut live(&many, Pace::Auto));
+    assert!(all[HELD - 1] > 490.0 && all[HELD] < 100.0, "{all:?}");
+    assert!(times(&mut live(&many, Pace::Speed(0.01)))[0] < 50.0);
+    let mut faster = live(&many, Pace::Auto);
+    faster.change_speed(true);
+    assert!((240.0..260.0).contains(&times(&mut faster)[0]));
 }
 
 #[test]
@@ -188,14 +231,14 @@ fn a_live_run_is_never_played_ahead_of_its_events() {
 #[test]
 fn a_player_that_is_behind_a_long_live_run_catches_up() {
     let fast = Step { draft_ms: 25.0, verify_ms: 25.0, ..steps().remove(0) };
-    let all = events(vec![fast; 200]);
+    let all = events(vec![fast; 400]);
     let mut player = Player::live(RunLog::new(1), Pace::Auto);
     for event in &all[..all.len() - 1] {
         player.apply(event);
         player.advance(50.0);
     }
     let (at, end) = player.time();
-    assert_eq!(end, 10_000.0);
+    assert_eq!(end, 20_000.0);
     assert!(end - at < 1100.0, "{} ms behind", end - at);
     player.apply(all.last().unwrap());
     assert_eq!(player.speed_words(), None, "a long run has its true speed");
@@ -243,7 +286,7 @@ fn a_run_that_breaks_off_in_the_middle_of_a_scene_says_so_at_once() {
     let cancelled = ended(StopReason::Cancelled, " A red ball", &[], crate::record::Stats::default());
     for end in [EventKind::Failed(failure()), cancelled] {
         let mut player = live(&all[..2], Pace::Auto);
-        player.advance(700.0);
+        player.advance(600.0);
         assert_eq!(player.scene().unwrap().phase, Phase::Judging);
         player.apply(&Event::new(1, end));
         assert!(player.is_over() && !player.is_playing() && player.scene().is_none());
@@ -356,7 +399,7 @@ fn a_recording_plays_its_stages_and_then_its_steps() {
     player.advance(600.0);
     assert_eq!(player.time().0, 1000.0);
     player.advance(100.0);
-    assert_eq!((player.time().0, shown(&player).as_str()), (1001.0, "_A _red"));
+    assert_eq!((player.time().0, shown(&player).as_str()), (1001.4, "_A _red _cube"));
     player.seek_generation(10.0);
     assert_eq!(player.shown(), "A red ball");
     film(&mut player);

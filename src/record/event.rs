@@ -93,6 +93,20 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
+/// What the loaded models offer to methods, apart from the target itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LoadedParts {
+    /// A small model is loaded.
+    pub drafter: bool,
+    /// The recipes of the loaded draft heads.
+    pub heads: Vec<String>,
+    /// The target has a layer of its own for multi-token prediction.
+    pub own_head: bool,
+    /// The target has linear attention layers.
+    pub linear_attention: bool,
+}
+
 /// The body of an [`Event`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -110,6 +124,9 @@ pub enum EventKind {
         /// Notes about the models: settings of theirs that have no effect here.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         notes: Vec<String>,
+        /// What methods can draft with.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parts: Option<LoadedParts>,
     },
     /// A run begins.
     Started {

@@ -32,7 +32,7 @@ pub use comparison::{Comparison, Figures, Row, RowState};
 pub use detection::Detection;
 pub use difference::{Change, Edit, difference};
 pub use estimate::{Basis, Estimate};
-pub use event::{Event, EventKind, Failure, FailureClass, Stage, panic_words};
+pub use event::{Event, EventKind, Failure, FailureClass, LoadedParts, Stage, panic_words};
 pub use log::{Draft, RunLog, RunState};
 pub use pace::Pace;
 pub use paired::PairedRatio;

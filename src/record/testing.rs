@@ -64,6 +64,7 @@ pub(crate) fn ready(notes: &[&str]) -> EventKind {
         device: "cpu".into(),
         dtype: "f32".into(),
         notes: notes.iter().map(|note| (*note).into()).collect(),
+        parts: None,
     }
 }
 

@@ -12,6 +12,7 @@ mod axes;
 mod check;
 mod defaults;
 mod error;
+mod needs;
 mod parse;
 mod preset;
 mod short;

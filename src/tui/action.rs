@@ -50,7 +50,7 @@ actions! {
     OlderRun "older_run" "show the previous run";
     NewerRun "newer_run" "show the next run";
     Sessions "sessions" "list the saved runs, to replay or delete them";
-    Theme "theme" "switch to the next theme";
+    Theme "theme" "select a theme";
     Help "help" "show keys and terms";
     Redraw "redraw" "redraw the screen";
     Suspend "suspend" "suspend: back to the shell";

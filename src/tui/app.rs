@@ -39,6 +39,8 @@ use crate::{
 const TICK: Duration = Duration::from_millis(120);
 /// Time between two frames of a replay.
 const PLAY: Duration = Duration::from_millis(34);
+/// A played run moves on by at most this between two frames, however late the second one is: nobody saw what happened meanwhile.
+const LATE: Duration = Duration::from_millis(68);
 /// How long to wait for the terminal's answers.
 const ASKED: Duration = Duration::from_millis(400);
 /// Events taken in before the next frame may be drawn.
@@ -200,6 +202,8 @@ impl Driver {
             // The clock stands still while nothing plays.
             self.played = self.played.filter(|_| self.studio.is_playing());
             let playing = self.studio.is_playing().then(|| *self.played.get_or_insert(now) + PLAY);
+            // Nor while a frame has not been shown yet.
+            let playing = playing.filter(|_| self.frames.due(now).is_none());
             tokio::select! {
                 biased;
                 signal = signals.next() => match signal {
@@ -245,6 +249,7 @@ impl Driver {
                 () = tokio::time::sleep_until(playing.unwrap_or(now).into()), if playing.is_some() => {
                     let now = Instant::now();
                     let passed = self.played.replace(now).map_or(Duration::ZERO, |at| now - at);
+                    let passed = if self.studio.is_previewing() { passed } else { passed.min(LATE) };
                     self.take_in(Msg::Advance(passed.as_secs_f64() * 1e3))?;
                     self.frames.want();
                 }

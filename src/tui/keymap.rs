@@ -116,7 +116,8 @@ impl KeyContext {
     }
 
     fn is_typing(self) -> bool {
-        matches!(self, KeyContext::Prompt | KeyContext::Entry | KeyContext::Methods | KeyContext::CaptionEdit)
+        use KeyContext::{CaptionEdit, Entry, Methods, Pick, Prompt};
+        matches!(self, Prompt | Entry | Methods | Pick | CaptionEdit)
     }
 }
 

@@ -63,6 +63,11 @@ impl Studio {
         self.model.is_playing()
     }
 
+    /// True while a clip is previewed, at the speed of the video.
+    pub(crate) fn is_previewing(&self) -> bool {
+        self.model.shown_preview().is_some()
+    }
+
     /// True while a saved run is replayed.
     pub fn is_replaying(&self) -> bool {
         self.model.replay.is_some()

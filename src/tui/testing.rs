@@ -73,6 +73,7 @@ pub(crate) fn ready_event() -> Msg {
         device: "cpu".into(),
         dtype: "q8_0".into(),
         notes: vec![],
+        parts: None,
     };
     Msg::Engine(Event::new(0, kind))
 }

@@ -34,7 +34,7 @@ pub(crate) fn clean_event(mut event: Event) -> Event {
         }
     };
     match &mut event.kind {
-        EventKind::Ready { target, drafter, device, dtype, notes } => {
+        EventKind::Ready { target, drafter, device, dtype, notes, .. } => {
             notes.iter_mut().chain([target, device, dtype]).chain(drafter).for_each(each);
         }
         EventKind::Started { target, drafter, device, dtype, prompt, before, .. } => {
@@ -90,6 +90,7 @@ mod tests {
             device: evil(),
             dtype: evil(),
             notes: vec![evil()],
+            parts: None,
         };
         let mut started = crate::tui::testing::started("v.mp4", "naive");
         if let EventKind::Started { target, drafter, device, dtype, prompt, before, .. } = &mut started {

@@ -66,6 +66,8 @@ fn a_whole_session() {
     t.keys("\u{1b}");
     t.gone("search");
     t.keys("t");
+    t.wait("╭ Theme");
+    t.keys("\u{1b}[B\r");
     t.wait("theme ");
     t.keys("y");
     t.wait("caption copied");
@@ -86,7 +88,7 @@ fn a_run_is_cancelled_and_keys_are_answered_meanwhile() {
     eprintln!("31 frames of a stream in {time:?}");
     assert!(time > Duration::from_millis(900), "more than thirty frames a second");
     let mut slowest = Duration::ZERO;
-    let (first, second) = ("▸ one large shape", "▸ three shapes");
+    let (first, second) = ("▸ three shapes", "▸ one large shape");
     for (key, line) in [("j", second), ("k", first), ("j", second), ("k", first)] {
         let begun = std::time::Instant::now();
         t.keys(key);
@@ -384,6 +386,8 @@ fn a_named_folder_comes_first_and_toy_models_say_so() {
     t.wait("state     done");
     // A clip of their own; the theme is remembered.
     t.keys("Gt");
+    t.wait("╭ Theme");
+    t.keys("\u{1b}[B\r");
     t.wait("theme ");
     t.keys("q");
     assert_eq!(t.exit_code(), 0);

@@ -37,6 +37,7 @@ fn studio(_: resolve::Studio) -> Result<i32, Failure> {
         device: "cpu".into(),
         dtype: "q8_0".into(),
         notes: Vec::new(),
+        parts: None,
     };
     events.blocking_send(Event::new(0, ready)).unwrap();
     let config = StudioConfig {

@@ -44,6 +44,7 @@ fn from_the_first_key_to_the_last() {
             device: "cpu".into(),
             dtype: "f32".into(),
             notes: vec![],
+            parts: None,
         },
     );
     let Some(Effect::Run(request)) = effects.first() else { panic!("no run: {effects:?}") };
@@ -206,7 +207,7 @@ fn methods_side_by_side() {
         words.iter().for_each(|word| assert!(screen.contains(word), "no {word:?} in\n{screen}"));
     };
     // The target alone and the chosen method are picked; naive comes with them.
-    press(&mut studio, "c g down space");
+    press(&mut studio, "c home down space");
     compared(&mut studio);
     sees(&studio, &["●  autoregressive", "●  naive", "1x", "identical", "lvspec"]);
     finish_compared(&mut studio);
@@ -559,4 +560,49 @@ fn a_thousand_flows_of_random_keys_never_panic() {
             studio.picture(columns, rows);
         }
     }
+}
+
+#[test]
+fn wide_screens_show_every_column_and_every_name_and_use_their_width() {
+    for (columns, rows) in [(170, 50), (200, 60), (240, 60)] {
+        let mut studio = streaming("dark", columns, rows);
+        done(&mut studio, 3, &lossy(), StopReason::Eos);
+        let mut choose_all = Vec::new();
+        for name in ["parallelvlm-self", "lvspec-self"] {
+            let run = asked(&choose(&mut studio, name)).unwrap();
+            play(&mut studio, run, &lossy(), false);
+            choose_all.push(name);
+        }
+        let screen = screen(&studio, columns, rows);
+        let words = [
+            "runs on this clip",
+            "tokens/s",
+            "tau",
+            "decode",
+            "loosened",
+            "autoregressive",
+            "naive",
+            "lvspec",
+        ];
+        for word in words.into_iter().chain(choose_all) {
+            let row = screen
+                .lines()
+                .find(|line| line.contains(&format!("  {word} ")) || line.contains(&format!("▸ {word} ")));
+            assert!(row.is_some(), "{columns}x{rows}: no {word:?} in\n{screen}");
+        }
+        // Text and steps take the middle, not a third of it each.
+        let width = |title: &str| {
+            let line = screen.lines().find(|line| line.contains(title)).unwrap();
+            let from = &line[line.find(title).unwrap()..];
+            from.chars().take_while(|c| *c != '╮').count()
+        };
+        assert!(width("╭ Caption") >= 68 && width("╭ Steps") == width("╭ Caption"), "{screen}");
+    }
+    // On a small screen numbers are left out before names are.
+    let mut studio = ready("dark", 60, 16);
+    press(&mut studio, "c home down space");
+    compared(&mut studio);
+    finish_compared(&mut studio);
+    let screen = screen(&studio, 60, 16);
+    assert!(screen.contains("autoregressive") && screen.contains("differs at token 17"), "{screen}");
 }

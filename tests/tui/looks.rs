@@ -197,7 +197,7 @@ fn every_theme() {
 fn methods_compared() {
     for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
         let mut studio = ready(theme, size.0, size.1);
-        press(&mut studio, "c g down space");
+        press(&mut studio, "c home down space");
         look("compare_pick", &studio, size);
         compared(&mut studio);
         look("compare_running", &studio, size);

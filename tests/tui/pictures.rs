@@ -117,7 +117,7 @@ fn a_clip_before_it_is_captioned() {
 #[test]
 fn methods_side_by_side() {
     let mut studio = ready("dark", 100, 28);
-    press(&mut studio, "c g down space");
+    press(&mut studio, "c home down space");
     compared(&mut studio);
     finish_compared(&mut studio);
     press(&mut studio, "down down");

@@ -91,6 +91,7 @@ pub fn loaded(studio: &mut Studio) {
         device: "cpu".into(),
         dtype: "q8_0".into(),
         notes: vec![],
+        parts: None,
     };
     engine(studio, 0, ready);
 }

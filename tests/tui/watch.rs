@@ -132,6 +132,28 @@ fn a_resize_in_the_middle_of_a_scene_loses_nothing() {
 }
 
 #[test]
+fn a_smaller_screen_never_hides_the_caption_that_was_in_sight() {
+    for (from, to) in
+        [((120, 40), (80, 24)), ((170, 50), (80, 24)), ((120, 40), (60, 16)), ((200, 60), (120, 40))]
+    {
+        for tabs in 0..5 {
+            for keys in ["", "d i"] {
+                let mut studio = watched("dark", from.0, from.1);
+                studio.handle(Msg::Advance(700.0));
+                (0..tabs).for_each(|_| drop(press(&mut studio, "tab")));
+                if !keys.is_empty() {
+                    press(&mut studio, keys);
+                }
+                let before = screen(&studio, from.0, from.1).contains("╭ Caption");
+                studio.handle(Msg::Resize(to.0, to.1));
+                let after = screen(&studio, to.0, to.1);
+                assert!(!before || after.contains("╭ Caption"), "{from:?} {to:?} {tabs} {keys}:\n{after}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_segments_of_a_clip_are_played_one_after_another() {
     let mut studio = with_pace(Pace::Auto, "dark", 120, 40);
     press(&mut studio, "L enter");

@@ -2,9 +2,10 @@
 
 use crate::record::{RunLog, Step, Verdict, log::Draft};
 
-/// Shares of a step's time: until the drafts are there and the target has read them, until all are judged, and the moment at
-/// which stepping stops.
+/// Shares of a step's time: until the drafts are there and the target has read them, until one is struck, until all are judged
+/// and what was struck is replaced, and the moment at which stepping stops.
 pub(super) const LOOKED: f64 = 0.5;
+pub(super) const STRUCK: f64 = 0.7;
 pub(super) const JUDGED: f64 = 0.8;
 pub(super) const SETTLED: f64 = 0.9;
 
@@ -91,6 +92,11 @@ impl Branch {
     }
 }
 
+/// True if the target rejects a draft of this step and replaces it.
+pub(super) fn rejects(step: &Step) -> bool {
+    Branch::of(step).rejects
+}
+
 /// Follow a tree from the end of a branch down its first children.
 fn extend(drafts: &mut Vec<usize>, parents: &[Option<usize>]) {
     let child = |of: Option<usize>| parents.iter().position(|parent| *parent == of);
@@ -125,11 +131,15 @@ impl Scene {
         let parts = match phase {
             Phase::Drafting => ghosts(step, &branch, 1 + (share / drafting * n as f64) as usize),
             Phase::Verifying => ghosts(step, &branch, n),
-            // Every accepted draft, the rejected one, and the target's own token come up one after another.
+            // The accepted drafts come up one after another, then the rejected one, and when all are judged its replacement.
+            Phase::Judging if branch.rejects => {
+                let share = (share - LOOKED) / (STRUCK - LOOKED);
+                let acts = (share * (branch.accepted + 1) as f64) as usize;
+                judged(step, &branch, acts.min(branch.accepted + 1))
+            }
             Phase::Judging => {
-                let acts = step.tokens.len() + usize::from(branch.rejects);
                 let share = (share - LOOKED) / (JUDGED - LOOKED);
-                judged(step, &branch, (share * (acts + 1) as f64) as usize)
+                judged(step, &branch, (share * (step.tokens.len() + 1) as f64) as usize)
             }
             Phase::Settling => judged(step, &branch, usize::MAX),
         };

@@ -56,6 +56,15 @@ impl Entry {
         self.facts.as_ref()?.as_ref().ok()
     }
 
+    /// True if the file has its name, size and time, as through a symbolic link. An embedded clip was unpacked at a time of its own.
+    fn is_copy(&self, file: &VideoFile) -> bool {
+        let same_time = self.modified == file.modified && file.modified.is_some();
+        self.path.file_name() == file.path.file_name()
+            && self.bytes.is_some()
+            && self.bytes == file.bytes
+            && (same_time || self.kind == Kind::Clip)
+    }
+
     /// Why it cannot be read, if it cannot.
     pub fn problem(&self) -> Option<&str> {
         self.facts.as_ref()?.as_ref().err().map(String::as_str)
@@ -97,7 +106,8 @@ impl Library {
 
     /// Add a clip under a title; an entry of the same file stays as it is.
     pub fn add_clip(&mut self, title: &str, path: &Path) {
-        let file = VideoFile { path: path.into(), bytes: None, modified: None };
+        let bytes = std::fs::metadata(path).ok().map(|facts| facts.len());
+        let file = VideoFile { path: path.into(), bytes, modified: None };
         self.add(Kind::Clip, title, "", &file);
         self.refresh();
     }
@@ -170,7 +180,7 @@ impl Library {
     pub fn open(&mut self, file: &VideoFile) {
         let name = file.path.file_name().unwrap_or_default().to_string_lossy();
         let parent = file.path.parent().unwrap_or(Path::new("")).to_string_lossy();
-        self.add(Kind::File, &name, &parent, file);
+        self.push(Kind::File, &name, &parent, file);
         self.filter.clear();
         self.refresh();
         self.select(&file.path);
@@ -182,7 +192,15 @@ impl Library {
         }
     }
 
+    /// Add what was found, unless it is there already, be it under another path.
     fn add(&mut self, kind: Kind, title: &str, place: &str, file: &VideoFile) {
+        let is_named = kind == Kind::Named;
+        if is_named || !self.entries.iter().any(|entry| entry.is_copy(file)) {
+            self.push(kind, title, place, file);
+        }
+    }
+
+    fn push(&mut self, kind: Kind, title: &str, place: &str, file: &VideoFile) {
         if !self.entries.iter().any(|e| e.path == file.path) {
             let VideoFile { path, bytes, modified } = file.clone();
             let (title, place) = (text::clean_line(title), text::clean_line(place));
@@ -353,6 +371,33 @@ mod tests {
         library.open(&found("/v/birds.mp4"));
         assert_eq!(library.entries.len(), 4);
         assert_eq!(library.selected().unwrap().title, "birds.mp4");
+    }
+
+    #[test]
+    fn what_is_found_twice_is_there_once() {
+        let file = |path: &str, bytes, seconds| VideoFile {
+            path: path.into(),
+            bytes: Some(bytes),
+            modified: Some(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds)),
+        };
+        let mut library = Library::default();
+        library.add_clip("Red ball", Path::new("/cache/clips/ball.mp4"));
+        library.entries[0].bytes = Some(7);
+        library.add_recent(&[file("/v/a.mp4", 9, 1)]);
+        // A copy of the embedded clip, a link to the recent file, another file of that name.
+        let found = || vec![file("/w/ball.mp4", 7, 5), file("/w/a.mp4", 9, 1), file("/w/old/a.mp4", 9, 2)];
+        library.add_folder(Path::new("/w"), found());
+        let paths = |library: &Library| {
+            library.entries.iter().map(|e| e.path.display().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(paths(&library), "/cache/clips/ball.mp4 /v/a.mp4 /w/old/a.mp4");
+        // What is asked for is there under the path that was named.
+        library.open(&file("/w/a.mp4", 9, 1));
+        assert_eq!(library.selected().unwrap().path, Path::new("/w/a.mp4"));
+        library.named = Some("/w".into());
+        library.add_folder(Path::new("/w"), found());
+        assert_eq!(library.selected().unwrap().path, Path::new("/w/a.mp4"));
+        assert!(paths(&library).contains("/w/ball.mp4"));
     }
 
     #[test]

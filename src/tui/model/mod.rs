@@ -29,7 +29,7 @@ use super::{
 use crate::{
     assets,
     engine::{RunRequest, TextSampling},
-    record::{Failure, Pace, Stage, profile::Profile},
+    record::{Failure, LoadedParts, Pace, Stage, profile::Profile},
     video::{Rule, Sampling},
 };
 use batch::Batches;
@@ -51,8 +51,19 @@ use steps::StepCursor;
 /// The engine's state.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EngineState {
-    Loading { stage: Stage, done: u64, total: u64 },
-    Ready { target: String, drafter: Option<String>, device: String, dtype: String, notes: Vec<String> },
+    Loading {
+        stage: Stage,
+        done: u64,
+        total: u64,
+    },
+    Ready {
+        target: String,
+        drafter: Option<String>,
+        device: String,
+        dtype: String,
+        notes: Vec<String>,
+        parts: Option<LoadedParts>,
+    },
     Failed(Failure),
 }
 
@@ -261,8 +272,8 @@ impl Model {
     pub fn place(&self) -> KeyContext {
         match (&self.overlay, self.focus) {
             (Some(Overlay::Methods { .. }), _) => KeyContext::Methods,
-            (Some(Overlay::Presets(_) | Overlay::Export(_)), _) => KeyContext::List,
-            (Some(Overlay::Pick(_)), _) => KeyContext::Pick,
+            (Some(Overlay::Presets(_) | Overlay::Export(_) | Overlay::Themes { .. }), _) => KeyContext::List,
+            (Some(Overlay::Pick { .. }), _) => KeyContext::Pick,
             (Some(Overlay::Edit(_)), _) => KeyContext::Edit,
             (Some(Overlay::Compare), _) => KeyContext::Compare,
             (Some(Overlay::Preview), _) => KeyContext::Preview,
@@ -296,8 +307,17 @@ impl Model {
 
     /// The method under the picker's cursor.
     pub fn picked_method(&self) -> Option<usize> {
-        let Some(Overlay::Methods { query, cursor }) = &self.overlay else { return None };
+        let Some(Overlay::Methods { query, cursor } | Overlay::Pick { query, cursor }) = &self.overlay else {
+            return None;
+        };
         self.methods.found(query).0.get(*cursor).copied()
+    }
+
+    /// Why a method cannot run with the loaded models, and what would supply what it lacks; none if it can, or they still load.
+    pub fn unavailable(&self, method: usize) -> Option<String> {
+        let EngineState::Ready { target, parts: Some(parts), .. } = &self.engine else { return None };
+        let failure = self.methods.turned.get(method)?.check_parts(parts, target).err()?;
+        Some(format!("{}: {}", failure.error, failure.hint.unwrap_or_default()))
     }
 
     /// True while a run or a batch is active or waits.

@@ -41,8 +41,10 @@ pub(crate) enum Overlay {
     EditCaption,
     /// The saved runs.
     Sessions,
-    /// The selection of methods to compare, with the cursor.
-    Pick(usize),
+    /// The selection of methods to compare, with its filter, and the cursor among those that match.
+    Pick { query: String, cursor: usize },
+    /// The themes, of which the one under the cursor is shown, and the one to go back to.
+    Themes { cursor: usize, before: usize },
     /// The comparison.
     Compare,
     /// The method editor with its cursor.
@@ -70,11 +72,12 @@ impl Overlay {
     pub fn cursor(&mut self) -> Option<&mut usize> {
         match self {
             Overlay::Presets(at)
-            | Overlay::Pick(at)
             | Overlay::Edit(at)
             | Overlay::Export(at)
             | Overlay::Help { top: at, .. }
             | Overlay::Methods { cursor: at, .. }
+            | Overlay::Pick { cursor: at, .. }
+            | Overlay::Themes { cursor: at, .. }
             | Overlay::History { cursor: at, .. } => Some(at),
             _ => None,
         }

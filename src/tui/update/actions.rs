@@ -2,7 +2,7 @@
 
 use super::{
     back, batch, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, steps,
-    watch,
+    theme, watch,
 };
 use crate::{
     present::export::Format,
@@ -104,14 +104,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::OlderRun => show_run(model, model.runs.shown.saturating_sub(1)),
         Action::NewerRun => show_run(model, model.runs.shown + 1),
         Action::Sessions => return sessions::open(model),
-        Action::Theme => {
-            model.theme = (model.theme + 1) % model.themes.len();
-            let name = model.theme().name.clone();
-            let file = model.settings.theme.clone();
-            let only_now = if file.is_none() { ", for this session only" } else { "" };
-            model.note(Tone::Info, format!("theme {name}{only_now}"));
-            return file.map(|file| Effect::RememberTheme(file, name)).into_iter().collect();
-        }
+        Action::Theme => theme::open(model),
         Action::Redraw => return vec![Effect::Redraw],
         Action::Suspend => return vec![Effect::Suspend],
         Action::Up => step(model, Move::By(-1)),
@@ -258,6 +251,7 @@ fn step(model: &mut Model, go: Move) {
         if matches!(model.overlay, Some(Overlay::Methods { .. })) {
             model.methods.knob = 0;
         }
+        theme::show(model);
         return;
     }
     match (&model.overlay, model.focus) {
@@ -303,8 +297,10 @@ fn step(model: &mut Model, go: Move) {
 /// The length of the list in a box, or of the help page.
 fn list_length(model: &Model) -> usize {
     match &model.overlay {
-        Some(Overlay::Methods { query, .. }) => model.methods.found(query).0.len(),
-        Some(Overlay::Pick(_)) => model.methods.presets.len(),
+        Some(Overlay::Methods { query, .. } | Overlay::Pick { query, .. }) => {
+            model.methods.found(query).0.len()
+        }
+        Some(Overlay::Themes { .. }) => model.themes.len(),
         Some(Overlay::Presets(_)) => model.presets.len(),
         Some(Overlay::Export(_)) => export::choices(model),
         Some(Overlay::Edit(_)) => model.methods.current().map_or(0, |m| rows(m).len()),

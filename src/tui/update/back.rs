@@ -25,6 +25,7 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         }
         Some(Overlay::Value { row, .. }) => model.overlay = Some(Overlay::Edit(row)),
         Some(Overlay::Batch) => batch::close(model),
+        Some(Overlay::Themes { before, .. }) => model.theme = before,
         Some(Overlay::Filter) => model.library.clear_filter(),
         Some(Overlay::Search) => model.search = Search::default(),
         Some(Overlay::SessionFilter) => {

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::{
-    record::{StopReason, Verdict},
+    record::{EventKind, LoadedParts, StopReason, Verdict},
     tui::{
         ClipFacts, Completion, Studio, StudioConfig, VideoFile,
         model::{Overlay, run::Activity},
-        testing::{config, done, notice, press, ready, ready_event, step, with_pictures},
+        testing::{after_a_run, config, done, notice, press, ready, ready_event, step, with_pictures},
     },
 };
 
@@ -98,11 +98,99 @@ fn keys_of_the_panes_do_nothing_in_a_box() {
     let mut studio = ready();
     press(&mut studio, "enter");
     studio.handle(done(1, StopReason::Eos, "A ball."));
-    press(&mut studio, "c space down space");
-    let picked = studio.model().picked.clone();
+    press(&mut studio, "p");
     assert!(press(&mut studio, "w b r L").is_empty());
-    assert!(matches!(studio.model().overlay, Some(Overlay::Pick(_))) && !studio.model().boundaries);
-    assert_eq!(studio.model().picked, picked);
+    assert!(matches!(studio.model().overlay, Some(Overlay::Presets(_))) && !studio.model().boundaries);
+}
+
+#[test]
+fn methods_to_compare_are_filtered_as_letters_are_typed() {
+    let mut studio = ready();
+    press(&mut studio, "c n a i");
+    let box_of = |studio: &mut Studio| match studio.model().overlay.clone() {
+        Some(Overlay::Pick { query, cursor }) => (query, cursor),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(box_of(&mut studio), ("nai".into(), 0));
+    let shown = screen(&studio, 80, 24);
+    assert!(shown.contains("[ ] naive") && !shown.contains("lvspec  "), "{shown}");
+    assert_eq!(studio.model().picked, [true, false, true]);
+    press(&mut studio, "space");
+    assert_eq!(
+        studio.model().picked,
+        [true, true, true],
+        "what is under the cursor, not what is first of all"
+    );
+    // The key that starts a search elsewhere starts the filter again.
+    press(&mut studio, "/ l v s");
+    assert_eq!(box_of(&mut studio), ("lvs".into(), 0));
+    press(&mut studio, "space z z z space");
+    assert_eq!(studio.model().picked, [true, true, false]);
+    assert!(screen(&studio, 80, 24).contains("no match"));
+}
+
+#[test]
+fn help_is_searched_by_typing_and_a_slash_starts_over() {
+    let mut studio = ready();
+    press(&mut studio, "? /");
+    let query = |studio: &mut Studio| match studio.model().overlay.clone() {
+        Some(Overlay::Help { query, .. }) => query,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(query(&mut studio), "");
+    press(&mut studio, "t a u / t h e");
+    assert_eq!(query(&mut studio), "the");
+}
+
+#[test]
+fn methods_that_lack_a_model_are_grey_and_say_what_would_supply_it() {
+    let mut studio = ready();
+    let parts = |drafter| Some(LoadedParts { drafter, ..LoadedParts::default() });
+    let load = |studio: &mut Studio, given| {
+        let Msg::Engine(mut event) = ready_event() else { unreachable!() };
+        if let EventKind::Ready { parts, .. } = &mut event.kind {
+            *parts = given;
+        }
+        studio.handle(Msg::Engine(event));
+    };
+    load(&mut studio, parts(true));
+    press(&mut studio, "m");
+    assert!(!screen(&studio, 100, 30).contains("not now"));
+    press(&mut studio, "esc");
+    load(&mut studio, parts(false));
+    assert_eq!(press(&mut studio, "m l v s enter"), [], "it would only fail");
+    let said = notice(&mut studio);
+    let why = "method `lvspec` drafts with a small model, but none is loaded: add one with --drafter";
+    assert!(said.starts_with(why), "{said}");
+    assert!(matches!(studio.model().overlay, Some(Overlay::Methods { .. })), "another one can be chosen");
+    assert!(screen(&studio, 100, 30).contains("not now: it drafts with a small model"));
+    // Nor are they compared.
+    press(&mut studio, "esc c");
+    assert_eq!(studio.model().picked, [true, false, false]);
+    press(&mut studio, "home down space");
+    assert!(notice(&mut studio).contains("none is loaded") && !studio.model().picked[1]);
+    // What is loaded runs.
+    assert!(matches!(press(&mut studio, "esc m a u t enter")[..], [Effect::Run(_)]));
+}
+
+#[test]
+fn every_hint_of_the_status_line_is_true_where_it_is_shown() {
+    let mut studio = after_a_run();
+    // The shown run is played again, which adds keys.
+    press(&mut studio, ",");
+    for pane in Pane::ALL {
+        studio.model().focus = pane;
+        let line = last_line(&studio, 170, 50);
+        let place = studio.model().place();
+        for (key, word) in [("Space", "pause"), ("Space", "play"), ("Space", "mark"), ("Enter", "run")] {
+            let action = studio.model().keymap.action(place, Key::parse(&key.to_lowercase()).unwrap());
+            if line.contains(&format!("{key} {word}")) {
+                let name = action.unwrap().name();
+                assert!(name == word || name == "pause", "{pane:?}: {line}");
+            }
+        }
+        assert!(pane != Pane::Prompt || line.contains("Tab panes") && !line.contains("Space"), "{line}");
+    }
 }
 
 #[test]

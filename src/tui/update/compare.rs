@@ -24,7 +24,11 @@ pub(super) fn open(model: &mut Model) {
     for (i, method) in model.methods.turned.iter().enumerate() {
         model.picked[i] |= i == model.methods.chosen || method.is_autoregressive();
     }
-    model.overlay = Some(Overlay::Pick(model.methods.chosen));
+    // Other models may have been loaded since they were picked.
+    for i in 0..n {
+        model.picked[i] &= model.unavailable(i).is_none();
+    }
+    model.overlay = Some(Overlay::Pick { query: String::new(), cursor: model.methods.chosen });
 }
 
 /// Show the last comparison.
@@ -37,9 +41,11 @@ pub(super) fn reopen(model: &mut Model) {
 
 /// Pick the method under the cursor, or remove it.
 pub(super) fn pick(model: &mut Model) {
-    if let Some(Overlay::Pick(cursor)) = model.overlay
-        && let Some(picked) = model.picked.get_mut(cursor)
-    {
+    let Some(index) = model.picked_method() else { return };
+    if let Some(why) = model.unavailable(index) {
+        return model.note(Tone::Bad, why);
+    }
+    if let Some(picked) = model.picked.get_mut(index) {
         *picked = !*picked;
     }
 }

@@ -1,6 +1,6 @@
 //! Text input in boxes, and accepting a selection.
 
-use super::{batch, compare, edit, export, runs, search, segments, sessions};
+use super::{batch, compare, edit, export, runs, search, segments, sessions, theme};
 use crate::tui::{
     Effect, Key,
     complete::Completion,
@@ -20,6 +20,16 @@ pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
 /// Type a text into the input line.
 pub(super) fn type_text(model: &mut Model, typed: &str) -> Vec<Effect> {
     let typed = text::clean_line(typed);
+    // Where typing searches at once, the key that starts a search elsewhere starts another one.
+    let searches =
+        matches!(model.overlay, Some(Overlay::Help { .. } | Overlay::Methods { .. } | Overlay::Pick { .. }));
+    if searches && typed == "/" {
+        change(model, |line, caret| {
+            line.clear();
+            *caret = Caret::default();
+        });
+        return Vec::new();
+    }
     change(model, |line, caret| caret.insert(line, &typed));
     Vec::new()
 }
@@ -50,9 +60,10 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
         | Overlay::Ask(line)
         | Overlay::Segments(line)
         | Overlay::Value { line, .. } => Some(line),
-        Overlay::History { query, .. } | Overlay::Help { query, .. } | Overlay::Methods { query, .. } => {
-            Some(query)
-        }
+        Overlay::History { query, .. }
+        | Overlay::Help { query, .. }
+        | Overlay::Methods { query, .. }
+        | Overlay::Pick { query, .. } => Some(query),
         Overlay::Filter => Some(&mut model.library.filter),
         Overlay::Search => Some(&mut model.search.query),
         Overlay::SessionFilter => Some(&mut model.sessions.filter),
@@ -65,7 +76,9 @@ fn changed(model: &mut Model) {
     match &mut model.overlay {
         Some(Overlay::Open { found, .. }) => found.clear(),
         Some(Overlay::History { cursor: first, .. } | Overlay::Help { top: first, .. }) => *first = 0,
-        Some(Overlay::Methods { query, cursor }) => *cursor = model.methods.found(query).1,
+        Some(Overlay::Methods { query, cursor } | Overlay::Pick { query, cursor }) => {
+            *cursor = model.methods.found(query).1;
+        }
         Some(Overlay::Filter) => model.library.set_filter(model.library.filter.clone()),
         Some(Overlay::SessionFilter) => model.sessions.set_filter(model.sessions.filter.clone()),
         Some(Overlay::Search) => search::begin(model),
@@ -110,10 +123,19 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
                 model.overlay = Some(Overlay::Methods { query, cursor });
                 return Vec::new();
             };
+            if let Some(why) = model.unavailable(index) {
+                model.note(Tone::Bad, why);
+                model.overlay = Some(Overlay::Methods { query, cursor });
+                return Vec::new();
+            }
             if index != model.methods.chosen {
                 model.methods.choose(index);
             }
-            return runs::again(model);
+            return runs::with_method(model);
+        }
+        Some(Overlay::Themes { cursor, .. }) => {
+            model.theme = cursor.min(model.themes.len().saturating_sub(1));
+            return theme::keep(model);
         }
         Some(Overlay::Presets(cursor)) => {
             if let Some(preset) = model.presets.get(cursor) {
@@ -143,7 +165,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
         Some(Overlay::Export(cursor)) => return export::choose(model, cursor),
         Some(Overlay::SaveMethod(name)) => return edit::save(model, &name),
         Some(Overlay::Value { row, line }) => edit::set(model, row, line),
-        Some(Overlay::Pick(_)) => return compare::start(model),
+        Some(Overlay::Pick { .. }) => return compare::start(model),
         Some(Overlay::Compare) => compare::choose(model),
         Some(Overlay::Sessions) => return sessions::choose(model),
         Some(

@@ -56,9 +56,9 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
         EventKind::Stage { stage, done, total, .. } if !matches!(model.engine, EngineState::Ready { .. }) => {
             model.engine = EngineState::Loading { stage, done, total };
         }
-        EventKind::Ready { target, drafter, device, dtype, notes } => {
+        EventKind::Ready { target, drafter, device, dtype, notes, parts } => {
             announce(model, notes.clone());
-            model.engine = EngineState::Ready { target, drafter, device, dtype, notes };
+            model.engine = EngineState::Ready { target, drafter, device, dtype, notes, parts };
             return runs::start_waiting(model);
         }
         EventKind::Failed(failure) => engine_failed(model, failure),

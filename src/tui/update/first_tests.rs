@@ -16,7 +16,6 @@ fn the_picker_filters_as_letters_are_typed_and_runs() {
     let mut studio = after_a_run();
     press(&mut studio, "m a u t");
     assert!(matches!(&studio.model().overlay, Some(Overlay::Methods { query, cursor: 0 }) if query == "aut"));
-    // The shown clip and prompt are run again, whatever is selected in the library.
     let effects = press(&mut studio, "enter");
     let request = run_of(&effects).unwrap();
     assert_eq!((request.run, request.method.name.as_str()), (2, "autoregressive"));
@@ -39,25 +38,52 @@ fn the_picker_filters_as_letters_are_typed_and_runs() {
 }
 
 #[test]
-fn a_theme_is_remembered_unless_it_is_configured() {
+fn a_picked_method_and_enter_caption_the_clip_under_the_cursor() {
+    let request = |keys: &str| {
+        let mut studio = after_a_run();
+        press(&mut studio, "down");
+        let request = run_of(&press(&mut studio, keys)).unwrap().clone();
+        (request.video.display().to_string(), request.method.name)
+    };
+    assert_eq!(request("m a u t enter"), ("/demo/1.mp4".into(), "autoregressive".into()));
+    assert_eq!(request("enter").0, "/demo/1.mp4");
+    // Whatever pane has the focus; only `again` is about what is shown.
+    assert_eq!(request("tab tab m n a i v enter").0, "/demo/1.mp4");
+    assert_eq!(request("r").0, "/demo/0.mp4");
+}
+
+#[test]
+fn a_theme_is_seen_before_it_is_chosen_and_remembered_unless_it_is_configured() {
     let config = crate::tui::testing::config();
     let file = || Some(PathBuf::from("/state/theme"));
     let (mut studio, _) = Studio::new(&crate::tui::StudioConfig { theme_file: file(), ..config }).unwrap();
-    assert_eq!(press(&mut studio, "t"), [Effect::RememberTheme("/state/theme".into(), "light".into())]);
-    assert_eq!(notice(&mut studio), "theme light");
+    let theme = |studio: &mut Studio| studio.model().theme().name.clone();
+    assert!(press(&mut studio, "t down").is_empty(), "nothing is kept yet");
+    assert_eq!(theme(&mut studio), "light", "it is shown at once");
+    assert!(
+        crate::tui::picture::describe(&studio.picture(80, 24)).contains("solarized-light"),
+        "all are listed"
+    );
+    assert!(press(&mut studio, "t esc").is_empty());
+    assert_eq!(theme(&mut studio), "dark");
+    let kept = press(&mut studio, "t t enter");
+    assert_eq!(kept, [Effect::RememberTheme("/state/theme".into(), "light".into())]);
+    assert_eq!((notice(&mut studio).as_str(), theme(&mut studio).as_str()), ("theme light", "light"));
     let mut studio = ready();
-    assert!(press(&mut studio, "t").is_empty());
+    assert!(press(&mut studio, "t down enter").is_empty());
     assert_eq!(notice(&mut studio), "theme light, for this session only");
 }
 
 #[test]
 fn the_first_screen_welcomes_only_who_is_new() {
-    let welcome = |is_first| {
-        let config = crate::tui::StudioConfig { is_first, ..crate::tui::testing::config() };
-        let (mut studio, _) = Studio::new(&config).unwrap();
-        studio.handle(Msg::Resize(100, 30));
-        let shown = crate::tui::picture::describe(&studio.picture(100, 30));
-        shown.contains("Welcome to specreel. Enter captions the selected clip")
-    };
-    assert_eq!([true, false].map(welcome), [true, false]);
+    for (columns, rows) in [(60, 16), (80, 24), (100, 30), (200, 60)] {
+        let welcome = |is_first| {
+            let config = crate::tui::StudioConfig { is_first, ..crate::tui::testing::config() };
+            let (mut studio, _) = Studio::new(&config).unwrap();
+            studio.handle(Msg::Resize(columns, rows));
+            let shown = crate::tui::picture::describe(&studio.picture(columns, rows));
+            shown.contains("Welcome to specreel. Enter captions the selected clip")
+        };
+        assert_eq!([true, false].map(welcome), [true, false], "{columns}x{rows}");
+    }
 }

@@ -18,6 +18,7 @@ mod search;
 mod segments;
 mod sessions;
 mod steps;
+mod theme;
 mod watch;
 
 use std::path::Path;
@@ -68,11 +69,14 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::Paste(pasted) => return on_paste(model, &pasted),
         Msg::Resize(columns, rows) => {
-            let was_wide = !view::is_stacked(model.size);
+            let shows_caption = |model: &Model| view::caption::lay(model).is_some();
+            let was_shown = shows_caption(model);
             model.size = (columns, rows);
-            // If panes become stacked, a caption that is being written is shown instead of the library.
-            let now_low = was_wide && view::is_stacked(model.size);
-            if now_low && model.focus == Pane::Library && model.runs.active().is_some() {
+            // A caption that was in sight stays in sight, unless the user types into the library. On a screen that is too small
+            // nothing is.
+            let is_hidden = was_shown && model.runs.shown().is_some() && !shows_caption(model);
+            let fits = view::areas((columns, rows), model.focus, false).is_some();
+            if is_hidden && fits && model.overlay != Some(Overlay::Filter) {
                 model.focus = Pane::Caption;
             }
             actions::keep_caption_in_view(model);

@@ -90,6 +90,14 @@ pub(super) fn again(model: &mut Model) -> Vec<Effect> {
     }
 }
 
+/// Run the method that was picked: on the selected clip, and if that is the shown one, on all that the shown run is about.
+pub(super) fn with_method(model: &mut Model) -> Vec<Effect> {
+    let selected = model.library.selected().map(|entry| &entry.path);
+    let is_another =
+        selected.is_some_and(|path| model.runs.shown().is_some_and(|run| run.subject.video != *path));
+    if is_another { run_selected(model) } else { again(model) }
+}
+
 /// Re-run at once if a run of this session is shown: its prefill is kept, so a changed method shows soon.
 pub(super) fn again_if_shown(model: &mut Model) -> Vec<Effect> {
     match model.runs.shown() {

@@ -87,7 +87,12 @@ fn foot(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
     let label = text::fit(&run.label, columns.saturating_sub(foot.width() + 1));
     foot.push_span(Span::styled(format!("{label} "), dim));
     if let n @ 1.. = run.log.notes().len() {
-        foot.push_span(Span::styled(format!("· {} ", plural(n as u64, "note")), theme.style(Role::Warn)));
+        let notes = plural(n as u64, "note");
+        // The meters have them whole.
+        let words = [format!("· {notes} in the meters "), format!("· {notes} ")];
+        let fits = |words: &&String| foot.width() + text::width(words) <= columns;
+        let words = words.iter().find(fits).unwrap_or(&words[1]);
+        foot.push_span(Span::styled(words.clone(), theme.style(Role::Warn)));
     }
     let room = columns.saturating_sub(foot.width() + 3);
     if room >= 8 {

@@ -11,8 +11,8 @@ use ratatui::{
 };
 
 use super::{
-    DECODE_WIDTH, chart, curves, dialog, line_marker, list, number, popup, race, rule, sign, status::SPINNER,
-    wrap::wrap,
+    chart, curves, dialog, fitting, line_marker, list, number, popup, race, rule, sign, status::SPINNER,
+    widest, wrap::wrap,
 };
 use crate::{
     chart::{Plot, Point},
@@ -33,14 +33,11 @@ use crate::{
     },
 };
 
-/// Columns from which on the speed, and tau, are shown.
-const SHOWS_SPEED: u16 = 82;
-const SHOWS_TAU: u16 = 72;
 /// Shares of loosened tokens that differ by less are equal.
 const FLAT: f64 = 0.005;
-/// The columns beside the method, with their widths.
-const COLUMNS: [(Column, u16); 5] =
-    [(SPEED, 8), (DECODE, DECODE_WIDTH), (TAU, 5), (LOOSENED, 8), (OUTPUT, 19)];
+/// The columns beside the method, and their places by worth: where not all fit, the last are left out.
+const COLUMNS: [Column; 5] = [SPEED, DECODE, TAU, LOOSENED, OUTPUT];
+const WORTH: [usize; 5] = [1, 4, 3, 2, 0];
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(comparison) = &model.comparison else { return };
@@ -124,37 +121,46 @@ fn baseline<'a>(model: &'a Model, comparison: &Comparison) -> Option<&'a Run> {
 }
 
 fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
-    let is_shown = [area.width >= SHOWS_SPEED, true, area.width >= SHOWS_TAU, true, true];
-    let columns: Vec<_> = COLUMNS.iter().zip(is_shown).filter(|(_, shown)| *shown).map(|(c, _)| c).collect();
-    let mut widths = vec![Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)];
-    widths.extend(columns.iter().map(|(_, width)| Constraint::Length(*width)));
-    let names = [Cell::new(""), Cell::new("method"), Cell::new("")];
-    let header = Row::new(names.into_iter().chain(columns.iter().map(|(column, _)| number(column.title))));
     let lanes = lane_runs(model, comparison);
     let fastest = fastest(&lanes);
     let plain = baseline(model, comparison);
-    list(frame, theme, area, (comparison.cursor, lanes.len()), (Some(header), &widths), |i| {
+    let cells: Vec<Option<[String; 5]>> = (lanes.iter())
+        .map(|one| {
+            let run = one.run.filter(|run| run.stats().steps > 0)?;
+            let measures = measures(run, one, plain);
+            Some(COLUMNS.map(|column| (column.cell)(&measures)))
+        })
+        .collect();
+    let width = |(at, column): (usize, &Column)| {
+        widest(column.title, cells.iter().flatten().map(|cells| cells[at].as_str()))
+    };
+    let widths: Vec<usize> = COLUMNS.iter().enumerate().map(width).collect();
+    // Names are whole, unless there are only names.
+    let names = widest("method", lanes.iter().map(|one| one.lane.label.as_str()));
+    let kept = fitting(&widths, &WORTH, usize::from(area.width).saturating_sub(names + 8));
+    let mut constraints = vec![Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)];
+    constraints.extend(kept.iter().map(|at| Constraint::Length(widths[*at] as u16)));
+    let first = [Cell::new(""), Cell::new("method"), Cell::new("")];
+    let header = Row::new(first.into_iter().chain(kept.iter().map(|at| number(COLUMNS[*at].title))));
+    list(frame, theme, area, (comparison.cursor, lanes.len()), (Some(header), &constraints), |i| {
         let one = &lanes[i];
-        let mut cells = vec![
+        let mut row = vec![
             Cell::new(state_sign(one.run, model.tick, theme)),
             Cell::new(one.lane.label.clone()),
             Cell::new(sign(one.lane.lossless, theme)),
         ];
-        match one.run.filter(|r| r.stats().steps > 0) {
-            Some(run) => {
-                let measures = measures(run, one, plain);
-                cells.extend(columns.iter().map(|(column, _)| {
-                    let cell = number((column.cell)(&measures));
-                    let is_fastest = fastest == Some(i) && column.title == DECODE.title;
-                    if is_fastest { cell.style(theme.style(Role::Good)) } else { cell }
-                }));
-            }
+        match &cells[i] {
+            Some(cells) => row.extend(kept.iter().map(|at| {
+                let cell = number(cells[*at].as_str());
+                let is_fastest = fastest == Some(i) && COLUMNS[*at].title == DECODE.title;
+                if is_fastest { cell.style(theme.style(Role::Good)) } else { cell }
+            })),
             None => {
                 let words = Span::styled(waiting_for(model, one), theme.style(Role::Dim));
-                cells.push(Cell::new(words).column_span(columns.len() as u16));
+                row.push(Cell::new(words).column_span(kept.len().max(1) as u16));
             }
         }
-        Row::new(cells)
+        Row::new(row)
     });
 }
 

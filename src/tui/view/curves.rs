@@ -64,17 +64,16 @@ pub(super) fn draw(
         (false, false) => Layout::horizontal([Constraint::Fill(1)]),
     };
     for (curve, area) in shown.iter().zip(layout.split(area).iter()) {
+        let across = Scale::spanning(curve.points.iter().map(|(x, _)| *x));
+        let up = Scale::covering(curve.points.iter().map(|(_, y)| *y));
+        let points: Vec<_> = curve.points.iter().map(|(x, y)| (across.along(*x), *y)).collect();
         let line = Dataset::default()
-            .data(&curve.points)
+            .data(&points)
             .graph_type(GraphType::Line)
             .marker(line_marker(model.ascii))
             .style(theme.style(Role::GaugeRest));
-        let marks = Dataset::default()
-            .data(&curve.points)
-            .marker(Marker::Custom('●'))
-            .style(theme.style(Role::Accent));
-        let across = Scale::covering(curve.points.iter().map(|(x, _)| *x));
-        let up = Scale::covering(curve.points.iter().map(|(_, y)| *y));
+        let marks =
+            Dataset::default().data(&points).marker(Marker::Custom('●')).style(theme.style(Role::Accent));
         chart(vec![line, marks], (&across, &parameter), (&up, curve.y), None, theme, frame, *area);
     }
 }

@@ -28,6 +28,8 @@ const SHADES: [&str; 5] = ["· ", "░░", "▒▒", "▓▓", "██"];
 const HOT: [u8; 3] = [255, 130, 0];
 /// Maximum rows per token in a picture.
 const MOST_ZOOM: usize = 6;
+/// And in shades, which a picture of few cells does not need.
+const MOST_SHADE_ZOOM: usize = 2;
 
 /// Draw the map of one token, as far as it fits.
 pub(super) fn draw(
@@ -193,18 +195,22 @@ fn too_many(theme: &Theme) -> Line<'static> {
 
 /// The map in shades.
 fn tiles(map: &Map<'_>, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
-    let Some(plan) = plan(map.seen.grid, columns, rows, 1) else { return vec![too_many(theme)] };
+    let Some(plan) = plan(map.seen.grid, columns, rows, MOST_SHADE_ZOOM) else {
+        return vec![too_many(theme)];
+    };
     let t = map.seen.grid[0];
     let mut lines = Vec::new();
     for first in (0..t).step_by(plan.across) {
         let tiles = first..t.min(first + plan.across);
         lines.push(tiles.clone().map(|tile| map.label(tile, plan.slot(), theme)).collect());
-        for row in 0..plan.rows {
+        for row in 0..plan.rows * plan.zoom {
             let mut spans = Vec::new();
             for tile in tiles.clone() {
-                let cells = (0..plan.columns).map(|column| map.value(tile, row, column, plan.scale));
+                let places =
+                    (0..plan.columns * plan.zoom).map(|column| (row / plan.zoom, column / plan.zoom));
+                let cells = places.map(|(row, column)| map.value(tile, row, column, plan.scale));
                 spans.extend(cells.map(|value| cell(value, theme)));
-                spans.push(Span::raw(" ".repeat(plan.slot() - 2 * plan.columns)));
+                spans.push(Span::raw(" ".repeat(plan.slot() - 2 * plan.columns * plan.zoom)));
             }
             lines.push(Line::from(spans));
         }

@@ -7,7 +7,7 @@ use ratatui::{
     widgets::{Cell, Row, Table},
 };
 
-use super::{DECODE_WIDTH, meters::NAME, number};
+use super::{fitting, meters::NAME, number, widest, wrap::hang};
 use crate::{
     present::formats::rate,
     present::statistics::{Column, DECODE, LOOSENED, Measures, Output, SPEED, TAU},
@@ -25,6 +25,11 @@ use crate::{
         theme::Role,
     },
 };
+
+/// Columns between two columns of the table.
+const GAP: usize = 2;
+/// Columns of the longest name that is not broken.
+const NAMES: usize = 34;
 
 /// If the clip is captioned in segments: which one this is, and the statistics of all.
 pub(super) fn segments(model: &Model, run: &Run, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
@@ -61,53 +66,59 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     }
     let fastest = fastest(&runs);
     let plain = plain_speed(runs.iter().map(|run| run.stats()));
-    let header = [
-        Cell::new("  runs on this clip"),
-        number(SPEED.title),
-        number(TAU.title),
-        number(DECODE.title),
-        number(LOOSENED.title),
-    ];
-    let rows = runs.into_iter().rev().take(area.height.into()).map(|other| {
-        let (here, stats) = (other.id() == run.id(), other.stats());
-        let mut measures = Measures::of_stats(&other.label, other.lossless, stats);
-        if measures.decode.is_none() {
-            let so_far = other.log.speedup_so_far().filter(|_| !other.autoregressive);
-            (measures.decode, measures.interval) = so_far.unzip();
+    let columns = || [SPEED, TAU, DECODE, LOOSENED];
+    let shown: Vec<_> = runs.into_iter().rev().take(area.height.into()).collect();
+    let cells: Vec<[String; 4]> = shown.iter().map(|run| columns().map(|column| cell(run, plain, column))).collect();
+    let names: Vec<_> = shown.iter().map(|run| format!("{}{}", run.label, ending(run))).collect();
+    // A name breaks between its words only.
+    let word = names.iter().flat_map(|name| name.split(' ')).map(text::width).max().unwrap_or(0);
+    let widths: Vec<_> = (columns().iter().enumerate())
+        .map(|(at, column)| widest(column.title, cells.iter().map(|cells| cells[at].as_str())))
+        .collect();
+    let kept = fitting(&widths, &[2, 3, 1, 0], usize::from(area.width).saturating_sub(2 + word + GAP));
+    let numbers: usize = kept.iter().map(|at| widths[*at] + GAP).sum();
+    let room = usize::from(area.width).saturating_sub(numbers + 2).min(NAMES);
+    let pick = |of: [Cell<'static>; 4]| {
+        of.into_iter().enumerate().filter(|(at, _)| kept.contains(at)).map(|(_, cell)| cell)
+    };
+    let title = text::fit("  runs on this clip", room + 2);
+    let header = std::iter::once(Cell::new(title)).chain(pick(columns().map(|column| number(column.title))));
+    let rows = shown.iter().zip(&names).zip(cells).map(|((other, name), cells)| {
+        let here = other.id() == run.id();
+        let mut numbers = cells.map(number);
+        if fastest == Some(other.id()) {
+            numbers[2] = numbers[2].clone().style(theme.style(Role::Good));
         }
-        if other.autoregressive {
-            (measures.decode, measures.output) = (Some(1.0), Output::Baseline);
-        }
-        measures.tokens_per_second =
-            Some(stats.speed_beside(plain, other.autoregressive)).filter(|speed| *speed > 0.0);
-        let cell = |column: Column| number((column.cell)(&measures));
-        let decode = cell(DECODE);
-        let is_fastest = fastest == Some(other.id());
-        let name = Line::from(vec![
-            Span::styled(if here { "▸ " } else { "  " }, theme.style(Role::Accent)),
-            Span::styled(
-                format!("{}{}", other.label, ending(other)),
-                theme.style(if here { Role::Title } else { Role::Text }),
-            ),
-        ]);
-        Row::new([
-            Cell::new(name),
-            cell(SPEED),
-            cell(TAU),
-            if is_fastest { decode.style(theme.style(Role::Good)) } else { decode },
-            if other.lossless { number("=") } else { cell(LOOSENED) },
-        ])
+        let name = Span::styled(name.as_str(), theme.style(if here { Role::Title } else { Role::Text }));
+        let sign = Span::styled(if here { "▸ " } else { "  " }, theme.style(Role::Accent));
+        let lines = hang(sign, 2, (&name.content, name.style), room + 2);
+        let height = lines.len() as u16;
+        Row::new(std::iter::once(Cell::new(lines)).chain(pick(numbers))).height(height)
     });
-    let widths = [
-        Constraint::Max(36),
-        Constraint::Length(8),
-        Constraint::Length(5),
-        Constraint::Length(DECODE_WIDTH),
-        Constraint::Length(8),
-    ];
-    let table =
-        Table::new(rows, widths).column_spacing(2).header(Row::new(header).style(theme.style(Role::Dim)));
+    let mut constraints = vec![Constraint::Length(room as u16 + 2)];
+    constraints.extend(kept.iter().map(|at| Constraint::Length(widths[*at] as u16)));
+    let table = Table::new(rows, constraints)
+        .column_spacing(GAP as u16)
+        .header(Row::new(header).style(theme.style(Role::Dim)));
     frame.render_widget(table, area);
+}
+
+/// What a run has in a column; `plain` is the speed of autoregressive decoding beside these runs.
+fn cell(run: &Run, plain: Option<f64>, column: Column) -> String {
+    if run.lossless && column.title == LOOSENED.title {
+        return "=".into();
+    }
+    let mut measures = Measures::of_stats(&run.label, run.lossless, run.stats());
+    if measures.decode.is_none() {
+        let so_far = run.log.speedup_so_far().filter(|_| !run.autoregressive);
+        (measures.decode, measures.interval) = so_far.unzip();
+    }
+    if run.autoregressive {
+        (measures.decode, measures.output) = (Some(1.0), Output::Baseline);
+    }
+    measures.tokens_per_second =
+        Some(run.stats().speed_beside(plain, run.autoregressive)).filter(|speed| *speed > 0.0);
+    (column.cell)(&measures)
 }
 
 /// The run that is faster than all others here, if the measurements say so. Runs that were not finished do not take part.

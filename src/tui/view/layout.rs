@@ -20,10 +20,10 @@ pub(crate) struct Areas {
     pub status: Rect,
 }
 
-/// Columns from which on caption, ledger and meters are side by side.
+/// Columns from which on caption, ledger and meters are shown at the same time.
 const WIDE: u16 = 170;
 
-/// True if caption, ledger and meters are side by side. On smaller screens the ledger is shown while it has the focus.
+/// True if caption, ledger and meters are shown at the same time. On smaller screens the ledger is shown while it has the focus.
 pub(crate) fn is_wide(size: (u16, u16)) -> bool {
     size.0 >= WIDE && !is_stacked(size)
 }
@@ -77,14 +77,15 @@ pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) 
     }
     let prompt = (body / 4).clamp(6, 10);
     if is_wide((columns, rows)) {
+        // Lines of text and rows of steps need columns more than rows: the ledger is below the caption.
         let left = (columns / 6).clamp(28, 40);
-        let right = if inspecting { 62 } else { (columns * 27 / 100).clamp(48, 62) };
+        let right = (columns * 2 / 5).clamp(70, 100);
         let middle = columns - left - right;
-        let caption = (middle * 2 / 5).max(32);
+        let caption = (body * 2 / 5).max(8);
         areas.library = at(0, 0, left, body - prompt);
         areas.prompt = at(0, body - prompt, left, prompt);
-        areas.caption = at(left, 0, caption, body);
-        areas.steps = at(left + caption, 0, middle - caption, body);
+        areas.caption = at(left, 0, middle, caption);
+        areas.steps = at(left, caption, middle, body - caption);
         areas.meters = at(left + middle, 0, right, body);
         return Some(areas);
     }
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_is_beside_the_caption_or_where_the_focus_is() {
+    fn the_ledger_is_below_the_caption_or_where_the_focus_is() {
         let panes = |size, focus, inspecting| {
             let a = areas(size, focus, inspecting).unwrap();
             [a.caption, a.steps, a.meters].map(|pane| pane.is_some())

@@ -19,6 +19,9 @@ use crate::{
     },
 };
 
+/// The fewest columns in which a directory can be told from another one.
+const LEAST_PLACE: usize = 10;
+
 /// Rows from which on the pane has room for a picture.
 const TALL: u16 = 24;
 
@@ -75,9 +78,19 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     }
     let rows = usize::from(inner.height);
     let top = window_top(library.cursor, library.shown.len(), rows);
-    let lines = library.shown.iter().enumerate().skip(top).take(rows).map(|(at, index)| {
-        let entry = &library.entries[*index];
-        entry_line(entry, tag(model, entry), at == library.cursor, inner.width.into(), theme)
+    let columns = usize::from(inner.width);
+    let visible: Vec<&Entry> =
+        library.shown.iter().skip(top).take(rows).map(|index| &library.entries[*index]).collect();
+    let shared = |entry: &Entry| visible.iter().filter(|other| other.title == entry.title).count() > 1;
+    // Directories are shown in every line or in none, except those that tell files of one name apart.
+    let places = visible.iter().all(|entry| {
+        let room = columns.saturating_sub(2 + text::width(&right(entry)) + text::width(&entry.title));
+        room >= text::width(&tag(model, entry).state) + for_place(entry)
+    });
+    let lines = visible.iter().enumerate().map(|(at, entry)| {
+        let place = if shared(entry) { for_place(entry) } else { 0 };
+        let shows = (places || place > 0, place);
+        entry_line(entry, tag(model, entry), shows, top + at == library.cursor, columns, theme)
     });
     let style = theme.style(if focused { Role::Selection } else { Role::SelectionDim });
     let list = List::new(lines).highlight_style(style);
@@ -104,8 +117,13 @@ fn tag(model: &Model, entry: &Entry) -> Tag {
     Tag { marked: model.library.marked.contains(&entry.path), state, role }
 }
 
-/// `▸ title ✓  folder      0:12  3.4 MB`; if it does not fit, the folder is dropped first.
-fn entry_line(entry: &Entry, tag: Tag, here: bool, columns: usize, theme: &Theme) -> Line<'static> {
+/// The columns that a clip's directory needs.
+fn for_place(entry: &Entry) -> usize {
+    if entry.place.is_empty() { 0 } else { LEAST_PLACE.min(text::width(&entry.place) + 3) }
+}
+
+/// The duration and the size of a clip.
+fn right(entry: &Entry) -> String {
     let seconds = entry.facts().and_then(|f| f.seconds).map(text::clock);
     let mut right = match entry.problem() {
         Some(_) => "no video".to_owned(),
@@ -114,14 +132,26 @@ fn entry_line(entry: &Entry, tag: Tag, here: bool, columns: usize, theme: &Theme
     if let Some(bytes) = entry.bytes {
         right.push_str(&format!("{:>8}", units::bytes(bytes)));
     }
-    if !right.is_empty() {
-        right = format!(" {} ", right.trim_start());
-    }
+    if right.is_empty() { right } else { format!(" {} ", right.trim_start()) }
+}
+
+/// `▸ title ✓  folder      0:12  3.4 MB`: whether the folder is shown, and the columns that the title leaves to it.
+fn entry_line(
+    entry: &Entry,
+    tag: Tag,
+    (shows_place, for_place): (bool, usize),
+    here: bool,
+    columns: usize,
+    theme: &Theme,
+) -> Line<'static> {
+    let right = right(entry);
     let room = columns.saturating_sub(2 + text::width(&right));
-    let name = text::fit(&entry.title, room.saturating_sub(text::width(&tag.state)));
+    let title = room.saturating_sub(text::width(&tag.state) + for_place.min(room / 2));
+    let name = text::fit(&entry.title, title);
     let left = room.saturating_sub(text::width(&name) + text::width(&tag.state));
     let place = match entry.place.as_str() {
         "" => String::new(),
+        _ if !shows_place => String::new(),
         place if left > text::width(place) + 2 => format!("  {place}"),
         place if left > 8 => format!("  {}", text::fit_end(place, left - 3)),
         _ => String::new(),

@@ -8,7 +8,7 @@ use ratatui::{
     widgets::{Padding, Paragraph, Sparkline, Wrap},
 };
 
-use super::{has_focus, history, is_wide, legend, modelled, panel, title, track, wrap::hang};
+use super::{has_focus, history, is_wide, legend, modelled, panel, passage, title, track, wrap::hang};
 use crate::{
     present::{
         formats::{NOTHING, bytes, duration, rate, rough, speedup},
@@ -53,8 +53,14 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let Some(run) = model.runs.shown() else {
-        let words = "Speed, acceptance and timings appear here while a caption is written.";
-        let words = Paragraph::new(words).style(theme.style(Role::Dim)).wrap(Wrap { trim: true });
+        // Where the caption pane is not on the screen, this one greets.
+        let (words, role) = match passage::greeting(model).filter(|_| has_legend) {
+            Some(greeting) => (greeting, Role::Accent),
+            None => {
+                ("Speed, acceptance and timings appear here while a caption is written.".into(), Role::Dim)
+            }
+        };
+        let words = Paragraph::new(words).style(theme.style(role)).wrap(Wrap { trim: true });
         frame.render_widget(words, inner);
         return;
     };

@@ -37,12 +37,7 @@ pub(super) fn draw(model: &Model, query: &str, cursor: usize, theme: &Theme, fra
         Constraint::Length(details),
     ]));
     let dim = theme.style(Role::Dim);
-    let mut filter = vec![Span::styled("filter ", dim)];
-    filter.extend(typed(query, model.caret, usize::from(above.width).saturating_sub(7), theme));
-    frame.render_widget(Line::from(filter), above);
-    if found.is_empty() {
-        frame.render_widget(Line::styled("no match", dim), middle);
-    }
+    filter(model, (query, found.is_empty()), theme, frame, [above, middle]);
     let sign = |i: usize| if i == methods.chosen { "● " } else { "  " };
     grouped(model, (&found, cursor), theme, frame, middle, sign);
     frame.render_widget(rule(theme), below);
@@ -53,7 +48,12 @@ pub(super) fn draw(model: &Model, query: &str, cursor: usize, theme: &Theme, fra
     let wide = (text::width(&heading) as u16).min(below.width.saturating_sub(2));
     let place = Rect { x: below.x + 2.min(below.width), width: wide, height: 1.min(below.height), ..below };
     frame.render_widget(Span::styled(heading, theme.style(Role::Title)), place);
-    let about = Paragraph::new(text::clean_line(&method.about)).wrap(Wrap { trim: true });
+    // What a method lacks matters more than what it does.
+    let about = match model.unavailable(index) {
+        Some(why) => Paragraph::new(text::clean_line(&why)).style(theme.style(Role::Warn)),
+        None => Paragraph::new(text::clean_line(&method.about)),
+    };
+    let about = about.wrap(Wrap { trim: true });
     let [_, at, below] = below.layout(&Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(ABOUT),
@@ -73,12 +73,31 @@ pub(super) fn draw(model: &Model, query: &str, cursor: usize, theme: &Theme, fra
     frame.render_widget(Paragraph::new(lines), below);
 }
 
-/// The methods of a comparison, with a check box each.
-pub(super) fn pick(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
-    let (all, _) = model.methods.found("");
-    let rows = lines(model, &all).len() as u16;
-    let inner = popup(frame, theme, 84, rows.saturating_add(2), dialog("Compare", theme));
-    grouped(model, (&all, cursor), theme, frame, inner, |i| {
+/// The filter as it is typed, above the list, which may have nothing in it.
+fn filter(
+    model: &Model,
+    (query, finds_nothing): (&str, bool),
+    theme: &Theme,
+    frame: &mut Frame<'_>,
+    [above, list]: [Rect; 2],
+) {
+    let dim = theme.style(Role::Dim);
+    let mut line = vec![Span::styled("filter ", dim)];
+    line.extend(typed(query, model.caret, usize::from(above.width).saturating_sub(7), theme));
+    frame.render_widget(Line::from(line), above);
+    if finds_nothing {
+        frame.render_widget(Line::styled("no match", dim), list);
+    }
+}
+
+/// The methods of a comparison that match the filter, with a check box each.
+pub(super) fn pick(model: &Model, query: &str, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let (found, _) = model.methods.found(query);
+    let rows = lines(model, &model.methods.found("").0).len() as u16;
+    let inner = popup(frame, theme, 84, rows.saturating_add(3), dialog("Compare", theme));
+    let [above, list] = inner.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(1)]));
+    filter(model, (query, found.is_empty()), theme, frame, [above, list]);
+    grouped(model, (&found, cursor), theme, frame, list, |i| {
         let is_baseline = model.methods.turned[i].is_autoregressive();
         if model.picked.get(i) == Some(&true) || is_baseline { "[x] " } else { "[ ] " }
     });
@@ -128,12 +147,24 @@ fn grouped(
         Listed::System(name) => Row::new([Line::styled(name, theme.style(Role::Title))]),
         Listed::Method(index) => {
             let method = &methods.turned[index];
-            let about = Span::styled(text::clean_line(&method.about), theme.style(Role::Dim));
+            let dim = theme.style(Role::Dim);
             let name = text::fit(&methods.label(index), names.into());
+            let why = model.unavailable(index);
+            let about = match &why {
+                Some(why) => {
+                    format!("not now: it {}", why.trim_start_matches(&format!("method `{}` ", method.name)))
+                }
+                None => method.about.clone(),
+            };
+            let mark = mark(methods.is_lossless(method), theme);
+            let (name, mark) = match why {
+                Some(_) => (Span::styled(name, dim), mark.style(dim)),
+                None => (Span::raw(name), mark),
+            };
             Row::new([
-                Line::from(vec![Span::styled(sign(index), theme.style(Role::Accent)), Span::raw(name)]),
-                mark(methods.is_lossless(method), theme).into(),
-                about.into(),
+                Line::from(vec![Span::styled(sign(index), theme.style(Role::Accent)), name]),
+                mark.into(),
+                Span::styled(text::clean_line(&about), dim).into(),
             ])
         }
     });

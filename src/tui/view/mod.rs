@@ -52,9 +52,6 @@ use super::{
 use crate::{chart::Scale, present::verdicts::lossless_mark, video};
 pub(crate) use layout::{Areas, areas, is_stacked, is_wide};
 
-/// Columns of a speedup with its interval: `1.63x (1.61–1.67)`.
-const DECODE_WIDTH: u16 = 17;
-
 /// An area for a picture, filled with half-blocks until a graphics protocol draws over them.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
@@ -100,7 +97,8 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         Some(Overlay::Help { query, top }) => help::draw(model, query, *top, theme, frame),
         Some(Overlay::Open { line, found }) => picker::path(model, line, found, theme, frame),
         Some(Overlay::Sessions | Overlay::SessionFilter) => sessions::draw(model, theme, frame),
-        Some(Overlay::Pick(cursor)) => methods::pick(model, *cursor, theme, frame),
+        Some(Overlay::Pick { query, cursor }) => methods::pick(model, query, *cursor, theme, frame),
+        Some(Overlay::Themes { cursor, .. }) => picker::themes(model, *cursor, theme, frame),
         Some(Overlay::Edit(cursor)) => editor::draw(model, *cursor, theme, frame),
         Some(Overlay::Ask(question)) => picker::line(model, "Follow-up question", question, theme, frame),
         Some(Overlay::SaveMethod(name)) => picker::line(model, "Save method as", name, theme, frame),
@@ -230,6 +228,27 @@ fn number(words: impl Into<String>) -> ratatui::widgets::Cell<'static> {
     Line::from(words.into()).right_aligned().into()
 }
 
+/// The columns that a column of a table takes: those of its widest cell or of its title.
+fn widest<'a>(title: &str, cells: impl Iterator<Item = &'a str>) -> usize {
+    cells.map(text::width).fold(text::width(title), usize::max)
+}
+
+/// Which columns of these widths fit in `room` beside another one, as indices in their order. The first of `worth` are kept
+/// longest.
+fn fitting(widths: &[usize], worth: &[usize], room: usize) -> Vec<usize> {
+    let mut used = 0;
+    let mut kept: Vec<usize> = worth
+        .iter()
+        .copied()
+        .take_while(|at| {
+            used += widths[*at] + 2;
+            used <= room + 2
+        })
+        .collect();
+    kept.sort_unstable();
+    kept
+}
+
 /// A progress bar of so many cells, filled to a share of 0 to 1.
 fn track(share: f64, cells: usize, theme: &Theme) -> [Span<'static>; 2] {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
@@ -240,7 +259,7 @@ fn track(share: f64, cells: usize, theme: &Theme) -> [Span<'static>; 2] {
     ]
 }
 
-/// Draw a chart, with the title of the y axis above it, where no point can be hidden.
+/// Draw a chart of points on their scales, with the title of the y axis above it, where no point can be hidden.
 fn chart(
     datasets: Vec<Dataset<'_>>,
     (across, x): (&Scale, &str),
@@ -253,7 +272,7 @@ fn chart(
     let dim = theme.style(Role::Dim);
     let axis = |scale: &Scale| {
         let ticks = scale.ticks();
-        let bounds = [ticks.first(), ticks.last()].map(|tick| tick.copied().unwrap_or_default());
+        let bounds = [ticks.first(), ticks.last()].map(|tick| tick.map_or(0.0, |tick| scale.along(*tick)));
         let labels: Vec<_> = ticks.into_iter().map(|tick| scale.words(tick)).collect();
         Axis::default().bounds(bounds).labels(labels).style(dim)
     };

@@ -302,6 +302,17 @@ fn step_starts(model: &Model, run: &Run) -> std::collections::HashSet<usize> {
     steps.map(start).filter(|start| *start > 0).collect()
 }
 
+/// What a studio that was never opened before says first.
+pub(super) fn greeting(model: &Model) -> Option<String> {
+    let key = |action| model.keymap.shown(KeyContext::Library, &[action]);
+    let (run, methods, help) = (key(Action::Run), key(Action::Methods), key(Action::Help));
+    model.is_first.then(|| {
+        format!(
+            "Welcome to specreel. {run} captions the selected clip, {methods} selects a method, {help} lists all keys."
+        )
+    })
+}
+
 /// The text before the first run.
 fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let dim = theme.style(Role::Dim);
@@ -314,13 +325,8 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         return lines;
     }
     let mut lines = Vec::new();
-    if model.is_first {
-        let key = |action| model.keymap.shown(KeyContext::Library, &[action]);
-        let (run, methods, help) = (key(Action::Run), key(Action::Methods), key(Action::Help));
-        let words = format!(
-            "Welcome to specreel. {run} captions the selected clip, {methods} selects a method, {help} lists all keys."
-        );
-        lines = wrap([(words.as_str(), theme.style(Role::Accent))], columns);
+    if let Some(greeting) = greeting(model) {
+        lines = wrap([(greeting.as_str(), theme.style(Role::Accent))], columns);
         lines.push(Line::default());
     }
     if model.is_out_of_depth() {

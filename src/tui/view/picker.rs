@@ -54,6 +54,15 @@ pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
     }
 }
 
+/// The themes; the screen behind the list is in the one under the cursor.
+pub(super) fn themes(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
+    let n = model.themes.len();
+    let inner = popup(frame, theme, 32, n as u16 + 2, dialog("Theme", theme));
+    list(frame, theme, inner, (cursor, n), (None, &[Constraint::Fill(1)]), |i| {
+        Row::new([text::clean_line(&model.themes[i].name)])
+    });
+}
+
 /// The export formats, and the captions of so many clips.
 pub(super) fn export(
     formats: &[Format],

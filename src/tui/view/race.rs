@@ -50,7 +50,7 @@ pub(super) fn draw(model: &Model, comparison: &Comparison, theme: &Theme, frame:
     }
 }
 
-/// The lane's name, a bar as long as the time that it has taken, and at its end its place and its time.
+/// The lane's name, a track as long as its time, filled as far as it has come, and at its end its place and its time.
 fn head(lane: &Lane, (at, wins): (usize, bool), race: &Race, theme: &Theme, columns: usize) -> Line<'static> {
     let player = &race.lanes()[at];
     let (now, longest) = race.time();
@@ -65,8 +65,10 @@ fn head(lane: &Lane, (at, wins): (usize, bool), race: &Race, theme: &Theme, colu
     };
     let right = if wins { right + "  fastest" } else { right };
     let cells = columns.saturating_sub(name + 5 + text::width(&right));
-    let taken = finish.map_or(now, |(_, ms)| ms);
-    let [mut done, rest] = track(taken / longest.max(f64::MIN_POSITIVE), cells, theme);
+    let own = player.generation_ms();
+    let length =
+        ((own / longest.max(f64::MIN_POSITIVE) * cells as f64).round() as usize).clamp(1.min(cells), cells);
+    let [mut done, rest] = track(now / own.max(f64::MIN_POSITIVE), length, theme);
     if finish.is_some() {
         done.style = theme.style(Role::Good);
     }
@@ -77,6 +79,7 @@ fn head(lane: &Lane, (at, wins): (usize, bool), race: &Race, theme: &Theme, colu
         Span::raw(" "),
         done,
         rest,
+        Span::raw(" ".repeat(cells - length)),
         Span::styled(right, theme.style(if finish.is_some() { Role::Good } else { Role::Dim })),
     ])
 }
@@ -102,6 +105,45 @@ fn tail(race: &Race, at: usize, theme: &Theme, columns: usize, rows: usize) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        present::player::Player,
+        record::{
+            Pace, Verdict,
+            testing::{done, run, started, step},
+        },
+        tui::ColorDepth,
+    };
+
+    #[test]
+    fn a_track_is_as_long_as_its_lanes_time() {
+        let lane = |steps: usize| {
+            let one = || step(&[(" a", Verdict::Exact), (" b", Verdict::Bonus)]);
+            let log = run(1, std::iter::once(started()).chain((0..steps).map(|_| one())).chain([done("")]));
+            let mut player = Player::live(log, Pace::Off);
+            player.cut_off();
+            player
+        };
+        let theme = Theme::built_in("dark", ColorDepth::None).unwrap();
+        let mut race = Race::new(vec![lane(20), lane(10)]);
+        let label = |label: &str| Lane {
+            run: 1,
+            label: label.into(),
+            lossless: true,
+            autoregressive: false,
+            value: None,
+        };
+        let tracks = |race: &Race| {
+            [0, 1].map(|at| {
+                let line = head(&label("a"), (at, false), race, &theme, 100).to_string();
+                ['━', '─'].map(|sign| line.chars().filter(|c| *c == sign).count())
+            })
+        };
+        let [[0, long], [0, short]] = tracks(&race) else { panic!("{:?}", tracks(&race)) };
+        assert_eq!(long.div_ceil(2), short);
+        race.seek(1000.0);
+        let [[half, _], [all, 0]] = tracks(&race) else { panic!("{:?}", tracks(&race)) };
+        assert_eq!((half, all), (short, short), "all bars grow alike");
+    }
 
     #[test]
     fn places_are_ordinals() {

@@ -275,7 +275,7 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::Down, None) if model.place() == KeyContext::Steps => "step",
         (Action::Choose, Some(overlay)) => match overlay {
             Overlay::Presets(_) | Overlay::History { .. } => "use",
-            Overlay::Methods { .. } | Overlay::Edit(_) | Overlay::Pick(_) | Overlay::Segments(_) => "run",
+            Overlay::Methods { .. } | Overlay::Edit(_) | Overlay::Pick { .. } | Overlay::Segments(_) => "run",
             Overlay::Value { .. } => "set",
             Overlay::Batch if model.batches.next.is_some() => "start",
             Overlay::Compare | Overlay::Batch => "show",
