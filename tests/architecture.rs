@@ -1,4 +1,4 @@
-//! The rules that keep the modules apart, read from the source: floors, the length of files, and the one fold of events.
+//! The rules that keep the modules apart, read from the source: floors, and the one fold of events.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -37,9 +37,6 @@ const SIDEWAYS: [(&str, &str, &str); 1] = [(
     "tui",
     "it reads the studio's options and files, and draws a training with the studio's widgets",
 )];
-
-/// Longest source file, in lines, its tests included.
-const MAX_LINES: usize = 400;
 
 /// Files outside of `record` that touch the tokens of a step event without folding them: the studio cleans foreign text in every
 /// event before the log takes it in.
@@ -211,18 +208,6 @@ fn models_know_no_device_and_devices_know_no_model() {
         "a model is written over the operations of `device::ops` and `device::tower_ops`, and a device computes any model:",
         &problems,
     );
-}
-
-#[test]
-fn files_are_short() {
-    let mut problems = Vec::new();
-    for source in sources() {
-        let lines = source.text.lines().count();
-        if lines > MAX_LINES {
-            problems.push(format!("{}: {lines} lines", source.path));
-        }
-    }
-    none(&format!("a file of src has at most {MAX_LINES} lines:"), &problems);
 }
 
 #[test]
