@@ -261,9 +261,10 @@ pub fn in_passes(stats: &Stats) -> String {
 /// In place of a speedup that is not known.
 pub const NOT_MEASURED: &str = "not measured";
 
-/// What a speedup was measured with, in a word or two.
+/// What a speedup was measured with, in a few words.
 pub fn basis(speedup: &Speedup) -> String {
-    plural(speedup.interval.pairs as u64, "pair")
+    let pairs = plural(speedup.interval.pairs as u64, "pair");
+    if busy(speedup.contention).is_some() { format!("{pairs}, busy machine") } else { pairs }
 }
 
 /// The speedup from file to last token, and why it is below 1 where decoding itself is not slower.
@@ -287,7 +288,7 @@ pub fn contention(stats: &Stats) -> Option<String> {
 }
 
 /// The same of a share of the time that was spent waiting for processors.
-fn busy(share: Option<f64>) -> Option<String> {
+pub fn busy(share: Option<f64>) -> Option<String> {
     let share = share.filter(|share| *share >= BUSY)?;
     Some(format!(
         "busy with other programs: decoding waited {:.0} % of the time for a processor",

@@ -54,6 +54,9 @@ pub struct Summary {
     /// Share of plain decoding's tokens that a pruned target predicts, mean over clips; none of other methods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_share: Option<f64>,
+    /// Share of the decoding time that was spent waiting for processors, 0 to 1, median; none if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contention: Option<f64>,
     /// Share of the emitted tokens that the target would not have written itself, 0 to 1.
     pub loosened_share: f64,
     /// The same by verdict.
@@ -158,6 +161,7 @@ impl Summary {
             false_per_caption: ratio(facts.false_facts() as f64, own.len() as f64),
             spread: Spread::of(&own.iter().map(|own| (*own, reference(own.clip))).collect::<Vec<_>>()),
             accepted_share: mean(own.iter().filter_map(|t| t.stats.accepted_share)),
+            contention: median(own.iter().filter_map(|t| t.stats.contention)),
             // From zero: the sum of nothing would be a negative one.
             loosened_share: loosened.values().fold(0.0, |sum, share| sum + share),
             loosened,

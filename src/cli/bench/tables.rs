@@ -13,7 +13,7 @@ use crate::{
         formats::{NOTHING, percent},
         statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},
     },
-    record::{Summary, Verdict},
+    record::{Summary, Verdict, paired::LEAST},
 };
 
 /// A summary and whether its method is lossless.
@@ -104,8 +104,11 @@ fn results(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> String
     let lossy = rows.iter().any(|row| !row.lossless);
     let mark = if lossy { "~ lossy. " } else { "" };
     let facts = if with_facts { " false facts: per caption." } else { "" };
+    let waited = rows.iter().filter_map(|row| row.summary.contention).max_by(f64::total_cmp);
+    let busy = statistics::busy(waited).map(|words| format!(" The machine was {words}.")).unwrap_or_default();
     let legend = format!(
-        "{mark}decode, end to end: speedup over autoregressive on the same clip, median over clips.{facts}"
+        "{mark}decode, end to end: speedup over autoregressive on the same clip, median over {LEAST} clips or \
+         more.{facts}{busy}"
     );
     let of = |columns: &[Column]| -> Vec<u8> { columns.iter().map(|c| c.rank).collect() };
     // The name stays; the share of the facts is what a loosened method is judged by.

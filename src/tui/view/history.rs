@@ -68,7 +68,8 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     let plain = plain_speed(runs.iter().map(|run| run.stats()));
     let columns = || [SPEED, TAU, DECODE, LOOSENED];
     let shown: Vec<_> = runs.into_iter().rev().take(area.height.into()).collect();
-    let cells: Vec<[String; 4]> = shown.iter().map(|run| columns().map(|column| cell(run, plain, column))).collect();
+    let cells: Vec<[String; 4]> =
+        shown.iter().map(|run| columns().map(|column| cell(run, plain, column))).collect();
     let names: Vec<_> = shown.iter().map(|run| format!("{}{}", run.label, ending(run))).collect();
     // A name breaks between its words only.
     let word = names.iter().flat_map(|name| name.split(' ')).map(text::width).max().unwrap_or(0);

@@ -124,7 +124,7 @@ mod tests {
             player
         };
         let theme = Theme::built_in("dark", ColorDepth::None).unwrap();
-        let mut race = Race::new(vec![lane(20), lane(10)]);
+        let mut race = Race::new(vec![(lane(20), 2000.0), (lane(10), 1000.0)]);
         let label = |label: &str| Lane {
             run: 1,
             label: label.into(),
