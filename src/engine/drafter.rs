@@ -89,9 +89,11 @@ impl Runner<'_> {
             self.make_room_in(cache, key, growth as u64)?;
             return Ok(Some(drafter_key));
         }
-        // Not counted before if the target's context was kept.
-        let slots = context.prompt.ids.len() + room;
-        self.make_room_in(cache, key, self.drafter_cache_bytes(slots))?;
+        // Where the target has read something, the drafter's share was counted with it.
+        if stats.timings.prefill_target_ms == 0.0 {
+            let slots = context.prompt.ids.len() + room;
+            self.make_room_in(cache, key, self.drafter_cache_bytes(slots))?;
+        }
         let (clip, context) = cache.entry(key)?;
         let started = Instant::now();
         let shared =

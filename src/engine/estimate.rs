@@ -94,9 +94,7 @@ impl Runner<'_> {
             ..Estimate::default()
         };
         let work = Work { sample: layout.sample, frames: layout.frames, new_tokens: request.max_new_tokens };
-        estimate.peak_bytes = self.models.footprint.as_ref().map(|footprint| {
-            footprint.peak_bytes(&work) + self.models.twins.bytes() + self.models.own_head.bytes()
-        });
+        estimate.peak_bytes = self.models.footprint.as_ref().map(|footprint| footprint.peak_bytes(&work));
         let todo = self.todo(cache, key, layout);
         let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
         self.probe(&mut rates, &todo, layout.patches);

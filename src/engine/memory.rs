@@ -18,6 +18,21 @@ pub fn peak() -> u64 {
     u64::try_from(peak).unwrap_or(0) * unit
 }
 
+/// Resident memory of this process in bytes, of which `mapped` bytes of files may not be read yet but will be; its peak so far
+/// if the system does not report it.
+pub fn resident(mapped: u64) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    resident_in(&status, mapped).unwrap_or_else(peak)
+}
+
+fn resident_in(status: &str, mapped: u64) -> Option<u64> {
+    let [own, files, shared] = ["RssAnon:", "RssFile:", "RssShmem:"].map(|name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    });
+    Some(own? + shared? + files?.max(mapped))
+}
+
 /// Bytes that this process may still allocate: what the machine has available, or less if a control group or the process's own
 /// limit says so. None if the system does not report it.
 pub fn available() -> Option<u64> {
@@ -95,6 +110,13 @@ mod tests {
         assert_eq!(available_in(&proc, &groups), Some(200));
         write(groups.join("a/memory.stat"), "anon 400\ninactive_file 300\nactive_file 100\n");
         assert_eq!(available_in(&proc, &groups), Some(600));
+    }
+
+    #[test]
+    fn files_that_will_be_read_are_resident() {
+        let status = "VmRSS:\t 70 kB\nRssAnon:\t 40 kB\nRssFile:\t 20 kB\nRssShmem:\t 10 kB\n";
+        assert_eq!([0, 25 << 10].map(|mapped| resident_in(status, mapped)), [Some(70 << 10), Some(75 << 10)]);
+        assert_eq!(resident_in("VmRSS:\t 70 kB\n", 0), None);
     }
 
     #[test]

@@ -140,9 +140,9 @@ impl Footprint {
         self.need(&Pool::System, false, self.dtype, Some(work)).total()
     }
 
-    /// Bytes of the models and a run of them.
+    /// Peak memory of the process with a run of the models, which are loaded.
     pub(super) fn peak_bytes(&self, work: &Work) -> u64 {
-        self.need(&Pool::System, true, self.dtype, Some(work)).total()
+        memory::peak().max(memory::resident(self.mapped) + self.run_bytes(work))
     }
 
     /// True if the machine has this many bytes, or does not say.

@@ -36,11 +36,6 @@ impl OwnHead {
     pub fn get(&self) -> Option<&Arc<DraftHead>> {
         self.loaded.get()
     }
-
-    /// Bytes of its weights; 0 until it is loaded.
-    pub fn bytes(&self) -> u64 {
-        self.get().map_or(0, |head| head.own_bytes() as u64)
-    }
 }
 
 impl Runner<'_> {

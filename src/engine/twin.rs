@@ -29,12 +29,6 @@ impl Twins {
         loaded.iter().find(|(other, _)| *other == dtype).map(|(_, twin)| twin.clone())
     }
 
-    /// Bytes of the loaded ones.
-    pub fn bytes(&self) -> u64 {
-        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        loaded.iter().map(|(_, twin)| twin.bytes() as u64).sum()
-    }
-
     fn open(&self) -> Result<Checkpoint, Failure> {
         Ok(VideoLlm::open(&self.spec.target_files()?)?.with_weight_cache(self.spec.weight_cache.clone()))
     }

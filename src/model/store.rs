@@ -1,16 +1,23 @@
 //! Memory of weights: values that are owned, or a part of a mapped file.
 //!
-//! A mapped file is read when it is used, shared between processes, and given back to the system under memory pressure. It must
-//! not shrink while it is mapped: a read beyond its end is a signal (SIGBUS), not an error. Files that only this program writes
-//! are replaced, never changed; GGUF files are mapped because that is the way in which they are meant to be used.
+//! A mapped file is read when it is used, shared between processes, and given back to the system under memory pressure. Files
+//! that only this program writes are replaced, never changed. GGUF files are others': one that gets shorter while it is mapped
+//! reads as zeros beyond its end (see [`guard`]), and [`check_maps`], which follows every pass and every loading, is an error.
+
+mod guard;
 
 use std::{
     fs::File,
     io,
     ops::Deref,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
+
+use guard::Guard;
 
 /// Types that any bytes are valid values of.
 ///
@@ -26,9 +33,36 @@ unsafe impl Plain for u16 {}
 // SAFETY: as above.
 unsafe impl Plain for f32 {}
 
+/// The files that are mapped now.
+static MAPS: Mutex<Vec<Weak<FileMap>>> = Mutex::new(Vec::new());
+/// Their number.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// In the text of [`check_maps`]' error.
+pub const SHORTER: &str = "the file got shorter while it was used";
+
+/// Check that no mapped file got shorter: if one did, what was computed since is wrong.
+///
+/// # Errors
+/// Names the file.
+pub fn check_maps() -> io::Result<()> {
+    // Models in memory of their own pay nothing.
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return Ok(());
+    }
+    let maps = MAPS.lock().unwrap_or_else(PoisonError::into_inner);
+    match maps.iter().filter_map(Weak::upgrade).find(|map| map.is_shorter()) {
+        Some(map) => Err(io::Error::other(format!("{}: {SHORTER}", map.path.display()))),
+        None => Ok(()),
+    }
+}
+
 /// A file, mapped for reading.
 pub struct FileMap {
+    // Dropped before the map.
+    guard: Guard,
     map: memmap2::Mmap,
+    file: File,
     path: PathBuf,
 }
 
@@ -45,7 +79,18 @@ impl FileMap {
         let file = File::open(path)?;
         // SAFETY: see the module docs.
         let map = unsafe { memmap2::Mmap::map(&file)? };
-        Ok(Arc::new(Self { map, path: path.to_owned() }))
+        let guard = Guard::new(&map)?;
+        let map = Arc::new(Self { guard, map, file, path: path.to_owned() });
+        let mut maps = MAPS.lock().unwrap_or_else(PoisonError::into_inner);
+        maps.retain(|map| map.strong_count() > 0);
+        maps.push(Arc::downgrade(&map));
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        Ok(map)
+    }
+
+    /// True if the file is not as long any more as when it was mapped. The rest of its last page reads as zeros without a fault.
+    fn is_shorter(&self) -> bool {
+        self.guard.has_faulted() || self.file.metadata().is_ok_and(|now| now.len() < self.map.len() as u64)
     }
 
     /// The file's path.
@@ -67,6 +112,12 @@ impl FileMap {
     pub fn read_ahead_to(&self, len: usize) {
         #[cfg(unix)]
         let _ = self.map.advise_range(memmap2::Advice::WillNeed, 0, len.min(self.map.len()));
+    }
+}
+
+impl Drop for FileMap {
+    fn drop(&mut self) {
+        COUNT.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -166,5 +217,31 @@ mod tests {
         assert!(Store::<f32>::mapped(&map, 4, usize::MAX / 2).is_none());
         assert_eq!(Store::<u16>::mapped(&map, 2, 1).unwrap().len(), 1);
         assert!(FileMap::open(file.path().parent().unwrap()).is_err());
+    }
+
+    /// In a process of its own: other tests would find the file, too.
+    #[test]
+    fn a_file_that_gets_shorter_is_an_error() {
+        let name = concat!(module_path!(), "::a_file_that_gets_shorter_is_an_error");
+        if let Some(child) = guard::tests::in_child(name) {
+            assert!(child.status.success(), "{child:?}");
+            return;
+        }
+        let page = rustix::param::page_size();
+        for left in [page, 3 * page - 1] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), vec![7u8; 3 * page]).unwrap();
+            let map = FileMap::open(file.path()).unwrap();
+            assert!(map.bytes().iter().all(|byte| *byte == 7) && check_maps().is_ok());
+            file.as_file().set_len(left as u64).unwrap();
+            assert_eq!(map.bytes().iter().filter(|byte| **byte == 7).count(), left);
+            let error = check_maps().unwrap_err().to_string();
+            assert!(error.ends_with(SHORTER), "{error}");
+            // As long as before, but zeros were read meanwhile.
+            file.as_file().set_len(3 * page as u64).unwrap();
+            assert_eq!(check_maps().is_err(), left == page);
+            drop(map);
+            check_maps().unwrap();
+        }
     }
 }

@@ -120,17 +120,17 @@ impl DrafterWorker<Evidence> for DrafterSide<'_> {
                 let Some(sampler) = &self.sampler else {
                     let facts = row.facts();
                     let probability = facts.log_probability(facts.max).exp();
-                    return DraftToken {
+                    return Ok(DraftToken {
                         id: facts.argmax,
                         evidence: Evidence { probability, distribution: Vec::new() },
-                    };
+                    });
                 };
-                let distribution = sampler.distribution(row.values());
+                let distribution = sampler.distribution(row.values()?);
                 let mut rng = sampler.rng(task.position + window.len(), Purpose::Draft);
                 let id = draw(&distribution, rand::RngExt::random(&mut rng));
                 let probability = distribution.get(id as usize).copied().unwrap_or(0.0);
-                DraftToken { id, evidence: Evidence { probability, distribution } }
-            })?;
+                Ok::<_, Error>(DraftToken { id, evidence: Evidence { probability, distribution } })
+            })??;
             let id = draft.id;
             window.push(draft);
             if self.ends.contains(&id) {
@@ -174,7 +174,8 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
             rows.map(|(index, row)| row.extract(&needs, index)).collect()
         })?;
         if !sampler.is_greedy() {
-            self.distributions = self.rows.iter().map(|row| sampler.distribution(row.values())).collect();
+            let distributions = self.rows.iter().map(|row| Ok(sampler.distribution(row.values()?)));
+            self.distributions = distributions.collect::<Result<_>>()?;
         }
         Ok(())
     }
@@ -191,23 +192,23 @@ impl TargetSide<'_> {
         self.distributions.iter().zip(position..).map(token).collect()
     }
 
-    fn token(&self, row: usize, id: u32, verdict: Verdict, wanted: u32) -> Token {
+    fn token(&self, row: usize, id: u32, verdict: Verdict, wanted: u32) -> Result<Token> {
         let drafted = verdict.is_accepted_draft();
-        Token {
+        Ok(Token {
             target_id: wanted,
             drafter_probability: self.probabilities.get(row).copied().filter(|_| drafted),
-            ..emitted_token(&self.config, id, verdict, &self.rows[row])
-        }
+            ..emitted_token(&self.config, id, verdict, &self.rows[row])?
+        })
     }
 
-    fn step(&self, index: usize, ticked: &Ticked, started: Instant) -> Step {
+    fn step(&self, index: usize, ticked: &Ticked, started: Instant) -> Result<Step> {
         let outcome = &ticked.outcome;
         let wanted = self.wanted(outcome.position);
         let tokens = outcome.tokens.iter().enumerate();
-        let tokens = tokens.map(|(i, t)| self.token(i, t.id, t.verdict, wanted[i])).collect();
+        let tokens = tokens.map(|(i, t)| self.token(i, t.id, t.verdict, wanted[i])).collect::<Result<_>>()?;
         // The part of drafting that the verify pass did not hide.
         let draft_ms = (ticked.drafter_ms - ticked.target_ms).max(0.0);
-        Step {
+        Ok(Step {
             index,
             drafted: outcome.judged.clone(),
             parents: Vec::new(),
@@ -223,7 +224,7 @@ impl TargetSide<'_> {
             other_ms: (started.elapsed().as_secs_f64() * 1e3 - draft_ms - ticked.target_ms).max(0.0),
             plain_ms: None,
             busy: Some(ticked.busy),
-        }
+        })
     }
 }
 
@@ -288,7 +289,7 @@ pub(super) fn generate(
             if drafted > 0 && ticked.drafter_ms > 0.0 {
                 drafter_row_ms.push(ticked.drafter_ms / drafted as f64);
             }
-            if on(target.step(index, &ticked, started)).is_break() {
+            if on(target.step(index, &ticked, started)?).is_break() {
                 break;
             }
         }

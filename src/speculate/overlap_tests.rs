@@ -47,7 +47,7 @@ fn the_target_reports_the_same_from_what_it_extracts_as_from_whole_rows() {
             let own = |row: usize| target.token(row, wanted[row], Verdict::Corrected, wanted[row]);
             let drafts = drafted.iter().enumerate();
             let drafts = drafts.map(|(row, &id)| target.token(row, id, Verdict::Exact, wanted[row]));
-            (0..wanted.len()).map(own).chain(drafts).collect()
+            (0..wanted.len()).map(own).chain(drafts).collect::<Result<_>>().unwrap()
         };
         let extracted = report(&target);
         target.rows = values

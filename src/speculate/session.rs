@@ -143,12 +143,12 @@ impl<'a> Session<'a> {
         let peaks = pass.attention.map(|stats| stats.peaks);
         let needs = VerifiedRows::needs(&self.config, tree);
         let (tokens, path) = logits.read(&needs, |logits| {
-            let mut verified = VerifiedRows::new(&self.config, logits, &depths, position);
+            let mut verified = VerifiedRows::new(&self.config, logits, &depths, position)?;
             verified.relevance = relevance;
             verified.gaze.clone_from(&peaks);
             verified.looks = &looks;
             verified.judge(&self.config, &proposal, position)
-        })?;
+        })??;
         if let (Some(gate), Some(peaks)) = (&mut self.gate, &peaks) {
             let last = path.last().map_or(0, |node| node + 1);
             gate.note(peaks.get(last).copied());

@@ -1,5 +1,7 @@
 //! From a proposal and the target's rows to the tokens of a step.
 
+use candle_core::Result;
+
 use super::{
     accept::{self, Row, RuleNeeds, relevance},
     draft::Proposal,
@@ -48,11 +50,13 @@ impl<'a> VerifiedRows<'a> {
         logits: Vec<LogitRow<'a>>,
         depths: &[usize],
         position: usize,
-    ) -> Self {
+    ) -> Result<Self> {
         let sampler = config.sampler;
         let draws = config.draws_drafts();
         let distributions: Vec<Vec<f32>> = match draws {
-            true => logits.iter().map(|row| sampler.distribution(row.values())).collect(),
+            true => {
+                logits.iter().map(|row| Ok(sampler.distribution(row.values()?))).collect::<Result<_>>()?
+            }
             false => Vec::new(),
         };
         // Judging a tree's siblings in order with the rest of the distribution (EAGLE) is equivalent to drawing the target's
@@ -62,10 +66,12 @@ impl<'a> VerifiedRows<'a> {
             (true, _) => logits.iter().map(LogitRow::argmax).collect(),
             (false, true) => distributions.iter().zip(positions).map(|(p, at)| sampler.draw(p, at)).collect(),
             (false, false) => {
-                logits.iter().zip(positions).map(|(row, at)| sampler.token(row.values(), at)).collect()
+                let tokens =
+                    logits.iter().zip(positions).map(|(row, at)| Ok(sampler.token(row.values()?, at)));
+                tokens.collect::<Result<_>>()?
             }
         };
-        Self { logits, distributions, wanted, relevance: None, gaze: None, looks: &[] }
+        Ok(Self { logits, distributions, wanted, relevance: None, gaze: None, looks: &[] })
     }
 
     /// The tokens that a step emits, and the accepted nodes: the longest accepted branch (of equally long ones the one with
@@ -75,9 +81,9 @@ impl<'a> VerifiedRows<'a> {
         config: &GenerationConfig<'_>,
         proposal: &Proposal,
         position: usize,
-    ) -> (Vec<Token>, Vec<usize>) {
+    ) -> Result<(Vec<Token>, Vec<usize>)> {
         let (tree, method) = (&proposal.tree, config.method);
-        let rows = self.rows(config, proposal);
+        let rows = self.rows(config, proposal)?;
         let mut best: Option<(usize, usize, Judged)> = None;
         for leaf in tree.leaves() {
             let judged = self.branch(config, proposal, &rows, tree.path(leaf), position);
@@ -122,15 +128,15 @@ impl<'a> VerifiedRows<'a> {
                 gaze: known.and_then(|row| row.gaze),
                 divergence: known.and_then(|row| row.divergence),
                 entropy: Some(match full {
-                    true => entropy_full(logits.values(), logits.facts()),
+                    true => entropy_full(logits.values()?, logits.facts()),
                     false => logits.facts().entropy_top3(),
                 }),
                 drafter_probability: node.and_then(|node| tree.nodes()[node].probability),
-                ..emitted_token(config, id, verdict, logits)
+                ..emitted_token(config, id, verdict, logits)?
             });
         }
         let path = judged.path[..accepted].to_vec();
-        (tokens, path)
+        Ok((tokens, path))
     }
 
     fn branch(
@@ -157,7 +163,7 @@ impl<'a> VerifiedRows<'a> {
     }
 
     /// The row of every node; it does not depend on the branch in which the node is judged.
-    fn rows(&self, config: &GenerationConfig<'_>, proposal: &Proposal) -> Vec<Row> {
+    fn rows(&self, config: &GenerationConfig<'_>, proposal: &Proposal) -> Result<Vec<Row>> {
         let needs = RuleNeeds::of(&config.method.acceptance);
         let probabilities = needs.probabilities || config.rule.is_some();
         let protected = |id: u32| config.ends.contains(&id) || (config.protected)(id);
@@ -176,18 +182,18 @@ impl<'a> VerifiedRows<'a> {
                 };
                 if probabilities {
                     let facts = logits.facts();
-                    known.log_p_draft = facts.log_probability(logits.logit(draft));
+                    known.log_p_draft = facts.log_probability(logits.logit(draft)?);
                     known.log_p_max = facts.log_probability(facts.max);
                     known.entropy_top3 = facts.entropy_top3();
                 }
                 if needs.entropy_full {
-                    known.entropy_full = entropy_full(logits.values(), logits.facts());
+                    known.entropy_full = entropy_full(logits.values()?, logits.facts());
                 }
                 if needs.divergence {
-                    let q = proposal.distributions.get(node);
-                    known.divergence = q.map(|q| divergence(logits.values(), logits.facts(), q));
+                    let (values, q) = (logits.values()?, proposal.distributions.get(node));
+                    known.divergence = q.map(|q| divergence(values, logits.facts(), q));
                 }
-                known
+                Ok(known)
             })
             .collect()
     }
@@ -217,19 +223,22 @@ impl<'a> VerifiedRows<'a> {
 }
 
 /// An emitted token with its probability, entropy and alternatives in the target's row before it.
+///
+/// # Errors
+/// The row lacks the logit of the token.
 pub(super) fn emitted_token(
     config: &GenerationConfig<'_>,
     id: u32,
     verdict: Verdict,
     logits: &LogitRow<'_>,
-) -> Token {
+) -> Result<Token> {
     let facts = logits.facts();
-    Token {
+    Ok(Token {
         entropy: Some(facts.entropy_top3()),
-        probability: Some(facts.log_probability(logits.logit(id)).exp()),
+        probability: Some(facts.log_probability(logits.logit(id)?).exp()),
         logprobs: logits.top(config.logprobs),
         ..Token::new(id, "", verdict)
-    }
+    })
 }
 
 /// The `count` most likely ids of a distribution with natural-log probabilities, best first.

@@ -96,10 +96,10 @@ prop_compose! {
 
 fn judged(case: &Case, config: &GenerationConfig<'_>, rows: Vec<LogitRow<'_>>) -> (Vec<Token>, Vec<usize>) {
     let needs = RuleNeeds::of(&case.rule);
-    let mut verified = VerifiedRows::new(config, rows, &case.proposal.tree.depths(), case.position);
+    let mut verified = VerifiedRows::new(config, rows, &case.proposal.tree.depths(), case.position).unwrap();
     verified.relevance = needs.relevance.map(|_| case.relevance.clone());
     verified.gaze = needs.gaze.then(|| case.gaze.clone());
-    verified.judge(config, &case.proposal, case.position)
+    verified.judge(config, &case.proposal, case.position).unwrap()
 }
 
 proptest! {

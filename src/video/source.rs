@@ -23,6 +23,9 @@ const MAX_AREA: u64 = 16_384 * 8_192;
 /// Demuxers that render text, or follow references to other files: never meant as a video.
 const REFUSED: [&str; 8] = ["tty", "hls", "dash", "concat", "sdp", "imf", "rtsp", "lrc"];
 
+/// Bytes that tell what kind of file it is.
+const HEAD: u64 = 512;
+
 /// Read buffer in bytes.
 const BUFFER: usize = 256 * 1024;
 
@@ -42,13 +45,12 @@ impl Source {
     /// Open a file and choose its video stream.
     pub fn open(path: &Path) -> Result<Self, Error> {
         super::init();
-        let (file, bytes, looks_like_mp4) = open_file(path)?;
-        let refuse = |detail: String| {
-            if looks_like_mp4 {
-                Error::Damaged { path: path.into(), detail }
-            } else {
-                Error::NotVideo { path: path.into(), detail }
-            }
+        let (file, bytes, head) = open_file(path)?;
+        let refuse = |detail: String| match kind(&head) {
+            Kind::Mp4 => Error::Damaged { path: path.into(), detail },
+            // FFmpeg's error is about what the text names, or none that helps (a lack of memory).
+            Kind::Text(kind) => Error::NotVideo { path: path.into(), detail: kind.into() },
+            Kind::Other => Error::NotVideo { path: path.into(), detail },
         };
         let mut input = StreamIo::from_read_seek_with_capacity(file, BUFFER)
             .and_then(|io| {
@@ -59,8 +61,7 @@ impl Source {
             .map_err(|e| refuse(e.to_string()))?;
         let name = input.format().name().to_owned();
         if name.split(',').any(|n| REFUSED.contains(&n)) {
-            let detail = if name == "tty" { "plain text".to_owned() } else { format!("a {name} playlist") };
-            return Err(Error::NotVideo { path: path.into(), detail });
+            return Err(refuse(format!("{name} is not supported")));
         }
         let stream = choose(&input).ok_or_else(|| match describe(&input) {
             found if found.is_empty() => refuse("no streams".into()),
@@ -213,7 +214,7 @@ fn ratio(r: Rational) -> Option<f64> {
 }
 
 /// Open the file and inspect its first bytes.
-fn open_file(path: &Path) -> Result<(File, u64, bool), Error> {
+fn open_file(path: &Path) -> Result<(File, u64, Vec<u8>), Error> {
     let unreadable = |source: std::io::Error| match source.kind() {
         std::io::ErrorKind::NotFound => Error::NotFound(path.into()),
         _ => Error::Unreadable { path: path.into(), source },
@@ -227,17 +228,37 @@ fn open_file(path: &Path) -> Result<(File, u64, bool), Error> {
         return Err(Error::Empty(path.into()));
     }
     let mut file = File::open(path).map_err(unreadable)?;
-    let mut head = [0u8; 12];
-    let mut read = 0;
-    while read < head.len() {
-        match file.read(&mut head[read..]).map_err(unreadable)? {
-            0 => break,
-            n => read += n,
-        }
-    }
+    let mut head = Vec::new();
+    (&mut file).take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
     file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
-    let looks_like_mp4 = matches!(&head[4..8], b"ftyp" | b"moov" | b"mdat");
-    Ok((file, meta.len(), looks_like_mp4))
+    Ok((file, meta.len(), head))
+}
+
+/// What a file seems to be.
+enum Kind {
+    Mp4,
+    Text(&'static str),
+    Other,
+}
+
+fn kind(head: &[u8]) -> Kind {
+    if matches!(head.get(4..8), Some(b"ftyp" | b"moov" | b"mdat")) {
+        return Kind::Mp4;
+    }
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        // The last character is cut.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return Kind::Other,
+    };
+    if text.is_empty() || text.chars().any(|c| c.is_control() && !c.is_whitespace() && c != '\u{1b}') {
+        return Kind::Other;
+    }
+    let text = text.trim_start_matches('\u{feff}');
+    let is_list = ["#EXTM3U", "ffconcat", "[playlist]"].iter().any(|start| text.starts_with(start));
+    Kind::Text(if is_list { "a playlist" } else { "plain text" })
 }
 
 /// The stream to decode: FFmpeg's choice unless that is cover art, else the first that is not cover art.

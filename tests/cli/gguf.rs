@@ -1,6 +1,11 @@
 //! GGUF files on the command line: captions, and what is wrong with files.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::Stdio,
+};
 
 use ffmpeg_next::format::Pixel;
 
@@ -85,6 +90,41 @@ fn folder(program: &Program, name: &str, files: &[(&str, &str)]) -> String {
         fs::copy(fixture(&format!("gguf/{source}")), dir.join(name)).unwrap();
     }
     dir.join(files[0].0).display().to_string()
+}
+
+#[test]
+fn a_file_that_gets_shorter_ends_the_run_and_not_the_program() {
+    let program = home();
+    let model = folder(
+        &program,
+        "own",
+        &[("model.gguf", "gqa_tied/model-f32.gguf"), ("mmproj.gguf", "gqa_tied/mmproj-f32.gguf")],
+    );
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"))
+        .args(["caption", "--stdin", "--target", &model, "--max-new-tokens", "5"])
+        .env("HOME", program.home())
+        .current_dir(program.home())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut ask, answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut answers = answers.lines();
+    let mut answer = |prompt: &str| -> serde_json::Value {
+        writeln!(ask, "{}", serde_json::json!({ "video": "clip.mkv", "prompt": prompt })).unwrap();
+        serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap()
+    };
+    assert!(answer("What moves?")["caption"].is_string());
+    let file = fs::File::options().write(true).open(&model).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    for prompt in ["What stands still?", "What else?"] {
+        let answer = answer(prompt);
+        assert_eq!(answer["class"], "input", "{answer}");
+        let error = answer["error"].as_str().unwrap();
+        assert!(error.ends_with("model.gguf: the file got shorter while it was used"), "{error}");
+    }
+    drop(ask);
+    assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
 #[test]

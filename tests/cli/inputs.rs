@@ -223,6 +223,9 @@ fn a_dry_run_reports_what_the_run_takes() {
     assert_eq!(estimate["prompt_tokens"], prompt["prompt_ids"].as_array().unwrap().len());
     assert_eq!(estimate["frames"], prompt["frames"].as_array().unwrap().len());
     assert_eq!(estimate["max_new_tokens"], 24);
+    let (said, peak) = (&estimate["peak_bytes"], &event(&seen, "done")["stats"]["peak_memory_bytes"]);
+    let ratio = said.as_f64().unwrap() / peak.as_f64().unwrap();
+    assert!((0.95..1.3).contains(&ratio), "{said} bytes for a peak of {peak}");
     let at = |name: &str| seen.iter().position(|event| event["run"] == 1 && event["event"] == name).unwrap();
     assert!(at("started") < at("estimate") && at("estimate") < at("stage"), "before the first stage");
 

@@ -135,13 +135,24 @@ fn the_second_start_maps_the_weights_of_the_first() {
     let moved = logged(&program, || assert_eq!(tokens(&caption(&program, &moved, &[], &[])), plain));
     assert!(moved.contains("comparing") && moved.contains("mapped from"), "{moved}");
 
+    // The checkpoint is built anew in its place.
+    let checkpoints =
+        || -> Vec<Value> { kept(&program).iter().map(|kept| kept["checkpoint"].clone()).collect() };
+    assert_eq!(checkpoints(), ["current", "current"]);
+    assert!(program.run(&["models", "cache", "clear", "--stale"]).stdout.starts_with("0 removed, "));
+    let weights = model.join("model.safetensors");
+    fs::rename(&weights, program.home().join("first")).unwrap();
+    assert_eq!(checkpoints(), ["missing", "missing"]);
+    fs::copy(program.home().join("first"), &weights).unwrap();
+    assert_eq!(checkpoints(), ["changed", "changed"]);
+
     let list = program.run(&["models", "cache"]);
     assert!(list.stdout.contains("MODEL") && list.stdout.contains(" of 32 GB in "), "{}", list.stdout);
     assert_eq!(program.run(&["models", "cache", "verify"]).code, 0);
     let wrong = program.run(&["models", "cache", "clear", "other"]);
     assert_eq!(wrong.code, 3);
     assert!(wrong.stderr.contains("no converted weights of `other`"), "{}", wrong.stderr);
-    let cleared = program.run(&["models", "cache", "clear", "model"]);
+    let cleared = program.run(&["models", "cache", "clear", "model", "--stale"]);
     assert!(cleared.stdout.starts_with("2 removed, "), "{}", cleared.stdout);
     assert_eq!(kept(&program), Vec::<Value>::new());
 }

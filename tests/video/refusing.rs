@@ -39,7 +39,8 @@ fn files_that_are_not_videos() {
     let text = "A man walks into a bar.\n".repeat(100);
     for extension in ["mp4", "txt", "h264"] {
         let error = refused(&File::with(extension, text.as_bytes()).path);
-        assert!(matches!(error, Error::NotVideo { .. }), "{extension}: {error}");
+        let is_named = matches!(&error, Error::NotVideo { detail, .. } if detail == "plain text");
+        assert!(is_named, "{extension}: {error}");
     }
     let noise: Vec<u8> = (0..20_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     refused(&File::with("mp4", &noise).path);
@@ -49,8 +50,12 @@ fn files_that_are_not_videos() {
 #[test]
 fn a_playlist_opens_no_other_file() {
     let list = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nother.ts\n#EXT-X-ENDLIST\n";
-    refused(&File::with("m3u8", list.as_bytes()).path);
-    refused(&File::with("mp4", b"ffconcat version 1.0\nfile 'other.mp4'\n").path);
+    let concat = "ffconcat version 1.0\nfile 'other.mp4'\n";
+    for (extension, list) in [("m3u8", list), ("mp4", list), ("mp4", concat), ("ffconcat", concat)] {
+        let error = refused(&File::with(extension, list.as_bytes()).path);
+        let is_named = matches!(&error, Error::NotVideo { detail, .. } if detail == "a playlist");
+        assert!(is_named, "{extension}: {error}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     io::Write as _,
+    path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -15,7 +16,7 @@ use crate::{
         grid::{columns, fitting},
         terminal, weight_cache,
     },
-    model::weight_cache::{CacheEntry, EntryState, WeightCache},
+    model::weight_cache::{CacheEntry, EntryState, Standing, WeightCache},
     present::formats::ago,
     record::{Failure, FailureClass, units::bytes},
 };
@@ -31,13 +32,16 @@ pub struct CacheArgs {
 /// Subcommands of `models cache`.
 #[derive(Debug, Subcommand)]
 pub enum CacheCommand {
-    /// List converted weights: model, weight type, size, last use
+    /// List converted weights: model, weight type, size, last use, state of the checkpoint
     List,
     /// Remove converted weights; they are converted again when they are needed
     Clear {
         /// Model, or the beginning of an id; without it, all are removed
         #[arg(value_name = "MODEL|ID")]
         name: Option<String>,
+        /// Only those whose checkpoint has changed since
+        #[arg(long)]
+        stale: bool,
     },
     /// Read all converted weights and compare them with their checksums
     Verify,
@@ -52,7 +56,7 @@ pub fn run(args: &CacheArgs, json: bool, config: &Config) -> Result<i32, End> {
     })?;
     match args.command.as_ref().unwrap_or(&CacheCommand::List) {
         CacheCommand::List => list(&cache, json),
-        CacheCommand::Clear { name } => clear(&cache, name.as_deref(), json),
+        CacheCommand::Clear { name, stale } => clear(&cache, name.as_deref(), *stale, json),
         CacheCommand::Verify => verify(&cache, json),
     }
 }
@@ -74,7 +78,8 @@ fn list(cache: &WeightCache, json: bool) -> Result<i32, End> {
 }
 
 fn table(entries: &[CacheEntry], width: Option<usize>) -> String {
-    let mut rows = vec![["MODEL", "TYPE", "SIZE", "LAST USED", "ID"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["MODEL", "TYPE", "SIZE", "LAST USED", "CHECKPOINT", "ID"].map(str::to_owned).to_vec()];
     for entry in entries {
         let age = SystemTime::now().duration_since(entry.last_used).unwrap_or_default().as_secs();
         let age = match ago(age).as_str() {
@@ -86,13 +91,24 @@ fn table(entries: &[CacheEntry], width: Option<usize>) -> String {
             EntryState::Unusable(problem) => ("-", problem.as_str()),
         };
         let model = color::plain(model).into_owned();
-        rows.push(vec![model, dtype.to_owned(), bytes(entry.bytes), age, entry.id.clone()]);
+        let checkpoint = standing(entry).0.to_owned();
+        rows.push(vec![model, dtype.to_owned(), bytes(entry.bytes), age, checkpoint, entry.id.clone()]);
     }
-    fitting(&mut rows, &[0, 1, 2, 3, 4], width);
+    fitting(&mut rows, &[0, 2, 4, 5, 3, 1], width);
     columns(&rows)
 }
 
-fn clear(cache: &WeightCache, name: Option<&str>, json: bool) -> Result<i32, End> {
+/// What became of the checkpoint, and where it is or was.
+fn standing(entry: &CacheEntry) -> (&'static str, Option<&Path>) {
+    match &entry.checkpoint {
+        Standing::Unknown => ("unknown", None),
+        Standing::Current(place) => ("current", Some(place)),
+        Standing::Changed(place) => ("changed", Some(place)),
+        Standing::Missing(place) => ("missing", Some(place)),
+    }
+}
+
+fn clear(cache: &WeightCache, name: Option<&str>, stale: bool, json: bool) -> Result<i32, End> {
     let mut entries = cache.entries();
     if let Some(name) = name {
         entries.retain(|entry| entry.is_named(name));
@@ -104,6 +120,7 @@ fn clear(cache: &WeightCache, name: Option<&str>, json: bool) -> Result<i32, End
             }));
         }
     }
+    entries.retain(|entry| !stale || matches!(entry.checkpoint, Standing::Changed(_)));
     for entry in &entries {
         cache.remove(entry).map_err(|error| Failure {
             class: FailureClass::Input,
@@ -111,7 +128,7 @@ fn clear(cache: &WeightCache, name: Option<&str>, json: bool) -> Result<i32, End
             hint: Some("make the directory writable".into()),
         })?;
     }
-    let partial = if name.is_none() { cache.remove_partial() } else { 0 };
+    let partial = if name.is_none() && !stale { cache.remove_partial() } else { 0 };
     let freed = entries.iter().map(|entry| entry.bytes).sum::<u64>() + partial;
     let text = if json {
         format!("{}\n", json!({"removed": entries.len(), "bytes": freed}))
@@ -155,7 +172,9 @@ fn verify(cache: &WeightCache, json: bool) -> Result<i32, End> {
 
 fn as_json(entry: &CacheEntry) -> Value {
     let used = entry.last_used.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let mut value = json!({"id": entry.id, "path": entry.path, "bytes": entry.bytes, "last_used": used});
+    let (state, place) = standing(entry);
+    let mut value = json!({"id": entry.id, "path": entry.path, "bytes": entry.bytes, "last_used": used,
+        "checkpoint": state, "checkpoint_path": place});
     match &entry.state {
         EntryState::Usable { model, variant } => {
             value["model"] = json!(model);

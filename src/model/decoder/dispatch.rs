@@ -34,6 +34,7 @@ use crate::model::{
         gpu::{attention, ops::GpuOps},
         ops::Ops,
     },
+    store::check_maps,
     tensor_error_text,
 };
 
@@ -249,7 +250,7 @@ impl Decoder {
                 "the decoder has the layout {layout:?} (attention layers, key heads, head width), the cache {got:?}"
             );
         }
-        match (&self.0, cache) {
+        let pass = match (&self.0, cache) {
             (Held::Cpu(decoder), Cache::Cpu(cache)) => {
                 decoder.forward(input, positions, mask, cache, taps, &mut workspace.cpu)
             }
@@ -260,7 +261,9 @@ impl Decoder {
                 decoder.forward(input, positions, mask, cache, taps, &mut workspace.gpu)
             }
             _ => candle_core::bail!("the decoder and the cache are on different devices"),
-        }
+        }?;
+        check_maps()?;
+        Ok(pass)
     }
 
     /// Wait until an accelerator has completed all work that was queued in this workspace.
@@ -280,11 +283,13 @@ impl Decoder {
     /// # Errors
     /// If the states are not `rows × width`.
     pub fn logits(&self, states: &States, workspace: &mut Workspace) -> Result<Logits> {
-        match &self.0 {
+        let logits = match &self.0 {
             Held::Cpu(decoder) => decoder.logits(states, &mut workspace.cpu),
             Held::Tensors(decoder) => decoder.logits(states, &mut workspace.tensors),
             Held::Gpu(decoder) => decoder.logits(states, &mut workspace.gpu),
-        }
+        }?;
+        check_maps()?;
+        Ok(logits)
     }
 }
 

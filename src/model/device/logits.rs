@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, cell::OnceCell};
 
-use candle_core::{Result, Tensor};
+use candle_core::{Error, Result, Tensor};
 
 use super::{cpu::kernels, gpu::logits_rows::GpuLogits, states::with_tensor};
 
@@ -51,6 +51,11 @@ impl RowFacts {
 /// The id of the largest logit, the lowest where tied.
 pub fn argmax(logits: &[f32]) -> u32 {
     kernels::position(logits, kernels::largest3(logits)[0]).unwrap_or(0) as u32
+}
+
+/// The logit of an id; minus infinity outside of the vocabulary.
+fn logit(logits: &[f32], id: u32) -> f32 {
+    logits.get(id as usize).copied().unwrap_or(f32::NEG_INFINITY)
 }
 
 /// The `count` largest logits with their ids, best first, lowest id first where tied.
@@ -131,15 +136,16 @@ impl<'a> LogitRow<'a> {
 
     /// The logit of an id; minus infinity outside of the vocabulary.
     ///
-    /// # Panics
-    /// If the row is a summary for which the id was not requested.
-    pub fn logit(&self, id: u32) -> f32 {
+    /// # Errors
+    /// The row is a summary for which the id was not requested.
+    pub fn logit(&self, id: u32) -> Result<f32> {
         match self {
-            Self::Whole(logits, _) => logits.get(id as usize).copied().unwrap_or(f32::NEG_INFINITY),
-            Self::Summary(summary) if id == summary.facts.argmax => summary.facts.max,
+            Self::Whole(logits, _) => Ok(logit(logits, id)),
+            Self::Summary(summary) if id == summary.facts.argmax => Ok(summary.facts.max),
             Self::Summary(summary) => {
                 let known = summary.known.iter().chain(&summary.top).find(|known| known.0 == id);
-                known.unwrap_or_else(|| panic!("the logit of id {id} was not requested")).1
+                let unknown = || Error::Msg(format!("the logit of id {id} was not requested"));
+                known.map(|known| known.1).ok_or_else(unknown)
             }
         }
     }
@@ -159,29 +165,29 @@ impl<'a> LogitRow<'a> {
 
     /// The row without the values that were not requested, in memory of its own.
     pub fn extract(self, needs: &LogitNeeds, row: usize) -> LogitRow<'static> {
-        let logits = match self {
-            Self::Whole(logits, _) if needs.whole => {
-                return LogitRow::Whole(logits.into_owned().into(), OnceCell::new());
-            }
-            Self::Whole(..) => self,
+        let (logits, facts) = match self {
+            Self::Whole(logits, facts) => (logits, facts),
             Self::Summary(summary) => return LogitRow::Summary(summary),
         };
+        if needs.whole {
+            return LogitRow::Whole(logits.into_owned().into(), facts);
+        }
         let ids = needs.ids.get(row).map_or(&[][..], Vec::as_slice);
         LogitRow::Summary(RowSummary {
-            facts: logits.facts().clone(),
-            top: largest(logits.values(), needs.top),
-            known: ids.iter().map(|&id| (id, logits.logit(id))).collect(),
+            facts: facts.into_inner().unwrap_or_else(|| RowFacts::of(&logits)),
+            top: largest(&logits, needs.top),
+            known: ids.iter().map(|&id| (id, logit(&logits, id))).collect(),
         })
     }
 
     /// All values.
     ///
-    /// # Panics
-    /// If they were not requested.
-    pub fn values(&self) -> &[f32] {
+    /// # Errors
+    /// They were not requested.
+    pub fn values(&self) -> Result<&[f32]> {
         match self {
-            Self::Whole(logits, _) => logits,
-            Self::Summary(_) => panic!("the logits of a row were not requested"),
+            Self::Whole(logits, _) => Ok(logits),
+            Self::Summary(_) => Err(Error::Msg("the logits of a row were not requested".into())),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::{
     model::{
-        checkpoint::CheckpointError, processor::ProcessorError, template::TemplateError, tensor_error_text,
-        text::TextError, vision::VisionError,
+        checkpoint::CheckpointError, processor::ProcessorError, store::SHORTER, template::TemplateError,
+        tensor_error_text, text::TextError, vision::VisionError,
     },
     record::{Failure, FailureClass},
 };
@@ -74,6 +74,11 @@ impl From<ModelError> for Failure {
                 class: FailureClass::Internal,
                 error: tensor_error_text(&e),
                 hint: Some("run it again: the models are loaded anew; --device cpu always works".into()),
+            },
+            ModelError::Tensor(e) if tensor_error_text(&e).contains(SHORTER) => Failure {
+                class: FailureClass::Input,
+                error: tensor_error_text(&e),
+                hint: Some("load the model again once no other program writes to the file".into()),
             },
             ModelError::Tensor(e) => Failure {
                 class: FailureClass::Internal,

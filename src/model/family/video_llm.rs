@@ -13,6 +13,7 @@ use crate::model::{
         layout::{self, VisualRope},
     },
     source::ModelFiles,
+    store::check_maps,
     template::{ChatTemplate, Question},
     text::TextTokenizer,
     vision::{EncodeProgress, Tower, TowerConfig},
@@ -136,6 +137,7 @@ impl VideoLlm {
         }
         let tower = tower?;
         let decoder = Arc::new(Decoder::load(checkpoint, &config.text, place, progress)?);
+        check_maps().map_err(candle_core::Error::from)?;
         checkpoint.kept().finish(checkpoint);
         Ok(Self {
             name: files.name(),
@@ -229,6 +231,7 @@ impl VideoLlm {
         let embeddings = self.tower.encode(patches, progress)?;
         // Wait for the accelerator, so that measured times include the work.
         self.place.device().synchronize()?;
+        check_maps().map_err(candle_core::Error::from)?;
         Ok(embeddings)
     }
 

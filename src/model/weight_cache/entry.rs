@@ -5,7 +5,11 @@ use std::{
     time::SystemTime,
 };
 
-use super::{ENDING, file::CacheFile};
+use super::{
+    ENDING, SOURCES,
+    file::CacheFile,
+    source::{Sources, Standing},
+};
 
 /// A file of kept weights.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +24,8 @@ pub struct CacheEntry {
     pub last_used: SystemTime,
     /// What it contains.
     pub state: EntryState,
+    /// What became of the checkpoint.
+    pub checkpoint: Standing,
 }
 
 /// What a file of kept weights contains.
@@ -43,9 +49,12 @@ impl CacheEntry {
             return None;
         }
         let about = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-        let state = match CacheFile::open(path) {
-            Ok(file) => EntryState::Usable { model: file.index.model, variant: file.index.variant },
-            Err(problem) => EntryState::Unusable(problem),
+        let (state, checkpoint) = match CacheFile::open(path) {
+            Ok(CacheFile { index, hash, .. }) => {
+                let sources = Sources::read(&path.with_extension(SOURCES), hash);
+                (EntryState::Usable { model: index.model, variant: index.variant }, sources.standing())
+            }
+            Err(problem) => (EntryState::Unusable(problem), Standing::Unknown),
         };
         Some(Self {
             id: path.file_stem()?.to_string_lossy().into_owned(),
@@ -53,6 +62,7 @@ impl CacheEntry {
             bytes: about.len(),
             last_used: about.modified().unwrap_or(SystemTime::UNIX_EPOCH),
             state,
+            checkpoint,
         })
     }
 

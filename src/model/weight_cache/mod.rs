@@ -25,6 +25,7 @@ use std::{
 
 pub use entry::{CacheEntry, EntryState};
 pub use session::Session;
+pub use source::Standing;
 pub use writer::wait_for_writers;
 
 /// Version of the files, and of the conversion of weights: others are ignored and replaced.

@@ -110,7 +110,7 @@ impl Session {
         } else if let Some(free) = free_space(&cache.dir).filter(|free| *free < expected + FREE) {
             format!("they take {}, and {} are free in {}", bytes(expected), bytes(free), cache.dir.display())
         } else {
-            match Writer::start(cache.clone(), id, index) {
+            match Writer::start(cache.clone(), id, index, checkpoint.tensors().count()) {
                 Ok(writer) => {
                     tracing::info!(
                         "weights of {model} ({variant}) are converted, and kept in {}",
@@ -144,7 +144,11 @@ impl Session {
     ) -> Result<bool, CheckpointError> {
         let list = cache.path(id, SOURCES);
         let sources = Sources::read(&list, file.hash);
-        if source.is_some_and(|source| sources.contains(source)) {
+        let place = place(checkpoint);
+        if let Some(source) = source.filter(|source| sources.contains(source)) {
+            if !sources.knows(&place) {
+                sources.add(source.clone(), place, &list);
+            }
             return Ok(true);
         }
         tracing::info!(
@@ -165,7 +169,7 @@ impl Session {
         if let Some(source) = source.filter(|source| source.is_settled(opened))
             && Source::of(checkpoint.shards()).as_ref() == Some(source)
         {
-            sources.add(source.clone(), &list);
+            sources.add(source.clone(), place, &list);
         }
         Ok(true)
     }
@@ -207,7 +211,8 @@ impl Session {
         match state {
             State::Writing { writer, source, opened } => {
                 if source.is_none() || Source::of(checkpoint.shards()) == source {
-                    writer.end(source.filter(|source| source.is_settled(opened)));
+                    let source = source.filter(|source| source.is_settled(opened));
+                    writer.end(source.map(|source| (source, place(checkpoint))));
                 } else {
                     tracing::warn!(
                         "weight cache: the weights of {} changed while they were read, and are not kept",
@@ -222,6 +227,12 @@ impl Session {
             State::Off => {}
         }
     }
+}
+
+/// The directory of a checkpoint.
+fn place(checkpoint: &Checkpoint) -> PathBuf {
+    let dir = checkpoint.files().path();
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
 /// Ask the system to read all matrices but the embedding table, of which few rows are used.

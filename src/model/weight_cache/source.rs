@@ -1,8 +1,9 @@
 //! What identifies a checkpoint: a cheap id, and the state of its files.
 
 use std::{
+    fs::Metadata,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -50,20 +51,35 @@ struct FileState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source(Vec<FileState>);
 
+impl FileState {
+    fn new(file: String, about: &Metadata) -> Self {
+        Self {
+            file,
+            bytes: about.len(),
+            inode: about.ino(),
+            modified: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
+        }
+    }
+}
+
 impl Source {
     /// The state of open files; none if the system does not report it.
     pub fn of(shards: &[Shard]) -> Option<Self> {
         let state = |shard: &Shard| {
-            let about = shard.metadata().ok()?;
-            Some(FileState {
-                file: shard.path.file_name()?.to_string_lossy().into_owned(),
-                bytes: about.len(),
-                inode: about.ino(),
-                modified: (about.mtime(), about.mtime_nsec()),
-                changed: (about.ctime(), about.ctime_nsec()),
-            })
+            let file = shard.path.file_name()?.to_string_lossy().into_owned();
+            Some(FileState::new(file, &shard.metadata().ok()?))
         };
         shards.iter().map(state).collect::<Option<_>>().map(Self)
+    }
+
+    /// True if these files are in a directory, unchanged; none if one of them is not there.
+    fn is_in(&self, dir: &Path) -> Option<bool> {
+        let same = |state: &FileState| {
+            let about = std::fs::metadata(dir.join(&state.file)).ok()?;
+            Some(FileState::new(state.file.clone(), &about) == *state)
+        };
+        self.0.iter().map(same).try_fold(true, |all, same| Some(all && same?))
     }
 
     /// True if every later change will have later times.
@@ -83,6 +99,22 @@ pub struct Sources {
     /// Hash of the file's index, which has the hashes of all tensors: the list of another file is not valid.
     index: u64,
     sources: Vec<Source>,
+    /// The directories in which they were, the last first.
+    #[serde(default)]
+    places: Vec<PathBuf>,
+}
+
+/// A checkpoint and the weights that were kept of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Where it is, nobody knows.
+    Unknown,
+    /// It is in this directory as it was.
+    Current(PathBuf),
+    /// It has changed in this directory.
+    Changed(PathBuf),
+    /// It is not in this directory any more.
+    Missing(PathBuf),
 }
 
 impl Sources {
@@ -90,7 +122,7 @@ impl Sources {
     pub fn read(path: &Path, index: u64) -> Self {
         let text = files::read(path, files::CONFIG).ok();
         let list: Option<Self> = text.and_then(|text| serde_json::from_slice(&text).ok());
-        list.filter(|list| list.index == index).unwrap_or(Self { index, sources: Vec::new() })
+        list.filter(|list| list.index == index).unwrap_or(Self { index, ..Self::default() })
     }
 
     /// True if the file is known to be made from these weights.
@@ -98,8 +130,31 @@ impl Sources {
         self.sources.contains(source)
     }
 
-    /// Add a source and replace the list at `path`. Without it, hashes are compared at the next start.
-    pub fn add(mut self, source: Source, path: &Path) {
+    /// True if a source is known to be in this directory.
+    pub fn knows(&self, place: &Path) -> bool {
+        self.places.iter().any(|known| known == place)
+    }
+
+    /// What became of the checkpoint.
+    pub fn standing(self) -> Standing {
+        let mut standing = Standing::Unknown;
+        for place in self.places {
+            let found = self.sources.iter().filter_map(|source| source.is_in(&place)).reduce(|a, b| a || b);
+            standing = match (found, standing) {
+                (Some(true), _) => return Standing::Current(place),
+                (Some(false), Standing::Unknown | Standing::Missing(_)) => Standing::Changed(place),
+                (None, Standing::Unknown) => Standing::Missing(place),
+                (_, known) => known,
+            };
+        }
+        standing
+    }
+
+    /// Add a source in a directory and replace the list at `path`. Without it, hashes are compared at the next start.
+    pub fn add(mut self, source: Source, place: PathBuf, path: &Path) {
+        self.places.retain(|other| *other != place);
+        self.places.insert(0, place);
+        self.places.truncate(REMEMBERED);
         self.sources.retain(|other| *other != source);
         self.sources.insert(0, source);
         self.sources.truncate(REMEMBERED);

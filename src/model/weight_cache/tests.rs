@@ -36,7 +36,7 @@ fn wait() {
 
 /// A file with one matrix of each type.
 fn write(cache: &WeightCache, id: &str) -> PathBuf {
-    let writer = Writer::start(cache.clone(), id.into(), index("m")).unwrap();
+    let writer = Writer::start(cache.clone(), id.into(), index("m"), 1).unwrap();
     for dtype in WeightType::ALL {
         let weight = weight(dtype);
         writer.matrix(matrix(dtype.name(), &weight), weight);
@@ -107,8 +107,8 @@ fn files_that_are_not_whole_are_refused() {
 #[test]
 fn one_writer_at_a_time_and_nothing_is_left_of_one_that_gave_up() {
     let (_dir, cache) = cache();
-    let first = Writer::start(cache.clone(), "a".into(), index("m")).unwrap();
-    let second = Writer::start(cache.clone(), "a".into(), index("m")).err().unwrap();
+    let first = Writer::start(cache.clone(), "a".into(), index("m"), 1).unwrap();
+    let second = Writer::start(cache.clone(), "a".into(), index("m"), 1).err().unwrap();
     assert_eq!(second.kind(), ErrorKind::WouldBlock);
     assert_eq!(cache.remove_partial(), 0, "it is being written");
     drop(first);

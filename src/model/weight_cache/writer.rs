@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Condvar, Mutex, PoisonError,
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
     time::Duration,
 };
@@ -50,23 +50,23 @@ impl Drop for Counted {
 
 enum Message {
     Matrix(Box<Matrix>, Weight),
-    /// All matrices were sent; the source is listed if there is one.
-    End(Option<Source>),
+    /// All matrices were sent; the source, in this directory, is listed if there is one.
+    End(Option<(Source, PathBuf)>),
 }
 
 /// The sending half; without [`Writer::end`] nothing is kept.
-pub struct Writer(Sender<Message>);
+pub struct Writer(SyncSender<Message>);
 
 impl Writer {
-    /// Begin a file.
+    /// Begin a file of about `matrices` matrices. So many may wait for the disk: their values are those of the loaded model.
     ///
     /// # Errors
     /// If it cannot be created; [`io::ErrorKind::WouldBlock`] if another process is writing it.
-    pub fn start(cache: WeightCache, id: String, index: Index) -> io::Result<Self> {
+    pub fn start(cache: WeightCache, id: String, index: Index, matrices: usize) -> io::Result<Self> {
         std::fs::create_dir_all(&cache.dir)?;
         let partial = cache.path(&id, PARTIAL);
         let file = create_locked(&partial)?;
-        let (sender, inbox) = channel();
+        let (sender, inbox) = sync_channel(matrices + 1);
         let counted = Counted::new();
         std::thread::Builder::new().name("weight-cache".into()).spawn(move || {
             let _counted = counted;
@@ -91,7 +91,7 @@ impl Writer {
     }
 
     /// Complete the file, and list the source it was made from.
-    pub fn end(self, source: Option<Source>) {
+    pub fn end(self, source: Option<(Source, PathBuf)>) {
         let _ = self.0.send(Message::End(source));
     }
 }
@@ -129,7 +129,7 @@ fn write(
     file: &File,
     inbox: &Receiver<Message>,
     mut index: Index,
-) -> io::Result<Option<(u64, Option<Source>)>> {
+) -> io::Result<Option<(u64, Option<(Source, PathBuf)>)>> {
     let mut out = file;
     let mut at = out.seek(SeekFrom::Start(ALIGN))?;
     let source = loop {
@@ -162,13 +162,13 @@ fn finish(
     id: &str,
     partial: &Path,
     hash: u64,
-    source: Option<Source>,
+    source: Option<(Source, PathBuf)>,
 ) -> io::Result<PathBuf> {
     let path = cache.path(id, ENDING);
     std::fs::rename(partial, &path)?;
-    if let Some(source) = source {
+    if let Some((source, place)) = source {
         let list = cache.path(id, SOURCES);
-        Sources::read(&list, hash).add(source, &list);
+        Sources::read(&list, hash).add(source, place, &list);
     }
     cache.enforce_limit(id);
     Ok(path)

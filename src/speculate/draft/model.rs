@@ -160,24 +160,25 @@ impl<'a> ModelDrafter<'a> {
             rows.iter()
                 .map(|row| {
                     if let Some(sampler) = &request.sampler {
-                        let q = sampler.distribution(&whole(row, own, request.vocab));
+                        let q = sampler.distribution(&whole(row, own, request.vocab)?);
                         let mut rng = sampler.rng(request.position + depth, Purpose::Draft);
                         let id = draw(&q, rand::RngExt::random(&mut rng));
                         let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
-                        return Choices { best: vec![(id, log_q)], distribution: Some(Arc::new(q)) };
+                        return Ok(Choices { best: vec![(id, log_q)], distribution: Some(Arc::new(q)) });
                     }
                     let facts = row.facts();
                     let best = match count {
                         1 => vec![(id_of(facts.argmax), facts.log_probability(facts.max))],
                         _ => row.top(count).into_iter().map(|(row, p)| (id_of(row), p)).collect(),
                     };
-                    let distribution = request
-                        .distributions
-                        .then(|| Arc::new(plain.distribution(&whole(row, own, request.vocab))));
-                    Choices { best, distribution }
+                    let distribution = match request.distributions {
+                        true => Some(Arc::new(plain.distribution(&whole(row, own, request.vocab)?))),
+                        false => None,
+                    };
+                    Ok(Choices { best, distribution })
                 })
                 .collect()
-        })
+        })?
     }
 
     /// True if the branch may continue after this node.
@@ -353,8 +354,9 @@ impl Proposer for ModelDrafter<'_> {
 }
 
 /// The logits of the target's ids in a row; a head with fewer ids gives the others no chance.
-fn whole<'r>(row: &'r LogitRow<'_>, own: Option<&DraftVocabulary>, vocab: usize) -> Cow<'r, [f32]> {
-    own.map_or_else(|| row.values().into(), |own| own.spread(row.values(), vocab).into())
+fn whole<'r>(row: &'r LogitRow<'_>, own: Option<&DraftVocabulary>, vocab: usize) -> Result<Cow<'r, [f32]>> {
+    let values = row.values()?;
+    Ok(own.map_or_else(|| values.into(), |own| own.spread(values, vocab).into()))
 }
 
 fn since(started: Instant) -> f64 {
