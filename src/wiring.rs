@@ -65,6 +65,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
             ExistingChoice::Skip => batch::Existing::Skip,
             ExistingChoice::Overwrite => batch::Existing::Overwrite,
         },
+        cues: settings.cues.or_default(),
         profile: start.profile,
         sampling: start.request.sampling,
         max_pixels: start.request.max_pixels,

@@ -9,13 +9,14 @@ use super::{
     sidecar::{hidden, replace},
     unwritable,
 };
-use crate::record::{Failure, FailureClass, Span};
+use crate::record::{Cues, Failure, FailureClass, Span};
 
 impl Caption {
     /// The caption with another text. How it was made says so: `edited` is true, and `generated` is what the models wrote. Pieces
     /// become one, because nobody knows which words belong to which.
     pub fn edited(&self, text: &str) -> Self {
         let mut made = self.made.clone();
+        made.shift_remove("empty");
         made.insert("edited".into(), true.into());
         made.entry("generated").or_insert_with(|| self.text.clone().into());
         let whole = self.pieces.first().zip(self.pieces.last());
@@ -34,7 +35,7 @@ impl Caption {
 ///
 /// # Errors
 /// Another process writes it, or it cannot be written; what existed stays.
-pub fn save(clip: &Clip, sidecar: Sidecar, caption: &Caption) -> Result<PathBuf, Failure> {
+pub fn save(clip: &Clip, sidecar: Sidecar, cues: Cues, caption: &Caption) -> Result<PathBuf, Failure> {
     let path = sidecar.path(clip, None);
     let lock = hidden(&path, "lock");
     let Some(_claim) = Claim::take(&lock).map_err(|error| unwritable(&lock, &error))? else {
@@ -44,7 +45,7 @@ pub fn save(clip: &Clip, sidecar: Sidecar, caption: &Caption) -> Result<PathBuf,
             hint: Some("save again once it has ended".into()),
         });
     };
-    let contents = sidecar.contents(clip, std::slice::from_ref(caption));
+    let contents = sidecar.contents(clip, std::slice::from_ref(caption), cues);
     replace(&path, contents.as_bytes()).map_err(|error| unwritable(&path, &error))?;
     Ok(path)
 }
@@ -69,13 +70,13 @@ mod tests {
 
         std::fs::write(dir.path().join("a.txt"), "old").unwrap();
         let read = |path: PathBuf| std::fs::read_to_string(path).unwrap();
-        assert_eq!(read(save(&clip, Sidecar::Txt, &twice).unwrap()), "A red disc\nfalls.\n");
+        assert_eq!(read(save(&clip, Sidecar::Txt, Cues::Clip, &twice).unwrap()), "A red disc\nfalls.\n");
         let json: serde_json::Value =
-            serde_json::from_str(&read(save(&clip, Sidecar::Json, &twice).unwrap())).unwrap();
+            serde_json::from_str(&read(save(&clip, Sidecar::Json, Cues::Clip, &twice).unwrap())).unwrap();
         assert_eq!((&json["captions"][0]["edited"], &json["video"]), (&true.into(), &"a.mp4".into()));
         // While another process writes it, it stays.
         let claim = Claim::take(&dir.path().join(".a.txt.lock")).unwrap();
-        let failure = save(&clip, Sidecar::Txt, &written).unwrap_err();
+        let failure = save(&clip, Sidecar::Txt, Cues::Clip, &written).unwrap_err();
         assert!(failure.error.starts_with("another process writes"), "{failure:?}");
         drop(claim);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);

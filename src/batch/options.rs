@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Kind, Sidecar};
-use crate::record::{Failure, FailureClass};
+use crate::record::{Cues, Failure, FailureClass};
 
 /// What is done about clips that have captions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Existing {
 pub struct Options {
     /// A file for each clip.
     pub sidecar: Option<Sidecar>,
+    /// How captions become cues of subtitles.
+    pub cues: Cues,
     /// The directory that mirrors the clips' own; none puts sidecars beside the clips.
     pub out_dir: Option<PathBuf>,
     /// One file for all clips.

@@ -221,7 +221,7 @@ impl Outputs {
     fn write_sidecar(&mut self, clip: &Clip, captions: &[Caption]) -> Result<Option<(u64, u64)>, Failure> {
         let Some((kind, path)) = self.options.sidecar.zip(self.sidecar(clip)) else { return Ok(None) };
         let failed = |error: io::Error| unwritable(&path, &error);
-        let new = kind.contents(clip, captions);
+        let new = kind.contents(clip, captions, self.options.cues);
         let existing = self.options.existing;
         match existing {
             // Only a row was missing.

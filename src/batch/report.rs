@@ -24,6 +24,8 @@ pub struct Part {
 pub enum Outcome {
     /// It has captions now.
     Captioned(Vec<Caption>),
+    /// The models wrote nothing: its captions are written, and empty.
+    Empty(Vec<Caption>),
     /// It had them before.
     Skipped,
     /// Another process captions it.
@@ -52,6 +54,8 @@ pub struct Progress {
     pub total: usize,
     /// Clips that have been captioned.
     pub captioned: usize,
+    /// Clips of which the models wrote nothing.
+    pub empty: usize,
     /// Clips that had captions before.
     pub skipped: usize,
     /// Clips that other processes caption.
@@ -67,12 +71,17 @@ pub struct Progress {
 impl Progress {
     /// Clips that are over.
     pub fn over(&self) -> usize {
-        self.captioned + self.skipped + self.busy + self.failed
+        self.written() + self.skipped + self.busy + self.failed
     }
 
-    /// Seconds a captioned clip took; none before the first one.
+    /// Clips that the models have seen to the end.
+    pub fn written(&self) -> usize {
+        self.captioned + self.empty
+    }
+
+    /// Seconds such a clip took; none before the first one.
     pub fn seconds_a_clip(&self) -> Option<f64> {
-        (self.captioned > 0).then(|| self.elapsed.as_secs_f64() / self.captioned as f64)
+        (self.written() > 0).then(|| self.elapsed.as_secs_f64() / self.written() as f64)
     }
 
     /// Time left, if all other clips have to be captioned; none before the first one.
@@ -89,6 +98,7 @@ impl Progress {
                 parts.push(format!("{n} {what}"));
             }
         };
+        add(self.empty, "empty");
         add(self.skipped, "had captions");
         add(self.busy, "captioned by another process");
         add(failed, "failed");
@@ -155,8 +165,8 @@ mod tests {
     fn counts_name_what_there_is() {
         let mut progress = Progress { total: 1, captioned: 1, ..Progress::default() };
         assert_eq!(progress.counts(0), "1 video: 1 captioned");
-        progress = Progress { total: 40, captioned: 30, skipped: 3, failed: 2, ..progress };
-        assert_eq!(progress.counts(3), "40 videos: 30 captioned, 3 had captions, 3 failed, 5 left");
+        progress = Progress { total: 40, captioned: 28, empty: 2, skipped: 3, failed: 2, ..progress };
+        assert_eq!(progress.counts(3), "40 videos: 28 captioned, 2 empty, 3 had captions, 3 failed, 5 left");
         progress.elapsed = Duration::from_secs(60);
         assert_eq!(progress.left(), Some(Duration::from_secs(10)));
     }

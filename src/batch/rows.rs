@@ -45,6 +45,13 @@ pub struct Caption {
     pub made: Map<String, Value>,
 }
 
+impl Caption {
+    /// True if the models wrote nothing; the text may have a prefix all the same.
+    pub fn is_empty(&self) -> bool {
+        self.made.get("empty").and_then(Value::as_bool) == Some(true)
+    }
+}
+
 /// The header of a CSV file.
 const COLUMNS: [&str; 4] = ["video", "caption", "prompt", "cut"];
 

@@ -101,6 +101,7 @@ impl Batch<'_> {
                     break;
                 }
                 End::Captions(captions) => match outputs.write(&job.clip, &captions) {
+                    Ok(()) if captions.iter().all(Caption::is_empty) => Outcome::Empty(captions),
                     Ok(()) => Outcome::Captioned(captions),
                     Err(failure) if is_fatal(&failure) => return Err(Halt::Failed(failure)),
                     Err(failure) => Outcome::Failed(failure),
@@ -326,7 +327,11 @@ impl Batch<'_> {
         let spans = logs.iter().filter_map(|log| log.started()?.span);
         let pieces = spans.zip(&polished).map(|(span, piece)| (span, piece.text.clone())).collect();
         let cut = (!cut.is_empty()).then(|| cut.join("; "));
-        Caption { prompt: prompt.to_owned(), text, cut, pieces, made: made(logs) }
+        let mut made = made(logs);
+        if logs.iter().all(|log| log.text().trim().is_empty()) {
+            made.insert("empty".into(), true.into());
+        }
+        Caption { prompt: prompt.to_owned(), text, cut, pieces, made }
     }
 }
 
@@ -364,6 +369,7 @@ fn end<R: Report>(
 ) -> Result<(), Halt> {
     match outcome {
         Outcome::Captioned(_) => progress.captioned += 1,
+        Outcome::Empty(_) => progress.empty += 1,
         Outcome::Skipped => progress.skipped += 1,
         Outcome::Busy => progress.busy += 1,
         Outcome::Failed(_) | Outcome::FailedBefore(_) => progress.failed += 1,

@@ -95,6 +95,33 @@ fn a_bad_clip_stops_nothing_and_done_ones_are_skipped() {
 }
 
 #[test]
+fn a_caption_that_the_models_left_empty_is_counted_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let clips = clips(dir.path(), &["a.mp4", "b.mp4"]);
+    let (_, mut client) = FakeEngine::answering(|request| {
+        let text = if request.video.ends_with("a.mp4") { " " } else { "A disc." };
+        vec![started("naive"), done(StopReason::Eos, text)]
+    });
+    let polish = Polish { prefix: Some("ohwx".into()), clean: false };
+    let options = Options { dataset: Some((Kind::Jsonl, dir.path().join("set.jsonl"))), ..txt(&["p"]) };
+    let (summary, kept) = run(&mut client, &clips, options, |batch| batch.polish = polish);
+    let Progress { captioned, empty, failed, .. } = summary.progress;
+    assert_eq!((captioned, empty, failed), (1, 1, 0));
+    assert!(
+        matches!(&kept.clips[0].2, Outcome::Empty(captions) if captions[0].is_empty()),
+        "{:?}",
+        kept.clips
+    );
+    // What the prefix makes of it is written, and the row says that it is empty.
+    assert_eq!(std::fs::read_to_string(dir.path().join("a.txt")).unwrap(), "ohwx\n");
+    let rows = std::fs::read_to_string(dir.path().join("set.jsonl")).unwrap();
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!((&rows[0]["empty"], rows[1].get("empty")), (&true.into(), None));
+    let Outcome::Empty(captions) = &kept.clips[0].2 else { unreachable!() };
+    assert!(!captions[0].edited("A ring.").is_empty());
+}
+
+#[test]
 fn several_prompts_and_changes_of_the_text() {
     let dir = tempfile::tempdir().unwrap();
     let clips = clips(dir.path(), &["a.mp4"]);

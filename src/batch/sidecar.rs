@@ -13,7 +13,7 @@ use super::{
     rows::{Caption, object},
     text::one_line,
 };
-use crate::present::export::Subtitles;
+use crate::{present::export::Subtitles, record::Cues};
 
 /// The form of a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +52,14 @@ impl Sidecar {
     }
 
     /// What it contains.
-    pub fn contents(self, clip: &Clip, captions: &[Caption]) -> String {
+    pub fn contents(self, clip: &Clip, captions: &[Caption], cues: Cues) -> String {
         match (self, captions) {
             (Sidecar::Txt, [one]) => format!("{}\n", one.text),
             (Sidecar::Txt, several) => several.iter().map(|c| one_line(&c.text) + "\n").collect(),
             (Sidecar::Srt | Sidecar::Vtt, captions) => {
                 let format = if self == Sidecar::Srt { Subtitles::Srt } else { Subtitles::Vtt };
                 let pieces = captions.iter().flat_map(|caption| &caption.pieces);
-                format.file(pieces.map(|(span, text)| (*span, text.as_str())))
+                format.file(cues, pieces.map(|(span, text)| (*span, text.as_str())))
             }
             (Sidecar::Json, captions) => {
                 let name = clip.relative.file_name().unwrap_or_default().to_string_lossy();
@@ -140,11 +140,12 @@ mod tests {
     fn contents_by_form() {
         let clip = Clip::of_file("a.mp4".as_ref());
         let (one, two) = (caption("p", "A\ndisc."), caption("q", "Red."));
-        assert_eq!(Sidecar::Txt.contents(&clip, std::slice::from_ref(&one)), "A\ndisc.\n");
-        assert_eq!(Sidecar::Txt.contents(&clip, &[one.clone(), two.clone()]), "A disc.\nRed.\n");
-        let srt = Sidecar::Srt.contents(&clip, std::slice::from_ref(&two));
+        assert_eq!(Sidecar::Txt.contents(&clip, std::slice::from_ref(&one), Cues::Clip), "A\ndisc.\n");
+        assert_eq!(Sidecar::Txt.contents(&clip, &[one.clone(), two.clone()], Cues::Clip), "A disc.\nRed.\n");
+        let srt = Sidecar::Srt.contents(&clip, std::slice::from_ref(&two), Cues::Clip);
         assert_eq!(srt, "1\n00:00:00,000 --> 00:00:02,000\nRed.\n\n");
-        let json: Value = serde_json::from_str(&Sidecar::Json.contents(&clip, &[one, two])).unwrap();
+        let json: Value =
+            serde_json::from_str(&Sidecar::Json.contents(&clip, &[one, two], Cues::Clip)).unwrap();
         assert_eq!((&json["video"], &json["captions"][1]["caption"]), (&json!("a.mp4"), &json!("Red.")));
         assert!(json["captions"][0].get("video").is_none());
     }

@@ -17,8 +17,12 @@ use crate::{
         known::{KNOWN, KnownModel},
         shapes as known_shapes,
     },
-    speculate::{Method, method::AXES},
+    speculate::{
+        Method,
+        method::{AXES, Key, Value as Takes},
+    },
     tui::Theme,
+    video::folder::is_video,
 };
 
 /// A value and its description.
@@ -83,22 +87,45 @@ fn own_methods() -> Vec<Value> {
     names.into_iter().map(|name| (name, Some("your own method".into()))).collect()
 }
 
-/// `axis.key=` of every axis.
+/// `axis.key=` of every axis, and after it the words that the key takes, or else its default. The axis may be left out.
 pub fn sets() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
+        let typed = current.to_string_lossy();
+        let has_axis =
+            typed.is_empty() || AXES.iter().any(|axis| axis.name.starts_with(&*typed)) || typed.contains('.');
         let mut values: Vec<Value> = Vec::new();
         for axis in AXES {
             for kind in axis.kinds {
                 for key in kind.keys {
-                    let name = format!("{}.{}=", axis.name, key.name);
-                    if !values.iter().any(|(value, _)| *value == name) {
-                        values.push((name, Some(format!("of {} = {}", axis.name, kind.name))));
+                    let name = if has_axis {
+                        format!("{}.{}=", axis.name, key.name)
+                    } else {
+                        format!("{}=", key.name)
+                    };
+                    let set: Vec<String> = match typed.contains('=') {
+                        true => choices(key).into_iter().map(|value| format!("{name}{value}")).collect(),
+                        false => vec![name],
+                    };
+                    for set in set {
+                        if !values.iter().any(|(value, _)| *value == set) {
+                            values.push((set, Some(format!("of {} = {}", axis.name, kind.name))));
+                        }
                     }
                 }
             }
         }
         beginning(current, values)
     })
+}
+
+/// What can be written for a key.
+fn choices(key: &Key) -> Vec<&'static str> {
+    match key.value {
+        Takes::Word(words) | Takes::CountOr(words) => words.to_vec(),
+        Takes::Flag => vec!["true", "false"],
+        Takes::Number | Takes::Count => vec![key.example],
+        Takes::Words | Takes::Choices => Vec::new(),
+    }
 }
 
 /// Target models and small models: embedded, in configured folders, in caches, directories, GGUF files.
@@ -195,7 +222,8 @@ pub fn videos() -> ArgValueCompleter {
             0 => ("demo".to_owned(), Some("embedded clip".to_owned())),
             at => (format!("demo:{}", at + 1), Some("embedded clip".to_owned())),
         });
-        let mut found = PathCompleter::file().stdio().complete(current);
+        let is_offered = |path: &Path| path.is_dir() || is_video(path);
+        let mut found = PathCompleter::any().filter(is_offered).stdio().complete(current);
         found.extend(beginning(current, clips));
         found
     })

@@ -73,6 +73,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
         columns: terminal::columns(),
         columns_talk: terminal::columns_stderr(),
         subtitles: part.format.subtitles(),
+        cues: part.cues(config),
         steps: *steps,
     };
     let lines_on_screen = output.json && out_terminal;
@@ -131,11 +132,11 @@ async fn one<O: Write, E: Write>(
             Err(End::Reported(report::failure(&failure, false)))
         }
         Ending::NotSent => {
-            printer.close().map_err(ended)?;
+            printer.end().map_err(ended)?;
             Ok(interrupted())
         }
         Ending::Lost(failure) => {
-            printer.close().map_err(ended)?;
+            printer.end().map_err(ended)?;
             Err(End::Failed(failure))
         }
     }

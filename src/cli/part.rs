@@ -4,11 +4,13 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 
+use super::config::Config;
+
 use crate::{
     engine::RunRequest,
     present::export::Subtitles,
     record::{
-        Failure, FailureClass, Segment, Span,
+        Cues, Failure, FailureClass, Segment, Span,
         span::{LEAST_SEGMENT_S, seconds},
     },
     video,
@@ -44,6 +46,9 @@ pub struct PartArgs {
         conflicts_with = "json"
     )]
     pub format: Format,
+    /// Cues of a caption in subtitles [default: clip]
+    #[arg(long, help_heading = "Output", value_name = "HOW", value_enum)]
+    pub cues: Option<Cues>,
 }
 
 /// Output format of captions.
@@ -102,12 +107,17 @@ impl SpanArgs {
 }
 
 impl PartArgs {
+    /// How captions become cues of subtitles.
+    pub fn cues(&self, config: &Config) -> Cues {
+        self.cues.or(config.values.cues).unwrap_or_default()
+    }
+
     /// The runs of a request: itself for a whole video as text, else one for each piece.
     ///
     /// # Errors
     /// The part is not in the video, or too short.
     pub fn runs(&self, request: RunRequest) -> Result<Vec<RunRequest>, Failure> {
-        let Self { span, segments, format } = *self;
+        let Self { span, segments, format, .. } = *self;
         if span.is_whole() && segments.is_none() && format == Format::Text {
             return Ok(vec![request]);
         }

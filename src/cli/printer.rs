@@ -19,7 +19,7 @@ use super::{
 use crate::{
     present::{
         estimate,
-        export::subtitles::{cues, stamp},
+        export::subtitles::{Cue, Cutter, stamp},
         statistics::headline,
         verdicts::Role,
     },
@@ -73,6 +73,7 @@ pub struct Printer<O, E> {
     due: Option<StopReason>,
     /// Number of cues written; none before the file's header.
     cues: Option<usize>,
+    cutter: Cutter,
     steps: Steps,
     /// The current run's caption has been held back, and is not written yet.
     held: bool,
@@ -103,6 +104,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             measures: false,
             due: None,
             cues: None,
+            cutter: Cutter::new(style.cues),
             steps: Steps::new(style.color_talk, style.columns_talk),
             held: false,
         }
@@ -169,7 +171,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 Ok(Flow::Done(*reason))
             }
             EventKind::Failed(failure) => {
-                self.close()?;
+                self.end()?;
                 Ok(Flow::Failed(failure.clone()))
             }
             EventKind::Step(_)
@@ -199,6 +201,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         let before = self.runs.iter().rev().nth(1).and_then(RunLog::started);
         if group.is_none() || before.is_none_or(|before| before.segment.map(|s| s.first) != group) {
             self.runs.drain(..self.runs.len() - 1);
+            self.end_cues()?;
         }
         self.begin()?;
         // All pieces of a video run with the same models and method.
@@ -239,14 +242,29 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// The caption as cues.
-    fn cues(&mut self) -> io::Result<()> {
-        let (Some(subtitles), Some(span)) = (self.style.subtitles, self.span()) else { return Ok(()) };
+    /// The caption as cues, as far as their times are certain.
+    fn caption_cues(&mut self) -> io::Result<()> {
+        let (Some(_), Some(span)) = (self.style.subtitles, self.span()) else { return Ok(()) };
+        let cues = self.cutter.push(span, self.runs[self.runs.len() - 1].text());
+        self.write_cues(&cues)
+    }
+
+    /// The cues that are left of a video.
+    fn end_cues(&mut self) -> io::Result<()> {
+        let mut cutter = std::mem::replace(&mut self.cutter, Cutter::new(self.style.cues));
+        let cues = cutter.finish();
+        self.write_cues(&cues)?;
+        let note = cutter.note().map(|note| format!("note: {note}\n"));
+        self.say(&note.unwrap_or_default())
+    }
+
+    fn write_cues(&mut self, cues: &[Cue]) -> io::Result<()> {
+        let Some(subtitles) = self.style.subtitles.filter(|_| !cues.is_empty()) else { return Ok(()) };
         let mut number = self.cues.unwrap_or_default();
         self.progress.clear();
-        for cue in cues(span, self.run().text()) {
+        for cue in cues {
             number += 1;
-            self.out.write_all(subtitles.cue(number, &cue).as_bytes())?;
+            self.out.write_all(subtitles.cue(number, cue).as_bytes())?;
         }
         self.cues = Some(number);
         Ok(())
@@ -306,12 +324,17 @@ impl<O: Write, E: Write> Printer<O, E> {
     fn done(&mut self, reason: StopReason) -> Result<(), PrintError> {
         if !self.style.json && reason != StopReason::Cancelled {
             // A cancelled run gives no cue: its caption is incomplete.
-            self.cues()?;
+            self.caption_cues()?;
             if !self.held {
                 self.stamp()?;
             }
         }
-        self.close()?;
+        match self.segment() {
+            Some(piece) if reason != StopReason::Cancelled && piece.index + 1 < piece.count => {
+                self.close()?
+            }
+            _ => self.end()?,
+        }
         self.due = Some(reason);
         if self.measures && reason != StopReason::Cancelled {
             self.progress.after_runs("measuring the speedup");
@@ -323,6 +346,15 @@ impl<O: Write, E: Write> Printer<O, E> {
     /// Expect that the speed of the next run is measured: its statistics wait for [`Printer::report`].
     pub fn measures(&mut self, measures: bool) {
         self.measures = measures;
+    }
+
+    /// End the output: no piece of the video follows.
+    ///
+    /// # Errors
+    /// As [`Printer::event`].
+    pub fn end(&mut self) -> Result<(), PrintError> {
+        self.end_cues()?;
+        self.close()
     }
 
     /// End the caption's line and flush the session file.

@@ -92,6 +92,26 @@ fn a_cancelled_piece_is_no_subtitle() {
 }
 
 #[test]
+fn an_empty_caption_is_told() {
+    let nothing = |index| {
+        let mut events = piece(index, StopReason::Eos);
+        events[3].kind = ended(StopReason::Eos, "", &[], Stats::default());
+        events.remove(2);
+        events
+    };
+    let talk =
+        print(&[nothing(0), piece(1, StopReason::Eos), piece(2, StopReason::Eos)].concat(), Style::default())
+            .1;
+    assert!(talk.contains("note: the model wrote nothing about 1 of 3 pieces; change --prompt"), "{talk}");
+    let mut alone = script(&TOKENS, StopReason::Eos);
+    alone[3].kind = ended(StopReason::Eos, "", &[], Stats::default());
+    alone.remove(2);
+    let talk = print(&alone, Style::default()).1;
+    assert!(talk.contains("note: the model wrote nothing; change --prompt"), "{talk}");
+    assert!(!print(&script(&TOKENS, StopReason::Eos), Style::default()).1.contains("wrote nothing"));
+}
+
+#[test]
 fn verdicts_have_styles() {
     let style = Style { color: true, color_talk: true, ..Style::default() };
     let (out, talk, _) = print(&script(&TOKENS, StopReason::Eos), style);

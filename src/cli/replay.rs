@@ -23,7 +23,7 @@ use super::{
 use crate::{
     present::player::Player,
     record::{
-        Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, StopReason,
+        Cues, Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, StopReason,
         session::{RecordedEvent, SessionError},
     },
 };
@@ -52,6 +52,9 @@ pub struct ReplayArgs {
     /// Output format; subtitles need runs made with --segments, --start or --end
     #[arg(long, help_heading = OUTPUT, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "json")]
     pub format: Format,
+    /// Cues of a caption in subtitles [default: clip]
+    #[arg(long, help_heading = OUTPUT, value_name = "HOW", value_enum)]
+    pub cues: Option<Cues>,
     /// Print the events as JSON, one object per line
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
@@ -138,6 +141,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         columns: terminal::columns(),
         columns_talk: terminal::columns_stderr(),
         subtitles: args.format.subtitles(),
+        cues: args.cues.unwrap_or_default(),
         steps: args.steps,
     };
     let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);
@@ -159,6 +163,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
             return Ok(interrupted());
         }
     }
+    printer.end().map_err(ended)?;
     Ok(code)
 }
 
@@ -224,7 +229,7 @@ async fn play<O: Write, E: Write>(
             }
         }
         if interrupt.asked() {
-            printer.close().map_err(ended)?;
+            printer.end().map_err(ended)?;
             return Ok(interrupted());
         }
         match printer.event(&line.event).map_err(ended)? {

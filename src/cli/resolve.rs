@@ -253,16 +253,33 @@ fn prompt(given: &Setting<String>, stdin: &mut dyn Read) -> Result<String, Failu
                 "pipe some text in, or use --prompt TEXT",
             )
         })?;
-        if bytes.len() as u64 > MAX_PROMPT {
-            return Err(usage("the prompt on stdin is longer than 1 MiB", "shorten it"));
-        }
-        text = String::from_utf8(bytes)
-            .map_err(|_| usage("the prompt on stdin is not UTF-8 text", "pipe plain text in"))?;
+        // What is cut off in a character is too long, not malformed.
+        text = match bytes.len() as u64 > MAX_PROMPT {
+            true => String::from_utf8_lossy(&bytes).into_owned(),
+            false => String::from_utf8(bytes)
+                .map_err(|_| usage("the prompt on stdin is not UTF-8 text", "pipe plain text in"))?,
+        };
     }
+    check_prompt(&text).map_err(|failure| given.blame(failure))?;
     match text.trim() {
         "" => Err(usage("the prompt is empty", "for example: --prompt \"Describe the video.\"")),
         text => Ok(text.to_owned()),
     }
+}
+
+/// Refuse a prompt that no context window holds, before time is spent on its tokens.
+///
+/// # Errors
+/// It is too long (class usage).
+pub fn check_prompt(text: &str) -> Result<(), Failure> {
+    if text.len() as u64 <= MAX_PROMPT {
+        return Ok(());
+    }
+    Err(Failure {
+        class: FailureClass::Usage,
+        error: "the prompt is longer than 1 MiB, more than a context window holds".into(),
+        hint: Some("shorten it".into()),
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `--steps`: the ledger of steps as lines, each as soon as its step is over.
 
+use super::wrap::hang;
 use crate::{
     present::{
         export::subtitles::stamp,
@@ -15,6 +16,8 @@ use crate::{
 const REJECTED: &str = "9;31";
 const DISCARDED: &str = "2;9";
 const DIM: &str = "2";
+/// Columns before a reason that is wider than the text's.
+const INDENT: usize = 6;
 
 /// Prints the steps of runs, one after another.
 #[derive(Debug, Default)]
@@ -70,10 +73,17 @@ impl Steps {
             pieces = ledger::marked(&pieces);
         }
         let text: String = pieces.iter().map(|piece| self.piece(piece)).collect();
-        let reason = format!("  ({})", row.reason);
-        // The reason says in words what the text shows: it is the first to go.
-        let has_room = room.is_none_or(|room| ledger::width(&pieces) + width(&reason) <= room);
-        head + &text + &if has_room { self.sgr(DIM, &reason) } else { String::new() }
+        let reason = format!("({})", row.reason);
+        match room {
+            Some(room) if ledger::width(&pieces) + 2 + width(&reason) > room => {
+                // On lines of its own, below the text where it fits there.
+                let indent = if width(&reason) <= room { width(&head) } else { INDENT };
+                let below = hang(&format!("{:indent$}{reason}\n", ""), self.columns, indent);
+                let below = below.lines().map(|line| self.sgr(DIM, line)).collect::<Vec<_>>().join("\n");
+                format!("{head}{text}\n{below}")
+            }
+            _ => head + &text + "  " + &self.sgr(DIM, &reason),
+        }
     }
 
     fn piece(&self, piece: &Piece) -> String {
@@ -155,6 +165,10 @@ mod tests {
             }
         }
         let narrow = Steps::new(false, Some(60)).lines(&log());
-        assert!(narrow.contains("~~ → ring\n"), "the reason goes first: {narrow}");
+        let words = narrow.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("→ ring (draft 3 of 4 rejected · loosened “red”) 2"), "{narrow}");
+        let wide = Steps::new(false, Some(80)).lines(&log());
+        let below = format!("\n{:34}(draft 3 of 4 rejected · loosened “red”)\n", "");
+        assert!(wide.contains(&below), "{wide}");
     }
 }

@@ -1,6 +1,6 @@
 //! How a run is printed.
 
-use crate::present::export::Subtitles;
+use crate::{present::export::Subtitles, record::Cues};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Style {
     pub columns_talk: Option<usize>,
     /// Captions as subtitles, each as soon as it is complete.
     pub subtitles: Option<Subtitles>,
+    /// How they become cues.
+    pub cues: Cues,
     /// Each step as a line on stderr.
     pub steps: bool,
 }

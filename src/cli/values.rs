@@ -7,6 +7,7 @@ use clap::{ValueEnum, builder::PossibleValue};
 use crate::{
     client::{Charset, ImageProtocol},
     model::{KvType, WeightType, family::Rope},
+    record::Cues,
 };
 
 pub use crate::client::parse_device as device;
@@ -90,6 +91,22 @@ impl ValueEnum for Charset {
     }
 }
 
+impl ValueEnum for Cues {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Clip, Self::Sentences]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Self::Clip => {
+                ("clip", "one over the whole clip or segment; more where it is longer than two lines")
+            }
+            Self::Sentences => ("sentences", "one for each sentence, at equal parts of the time"),
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +140,6 @@ mod tests {
         }
         check::<ImageProtocol>();
         check::<Charset>();
+        check::<Cues>();
     }
 }

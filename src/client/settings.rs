@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     model::{DeviceChoice, KvType, WeightType},
-    record::{Failure, FailureClass, Pace},
+    record::{Cues, Failure, FailureClass, Pace},
 };
 
 /// The default prompt.
@@ -190,6 +190,8 @@ settings! {
     sidecar: SidecarChoice,
     /// What a batch of the studio does about clips that have such a file: skip or overwrite; default skip.
     existing: ExistingChoice,
+    /// The cues of a caption in subtitles: clip or sentences; default clip.
+    cues: Cues,
     /// Whether the studio keeps every run as a session file; default true.
     sessions: bool,
     /// How many session files it keeps; the oldest are removed.

@@ -22,6 +22,12 @@ pub fn about(ms: f64) -> String {
     }
 }
 
+/// The same as a limit: `up to 25 s`, `less than a second`.
+pub fn up_to(ms: f64) -> String {
+    let told = about(ms);
+    told.strip_prefix("about ").map(|time| format!("up to {time}")).unwrap_or(told)
+}
+
 /// A time left, as a clock: `0:40`, `1:02:03`.
 pub fn left(ms: f64) -> String {
     clock((ms / 1000.0).max(0.0).ceil())
@@ -137,6 +143,7 @@ mod tests {
             "about 1 h 20 min",
         ];
         assert_eq!(told, want);
+        assert_eq!([900.0, 12_400.0].map(up_to), ["less than a second", "up to 10 s"]);
         assert_eq!([0.0, 39_200.0, 3_723_000.0].map(left), ["0:00", "0:40", "1:02:03"]);
     }
 

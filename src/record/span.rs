@@ -74,6 +74,17 @@ pub struct Segment {
     pub count: usize,
 }
 
+/// How a caption becomes cues of subtitles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Cues {
+    /// One over the whole clip or segment; more only where it is longer than two lines
+    #[default]
+    Clip,
+    /// One for each sentence, at equal parts of the time
+    Sentences,
+}
+
 /// A question and its answer, earlier in a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {

@@ -20,7 +20,7 @@ mod table;
 mod values;
 
 pub use axes::{AXES, Acceptance, Drafter, Schedule, Shape, VisualContext};
-pub use error::{MethodError, Origin, Problem, suggest};
+pub use error::{MethodError, Origin, Problem, closest, suggest};
 pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
 pub use values::{AcceptedRows, Auto, EntropyOver, Length, Limit, Part, Placing, Stamps, StateAt, TwinType};

@@ -20,11 +20,11 @@ mod verify;
 pub use accept::relevance::VisualStates;
 pub use generate::{Finished, generate};
 pub use generation::{CustomRule, GenerationConfig, GenerationInputs, PlainPasses};
-pub use method::suggest;
 pub use method::{
     Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Limit, Method, MethodError, Part, Placing,
     Schedule, Shape, Stamps, StateAt, TwinType, VisualContext,
 };
+pub use method::{closest, suggest};
 pub use overlap::PrefetchedDraft;
 pub use sampling::Sampler;
 pub use session::Session;

@@ -10,7 +10,7 @@ use super::{ColorDepth, FrameRequest, ImageProtocol, question::Answers};
 use crate::{
     batch::{Existing, Sidecar},
     engine::TextSampling,
-    record::{Pace, Span, profile::Profile},
+    record::{Cues, Pace, Span, profile::Profile},
     speculate::Method,
     video::{Frame, Rule, Sampling},
 };
@@ -143,6 +143,8 @@ pub struct StudioConfig {
     pub sidecar: Option<Sidecar>,
     /// What a batch does about clips that have one.
     pub existing: Existing,
+    /// How captions become cues of subtitles.
+    pub cues: Cues,
     /// The hardware whose modelled speed is shown beside the measured one; none shows none.
     pub profile: Option<Profile>,
     /// A notice at the start, such as an invalid file of the user's.
@@ -226,6 +228,7 @@ impl Default for StudioConfig {
             pace: Pace::Off,
             sidecar: Some(Sidecar::Txt),
             existing: Existing::Skip,
+            cues: Cues::Clip,
             profile: None,
             notice: None,
             probe: None,

@@ -227,6 +227,24 @@ fn what_cannot_be_compared_is_refused_before_any_model_is_read() {
 }
 
 #[test]
+fn methods_that_can_run_are_compared_and_the_others_named() {
+    let program = Program::new();
+    let methods =
+        ["compare", "demo", "--methods", "naive,mtp", "--max-new-tokens", "4", "--measure", "never"];
+    let run = program.run(&methods);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("note: mtp is left out: method `mtp` "), "{}", run.stderr);
+    let row = run.stdout.lines().find(|line| line.starts_with("mtp ")).unwrap_or_default();
+    assert!(row.ends_with("not run") && run.stdout.contains("mtp is left out: "), "{}", run.stdout);
+    let run = program.run(&[&methods[..], &["--json"]].concat());
+    let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["rows"][2]["method"], &last["rows"][2]["state"]), (&"mtp".into(), &"waiting".into()));
+    assert!(last["rows"][2]["failure"]["error"].as_str().unwrap().contains("mtp"), "{last}");
+    let none = program.run(&["compare", "demo", "--methods", "mtp"]);
+    assert_eq!((none.code, none.stdout.as_str()), (2, ""), "{}", none.stderr);
+}
+
+#[test]
 fn a_failure_is_told_once_and_leaves_no_page() {
     let program = Program::new();
     program.file("text.mp4", "this is not a video\n".repeat(100));

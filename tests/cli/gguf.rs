@@ -237,6 +237,46 @@ fn what_is_wrong_with_files_is_said() {
     assert_eq!(run.code, 0, "{}", run.stderr);
 }
 
+/// Everything at once: each type that is not supported, and that there is no vision tower.
+#[test]
+fn types_and_a_missing_tower_are_told_together() {
+    let program = home();
+    let text = "gqa_tied/model-q8_0.gguf";
+    let changed = |name: &str, files: &[(&str, &str)]| {
+        let model = folder(&program, name, files);
+        let mut bytes = fs::read(&model).unwrap();
+        for (tensor, kind) in
+            [("blk.0.attn_q.weight", 6u8), ("blk.0.attn_k.weight", 6), ("blk.0.ffn_up.weight", 3)]
+        {
+            let at = bytes.windows(tensor.len()).position(|part| part == tensor.as_bytes()).unwrap();
+            // After its name come the number of dimensions and two of them.
+            bytes[at + tensor.len() + 20] = kind;
+        }
+        fs::write(&model, bytes).unwrap();
+        model
+    };
+    let types = "unsupported tensor types: Q5_0 (2 tensors), Q4_1 (1 tensor)";
+    let whole = changed("whole", &[("m-Q4_K_M.gguf", text), ("mmproj.gguf", "gqa_tied/mmproj-f32.gguf")]);
+    let run = caption(&program, &["--target", &whole]);
+    assert_eq!(run.code, 3);
+    assert!(run.stderr.contains(types) && !run.stderr.contains("Q4_K_M or"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("hint: use a file of this model with supported types only"),
+        "{}",
+        run.stderr
+    );
+    let alone = changed("alone", &[("m-Q4_K_M.gguf", text)]);
+    let run = caption(&program, &["--target", &alone]);
+    assert!(run.stderr.contains("it has no vision tower") && run.stderr.contains(types), "{}", run.stderr);
+    let run = program.run(&["models", "inspect", &alone, "--json"]);
+    let problems = serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap()["problems"].clone();
+    let errors: Vec<_> = problems.as_array().unwrap().iter().map(|p| p["error"].as_str().unwrap()).collect();
+    assert!(
+        errors.len() == 2 && errors[0].contains(types) && errors[1].contains("no vision tower"),
+        "{errors:?}"
+    );
+}
+
 /// The layer for multi-token prediction in a target's own file drafts without `--drafter`, and changes no token.
 #[test]
 fn a_file_drafts_with_its_layer_for_multi_token_prediction() {

@@ -353,6 +353,40 @@ fn captions_go_to_the_forms_that_are_asked_for() {
     assert!(run.code == 0 && run.stdout.contains("2: 1 to caption, 1 have captions"), "{}", run.stdout);
 }
 
+/// A model that ends at once: its end token is what it would write first.
+#[test]
+fn an_empty_caption_is_no_caption() {
+    let program = Program::new();
+    clips(&program, &["in/a.mp4", "in/b.mp4"]);
+    let model = program.copy("tests/parity/fixtures/gqa_tied", "model");
+    let target = ["--target", "model", "--max-new-tokens", "1", "--frames", "2", "--prompt", "x"];
+    let run = program.run(&[&["caption", "in/a.mp4", "--json"], &target[..]].concat());
+    let first = crate::event(&events(&run.stdout), "done")["ids"][0].clone();
+    let path = model.join("generation_config.json");
+    fs::write(path, serde_json::json!({ "eos_token_id": first }).to_string()).unwrap();
+
+    let alone = program.run(&[&["caption", "in/a.mp4"], &target[..]].concat());
+    assert_eq!((alone.code, alone.stdout.as_str()), (0, ""), "{}", alone.stderr);
+    assert!(alone.stderr.contains("note: the model wrote nothing; change --prompt"), "{}", alone.stderr);
+    let batch =
+        |more: &[&str]| program.run(&[&["caption", "in", "--existing", "overwrite"], more, &target].concat());
+    let run = batch(&["--sidecar", "txt"]);
+    assert_eq!(run.code, 5, "{}", run.stderr);
+    for part in
+        ["empty: in/a.mp4", "2 videos: 0 captioned, 2 empty", "hint: the model wrote nothing about 2 videos"]
+    {
+        assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
+    }
+    let run = batch(&["--sidecar", "json", "--json"]);
+    let lines = events(&run.stdout);
+    let last = lines.last().unwrap();
+    assert_eq!((&last["captioned"], &last["empty"]), (&0.into(), &2.into()));
+    assert!(lines.iter().any(|line| line["outcome"] == "empty"), "{}", run.stdout);
+    let written: Value =
+        serde_json::from_str(&fs::read_to_string(program.home().join("in/a.json")).unwrap()).unwrap();
+    assert_eq!(written["captions"][0]["empty"], true);
+}
+
 #[test]
 fn a_program_keeps_the_models_loaded() {
     let program = Program::new();
@@ -366,13 +400,32 @@ fn a_program_keeps_the_models_loaded() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = b"a.mp4\n\nnone.mp4\n{\"video\": \"demo:2\", \"prompt\": \"What moves?\"}\n\
-        {\"video\": \"a.mp4\", \"prompt\": \"What\\u0000moves?\"}\n";
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), lines).unwrap();
+    let lines = b"a.mp4\n\nnone.mp4\n{\"video\": \"demo:2\", \"prompt\": \"What moves?\"}\n";
+    let mut lines = lines.to_vec();
+    // What JSON cannot hold, and what no context window does, stops nothing.
+    lines.extend(b"{\"video\": \"a.mp4\", \"prompt\": \"\\ud800\"}\n{\"video\": \"a.mp4\", \"prompt\": \"\xff\"}\n{\"vid\": 1}\n");
+    for megabytes in [2, 10] {
+        lines.extend(
+            [&b"{\"video\": \"a.mp4\", \"prompt\": \""[..], &vec![b'a'; megabytes << 20], b"\"}\n"].concat(),
+        );
+    }
+    lines.extend(b"{\"video\": \"a.mp4\", \"prompt\": \"What\\u0000moves?\"}\n{\"video\": \"a\\u0000.mp4\"}");
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), &lines).unwrap();
     let output = child.wait_with_output().unwrap();
     let rows = events(&String::from_utf8(output.stdout).unwrap());
-    assert_eq!(rows.len(), 4);
-    assert!(rows[3]["caption"].is_string() && rows[3]["prompt"] == "What\0moves?", "{rows:?}");
+    assert_eq!(rows.len(), 10);
+    for (row, error) in rows[3..8].iter().zip([
+        "line 5: not valid JSON: ",
+        "line 6: not valid JSON: ",
+        "line 7: not valid JSON: missing field `video`",
+        "line 8: the prompt is longer than 1 MiB",
+        "line 9: it is longer than 8 MiB",
+    ]) {
+        assert!(row["error"].as_str().unwrap().starts_with(error) && row.to_string().len() < 1000, "{row}");
+        assert_eq!((&row["class"], row["hint"].is_string()), (&"usage".into(), true));
+    }
+    assert_eq!((rows[8]["caption"].is_string(), &rows[8]["prompt"]), (true, &"What\0moves?".into()));
+    assert!(rows[9]["error"].is_string(), "{}", rows[9]);
     assert!(
         rows[0]["caption"].is_string() && rows[1]["error"].as_str().unwrap().contains("none.mp4"),
         "{rows:?}"

@@ -38,6 +38,18 @@ fn run(program: &Program, address: &str, args: &[&str]) -> crate::Outcome {
 }
 
 #[test]
+fn a_misspelt_id_is_answered_with_the_nearest_published_one() {
+    let program = Program::new();
+    let hint = |id: &str| program.run(&["caption", "demo", "--target", id]).stderr;
+    let near = hint("Qwen/Qwen2.5-VL-3B-Instuct");
+    assert!(
+        near.contains("hint: did you mean `Qwen/Qwen2.5-VL-3B-Instruct`? If not, download it with: "),
+        "{near}"
+    );
+    assert!(hint("Qwen/Qwen2.5-VL-3B-Instruct").contains("hint: download it with: "));
+}
+
+#[test]
 fn a_model_is_pulled_listed_inspected_and_run_by_its_id() {
     let (program, hub) = (Program::new(), Server::start(files(), Box::new(|_, _, _| {})));
     let at = |args: &[&str]| run(&program, &hub.address, args);
@@ -209,7 +221,7 @@ fn a_repository_without_mmproj_says_what_is_missing() {
     assert_eq!(pulled.code, 0, "{}", pulled.stderr);
     assert!(pulled.stderr.contains("note: me/model has no mmproj file"), "{}", pulled.stderr);
     let list = run(&program, &hub.address, &["models"]).stdout;
-    assert!(list.contains("me/model:Q4_0") && list.contains("its vision tower is missing"), "{list}");
+    assert!(list.contains("me/model:Q4_0") && list.contains("it has no vision tower"), "{list}");
 }
 
 #[test]

@@ -88,7 +88,15 @@ fn subtitles_are_written_also_by_replay() {
     let program = Program::new();
     let srt = caption(&program, &["--segments", "2", "--format", "srt", "--save", "a.jsonl", "--quiet"]);
     assert_eq!((srt.code, srt.stderr.as_str()), (0, ""));
-    assert!(srt.stdout.starts_with("1\n00:00:00,000 --> 00:00:02,000\nThe"), "{}", srt.stdout);
+    assert!(srt.stdout.starts_with("1\n00:00:00,000 --> 00:00:0"), "{}", srt.stdout);
+    // A number, times, and at most two lines; each piece has its time.
+    let cues: Vec<&str> = srt.stdout.split_terminator("\n\n").collect();
+    assert!(cues.iter().all(|cue| (3..=4).contains(&cue.lines().count())), "{}", srt.stdout);
+    assert!(
+        srt.stdout.contains(" --> 00:00:02,000\n") && srt.stdout.contains("\n00:00:02,000 --> "),
+        "{}",
+        srt.stdout
+    );
     assert!(srt.stdout.ends_with("\n\n") && srt.stdout.lines().all(|l| l.chars().count() <= 42));
     let again = program.run(&["replay", "a.jsonl", "--speed", "0", "--format", "srt"]);
     assert_eq!((again.code, &again.stdout), (0, &srt.stdout), "{}", again.stderr);
@@ -99,6 +107,12 @@ fn subtitles_are_written_also_by_replay() {
     // One cue over the whole length, where nobody asks for pieces.
     let vtt = caption(&program, &["--format", "vtt"]);
     assert!(vtt.stdout.starts_with("WEBVTT\n\n00:00:00.000 --> 00:00:06."), "{}", vtt.stdout);
+    let sentences = caption(&program, &["--format", "vtt", "--cues", "sentences"]);
+    assert!(
+        sentences.code == 0 && sentences.stdout.starts_with("WEBVTT\n\n00:00:00.000 --> "),
+        "{}",
+        sentences.stderr
+    );
     let single = caption(&program, &["--save", "b.jsonl"]);
     assert_eq!(single.code, 0);
     let none = program.run(&["replay", "b.jsonl", "--format", "srt"]);

@@ -19,6 +19,7 @@ fn home() -> Program {
     std::fs::write(models.join("config.json"), "{}").unwrap();
     let config = format!("models = [{:?}]\n", program.home().join("models"));
     std::fs::write(folder.join("config.toml"), config).unwrap();
+    std::fs::create_dir(program.home().join("subs")).unwrap();
     for file in ["clip.mp4", "vl-q8_0.gguf", "vl-mmproj.gguf", "vl-notes.txt"] {
         std::fs::write(program.home().join(file), "x").unwrap();
     }
@@ -26,7 +27,7 @@ fn home() -> Program {
 }
 
 /// Lines and the values that complete their last word.
-const COMPLETED: [(&str, &[&str]); 16] = [
+const COMPLETED: [(&str, &[&str]); 21] = [
     ("caption demo --method lv", &["lvspec", "lvspec-tree", "lvspec-self"]),
     ("caption demo --method mi", &["mine"]),
     ("methods show na", &["naive", "naive-auto", "naive-tree"]),
@@ -39,6 +40,11 @@ const COMPLETED: [(&str, &[&str]); 16] = [
     ("--theme se", &["sepia"]),
     ("--theme tokyo", &["tokyo-night"]),
     ("caption demo --set acceptance.la", &["acceptance.lambda="]),
+    ("caption demo --set lamb", &["lambda="]),
+    ("caption demo --set context.positions=", &["context.positions=original", "context.positions=compact"]),
+    ("caption demo --set context.positions=o", &["context.positions=original"]),
+    ("caption vl", &[]),
+    ("caption sub", &["subs/"]),
     ("caption demo --temp", &["--temperature"]),
     ("caption cl", &["clip.mp4"]),
     ("caption demo --target vl-", &["vl-q8_0.gguf"]),

@@ -63,9 +63,9 @@ pub fn run(args: &CaptionArgs, plan: &Plan, clips: &[Clip], outputs: &mut Output
         let of = formats::plural(times.len() as u64, "video");
         writeln!(
             out,
-            "time      at most {}: {} a caption, from {of}",
-            estimate::about(total),
-            estimate::about(each)
+            "time      {}: {} a caption, from {of}",
+            estimate::up_to(total),
+            estimate::up_to(each)
         )?;
     }
     if let Some(peak) = peak {

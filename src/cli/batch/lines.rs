@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    io::{self, BufRead, Write},
+    io::{self, BufRead, Read as _, Write},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{
@@ -13,20 +13,24 @@ use std::{
 };
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
-    super::{End, args::CaptionArgs, dirs::Dirs, interrupt::Interrupt, interrupted, runtime},
+    super::{End, args::CaptionArgs, dirs::Dirs, interrupt::Interrupt, interrupted, resolve, runtime},
     Plan, SOME_FAILED, embedded, halted,
 };
 use crate::{
     batch::{Ended, Progress, Report, rows::object},
     client::Client,
-    record::Event,
+    record::{Event, Failure, FailureClass},
 };
 
 /// Lines that may wait to be captioned.
 const WAITING: usize = 2;
+/// Longest line in bytes: the longest prompt with each byte escaped, and a path.
+const MAX_LINE: u64 = 8 << 20;
+/// Bytes of an invalid line that its answer repeats.
+const SHOWN: usize = 200;
 
 /// A line of JSON instead of a path.
 #[derive(Deserialize)]
@@ -35,26 +39,72 @@ struct Line {
     prompt: Option<String>,
 }
 
+/// A line that asks for nothing: what stands in it, as far as it is shown, and why.
+#[derive(Debug)]
+struct Invalid {
+    text: String,
+    failure: Failure,
+}
+
 impl Line {
-    /// None of an empty line.
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    /// None of an empty line. `number` counts from 1.
+    fn parse(bytes: &[u8], number: u64) -> Option<Result<Self, Invalid>> {
         let bytes = bytes.trim_ascii();
-        let path = || Line { video: PathBuf::from(OsStr::from_bytes(bytes)), prompt: None };
-        (!bytes.is_empty()).then(|| serde_json::from_slice(bytes).unwrap_or_else(|_| path()))
+        if bytes.is_empty() {
+            return None;
+        }
+        let invalid = |error: String, hint: &str| {
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
+            let failure = Failure {
+                class: FailureClass::Usage,
+                error: format!("line {number}: {error}"),
+                hint: Some(hint.into()),
+            };
+            Err(Invalid { text, failure })
+        };
+        if bytes.len() as u64 > MAX_LINE {
+            return Some(invalid(format!("it is longer than {} MiB", MAX_LINE >> 20), "shorten the prompt"));
+        }
+        let path = PathBuf::from(OsStr::from_bytes(bytes));
+        Some(match serde_json::from_slice::<Line>(bytes) {
+            Ok(line) => match line.prompt.as_deref().map_or(Ok(()), resolve::check_prompt) {
+                Ok(()) => Ok(line),
+                Err(failure) => invalid(failure.error, "shorten the prompt"),
+            },
+            // A file may be called like anything.
+            Err(error) if bytes.starts_with(b"{") && !path.exists() => invalid(
+                format!("not valid JSON: {error}"),
+                "write {\"video\": \"PATH\", \"prompt\": \"TEXT\"}, or a path",
+            ),
+            Err(_) => Ok(Line { video: path, prompt: None }),
+        })
     }
 }
 
+/// Read a line, but no more of it than is needed to see that it is too long.
+fn read_line(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    bytes.clear();
+    let read = input.by_ref().take(MAX_LINE + 2).read_until(b'\n', bytes)?;
+    let mut rest = Vec::new();
+    while read as u64 == MAX_LINE + 2 && bytes.last() != Some(&b'\n') {
+        rest.clear();
+        if input.by_ref().take(MAX_LINE).read_until(b'\n', &mut rest)? == 0 || rest.last() == Some(&b'\n') {
+            break;
+        }
+    }
+    Ok(read)
+}
+
 /// The lines of stdin, read by a thread of its own: what is there already can be read ahead.
-fn lines() -> io::Result<Receiver<io::Result<Line>>> {
+fn lines() -> io::Result<Receiver<io::Result<Result<Line, Invalid>>>> {
     let (sender, receiver) = sync_channel(WAITING);
     std::thread::Builder::new().name("stdin".into()).spawn(move || {
         let mut stdin = io::stdin().lock();
         let mut bytes = Vec::new();
-        loop {
-            bytes.clear();
-            let line = match stdin.read_until(b'\n', &mut bytes) {
+        for number in 1.. {
+            let line = match read_line(&mut stdin, &mut bytes) {
                 Ok(0) => return,
-                Ok(_) => Line::parse(&bytes).map(Ok),
+                Ok(_) => Line::parse(&bytes, number).map(Ok),
                 Err(e) => Some(Err(e)),
             };
             let ends = matches!(line, Some(Err(_)));
@@ -95,17 +145,28 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
     client.keep_speeds(Dirs::speeds())?;
     client.load(plan.models.clone(), args.run.ignore_memory)?;
     let runtime = runtime()?;
-    let (mut run, mut failed) = (1, 0);
+    let (mut run, mut failed, mut written, mut empty) = (1, 0, 0, 0);
     let lines = lines()?;
     let mut next = None;
     while let Some(line) = next.take().or_else(|| lines.recv().ok()) {
-        let Line { video, prompt } = line?;
         next = lines.try_recv().ok();
+        let Line { video, prompt } = match line? {
+            Ok(line) => line,
+            Err(Invalid { text, failure }) => {
+                failed += 1;
+                write(
+                    &json!({ "video": text, "error": failure.error, "hint": failure.hint, "class": failure.class }),
+                )?;
+                continue;
+            }
+        };
         waits.store(false, Ordering::SeqCst);
         let mut batch = plan.batch(&mut client, &interrupt);
         batch.request.prompt = prompt.unwrap_or(batch.request.prompt);
         let prompt = batch.request.prompt.clone();
-        if let Some(Ok(path)) = next.as_ref().and_then(|line| Some(file(&line.as_ref().ok()?.video))) {
+        if let Some(Ok(path)) =
+            next.as_ref().and_then(|line| Some(file(&line.as_ref().ok()?.as_ref().ok()?.video)))
+        {
             batch.ahead(&path);
         }
         let name = video.to_string_lossy().into_owned();
@@ -115,7 +176,10 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
         };
         waits.store(true, Ordering::SeqCst);
         let answer = match ended {
-            Ok(Some(c)) => object(&name, &c.text, &prompt, c.cut.as_deref(), &c.pieces, &c.made),
+            Ok(Some(c)) => {
+                *(if c.is_empty() { &mut empty } else { &mut written }) += 1;
+                object(&name, &c.text, &prompt, c.cut.as_deref(), &c.pieces, &c.made)
+            }
             Ok(None) => return Ok(interrupted()),
             Err(failure) => {
                 failed += 1;
@@ -123,14 +187,18 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
                     "class": failure.class })
             }
         };
-        let mut out = io::stdout().lock();
-        out.write_all(format!("{answer}\n").as_bytes())?;
-        out.flush()?;
+        write(&answer)?;
     }
-    Ok(if failed > 0 { SOME_FAILED } else { 0 })
+    Ok(if failed > 0 || empty > 0 && written == 0 { SOME_FAILED } else { 0 })
 }
 
-fn file(video: &Path) -> Result<PathBuf, crate::record::Failure> {
+fn write(answer: &Value) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(format!("{answer}\n").as_bytes())?;
+    out.flush()
+}
+
+fn file(video: &Path) -> Result<PathBuf, Failure> {
     match video.exists() {
         true => Ok(video.to_owned()),
         false => Ok(embedded(video)?.unwrap_or_else(|| video.to_owned())),

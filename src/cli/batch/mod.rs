@@ -19,10 +19,10 @@ use crate::{
     client::{Client, Settings},
     engine::RunRequest,
     model::ModelSpec,
-    record::{Failure, FailureClass},
+    record::{Cues, Failure, FailureClass},
 };
 
-/// Exit code if some of several videos failed.
+/// Exit code if some of several videos failed, or the models wrote nothing about any.
 const SOME_FAILED: i32 = 5;
 
 /// Longest file of prompts, in bytes.
@@ -41,6 +41,7 @@ struct Plan {
     prompts: Vec<String>,
     part: Part,
     polish: Polish,
+    cues: Cues,
     limit: Option<usize>,
 }
 
@@ -64,15 +65,16 @@ impl Plan {
             prompts,
             part: Part { start: span.start, end: span.end, segments: args.part.segments },
             polish: Polish { prefix: args.batch.prefix.clone(), clean: args.batch.clean },
+            cues: args.part.cues(config),
             limit: args.batch.limit.map(|limit| limit as usize),
         })
     }
 
     /// What makes the captions of this run others than those of another one.
     fn job(&self, shard: Option<Shard>) -> String {
-        let Self { models, request, part, polish, .. } = self;
+        let Self { models, request, part, polish, cues, .. } = self;
         let request = RunRequest { run: 0, ..request.clone() };
-        format!("{:?} {:?} {request:?} {part:?} {polish:?} {shard:?}", models.target, models.drafter)
+        format!("{:?} {:?} {request:?} {part:?} {polish:?} {shard:?} {cues:?}", models.target, models.drafter)
     }
 
     fn batch<'a>(&self, client: &'a mut Client, interrupt: &'a Interrupt) -> Batch<'a> {
@@ -117,7 +119,8 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     interrupt.listen(move || remote.cancel_current())?;
     client.keep_speeds(Dirs::speeds())?;
     client.load(plan.models.clone(), args.run.ignore_memory)?;
-    let mut report = Reporter::new(&args.output, outputs.are_none());
+    let mut report =
+        Reporter::new(&args.output, outputs.are_none(), outputs.are_timed().then_some(plan.cues));
     // A directory that cannot be read holds clips that have no captions.
     for (path, failure) in &found.unreadable {
         report.unreadable(path, failure)?;
@@ -131,6 +134,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     Ok(match summary {
         summary if summary.interrupted || interrupt.asked() => interrupted(),
         summary if summary.progress.failed + unreadable > 0 => SOME_FAILED,
+        summary if summary.progress.empty > 0 && summary.progress.captioned == 0 => SOME_FAILED,
         _ => 0,
     })
 }
@@ -206,6 +210,7 @@ fn options(args: &CaptionArgs, plan: &Plan, shard: Option<Shard>) -> batch::Opti
     });
     batch::Options {
         sidecar: sidecar.map(batch::Sidecar::from),
+        cues: plan.cues,
         out_dir: out_dir.clone(),
         dataset,
         existing: (*existing).into(),

@@ -14,9 +14,9 @@ use super::{
     shown,
 };
 use crate::{
-    batch::{Ended, Outcome, Progress, Report, Summary, text::one_line},
-    present::estimate,
-    record::{Event, EventKind, Failure},
+    batch::{Ended, Outcome, Progress, Report, Summary, rows::Caption, text::one_line},
+    present::{estimate, export::subtitles::Cutter, formats::plural},
+    record::{Cues, Event, EventKind, Failure},
 };
 
 /// Without a terminal, progress is told this often.
@@ -30,13 +30,17 @@ pub struct Reporter {
     prints: bool,
     bar: Option<ProgressBar>,
     told: Option<Instant>,
+    /// How captions become cues, if they become subtitles.
+    cues: Option<Cues>,
+    /// Videos whose subtitles cannot be read in their time.
+    dense: u64,
     /// Notes on the models that were told.
     notes: Vec<String>,
 }
 
 impl Reporter {
-    /// A reporter; `prints` if captions are not written to files.
-    pub fn new(output: &OutputArgs, prints: bool) -> Self {
+    /// A reporter; `prints` if captions are not written to files, `cues` if they become subtitles.
+    pub fn new(output: &OutputArgs, prints: bool, cues: Option<Cues>) -> Self {
         let quiet = output.quiet || output.json;
         let bar = (!quiet && !ProgressDrawTarget::stderr().is_hidden()).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -47,7 +51,7 @@ impl Reporter {
             bar.set_message("loading models");
             bar
         });
-        Self { json: output.json, quiet, prints, bar, told: None, notes: Vec::new() }
+        Self { json: output.json, quiet, prints, bar, told: None, cues, dense: 0, notes: Vec::new() }
     }
 
     /// Remove the progress line.
@@ -59,7 +63,7 @@ impl Reporter {
 
     /// A directory that could not be searched.
     pub fn unreadable(&mut self, path: &Path, failure: &Failure) -> io::Result<()> {
-        self.failed(&failure.error);
+        self.above("failed", &failure.error);
         if self.json {
             let line = json!({ "run": 0, "event": "clip", "video": path.to_string_lossy(), "outcome": "failed",
                 "error": failure.error, "hint": failure.hint });
@@ -76,7 +80,7 @@ impl Reporter {
             let stats = &progress.stats;
             return print(&json!({
                 "run": 0, "event": "batch", "total": progress.total, "captioned": progress.captioned,
-                "skipped": progress.skipped, "busy": progress.busy, "failed": failed,
+                "empty": progress.empty, "skipped": progress.skipped, "busy": progress.busy, "failed": failed,
                 "seconds": seconds(progress.elapsed), "tau": stats.tau, "tokens_per_second": stats.tokens_per_second,
                 "interrupted": summary.interrupted, "limited": summary.limited,
             }));
@@ -85,11 +89,24 @@ impl Reporter {
             return Ok(());
         }
         tell!("{}", progress.counts(failed));
-        if progress.captioned > 0 {
+        if progress.written() > 0 {
             tell!("{}", progress.speeds());
         }
         if summary.interrupted {
             tell!("interrupted: the same command goes on from here");
+        }
+        if progress.empty > 0 {
+            tell!(
+                "hint: the model wrote nothing about {}: change --prompt, or give it more --frames, with --existing overwrite",
+                plural(progress.empty as u64, "video")
+            );
+        }
+        if self.dense > 0 {
+            tell!(
+                "note: {} cannot be read in the time that the video has for them: use longer --segments, or ask for shorter \
+                 captions in --prompt",
+                plural(self.dense, "subtitle file")
+            );
         }
         if failed > 0 {
             tell!("hint: --retry-failed tries videos again that failed and have not changed");
@@ -97,17 +114,26 @@ impl Reporter {
         Ok(())
     }
 
-    /// Say why a clip has no caption, above the progress line.
-    fn failed(&self, error: &str) {
-        let say = || tell!("failed: {}", color::plain(error));
+    /// Say something about a clip above the progress line.
+    fn above(&self, what: &str, words: &str) {
+        let say = || tell!("{what}: {}", color::plain(words));
         match &self.bar {
             Some(bar) => bar.suspend(say),
             None => say(),
         }
     }
 
+    /// True if it becomes subtitles that cannot be read in their time.
+    fn is_dense(&self, caption: &Caption) -> bool {
+        let Some(cues) = self.cues else { return false };
+        let mut cutter = Cutter::new(cues);
+        caption.pieces.iter().for_each(|(span, text)| drop(cutter.push(*span, text)));
+        cutter.finish();
+        cutter.note().is_some()
+    }
+
     fn progress(&mut self, progress: &Progress) {
-        if self.quiet || progress.captioned + progress.failed == 0 {
+        if self.quiet || progress.written() + progress.failed == 0 {
             return;
         }
         let left =
@@ -118,7 +144,7 @@ impl Reporter {
             progress.total,
             progress.failed,
             left.unwrap_or_default(),
-            if progress.captioned > 0 { format!("; {}", progress.speeds()) } else { String::new() },
+            if progress.written() > 0 { format!("; {}", progress.speeds()) } else { String::new() },
         );
         match &self.bar {
             Some(bar) => bar.set_message(line),
@@ -143,11 +169,7 @@ impl Report for Reporter {
             for note in notes.iter().filter(|_| event.run <= 1) {
                 if !self.notes.contains(note) {
                     self.notes.push(note.clone());
-                    let say = || tell!("note: {}", color::plain(note));
-                    match &self.bar {
-                        Some(bar) => bar.suspend(say),
-                        None => say(),
-                    }
+                    self.above("note", note);
                 }
             }
         }
@@ -158,15 +180,19 @@ impl Report for Reporter {
         let Ended { clip, run, outcome } = ended;
         let path = clip.path();
         match outcome {
-            Outcome::Failed(failure) => self.failed(&failure.error),
-            Outcome::Captioned(captions) if self.prints && !self.json => {
+            Outcome::Failed(failure) => self.above("failed", &failure.error),
+            Outcome::Empty(_) if !self.quiet => self.above("empty", &shown(&path)),
+            _ => {}
+        }
+        if let Outcome::Captioned(captions) | Outcome::Empty(captions) = outcome {
+            self.dense += u64::from(captions.iter().any(|caption| self.is_dense(caption)));
+            if self.prints && !self.json {
                 for caption in captions {
                     let line =
                         format!("{}: {}\n", shown(&clip.relative), one_line(&color::plain(&caption.text)));
                     io::stdout().write_all(line.as_bytes())?;
                 }
             }
-            _ => {}
         }
         if self.json {
             let mut line = Map::new();
@@ -175,6 +201,7 @@ impl Report for Reporter {
             line.insert("video".into(), path.to_string_lossy().into());
             let (outcome, error, hint) = match outcome {
                 Outcome::Captioned(_) => ("captioned", None, None),
+                Outcome::Empty(_) => ("empty", None, None),
                 Outcome::Skipped => ("skipped", None, None),
                 Outcome::Busy => ("busy", None, None),
                 Outcome::Failed(failure) => ("failed", Some(failure.error.clone()), failure.hint.clone()),

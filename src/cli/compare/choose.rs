@@ -4,7 +4,7 @@ use super::sets;
 use crate::{
     cli::{dirs::Dirs, resolve, user_methods},
     model::ModelSpec,
-    record::{Failure, FailureClass},
+    record::{Failure, FailureClass, Row, RowState},
     speculate::Method,
 };
 
@@ -21,6 +21,8 @@ pub struct Chosen {
     pub methods: Vec<Method>,
     /// A unique name for each.
     pub labels: Vec<String>,
+    /// Methods that these models cannot run, and why.
+    pub impossible: Vec<Row>,
     /// Notes for users about the selection.
     pub notes: Vec<String>,
 }
@@ -28,7 +30,7 @@ pub struct Chosen {
 /// The named methods with these overrides, the baseline first.
 ///
 /// # Errors
-/// A method is not valid, or its drafter is missing; none is named; an override fits none.
+/// A method is not valid; none is named; these models can run none of them but the baseline; an override fits none.
 pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) -> Result<Chosen, Failure> {
     let mut methods = match names {
         Some(names) => named(names)?,
@@ -43,14 +45,32 @@ pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) ->
             notes.push("autoregressive is added as the baseline".to_owned());
         }
     }
-    let mut unique: Vec<Method> = Vec::new();
+    let (mut unique, mut impossible): (Vec<Method>, Vec<Row>) = (Vec::new(), Vec::new());
     for method in methods {
-        if unique.contains(&method) {
+        let label = user_methods::label(&method);
+        if unique.contains(&method) || impossible.iter().any(|row| row.method == label) {
             notes.push(format!("{} is listed twice and runs once", method.name));
             continue;
         }
-        resolve::has_drafter(&method, models)?;
-        unique.push(method);
+        match resolve::has_drafter(&method, models) {
+            Ok(()) => unique.push(method),
+            Err(failure) => {
+                notes.push(format!("{label} is left out: {}", failure.error));
+                impossible.push(Row {
+                    method: label,
+                    lossless: method.lossless(),
+                    state: RowState::Waiting,
+                    runs: Vec::new(),
+                    figures: None,
+                    failure: Some(failure),
+                });
+            }
+        }
+    }
+    if unique.len() == 1
+        && let Some(failure) = impossible.iter().find_map(|row| row.failure.clone())
+    {
+        return Err(failure);
     }
     let mut methods = unique;
     notes.extend(sets::apply(&mut methods, sets)?);
@@ -62,7 +82,7 @@ pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) ->
         let free = std::iter::once(label.clone()).chain(numbered).find(|label| !labels.contains(label));
         labels.extend(free);
     }
-    Ok(Chosen { methods, labels, notes })
+    Ok(Chosen { methods, labels, impossible, notes })
 }
 
 fn named(names: &[String]) -> Result<Vec<Method>, Failure> {
@@ -122,6 +142,23 @@ mod tests {
                 chosen.notes
             );
         }
+    }
+
+    #[test]
+    fn a_method_that_cannot_run_is_left_out_with_its_reason() {
+        let named = ["naive", "lvspec-self", "sparrow"].map(String::from);
+        let chosen = methods(Some(&named), &[], &spec(true)).unwrap();
+        assert_eq!(names(&chosen), ["autoregressive", "naive", "lvspec-self"]);
+        let row = &chosen.impossible[0];
+        assert!(chosen.impossible.len() == 1 && row.method == "sparrow" && row.failure.is_some(), "{row:?}");
+        assert!(
+            chosen.notes.iter().any(|note| note.starts_with("sparrow is left out: ")),
+            "{:?}",
+            chosen.notes
+        );
+        // One is enough beside the baseline, and none is an error.
+        assert!(methods(Some(&named[..2]), &[], &spec(false)).is_ok());
+        assert!(methods(Some(&named[2..]), &[], &spec(true)).is_err());
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::{
     client::{Client, GRACE, Settings},
     engine::RunRequest,
     present::export::{Compared, comparison_page},
-    record::{Comparison, Failure, RunLog},
+    record::{Comparison, Failure, RowState, RunLog},
     speculate::{Acceptance, Method},
 };
 
@@ -106,7 +106,8 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
 
     let draws = |method: &Method| method.acceptance == (Acceptance::Sampled {});
     let sampled = request.text.temperature > 0.0 && chosen.methods.iter().any(draws);
-    let comparison = Comparison::of(&runs, &baseline);
+    let mut comparison = Comparison::of(&runs, &baseline);
+    comparison.rows.extend(chosen.impossible);
     // The page first: the reader of stdout may close it early.
     if let Some(mut page) = page
         && comparison.has_figures()
@@ -160,7 +161,9 @@ struct Summary<'a> {
 fn report_failures(comparison: &Comparison) -> Option<i32> {
     let mut reported: Vec<&Failure> = Vec::new();
     let mut code = None;
-    for failure in comparison.rows.iter().filter_map(|row| row.failure.as_ref()) {
+    // A method that these models cannot run was told at the start.
+    let failed = comparison.rows.iter().filter(|row| row.state == RowState::Failed);
+    for failure in failed.filter_map(|row| row.failure.as_ref()) {
         if reported.contains(&failure) {
             continue;
         }

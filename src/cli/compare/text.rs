@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     present::statistics::comparison_notes,
-    record::{Comparison, RunLog},
+    record::{Comparison, RowState, RunLog},
 };
 
 /// Where the text is shown.
@@ -30,6 +30,9 @@ impl Look {
 pub fn text(comparison: &Comparison, runs: &[RunLog], sampled: bool, look: &Look) -> String {
     let (table, dropped) = table(comparison, look);
     let mut notes = comparison_notes(comparison, sampled);
+    let waiting = comparison.rows.iter().filter(|row| row.state == RowState::Waiting);
+    let why = waiting.filter_map(|row| Some((&row.method, row.failure.as_ref()?)));
+    notes.extend(why.map(|(method, failure)| format!("{method} is left out: {}.", failure.error)));
     if !dropped.is_empty() {
         notes.push(format!("Columns that do not fit this terminal: {}.", dropped.join(", ")));
     }

@@ -40,7 +40,7 @@ pub fn build() -> Vec<Finding> {
             Ok(about) => Finding::new("Devices", found.name, State::Good, about),
             Err(why) if found.built => Finding::new("Devices", found.name, State::Warn, why)
                 .hint("specreel uses the CPU instead; see docs/devices.md"),
-            Err(why) => Finding::new("Devices", found.name, State::Good, why),
+            Err(why) => Finding::new("Devices", found.name, State::Absent, why),
         };
         std::iter::once(finding).chain(tested)
     }));

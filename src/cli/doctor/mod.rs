@@ -41,6 +41,8 @@ pub struct DoctorArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
+    /// Not there, and nothing depends on it.
+    Absent,
     /// Works.
     Good,
     /// Works with limits.
@@ -108,6 +110,7 @@ fn table(findings: &[Finding], colored: bool, columns: Option<usize>) -> String 
             out += &format!("\n{area}\n");
         }
         let (word, sgr) = match f.state {
+            State::Absent => ("-   ", "2"),
             State::Good => ("ok  ", "32"),
             State::Warn => ("warn", "33"),
             State::Bad => ("FAIL", "1;31"),
@@ -129,10 +132,11 @@ mod tests {
     fn problems_are_visible_without_colour() {
         let findings = [
             Finding::new("Build", "cpu", State::Good, "yes"),
+            Finding::new("Build", "cuda", State::Absent, "not in this build"),
             Finding::new("FFmpeg", "h264", State::Bad, "no decoder").hint("install it"),
         ];
         let text = table(&findings, false, None);
-        assert!(text.contains("\nBuild\n  ok    cpu   yes\n"), "{text}");
+        assert!(text.contains("\nBuild\n  ok    cpu   yes\n  -     cuda  not in this build\n"), "{text}");
         assert!(text.contains("  FAIL  h264  no decoder\n") && text.contains("hint: install it"), "{text}");
     }
 }

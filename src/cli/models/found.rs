@@ -12,7 +12,9 @@ use crate::{
         about::{self, Facts},
         gguf::MAGIC,
         hub::{Cache, ModelId, Settings, name_of},
+        known::KNOWN,
     },
+    speculate::closest,
 };
 
 /// Where a model was found.
@@ -161,13 +163,22 @@ pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
                     "the model cache has GGUF files of it only".into(),
                     format!("add a type, for example {id}:{first}; available: {}", tags.join(", ")),
                 ),
-                None => ("no such directory, and not in the model cache".into(), pull),
+                None => ("no such directory, and not in the model cache".into(), published(&id, pull)),
             })
         }
         (Err(e), None) if e.kind() == std::io::ErrorKind::NotFound => {
             Err(("no such directory".into(), layout.into()))
         }
         (Err(e), _) => Err((e.to_string(), layout.into())),
+    }
+}
+
+/// A hint that asks for the published model whose id is nearest, unless it is this one; not everything that is published is known.
+fn published(id: &ModelId, pull: String) -> String {
+    let (named, ids) = (id.repository(), KNOWN.map(|known| known.id.to_owned()));
+    match closest(&named, &ids).filter(|near| !near.eq_ignore_ascii_case(&named)) {
+        Some(near) => format!("did you mean `{near}`? If not, {pull}"),
+        None => pull,
     }
 }
 

@@ -64,6 +64,16 @@ impl<O: Write, E: Write> Printer<O, E> {
         if reason == StopReason::Length && runs.logs().iter().any(thinks) {
             text += "note: the target was still thinking; raise --max-new-tokens\n";
         }
+        let empty = runs.logs().iter().filter(|run| run.is_finished() && run.text().trim().is_empty());
+        match (empty.filter(|run| !thinks(run)).count(), runs.logs().len()) {
+            (0, _) => {}
+            (n, all) => {
+                let about = if all > 1 { format!(" about {n} of {all} pieces") } else { String::new() };
+                text += &format!(
+                    "note: the model wrote nothing{about}; change --prompt, or give it more --frames\n"
+                );
+            }
+        }
         self.say(&text)?;
         Ok(())
     }

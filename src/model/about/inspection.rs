@@ -13,6 +13,7 @@ use crate::{
         decoder::parts,
         draft_head::mtp,
         family::{ClipFacts, Family, write},
+        gguf::GgufModel,
         hub::name_of,
         processor::{FrameLimits, ProcessorConfig, VideoProcessor, VisualGrid},
         source::ModelFiles,
@@ -112,10 +113,13 @@ impl Inspection {
         let mut problems = Problems(Vec::new());
         let files = match dir.is_file().then(|| ModelFiles::open(dir, None)) {
             Some(Ok(files)) => files,
-            // All problems of a directory are found below; a pair of files has one.
+            // All problems of a directory are found below.
             None => ModelFiles::Directory(dir.to_owned()),
             Some(Err(problem)) => {
-                problems.note(problem.into());
+                GgufModel::problems(dir).into_iter().for_each(|problem| problems.note(problem.into()));
+                if problems.0.is_empty() {
+                    problems.note(problem.into());
+                }
                 return Self { problems: problems.0, ..Self::unknown(dir) };
             }
         };

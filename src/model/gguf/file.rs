@@ -215,6 +215,7 @@ type Listed = (String, Vec<usize>, TensorType, u64);
 /// Read the list of tensors.
 fn list(reader: &mut Reader<'_>, count: u64) -> Result<Vec<Listed>, Refusal> {
     let mut listed = Vec::new();
+    let mut unsupported: BTreeMap<String, usize> = BTreeMap::new();
     for _ in 0..count {
         let name = reader.name("the name of a tensor", NAME).map_err(damaged)?.to_owned();
         let refuse = |problem: &str| damaged(format!("tensor `{name}` {problem}"));
@@ -228,10 +229,14 @@ fn list(reader: &mut Reader<'_>, count: u64) -> Result<Vec<Listed>, Refusal> {
             shape.push(size.ok_or_else(|| refuse("has an empty dimension"))?);
         }
         let kind = reader.u32().map_err(damaged)?;
-        let kind = TensorType::of(kind).map_err(|problem| {
-            let hint = "use another file of this model, such as Q4_K_M, Q8_0 or F16";
-            (format!("tensor `{name}` {problem}"), hint)
-        })?;
+        let offset = reader.u64().map_err(damaged)?;
+        let kind = match TensorType::of(kind) {
+            Ok(kind) => kind,
+            Err(kind) => {
+                *unsupported.entry(kind).or_default() += 1;
+                continue;
+            }
+        };
         if !shape[0].is_multiple_of(kind.block()) {
             return Err(refuse(&format!(
                 "has rows of {} values, which are no blocks of {}",
@@ -240,9 +245,25 @@ fn list(reader: &mut Reader<'_>, count: u64) -> Result<Vec<Listed>, Refusal> {
             )));
         }
         shape.reverse();
-        listed.push((name, shape, kind, reader.u64().map_err(damaged)?));
+        listed.push((name, shape, kind, offset));
     }
-    Ok(listed)
+    match unsupported.is_empty() {
+        true => Ok(listed),
+        false => Err(refused_types(unsupported)),
+    }
+}
+
+/// All types at once, the most frequent first.
+fn refused_types(unsupported: BTreeMap<String, usize>) -> Refusal {
+    let mut types: Vec<(String, usize)> = unsupported.into_iter().collect();
+    types.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let told = |(kind, count): &(String, usize)| {
+        format!("{kind} ({count} tensor{})", if *count == 1 { "" } else { "s" })
+    };
+    let told: Vec<String> = types.iter().map(told).collect();
+    let (told, known) = (told.join(", "), TensorType::supported());
+    let problem = format!("unsupported tensor types: {told}, expected one of: {known}");
+    (problem, "use a file of this model with supported types only, as most named Q8_0, F16 or BF16 are")
 }
 
 /// Check where the tensors are; `header` is where the list of tensors ends.

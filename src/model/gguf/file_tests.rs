@@ -132,7 +132,10 @@ fn headers_that_cannot_be_are_refused() {
         (base().tensor("w", &[1 << 40, 1 << 40], 0, 0), "too large"),
         (base().tensor("w", &[4], 0, u64::MAX - 31), "too large"),
         (base().tensor("w", &[33], 8, 0), "no blocks of 32"),
-        (base().tensor("w", &[256], 23, 0), "IQ4_XS"),
+        (
+            base().tensor("a", &[256], 3, 0).tensor("b", &[256], 6, 160).tensor("c", &[256], 6, 352),
+            "unsupported tensor types: Q5_0 (2 tensors), Q4_1 (1 tensor), expected one of: F32, F16",
+        ),
         (base().tensor("w", &[4], 0, 8).data(64), "not aligned"),
         (base().tensor("w", &[9], 0, 0).data(32), "ends 4 bytes after the file"),
         (base().tensor("w", &[4], 0, 0).tensor("w", &[4], 0, 32).data(64), "`w` twice"),

@@ -39,27 +39,31 @@ impl GgufModel {
     /// # Errors
     /// If a file cannot be used, or the two do not belong together.
     pub fn open(text: &Path, tower: Option<&Path>) -> Result<Self, CheckpointError> {
-        let file = GgufFile::open(text)?;
-        let name = architecture::name_of(&file).map_err(|problem| refuse(text, problem, DAMAGED))?;
-        if name == architecture::TOWER {
-            let hint = "pass the language model to --target or --drafter, and this file to --mmproj or --drafter-mmproj";
-            return Err(refuse(text, "it is a vision tower (mmproj), not a language model".into(), hint));
-        }
-        if !architecture::is_supported(name) {
-            let problem = match name {
-                "" => "`general.architecture` is missing".to_owned(),
-                "qwen2" => "it is a language model without video; LLaVA-OneVision is supported in Hugging Face layout only".to_owned(),
-                _ => architecture::unsupported(name),
-            };
-            return Err(refuse(text, problem, OTHER_MODEL));
-        }
-        let tower_path = tower.map_or_else(|| beside(text), |tower| Ok(tower.to_owned()))?;
-        let (name, (tower, projector)) = (name.to_owned(), open_tower(&tower_path)?);
+        let name = language_model(text)?;
+        let tower_path = tower.map_or_else(|| beside(text, &name), |tower| Ok(tower.to_owned()));
+        let (file, tower_path) = match (GgufFile::open(text), tower_path) {
+            (Ok(file), Ok(tower)) => (file, tower),
+            (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
+            (Err(file), Err(tower)) => return Err(both(tower, file)),
+        };
+        let (tower, projector) = open_tower(&tower_path)?;
         let row = SUPPORTED.iter().find(|row| row.text == name && row.projector == projector);
         let row = row.ok_or_else(|| unsupported_projector(&tower_path, &projector))?;
         let model = Self { text: Arc::new(file), tower: Arc::new(tower), row };
         model.check_widths()?;
         Ok(model)
+    }
+
+    /// Everything that is wrong with a language model and the mmproj file in its folder.
+    pub fn problems(text: &Path) -> Vec<CheckpointError> {
+        let name = match language_model(text) {
+            Ok(name) => name,
+            Err(error) => return vec![error],
+        };
+        let tower = beside(text, &name).and_then(|tower| Self::check_tower(&tower));
+        let problems = [GgufFile::open(text).err(), tower.err()].into_iter().flatten().collect::<Vec<_>>();
+        // Whether two sound files belong together is the last question.
+        if problems.is_empty() { Self::open(text, None).err().into_iter().collect() } else { problems }
     }
 
     /// Check that a file is a vision tower of a supported family.
@@ -167,6 +171,40 @@ impl GgufModel {
     }
 }
 
+/// The architecture of a language model that can have a vision tower. Its tensors may be of any type.
+fn language_model(text: &Path) -> Result<String, CheckpointError> {
+    let metadata = GgufFile::metadata(text)?;
+    let name = metadata.string("general.architecture").map_err(|problem| refuse(text, problem, DAMAGED))?;
+    let name = name.unwrap_or_default();
+    if name == architecture::TOWER {
+        let hint =
+            "pass the language model to --target or --drafter, and this file to --mmproj or --drafter-mmproj";
+        return Err(refuse(text, "it is a vision tower (mmproj), not a language model".into(), hint));
+    }
+    if !architecture::is_supported(name) {
+        let problem = match name {
+            "" => "`general.architecture` is missing".to_owned(),
+            "qwen2" => {
+                "it is a language model without video; LLaVA-OneVision is supported in Hugging Face layout only"
+                    .to_owned()
+            }
+            _ => architecture::unsupported(name),
+        };
+        return Err(refuse(text, problem, OTHER_MODEL));
+    }
+    Ok(name.to_owned())
+}
+
+/// Two problems of one file, as one error: what is to be done about the first one comes first.
+fn both(first: CheckpointError, second: CheckpointError) -> CheckpointError {
+    match (first, second) {
+        (CheckpointError::Gguf { path, problem, hint }, CheckpointError::Gguf { problem: other, .. }) => {
+            CheckpointError::Gguf { path, problem: format!("{problem}; {other}"), hint }
+        }
+        (first, _) => first,
+    }
+}
+
 /// A vision tower and its projector type.
 fn open_tower(path: &Path) -> Result<(GgufFile, String), CheckpointError> {
     let tower = GgufFile::open(path)?;
@@ -188,7 +226,7 @@ fn unsupported_projector(path: &Path, projector: &str) -> CheckpointError {
 }
 
 /// The mmproj file of a language model in the same folder, see [`file_names::tower_of`].
-fn beside(text: &Path) -> Result<PathBuf, CheckpointError> {
+fn beside(text: &Path, architecture: &str) -> Result<PathBuf, CheckpointError> {
     let folder = match text.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -204,7 +242,14 @@ fn beside(text: &Path) -> Result<PathBuf, CheckpointError> {
         Ok(tower) => Ok(folder.join(tower)),
         Err(none) if none.is_empty() => Err(refuse(
             text,
-            "its vision tower is missing: there is no mmproj*.gguf beside it".into(),
+            match architecture::is_shared(architecture) {
+                true => {
+                    "it has no vision tower: there is no mmproj*.gguf beside it, and models without vision have its \
+                     architecture, too"
+                }
+                false => "it has no vision tower: there is no mmproj*.gguf beside it",
+            }
+            .into(),
             "put the mmproj file of the model into the same folder, or pass it with --mmproj (--drafter-mmproj for a drafter)",
         )),
         Err(several) => {

@@ -68,15 +68,12 @@ impl TensorType {
     /// The type of this number.
     ///
     /// # Errors
-    /// A message with the name of the type and the supported ones.
+    /// The name of the type.
     pub(super) fn of(number: u32) -> Result<Self, String> {
         let name = NAMES.iter().find(|named| named.0 == number).map(|named| named.1);
         let found =
             name.and_then(|name| Self::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name)));
-        found.ok_or_else(|| {
-            let name = name.map_or_else(|| format!("number {number}"), str::to_owned);
-            format!("has the type {name}, expected one of: {}", Self::supported())
-        })
+        found.ok_or_else(|| name.map_or_else(|| format!("type {number}"), str::to_owned))
     }
 
     /// The names of all supported types, comma-separated.
@@ -136,12 +133,8 @@ mod tests {
         ] {
             assert_eq!(TensorType::of(number).map(TensorType::name), Ok(name));
         }
-        let error = TensorType::of(23).unwrap_err();
-        assert!(
-            error.contains("IQ4_XS") && error.ends_with("F32, F16, BF16, Q8_0, Q6_K, Q5_K, Q4_K, Q4_0"),
-            "{error}"
-        );
-        assert!(TensorType::of(4).unwrap_err().contains("number 4"));
+        assert_eq!([23, 4].map(TensorType::of), [Err("IQ4_XS".into()), Err("type 4".into())]);
+        assert_eq!(TensorType::supported(), "F32, F16, BF16, Q8_0, Q6_K, Q5_K, Q4_K, Q4_0");
         assert_eq!(
             NAMES.iter().filter(|named| TensorType::of(named.0).is_ok()).count(),
             TensorType::ALL.len()

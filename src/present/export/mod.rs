@@ -13,7 +13,7 @@ pub use comparison::{Compared, comparison_page};
 pub use subtitles::Subtitles;
 use subtitles::stamp;
 
-use crate::record::{Pieces, RunLog, Span};
+use crate::record::{Cues, Pieces, RunLog, Span};
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,14 +81,14 @@ impl Format {
     }
 
     /// The contents of such a file for a run, or for the pieces of a video. Subtitles leave out runs that did not finish.
-    pub fn write(self, names: &Names<'_>, runs: &Pieces<'_>) -> String {
+    pub fn write(self, names: &Names<'_>, runs: &Pieces<'_>, cues: Cues) -> String {
         match self {
             Format::Text => text(runs),
             Format::Markdown => private::without_home(markdown::write(names, runs)),
             Format::Html => private::without_home(html::write(names, runs)),
             Format::Trace => trace::write(names, runs),
-            Format::Srt => subtitle_file(Subtitles::Srt, runs),
-            Format::Vtt => subtitle_file(Subtitles::Vtt, runs),
+            Format::Srt => subtitle_file(Subtitles::Srt, cues, runs),
+            Format::Vtt => subtitle_file(Subtitles::Vtt, cues, runs),
         }
     }
 }
@@ -141,10 +141,10 @@ fn text(runs: &Pieces<'_>) -> String {
     logs.iter().filter(|run| !run.chunks().is_empty() || logs.len() == 1).map(line).collect()
 }
 
-fn subtitle_file(kind: Subtitles, runs: &Pieces<'_>) -> String {
+fn subtitle_file(kind: Subtitles, cues: Cues, runs: &Pieces<'_>) -> String {
     let finished = runs.logs().iter().filter(|run| run.is_finished());
     let captions: Vec<_> = finished.filter_map(|run| Some((span(run)?, run.shown()))).collect();
-    kind.file(captions.iter().map(|(span, text)| (*span, text.as_str())))
+    kind.file(cues, captions.iter().map(|(span, text)| (*span, text.as_str())))
 }
 
 #[cfg(test)]

@@ -56,15 +56,15 @@ fn pieces_are_one_file_with_their_times() {
     let logs = pieces();
     let runs = Pieces::of(&logs);
     assert_eq!(
-        Format::Text.write(&NAMES, &runs),
+        Format::Text.write(&NAMES, &runs, Cues::Clip),
         "[00:00:00.000 --> 00:00:30.000] A red ball. rolls.\n[00:00:30.000 --> 00:01:00.000] A red ball. rolls.\n"
     );
     let srt = "1\n00:00:00,000 --> 00:00:30,000\nA red ball. rolls.\n\n";
-    assert_eq!(Format::Srt.write(&NAMES, &runs), srt, "a cancelled piece is no subtitle");
-    assert!(Format::Vtt.write(&NAMES, &runs).starts_with("WEBVTT\n\n00:00:00.000 --> "));
-    let page = Format::Html.write(&NAMES, &runs);
+    assert_eq!(Format::Srt.write(&NAMES, &runs, Cues::Clip), srt, "a cancelled piece is no subtitle");
+    assert!(Format::Vtt.write(&NAMES, &runs, Cues::Clip).starts_with("WEBVTT\n\n00:00:00.000 --> "));
+    let page = Format::Html.write(&NAMES, &runs, Cues::Clip);
     assert!(page.contains("<h2>0:30 – 1:00</h2>") && page.contains("10 tokens in 4 target passes"), "{page}");
-    let markdown = Format::Markdown.write(&NAMES, &runs);
+    let markdown = Format::Markdown.write(&NAMES, &runs, Cues::Clip);
     assert!(markdown.contains("\n\n## 0:30 – 1:00\n\nA red *ball*"), "{markdown}");
     assert_eq!((Format::of(&logs[0]).len(), Format::of(&log()).len()), (6, 4));
 }
@@ -77,9 +77,9 @@ fn a_conversation_is_kept() {
     }
     let log = run(1, [begin]);
     let runs = Pieces::of([&log]);
-    let page = Format::Html.write(&NAMES, &runs);
+    let page = Format::Html.write(&NAMES, &runs, Cues::Clip);
     assert!(page.contains("What &lt;is&gt; it?</p>\n<p class=\"caption\">A *ball*.</p>"), "{page}");
-    let markdown = Format::Markdown.write(&NAMES, &runs);
+    let markdown = Format::Markdown.write(&NAMES, &runs, Cues::Clip);
     assert!(markdown.contains("> What \\<is\\> it?\n\nA \\*ball\\*.\n\n> Describe"), "{markdown}");
 }
 
@@ -91,6 +91,8 @@ fn a_part_of_a_video_is_named_in_the_title() {
     }
     let log = run(1, [begin, done(" One.")]);
     let runs = Pieces::of([&log]);
-    assert!(Format::Markdown.write(&NAMES, &runs).starts_with("# A \\<b\\> \\& c · 0:30 – 1:00\n"));
-    assert_eq!(Format::Text.write(&NAMES, &runs), "One.\n");
+    assert!(
+        Format::Markdown.write(&NAMES, &runs, Cues::Clip).starts_with("# A \\<b\\> \\& c · 0:30 – 1:00\n")
+    );
+    assert_eq!(Format::Text.write(&NAMES, &runs, Cues::Clip), "One.\n");
 }

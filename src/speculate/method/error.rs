@@ -225,7 +225,7 @@ fn guess(word: &str, known: &[String], rest: &str) -> String {
 }
 
 /// The known word with the fewest edits, if it is near enough to be meant.
-fn closest<'a>(word: &str, known: &'a [String]) -> Option<&'a str> {
+pub fn closest<'a>(word: &str, known: &'a [String]) -> Option<&'a str> {
     let limit = word.chars().count().div_ceil(3).min(3);
     known
         .iter()

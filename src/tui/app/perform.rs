@@ -40,11 +40,11 @@ impl Driver {
                     }
                 }
                 Effect::SaveCaption(edit) => {
-                    let CaptionEdit { clip, sidecar, caption } = *edit;
+                    let CaptionEdit { clip, sidecar, cues, caption } = *edit;
                     let (video, lost) = (clip.path(), Box::new(caption.clone()));
                     let unsaved = video.clone();
                     let save = move || {
-                        let outcome = batch::edit::save(&clip, sidecar, &caption);
+                        let outcome = batch::edit::save(&clip, sidecar, cues, &caption);
                         let outcome = outcome.map(Some).map_err(|failure| failure.error);
                         Msg::CaptionSaved { video, caption: Box::new(caption), outcome }
                     };

@@ -6,6 +6,7 @@ use super::prompt::PromptEditor;
 use crate::{
     batch::{self, Existing, Progress, Sidecar, rows::Caption},
     engine::RunRequest,
+    record::Cues,
     speculate::Method,
 };
 
@@ -15,6 +16,8 @@ pub(crate) enum ClipState {
     Waiting,
     Running,
     Done,
+    /// The models wrote nothing.
+    Empty,
     /// It had a caption.
     Skipped,
     /// Another process captions it.
@@ -112,6 +115,7 @@ impl Batch {
         Progress {
             total: self.clips.len(),
             captioned: count(|state| *state == ClipState::Done),
+            empty: count(|state| *state == ClipState::Empty),
             skipped: count(|state| *state == ClipState::Skipped),
             busy: count(|state| *state == ClipState::Busy),
             failed: self.failed(),
@@ -133,11 +137,13 @@ pub(crate) struct Batches {
     pub sidecar: Option<Sidecar>,
     /// What is done about clips that have one.
     pub existing: Existing,
+    /// How captions become cues of subtitles, in exports, too.
+    pub cues: Cues,
 }
 
 impl Batches {
-    pub fn new(sidecar: Option<Sidecar>, existing: Existing) -> Self {
-        Self { next: None, last: None, editor: None, sidecar, existing }
+    pub fn new(sidecar: Option<Sidecar>, existing: Existing, cues: Cues) -> Self {
+        Self { next: None, last: None, editor: None, sidecar, existing, cues }
     }
 
     /// The one in the box.
@@ -203,6 +209,8 @@ pub struct CaptionEdit {
     pub clip: batch::Clip,
     /// The form of its file.
     pub sidecar: Sidecar,
+    /// How it becomes cues of subtitles.
+    pub cues: Cues,
     /// The edited caption.
     pub caption: Caption,
 }

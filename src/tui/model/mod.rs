@@ -214,7 +214,7 @@ impl Model {
             waiting: None,
             queue: VecDeque::new(),
             clip_queue: VecDeque::new(),
-            batches: Batches::new(config.sidecar, config.existing),
+            batches: Batches::new(config.sidecar, config.existing, config.cues),
             cutting: None,
             segment_length: "30".into(),
             search: Search::default(),

@@ -143,6 +143,7 @@ pub(super) fn send(model: &mut Model) -> Vec<Effect> {
     let options = Options {
         sidecar: model.batches.sidecar,
         existing: model.batches.existing,
+        cues: model.batches.cues,
         retry_failed: batch.retries,
         prompts: vec![batch.prompt.clone()],
         job: format!("{:?} {:?}", model.engine, crate::engine::RunRequest { run: 0, ..request.clone() }),
@@ -194,6 +195,10 @@ pub(super) fn news(model: &mut Model, news: BatchNews) -> Vec<Effect> {
                 Outcome::Captioned(captions) => {
                     clip.caption = captions.into_iter().next();
                     ClipState::Done
+                }
+                Outcome::Empty(captions) => {
+                    clip.caption = captions.into_iter().next();
+                    ClipState::Empty
                 }
                 Outcome::Skipped => {
                     let text = |text| Caption { text, ..Caption::default() };
@@ -299,7 +304,7 @@ pub(super) fn is_changed(model: &Model) -> bool {
 /// Save the edited caption.
 pub(super) fn save(model: &mut Model) -> Vec<Effect> {
     let Some(edited) = model.batches.editor.as_ref().map(PromptEditor::text) else { return Vec::new() };
-    let sidecar = model.batches.sidecar;
+    let (sidecar, cues) = (model.batches.sidecar, model.batches.cues);
     let Some(clip) = model.batches.shown().and_then(Batch::selected) else { return Vec::new() };
     let Some(caption) = clip.caption.as_ref().map(|caption| caption.edited(&edited)) else {
         return Vec::new();
@@ -310,7 +315,7 @@ pub(super) fn save(model: &mut Model) -> Vec<Effect> {
             model.note(Tone::Bad, "this caption has no times: choose txt or json for the file");
             Vec::new()
         }
-        Some(sidecar) => vec![Effect::SaveCaption(Box::new(CaptionEdit { clip, sidecar, caption }))],
+        Some(sidecar) => vec![Effect::SaveCaption(Box::new(CaptionEdit { clip, sidecar, cues, caption }))],
         None => {
             saved(model, &clip.path(), caption, Ok(None));
             Vec::new()

@@ -25,7 +25,8 @@ pub(super) fn write(model: &Model, format: Format) -> String {
     let Some(run) = model.runs.shown() else { return String::new() };
     let runs = model.runs.together(run);
     let names = Names { video: &run.subject.title, method: &run.label };
-    format.write(&names, &Pieces::of(runs.into_iter().map(|run: &Run| run.log.whole())))
+    let runs = Pieces::of(runs.into_iter().map(|run: &Run| run.log.whole()));
+    format.write(&names, &runs, model.batches.cues)
 }
 
 /// Captions were written beside their clips.

@@ -89,7 +89,7 @@ fn progress(model: &Model, batch: &Batch, columns: usize, theme: &Theme) -> Line
 fn speeds(batch: &Batch, theme: &Theme) -> Line<'static> {
     match &batch.problem {
         Some(problem) => Line::styled(problem.clone(), theme.style(Role::Bad)),
-        None if batch.progress.captioned > 0 => Line::raw(batch.progress.speeds()),
+        None if batch.progress.written() > 0 => Line::raw(batch.progress.speeds()),
         None => Line::default(),
     }
 }
@@ -126,7 +126,8 @@ fn state(model: &Model, clip: &BatchClip) -> (String, Role) {
         ClipState::Waiting => (" ", "waiting", Role::Dim),
         ClipState::Running => (SPINNER[model.tick % SPINNER.len()], "running", Role::Accent),
         ClipState::Done if is_edited(clip) => ("✓", "edited", Role::Good),
-        ClipState::Skipped if is_edited(clip) => ("✓", "edited", Role::Good),
+        ClipState::Skipped | ClipState::Empty if is_edited(clip) => ("✓", "edited", Role::Good),
+        ClipState::Empty => ("-", "empty", Role::Warn),
         ClipState::Done => ("✓", "done", Role::Good),
         ClipState::Skipped => ("=", "skipped", Role::Dim),
         ClipState::Busy => ("-", "elsewhere", Role::Warn),
@@ -148,6 +149,7 @@ fn words(model: &Model, clip: &BatchClip) -> (String, Role) {
             (run.map(|run| run.log.whole().shown()).unwrap_or_default(), Role::Text)
         }
         ClipState::Busy => ("another process captions it".to_owned(), Role::Dim),
+        ClipState::Empty if !is_edited(clip) => ("the model wrote nothing".to_owned(), Role::Dim),
         ClipState::Skipped if clip.caption.is_none() => ("it had a caption".to_owned(), Role::Dim),
         _ => {
             (clip.caption.as_ref().map(|caption| text::clean(&caption.text)).unwrap_or_default(), Role::Text)
