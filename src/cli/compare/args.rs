@@ -24,7 +24,7 @@ pub struct CompareArgs {
     /// Part of the video.
     #[command(flatten)]
     pub span: SpanArgs,
-    /// Methods: names from `specreel methods`, or TOML files; autoregressive always runs first [default:
+    /// Methods: names from `specreel methods`, TOML files, or all; autoregressive always runs first [default:
     /// autoregressive,naive,sd-uniform,lvspec,fly; without a small model autoregressive,lvspec-self]
     #[arg(long, help_heading = "Generation", value_name = "A,B,…", value_delimiter = ',', add = candidates::methods())]
     pub methods: Option<Vec<String>>,

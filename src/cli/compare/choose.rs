@@ -94,7 +94,18 @@ fn named(names: &[String]) -> Result<Vec<Method>, Failure> {
         ));
     }
     let dirs = Dirs::find();
-    names.into_iter().map(|name| user_methods::find(name, dirs.as_ref())).collect()
+    let mut methods = Vec::new();
+    for name in &names {
+        match *name {
+            // Those that are named beside it keep their place.
+            "all" => {
+                let others = Method::presets().iter().filter(|method| !names.contains(&method.name.as_str()));
+                methods.extend(others.cloned());
+            }
+            name => methods.push(user_methods::find(name, dirs.as_ref())?),
+        }
+    }
+    Ok(methods)
 }
 
 fn preset(names: &[&str]) -> Result<Vec<Method>, Failure> {
@@ -128,6 +139,15 @@ mod tests {
         assert_eq!(names(&chosen), ["autoregressive", "fly", "naive", "lvspec"]);
         assert!(chosen.notes.is_empty());
         assert_eq!(names(&choose("autoregressive").unwrap()), ["autoregressive"]);
+    }
+
+    #[test]
+    fn all_stands_for_every_built_in_method() {
+        let chosen = choose("mtp,all").unwrap();
+        let count = chosen.labels.len() + chosen.impossible.len();
+        assert_eq!(count, Method::presets().len());
+        assert!(!chosen.notes.iter().any(|note| note.contains("twice")), "{:?}", chosen.notes);
+        assert!(chosen.impossible.iter().all(|row| row.failure.is_some()));
     }
 
     #[test]
