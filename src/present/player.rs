@@ -275,7 +275,7 @@ impl Player {
     fn stretch(&self) -> (f64, f64) {
         let rate = self.rate();
         let (step, _) = self.place();
-        let is_held = self.pace == Pace::Auto && !self.is_catching_up();
+        let is_held = !matches!(self.pace, Pace::Speed(_)) && !self.is_catching_up();
         let next = self.held.iter().copied().find(|held| *held >= step).filter(|_| is_held);
         match next {
             Some(held) if held == step => {

@@ -259,9 +259,9 @@ fn methods_are_turned_inspected_and_compared() {
     // Three methods side by side, then the race.
     t.keys("c");
     t.wait("[x] my-lvspec");
-    t.keys("g");
+    t.keys("\u{1b}[H");
     t.wait("[x] autoregressive");
-    t.keys("j \r");
+    t.keys("\u{1b}[B \r");
     t.wait("only autoregressive");
     t.wait("●  my-lvspec");
     t.wait("●  naive");
@@ -435,6 +435,8 @@ fn a_comparison_fits_a_narrow_terminal() {
 fn a_clip_in_pieces_is_searched_and_kept() {
     let mut t = studio(110, 36, &["--method", "naive", "--max-new-tokens", "24"]);
     t.wait("● ready");
+    t.keys("j");
+    t.wait("▸ one large shape");
     t.keys("L");
     t.wait("Segment length");
     t.keys("\u{15}2\r");

@@ -1,6 +1,9 @@
 //! A run that is watched on the real screen.
 
-use super::{start::clips, terminal::Terminal};
+use super::{
+    start::{clips, studio},
+    terminal::Terminal,
+};
 
 fn watching(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Terminal {
     let clips = clips();
@@ -96,12 +99,12 @@ fn a_pause_of_the_program_takes_no_time_of_a_scene() {
 
 #[test]
 fn the_first_run_of_a_new_user_has_rejects() {
-    let mut t = Terminal::start(120, 40, &["--pace", "off"]);
+    let mut t = studio(120, 40, &[]);
     t.wait("▸ three shapes");
     t.wait("● ready");
     t.keys("\r");
     t.wait("state     done");
-    t.wait("corrected");
+    t.wait("· corrected");
     t.keys("q");
     assert_eq!(t.exit_code(), 0);
 }

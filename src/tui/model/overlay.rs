@@ -43,8 +43,8 @@ pub(crate) enum Overlay {
     Sessions,
     /// The selection of methods to compare, with its filter, and the cursor among those that match.
     Pick { query: String, cursor: usize },
-    /// The themes, of which the one under the cursor is shown, and the one to go back to.
-    Themes { cursor: usize, before: usize },
+    /// The themes, of which the one under the cursor is shown, the one to go back to, and the box that they cover.
+    Themes { cursor: usize, before: usize, over: Option<Box<Overlay>> },
     /// The comparison.
     Compare,
     /// The method editor with its cursor.

@@ -25,7 +25,10 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         }
         Some(Overlay::Value { row, .. }) => model.overlay = Some(Overlay::Edit(row)),
         Some(Overlay::Batch) => batch::close(model),
-        Some(Overlay::Themes { before, .. }) => model.theme = before,
+        Some(Overlay::Themes { before, over, .. }) => {
+            model.theme = before;
+            model.overlay = over.map(|over| *over);
+        }
         Some(Overlay::Filter) => model.library.clear_filter(),
         Some(Overlay::Search) => model.search = Search::default(),
         Some(Overlay::SessionFilter) => {

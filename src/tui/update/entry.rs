@@ -133,8 +133,8 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             }
             return runs::with_method(model);
         }
-        Some(Overlay::Themes { cursor, .. }) => {
-            model.theme = cursor.min(model.themes.len().saturating_sub(1));
+        Some(Overlay::Themes { over, .. }) => {
+            model.overlay = over.map(|over| *over);
             return theme::keep(model);
         }
         Some(Overlay::Presets(cursor)) => {

@@ -46,7 +46,7 @@ fn notes_are_announced_once_and_stay_in_the_meters() {
     assert_eq!(notice(&mut studio), "", "it was announced for the run before");
     let screen = crate::tui::picture::describe(&studio.picture(120, 40));
     assert!(screen.contains("note      the video is damaged: 3 frames are missing"), "{screen}");
-    assert!(screen.contains("· 1 note"), "{screen}");
+    assert!(screen.contains("· 1 note in the meters"), "{screen}");
 }
 
 #[test]

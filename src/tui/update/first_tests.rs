@@ -72,6 +72,9 @@ fn a_theme_is_seen_before_it_is_chosen_and_remembered_unless_it_is_configured() 
     let mut studio = ready();
     assert!(press(&mut studio, "t down enter").is_empty());
     assert_eq!(notice(&mut studio), "theme light, for this session only");
+    // A box that was open is open again.
+    press(&mut studio, "p down t esc");
+    assert_eq!(studio.model().overlay, Some(Overlay::Presets(1)));
 }
 
 #[test]

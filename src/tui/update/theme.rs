@@ -10,7 +10,10 @@ pub(super) fn open(model: &mut Model) {
     let n = model.themes.len();
     match &mut model.overlay {
         Some(Overlay::Themes { cursor, .. }) => *cursor = (*cursor + 1) % n.max(1),
-        _ => model.overlay = Some(Overlay::Themes { cursor: model.theme, before: model.theme }),
+        _ => {
+            let over = model.overlay.take().map(Box::new);
+            model.overlay = Some(Overlay::Themes { cursor: model.theme, before: model.theme, over });
+        }
     }
     show(model);
 }
