@@ -166,9 +166,9 @@ mod tests {
         }
         let narrow = Steps::new(false, Some(60)).lines(&log());
         let words = narrow.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("→ ring (draft 3 of 4 rejected · loosened “red”) 2"), "{narrow}");
-        let wide = Steps::new(false, Some(80)).lines(&log());
-        let below = format!("\n{:34}(draft 3 of 4 rejected · loosened “red”)\n", "");
+        assert!(words.contains("→ ring (rejected after 2 of 4 drafts · loosened “red”) 2"), "{narrow}");
+        let wide = Steps::new(false, Some(84)).lines(&log());
+        let below = format!("\n{:38}(rejected after 2 of 4 drafts · loosened “red”)\n", "");
         assert!(wide.contains(&below), "{wide}");
     }
 }

@@ -141,7 +141,10 @@ impl Summary {
             }
         }
         let decode: Vec<f64> = own.iter().filter_map(|t| Some(t.pair?.decode_ratio)).collect();
-        let ratio_of_clips = PairedRatio::of(&decode);
+        let ratio_of_clips = match system == baseline {
+            true => Some(PairedRatio { middle: 1.0, low: 1.0, high: 1.0, pairs: decode.len() }),
+            false => PairedRatio::of(&decode),
+        };
         let equalities = || own.iter().filter_map(|t| t.stats.equality.as_ref());
         Some(Summary {
             system: system.into(),

@@ -5,7 +5,7 @@
 //! over its latest drafts. K = 0, plain decoding, is among the choices: where drafting does not pay, it stops and is tried again
 //! occasionally.
 
-use super::fit::{FadingChance, PassTimes, RunningMedian};
+use super::fit::{FadingChance, PassTimes, UsualTime};
 
 /// Longest chain that is considered.
 pub const LONGEST: usize = 24;
@@ -22,7 +22,7 @@ const FIRST: usize = 4;
 #[derive(Clone, Debug)]
 pub struct AutoLength {
     passes: PassTimes,
-    drafter_ms: RunningMedian,
+    drafter_ms: UsualTime,
     chance: FadingChance,
     /// Plain steps since the last trial, and those before the next.
     plain: usize,
@@ -40,7 +40,7 @@ impl AutoLength {
         }
         Self {
             passes,
-            drafter_ms: RunningMedian::default(),
+            drafter_ms: UsualTime::default(),
             chance: FadingChance::default(),
             plain: 0,
             rest: REST,
@@ -63,7 +63,7 @@ impl AutoLength {
     }
 
     fn best(&self) -> usize {
-        let (Some((first, more)), Some(drafter)) = (self.passes.line(), self.drafter_ms.median()) else {
+        let (Some((first, more)), Some(drafter)) = (self.passes.line(), self.drafter_ms.value()) else {
             return FIRST;
         };
         let chance = self.chance.value();
@@ -149,7 +149,7 @@ mod tests {
             }
             f64::from(sum as u32) / 400.0
         };
-        let (quiet, busy) = (lengths(0.0), lengths(0.25));
+        let (quiet, busy) = (lengths(0.0), lengths(0.5));
         assert!((busy / quiet - 1.0).abs() < 0.2, "{quiet} and {busy} drafts per step");
     }
 

@@ -2,65 +2,83 @@
 
 use std::collections::VecDeque;
 
-use crate::record::summary::median;
-
 /// Share by which older observations count less at each new one.
 const MEMORY: f64 = 0.96;
 
-/// Number of latest times that a running median covers.
-const LATEST: usize = 15;
+/// Which of the latest times counts: a quarter of them are shorter. A machine that other programs use makes passes many times
+/// as long, and none shorter: as long as a quarter of the times are undisturbed, this one is.
+const QUANTILE: f64 = 0.25;
 
-/// The median of the latest times. A machine that other programs use makes single passes many times as long, and no pass
-/// shorter: of up to half of the times, the median does not notice.
+/// Number of latest times of the drafter.
+const TIMES: usize = 15;
+
+/// The usual one of the latest times.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunningMedian(VecDeque<f64>);
+pub(super) struct UsualTime(VecDeque<f64>);
 
-impl RunningMedian {
+impl UsualTime {
     /// Invalid times are ignored.
     pub(super) fn push(&mut self, ms: f64) {
-        if ms.is_finite() && ms > 0.0 {
-            if self.0.len() == LATEST {
-                self.0.pop_front();
-            }
-            self.0.push_back(ms);
-        }
+        push_valid(&mut self.0, TIMES, ms, ms);
     }
 
-    pub(super) fn median(&self) -> Option<f64> {
-        median(self.0.iter().copied())
+    /// The time that a quarter of the times are below; none without a time.
+    pub(super) fn value(&self) -> Option<f64> {
+        quantile(self.0.iter().copied())
     }
 }
+
+fn push_valid<T>(latest: &mut VecDeque<T>, most: usize, item: T, ms: f64) {
+    if ms.is_finite() && ms > 0.0 {
+        if latest.len() == most {
+            latest.pop_front();
+        }
+        latest.push_back(item);
+    }
+}
+
+fn quantile(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get((QUANTILE * sorted.len() as f64) as usize).copied()
+}
+
+/// Number of latest passes that a line goes through.
+const PASSES: usize = 24;
 
 /// The latest times of target passes, with their numbers of rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PassTimes(VecDeque<(f64, f64)>);
 
-/// Number of passes that a line goes through.
-const PASSES: usize = 24;
-
 impl PassTimes {
     /// Invalid times are ignored.
     pub(super) fn push(&mut self, rows: usize, ms: f64) {
-        if ms.is_finite() && ms > 0.0 {
-            if self.0.len() == PASSES {
-                self.0.pop_front();
-            }
-            self.0.push_back((rows as f64, ms));
-        }
+        push_valid(&mut self.0, PASSES, (rows as f64, ms), ms);
     }
 
-    /// Time of the first row, and of each further one: the line whose slope is the median over all pairs of passes (Theil 1950,
-    /// Sen 1968), which single passes of many times the usual length do not move. Neither is below a hundredth of the median row.
-    /// None without a pass.
+    /// Time of the first row, and of each further one: the line below which a quarter of the passes are (quantile regression,
+    /// Koenker and Bassett 1978). The best one goes through two of the passes, so all such lines are tried. Neither value is below
+    /// a hundredth of the usual row. None without a pass.
     pub(super) fn line(&self) -> Option<(f64, f64)> {
-        let mx = median(self.0.iter().map(|pass| pass.0))?;
-        let my = median(self.0.iter().map(|pass| pass.1))?;
-        let pairs = self.0.iter().enumerate().flat_map(|(at, a)| self.0.range(at + 1..).map(move |b| (a, b)));
-        let slopes = pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| (b.1 - a.1) / (b.0 - a.0));
-        let least = 0.01 * my / mx.max(1.0);
-        // All passes of one number of rows: a further row is taken to cost a quarter of the median one.
-        let slope = median(slopes).unwrap_or(0.25 * my / mx).max(least);
-        let first = median(self.0.iter().map(|(rows, ms)| ms - slope * (rows - 1.0)))?;
+        let passes = &self.0;
+        let usual = quantile(passes.iter().map(|pass| pass.1))?;
+        let rows = passes.iter().map(|pass| pass.0).sum::<f64>() / passes.len() as f64;
+        let least = 0.01 * usual / rows.max(1.0);
+        let through = |pass: &(f64, f64), slope: f64| (pass.1 - slope * (pass.0 - 1.0), slope);
+        if passes.iter().all(|pass| pass.0 == passes[0].0) {
+            // Passes of one number of rows: a further row is taken to cost a quarter of the usual one.
+            let (first, slope) = through(&(rows, usual), 0.25 * usual / rows);
+            return Some((first.max(least), slope.max(least)));
+        }
+        let pairs = (0..passes.len()).flat_map(|a| (0..a).map(move |b| (&passes[a], &passes[b])));
+        let steep = pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| through(a, (b.1 - a.1) / (b.0 - a.0)));
+        let flat = passes.iter().map(|pass| through(pass, least));
+        let loss = |(first, slope): &(f64, f64)| -> f64 {
+            let weigh = |off: f64| if off > 0.0 { QUANTILE * off } else { (QUANTILE - 1.0) * off };
+            passes.iter().map(|(rows, ms)| weigh(ms - first - slope * (rows - 1.0))).sum()
+        };
+        let lines = steep.filter(|line| line.1 >= least).chain(flat);
+        let (_, (first, slope)) = lines.map(|line| (loss(&line), line)).min_by(|a, b| a.0.total_cmp(&b.0))?;
         Some((first.max(least), slope))
     }
 }

@@ -346,7 +346,7 @@ fn captions_go_to_the_forms_that_are_asked_for() {
     assert_eq!((&summary["clips_done"], &summary["videos"][1]), (&2.into(), &"in/b/c.mp4".into()));
     let systems = summary["systems"].as_array().unwrap();
     assert!(systems.iter().all(|row| row["equal"] == 2 && row["facts"]["total"] == 0), "{systems:?}");
-    assert!(summary.get("first_seed").is_none() && systems[1]["decode"].is_number());
+    assert!(summary.get("first_seed").is_none() && systems[1]["tau"].is_number());
     fs::remove_file(program.home().join("in/none.mp4")).unwrap();
     // What would be done.
     let run = caption(&program, &["in", "--sidecar", "vtt", "--dry-run"]);

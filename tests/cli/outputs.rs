@@ -58,13 +58,14 @@ impl Transcript {
             .filter(r"\d+(\.\d+)?( ?(ms|s|MB|GB|kB|x|GB/s|tokens/s)\b)", "[N]$2")
             .filter(r"-?\d+\.\d+", "[N]")
             .filter(r" {2,}", "  ")
-            // The speed in a row of a table has no decimals if it is high.
-            .filter(r"  \d+  \[SPEEDUP\]", "  [N]  [SPEEDUP]")
             // What could be measured, and whether other programs were noticed, depends on how busy the machine is.
             .filter(r"speedup  .*", "speedup  [SPEEDUP OR NOT]")
             .filter(r"(?m)^machine  busy.*\n", "")
             .filter(r" The machine was busy[^.]*\.", "")
+            .filter(r" (\w+ is the fastest: its|No method is the fastest: the) interval[^.]*\.", "")
             .filter(r"  –  –  (identical|differs)", "  [SPEEDUP]  [SPEEDUP]  $1")
+            // The speed in a row of a table has no decimals if it is high.
+            .filter(r"  \d+  \[SPEEDUP\]", "  [N]  [SPEEDUP]")
     }
 
     /// What a command line gives; words are separated by spaces, and `'…'` is one word.

@@ -9,8 +9,8 @@ use std::{
 use specreel::{
     batch::{Outcome, Progress, rows::Caption},
     record::{
-        Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, Stage, Stats, Step, StopReason,
-        Token, Verdict, session::RecordedEvent,
+        Event, EventKind, Failure, FailureClass, Limits, Measured, Pace, RunLog, Session, Speedup, Stage,
+        Stats, Step, StopReason, Token, Verdict, session::RecordedEvent,
     },
     scenes::{Scene, render},
     speculate::Method,
@@ -392,7 +392,7 @@ pub fn begin(studio: &mut Studio, run: u64, kept: Option<usize>, reused: bool) {
     engine(studio, run, EventKind::Stage { stage: Stage::Generate, done: 0, total: 256, left_ms: None });
 }
 
-/// The engine's last word of a run.
+/// The end of a run, and its measured speed if it drafted.
 pub fn done(studio: &mut Studio, run: u64, steps: &[Step], reason: StopReason) -> Vec<Effect> {
     let mut stats = Stats::default();
     for step in steps {
@@ -401,7 +401,29 @@ pub fn done(studio: &mut Studio, run: u64, steps: &[Step], reason: StopReason) -
     stats.timings.decode_video_ms = 58.0;
     stats.timings.encode_target_ms = 96.0;
     stats.timings.prefill_target_ms = 81.0;
-    engine(studio, run, EventKind::Done { reason, text: text(steps), ids: vec![], stats: Box::new(stats) })
+    let (measures, speedup) = (stats.judged > 0 && reason != StopReason::Cancelled, speedup(&stats));
+    let kind = EventKind::Done { reason, text: text(steps), ids: vec![], stats: Box::new(stats) };
+    let effects = engine(studio, run, kind);
+    if measures {
+        engine(studio, run, EventKind::Speed { speedup, measuring: false });
+    }
+    effects
+}
+
+/// The speed of a run as its own clock has it, against that of the target alone.
+fn speedup(stats: &Stats) -> Option<Speedup> {
+    let mut plain = Stats::default();
+    alone().iter().for_each(|step| plain.add(step));
+    let decode = stats.tokens_per_second / plain.tokens_per_second;
+    let measured = Measured {
+        ratios: &[0.97, 0.98, 0.99, 1.0, 1.01, 1.02, 1.03].map(|noise| noise * decode),
+        generate_ms: stats.timings.generate_ms(),
+        limits: Limits::NONE,
+        contention: None,
+        front_ms: 235.0,
+        drafter_ms: 60.0,
+    };
+    Speedup::of("autoregressive", stats.emitted, &measured)
 }
 
 /// A whole run of these steps.

@@ -10,7 +10,7 @@
 //! rejected: `a / (1 - a^w)` of them on average. It emits `1 / (1 - a)` tokens whatever the window, and takes
 //! `max(T(1), w·t) + a / (1 - a^w) · max(T(w), w·t)`, where `t` is the drafter's time for one token.
 
-use crate::speculate::fit::{FadingChance, PassTimes, RunningMedian};
+use crate::speculate::fit::{FadingChance, PassTimes, UsualTime};
 
 /// Shortest automatic window: one token is judged before the next can be drafted, and nothing overlaps.
 const SHORTEST: usize = 2;
@@ -40,7 +40,7 @@ pub struct WindowLength {
     fixed: bool,
     /// Times of verify passes by their rows.
     target: PassTimes,
-    drafter: RunningMedian,
+    drafter: UsualTime,
     chance: FadingChance,
 }
 
@@ -59,7 +59,7 @@ impl WindowLength {
             most,
             fixed: false,
             target: PassTimes::default(),
-            drafter: RunningMedian::default(),
+            drafter: UsualTime::default(),
             chance: FadingChance::default(),
         }
     }
@@ -80,7 +80,7 @@ impl WindowLength {
         if self.fixed {
             return self.start;
         }
-        let (Some((first, more)), Some(token)) = (self.target.line(), self.drafter.median()) else {
+        let (Some((first, more)), Some(token)) = (self.target.line(), self.drafter.value()) else {
             return self.start;
         };
         let chance = self.chance.value();

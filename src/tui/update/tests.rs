@@ -229,17 +229,6 @@ fn earlier_runs_can_be_shown() {
 }
 
 #[test]
-fn themes_cycle() {
-    let mut studio = ready();
-    let first = studio.model().theme;
-    let n = studio.model().themes.len();
-    for _ in 0..n {
-        press(&mut studio, "t");
-    }
-    assert_eq!(studio.model().theme, first);
-}
-
-#[test]
 fn help_is_searched_and_scrolled() {
     let mut studio = ready();
     press(&mut studio, "? down pagedown k");

@@ -240,19 +240,19 @@ impl Meters<'_> {
         Some((speedup(so_far, Some(&interval)), false))
     }
 
+    /// True if the run has ended, and its speed will be measured.
+    fn awaits_speed(&self) -> bool {
+        let has_ended = matches!(self.run.activity(), Activity::Done(StopReason::Eos | StopReason::Length));
+        has_ended && !self.run.replayed && self.run.log.speed() == Speed::Unmeasured
+    }
+
     fn speedup(&self) -> Line<'static> {
         let measuring = self.run.log.speed() == Speed::Measuring;
         let Some((words, is_rough)) = self.known_speedup() else {
             let words = match self.run.autoregressive {
                 true => "this is the baseline",
                 false if self.run.is_over() && measuring => "measuring …",
-                false
-                    if self.run.is_over()
-                        && self.run.log.speed() == Speed::Unmeasured
-                        && !self.run.replayed =>
-                {
-                    "measuring when the engine is idle …"
-                }
+                false if self.run.is_over() && self.awaits_speed() => "measured when the engine is idle",
                 false if self.run.is_over() => NOT_MEASURED,
                 false => "measured after the run",
             };
