@@ -168,7 +168,7 @@ mod tests {
         let words = narrow.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("→ ring (rejected after 2 of 4 drafts · loosened “red”) 2"), "{narrow}");
         let wide = Steps::new(false, Some(84)).lines(&log());
-        let below = format!("\n{:38}(rejected after 2 of 4 drafts · loosened “red”)\n", "");
+        let below = format!("\n{:34}(rejected after 2 of 4 drafts · loosened “red”)\n", "");
         assert!(wide.contains(&below), "{wide}");
     }
 }

