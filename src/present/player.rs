@@ -319,10 +319,8 @@ impl Player {
         if self.is_catching_up() {
             return 0.5;
         }
-        if self.live && !self.whole.is_over() {
-            if took >= VISIBLE_MS * n {
-                return 1.0;
-            }
+        if self.live && !self.whole.is_over() && took >= VISIBLE_MS * n {
+            return 1.0;
         }
         ((LONGEST_MS * n).min(SEEN_MS) / took).max(1.0)
     }

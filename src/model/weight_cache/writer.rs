@@ -48,10 +48,13 @@ impl Drop for Counted {
     }
 }
 
+/// A source, and where its checkpoint is.
+type Listed = (Source, PathBuf);
+
 enum Message {
     Matrix(Box<Matrix>, Weight),
     /// All matrices were sent; the source, in this directory, is listed if there is one.
-    End(Option<(Source, PathBuf)>),
+    End(Option<Listed>),
 }
 
 /// The sending half; without [`Writer::end`] nothing is kept.
@@ -91,7 +94,7 @@ impl Writer {
     }
 
     /// Complete the file, and list the source it was made from.
-    pub fn end(self, source: Option<(Source, PathBuf)>) {
+    pub fn end(self, source: Option<Listed>) {
         let _ = self.0.send(Message::End(source));
     }
 }
@@ -129,7 +132,7 @@ fn write(
     file: &File,
     inbox: &Receiver<Message>,
     mut index: Index,
-) -> io::Result<Option<(u64, Option<(Source, PathBuf)>)>> {
+) -> io::Result<Option<(u64, Option<Listed>)>> {
     let mut out = file;
     let mut at = out.seek(SeekFrom::Start(ALIGN))?;
     let source = loop {
@@ -162,7 +165,7 @@ fn finish(
     id: &str,
     partial: &Path,
     hash: u64,
-    source: Option<(Source, PathBuf)>,
+    source: Option<Listed>,
 ) -> io::Result<PathBuf> {
     let path = cache.path(id, ENDING);
     std::fs::rename(partial, &path)?;
