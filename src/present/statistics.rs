@@ -362,7 +362,9 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
     } else {
         format!("No speedups: {baseline} did not finish.")
     }];
-    let with_interval = |row: &Row| row.figures.as_ref().is_some_and(|figures| figures.interval.is_some());
+    let with_interval = |row: &Row| {
+        row.method != *baseline && row.figures.as_ref().is_some_and(|figures| figures.interval.is_some())
+    };
     match comparison.fastest() {
         Some(row) => notes.push(format!("{} is the fastest: its interval is above all others.", row.method)),
         None if measured && comparison.rows.iter().any(with_interval) => {
