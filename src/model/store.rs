@@ -2,7 +2,7 @@
 //!
 //! A mapped file is read when it is used, shared between processes, and given back to the system under memory pressure. Files
 //! that only this program writes are replaced, never changed. GGUF files are others': one that gets shorter while it is mapped
-//! reads as zeros beyond its end (see [`guard`]), and [`check_maps`], which follows every pass and every loading, is an error.
+//! reads as zeros beyond its end (see `guard`), and [`check_maps`], which follows every pass and every loading, is an error.
 
 mod guard;
 
