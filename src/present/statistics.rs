@@ -267,11 +267,17 @@ pub fn basis(speedup: &Speedup) -> String {
     if busy(speedup.contention).is_some() { format!("{pairs}, busy machine") } else { pairs }
 }
 
-/// The speedup from file to last token, and why it is below 1 where decoding itself is not slower.
+/// True if the speedup from file to last token is below 1, and below that of decoding: what the drafter reads costs more than
+/// it saves.
+fn is_reading_dear(decode: f64, end_to_end: f64) -> bool {
+    end_to_end < 0.95 && end_to_end < decode
+}
+
+/// The speedup from file to last token, and why it is below 1 where decoding is not the reason.
 fn end_to_end(stats: &Stats, speedup: &Speedup) -> String {
     let words = format!("{} end to end", rough(speedup.end_to_end));
     let why = match stats.drafter_visual_tokens {
-        _ if speedup.end_to_end >= 0.95 || speedup.decode < 1.0 => return words,
+        _ if !is_reading_dear(speedup.decode, speedup.end_to_end) => return words,
         0 => "the drafter reads the prompt, too",
         _ => "the drafter reads the video, too",
     };
@@ -374,6 +380,15 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
     }
     if passes > 1 {
         notes.push(format!("Other figures are from the run of median speed out of {passes}."));
+    }
+    let dear = |row: &Row| {
+        let ratios = row.figures.as_ref().and_then(|f| f.decode_speedup.zip(f.end_to_end_speedup));
+        ratios.is_some_and(|(decode, end_to_end)| is_reading_dear(decode, end_to_end))
+    };
+    if comparison.rows.iter().any(dear) {
+        notes.push(
+            "End to end is below 1x where the drafter reads the video, too, and the caption is short.".into(),
+        );
     }
     let waited = comparison.rows.iter().filter_map(|row| row.figures.as_ref()?.contention);
     notes.extend(busy(waited.max_by(f64::total_cmp)).map(|words| format!("The machine was {words}.")));
