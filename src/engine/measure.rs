@@ -41,10 +41,9 @@ const LOOKS: usize = 5;
 /// Steps of a longer run that are repeated together, in alternation with as many of autoregressive decoding, where nothing can
 /// be timed between them.
 const STEPS_TOGETHER: usize = 2;
-/// A measurement may take this many times its budget until there are enough pairs for an interval, or for a good one while other
-/// programs use the processors for this share of the time.
+/// A measurement may take this many times its budget until there are enough pairs for an interval, or for a good one on a busy
+/// machine.
 const PATIENCE: f64 = 3.0;
-const BUSY: f64 = 0.1;
 /// Runs that are measured together at most.
 const TOGETHER: usize = 64;
 
@@ -107,7 +106,7 @@ impl Trial {
 
     /// Decide whether the pairs are enough: their interval is narrow, or the budget is spent, or nothing was written.
     fn look(&mut self) {
-        let is_busy = self.contention.share().is_some_and(|share| share >= BUSY);
+        let is_busy = self.contention.share().is_some_and(|share| share >= paired::BUSY);
         let enough = if is_busy { PAIRS } else { paired::LEAST };
         let patience = if self.ratios.len() < enough { PATIENCE } else { 1.0 };
         self.settled |= self.pace.tokens() == 0 || self.spent_ms >= patience * self.budget_ms();

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::record::{
     Comparison, Interval, Pieces, Row, RowState, RunLog, Speedup, Stats, StopReason, Summary, Traffic,
-    Verdict,
+    Verdict, paired,
     stats::{Equality, Tie},
     summary::Ties,
     units::bytes,
@@ -284,9 +284,6 @@ fn end_to_end(stats: &Stats, speedup: &Speedup) -> String {
     format!("{words}: {why}")
 }
 
-/// From this share of the time on, waiting for processors is worth a word.
-const BUSY: f64 = 0.1;
-
 /// That other programs slowed a run or its measurement down, if they did noticeably.
 pub fn contention(stats: &Stats) -> Option<String> {
     let measured = stats.speedup.as_ref().and_then(|speedup| speedup.contention);
@@ -295,7 +292,7 @@ pub fn contention(stats: &Stats) -> Option<String> {
 
 /// The same of a share of the time that was spent waiting for processors.
 pub fn busy(share: Option<f64>) -> Option<String> {
-    let share = share.filter(|share| *share >= BUSY)?;
+    let share = share.filter(|share| *share >= paired::BUSY)?;
     Some(format!(
         "busy with other programs: decoding waited {:.0} % of the time for a processor",
         100.0 * share

@@ -24,6 +24,8 @@ pub const ALLOWANCE: f64 = 0.07;
 /// Further allowance for each share of the time that was spent waiting for processors: what other programs take varies from
 /// second to second, and more from the side that uses all processors.
 pub const CONTENTION_ALLOWANCE: f64 = 0.4;
+/// From this share of the time on, waiting for processors is noticeable.
+pub const BUSY: f64 = 0.1;
 /// Probability that the truth lies beyond either end of an interval.
 const TAIL: f64 = 0.025;
 /// Pairs beyond this number are not used.

@@ -96,14 +96,14 @@ pub(super) fn lane_runs<'a>(model: &'a Model, comparison: &'a Comparison) -> Vec
     let of = |lane: &'a Lane| {
         let run = model.runs.get(lane.run);
         let stats = run.map(|run| run.log.whole().stats());
-        let (speedup, interval) = match run.is_some_and(|run| run.autoregressive) {
+        let is_baseline = run.is_some_and(|run| run.autoregressive);
+        let (speedup, interval) = match is_baseline {
             true => (Some(1.0), Some(Interval::ONE)),
             false => stats
                 .and_then(|stats| stats.speedup.as_ref())
                 .map(|told| (told.decode, told.interval))
                 .unzip(),
         };
-        let is_baseline = run.is_some_and(|run| run.autoregressive);
         let speed = stats.map(|stats| stats.speed_beside(plain, is_baseline)).filter(|speed| *speed > 0.0);
         LaneRun { lane, run, speedup, interval, tokens_per_second: speed }
     };

@@ -10,7 +10,7 @@ use ratatui::{
 use super::{fitting, meters::NAME, number, widest, wrap::hang};
 use crate::{
     present::formats::rate,
-    present::statistics::{Column, DECODE, LOOSENED, Measures, Output, SPEED, TAU},
+    present::statistics::{DECODE, LOOSENED, Measures, Output, SPEED, TAU},
     record::{
         Interval, Stats, StopReason,
         speedup::{plain_speed, winner},
@@ -68,8 +68,14 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     let plain = plain_speed(runs.iter().map(|run| run.stats()));
     let columns = || [SPEED, TAU, DECODE, LOOSENED];
     let shown: Vec<_> = runs.into_iter().rev().take(area.height.into()).collect();
-    let cells: Vec<[String; 4]> =
-        shown.iter().map(|run| columns().map(|column| cell(run, plain, column))).collect();
+    let texts = |run: &&Run| {
+        let measures = measures(run, plain);
+        columns().map(|column| match column.title == LOOSENED.title && run.lossless {
+            true => "=".to_owned(),
+            false => (column.cell)(&measures),
+        })
+    };
+    let cells: Vec<[String; 4]> = shown.iter().map(texts).collect();
     let names: Vec<_> = shown.iter().map(|run| format!("{}{}", run.label, ending(run))).collect();
     // A name breaks between its words only.
     let word = names.iter().flat_map(|name| name.split(' ')).map(text::width).max().unwrap_or(0);
@@ -104,11 +110,8 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     frame.render_widget(table, area);
 }
 
-/// What a run has in a column; `plain` is the speed of autoregressive decoding beside these runs.
-fn cell(run: &Run, plain: Option<f64>, column: Column) -> String {
-    if run.lossless && column.title == LOOSENED.title {
-        return "=".into();
-    }
+/// What a run's row shows; `plain` is the speed of autoregressive decoding beside these runs.
+fn measures(run: &Run, plain: Option<f64>) -> Measures {
     let mut measures = Measures::of_stats(&run.label, run.lossless, run.stats());
     if measures.decode.is_none() {
         let so_far = run.log.speedup_so_far().filter(|_| !run.autoregressive);
@@ -119,7 +122,7 @@ fn cell(run: &Run, plain: Option<f64>, column: Column) -> String {
     }
     measures.tokens_per_second =
         Some(run.stats().speed_beside(plain, run.autoregressive)).filter(|speed| *speed > 0.0);
-    (column.cell)(&measures)
+    measures
 }
 
 /// The run that is faster than all others here, if the measurements say so. Runs that were not finished do not take part.
