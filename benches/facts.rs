@@ -7,12 +7,10 @@
 mod engine;
 
 use engine::Loaded;
-use specreel::{
-    assets,
-    record::Stats,
-    scenes::{self, Scene, facts},
-    speculate::Method,
-};
+use specreel_demo as assets;
+use specreel_record::Stats;
+use specreel_scenes::{self as scenes, Scene, facts};
+use specreel_speculate::Method;
 
 /// Held-out seeds begin here; the embedded clips have others.
 const FIRST: u64 = 5_000;

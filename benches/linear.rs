@@ -14,16 +14,14 @@ mod engine;
 
 use std::{sync::Arc, time::Instant};
 
-use specreel::{
-    model::{
-        ComputeDevice, WeightType,
-        checkpoint::Checkpoint,
-        config::TextConfig,
-        decoder::{Decoder, Sequence, Taps},
-        shapes,
-    },
-    record::summary::median,
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
+    config::TextConfig,
+    decoder::{Decoder, Sequence, Taps},
+    shapes,
 };
+use specreel_record::summary::median;
+use specreel_tensor::{ComputeDevice, WeightType};
 
 /// Layers after which the kinds of layers repeat.
 const PERIOD: usize = 4;

@@ -11,15 +11,13 @@ mod engine;
 
 use std::{sync::Arc, time::Instant};
 
-use specreel::{
-    model::{
-        ComputeDevice, KvType, WeightType,
-        checkpoint::Checkpoint,
-        decoder::{Decoder, Sequence, Taps},
-        shapes,
-    },
-    record::summary::median,
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
+    decoder::{Decoder, Sequence, Taps},
+    shapes,
 };
+use specreel_record::summary::median;
+use specreel_tensor::{ComputeDevice, KvType, WeightType};
 
 /// Layers of the model that is measured, and of the model that it stands for.
 const LAYERS: [usize; 2] = [2, 36];

@@ -6,7 +6,9 @@
 #[path = "support/engine.rs"]
 mod engine;
 
-use specreel::{assets, record::Stats, speculate::Method};
+use specreel_demo as assets;
+use specreel_record::Stats;
+use specreel_speculate::Method;
 
 fn main() {
     engine::main(bench);

@@ -7,14 +7,10 @@ mod engine;
 
 use std::ops::ControlFlow;
 
-use specreel::{
-    assets,
-    model::{
-        WeightType,
-        family::VideoLlm,
-        rows::{self, Effort, Work},
-    },
-};
+use specreel_bench::rows::{self, Effort, Work};
+use specreel_demo as assets;
+use specreel_model::family::VideoLlm;
+use specreel_tensor::WeightType;
 
 const ROWS: [usize; 10] = [1, 2, 3, 4, 6, 8, 11, 16, 26, 32];
 

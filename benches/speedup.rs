@@ -16,11 +16,9 @@ use std::{
     process::{Child, Command},
 };
 
-use specreel::{
-    assets,
-    record::{EventKind, Interval, Limits, PairedRatio, Speedup, Stats, StopReason},
-    speculate::Method,
-};
+use specreel_demo as assets;
+use specreel_record::{EventKind, Interval, Limits, PairedRatio, Speedup, Stats, StopReason};
+use specreel_speculate::Method;
 
 /// Pairs of whole runs around each figure.
 const PAIRS: usize = 3;
@@ -197,5 +195,5 @@ fn each(known: &[(&Told, &Speedup)], figure: fn(&Speedup) -> f64) -> Vec<f64> {
 
 /// The median; 0 of nothing.
 fn middle(values: &[f64]) -> f64 {
-    specreel::record::summary::median(values.iter().copied()).unwrap_or_default()
+    specreel_record::summary::median(values.iter().copied()).unwrap_or_default()
 }

@@ -11,15 +11,15 @@ mod engine;
 use std::{ops::ControlFlow, time::Instant};
 
 use candle_core::{Device, Tensor};
-use specreel::model::{
-    ComputeDevice, WeightType,
-    checkpoint::Checkpoint,
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
     config::VlConfig,
     processor::{Grid, Patches},
     shapes,
     vision::{Tower, TowerConfig},
     work::TowerWork,
 };
+use specreel_tensor::{ComputeDevice, WeightType};
 
 fn main() {
     engine::main(|| bench().map_err(|e| e.to_string()));

@@ -3,15 +3,16 @@
 use std::{ops::ControlFlow, path::PathBuf, sync::Arc};
 
 use specreel::{
-    assets, batch,
     cli::{self, resolve},
-    client::{Client, ExistingChoice, SidecarChoice},
-    engine::memory_check,
-    record::{Failure, FailureClass},
-    speculate::Method,
     tui::{self, ClipFacts, FrameRequest, PromptPreset, StudioConfig, StudioError},
-    video,
 };
+use specreel_batch as batch;
+use specreel_client::{Client, ExistingChoice, SidecarChoice};
+use specreel_demo as assets;
+use specreel_engine::memory_check;
+use specreel_record::{Failure, FailureClass};
+use specreel_speculate::Method;
+use specreel_video as video;
 
 /// Run the studio on an engine of its own, and return the exit code.
 pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {

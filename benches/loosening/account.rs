@@ -1,12 +1,10 @@
 //! What one rule cost and gave, clip by clip and in all.
 
 use serde::Serialize;
-use specreel::{
-    record::bootstrap::ratio_interval,
-    scenes::{
-        facts::{self, Facts},
-        words::meaningful,
-    },
+use specreel_record::bootstrap::ratio_interval;
+use specreel_scenes::{
+    facts::{self, Facts},
+    words::meaningful,
 };
 
 use crate::{kept::Written, words::Words};

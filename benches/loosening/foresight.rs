@@ -4,11 +4,9 @@
 //! draft passes if the text with it states no fewer true facts, no more false ones and no more figures that are not there.
 //! A draft that only puts a sentence without facts first gets one sentence more to catch up.
 
-use specreel::{
-    record::Verdict,
-    scenes::facts::{self, Facts, Score},
-    speculate::accept::Row,
-};
+use specreel_record::Verdict;
+use specreel_scenes::facts::{self, Facts, Score};
+use specreel_speculate::accept::Row;
 
 use crate::{judge::Verdicts, kept::Problem, twin::Twin, words::Words};
 

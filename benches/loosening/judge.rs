@@ -4,13 +4,11 @@ use std::cell::RefCell;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use specreel::{
-    record::Verdict,
-    scenes::facts::Facts,
-    speculate::{
-        Acceptance, StateAt, VisualStates,
-        accept::{self, Row},
-    },
+use specreel_record::Verdict;
+use specreel_scenes::facts::Facts;
+use specreel_speculate::{
+    Acceptance, StateAt, VisualStates,
+    accept::{self, Row},
 };
 
 use crate::{

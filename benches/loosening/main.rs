@@ -26,10 +26,8 @@ mod words;
 use std::{cell::RefCell, time::Instant};
 
 use clap::Parser;
-use specreel::{
-    assets,
-    speculate::{Acceptance, Method, Shape, accept::Row, method::Length},
-};
+use specreel_demo as assets;
+use specreel_speculate::{Acceptance, Method, Shape, accept::Row, method::Length};
 
 use crate::{
     account::OnClip,

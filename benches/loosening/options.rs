@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use specreel::speculate::{Placing, Stamps, VisualContext};
+use specreel_speculate::{Placing, Stamps, VisualContext};
 
 /// What each acceptance rule costs, measured with truth.
 #[derive(Parser)]

@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use serde::Serialize;
-use specreel::{
-    chart::{self, Plot},
-    record::pareto,
-};
+use specreel_client::chart::{self, Plot};
+use specreel_record::pareto;
 
 use crate::{
     account::{Figures, OnClip},

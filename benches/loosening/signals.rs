@@ -4,12 +4,10 @@
 //! them all. Every signal is turned so that a larger value asks for more strictness.
 
 use serde::Serialize;
-use specreel::{
-    record::{Detection, detection::area_under_curve, summary::median},
-    speculate::{
-        Acceptance, Method, StateAt,
-        accept::{Row, relevance::lowest},
-    },
+use specreel_record::{Detection, detection::area_under_curve, summary::median};
+use specreel_speculate::{
+    Acceptance, Method, StateAt,
+    accept::{Row, relevance::lowest},
 };
 
 use crate::{judge::Judge, kept::Problem};

@@ -1,6 +1,6 @@
 //! The rules of the study: what the papers and the program have, variants of them, pairs, and what knows the truth.
 
-use specreel::speculate::{Acceptance, EntropyOver, StateAt};
+use specreel_speculate::{Acceptance, EntropyOver, StateAt};
 
 /// How drafts are judged.
 #[derive(Clone, Debug, PartialEq)]

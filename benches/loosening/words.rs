@@ -4,10 +4,8 @@
 //! character. The word in the place of a draft goes to the next such token among the drafts; the word that the target
 //! wanted is the draft's word so far and the wanted token, whose end is unknown: it is taken as it is.
 
-use specreel::{
-    model::text::TextTokenizer,
-    scenes::words::{Says, says},
-};
+use specreel_model::text::TextTokenizer;
+use specreel_scenes::words::{Says, says};
 
 /// The texts of all tokens.
 pub struct Words {

@@ -2,18 +2,16 @@
 
 use std::{ops::ControlFlow, path::Path};
 
-use specreel::{
-    engine::clip_facts,
-    model::{
-        family::ClipFacts,
-        processor::{Patches, VideoProcessor},
-    },
-    scenes::{
-        Scene, encode,
-        facts::{self, Facts},
-    },
-    video::{self, Rule, Sampling},
+use specreel_engine::clip_facts;
+use specreel_model::{
+    family::ClipFacts,
+    processor::{Patches, VideoProcessor},
 };
+use specreel_scenes::{
+    Scene, encode,
+    facts::{self, Facts},
+};
+use specreel_video::{self as video, Rule, Sampling};
 
 use super::kept::Problem;
 

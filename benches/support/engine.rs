@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use specreel::{
-    engine::{Command, Engine, EngineHandle, RunRequest, TextSampling},
-    model::{DeviceChoice, ModelSpec, WeightType},
-    record::{Event, EventKind, Stats},
-    speculate::Method,
-    video::Sampling,
-};
+use specreel_engine::{Command, Engine, EngineHandle, RunRequest, TextSampling};
+use specreel_model::ModelSpec;
+use specreel_record::{Event, EventKind, Stats};
+use specreel_speculate::Method;
+use specreel_tensor::{DeviceChoice, WeightType};
+use specreel_video::Sampling;
 use tokio::sync::mpsc::Receiver;
 
 /// Run a bench; its problem goes to stderr and makes the exit code 1.

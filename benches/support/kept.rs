@@ -2,20 +2,18 @@
 
 use std::{cell::RefCell, ops::ControlFlow, path::Path};
 
-use specreel::{
-    model::{
-        WeightType,
-        decoder::Sequence,
-        family::{Prompt, VideoLlm},
-    },
-    record::Verdict,
-    speculate::{
-        CustomRule, GenerationConfig, GenerationInputs, Method, Sampler, VisualContext, VisualStates,
-        accept::Row,
-        context::{self, Preparation, Signals},
-        generate,
-    },
+use specreel_model::{
+    decoder::Sequence,
+    family::{Prompt, VideoLlm},
 };
+use specreel_record::Verdict;
+use specreel_speculate::{
+    CustomRule, GenerationConfig, GenerationInputs, Method, Sampler, VisualContext, VisualStates,
+    accept::Row,
+    context::{self, Preparation, Signals},
+    generate,
+};
+use specreel_tensor::WeightType;
 
 use super::{clip::Clip, twin::Twin};
 

@@ -4,10 +4,8 @@
 //! and finds its way to any text by itself: it keeps what the last text has in common with the new one.
 
 use candle_core::Result;
-use specreel::{
-    model::decoder::{Pass, Sequence, States, Taps},
-    speculate::sampling::RowFacts,
-};
+use specreel_model::decoder::{Pass, Sequence, States, Taps};
+use specreel_speculate::sampling::RowFacts;
 
 /// See the module's text.
 pub struct Twin {

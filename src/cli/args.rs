@@ -5,18 +5,17 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use super::values::{choice, fps, rope, temperature, top_p};
 pub use super::values::{device, dtype, kv_type, tower_dtype, whole};
-use super::values::{fps, rope, temperature, top_p};
 use super::{
     batch::BatchArgs, bench::BenchArgs, candidates, compare::CompareArgs, dataset::DatasetArgs,
     doctor::DoctorArgs, inspect::InspectArgs, manual::ManArgs, methods::MethodsArgs, models::ModelsArgs,
     part::PartArgs, replay::ReplayArgs, scenes::ScenesArgs, settings::ConfigArgs, train::TrainArgs,
 };
-use crate::{
-    client::{Charset, ImageProtocol, Layer},
-    model::{DeviceChoice, KvType, WeightType, family::Rope},
-    record::Pace,
-};
+use specreel_client::{Charset, ImageProtocol, Layer};
+use specreel_model::family::Rope;
+use specreel_record::Pace;
+use specreel_tensor::{DeviceChoice, KvType, WeightType};
 
 /// Heading of options about models.
 pub const MODELS: &str = "Models";
@@ -29,8 +28,19 @@ pub const OUTPUT: &str = "Output";
 /// Heading of options of the studio.
 const STUDIO: &str = "Studio";
 
+macro_rules! version {
+    ($features:literal) => {
+        concat!(env!("CARGO_PKG_VERSION"), " (", $features, ")")
+    };
+}
+
 /// Version, with the features of this build.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("SPECREEL_FEATURES"), ")");
+pub const VERSION: &str = match (cfg!(feature = "cuda"), cfg!(feature = "metal")) {
+    (false, false) => version!("cpu"),
+    (true, false) => version!("cpu, cuda"),
+    (false, true) => version!("cpu, metal"),
+    (true, true) => version!("cpu, cuda, metal"),
+};
 
 /// Caption videos locally with Video-LLMs, speed it up with speculative decoding, and see how every token was verified.
 #[derive(Debug, Parser)]
@@ -149,13 +159,13 @@ pub struct StudioArgs {
     #[arg(long, value_name = "NAME|FILE", help_heading = STUDIO)]
     pub profile: Option<String>,
     /// Image protocol of the terminal
-    #[arg(long, value_name = "NAME", value_enum, help_heading = STUDIO)]
+    #[arg(long, value_name = "NAME", value_parser = choice::<ImageProtocol>(), help_heading = STUDIO)]
     pub image_protocol: Option<ImageProtocol>,
     /// Enable the mouse; hold Shift to select text
     #[arg(long, help_heading = STUDIO)]
     pub mouse: bool,
     /// Characters to draw with
-    #[arg(long, value_enum, help_heading = STUDIO)]
+    #[arg(long, value_parser = choice::<Charset>(), help_heading = STUDIO)]
     pub charset: Option<Charset>,
 }
 

@@ -9,21 +9,19 @@ use clap::CommandFactory;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 
 use super::{Cli, config, dirs::Dirs, models as found, user_methods};
-use crate::{
-    assets,
-    model::{
-        KvType, WeightType,
-        gguf::file_names,
-        known::{KNOWN, KnownModel},
-        shapes as known_shapes,
-    },
-    speculate::{
-        Method,
-        method::{AXES, Key, Value as Takes},
-    },
-    tui::Theme,
-    video::folder::is_video,
+use crate::tui::Theme;
+use specreel_checkpoint::gguf::file_names;
+use specreel_demo as assets;
+use specreel_model::{
+    known::{KNOWN, KnownModel},
+    shapes as known_shapes,
 };
+use specreel_speculate::{
+    Method,
+    method::{AXES, Key, Value as Takes},
+};
+use specreel_tensor::{KvType, WeightType};
+use specreel_video::folder::is_video;
 
 /// A value and its description.
 type Value = (String, Option<String>);

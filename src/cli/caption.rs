@@ -1,5 +1,6 @@
 //! `specreel caption`: one run, or one for each piece of a video, printed as it happens.
 
+use crate::cli::interrupt;
 use std::{
     io::{IsTerminal, Write},
     ops::ControlFlow,
@@ -19,11 +20,9 @@ use super::{
     session::SessionFile,
     terminal,
 };
-use crate::{
-    client::{Client, Ending, GRACE, Sink},
-    engine::{RunRequest, memory_check},
-    record::{Event, RunLog, StopReason},
-};
+use specreel_client::{Client, Ending, GRACE, Sink};
+use specreel_engine::{RunRequest, memory_check};
+use specreel_record::{Event, RunLog, StopReason};
 
 /// Caption a video.
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
@@ -61,7 +60,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let interrupt = Interrupt::default();
     let mut client = Client::start()?;
     let remote = client.remote();
-    interrupt.listen(move || remote.cancel_current())?;
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
 
     let out_terminal = std::io::stdout().is_terminal();
     let style = Style {

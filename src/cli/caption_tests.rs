@@ -1,8 +1,6 @@
 use super::*;
-use crate::{
-    client::fake::{self, FakeEngine, done, failed, started, step},
-    record::{EventKind, FailureClass},
-};
+use specreel_client::fake::{self, FakeEngine, done, failed, started, step};
+use specreel_record::{EventKind, FailureClass};
 
 const GRACE: Duration = Duration::from_millis(20);
 
@@ -51,7 +49,7 @@ fn an_engine_that_does_not_answer_a_cancel_is_abandoned() {
     later.join().unwrap();
     assert_eq!(end.unwrap(), interrupted());
     let last: Event = serde_json::from_str(out.lines().last().unwrap()).unwrap();
-    assert_eq!(last, crate::client::cancelled(1));
+    assert_eq!(last, specreel_client::cancelled(1));
 }
 
 #[test]

@@ -1,7 +1,8 @@
-//! Verdicts as terminal styles: the legend of [`present::verdicts`](crate::present::verdicts) as escape sequences.
+//! Verdicts as terminal styles: the legend of [`present::verdicts`](specreel_client::present::verdicts) as escape sequences.
 
-pub use crate::present::text::clean as plain;
-use crate::{present::verdicts::Role, record::Verdict};
+pub use specreel_client::present::text::clean as plain;
+use specreel_client::present::verdicts::Role;
+use specreel_record::Verdict;
 
 /// Text in a verdict's style, with its colour.
 pub fn paint(verdict: Verdict, text: &str) -> String {

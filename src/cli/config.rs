@@ -1,13 +1,10 @@
 //! The user's `config.toml`.
 
 use super::{dirs::Dirs, resolve, user_methods};
-pub use crate::client::Config;
-use crate::{
-    client::{Layer, Setting, Settings},
-    present,
-    record::{Failure, FailureClass},
-    tui::{ColorDepth, Theme},
-};
+use crate::tui::{ColorDepth, Theme};
+pub use specreel_client::Config;
+use specreel_client::{Layer, Setting, Settings, present};
+use specreel_record::{Failure, FailureClass};
 
 /// Read the user's file; a missing file is an empty one.
 ///

@@ -6,10 +6,8 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{End, color, new_file::Named};
-use crate::{
-    batch::dataset::{Dataset, merge},
-    present::formats::plural,
-};
+use specreel_batch::dataset::{Dataset, merge};
+use specreel_client::present::formats::plural;
 
 /// So many names of each problem are printed.
 const SHOWN: usize = 20;

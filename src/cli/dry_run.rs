@@ -1,18 +1,16 @@
 //! `specreel caption --dry-run`: what a run would take, without running it.
 
+use crate::cli::interrupt;
 use std::{io::Write, ops::ControlFlow};
 
 use super::{
     End, args::CaptionArgs, color, dirs::Dirs, interrupt::Interrupt, interrupted, progress::Progress, report,
     runtime, session::event_line,
 };
-use crate::{
-    client::{Client, Ending, GRACE},
-    engine::RunRequest,
-    model::ModelSpec,
-    present::estimate,
-    record::{Event, EventKind, RunLog},
-};
+use specreel_client::{Client, Ending, GRACE, present::estimate};
+use specreel_engine::RunRequest;
+use specreel_model::ModelSpec;
+use specreel_record::{Event, EventKind, RunLog};
 
 /// Columns of the names of values.
 const NAMES: usize = 8;
@@ -23,7 +21,7 @@ pub fn run(models: ModelSpec, requests: Vec<RunRequest>, args: &CaptionArgs) -> 
     let interrupt = Interrupt::default();
     let mut client = Client::start()?;
     let remote = client.remote();
-    interrupt.listen(move || remote.cancel_current())?;
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
     let mut progress = Progress::new(!quiet && !json);
     client.keep_speeds(Dirs::speeds())?;
     client.load(models, args.run.ignore_memory)?;

@@ -4,7 +4,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::present::text::fit;
+use specreel_client::present::text::fit;
 
 /// Between two columns.
 const GAP: usize = 2;

@@ -10,8 +10,8 @@ use tokio::{
 };
 
 use super::End;
-pub use crate::client::Interrupt;
-use crate::record::{Failure, FailureClass};
+pub use specreel_client::Interrupt;
+use specreel_record::{Failure, FailureClass};
 
 /// File descriptors that a command needs beyond those already open: its files, the models' shards, signal handling.
 const DESCRIPTORS: usize = 32;
@@ -27,30 +27,28 @@ pub fn interrupted() -> i32 {
     }
 }
 
-impl Interrupt {
-    /// Catch signals on a separate thread, so that a blocked write does not delay them. `cancel` is called after the flag is
-    /// set. A SIGHUP that was ignored when the program started (`nohup`) stays ignored.
-    ///
-    /// # Errors
-    /// The thread or the signal handlers cannot be set up.
-    pub fn listen(&self, cancel: impl Fn() + Send + 'static) -> Result<(), End> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(refused)?;
-        // Registered before the thread starts, so that no signal from now on is missed.
-        let guard = runtime.enter();
-        let mut signals = Signals::new().map_err(refused)?;
-        drop(guard);
-        let this = self.clone();
-        let listener = move || {
-            runtime.block_on(async move {
-                SIGNAL.store(signals.next().await, Ordering::SeqCst);
-                this.ask();
-                cancel();
-                std::process::exit(128 + signals.next().await);
-            });
-        };
-        std::thread::Builder::new().name("interrupts".into()).spawn(listener).map_err(refused)?;
-        Ok(())
-    }
+/// Set `interrupt` at the first signal. Signals are caught on a separate thread, so that a blocked write does not delay them.
+/// `cancel` is called after the flag is set. A SIGHUP that was ignored when the program started (`nohup`) stays ignored.
+///
+/// # Errors
+/// The thread or the signal handlers cannot be set up.
+pub fn listen(interrupt: &Interrupt, cancel: impl Fn() + Send + 'static) -> Result<(), End> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(refused)?;
+    // Registered before the thread starts, so that no signal from now on is missed.
+    let guard = runtime.enter();
+    let mut signals = Signals::new().map_err(refused)?;
+    drop(guard);
+    let interrupt = interrupt.clone();
+    let listener = move || {
+        runtime.block_on(async move {
+            SIGNAL.store(signals.next().await, Ordering::SeqCst);
+            interrupt.ask();
+            cancel();
+            std::process::exit(128 + signals.next().await);
+        });
+    };
+    std::thread::Builder::new().name("interrupts".into()).spawn(listener).map_err(refused)?;
+    Ok(())
 }
 
 /// The signals that end a command.

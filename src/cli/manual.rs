@@ -12,10 +12,8 @@ use clap_mangen::{
 };
 
 use super::{Cli, End, candidates};
-use crate::{
-    record::{Failure, FailureClass},
-    speculate::suggest,
-};
+use specreel_record::{Failure, FailureClass};
+use specreel_speculate::suggest;
 
 /// Arguments of `man`.
 #[derive(Debug, Args)]

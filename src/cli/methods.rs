@@ -10,11 +10,9 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{End, args::OUTPUT, candidates, color, dirs::Dirs, terminal, user_methods, wrap::hang};
-use crate::{
-    present::systems,
-    record::{Failure, FailureClass},
-    speculate::Method,
-};
+use specreel_client::present::systems;
+use specreel_record::{Failure, FailureClass};
+use specreel_speculate::Method;
 
 /// Arguments of `methods`.
 #[derive(Debug, Args)]

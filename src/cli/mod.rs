@@ -1,7 +1,7 @@
 //! Arguments and plain text: everything that specreel does without the studio.
 //!
 //! stdout is data (captions, tables, JSON); stderr is for progress, legends, statistics and errors. Arguments become
-//! [`crate::engine::RunRequest`]s, which a [`crate::client::Client`] sends to an engine; its events are printed.
+//! [`specreel_engine::RunRequest`]s, which a [`specreel_client::Client`] sends to an engine; its events are printed.
 
 /// Print a line to stderr. Unlike `eprintln!`, it ignores a closed stderr.
 macro_rules! tell {
@@ -61,7 +61,7 @@ pub use args::Cli;
 
 use interrupt::{interrupted, runtime};
 
-use crate::record::{Failure, FailureClass};
+use specreel_record::{Failure, FailureClass};
 
 /// Runs the studio and returns the exit code. A function, because this module does not know the studio's engine.
 pub type RunStudio = fn(resolve::Studio) -> Result<i32, Failure>;
@@ -85,7 +85,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
     let outcome = panic::caught(|| dispatch(cli, run_studio)).unwrap_or_else(|failure| Err(failure.into()));
     stdin_video::remove();
     if !matches!(outcome, Ok(code) if code == interrupted()) {
-        crate::model::weight_cache::wait_for_writers(LONGEST_WAIT);
+        specreel_checkpoint::weight_cache::wait_for_writers(LONGEST_WAIT);
     }
     outcome.unwrap_or_else(|end| match end {
         End::Failed(failure) => report::failure(&failure, json),
@@ -183,8 +183,8 @@ impl From<Failure> for End {
     }
 }
 
-impl From<crate::speculate::MethodError> for End {
-    fn from(error: crate::speculate::MethodError) -> Self {
+impl From<specreel_speculate::MethodError> for End {
+    fn from(error: specreel_speculate::MethodError) -> Self {
         End::Failed(error.into())
     }
 }

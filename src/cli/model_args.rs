@@ -3,18 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::{args::RunArgs, color, dirs::Dirs, models as found, weight_cache};
-use crate::{
-    assets,
-    client::{Config, Setting, Settings},
-    model::{
-        ModelSpec,
-        draft_head::{DraftHeadConfig, Recipe},
-        family::Rope,
-        hub::name_of,
-    },
-    record::{Failure, FailureClass},
-    speculate::{Drafter, Method},
+use specreel_checkpoint::hub::name_of;
+use specreel_client::{Config, Setting, Settings};
+use specreel_demo as assets;
+use specreel_model::{
+    ModelSpec,
+    draft_head::{DraftHeadConfig, Recipe},
+    family::Rope,
 };
+use specreel_record::{Failure, FailureClass};
+use specreel_speculate::{Drafter, Method};
 
 /// The recipe of the draft head in a directory; none if there is no draft head.
 pub fn recipe(dir: &Path) -> Option<Recipe> {
@@ -203,7 +201,7 @@ const fn needs_head(recipe: Recipe) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::DeviceChoice;
+    use specreel_tensor::DeviceChoice;
 
     fn of(target: Option<&Path>, drafter: Option<&Path>) -> Result<ModelSpec, Failure> {
         let [target, drafter] = [target, drafter].map(|dir| dir.map(Path::to_owned));

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use crate::record::{Failure, FailureClass};
+use specreel_record::{Failure, FailureClass};
 
 /// A kind of output file, for error messages.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::{
     panic::{self, AssertUnwindSafe, PanicHookInfo},
 };
 
-use crate::record::{Failure, FailureClass, panic_words};
+use specreel_record::{Failure, FailureClass, panic_words};
 
 /// Send panic messages to the log, if there is one, instead of stderr.
 pub fn install_hook(has_log: bool) {

@@ -1,20 +1,19 @@
 //! The part of a video to caption, its pieces, and the output format.
 
+use super::values::choice;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
 
 use super::config::Config;
 
-use crate::{
-    engine::RunRequest,
-    present::export::Subtitles,
-    record::{
-        Cues, Failure, FailureClass, Segment, Span,
-        span::{LEAST_SEGMENT_S, seconds},
-    },
-    video,
+use specreel_client::present::export::Subtitles;
+use specreel_engine::RunRequest;
+use specreel_record::{
+    Cues, Failure, FailureClass, Segment, Span,
+    span::{LEAST_SEGMENT_S, seconds},
 };
+use specreel_video as video;
 
 /// A part of a video.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -47,7 +46,7 @@ pub struct PartArgs {
     )]
     pub format: Format,
     /// Cues of a caption in subtitles [default: clip]
-    #[arg(long, help_heading = "Output", value_name = "HOW", value_enum)]
+    #[arg(long, help_heading = "Output", value_name = "HOW", value_parser = choice::<Cues>())]
     pub cues: Option<Cues>,
 }
 

@@ -16,15 +16,13 @@ use super::{
     user_methods,
     wrap::{Wrapper, hang},
 };
-use crate::{
-    present::{
-        estimate,
-        export::subtitles::{Cue, Cutter, stamp},
-        statistics::headline,
-        verdicts::Role,
-    },
-    record::{Event, EventKind, Failure, RunLog, Segment, Span, Stage, StopReason, Verdict},
+use specreel_client::present::{
+    estimate,
+    export::subtitles::{Cue, Cutter, stamp},
+    statistics::headline,
+    verdicts::Role,
 };
+use specreel_record::{Event, EventKind, Failure, RunLog, Segment, Span, Stage, StopReason, Verdict};
 
 /// The state of the run after an event.
 #[derive(Clone, Debug, PartialEq)]

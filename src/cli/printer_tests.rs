@@ -1,7 +1,7 @@
 use super::*;
-use crate::present::export::Subtitles;
-use crate::record::Stats;
-use crate::record::testing::{ended, failure, started, started_piece, step};
+use specreel_client::present::export::Subtitles;
+use specreel_record::Stats;
+use specreel_record::testing::{ended, failure, started, started_piece, step};
 
 /// A run in one step, of which all tokens but the last are accepted drafts.
 fn script(tokens: &[(&str, Verdict)], reason: StopReason) -> Vec<Event> {

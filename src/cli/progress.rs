@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::{
-    present::estimate,
-    record::{Segment, Stage},
-};
+use specreel_client::present::estimate;
+use specreel_record::{Segment, Stage};
 
 /// Less time left is not shown, in milliseconds.
 const LEFT_MS: f64 = 1000.0;

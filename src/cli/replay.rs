@@ -1,5 +1,7 @@
 //! `specreel replay`: play a session file at its original speed or another.
 
+use super::values::choice;
+use crate::cli::interrupt;
 use std::{
     io::{IsTerminal, Read, Write},
     path::{Path, PathBuf},
@@ -20,12 +22,10 @@ use super::{
     progress::Progress,
     report, runtime, terminal,
 };
-use crate::{
-    present::player::Player,
-    record::{
-        Cues, Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, StopReason,
-        session::{RecordedEvent, SessionError},
-    },
+use specreel_client::present::player::Player;
+use specreel_record::{
+    Cues, Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, StopReason,
+    session::{RecordedEvent, SessionError},
 };
 
 /// Maximum bytes of a session that are read from stdin.
@@ -53,7 +53,7 @@ pub struct ReplayArgs {
     #[arg(long, help_heading = OUTPUT, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "json")]
     pub format: Format,
     /// Cues of a caption in subtitles [default: clip]
-    #[arg(long, help_heading = OUTPUT, value_name = "HOW", value_enum)]
+    #[arg(long, help_heading = OUTPUT, value_name = "HOW", value_parser = choice::<Cues>())]
     pub cues: Option<Cues>,
     /// Print the events as JSON, one object per line
     #[arg(long, help_heading = OUTPUT)]
@@ -129,7 +129,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     };
     let times = session.times();
     let interrupt = Interrupt::default();
-    interrupt.listen(|| {})?;
+    interrupt::listen(&interrupt, || {})?;
     let runtime = runtime()?;
     let terminal = std::io::stdout().is_terminal();
     let style = Style {

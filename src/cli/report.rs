@@ -5,7 +5,7 @@ use std::{ffi::OsString, io::Write};
 use clap::error::ErrorKind;
 
 use super::{stdin_video, suggest};
-use crate::record::{Event, EventKind, Failure, FailureClass};
+use specreel_record::{Event, EventKind, Failure, FailureClass};
 
 /// Report a failure and give its exit code.
 pub fn failure(failure: &Failure, json: bool) -> i32 {

@@ -12,16 +12,13 @@ use super::{
     part::SpanArgs,
     stdin_video, user_methods,
 };
-use crate::{
-    assets::{self, Clip},
-    client::{Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings},
-    engine::{RunRequest, TextSampling, memory_check},
-    model::ModelSpec,
-    present,
-    record::{Failure, FailureClass, profile::Profile},
-    speculate::Method,
-    video::Sampling,
-};
+use specreel_client::{Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings, present};
+use specreel_demo::{self as assets, Clip};
+use specreel_engine::{RunRequest, TextSampling, memory_check};
+use specreel_model::ModelSpec;
+use specreel_record::{Failure, FailureClass, profile::Profile};
+use specreel_speculate::Method;
+use specreel_video::Sampling;
 
 pub use super::model_args::{has_drafter, model_directory, models, recipe, suggest_drafter, tell_unused};
 
@@ -285,7 +282,7 @@ pub fn check_prompt(text: &str) -> Result<(), Failure> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::client::Origin;
+    use specreel_client::Origin;
 
     /// Models at paths that are never read.
     pub fn spec(drafter: bool) -> ModelSpec {

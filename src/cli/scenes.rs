@@ -8,13 +8,11 @@ use std::{
 use clap::{Args, Subcommand};
 
 use super::{End, args::whole};
-use crate::{
-    record::{Failure, FailureClass},
-    scenes::{
-        Scene, encode,
-        facts::{self, Facts, Score},
-        stream,
-    },
+use specreel_record::{Failure, FailureClass};
+use specreel_scenes::{
+    Scene, encode,
+    facts::{self, Facts, Score},
+    stream,
 };
 
 /// Longest scored text, in bytes.

@@ -10,7 +10,7 @@ use super::{
     new_file::{Named, discard_empty},
     stdin_video,
 };
-use crate::record::{Event, Failure};
+use specreel_record::{Event, Failure};
 
 const SESSION: Named = Named { flag: "--save", what: "the session to " };
 
@@ -82,7 +82,7 @@ impl Drop for SessionFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{EventKind, FailureClass, Stage};
+    use specreel_record::{EventKind, FailureClass, Stage};
 
     #[test]
     fn events_are_written_at_once_and_existing_files_need_force() {

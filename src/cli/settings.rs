@@ -11,10 +11,8 @@ use super::{
     dirs::Dirs,
     user_methods,
 };
-use crate::{
-    record::{Failure, FailureClass},
-    tui::{DEFAULT_KEYMAP, Keymap, Theme},
-};
+use crate::tui::{DEFAULT_KEYMAP, Keymap, Theme};
+use specreel_record::{Failure, FailureClass};
 
 /// A configuration file with every key, commented out.
 const EXAMPLE: &str = include_str!("../../assets/config.toml");
@@ -157,7 +155,7 @@ fn check(dirs: &Dirs) -> [UserFile; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Layer;
+    use specreel_client::Layer;
 
     #[test]
     fn the_example_has_every_key_and_is_valid() {

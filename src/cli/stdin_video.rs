@@ -11,7 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::record::{Event, EventKind, Failure, FailureClass};
+use specreel_record::{Event, EventKind, Failure, FailureClass};
 
 /// Largest video in bytes: more is not expected on a pipe, and would fill the disk unnoticed.
 const MOST: u64 = 4 << 30;
@@ -106,7 +106,7 @@ fn copy(
         };
         total += read as u64;
         if total > most {
-            let error = format!("the video on stdin is larger than {}", crate::record::units::bytes(most));
+            let error = format!("the video on stdin is larger than {}", specreel_record::units::bytes(most));
             return Err(input(error, "name a file instead: its size is not limited"));
         }
         io::Write::write_all(file, &buffer[..read]).map_err(unwritable)?;

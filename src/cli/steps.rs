@@ -1,16 +1,14 @@
 //! `--steps`: the ledger of steps as lines, each as soon as its step is over.
 
 use super::wrap::hang;
-use crate::{
-    present::{
-        export::subtitles::stamp,
-        formats::duration,
-        ledger::{self, Mark, Piece, Row},
-        text::width,
-        verdicts::Role,
-    },
-    record::RunLog,
+use specreel_client::present::{
+    export::subtitles::stamp,
+    formats::duration,
+    ledger::{self, Mark, Piece, Row},
+    text::width,
+    verdicts::Role,
 };
+use specreel_record::RunLog;
 
 /// SGR parameters of drafts that were struck out: the rejected one is red, those behind it are dim.
 const REJECTED: &str = "9;31";
@@ -111,7 +109,7 @@ fn columns([step, accepted, draft, verify]: [&str; 4]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{
+    use specreel_record::{
         EventKind, Verdict,
         testing::{run, step},
     };
@@ -158,7 +156,7 @@ mod tests {
         for columns in [36, 50, 60, 80, 120] {
             for color in [false, true] {
                 let lines = Steps::new(color, Some(columns)).lines(&log());
-                let lines = crate::present::text::clean(&lines);
+                let lines = specreel_client::present::text::clean(&lines);
                 for line in lines.lines().skip(1) {
                     assert!(width(line) <= columns, "{columns}: {line}");
                 }

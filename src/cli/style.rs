@@ -1,6 +1,7 @@
 //! How a run is printed.
 
-use crate::{present::export::Subtitles, record::Cues};
+use specreel_client::present::export::Subtitles;
+use specreel_record::Cues;
 
 /// How to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,10 +11,8 @@ use std::{
 use clap::{Command, CommandFactory};
 
 use super::Cli;
-use crate::{
-    record::{Failure, FailureClass},
-    speculate::suggest,
-};
+use specreel_record::{Failure, FailureClass};
+use specreel_speculate::suggest;
 
 /// Names of the subcommands.
 fn names() -> Vec<String> {

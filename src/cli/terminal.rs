@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use super::args::ColorChoice;
-use crate::client::Charset;
+use specreel_client::Charset;
 
 /// True if the studio can run: stdin and stdout are a capable terminal.
 pub fn can_draw() -> bool {

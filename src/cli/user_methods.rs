@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::dirs::Dirs;
-use crate::{
-    record::Failure,
-    speculate::{Method, MethodError},
-};
+use specreel_record::Failure;
+use specreel_speculate::{Method, MethodError};
 
 /// The folder; it need not exist.
 pub fn folder(dirs: &Dirs) -> PathBuf {

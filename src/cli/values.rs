@@ -2,15 +2,14 @@
 
 use std::str::FromStr;
 
-use clap::{ValueEnum, builder::PossibleValue};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::{
-    client::{Charset, ImageProtocol},
-    model::{KvType, WeightType, family::Rope},
-    record::Cues,
-};
+use specreel_client::{Charset, ImageProtocol};
+use specreel_model::family::Rope;
+use specreel_record::Cues;
+use specreel_tensor::{KvType, WeightType};
 
-pub use crate::client::parse_device as device;
+pub use specreel_client::parse_device as device;
 
 /// Parse a weight type.
 pub fn dtype(text: &str) -> Result<WeightType, String> {
@@ -18,7 +17,7 @@ pub fn dtype(text: &str) -> Result<WeightType, String> {
 }
 
 /// Parse the weight type of a vision tower.
-pub use crate::client::parse_tower_dtype as tower_dtype;
+pub use specreel_client::parse_tower_dtype as tower_dtype;
 /// Parse a type of keys and values.
 pub fn kv_type(text: &str) -> Result<KvType, String> {
     text.parse()
@@ -58,53 +57,45 @@ pub fn fps(text: &str) -> Result<f64, String> {
     number(text, |f| *f > 0.0 && *f <= 1000.0, "a number above 0, up to 1000")
 }
 
-impl ValueEnum for ImageProtocol {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Auto, Self::Kitty, Self::Iterm2, Self::Sixel, Self::Halfblocks, Self::None]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, help) = match self {
-            Self::Auto => ("auto", "the best one that the terminal is known to support"),
-            Self::Kitty => ("kitty", "kitty, Ghostty"),
-            Self::Iterm2 => ("iterm2", "iTerm2, WezTerm, and others with its protocol"),
-            Self::Sixel => ("sixel", "sixels"),
-            Self::Halfblocks => ("halfblocks", "two pixels in each character"),
-            Self::None => ("none", "no pictures"),
-        };
-        Some(PossibleValue::new(name).help(help))
-    }
+/// An enum of another crate whose values are chosen by name: each with its name and its help.
+pub trait Choice: Clone + Send + Sync + 'static {
+    /// All values, in the order of the help.
+    const VALUES: &'static [(Self, &'static str, &'static str)];
 }
 
-impl ValueEnum for Charset {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Auto, Self::Utf8, Self::Ascii]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, help) = match self {
-            Self::Auto => ("auto", "those of the locale; all without one"),
-            Self::Utf8 => ("utf-8", "all"),
-            Self::Ascii => ("ascii", "ASCII only"),
-        };
-        Some(PossibleValue::new(name).help(help))
-    }
+/// Parses the names of a [`Choice`].
+pub fn choice<T: Choice>() -> impl TypedValueParser<Value = T> {
+    let names = T::VALUES.iter().map(|(_, name, help)| PossibleValue::new(name).help(*help));
+    PossibleValuesParser::new(names).try_map(|text| {
+        let named = T::VALUES.iter().find(|(_, name, _)| *name == text);
+        named.map(|(value, ..)| value.clone()).ok_or("unknown")
+    })
 }
 
-impl ValueEnum for Cues {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Clip, Self::Sentences]
-    }
+impl Choice for ImageProtocol {
+    const VALUES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Auto, "auto", "the best one that the terminal is known to support"),
+        (Self::Kitty, "kitty", "kitty, Ghostty"),
+        (Self::Iterm2, "iterm2", "iTerm2, WezTerm, and others with its protocol"),
+        (Self::Sixel, "sixel", "sixels"),
+        (Self::Halfblocks, "halfblocks", "two pixels in each character"),
+        (Self::None, "none", "no pictures"),
+    ];
+}
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, help) = match self {
-            Self::Clip => {
-                ("clip", "one over the whole clip or segment; more where it is longer than two lines")
-            }
-            Self::Sentences => ("sentences", "one for each sentence, at equal parts of the time"),
-        };
-        Some(PossibleValue::new(name).help(help))
-    }
+impl Choice for Charset {
+    const VALUES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Auto, "auto", "those of the locale; all without one"),
+        (Self::Utf8, "utf-8", "all"),
+        (Self::Ascii, "ascii", "ASCII only"),
+    ];
+}
+
+impl Choice for Cues {
+    const VALUES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Clip, "clip", "one over the whole clip or segment; more where it is longer than two lines"),
+        (Self::Sentences, "sentences", "one for each sentence, at equal parts of the time"),
+    ];
 }
 
 #[cfg(test)]
@@ -132,10 +123,9 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_configuration_file() {
-        fn check<T: ValueEnum + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>() {
-            for value in T::value_variants() {
-                let name = value.to_possible_value().unwrap().get_name().to_owned();
-                assert_eq!(&serde_json::from_value::<T>(name.into()).unwrap(), value);
+        fn check<T: Choice + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>() {
+            for (value, name, _) in T::VALUES {
+                assert_eq!(&serde_json::from_value::<T>((*name).into()).unwrap(), value);
             }
         }
         check::<ImageProtocol>();

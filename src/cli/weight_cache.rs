@@ -1,10 +1,8 @@
 //! Where converted weights are kept: environment, configuration, cache directory.
 
 use super::dirs::Dirs;
-use crate::{
-    client::{Config, Settings},
-    model::{WeightCache, weight_cache::DEFAULT_LIMIT},
-};
+use specreel_checkpoint::{WeightCache, weight_cache::DEFAULT_LIMIT};
+use specreel_client::{Config, Settings};
 
 /// A directory, or `off`.
 const VARIABLE: &str = "SPECREEL_WEIGHT_CACHE";

@@ -30,10 +30,8 @@ use super::{
     terminal::Screen,
     worker::Workers,
 };
-use crate::{
-    client::{Client, Remote},
-    record::{Event, EventKind},
-};
+use specreel_client::{Client, Remote};
+use specreel_record::{Event, EventKind};
 
 /// Time between two frames of the spinner.
 const TICK: Duration = Duration::from_millis(120);
@@ -354,7 +352,7 @@ impl Driver {
         Ok(())
     }
 
-    fn on_engine(&mut self, event: crate::record::Event) -> Result<(), StudioError> {
+    fn on_engine(&mut self, event: specreel_record::Event) -> Result<(), StudioError> {
         let unrecorded = self.recorder.event(&event);
         if let Some(batch) = &mut self.batch {
             batch.event(&event);

@@ -9,12 +9,10 @@ use std::{
 };
 
 use super::{model::methods::label, text};
-use crate::{
-    record::{
-        EventKind, Failure, Pieces, RunLog, RunState, Session, Stats, log::Started, session::RecordedEvent,
-    },
-    speculate::Method,
+use specreel_record::{
+    EventKind, Failure, Pieces, RunLog, RunState, Session, Stats, log::Started, session::RecordedEvent,
 };
+use specreel_speculate::Method;
 
 /// At most this many sessions are listed, the newest ones.
 const MAX_LISTED: usize = 1000;
@@ -242,10 +240,8 @@ pub(crate) fn delete(path: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        record::{Event, Segment, Span, StopReason},
-        tui::testing,
-    };
+    use crate::tui::testing;
+    use specreel_record::{Event, Segment, Span, StopReason};
 
     fn write(folder: &Path, name: &str, kinds: &[EventKind], tail: &str) {
         let line = |kind: &EventKind| serde_json::to_string(&Event::new(1, kind.clone())).unwrap() + "\n";

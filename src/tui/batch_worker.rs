@@ -13,11 +13,11 @@ use std::{
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::{BatchJob, Msg, worker::LOST};
-use crate::{
-    batch::{Batch, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Sidecar, Summary},
-    client::{Client, Interrupt, Remote},
-    record::Event,
+use specreel_batch::{
+    Batch, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Sidecar, Summary,
 };
+use specreel_client::{Client, Interrupt, Remote};
+use specreel_record::Event;
 
 /// Events that may wait while a caption is written.
 const WAITING: usize = 1 << 16;
@@ -159,12 +159,10 @@ impl Report for Teller<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        batch::{Clip, Options},
-        client::fake::{FakeEngine, done, failed, request, started},
-        engine::Command,
-        record::{FailureClass, StopReason},
-    };
+    use specreel_batch::{Clip, Options};
+    use specreel_client::fake::{FakeEngine, done, failed, request, started};
+    use specreel_engine::Command;
+    use specreel_record::{FailureClass, StopReason};
 
     /// Runs a batch over clips of these names, and returns what it says. The studio's part, which passes on the events, is played
     /// until `enough` says that it quits.

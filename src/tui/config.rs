@@ -6,14 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use super::{ColorDepth, FrameRequest, ImageProtocol, question::Answers};
-use crate::{
-    batch::{Existing, Sidecar},
-    engine::TextSampling,
-    record::{Cues, Pace, Span, profile::Profile},
-    speculate::Method,
-    video::{Frame, Rule, Sampling},
-};
+use super::{ColorDepth, FrameRequest, ImageProtocol, images, question::Answers};
+use specreel_batch::{Existing, Sidecar};
+use specreel_engine::TextSampling;
+use specreel_record::{Cues, Pace, Span, profile::Profile};
+use specreel_speculate::Method;
+use specreel_video::{Frame, Rule, Sampling};
 
 /// The built-in preset prompts (TOML).
 pub const DEFAULT_PRESETS: &str = include_str!("../../assets/prompts/default.toml");
@@ -183,7 +181,7 @@ impl StudioConfig {
         match self.ascii {
             // Half-blocks and kitty's placeholders are not ASCII.
             true => ImageProtocol::None,
-            false => self.image_protocol.resolve(self.colors, answers, inside),
+            false => images::resolve(self.image_protocol, self.colors, answers, inside),
         }
     }
 }

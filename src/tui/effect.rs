@@ -8,13 +8,11 @@ use super::{
     complete::Completion,
     model::{frame_strips::FrameRequest, library::VideoFile},
 };
-use crate::{
-    batch::rows::Caption,
-    engine::RunRequest,
-    record::{Event, Session, Span},
-    speculate::Method,
-    video::Frame,
-};
+use specreel_batch::rows::Caption;
+use specreel_engine::RunRequest;
+use specreel_record::{Event, Session, Span};
+use specreel_speculate::Method;
+use specreel_video::Frame;
 
 /// Something that happened.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, path::PathBuf};
 
-use crate::record::{Failure, FailureClass};
+use specreel_record::{Failure, FailureClass};
 
 /// Why the studio cannot start or continue.
 #[derive(Debug, thiserror::Error)]

@@ -7,11 +7,9 @@ use std::{
 };
 
 use super::{Msg, SidecarsWritten, model::library::VideoFile, scan::scan, text};
-use crate::{
-    batch::{Clip, Options, Outputs, Sidecar, outputs::Need, rows::Caption},
-    record::Failure,
-    speculate::Method,
-};
+use specreel_batch::{Clip, Options, Outputs, Sidecar, outputs::Need, rows::Caption};
+use specreel_record::Failure;
+use specreel_speculate::Method;
 
 /// Size and time of a file; none if there is no such file.
 pub(crate) fn found(path: &Path) -> Option<VideoFile> {

@@ -71,7 +71,8 @@ impl FrameLoader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{tui::testing, video::Frame};
+    use crate::tui::testing;
+    use specreel_video::Frame;
 
     fn request(path: &str) -> FrameRequest {
         FrameRequest { path: path.into(), count: 3, max: (8, 8) }

@@ -2,30 +2,34 @@
 
 use super::{ColorDepth, question::Answers};
 
-pub use crate::client::ImageProtocol;
+pub use specreel_client::ImageProtocol;
 
 /// Terminals with kitty's protocol and its Unicode placeholders, which others lack.
 const KITTY: [&str; 2] = ["kitty", "ghostty"];
 /// Terminals with iTerm2's protocol.
 const ITERM2: [&str; 5] = ["iterm2", "wezterm", "mintty", "konsole", "rio"];
 
-impl ImageProtocol {
-    /// What to use on a terminal with these colors and answers; never [`ImageProtocol::Auto`]. `inside` a multiplexer the answers
-    /// are the multiplexer's, not the outer terminal's.
-    pub(crate) fn resolve(self, colors: ColorDepth, answers: &Answers, inside: bool) -> Self {
-        let name = answers.name.to_ascii_lowercase();
-        let is_one_of = |names: &[&str]| names.iter().any(|n| name.starts_with(n));
-        match self {
-            // Kitty's placeholders need colors, too.
-            _ if colors == ColorDepth::None => Self::None,
-            Self::Auto if !inside && is_one_of(&KITTY) => Self::Kitty,
-            Self::Auto if !inside && is_one_of(&ITERM2) => Self::Iterm2,
-            Self::Auto if !inside && answers.sixel && answers.cell.is_some() => Self::Sixel,
-            // 16 colors of an unknown palette are too few.
-            Self::Auto if colors == ColorDepth::Ansi => Self::None,
-            Self::Auto => Self::Halfblocks,
-            asked => asked,
-        }
+/// What to use on a terminal with these colors and answers if `asked` was requested; never [`ImageProtocol::Auto`]. `inside` a
+/// multiplexer the answers are the multiplexer's, not the outer terminal's.
+pub(crate) fn resolve(
+    asked: ImageProtocol,
+    colors: ColorDepth,
+    answers: &Answers,
+    inside: bool,
+) -> ImageProtocol {
+    use ImageProtocol as P;
+    let name = answers.name.to_ascii_lowercase();
+    let is_one_of = |names: &[&str]| names.iter().any(|n| name.starts_with(n));
+    match asked {
+        // Kitty's placeholders also need colors.
+        _ if colors == ColorDepth::None => P::None,
+        P::Auto if !inside && is_one_of(&KITTY) => P::Kitty,
+        P::Auto if !inside && is_one_of(&ITERM2) => P::Iterm2,
+        P::Auto if !inside && answers.sixel && answers.cell.is_some() => P::Sixel,
+        // 16 colors of an unknown palette are too few.
+        P::Auto if colors == ColorDepth::Ansi => P::None,
+        P::Auto => P::Halfblocks,
+        asked => asked,
     }
 }
 
@@ -59,22 +63,22 @@ mod tests {
             ("XTerm(390)", false, Halfblocks),
             ("", false, Halfblocks),
         ] {
-            assert_eq!(Auto.resolve(ColorDepth::True, &of(name, sixel), false), want, "{name}");
-            assert_eq!(Auto.resolve(ColorDepth::Indexed, &of(name, sixel), true), Halfblocks, "{name}");
-            assert_eq!(Auto.resolve(ColorDepth::None, &of(name, sixel), false), None, "{name}");
+            assert_eq!(resolve(Auto, ColorDepth::True, &of(name, sixel), false), want, "{name}");
+            assert_eq!(resolve(Auto, ColorDepth::Indexed, &of(name, sixel), true), Halfblocks, "{name}");
+            assert_eq!(resolve(Auto, ColorDepth::None, &of(name, sixel), false), None, "{name}");
         }
         let unsized_cells = Answers { cell: Option::None, ..of("foot", true) };
-        assert_eq!(Auto.resolve(ColorDepth::True, &unsized_cells, false), Halfblocks);
+        assert_eq!(resolve(Auto, ColorDepth::True, &unsized_cells, false), Halfblocks);
     }
 
     #[test]
     fn few_colours_make_no_half_blocks_unless_asked_for() {
         use ImageProtocol::{Auto, Halfblocks, Kitty, None, Sixel};
         let silent = Answers::default();
-        assert_eq!(Auto.resolve(ColorDepth::Ansi, &silent, false), None);
+        assert_eq!(resolve(Auto, ColorDepth::Ansi, &silent, false), None);
         for asked in [Halfblocks, Kitty, Sixel, None] {
-            assert_eq!(asked.resolve(ColorDepth::Ansi, &silent, true), asked);
-            assert_eq!(asked.resolve(ColorDepth::None, &silent, true), None);
+            assert_eq!(resolve(asked, ColorDepth::Ansi, &silent, true), asked);
+            assert_eq!(resolve(asked, ColorDepth::None, &silent, true), None);
         }
     }
 }

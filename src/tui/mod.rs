@@ -4,7 +4,7 @@
 //! drawing is a function of the model. [`run`] is the driver: it owns the terminal, the clock and the channels, and draws when
 //! something changed: at once for keys and resizes, at most 30 times a second while a caption streams, never when idle.
 //!
-//! The driver knows no methods, models or videos: it reaches the engine through a [`Client`](crate::client::Client) only, so that
+//! The driver knows no methods, models or videos: it reaches the engine through a [`Client`](specreel_client::Client) only, so that
 //! tests can script the engine.
 
 mod action;

@@ -21,7 +21,7 @@ use ratatui_image::{
 };
 
 use super::{ImageProtocol, view::Slot};
-use crate::video::Frame;
+use specreel_video::Frame;
 
 /// How many pictures are kept.
 const KEPT: usize = 8;

@@ -16,7 +16,7 @@ use std::{
 use tokio::sync::mpsc::{OwnedPermit, Sender};
 
 use super::Msg;
-use crate::record::{Event, EventKind, StopReason, session::RecordedEvent};
+use specreel_record::{Event, EventKind, StopReason, session::RecordedEvent};
 
 /// Events that may wait for the disk.
 const WAITING: usize = 4096;
@@ -255,10 +255,8 @@ mod tests {
     use std::sync::{Condvar, Mutex};
 
     use super::*;
-    use crate::{
-        record::{Segment, Session, Stage},
-        tui::testing,
-    };
+    use crate::tui::testing;
+    use specreel_record::{Segment, Session, Stage};
 
     const LONG: Duration = Duration::from_secs(60);
 

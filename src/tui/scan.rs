@@ -12,7 +12,7 @@ use super::{
     model::library::{VideoFile, is_video},
     text,
 };
-use crate::video::folder;
+use specreel_video::folder;
 
 /// Directories deeper than this are not scanned.
 const MAX_DEPTH: usize = 8;

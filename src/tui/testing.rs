@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
-use crate::{
-    engine::RunRequest,
-    record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict},
-    speculate::Method,
-    video::Frame,
-};
+use specreel_engine::RunRequest;
+use specreel_record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict};
+use specreel_speculate::Method;
+use specreel_video::Frame;
 
 pub(crate) fn methods() -> Vec<Method> {
     ["autoregressive", "naive", "lvspec"].map(|name| Method::preset(name).unwrap()).to_vec()

@@ -5,11 +5,9 @@
 
 use std::borrow::Cow;
 
-pub(crate) use crate::present::text::{fit, fit_end, pad, width};
-use crate::{
-    present::text,
-    record::{Event, EventKind, Turn},
-};
+use specreel_client::present::text;
+pub(crate) use specreel_client::present::text::{fit, fit_end, pad, width};
+use specreel_record::{Event, EventKind, Turn};
 
 /// See [`text::clean`].
 pub(crate) fn clean(foreign: &str) -> String {
@@ -62,13 +60,13 @@ pub(crate) fn clean_event(mut event: Event) -> Event {
 
 /// Seconds as a clock, without tenths: `0:07`, `12:03`, `1:02:03`.
 pub(crate) fn clock(seconds: f64) -> String {
-    crate::record::clock(seconds.round())
+    specreel_record::clock(seconds.round())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Failure, FailureClass, StopReason, Token, Verdict};
+    use specreel_record::{Failure, FailureClass, StopReason, Token, Verdict};
 
     #[test]
     fn every_text_of_an_event_is_sanitised() {

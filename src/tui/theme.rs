@@ -15,7 +15,8 @@ use toml::{
 };
 
 use super::StudioError;
-use crate::{present::verdicts, record::Verdict};
+use specreel_client::present::verdicts;
+use specreel_record::Verdict;
 
 /// The built-in themes: name and file.
 const BUILT_IN: [(&str, &str); 12] = [

@@ -3,7 +3,8 @@
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
 
 use super::{StudioError, Theme, ascii, model, view};
-use crate::{chart::Curve, tui::ColorDepth};
+use crate::tui::ColorDepth;
+use specreel_client::chart::Curve;
 
 /// Minimum columns and rows of the terminal.
 pub const TRAINING_SIZE: (u16, u16) = (56, 20);

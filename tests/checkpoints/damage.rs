@@ -4,15 +4,13 @@ use std::{fs, ops::ControlFlow, path::Path, sync::Arc};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use specreel::{
-    model::{
-        ComputeDevice, WeightType,
-        about::Inspection,
-        family::{ClipFacts, VideoLlm},
-        source::ModelFiles,
-    },
-    record::{Failure, FailureClass},
+use specreel_checkpoint::ModelFiles;
+use specreel_model::{
+    family::{ClipFacts, VideoLlm},
+    inspect::Inspection,
 };
+use specreel_record::{Failure, FailureClass};
+use specreel_tensor::{ComputeDevice, WeightType};
 use tempfile::TempDir;
 
 use crate::{counting::peak, fixture};
@@ -75,9 +73,9 @@ fn survives(dir: &Path) -> bool {
     problems.is_empty()
 }
 
-fn model_grid() -> specreel::model::processor::layout::VisualGrid {
-    let grid = specreel::model::processor::layout::Grid { t: 1, h: 4, w: 4 };
-    specreel::model::processor::layout::VisualGrid::from_patches(grid, 2).unwrap()
+fn model_grid() -> specreel_model::processor::layout::VisualGrid {
+    let grid = specreel_model::processor::layout::Grid { t: 1, h: 4, w: 4 };
+    specreel_model::processor::layout::VisualGrid::from_patches(grid, 2).unwrap()
 }
 
 /// Pointers to all values of a JSON value.

@@ -3,13 +3,9 @@
 use std::fs;
 
 use proptest::prelude::*;
-use specreel::{
-    model::{
-        WeightType,
-        family::{ClipFacts, VideoLlm},
-    },
-    record::{Failure, FailureClass},
-};
+use specreel_model::family::{ClipFacts, VideoLlm};
+use specreel_record::{Failure, FailureClass};
+use specreel_tensor::WeightType;
 
 use crate::{counting::peak, fixture};
 
@@ -26,8 +22,8 @@ fn load(text: &[u8], tower: &[u8]) -> Result<(), Failure> {
     fs::write(dir.path().join("mmproj.gguf"), tower).unwrap();
     let (loaded, most) = peak(|| {
         let model = VideoLlm::load(&path, WeightType::Auto, &mut |_, _| {})?;
-        let grid = specreel::model::processor::layout::Grid { t: 1, h: 4, w: 4 };
-        let grid = specreel::model::processor::layout::VisualGrid::from_patches(grid, 2).unwrap();
+        let grid = specreel_model::processor::layout::Grid { t: 1, h: 4, w: 4 };
+        let grid = specreel_model::processor::layout::VisualGrid::from_patches(grid, 2).unwrap();
         model.prompt("What?", &ClipFacts::steady(grid, 2, 2.0)).map(|_| ())
     });
     assert!(most < MOST, "{most} bytes");

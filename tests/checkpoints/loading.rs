@@ -2,20 +2,19 @@
 
 use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
-use specreel::{
-    engine::{Command, Engine, RunRequest, TextSampling, memory_check::Video},
-    model::{
-        ComputeDevice, DeviceChoice, KvType, ModelSpec, WeightType,
-        about::Facts,
-        checkpoint::Checkpoint,
-        config::TextConfig,
-        decoder::{Decoder, Positions, Sequence, States, parts},
-    },
-    record::EventKind,
-    scenes::{self, Scene},
-    speculate::Method,
-    video::Sampling,
+use specreel_checkpoint::Checkpoint;
+use specreel_engine::{Command, Engine, RunRequest, TextSampling, memory_check::Video};
+use specreel_model::{
+    ModelSpec,
+    config::TextConfig,
+    decoder::{Decoder, Positions, Sequence, States, parts},
+    inspect::Facts,
 };
+use specreel_record::EventKind;
+use specreel_scenes::{self as scenes, Scene};
+use specreel_speculate::Method;
+use specreel_tensor::{ComputeDevice, DeviceChoice, KvType, WeightType};
+use specreel_video::Sampling;
 
 use crate::counting::peak;
 
@@ -131,7 +130,7 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
     let video = Video {
         frames: 48,
         size: (240, 320),
-        limits: specreel::model::processor::FrameLimits::default(),
+        limits: specreel_model::processor::FrameLimits::default(),
         new_tokens: 32,
     };
     for dtype in [WeightType::F32, WeightType::Q8_0, WeightType::Bf16] {

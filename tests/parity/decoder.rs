@@ -3,11 +3,11 @@
 use std::{collections::HashMap, ops::ControlFlow};
 
 use candle_core::Tensor;
-use specreel::model::{
-    ComputeDevice, KvType, WeightType,
+use specreel_model::{
     decoder::{Mask, Positions, Sequence, States, Taps, Workspace},
     family::VideoLlm,
 };
+use specreel_tensor::{ComputeDevice, KvType, WeightType};
 
 use super::{
     CHECKPOINTS, FAMILIES, NARROW, Values, devices, difference, fixture, gpu::gpu_or_skip, load_on, numbers,
@@ -121,7 +121,7 @@ fn greedy_tokens_are_those_of_transformers() {
         for (i, want) in expected.ids("greedy_ids").into_iter().enumerate() {
             let pass = sequence.feed(&[id], &Taps::default()).unwrap();
             let logits = sequence.logits(&pass.states).unwrap();
-            id = specreel::speculate::sampling::argmax(&logits.to_vec().unwrap());
+            id = specreel_speculate::sampling::argmax(&logits.to_vec().unwrap());
             assert_eq!(id, want, "{name}: token {i}");
         }
     }
@@ -201,7 +201,7 @@ fn every_type_of_keys_and_values_is_independent_of_rows_and_close_to_f32() {
                     let logits = sequence.logits(&pass.states).unwrap().to_vec2().unwrap();
                     last.extend(logits);
                 }
-                assert_eq!(sequence.bytes() % kind.token_bytes(model.decoder().config()), 0);
+                assert_eq!(sequence.bytes() % model.decoder().config().kv_bytes(kind), 0);
                 last.iter().map(|logits| log_softmax(logits)).collect::<Vec<_>>()
             };
             let whole = read(ids.len());

@@ -3,17 +3,15 @@
 use std::{collections::HashMap, ops::ControlFlow};
 
 use candle_core::Tensor;
-use specreel::{
-    model::{
-        VisualSpans, WeightType,
-        checkpoint::Checkpoint,
-        config::VlConfig,
-        decoder::{Positions, Sequence, States, rope::Rope},
-        draft_head::{DraftHead, DraftHeadConfig, TextStates},
-        family::VideoLlm,
-    },
-    train::{Batch, Break, Sample, TrainedLayer},
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
+    config::VlConfig,
+    decoder::{Positions, Sequence, States, rope::Rope},
+    draft_head::{DraftHead, DraftHeadConfig, TextStates},
+    family::VideoLlm,
 };
+use specreel_tensor::{VisualSpans, WeightType};
+use specreel_train::{Batch, Break, Sample, TrainedLayer};
 
 use super::{devices, difference, fixture, load_on, numbers, states, tensors, values};
 

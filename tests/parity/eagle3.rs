@@ -1,11 +1,11 @@
 //! An EAGLE-3 head in the published layout against PyTorch.
 
-use specreel::model::{
-    WeightType,
+use specreel_model::{
     decoder::{Positions, Sequence, States, argmax},
     draft_head::{DraftHead, DraftHeadConfig, Recipe},
     family::VideoLlm,
 };
+use specreel_tensor::WeightType;
 
 use super::{devices, fixture, load_on, numbers, states, tensors, values};
 
@@ -36,7 +36,7 @@ fn the_head_computes_what_torch_computes() {
         let next = positions.axes[0][count - 1] + 1;
         let mut sequence = Sequence::new(head.decoder().clone(), 20);
         let (mut outs, mut own) = (Vec::new(), Vec::new());
-        let mut keep = |_: usize, pass: &specreel::model::decoder::Pass| {
+        let mut keep = |_: usize, pass: &specreel_model::decoder::Pass| {
             outs.push(pass.states.clone());
             own = head.own_states(pass).narrow(pass.states.rows() - 1, 1)?.to_vec()?;
             Ok(())

@@ -4,18 +4,16 @@ use std::{fs, ops::ControlFlow, path::Path};
 
 use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
-use specreel::{
-    model::{
-        ComputeDevice, WeightType,
-        checkpoint::Checkpoint,
-        config::VlConfig,
-        decoder::States,
-        family::{ClipFacts, Family, Rope, VideoLlm},
-        processor::{Grid, Patches, VisualGrid},
-        vision::{Tower, TowerConfig, VisionError},
-    },
-    record::{Failure, FailureClass},
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
+    config::VlConfig,
+    decoder::States,
+    family::{ClipFacts, Family, Rope, VideoLlm},
+    processor::{Grid, Patches, VisualGrid},
+    vision::{Tower, TowerConfig, VisionError},
 };
+use specreel_record::{Failure, FailureClass};
+use specreel_tensor::{ComputeDevice, WeightType};
 
 use super::{FAMILIES, NEWER, difference, fixture, patches, tensors};
 

@@ -3,16 +3,14 @@
 use std::{collections::HashMap, ops::ControlFlow, path::Path};
 
 use candle_core::{Device, Tensor};
-use specreel::{
-    model::{
-        WeightType,
-        decoder::{Sequence, States, Taps},
-        family::{ClipFacts, Prompt, VideoLlm},
-        processor::Patches,
-    },
-    speculate::{VisualContext, context, sampling},
-    video::{self, Rule, Sampling},
+use specreel_model::{
+    decoder::{Sequence, States, Taps},
+    family::{ClipFacts, Prompt, VideoLlm},
+    processor::Patches,
 };
+use specreel_speculate::{VisualContext, context, sampling};
+use specreel_tensor::WeightType;
+use specreel_video::{self as video, Rule, Sampling};
 
 use super::{FAMILIES, difference, fixture, numbers, tensors, values};
 

@@ -1,5 +1,6 @@
 //! GGUF files of the parity checkpoints (`make_gguf.py`): the same models as in Hugging Face layout.
 
+use specreel_model::ReadModel as _;
 use std::{collections::HashMap, fs::File, ops::ControlFlow, path::Path};
 
 use candle_core::{
@@ -9,15 +10,14 @@ use candle_core::{
         gguf_file::{self, Content, Value},
     },
 };
-use specreel::model::{
-    ComputeDevice, WeightType,
-    checkpoint::Checkpoint,
-    config::{LinearAttention, TextConfig},
+use specreel_checkpoint::{Checkpoint, ModelFiles};
+use specreel_model::{
+    config::TextConfig,
     decoder::{Logits, Sequence, States, Taps},
     draft_head::DraftHead,
     family::{ClipFacts, VideoLlm},
-    source::ModelFiles,
 };
+use specreel_tensor::{ComputeDevice, LinearAttention, WeightType};
 
 use super::{devices, difference, fixture, gpu::gpu_or_skip, load_on, patches, values};
 
@@ -84,7 +84,7 @@ fn everything_but_the_weights_is_that_of_the_directory() {
         assert_eq!((&a_prompt.ids, &a_prompt.positions.axes), (&b_prompt.ids, &b_prompt.positions.axes));
         let cut = |model: &VideoLlm| model.processor().config().clone();
         // These checkpoints set limits and rates of their own for videos, which GGUF files do not hold.
-        let same = specreel::model::processor::ProcessorConfig {
+        let same = specreel_model::processor::ProcessorConfig {
             min_pixels: cut(&b).min_pixels,
             max_pixels: cut(&b).max_pixels,
             sampling: cut(&b).sampling,

@@ -23,12 +23,12 @@ mod tower_kernels;
 use std::{collections::HashMap, path::PathBuf};
 
 use candle_core::{DType, Device, Tensor};
-use specreel::model::{
-    ComputeDevice, WeightType,
+use specreel_model::{
     decoder::{Logits, States},
     family::VideoLlm,
     processor::{Grid, Patches},
 };
+use specreel_tensor::{ComputeDevice, WeightType};
 
 /// Checkpoints of the other families.
 const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_ov_newer"];

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use specreel::model::{
-    WeightType,
-    checkpoint::Checkpoint,
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
     decoder::{Pass, Positions, Sequence, States, argmax},
     draft_head::{DraftHead, Recipe, mtp},
     family::VideoLlm,
 };
+use specreel_tensor::WeightType;
 
 use super::{devices, fixture, load_on, numbers, states, tensors, values};
 

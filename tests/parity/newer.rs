@@ -10,16 +10,14 @@ use std::{
 
 use candle_core::Tensor;
 use serde::Deserialize;
-use specreel::{
-    model::{
-        ComputeDevice, WeightType,
-        decoder::{States, Taps},
-        family::{ClipFacts, Prompt, VideoLlm},
-        processor::{Grid, Patches, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid},
-    },
-    speculate::{VisualContext, context, sampling::argmax},
-    video::{Rule, Sampling, sampling},
+use specreel_model::{
+    decoder::{States, Taps},
+    family::{ClipFacts, Prompt, VideoLlm},
+    processor::{Grid, Patches, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid},
 };
+use specreel_speculate::{VisualContext, context, sampling::argmax};
+use specreel_tensor::{ComputeDevice, WeightType};
+use specreel_video::{Rule, Sampling, sampling};
 
 use super::{
     NEWER,

@@ -4,12 +4,12 @@
 use std::{ops::ControlFlow, sync::Arc};
 
 use candle_core::Device;
-use specreel::model::{
-    ComputeDevice, KvType, WeightType,
-    checkpoint::Checkpoint,
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
     config::VlConfig,
     decoder::{Decoder, Mask, Positions, Sequence, States, Taps, Workspace},
 };
+use specreel_tensor::{ComputeDevice, KvType, WeightType};
 
 use super::{
     NEWER, Values, decoder::log_softmax, devices, difference, fixture, numbers, states, tensors, values,
@@ -131,7 +131,7 @@ fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
                 .map(|(l, w)| (f64::from(*l) - sum - f64::from(*w)).abs());
             let worst = worst.fold(0.0, f64::max);
             assert!(worst < nats, "{name}: log-probabilities of token {i} differ by {worst}");
-            id = specreel::speculate::sampling::argmax(&logits);
+            id = specreel_speculate::sampling::argmax(&logits);
             assert_eq!(i64::from(id), greedy, "{name}: token {i}");
         }
     }

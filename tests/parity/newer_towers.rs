@@ -4,15 +4,15 @@ use std::ops::ControlFlow;
 
 use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
-use specreel::model::{
-    ComputeDevice, WeightType,
-    checkpoint::Checkpoint,
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
     config::VlConfig,
     decoder::States,
     family::qwen3_vl,
     processor::{Grid, Patches},
     vision::{Tower, TowerConfig, VisionError},
 };
+use specreel_tensor::{ComputeDevice, WeightType};
 
 use super::{difference, fixture, gpu, json as read, patches, states, tensors, values};
 

@@ -1,6 +1,6 @@
 //! Patches, frame sizes and positions against transformers.
 
-use specreel::model::processor::{
+use specreel_model::processor::{
     Grid, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid, VisualRope, positions,
 };
 

@@ -4,13 +4,13 @@
 use std::ops::ControlFlow;
 
 use candle_core::Device;
-use specreel::model::{
-    ComputeDevice, VisualSpans, WeightType,
+use specreel_model::{
     decoder::{
         AttentionProbe, Cache, Decoder, Logits, Mask, Pass, Positions, Sequence, States, Taps, Workspace,
     },
     family::VideoLlm,
 };
+use specreel_tensor::{ComputeDevice, VisualSpans, WeightType};
 
 use super::{
     CHECKPOINTS, FAMILIES, NARROW, Values, devices, difference, fixture, gpu::gpu_or_skip, load_on, values,

@@ -1,6 +1,6 @@
 //! Tokenizer and chat template against transformers.
 
-use specreel::model::{
+use specreel_model::{
     family::qwen2_vl::TEMPLATE,
     template::{ChatTemplate, TemplateError},
     text::{Mismatch, TextError, TextTokenizer},

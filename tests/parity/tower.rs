@@ -3,14 +3,14 @@
 use std::{fs, ops::ControlFlow, path::Path};
 
 use candle_core::Device;
-use specreel::model::{
-    ComputeDevice, WeightType,
-    checkpoint::Checkpoint,
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
     config::VlConfig,
     family::qwen2_vl::{Generation, VisionConfig},
     processor::{Grid, Patches},
     vision::{Tower, TowerConfig, VisionError},
 };
+use specreel_tensor::{ComputeDevice, WeightType};
 
 use super::{CHECKPOINTS, difference, fixture, patches, tensors};
 

@@ -2,15 +2,15 @@
 
 use std::ops::ControlFlow;
 
-use specreel::model::{
-    ComputeDevice, WeightType,
-    checkpoint::Checkpoint,
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
     config::VlConfig,
     decoder::States,
     family::qwen2_vl::{Generation, VisionConfig},
     processor::{Grid, Patches},
     vision::{Tower, TowerConfig, VisionError},
 };
+use specreel_tensor::{ComputeDevice, WeightType};
 
 use super::{CHECKPOINTS, FAMILIES, difference, fixture, patches, states, tensors, values};
 

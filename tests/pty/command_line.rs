@@ -1,6 +1,7 @@
 //! Commands on a terminal: whole words, tables that fit, and nothing left of the progress.
 
-use specreel::{present::systems, speculate::Method};
+use specreel_client::present::systems;
+use specreel_speculate::Method;
 
 use super::terminal::Terminal;
 

@@ -346,8 +346,8 @@ fn a_killed_studio_has_kept_what_it_showed() {
     t.signal("-KILL");
     t.wait_end();
     let kept = t.sessions();
-    let session = specreel::record::Session::read(&kept[0]).unwrap();
-    let steps = session.lines.iter().filter(|l| matches!(l.event.kind, specreel::record::EventKind::Step(_)));
+    let session = specreel_record::Session::read(&kept[0]).unwrap();
+    let steps = session.lines.iter().filter(|l| matches!(l.event.kind, specreel_record::EventKind::Step(_)));
     let steps = steps.count();
     eprintln!("{steps} steps kept, torn: {}", session.torn);
     assert!(steps > 10);

@@ -7,11 +7,11 @@ use std::{path::Path, sync::Arc};
 
 use specreel::{
     cli::{self, resolve},
-    client::{Backend, Client},
-    engine::Command,
-    record::{Event, EventKind, Failure},
     tui::{self, StudioConfig},
 };
+use specreel_client::{Backend, Client};
+use specreel_engine::Command;
+use specreel_record::{Event, EventKind, Failure};
 
 use super::{start::clips, terminal::Terminal};
 
@@ -42,7 +42,7 @@ fn studio(_: resolve::Studio) -> Result<i32, Failure> {
     events.blocking_send(Event::new(0, ready)).unwrap();
     let config = StudioConfig {
         folders: std::env::var(CLIPS).into_iter().map(Into::into).collect(),
-        methods: specreel::speculate::Method::presets().to_vec(),
+        methods: specreel_speculate::Method::presets().to_vec(),
         cut: Some(Arc::new(|_: &Path, _| panic!("the scissors broke"))),
         ..StudioConfig::default()
     };

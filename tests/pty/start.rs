@@ -54,7 +54,7 @@ pub fn endless_with(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Term
             let file = file.unwrap();
             std::fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
         }
-        let tokenizer = specreel::model::text::TextTokenizer::load(dir.path()).unwrap();
+        let tokenizer = specreel_model::text::TextTokenizer::load(dir.path()).unwrap();
         let rare = tokenizer.id("<|vision_pad|>").unwrap();
         let text = format!("{{\"eos_token_id\": {rare}}}");
         std::fs::write(dir.path().join("generation_config.json"), text).unwrap();

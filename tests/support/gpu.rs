@@ -2,10 +2,7 @@
 
 use std::sync::OnceLock;
 
-use specreel::model::{
-    ComputeDevice, WeightType,
-    device::{Gpu, gpu::adapter::adapters},
-};
+use specreel_tensor::{ComputeDevice, Gpu, WeightType, gpu::adapter::adapters};
 
 /// The first usable adapter, of any kind. Without one, a test says so and leaves the GPU out; with `SPECREEL_REQUIRE_GPU=1` it
 /// fails.

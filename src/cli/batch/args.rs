@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::batch::{Existing, Kind, Sidecar, shard::ShardChoice};
+use specreel_batch::{Existing, Kind, Sidecar, shard::ShardChoice};
 
 /// Heading of these options.
 const MANY: &str = "Many videos";

@@ -1,5 +1,6 @@
 //! `specreel caption --dry-run` for many videos: what would be done, and what it would take.
 
+use crate::cli::interrupt;
 use std::{io::Write, ops::ControlFlow};
 
 use serde_json::json;
@@ -8,13 +9,13 @@ use super::{
     super::{End, args::CaptionArgs, dirs::Dirs, interrupt::Interrupt, interrupted, runtime},
     Plan, shown,
 };
-use crate::{
-    batch::{Clip, Outputs, outputs::Need},
-    client::{Client, Ending, GRACE},
-    engine::RunRequest,
+use specreel_batch::{Clip, Outputs, outputs::Need};
+use specreel_client::{
+    Client, Ending, GRACE,
     present::{estimate, formats},
-    record::{Estimate, Event, Failure, RunLog},
 };
+use specreel_engine::RunRequest;
+use specreel_record::{Estimate, Event, Failure, RunLog};
 
 /// So many videos are looked at for the estimate, evenly spread.
 const SAMPLES: usize = 8;
@@ -92,7 +93,7 @@ fn sample(
     }
     let mut client = Client::start()?;
     let remote = client.remote();
-    interrupt.listen(move || remote.cancel_current())?;
+    interrupt::listen(interrupt, move || remote.cancel_current())?;
     client.keep_speeds(Dirs::speeds())?;
     client.load(plan.models.clone(), args.run.ignore_memory)?;
     let runtime = runtime()?;

@@ -1,5 +1,6 @@
 //! `specreel caption --stdin`: a path a line in, a JSON line out, for a program that keeps specreel loaded.
 
+use crate::cli::interrupt;
 use std::{
     ffi::OsStr,
     io::{self, BufRead, Read as _, Write},
@@ -19,11 +20,9 @@ use super::{
     super::{End, args::CaptionArgs, dirs::Dirs, interrupt::Interrupt, interrupted, resolve, runtime},
     Plan, SOME_FAILED, embedded, halted,
 };
-use crate::{
-    batch::{Ended, Progress, Report, rows::object},
-    client::Client,
-    record::{Event, Failure, FailureClass},
-};
+use specreel_batch::{Ended, Progress, Report, rows::object};
+use specreel_client::Client;
+use specreel_record::{Event, Failure, FailureClass};
 
 /// Lines that may wait to be captioned.
 const WAITING: usize = 2;
@@ -135,7 +134,7 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
     let mut client = Client::start()?;
     let (remote, waits) = (client.remote(), Arc::new(AtomicBool::new(true)));
     let idle = waits.clone();
-    interrupt.listen(move || {
+    interrupt::listen(&interrupt, move || {
         remote.cancel_current();
         // Nobody reads the flag while stdin is waited for.
         if idle.load(Ordering::SeqCst) {

@@ -5,6 +5,7 @@ mod estimate;
 mod lines;
 mod report;
 
+use crate::cli::interrupt;
 use std::path::{Path, PathBuf};
 
 pub use args::BatchArgs;
@@ -14,13 +15,11 @@ use super::{
     End, args::CaptionArgs, color, config::Config, dirs::Dirs, interrupt::Interrupt, interrupted,
     part::Format, resolve, runtime, stdin_video,
 };
-use crate::{
-    batch::{self, Batch, Clip, Halt, Kind, Outputs, Part, Polish, Shard, find},
-    client::{Client, Settings},
-    engine::RunRequest,
-    model::ModelSpec,
-    record::{Cues, Failure, FailureClass},
-};
+use specreel_batch::{self as batch, Batch, Clip, Halt, Kind, Outputs, Part, Polish, Shard, find};
+use specreel_client::{Client, Settings};
+use specreel_engine::RunRequest;
+use specreel_model::ModelSpec;
+use specreel_record::{Cues, Failure, FailureClass};
 
 /// Exit code if some of several videos failed, or the models wrote nothing about any.
 const SOME_FAILED: i32 = 5;
@@ -116,7 +115,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let interrupt = Interrupt::default();
     let mut client = Client::start()?;
     let remote = client.remote();
-    interrupt.listen(move || remote.cancel_current())?;
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
     client.keep_speeds(Dirs::speeds())?;
     client.load(plan.models.clone(), args.run.ignore_memory)?;
     let mut report =
@@ -152,7 +151,7 @@ fn usage(error: String, hint: &str) -> Failure {
 
 /// The file of an embedded clip, if the name is one.
 fn embedded(name: &Path) -> Result<Option<PathBuf>, Failure> {
-    let is_clip = name.to_str().and_then(crate::assets::clip_index).is_some();
+    let is_clip = name.to_str().and_then(specreel_demo::clip_index).is_some();
     if is_clip { resolve::video(name).map(Some) } else { Ok(None) }
 }
 

@@ -13,11 +13,9 @@ use super::{
     super::{args::OutputArgs, color, session::event_line},
     shown,
 };
-use crate::{
-    batch::{Ended, Outcome, Progress, Report, Summary, rows::Caption, text::one_line},
-    present::{estimate, export::subtitles::Cutter, formats::plural},
-    record::{Cues, Event, EventKind, Failure},
-};
+use specreel_batch::{Ended, Outcome, Progress, Report, Summary, rows::Caption, text::one_line};
+use specreel_client::present::{estimate, export::subtitles::Cutter, formats::plural};
+use specreel_record::{Cues, Event, EventKind, Failure};
 
 /// Without a terminal, progress is told this often.
 const EVERY: Duration = Duration::from_secs(10);

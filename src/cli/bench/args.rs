@@ -5,14 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, value_parser};
 
 use super::paper;
-use crate::{
-    cli::{
-        args::{OUTPUT, RunArgs, whole},
-        candidates,
-    },
-    model::shapes,
-    record::{Failure, FailureClass},
+use crate::cli::{
+    args::{OUTPUT, RunArgs, whole},
+    candidates,
 };
+use specreel_model::shapes;
+use specreel_record::{Failure, FailureClass};
 
 /// Headings of the help.
 const SUITE: &str = "Suite";

@@ -1,23 +1,19 @@
 //! `--suite clip`: a whole clip in the shape of a known model, from its frames' patches to tokens.
 
+use crate::cli::interrupt;
+use specreel_bench::clip_time::{ClipTimes, ClipWork, ShapeModel};
 use std::{io::Write, ops::ControlFlow};
 
 use serde::Serialize;
 
 use super::{args::BenchArgs, output::Lines};
-use crate::{
-    cli::{End, grid::columns, interrupt::Interrupt, interrupted, progress::Progress},
-    engine,
-    model::{
-        ComputeDevice, ModelSpec,
-        clip_time::{ClipTimes, ClipWork, ShapeModel},
-        processor::FrameLimits,
-        shapes,
-    },
-    present::formats::rate,
-    record::{Failure, FailureClass, Stage},
-    video::{Sampling, sampling},
-};
+use crate::cli::{End, grid::columns, interrupt::Interrupt, interrupted, progress::Progress};
+use specreel_client::present::formats::rate;
+use specreel_engine as engine;
+use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
+use specreel_record::{Failure, FailureClass, Stage};
+use specreel_tensor::ComputeDevice;
+use specreel_video::{Sampling, sampling};
 
 /// Length of the clip in seconds, size of its frames, frames a second.
 const SECONDS: u32 = 10;
@@ -64,7 +60,7 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
     })?;
     let place = models.target_place()?;
     let interrupt = Interrupt::default();
-    interrupt.listen(|| {})?;
+    interrupt::listen(&interrupt, || {})?;
     let mut progress = Progress::new(true);
     let model = ShapeModel::load(config, &place, &mut |done, total| {
         progress.stage(Stage::Load, done as u64, total as u64);

@@ -2,13 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{
-    cli::new_file::is_full,
-    record::{FactCount, Failure, FailureClass},
-    scenes::{
-        Scene, encode,
-        facts::{self, Facts, Score},
-    },
+use crate::cli::new_file::is_full;
+use specreel_record::{FactCount, Failure, FailureClass};
+use specreel_scenes::{
+    Scene, encode,
+    facts::{self, Facts, Score},
 };
 
 /// Hint for a full or read-only temporary directory.

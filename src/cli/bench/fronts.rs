@@ -4,10 +4,8 @@
 //! that needs a part computes it, so later methods would look faster. Here every method is charged for all parts that it uses,
 //! at the time measured when they were computed.
 
-use crate::{
-    record::Stats,
-    speculate::{Drafter, Method, VisualContext},
-};
+use specreel_record::Stats;
+use specreel_speculate::{Drafter, Method, VisualContext};
 
 /// Times measured on one clip so far, in milliseconds.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +43,7 @@ fn charge<K: PartialEq + Clone>(measured: &mut Vec<(K, f64)>, key: &K, now: f64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Timings;
+    use specreel_record::Timings;
 
     fn stats(encode_drafter_ms: f64, prefill_drafter_ms: f64, drafter_visual_tokens: usize) -> Stats {
         let timings = Timings { encode_drafter_ms, prefill_drafter_ms, select_ms: 1.0, ..Timings::default() };

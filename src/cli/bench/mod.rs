@@ -20,6 +20,7 @@ mod sweep;
 mod tables;
 mod videos;
 
+use crate::cli::interrupt;
 use std::ops::Range;
 
 pub use args::BenchArgs;
@@ -35,12 +36,9 @@ use self::{
     videos::OwnVideos,
 };
 use super::{End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime};
-use crate::{
-    client::{Client, Settings},
-    present,
-    record::{Failure, FailureClass, Trial},
-    scenes::world::TRAINING_SEEDS,
-};
+use specreel_client::{Client, Settings, present};
+use specreel_record::{Failure, FailureClass, Trial};
+use specreel_scenes::world::TRAINING_SEEDS;
 
 const CLIPS: u32 = 20;
 const FIRST_SEED: u64 = 1000;
@@ -83,12 +81,13 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     }
 
     plan.notes.iter().for_each(|note| tell!("note: {note}"));
-    let methods: Vec<&crate::speculate::Method> = plan.systems.iter().map(|system| &system.method).collect();
+    let methods: Vec<&specreel_speculate::Method> =
+        plan.systems.iter().map(|system| &system.method).collect();
     resolve::tell_unused(&args.run, &methods, args.json);
 
     let client = Client::start()?;
     let (interrupt, remote) = (Interrupt::default(), client.remote());
-    interrupt.listen(move || remote.cancel_current())?;
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
     let videos = own.as_ref().map(OwnVideos::names).unwrap_or_default();
     let mut clips: Box<dyn Clips> = match own {
         Some(own) => Box::new(own),

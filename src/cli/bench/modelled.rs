@@ -1,7 +1,8 @@
 //! Speed on the hardware of a profile, beside the measured one.
 
 use super::tables::{self, Row};
-use crate::{present::formats::NOTHING, record::profile::Profile};
+use specreel_client::present::formats::NOTHING;
+use specreel_record::profile::Profile;
 
 /// Decode speedups as measured here and as modelled, in this many columns of a terminal.
 pub fn table(profile: &Profile, rows: &[Row<'_>], columns: Option<usize>) -> String {
@@ -32,7 +33,7 @@ pub fn table(profile: &Profile, rows: &[Row<'_>], columns: Option<usize>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Summary;
+    use specreel_record::Summary;
 
     #[test]
     fn the_modelled_speedup_stands_beside_the_measured_one() {

@@ -9,13 +9,11 @@ use std::{
 
 use serde::Serialize;
 
-use crate::{
-    cli::{
-        End,
-        new_file::{Named, discard_empty},
-    },
-    record::Failure,
+use crate::cli::{
+    End,
+    new_file::{Named, discard_empty},
 };
+use specreel_record::Failure;
 
 /// A result file. It is removed again if it stays empty.
 #[derive(Debug)]
@@ -100,7 +98,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::FailureClass;
+    use specreel_record::FailureClass;
 
     #[test]
     fn a_file_that_stays_empty_is_removed() {

@@ -1,11 +1,11 @@
 //! A chart of the cost of loosening: facts kept against decode speedup.
 
-use crate::{
-    chart::{self, Plot},
-    cli::color,
-    cli::grid::{fitting, grid},
-    record::Summary,
+use crate::cli::{
+    color,
+    grid::{fitting, grid},
 };
+use specreel_client::chart::{self, Plot};
+use specreel_record::Summary;
 
 /// Size of the chart in cells.
 const SIZE: (usize, usize) = (60, 15);

@@ -2,12 +2,10 @@
 //! work begins.
 
 use super::sweep::{self, Sweep};
-use crate::{
-    cli::{compare::sets, dirs::Dirs, resolve, user_methods},
-    model::ModelSpec,
-    record::{Failure, FailureClass},
-    speculate::{Method, MethodError},
-};
+use crate::cli::{compare::sets, dirs::Dirs, resolve, user_methods};
+use specreel_model::ModelSpec;
+use specreel_record::{Failure, FailureClass};
+use specreel_speculate::{Method, MethodError};
 
 /// Name of the method that all others are measured against.
 pub const BASELINE: &str = "autoregressive";

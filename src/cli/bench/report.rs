@@ -12,13 +12,10 @@ use super::{
     runs::Loaded,
     tables::{self, Row},
 };
-use crate::{
-    chart,
-    cli::{End, color, terminal, wrap::hang},
-    present::formats,
-    record::{Summary, Trial, profile::Profile},
-    speculate::Method,
-};
+use crate::cli::{End, color, terminal, wrap::hang};
+use specreel_client::{chart, present::formats};
+use specreel_record::{Summary, Trial, profile::Profile};
+use specreel_speculate::Method;
 
 /// The results so far, and their outputs.
 pub struct Report {

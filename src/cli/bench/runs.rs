@@ -2,21 +2,18 @@
 
 use std::{convert::Infallible, ops::ControlFlow, path::Path};
 
-use crate::{
-    cli::progress::Progress,
-    client::{Client, Ending, GRACE, Interrupt},
-    engine::RunRequest,
-    model::ModelSpec,
-    present::modelled,
-    record::{
-        Event, EventKind, Failure, RunLog, Stats, StopReason,
-        profile::{Modelled, Profile},
-    },
-    speculate::Method,
-    video::Sampling,
+use crate::cli::progress::Progress;
+use specreel_client::{Client, Ending, GRACE, Interrupt, present::modelled};
+use specreel_engine::RunRequest;
+use specreel_model::ModelSpec;
+use specreel_record::{
+    Event, EventKind, Failure, RunLog, Stats, StopReason,
+    profile::{Modelled, Profile},
 };
+use specreel_speculate::Method;
+use specreel_video::Sampling;
 
-pub use crate::client::Loaded;
+pub use specreel_client::Loaded;
 
 /// What a run wrote.
 #[derive(Clone, Debug, Default, PartialEq)]

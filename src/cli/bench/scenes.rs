@@ -6,11 +6,9 @@ use super::{
     plan::System,
     runs::{Runs, Written},
 };
-use crate::{
-    cli::{End, progress::Progress},
-    record::{Failure, Limits, Pair, Stage, StopReason, Trial, stats::Equality},
-    speculate::Drafter,
-};
+use crate::cli::{End, progress::Progress};
+use specreel_record::{Failure, Limits, Pair, Stage, StopReason, Trial, stats::Equality};
+use specreel_speculate::Drafter;
 
 /// Tokens of a warm-up run.
 const WARM_UP_TOKENS: usize = 32;

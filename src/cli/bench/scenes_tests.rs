@@ -1,16 +1,14 @@
 use super::super::plan::{BASELINE, Plan};
 use super::*;
-use crate::{
-    client::{
-        Interrupt,
-        fake::{self, FakeEngine},
-    },
-    engine::RunRequest,
-    model::ModelSpec,
-    record::{EventKind, FailureClass, Stats, Timings},
-    scenes::facts,
-    speculate::Method,
+use specreel_client::{
+    Interrupt,
+    fake::{self, FakeEngine},
 };
+use specreel_engine::RunRequest;
+use specreel_model::ModelSpec;
+use specreel_record::{EventKind, FailureClass, Stats, Timings};
+use specreel_scenes::facts;
+use specreel_speculate::Method;
 
 /// Clips that are only names, all of one red circle.
 struct Named(Vec<u64>);

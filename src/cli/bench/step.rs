@@ -1,24 +1,23 @@
 //! `--suite step`: time of a forward pass of the target by number of rows, and of each drafter.
 
+use crate::cli::interrupt;
+use specreel_bench::rows::{self, Effort, Work};
 use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
 use serde::Serialize;
 
 use super::{args::BenchArgs, output::Lines};
-use crate::{
-    cli::{End, grid::stacked, interrupt::Interrupt, interrupted, progress::Progress, terminal},
-    model::{
-        ComputeDevice, ModelSpec,
-        checkpoint::Checkpoint,
-        decoder::Decoder,
-        draft_head::{DraftHead, Recipe},
-        family::{ModelError, VideoLlm},
-        rows::{self, Effort, Work},
-        shapes,
-        source::ModelFiles,
-    },
-    record::{Failure, FailureClass, Stage},
+use crate::cli::{End, grid::stacked, interrupt::Interrupt, interrupted, progress::Progress, terminal};
+use specreel_checkpoint::{Checkpoint, ModelFiles};
+use specreel_model::{
+    ModelSpec,
+    decoder::Decoder,
+    draft_head::{DraftHead, Recipe},
+    family::{ModelError, VideoLlm},
+    shapes,
 };
+use specreel_record::{Failure, FailureClass, Stage};
+use specreel_tensor::ComputeDevice;
 
 const SLOTS: [usize; 3] = [100, 300, 1000];
 /// Tokens in the cache of a draft head without visual tokens: a prompt and half of a caption.
@@ -118,7 +117,7 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
     };
     let places = (models.target_place()?, drafter.as_ref().map(|_| models.drafter_place()).transpose()?);
     let interrupt = Interrupt::default();
-    interrupt.listen(|| {})?;
+    interrupt::listen(&interrupt, || {})?;
     let mut progress = Progress::new(true);
     let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
     roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &DRAFTER_ROWS[..])));

@@ -4,17 +4,15 @@ mod facts;
 
 use std::collections::BTreeSet;
 
-use crate::{
-    cli::{
-        grid::{fitting, grid, stacked},
-        wrap::hang,
-    },
-    present::{
-        formats::{NOTHING, percent},
-        statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},
-    },
-    record::{Summary, Verdict, paired::LEAST},
+use crate::cli::{
+    grid::{fitting, grid, stacked},
+    wrap::hang,
 };
+use specreel_client::present::{
+    formats::{NOTHING, percent},
+    statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},
+};
+use specreel_record::{Summary, Verdict, paired::LEAST};
 
 /// A summary and whether its method is lossless.
 pub struct Row<'a> {
@@ -174,7 +172,7 @@ fn or_dash(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::summary::{Spread, Ties, Times};
+    use specreel_record::summary::{Spread, Ties, Times};
 
     #[test]
     fn systems_are_rows_and_unknown_values_are_dashes() {
@@ -275,7 +273,7 @@ mod tests {
         let long = Summary { system: "acceptance.lambda=0.5 shape.length=12".into(), ..Summary::default() };
         for columns in [30, 60, 80, 120, 160] {
             let text = tables(&[Row { summary: &long, lossless: false }], true, Some(columns));
-            let most = text.lines().map(crate::present::text::width).max().unwrap_or_default();
+            let most = text.lines().map(specreel_client::present::text::width).max().unwrap_or_default();
             assert!(most <= columns, "{columns}: {text}");
             assert!(text.contains("~ lossy") && text.contains("decode"), "{text}");
             assert_eq!(text.contains("do not fit"), columns < 160, "{columns}: {text}");

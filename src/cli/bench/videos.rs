@@ -3,13 +3,11 @@
 use std::path::PathBuf;
 
 use super::{clips::Clip, scenes::Clips};
-use crate::{
-    batch,
-    cli::{color, resolve},
-    record::{Failure, FailureClass},
-    scenes::facts::Facts,
-    video,
-};
+use crate::cli::{color, resolve};
+use specreel_batch as batch;
+use specreel_record::{Failure, FailureClass};
+use specreel_scenes::facts::Facts;
+use specreel_video as video;
 
 /// The clips, numbered from 0, and a further one for the warm-up.
 #[derive(Debug)]

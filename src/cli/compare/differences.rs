@@ -4,10 +4,8 @@ use super::{
     text::Look,
     wrap::{Word, sentence, wrap},
 };
-use crate::{
-    present::{formats::differs_at, statistics::tie, text::clean},
-    record::{Change, Comparison, Edit, RunLog, difference},
-};
+use specreel_client::present::{formats::differs_at, statistics::tie, text::clean};
+use specreel_record::{Change, Comparison, Edit, RunLog, difference};
 
 /// Around the words that only the baseline has, with their SGR parameter.
 const DELETED: (&str, &str, &str) = ("[-", "-]", "31");
@@ -65,7 +63,7 @@ fn marked(text: &str, (open, close, sgr): (&str, &str, &'static str), spaced: bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{
+    use specreel_record::{
         Stats, StopReason,
         stats::Tie,
         testing::{ended, fed, started},

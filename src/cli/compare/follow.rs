@@ -3,12 +3,10 @@
 use std::{io::Write, ops::ControlFlow, time::Duration};
 
 use super::reporter::Reporter;
-use crate::{
-    cli::{End, caption, report},
-    client::{self, Client, Interrupt},
-    engine::RunRequest,
-    record::{Event, Failure, RunLog, StopReason},
-};
+use crate::cli::{End, caption, report};
+use specreel_client::{self as client, Client, Interrupt};
+use specreel_engine::RunRequest;
+use specreel_record::{Event, Failure, RunLog, StopReason};
 
 /// How the comparison ended.
 #[derive(Debug, PartialEq)]

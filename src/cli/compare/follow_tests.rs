@@ -1,9 +1,7 @@
 use super::*;
-use crate::{
-    cli::progress::Progress,
-    client::fake::{self, FakeEngine, done, failed},
-    record::{EventKind, FailureClass, RunState},
-};
+use crate::cli::progress::Progress;
+use specreel_client::fake::{self, FakeEngine, done, failed};
+use specreel_record::{EventKind, FailureClass, RunState};
 
 struct Played {
     ending: Result<Ending, End>,

@@ -2,7 +2,7 @@
 //!
 //! The runs go to one engine one after another, so that all but the first start from the kept context. `choose` and `sets` select
 //! the methods; `follow` and `reporter` watch the runs; the result is [`Comparison`], shown by `text` (table and differences) and
-//! [`present::export`](crate::present::export) (HTML).
+//! [`present::export`](specreel_client::present::export) (HTML).
 
 mod args;
 mod choose;
@@ -15,6 +15,7 @@ mod table;
 mod text;
 mod wrap;
 
+use crate::cli::interrupt;
 use std::{
     io::{self, IsTerminal, Write},
     mem,
@@ -31,13 +32,13 @@ use super::{
     End, config::Config, dirs::Dirs, interrupt::Interrupt, interrupted, progress::Progress, report, resolve,
     runtime, session::SessionFile, stdin_video, terminal,
 };
-use crate::{
-    client::{Client, GRACE, Settings},
-    engine::RunRequest,
+use specreel_client::{
+    Client, GRACE, Settings,
     present::export::{Compared, comparison_page},
-    record::{Comparison, Failure, RowState, RunLog},
-    speculate::{Acceptance, Method},
 };
+use specreel_engine::RunRequest;
+use specreel_record::{Comparison, Failure, RowState, RunLog};
+use specreel_speculate::{Acceptance, Method};
 
 /// Compare methods on one video.
 pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
@@ -88,7 +89,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     let interrupt = Interrupt::default();
     let mut client = Client::start()?;
     let remote = client.remote();
-    interrupt.listen(move || remote.cancel_current())?;
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
     let lines_on_screen = output.json && io::stdout().is_terminal();
     let mut reporter = Reporter {
         out: output.json.then(|| io::stdout().lock()),

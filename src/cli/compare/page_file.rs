@@ -6,10 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    cli::new_file::{Named, discard_empty},
-    record::Failure,
-};
+use crate::cli::new_file::{Named, discard_empty};
+use specreel_record::Failure;
 
 const PAGE: Named = Named { flag: "--html", what: "the page to " };
 
@@ -61,7 +59,7 @@ impl Drop for PageFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::FailureClass;
+    use specreel_record::FailureClass;
 
     #[test]
     fn existing_pages_need_force_and_no_empty_page_is_left() {

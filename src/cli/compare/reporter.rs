@@ -5,17 +5,15 @@
 
 use std::io::Write;
 
-use crate::{
-    cli::{
-        color,
-        printer::PrintError,
-        progress::Progress,
-        session::{SessionFile, event_line},
-        user_methods,
-    },
-    present::statistics::headline,
-    record::{Event, EventKind, RunLog, Stage},
+use crate::cli::{
+    color,
+    printer::PrintError,
+    progress::Progress,
+    session::{SessionFile, event_line},
+    user_methods,
 };
+use specreel_client::present::statistics::headline;
+use specreel_record::{Event, EventKind, RunLog, Stage};
 
 /// Reports the events of several runs.
 pub struct Reporter<O, E> {
@@ -120,7 +118,7 @@ impl<O: Write, E: Write> Reporter<O, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::testing::{done, ready, started, started_plain};
+    use specreel_record::testing::{done, ready, started, started_plain};
 
     fn report(kinds: &[EventKind], json: bool, talk: bool) -> (String, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());

@@ -1,12 +1,10 @@
 //! `--set` over several methods: it changes those that have the key.
 
 use super::choose::usage;
-use crate::{
-    record::Failure,
-    speculate::{
-        Drafter, Method, MethodError,
-        method::{AXES, Axis, Origin, with_axis},
-    },
+use specreel_record::Failure;
+use specreel_speculate::{
+    Drafter, Method, MethodError,
+    method::{AXES, Axis, Origin, with_axis},
 };
 
 /// Apply each change to every method that has the key, except the baseline. The notes name the methods where it is not all.
@@ -114,7 +112,7 @@ fn whose(axis: &Axis, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::FailureClass;
+    use specreel_record::FailureClass;
 
     fn changed(names: &[&str], sets: &[&str]) -> Result<(Vec<Method>, Vec<String>), Failure> {
         let mut methods: Vec<Method> = names.iter().map(|name| Method::preset(name).unwrap()).collect();

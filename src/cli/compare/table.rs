@@ -2,14 +2,12 @@
 //! never the one that says lossless or lossy.
 
 use super::text::Look;
-use crate::{
-    present::{
-        formats::NOTHING,
-        statistics::{COMPARISON, Column, Measures},
-        text::{fit, width},
-    },
-    record::Comparison,
+use specreel_client::present::{
+    formats::NOTHING,
+    statistics::{COMPARISON, Column, Measures},
+    text::{fit, width},
 };
+use specreel_record::Comparison;
 
 /// Between two columns.
 const GAP: usize = 2;
@@ -100,7 +98,7 @@ fn tone(cell: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Figures, Interval, Row, RowState, stats::Equality};
+    use specreel_record::{Figures, Interval, Row, RowState, stats::Equality};
 
     fn comparison() -> Comparison {
         let row = |method: &str, figures| Row {

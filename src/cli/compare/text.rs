@@ -5,10 +5,8 @@ use super::{
     table::table,
     wrap::{sentence, wrap},
 };
-use crate::{
-    present::statistics::comparison_notes,
-    record::{Comparison, RowState, RunLog},
-};
+use specreel_client::present::statistics::comparison_notes;
+use specreel_record::{Comparison, RowState, RunLog};
 
 /// Where the text is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,19 +5,13 @@ use std::path::Path;
 use ffmpeg_next::codec;
 
 use super::{Config, DoctorArgs, Finding, State};
-use crate::{
-    cli::{args::RunArgs, config, dirs::Dirs, resolve, terminal as term, values},
-    client::{Client, Loaded, Settings},
-    model::{
-        ComputeDevice, DeviceChoice, ModelSpec, WeightType,
-        decoder::self_test::SelfTest,
-        device::{
-            self, Gpu,
-            cpu::{kernels, thread_pool::ThreadPool},
-        },
-        draft_head::Recipe,
-    },
-    record::Failure,
+use crate::cli::{args::RunArgs, config, dirs::Dirs, resolve, terminal as term, values};
+use specreel_client::{Client, Loaded, Settings};
+use specreel_model::{ModelSpec, decoder::self_test::SelfTest, draft_head::Recipe};
+use specreel_record::Failure;
+use specreel_tensor::{
+    self as device, ComputeDevice, DeviceChoice, Gpu, WeightType,
+    cpu::{kernels, thread_pool::ThreadPool},
 };
 
 /// Devices of this build, and the kernels that this processor runs.

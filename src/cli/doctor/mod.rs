@@ -15,7 +15,7 @@ use super::{
     terminal,
     wrap::hang,
 };
-use crate::model::{DeviceChoice, WeightType};
+use specreel_tensor::{DeviceChoice, WeightType};
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]

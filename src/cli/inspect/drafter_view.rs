@@ -3,12 +3,10 @@
 //! A frame here is one position on the time axis of the grid: two sampled frames with Qwen, one with LLaVA-OneVision and
 //! SmolVLM2.
 
-use crate::{
-    model::ModelSpec,
-    present::heat,
-    record::{Failure, FailureClass, log::PromptSeen},
-    speculate::{Drafter, Method, context},
-};
+use specreel_client::present::heat;
+use specreel_model::ModelSpec;
+use specreel_record::{Failure, FailureClass, log::PromptSeen};
+use specreel_speculate::{Drafter, Method, context};
 
 /// Maximum number of frames that are drawn.
 const DRAWN: usize = 64;

@@ -18,6 +18,7 @@ mod summary;
 mod text;
 mod watch;
 
+use crate::cli::interrupt;
 use std::{
     io::{self, IsTerminal, Write},
     path::Path,
@@ -33,11 +34,9 @@ use super::{
     End, color, config::Config, dirs::Dirs, interrupt::Interrupt, interrupted as code, progress::Progress,
     resolve, runtime, terminal,
 };
-use crate::{
-    client::{Client, GRACE},
-    engine::RunRequest,
-    record::{Failure, FailureClass},
-};
+use specreel_client::{Client, GRACE};
+use specreel_engine::RunRequest;
+use specreel_record::{Failure, FailureClass};
 
 /// Columns of text that goes to no terminal.
 const COLUMNS: usize = 100;
@@ -55,7 +54,7 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     let mut client = Client::start()?;
     let remote = client.remote();
     let id = request.run;
-    interrupt.listen(move || remote.cancel_current())?;
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
     let lines_on_screen = args.json && io::stdout().is_terminal();
     let mut progress = Progress::new(!lines_on_screen && !args.quiet);
     client.keep_speeds(Dirs::speeds())?;

@@ -8,10 +8,8 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-use crate::{
-    cli::new_file::Named,
-    record::{Failure, FailureClass},
-};
+use crate::cli::new_file::Named;
+use specreel_record::{Failure, FailureClass};
 
 const PICTURE: Named = Named { flag: "--png", what: "the picture to " };
 

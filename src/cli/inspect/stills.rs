@@ -8,12 +8,10 @@ use image::{
 };
 
 use super::drafter_view::DrafterView;
-use crate::{
-    cli::{interrupt::Interrupt, progress::Progress},
-    engine::RunRequest,
-    record::{Failure, Stage},
-    video::{self, Frame, Rule, Sampling},
-};
+use crate::cli::{interrupt::Interrupt, progress::Progress};
+use specreel_engine::RunRequest;
+use specreel_record::{Failure, Stage};
+use specreel_video::{self as video, Frame, Rule, Sampling};
 
 /// A frame, made small.
 #[derive(Debug)]

@@ -2,12 +2,10 @@
 
 use std::{convert::Infallible, ops::ControlFlow, time::Duration};
 
-use crate::{
-    cli::progress::Progress,
-    client::{Client, Ending, Interrupt},
-    engine::RunRequest,
-    record::{Event, EventKind, Failure, RunLog},
-};
+use crate::cli::progress::Progress;
+use specreel_client::{Client, Ending, Interrupt};
+use specreel_engine::RunRequest;
+use specreel_record::{Event, EventKind, Failure, RunLog};
 
 /// What the run reported.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,13 +54,11 @@ pub async fn watch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        client::{
-            cancelled,
-            fake::{self, FakeEngine, failed, prompt, started},
-        },
-        record::FailureClass,
+    use specreel_client::{
+        cancelled,
+        fake::{self, FakeEngine, failed, prompt, started},
     };
+    use specreel_record::FailureClass;
 
     /// Watch run 1, which is answered with these events; after them the engine stops.
     async fn watched(kinds: Vec<EventKind>) -> (Result<Option<Watched>, Failure>, Vec<u64>) {

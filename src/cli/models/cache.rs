@@ -9,17 +9,18 @@ use std::{
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::{
-    cli::{
-        End, color,
-        config::Config,
-        grid::{columns, fitting},
-        terminal, weight_cache,
-    },
-    model::weight_cache::{CacheEntry, EntryState, Standing, WeightCache},
-    present::formats::ago,
-    record::{Failure, FailureClass, units::bytes},
+use crate::cli::{
+    End, color,
+    config::Config,
+    grid::{columns, fitting},
+    terminal, weight_cache,
 };
+use specreel_checkpoint::{
+    WeightCache,
+    weight_cache::{CacheEntry, EntryState, Standing},
+};
+use specreel_client::present::formats::ago;
+use specreel_record::{Failure, FailureClass, units::bytes};
 
 /// Arguments of `models cache`.
 #[derive(Debug, Args)]

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::gguf;
-use crate::{
-    assets,
-    cli::{config::Config, dirs::Dirs},
-    model::{
-        about::{self, Facts},
-        gguf::MAGIC,
-        hub::{Cache, ModelId, Settings, name_of},
-        known::KNOWN,
-    },
-    speculate::closest,
+use crate::cli::{config::Config, dirs::Dirs};
+use specreel_checkpoint::{
+    gguf::MAGIC,
+    hub::{Cache, ModelId, Settings, name_of},
 };
+use specreel_demo as assets;
+use specreel_model::{
+    inspect::{self, Facts},
+    known::KNOWN,
+};
+use specreel_speculate::closest;
 
 /// Where a model was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -190,7 +190,7 @@ pub fn drafters(target: &Path, config: &Config) -> Vec<LocalModel> {
     let mut fitting: Vec<(u64, LocalModel)> = all(config)
         .into_iter()
         .filter_map(|found| Some((size(&found.dir)?, found)))
-        .filter(|(theirs, found)| *theirs < parameters && about::can_draft(target, &found.dir).is_ok())
+        .filter(|(theirs, found)| *theirs < parameters && inspect::can_draft(target, &found.dir).is_ok())
         .collect();
     // Distance from a fifth, by ratio.
     let distance = |theirs: u64| ((theirs.max(1) * 5) as f64 / parameters.max(1) as f64).ln().abs();

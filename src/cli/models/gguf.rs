@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::found::{LocalModel, Origin};
-use crate::{
-    cli::config::Config,
-    model::gguf::{GgufFile, architecture, file_names},
-};
+use crate::cli::config::Config;
+use specreel_checkpoint::gguf::{GgufFile, architecture, file_names};
 
 /// A folder of GGUF files.
 #[derive(Clone, Debug, PartialEq, Eq)]

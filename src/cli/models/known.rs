@@ -5,17 +5,13 @@ use std::io::Write as _;
 use serde_json::{Value, json};
 
 use super::parameters;
-use crate::{
-    cli::{
-        End,
-        grid::{columns, fitting},
-        terminal,
-    },
-    model::{
-        hub::{Cache, ModelId, Settings},
-        known::{KNOWN, KnownModel},
-    },
+use crate::cli::{
+    End,
+    grid::{columns, fitting},
+    terminal,
 };
+use specreel_checkpoint::hub::{Cache, ModelId, Settings};
+use specreel_model::known::{KNOWN, KnownModel};
 
 /// List them.
 pub fn run(json: bool) -> Result<i32, End> {

@@ -1,5 +1,6 @@
 //! `specreel models list`.
 
+use specreel_model::ReadModel as _;
 use std::{io::Write as _, path::PathBuf};
 
 use serde_json::{Value, json};
@@ -8,18 +9,17 @@ use super::{
     found::{self, LocalModel},
     parameters,
 };
-use crate::{
-    cli::{
-        End, color,
-        config::Config,
-        grid::{columns, fitting},
-        terminal,
-        wrap::hang,
-    },
-    model::{about::Facts, source::ModelFiles},
-    present::text,
-    record::{Failure, units::bytes},
+use crate::cli::{
+    End, color,
+    config::Config,
+    grid::{columns, fitting},
+    terminal,
+    wrap::hang,
 };
+use specreel_checkpoint::ModelFiles;
+use specreel_client::present::text;
+use specreel_model::inspect::Facts;
+use specreel_record::{Failure, units::bytes};
 
 /// Names are cut to this width before a column is dropped.
 const LEAST_NAME: usize = 24;
@@ -124,7 +124,8 @@ fn as_json((found, summary): &(LocalModel, Result<Summary, Failure>)) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cli::models::found::Origin, record::FailureClass};
+    use crate::cli::models::found::Origin;
+    use specreel_record::FailureClass;
 
     #[test]
     fn a_narrow_terminal_gets_the_ends_of_the_names_and_whole_problems() {

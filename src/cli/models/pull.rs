@@ -1,5 +1,6 @@
 //! `specreel models pull`: progress with bytes, speed and time left on stderr, the directory or GGUF file on stdout.
 
+use crate::cli::interrupt;
 use std::{
     io::{IsTerminal as _, Write as _},
     ops::ControlFlow,
@@ -10,22 +11,20 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use super::{found, known};
-use crate::{
-    cli::{End, color, config::Config, interrupt::Interrupt, interrupted},
-    model::{
-        config::VlConfig,
-        gguf::GgufModel,
-        hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Settings},
-    },
-    record::{Failure, units::bytes},
+use crate::cli::{End, color, config::Config, interrupt::Interrupt, interrupted};
+use specreel_checkpoint::{
+    gguf::GgufModel,
+    hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Settings},
 };
+use specreel_model::config::VlConfig;
+use specreel_record::{Failure, units::bytes};
 
 /// Download a model. Exit code 130 if it was interrupted; the next pull resumes the download.
 pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     let id = ModelId::parse(id).map_err(Failure::from)?;
     let hub = Hub::new(Settings::from_env()).map_err(Failure::from)?;
     let interrupt = Interrupt::default();
-    interrupt.listen(|| {})?;
+    interrupt::listen(&interrupt, || {})?;
     let mut watch = DownloadBar { bar: None, interrupt, started: false };
     let outcome = hub.pull(&id, &mut watch);
     watch.clear();

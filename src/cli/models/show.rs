@@ -5,22 +5,18 @@ use std::{fmt::Write as _, io::Write as _, path::Path};
 use serde_json::json;
 
 use super::{found, parameters};
-use crate::{
-    cli::{End, color, config::Config, grid::columns, terminal, wrap::hang},
-    engine::memory,
-    model::{
-        about::{EXAMPLE, Inspection},
-        checkpoint::Checkpoint,
-        draft_head::DraftHeadConfig,
-        hub::name_of,
-        source::ModelFiles,
-    },
-    record::{
-        Failure, FailureClass,
-        units::{self, bytes},
-    },
-    speculate::{Drafter, Method},
+use crate::cli::{End, color, config::Config, grid::columns, terminal, wrap::hang};
+use specreel_checkpoint::{Checkpoint, ModelFiles, hub::name_of};
+use specreel_engine::memory;
+use specreel_model::{
+    draft_head::DraftHeadConfig,
+    inspect::{EXAMPLE, Inspection},
 };
+use specreel_record::{
+    Failure, FailureClass,
+    units::{self, bytes},
+};
+use specreel_speculate::{Drafter, Method};
 
 /// Print the facts of a model. Exit code 3 if it is unusable.
 pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {

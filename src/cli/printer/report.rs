@@ -1,14 +1,12 @@
 //! The statistics of a run, once it has ended and its speed is measured.
 
 use super::{NAMES, PrintError, Printer};
-use crate::{
-    cli::{color, wrap::hang},
-    present::{
-        statistics::{NOT_MEASURED, ending, loosened, statistics, verdicts},
-        verdicts::Role,
-    },
-    record::{Pieces, RunLog, Stats, StopReason, Verdict},
+use crate::cli::{color, wrap::hang};
+use specreel_client::present::{
+    statistics::{NOT_MEASURED, ending, loosened, statistics, verdicts},
+    verdicts::Role,
 };
+use specreel_record::{Pieces, RunLog, Stats, StopReason, Verdict};
 use std::io::Write;
 
 impl<O: Write, E: Write> Printer<O, E> {

@@ -4,18 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 
-use crate::{
-    cli::{
-        args::{MODELS, OUTPUT, device, dtype, tower_dtype, whole},
-        candidates,
-    },
-    model::{
-        DeviceChoice, WeightType,
-        draft_head::{Recipe, VisualRows},
-    },
-    record::{Failure, FailureClass},
-    train::{Clips, Options},
+use crate::cli::{
+    args::{MODELS, OUTPUT, device, dtype, tower_dtype, whole},
+    candidates,
 };
+use specreel_model::draft_head::{Recipe, VisualRows};
+use specreel_record::{Failure, FailureClass};
+use specreel_tensor::{DeviceChoice, WeightType};
+use specreel_train::{Clips, Options};
 
 /// Headings of the help.
 const DATA: &str = "Data";

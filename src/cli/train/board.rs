@@ -8,11 +8,11 @@ use std::{
 use super::progress::{curve, skipped, stage, time};
 use crate::{
     cli::{color::plain, config::Config, dirs::Dirs, terminal},
-    present::formats::rate,
-    record::Failure,
-    train::{News, Point},
     tui::{ColorDepth, Inline, Look, TRAINING_SIZE, TrainingPicture},
 };
+use specreel_client::present::formats::rate;
+use specreel_record::Failure;
+use specreel_train::{News, Point};
 
 /// Largest width.
 const MAX_COLUMNS: u16 = 110;

@@ -7,16 +7,15 @@ pub mod args;
 mod board;
 mod progress;
 
+use crate::cli::interrupt;
 pub use args::TrainArgs;
 
 use self::progress::TrainProgress;
 use super::{End, config::Config, dirs::Dirs, interrupt::Interrupt, interrupted, resolve};
-use crate::{
-    assets,
-    model::ModelSpec,
-    record::Failure,
-    train::{Job, Outcome, train},
-};
+use specreel_demo as assets;
+use specreel_model::ModelSpec;
+use specreel_record::Failure;
+use specreel_train::{Job, Outcome, train};
 
 /// Train.
 pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
@@ -41,7 +40,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
     };
     let place = spec.target_place()?;
     let interrupt = Interrupt::default();
-    interrupt.listen(|| {})?;
+    interrupt::listen(&interrupt, || {})?;
     ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
     let job = Job {
         target: &spec.target,

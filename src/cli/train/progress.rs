@@ -8,13 +8,10 @@ use std::{
 use serde_json::json;
 
 use super::{TrainArgs, board::Board};
-use crate::{
-    chart::Curve,
-    cli::{color::plain, config::Config, progress::Progress},
-    present::formats::rate,
-    record::{self, Failure},
-    train::{Account, News, Point, Stage},
-};
+use crate::cli::{color::plain, config::Config, progress::Progress};
+use specreel_client::{chart::Curve, present::formats::rate};
+use specreel_record::{self as record, Failure};
+use specreel_train::{Account, News, Point, Stage};
 
 /// Prints the progress of a training run.
 pub struct TrainProgress {

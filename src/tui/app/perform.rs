@@ -5,11 +5,9 @@ use crate::tui::{
     BatchNews, CaptionEdit, Effect, Msg, StudioError, archive, batch_worker::BatchWorker, complete::complete,
     files, recent, scan::scan,
 };
-use crate::{
-    batch,
-    engine::Command,
-    record::{Event, EventKind},
-};
+use specreel_batch as batch;
+use specreel_engine::Command;
+use specreel_record::{Event, EventKind};
 
 impl Driver {
     pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Result<(), StudioError> {

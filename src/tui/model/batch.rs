@@ -3,12 +3,10 @@
 use std::{ops::Range, path::Path};
 
 use super::prompt::PromptEditor;
-use crate::{
-    batch::{self, Existing, Progress, Sidecar, rows::Caption},
-    engine::RunRequest,
-    record::Cues,
-    speculate::Method,
-};
+use specreel_batch::{self as batch, Existing, Progress, Sidecar, rows::Caption};
+use specreel_engine::RunRequest;
+use specreel_record::Cues;
+use specreel_speculate::Method;
 
 /// How far a clip is.
 #[derive(Clone, Debug, PartialEq, Eq)]

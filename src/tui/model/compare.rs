@@ -1,7 +1,8 @@
 //! A comparison: several methods on one clip and prompt.
 
 use super::run::Run;
-use crate::{present::player::Race, record::difference};
+use specreel_client::present::player::Race;
+use specreel_record::difference;
 
 /// What the lower part of the comparison shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,10 +87,8 @@ pub(crate) fn sweep_values((low, high): (f64, f64), counts: bool) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        record::{StopReason, Verdict},
-        tui::testing,
-    };
+    use crate::tui::testing;
+    use specreel_record::{StopReason, Verdict};
 
     #[test]
     fn differences_count_only_what_is_written() {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::speculate::{
+use specreel_speculate::{
     Method, MethodError,
     method::{AXES, Axis, Key, Kind, Value as Takes},
 };

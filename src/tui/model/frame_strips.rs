@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
-use crate::video::Frame;
+use specreel_video::Frame;
 
 /// All strips together have at most this many bytes.
 const MAX_BYTES: usize = 64 << 20;

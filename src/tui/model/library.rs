@@ -10,7 +10,7 @@ use nucleo_matcher::Config;
 
 use super::{order::Sort, search::fuzzy};
 use crate::tui::{ClipFacts, text};
-pub(crate) use crate::video::folder::is_video;
+pub(crate) use specreel_video::folder::is_video;
 
 /// A video file that was found or opened.
 #[derive(Clone, Debug, PartialEq)]

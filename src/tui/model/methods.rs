@@ -4,12 +4,10 @@ use nucleo_matcher::Config;
 use serde_json::Value;
 
 use super::search::fuzzy;
-use crate::{
-    present::systems,
-    speculate::{
-        Method,
-        method::{AXES, Axis, Key},
-    },
+use specreel_client::present::systems;
+use specreel_speculate::{
+    Method,
+    method::{AXES, Axis, Key},
 };
 
 /// A number of the chosen method.

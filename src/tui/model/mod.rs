@@ -26,12 +26,6 @@ use super::{
     Action, ColorDepth, ImageProtocol, KeyContext, Keymap, PromptPreset, StudioConfig, StudioError, Theme,
     question::Answers, text,
 };
-use crate::{
-    assets,
-    engine::{RunRequest, TextSampling},
-    record::{Failure, LoadedParts, Pace, Stage, profile::Profile},
-    video::{Rule, Sampling},
-};
 use batch::Batches;
 use compare::Comparison;
 use frame_strips::FrameStrips;
@@ -46,6 +40,10 @@ use replay::Replay;
 use run::{Run, Runs, Subject};
 use search::Search;
 use sessions::Sessions;
+use specreel_demo as assets;
+use specreel_engine::{RunRequest, TextSampling};
+use specreel_record::{Failure, LoadedParts, Pace, Stage, profile::Profile};
+use specreel_video::{Rule, Sampling};
 use steps::StepCursor;
 
 /// The engine's state.

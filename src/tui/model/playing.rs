@@ -1,7 +1,7 @@
 //! What is played: the shown run, or the race of a comparison.
 
 use super::{Model, Overlay, compare::Below, run::Run};
-use crate::present::player::Race;
+use specreel_client::present::player::Race;
 
 impl Model {
     /// The shown run, if it is one of the replay's.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Model, frame_strips::FrameRequest, library::Entry, player::Player, run::Run};
-use crate::video::sampling;
+use specreel_video::sampling;
 
 /// Frames of a preview.
 const FRAMES: usize = 40;

@@ -8,12 +8,10 @@ use super::{
     methods::Methods,
     run::{Run, Subject},
 };
-use crate::{
-    present::player::Player,
-    record::{Event, EventKind, Pace, RunLog, Segment, Session, Span},
-    speculate::Method,
-    tui::text,
-};
+use crate::tui::text;
+use specreel_client::present::player::Player;
+use specreel_record::{Event, EventKind, Pace, RunLog, Segment, Session, Span};
+use specreel_speculate::Method;
 
 /// The runs of a replay: one, or the segments of a clip. Their numbers are consecutive.
 pub(crate) type Replay = std::ops::Range<u64>;

@@ -1,12 +1,10 @@
-//! The runs of this session: each a [`RunLog`](crate::record::RunLog) that is played, and what only the studio knows of it.
+//! The runs of this session: each a [`RunLog`](specreel_record::RunLog) that is played, and what only the studio knows of it.
 
 use std::{path::PathBuf, sync::Arc};
 
-use crate::{
-    present::player::Player,
-    record::{Event, Failure, RunState, Segment, Span, Stage, Stats, StopReason, Turn},
-    speculate::Method,
-};
+use specreel_client::present::player::Player;
+use specreel_record::{Event, Failure, RunState, Segment, Span, Stage, Stats, StopReason, Turn};
+use specreel_speculate::Method;
 
 /// What a run is about.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,7 +1,7 @@
 //! The cursor over the steps of the shown run, which the ledger and the inspector share.
 
 use super::Model;
-use crate::present::ledger::{step_of, token_of};
+use specreel_client::present::ledger::{step_of, token_of};
 
 /// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

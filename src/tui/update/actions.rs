@@ -4,14 +4,12 @@ use super::{
     back, batch, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, steps,
     theme, watch,
 };
-use crate::{
-    present::export::Format,
-    tui::{
-        Action, Effect, KeyContext,
-        model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
-        view,
-    },
+use crate::tui::{
+    Action, Effect, KeyContext,
+    model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
+    view,
 };
+use specreel_client::present::export::Format;
 
 /// Longest caption that is copied: terminals limit the length of the sequence.
 const MAX_COPY_BYTES: usize = 74_000;

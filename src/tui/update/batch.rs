@@ -3,21 +3,19 @@
 use std::path::PathBuf;
 
 use super::{engine_problem, runs};
-use crate::{
-    batch::{self, Options, Outcome, rows::Caption},
-    record::{Event, EventKind, Pace},
-    tui::{
-        BatchJob, BatchNews, CaptionEdit, Effect,
-        model::{
-            Model, Overlay, Pane, Tone,
-            batch::{Batch, BatchClip, ClipState, Phase},
-            library::{Entry, Kind},
-            prompt::{MAX_PROMPT_BYTES, PromptEditor},
-            run::{Run, Subject},
-        },
-        text,
+use crate::tui::{
+    BatchJob, BatchNews, CaptionEdit, Effect,
+    model::{
+        Model, Overlay, Pane, Tone,
+        batch::{Batch, BatchClip, ClipState, Phase},
+        library::{Entry, Kind},
+        prompt::{MAX_PROMPT_BYTES, PromptEditor},
+        run::{Run, Subject},
     },
+    text,
 };
+use specreel_batch::{self as batch, Options, Outcome, rows::Caption};
+use specreel_record::{Event, EventKind, Pace};
 
 /// Open the box with the marked clips, to be started from there; during a batch, with that batch.
 pub(super) fn choose_marked(model: &mut Model) {
@@ -146,7 +144,7 @@ pub(super) fn send(model: &mut Model) -> Vec<Effect> {
         cues: model.batches.cues,
         retry_failed: batch.retries,
         prompts: vec![batch.prompt.clone()],
-        job: format!("{:?} {:?}", model.engine, crate::engine::RunRequest { run: 0, ..request.clone() }),
+        job: format!("{:?} {:?}", model.engine, specreel_engine::RunRequest { run: 0, ..request.clone() }),
         ..Options::default()
     };
     model.batches.last = Some(batch);

@@ -2,18 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{
-    batch::{Existing, Outcome, Progress, Sidecar, Summary, rows::Caption},
-    record::{Event, Failure, FailureClass, Stats, StopReason, Verdict},
-    tui::{
-        BatchJob, BatchNews, Effect, Msg, Studio, VideoFile,
-        model::{
-            Overlay, Pane,
-            batch::{ClipState, Phase},
-        },
-        testing::{done, notice, press, ready, run_of, started, step},
+use crate::tui::{
+    BatchJob, BatchNews, Effect, Msg, Studio, VideoFile,
+    model::{
+        Overlay, Pane,
+        batch::{ClipState, Phase},
     },
+    testing::{done, notice, press, ready, run_of, started, step},
 };
+use specreel_batch::{Existing, Outcome, Progress, Sidecar, Summary, rows::Caption};
+use specreel_record::{Event, Failure, FailureClass, Stats, StopReason, Verdict};
 
 /// A ready studio with two embedded clips and three files, all but the first of which are marked.
 fn marked() -> Studio {

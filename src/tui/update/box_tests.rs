@@ -1,14 +1,12 @@
 //! Boxes over the panes: going back, input lines, paths, values of a method, and the keys in the status line.
 
 use super::*;
-use crate::{
-    record::{EventKind, LoadedParts, StopReason, Verdict},
-    tui::{
-        ClipFacts, Completion, Studio, StudioConfig, VideoFile,
-        model::{Overlay, run::Activity},
-        testing::{after_a_run, config, done, notice, press, ready, ready_event, step, with_pictures},
-    },
+use crate::tui::{
+    ClipFacts, Completion, Studio, StudioConfig, VideoFile,
+    model::{Overlay, run::Activity},
+    testing::{after_a_run, config, done, notice, press, ready, ready_event, step, with_pictures},
 };
+use specreel_record::{EventKind, LoadedParts, StopReason, Verdict};
 
 fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
     let picture = studio.picture(columns, rows);

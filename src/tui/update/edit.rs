@@ -1,12 +1,10 @@
 //! Editing a method, and saving it as a file.
 
-use crate::{
-    speculate::Method,
-    tui::{
-        Effect,
-        model::{Model, Overlay, Tone, edit},
-    },
+use crate::tui::{
+    Effect,
+    model::{Model, Overlay, Tone, edit},
 };
+use specreel_speculate::Method;
 
 /// Edit the method under the picker's cursor.
 pub(super) fn open(model: &mut Model) {

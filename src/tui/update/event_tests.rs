@@ -1,14 +1,12 @@
 //! What the engine's events and other messages change.
 
 use super::*;
-use crate::{
-    record::{Event, EventKind, Stage, StopReason, Verdict},
-    tui::{
-        Action, Studio,
-        model::{EngineState, run::Activity},
-        testing::{after_a_run, done, notice, press, ready, ready_event, step, studio},
-    },
+use crate::tui::{
+    Action, Studio,
+    model::{EngineState, run::Activity},
+    testing::{after_a_run, done, notice, press, ready, ready_event, step, studio},
 };
+use specreel_record::{Event, EventKind, Stage, StopReason, Verdict};
 
 fn engine(run: u64, kind: EventKind) -> Msg {
     Msg::Engine(Event::new(run, kind))

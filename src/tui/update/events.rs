@@ -1,15 +1,13 @@
 //! What the engine's events change. Events of runs that the model does not know are ignored.
 
 use super::{batch, runs};
-use crate::{
-    assets,
-    record::{Event, EventKind, Failure, FailureClass},
-    tui::{
-        Effect,
-        model::{EngineState, Model, Tone},
-        text,
-    },
+use crate::tui::{
+    Effect,
+    model::{EngineState, Model, Tone},
+    text,
 };
+use specreel_demo as assets;
+use specreel_record::{Event, EventKind, Failure, FailureClass};
 
 pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     batch::begun(model, &event);

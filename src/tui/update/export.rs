@@ -2,18 +2,16 @@
 
 use std::{collections::HashSet, path::PathBuf};
 
-use crate::{
-    present::{
-        export::{Format, Names, file_name},
-        formats::plural,
-    },
-    record::{Pieces, RunState, StopReason},
-    tui::{
-        Effect, SidecarsWritten,
-        model::{Model, Overlay, Tone, library::Kind, run::Run},
-        text,
-    },
+use crate::tui::{
+    Effect, SidecarsWritten,
+    model::{Model, Overlay, Tone, library::Kind, run::Run},
+    text,
 };
+use specreel_client::present::{
+    export::{Format, Names, file_name},
+    formats::plural,
+};
+use specreel_record::{Pieces, RunState, StopReason};
 
 /// The formats in which the shown run can be exported.
 pub(crate) fn formats(model: &Model) -> &'static [Format] {

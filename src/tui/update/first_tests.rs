@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 
-use crate::{
-    record::StopReason,
-    tui::{
-        Effect, Msg, Studio,
-        model::Overlay,
-        testing::{after_a_run, done, notice, press, ready, run_of},
-    },
+use crate::tui::{
+    Effect, Msg, Studio,
+    model::Overlay,
+    testing::{after_a_run, done, notice, press, ready, run_of},
 };
+use specreel_record::StopReason;
 
 #[test]
 fn the_picker_filters_as_letters_are_typed_and_runs() {

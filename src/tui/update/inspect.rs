@@ -1,14 +1,12 @@
 //! Moving the token cursor.
 
 use super::steps;
-use crate::{
-    present::ledger::{next_notable, previous_notable, token_of},
-    tui::{
-        Action,
-        model::{Model, Pane, Tone, inspect::Inspector},
-        view,
-    },
+use crate::tui::{
+    Action,
+    model::{Model, Pane, Tone, inspect::Inspector},
+    view,
 };
+use specreel_client::present::ledger::{next_notable, previous_notable, token_of};
 
 /// Open the inspector, or close it.
 pub(super) fn toggle(model: &mut Model) {

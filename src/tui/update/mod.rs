@@ -28,10 +28,8 @@ use super::{
     model::{EngineState, Model, Overlay, Pane, Tone, library, line::Caret, prompt::PromptEditor},
     text, view,
 };
-use crate::{
-    present::formats::plural,
-    record::{Failure, FailureClass},
-};
+use specreel_client::present::formats::plural;
+use specreel_record::{Failure, FailureClass};
 
 /// A longer pasted text is not a path.
 const MAX_PATH_BYTES: usize = 4096;

@@ -97,11 +97,11 @@ fn wanted(model: &Model) -> Option<FrameRequest> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Event, EventKind, Verdict};
     use crate::tui::{
         FrameRequest, Msg, Studio,
         testing::{frame, press, ready, step, with_pictures},
     };
+    use specreel_record::{Event, EventKind, Verdict};
 
     fn strip(path: &str) -> FrameRequest {
         preview::strip(path.as_ref())

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use crate::{
-    engine::RunRequest,
-    record::{EventKind, RunLog, StopReason, Verdict},
-    tui::{
-        Effect, Msg, SessionEntry, SidecarsWritten, Studio, VideoFile,
-        model::{Overlay, Pane, library::Kind},
-        testing::{config, done, notice, press, ready, ready_event, run_of, started, step},
-    },
+use crate::tui::{
+    Effect, Msg, SessionEntry, SidecarsWritten, Studio, VideoFile,
+    model::{Overlay, Pane, library::Kind},
+    testing::{config, done, notice, press, ready, ready_event, run_of, started, step},
 };
+use specreel_engine::RunRequest;
+use specreel_record::{EventKind, RunLog, StopReason, Verdict};
 
 /// A ready studio with five clips: two of the demo, three of a directory.
 fn five() -> Studio {
@@ -121,12 +119,12 @@ fn a_clip_is_queued_once_and_the_running_one_is_replaced() {
     let (again, video) = asked(run_of(&effects));
     assert_eq!((video, queued(&mut studio).len()), (Path::new("/demo/0.mp4"), 1));
     // A failed clip does not keep the next one from being captioned.
-    let failure = crate::record::Failure {
-        class: crate::record::FailureClass::Input,
+    let failure = specreel_record::Failure {
+        class: specreel_record::FailureClass::Input,
         error: "no video".into(),
         hint: None,
     };
-    let effects = studio.handle(Msg::Engine(crate::record::Event::new(again, EventKind::Failed(failure))));
+    let effects = studio.handle(Msg::Engine(specreel_record::Event::new(again, EventKind::Failed(failure))));
     assert_eq!(asked(run_of(&effects)).1, Path::new("/demo/1.mp4"));
     assert!(!studio.model().library.captioned.contains(Path::new("/demo/0.mp4")));
 }
@@ -172,7 +170,7 @@ fn clips_of_saved_runs_are_marked_unless_nothing_was_written() {
     let mut studio = five();
     let entry = |video: &str, ends: bool| {
         let mut log = RunLog::new(1);
-        log.apply(&crate::record::Event::new(1, started(video, "lvspec")));
+        log.apply(&specreel_record::Event::new(1, started(video, "lvspec")));
         if ends {
             let Msg::Engine(event) = done(1, StopReason::Eos, "A red ball.") else { unreachable!() };
             log.apply(&event);
@@ -209,9 +207,9 @@ fn clips_that_the_embedded_models_cannot_know_have_a_badge() {
         visual_spans: vec![],
         dropped_stamps: vec![],
         reused: false,
-        notes: vec![crate::assets::LIMITS_NOTE.into()],
+        notes: vec![specreel_demo::LIMITS_NOTE.into()],
     };
-    studio.handle(Msg::Engine(crate::record::Event::new(run, prompt)));
+    studio.handle(Msg::Engine(specreel_record::Event::new(run, prompt)));
     finish(&mut studio, run);
     press(&mut studio, "g");
     assert!(screen(&studio).contains("toy models"));

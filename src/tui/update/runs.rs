@@ -3,21 +3,19 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::{actions, batch, engine_problem, segments};
-use crate::{
-    engine::{RunRequest, Turn},
-    present::{formats::plural, player::Player},
-    record::{Pace, RunLog},
-    speculate::Method,
-    tui::{
-        Effect,
-        model::{
-            Model, Pane, Tone, Waiting,
-            library::Entry,
-            run::{Run, Subject},
-        },
-        view::is_stacked,
+use crate::tui::{
+    Effect,
+    model::{
+        Model, Pane, Tone, Waiting,
+        library::Entry,
+        run::{Run, Subject},
     },
+    view::is_stacked,
 };
+use specreel_client::present::{formats::plural, player::Player};
+use specreel_engine::{RunRequest, Turn};
+use specreel_record::{Pace, RunLog};
+use specreel_speculate::Method;
 
 /// Caption the marked clips together, or else the selected one, with the current prompt and method. While another clip is
 /// captioned, it is queued.

@@ -4,15 +4,13 @@ use std::path::Path;
 
 use super::*;
 use crate::tui::StudioConfig;
-use crate::{
-    record::{
-        Event, EventKind, RunLog, Segment, Session, Span, StopReason, Turn, Verdict, session::RecordedEvent,
-    },
-    tui::{
-        SessionEntry, Studio,
-        model::{Overlay, Pane},
-        testing::{config, done, notice, press, ready, run_of, started, step},
-    },
+use crate::tui::{
+    SessionEntry, Studio,
+    model::{Overlay, Pane},
+    testing::{config, done, notice, press, ready, run_of, started, step},
+};
+use specreel_record::{
+    Event, EventKind, RunLog, Segment, Session, Span, StopReason, Turn, Verdict, session::RecordedEvent,
 };
 
 fn span(start: f64, end: f64) -> Span {

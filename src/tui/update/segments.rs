@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use super::{batch, runs};
-use crate::{
-    record::{Segment, Span, span},
-    tui::{
-        Effect,
-        model::{Model, Overlay, Pane, Tone, run::Subject},
-        view::is_stacked,
-    },
+use crate::tui::{
+    Effect,
+    model::{Model, Overlay, Pane, Tone, run::Subject},
+    view::is_stacked,
 };
+use specreel_record::{Segment, Span, span};
 
 /// Ask for the segment length.
 pub(super) fn open(model: &mut Model) {

@@ -1,14 +1,12 @@
 //! The saved sessions and the replay of one of them.
 
 use super::watch;
-use crate::{
-    record::Session,
-    tui::{
-        Effect,
-        archive::SessionEntry,
-        model::{Model, Overlay, Pane, Tone, replay},
-    },
+use crate::tui::{
+    Effect,
+    archive::SessionEntry,
+    model::{Model, Overlay, Pane, Tone, replay},
 };
+use specreel_record::Session;
 
 /// Open the list, which is read again each time.
 pub(super) fn open(model: &mut Model) -> Vec<Effect> {

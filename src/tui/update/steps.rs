@@ -1,10 +1,8 @@
 //! Moving the cursor over the steps.
 
 use super::{actions, inspect};
-use crate::{
-    present::ledger::{is_notable, next_notable, previous_notable, step_of},
-    tui::model::{Model, Pane, Tone},
-};
+use crate::tui::model::{Model, Pane, Tone};
+use specreel_client::present::ledger::{is_notable, next_notable, previous_notable, step_of};
 
 /// Show the ledger, or go back to the caption.
 pub(super) fn toggle(model: &mut Model) {
@@ -58,13 +56,11 @@ pub(super) fn none_left(model: &Model) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        record::{StopReason, Verdict},
-        tui::{
-            Studio,
-            testing::{after_a_run, done, notice, press, ready, step},
-        },
+    use crate::tui::{
+        Studio,
+        testing::{after_a_run, done, notice, press, ready, step},
     };
+    use specreel_record::{StopReason, Verdict};
 
     /// The step and the token under the cursor.
     fn at(studio: &mut Studio) -> (Option<usize>, Option<usize>) {

@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::{
-    record::{StopReason, Verdict},
-    tui::{
-        Studio, VideoFile,
-        model::{Overlay, Pane, run::Activity},
-        testing::{done, notice, press, ready, ready_event, run_of, step, studio},
-    },
+use crate::tui::{
+    Studio, VideoFile,
+    model::{Overlay, Pane, run::Activity},
+    testing::{done, notice, press, ready, ready_event, run_of, step, studio},
 };
+use specreel_record::{StopReason, Verdict};
 
 /// A studio whose first run has written a caption and ended.
 fn after_a_run() -> Studio {

@@ -9,19 +9,17 @@ use ratatui::{
 };
 
 use super::{dialog, list, mark, popup, rule, status::SPINNER, track, wrap::wrap};
-use crate::{
-    batch::Existing,
-    present::{estimate, formats::plural},
-    tui::{
-        Action, Theme,
-        model::{
-            Model,
-            batch::{Batch, BatchClip, ClipState, Phase},
-        },
-        text,
-        theme::Role,
+use crate::tui::{
+    Action, Theme,
+    model::{
+        Model,
+        batch::{Batch, BatchClip, ClipState, Phase},
     },
+    text,
+    theme::Role,
 };
+use specreel_batch::Existing;
+use specreel_client::present::{estimate, formats::plural};
 
 /// Columns of the box with its border.
 const COLUMNS: u16 = 104;

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use ratatui::{buffer::Buffer, layout::Rect, style::Color};
 
-use crate::{tui::ColorDepth, video::Frame};
+use crate::tui::ColorDepth;
+use specreel_video::Frame;
 
 /// The largest centered area with the frame's aspect ratio, for cells that are twice as high as wide.
 pub(super) fn fit(frame: &Frame, area: Rect) -> Rect {

@@ -12,15 +12,13 @@ use super::{
     passage::{self, Laid},
     player, title,
 };
-use crate::{
-    present::formats::plural,
-    tui::{
-        Theme,
-        model::{Model, Overlay, Pane, run::Run, search::Search},
-        text,
-        theme::Role,
-    },
+use crate::tui::{
+    Theme,
+    model::{Model, Overlay, Pane, run::Run, search::Search},
+    text,
+    theme::Role,
 };
+use specreel_client::present::formats::plural;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Caption);

@@ -14,23 +14,23 @@ use super::{
     chart, curves, dialog, fitting, line_marker, list, number, popup, race, rule, sign, status::SPINNER,
     widest, wrap::wrap,
 };
-use crate::{
+use crate::tui::{
+    Theme,
+    model::{
+        Model,
+        compare::{Below, Comparison, Lane, first_difference, words},
+        run::{Activity, Run},
+    },
+    text,
+    theme::Role,
+};
+use specreel_client::{
     chart::{Plot, Point},
     present::statistics::{Column, DECODE, LOOSENED, Measures, OUTPUT, Output, SPEED, TAU},
-    record::{
-        Change, Interval, StopReason,
-        speedup::{plain_speed, winner},
-    },
-    tui::{
-        Theme,
-        model::{
-            Model,
-            compare::{Below, Comparison, Lane, first_difference, words},
-            run::{Activity, Run},
-        },
-        text,
-        theme::Role,
-    },
+};
+use specreel_record::{
+    Change, Interval, StopReason,
+    speedup::{plain_speed, winner},
 };
 
 /// Shares of loosened tokens that differ by less are equal.

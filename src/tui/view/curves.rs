@@ -9,10 +9,8 @@ use ratatui::{
 };
 
 use super::{chart, compare::LaneRun, line_marker};
-use crate::{
-    chart::Scale,
-    tui::{Theme, model::Model, theme::Role},
-};
+use crate::tui::{Theme, model::Model, theme::Role};
+use specreel_client::chart::Scale;
 
 /// Columns from which on both charts stand side by side, and rows from which on they stand one above the other.
 const WIDE: u16 = 64;

@@ -11,16 +11,14 @@ use ratatui::{
 };
 
 use super::blocks;
-use crate::{
-    present::heat,
-    record::log::PromptSeen,
-    tui::{
-        ColorDepth, Theme,
-        model::{Model, frame_strips::FrameStrip, inspect::Heat, preview, run::Run},
-        text,
-        theme::Role,
-    },
+use crate::tui::{
+    ColorDepth, Theme,
+    model::{Model, frame_strips::FrameStrip, inspect::Heat, preview, run::Run},
+    text,
+    theme::Role,
 };
+use specreel_client::present::heat;
+use specreel_record::log::PromptSeen;
 
 /// Shades from 0 to the maximum.
 const SHADES: [&str; 5] = ["· ", "░░", "▒▒", "▓▓", "██"];
@@ -263,8 +261,13 @@ mod tests {
             PromptSeen { frames: vec![0.0, 1.0], grid: [2, 1, 2], visual_tokens: 4, ..PromptSeen::default() };
         let map = Map::of(&seen, &[0.0, 1.0, 0.0, 0.0]).unwrap();
         let gray = |seconds, v| {
-            let frame =
-                crate::video::Frame { index: 0, timestamp_s: seconds, width: 2, height: 1, rgb: vec![v; 6] };
+            let frame = specreel_video::Frame {
+                index: 0,
+                timestamp_s: seconds,
+                width: 2,
+                height: 1,
+                rgb: vec![v; 6],
+            };
             std::sync::Arc::new(frame)
         };
         let request = crate::tui::FrameRequest { path: "a".into(), count: 2, max: (2, 1) };

@@ -9,10 +9,8 @@ use ratatui::{
 };
 
 use super::{dialog, mark, popup, scrollbar, typed, wrap::hang};
-use crate::{
-    record::Verdict,
-    tui::{Theme, model::Model, text, theme::Role},
-};
+use crate::tui::{Theme, model::Model, text, theme::Role};
+use specreel_record::Verdict;
 
 /// Columns of the page with its border.
 const COLUMNS: u16 = 84;

@@ -8,22 +8,22 @@ use ratatui::{
 };
 
 use super::{fitting, meters::NAME, number, widest, wrap::hang};
-use crate::{
-    present::formats::rate,
-    present::statistics::{DECODE, LOOSENED, Measures, Output, SPEED, TAU},
-    record::{
-        Interval, Stats, StopReason,
-        speedup::{plain_speed, winner},
+use crate::tui::{
+    Theme,
+    model::{
+        Model,
+        run::{Activity, Run},
     },
-    tui::{
-        Theme,
-        model::{
-            Model,
-            run::{Activity, Run},
-        },
-        text,
-        theme::Role,
-    },
+    text,
+    theme::Role,
+};
+use specreel_client::present::{
+    formats::rate,
+    statistics::{DECODE, LOOSENED, Measures, Output, SPEED, TAU},
+};
+use specreel_record::{
+    Interval, Stats, StopReason,
+    speedup::{plain_speed, winner},
 };
 
 /// Columns between two columns of the table.

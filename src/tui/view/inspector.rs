@@ -9,16 +9,14 @@ use ratatui::{
 };
 
 use super::{heat, panel, title, track, wrap::wrap};
-use crate::{
-    present::reason::{details, reason, visible},
-    record::{Step, Token, log::Placed},
-    tui::{
-        Theme,
-        model::{Model, inspect::Inspector},
-        text,
-        theme::Role,
-    },
+use crate::tui::{
+    Theme,
+    model::{Model, inspect::Inspector},
+    text,
+    theme::Role,
 };
+use specreel_client::present::reason::{details, reason, visible};
+use specreel_record::{Step, Token, log::Placed};
 
 /// Columns from which on the tables and the frames are side by side.
 const BESIDE: usize = 88;

@@ -3,10 +3,8 @@
 use ratatui::text::{Line, Span};
 
 use super::on_border;
-use crate::{
-    record::Verdict,
-    tui::{Theme, model::run::Run, theme::Role},
-};
+use crate::tui::{Theme, model::run::Run, theme::Role};
+use specreel_record::Verdict;
 
 /// For the border of a pane, in at most `columns`.
 pub(super) fn line(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {

@@ -9,15 +9,13 @@ use ratatui::{
 };
 
 use super::{Slot, filter_line, has_focus, panel, preview, title, window_top};
-use crate::{
-    record::units,
-    tui::{
-        Theme,
-        model::{Model, Overlay, Pane, library::Entry},
-        text,
-        theme::Role,
-    },
+use crate::tui::{
+    Theme,
+    model::{Model, Overlay, Pane, library::Entry},
+    text,
+    theme::Role,
 };
+use specreel_record::units;
 
 /// The fewest columns in which a directory can be told from another one.
 const LEAST_PLACE: usize = 10;

@@ -9,22 +9,20 @@ use ratatui::{
 };
 
 use super::{has_focus, history, is_wide, legend, modelled, panel, passage, title, track, wrap::hang};
-use crate::{
-    present::{
-        formats::{NOTHING, bytes, duration, rate, rough, speedup},
-        statistics::{NOT_MEASURED, basis, in_passes},
+use crate::tui::{
+    Theme,
+    model::{
+        EngineState, Model, Pane,
+        run::{Activity, Run},
     },
-    record::{Stage, Step, StopReason, log::Speed},
-    tui::{
-        Theme,
-        model::{
-            EngineState, Model, Pane,
-            run::{Activity, Run},
-        },
-        text,
-        theme::Role,
-    },
+    text,
+    theme::Role,
 };
+use specreel_client::present::{
+    formats::{NOTHING, bytes, duration, rate, rough, speedup},
+    statistics::{NOT_MEASURED, basis, in_passes},
+};
+use specreel_record::{Stage, Step, StopReason, log::Speed};
 
 /// Columns of the names on the left.
 pub(super) const NAME: usize = 10;

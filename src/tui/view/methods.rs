@@ -8,15 +8,13 @@ use ratatui::{
 };
 
 use super::{dialog, list, mark, popup, rule, typed};
-use crate::{
-    present::systems::system,
-    tui::{
-        Action, KeyContext, Theme,
-        model::{Model, methods},
-        text,
-        theme::Role,
-    },
+use crate::tui::{
+    Action, KeyContext, Theme,
+    model::{Model, methods},
+    text,
+    theme::Role,
 };
+use specreel_client::present::systems::system;
 
 /// Rows of a method's description.
 const ABOUT: u16 = 2;

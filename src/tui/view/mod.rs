@@ -49,8 +49,9 @@ use super::{
     theme::Role,
     update::export,
 };
-use crate::{chart::Scale, present::verdicts::lossless_mark, video};
 pub(crate) use layout::{Areas, areas, is_stacked, is_wide};
+use specreel_client::{chart::Scale, present::verdicts::lossless_mark};
+use specreel_video as video;
 
 /// An area for a picture, filled with half-blocks until a graphics protocol draws over them.
 #[derive(Clone, Debug)]

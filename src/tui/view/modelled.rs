@@ -3,15 +3,13 @@
 use ratatui::text::{Line, Span};
 
 use super::meters::NAME;
-use crate::{
-    present::modelled,
-    tui::{
-        Theme,
-        model::{Model, run::Run},
-        text,
-        theme::Role,
-    },
+use crate::tui::{
+    Theme,
+    model::{Model, run::Run},
+    text,
+    theme::Role,
 };
+use specreel_client::present::modelled;
 
 /// A line with the modelled decode speedup of a run, in so many columns; none without a profile, or where it says nothing of the
 /// run.
@@ -27,11 +25,9 @@ pub(super) fn lines(model: &Model, run: &Run, theme: &Theme, columns: usize) -> 
 
 #[cfg(test)]
 mod tests {
-    use crate::{
-        record::{Event, EventKind, StopReason, Verdict, profile::Profile, testing as events},
-        speculate::Method,
-        tui::{Msg, Studio, StudioConfig, testing},
-    };
+    use crate::tui::{Msg, Studio, StudioConfig, testing};
+    use specreel_record::{Event, EventKind, StopReason, Verdict, profile::Profile, testing as events};
+    use specreel_speculate::Method;
 
     /// The whole screen after a run of naive speculation, with this profile.
     fn screen(profile: Option<Profile>) -> String {

@@ -9,23 +9,21 @@ use ratatui::{
 };
 
 use super::wrap::{hang, wrap, wrap_placed};
-use crate::{
-    assets,
-    present::{
-        formats::plural,
-        player::{Fate, Scene},
+use crate::tui::{
+    Action, ColorDepth, KeyContext, Theme,
+    model::{
+        EngineState, Model,
+        run::{Activity, Run},
+        search::matches,
     },
-    record::{StopReason, Verdict},
-    tui::{
-        Action, ColorDepth, KeyContext, Theme,
-        model::{
-            EngineState, Model,
-            run::{Activity, Run},
-            search::matches,
-        },
-        theme::Role,
-    },
+    theme::Role,
 };
+use specreel_client::present::{
+    formats::plural,
+    player::{Fate, Scene},
+};
+use specreel_demo as assets;
+use specreel_record::{StopReason, Verdict};
 
 /// The token under the cursor, with and without colours.
 const CURSOR: Modifier = Modifier::REVERSED;
@@ -293,7 +291,7 @@ pub(super) fn staged(scene: &Scene, model: &Model, theme: &Theme) -> Vec<Part<'s
 /// The numbers of the tokens before which a step ends, if that is shown. Not during a search, which a mark would interrupt.
 fn step_starts(model: &Model, run: &Run) -> std::collections::HashSet<usize> {
     let mut n = 0;
-    let start = |step: &crate::record::Step| {
+    let start = |step: &specreel_record::Step| {
         let start = n;
         n += step.tokens.len();
         start

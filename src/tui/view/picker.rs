@@ -8,19 +8,17 @@ use ratatui::{
 };
 
 use super::{dialog, list, popup, rule, typed};
-use crate::{
-    present::{export::Format, formats::plural},
-    speculate::method::Value as Takes,
-    tui::{
-        Theme,
-        model::{
-            Model,
-            edit::{self, rows},
-        },
-        text,
-        theme::Role,
+use crate::tui::{
+    Theme,
+    model::{
+        Model,
+        edit::{self, rows},
     },
+    text,
+    theme::Role,
 };
+use specreel_client::present::{export::Format, formats::plural};
+use specreel_speculate::method::Value as Takes;
 
 /// Rows of the rule and the text below a list.
 const BELOW: u16 = 3;

@@ -3,10 +3,8 @@
 use ratatui::text::{Line, Span};
 
 use super::track;
-use crate::{
-    present::player::{Player, Race},
-    tui::{Theme, model::player, text, theme::Role},
-};
+use crate::tui::{Theme, model::player, text, theme::Role};
+use specreel_client::present::player::{Player, Race};
 
 /// What a clock shows.
 pub(super) struct Dial {

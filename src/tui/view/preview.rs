@@ -10,20 +10,18 @@ use ratatui::{
 };
 
 use super::{Slot, blocks, dialog, player, popup, wrap::wrap};
-use crate::{
-    record::units,
-    tui::{
-        ColorDepth, Theme,
-        model::{
-            Model,
-            library::{Entry, Kind},
-            preview::{Preview, sampled, strip, thumbnail},
-        },
-        text,
-        theme::Role,
+use crate::tui::{
+    ColorDepth, Theme,
+    model::{
+        Model,
+        library::{Entry, Kind},
+        preview::{Preview, sampled, strip, thumbnail},
     },
-    video,
+    text,
+    theme::Role,
 };
+use specreel_record::units;
+use specreel_video as video;
 
 /// The preview box.
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Option<Slot> {

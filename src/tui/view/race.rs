@@ -12,18 +12,16 @@ use super::{
     player, sign, track, window_top,
     wrap::wrap,
 };
-use crate::{
-    present::player::Race,
-    tui::{
-        Theme,
-        model::{
-            Model,
-            compare::{Comparison, Lane},
-        },
-        text,
-        theme::Role,
+use crate::tui::{
+    Theme,
+    model::{
+        Model,
+        compare::{Comparison, Lane},
     },
+    text,
+    theme::Role,
 };
+use specreel_client::present::player::Race;
 
 pub(super) fn draw(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let race = comparison.race.as_ref().filter(|(lanes, _)| area.height >= 4 && !lanes.is_empty());
@@ -105,13 +103,11 @@ fn tail(race: &Race, at: usize, theme: &Theme, columns: usize, rows: usize) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        present::player::Player,
-        record::{
-            Pace, Verdict,
-            testing::{done, run, started, step},
-        },
-        tui::ColorDepth,
+    use crate::tui::ColorDepth;
+    use specreel_client::present::player::Player;
+    use specreel_record::{
+        Pace, Verdict,
+        testing::{done, run, started, step},
     };
 
     #[test]

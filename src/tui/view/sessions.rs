@@ -9,20 +9,18 @@ use ratatui::{
 };
 
 use super::{dialog, filter_line, list, number, popup, rule, sign, wrap::wrap};
-use crate::{
-    present::{
-        formats::{ago, bytes, plural},
-        statistics::{Column, LOOSENED, Measures, SPEED, TAU},
-    },
-    record::{StopReason, log::RunState},
-    tui::{
-        Action, KeyContext, Theme,
-        archive::SessionEntry,
-        model::{Model, Overlay},
-        text,
-        theme::Role,
-    },
+use crate::tui::{
+    Action, KeyContext, Theme,
+    archive::SessionEntry,
+    model::{Model, Overlay},
+    text,
+    theme::Role,
 };
+use specreel_client::present::{
+    formats::{ago, bytes, plural},
+    statistics::{Column, LOOSENED, Measures, SPEED, TAU},
+};
+use specreel_record::{StopReason, log::RunState};
 
 /// The statistics, with their widths; the first one is left out on narrow screens.
 const STATISTICS: [(Column, u16); 3] = [(SPEED, 8), (TAU, 5), (LOOSENED, 8)];

@@ -9,21 +9,19 @@ use ratatui::{
 };
 
 use super::{mark, rule, track, wrap::wrap};
-use crate::{
-    present::estimate,
-    record::Stage,
-    tui::{
-        Action, Key, KeyCode, KeyContext, Theme,
-        model::{
-            EngineState, Model, Overlay, Tone,
-            batch::Phase,
-            compare::Below,
-            run::{Activity, Run},
-        },
-        text,
-        theme::Role,
+use crate::tui::{
+    Action, Key, KeyCode, KeyContext, Theme,
+    model::{
+        EngineState, Model, Overlay, Tone,
+        batch::Phase,
+        compare::Below,
+        run::{Activity, Run},
     },
+    text,
+    theme::Role,
 };
+use specreel_client::present::estimate;
+use specreel_record::Stage;
 
 /// Less time left is not shown, in milliseconds.
 const LEFT_MS: f64 = 1000.0;

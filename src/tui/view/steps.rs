@@ -9,16 +9,14 @@ use ratatui::{
 };
 
 use super::{has_focus, inspector, legend, number, panel, passage, rule, scrollbar, title, wrap::wrap};
-use crate::{
-    present::{
-        formats::{duration, plural},
-        ledger::{self, Mark, Piece},
-    },
-    tui::{
-        ColorDepth, Theme,
-        model::{Model, Pane, run::Run},
-        theme::Role,
-    },
+use crate::tui::{
+    ColorDepth, Theme,
+    model::{Model, Pane, run::Run},
+    theme::Role,
+};
+use specreel_client::present::{
+    formats::{duration, plural},
+    ledger::{self, Mark, Piece},
 };
 
 /// Lines below the rows for the selected step, with the rule above them.
@@ -249,11 +247,14 @@ mod tests {
         let theme = Theme::built_in("dark", ColorDepth::True).unwrap();
         let piece = |text: &str, mark| Piece { text: text.into(), mark };
         let pieces = [
-            piece("A small green star falls slowly through the", Mark::Token(crate::record::Verdict::Exact)),
+            piece(
+                "A small green star falls slowly through the",
+                Mark::Token(specreel_record::Verdict::Exact),
+            ),
             piece(" ", Mark::Between),
             piece("screen", Mark::Rejected),
             piece(" → ", Mark::Between),
-            piece("picture", Mark::Token(crate::record::Verdict::Corrected)),
+            piece("picture", Mark::Token(specreel_record::Verdict::Corrected)),
         ];
         for columns in 15..70 {
             for most in 1..4 {

@@ -8,10 +8,8 @@ use ratatui::{
 };
 
 use super::{chart, line_marker, panel, title, track};
-use crate::{
-    chart::Scale,
-    tui::{Theme, text, theme::Role, training::TrainingPicture},
-};
+use crate::tui::{Theme, text, theme::Role, training::TrainingPicture};
+use specreel_client::chart::Scale;
 
 /// Styles of the curve's lines; more lines share them.
 const LINES: [Role; 2] = [Role::Accent, Role::Loosened];

@@ -5,10 +5,8 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use serde::Deserialize;
 
 use super::measures::Measure;
-use crate::{
-    record::{Failure, FailureClass},
-    speculate::{Method, MethodError, suggest},
-};
+use specreel_record::{Failure, FailureClass};
+use specreel_speculate::{Method, MethodError, suggest};
 
 /// A name that means every paper.
 pub const ALL: &str = "all";

@@ -7,7 +7,7 @@ use super::{
     order::Agreement,
     results::{Compared, ComparedRow, Difference, Header},
 };
-use crate::present::formats::NOTHING;
+use specreel_client::present::formats::NOTHING;
 
 /// Headings and rows: the paper's figures beside ours, and for compared figures the order.
 pub fn cells(compared: &Compared) -> Vec<Vec<String>> {

@@ -6,21 +6,19 @@ use super::{
     catalog::{Condition, Paper, Table},
     measures::ClipRun,
 };
-use crate::{
-    cli::{
-        End,
-        bench::{
-            plan::{BASELINE, System},
-            runs::Runs,
-            scenes::{ClipResults, Clips, warm_up},
-        },
-        progress::Progress,
-        resolve,
+use crate::cli::{
+    End,
+    bench::{
+        plan::{BASELINE, System},
+        runs::Runs,
+        scenes::{ClipResults, Clips, warm_up},
     },
-    model::ModelSpec,
-    record::{Failure, Stage},
-    speculate::{Method, MethodError},
+    progress::Progress,
+    resolve,
 };
+use specreel_model::ModelSpec;
+use specreel_record::{Failure, Stage};
+use specreel_speculate::{Method, MethodError};
 
 /// The runs of one condition, the baseline first.
 #[derive(Clone, Debug, PartialEq)]

@@ -27,7 +27,7 @@ fn a_method_of_several_tables_runs_once() {
 #[test]
 fn every_condition_has_its_own_baseline() {
     // What the paper measures at T = 1 needs draft heads.
-    let models = ModelSpec { heads: crate::assets::demo(None).unwrap().heads, ..models(true) };
+    let models = ModelSpec { heads: specreel_demo::demo(None).unwrap().heads, ..models(true) };
     let sparrow = Work::of(&catalog::find("sparrow", None).unwrap(), &models).unwrap();
     let warm = sparrow.groups.iter().find(|group| group.condition.temperature > 0.0).unwrap();
     assert_eq!(warm.systems[0].label, "autoregressive --temperature 1");

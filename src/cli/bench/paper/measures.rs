@@ -6,7 +6,7 @@ use super::{
     catalog::Row,
     figure::{Figure, Part},
 };
-use crate::record::{FactCount, Timings, Trial};
+use specreel_record::{FactCount, Timings, Trial};
 
 /// What a run on one clip leaves for the tables; a line of the results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

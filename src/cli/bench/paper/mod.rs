@@ -14,6 +14,7 @@ mod results;
 mod saved;
 mod text;
 
+use crate::cli::interrupt;
 use std::io::Write;
 
 use self::{
@@ -30,15 +31,11 @@ use super::{
     runs::{Loaded, Runs},
     seeds,
 };
-use crate::{
-    cli::{
-        End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime,
-        terminal,
-    },
-    client::{Client, Settings},
-    present,
-    record::Failure,
+use crate::cli::{
+    End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime, terminal,
 };
+use specreel_client::{Client, Settings, present};
+use specreel_record::Failure;
 
 type Tables = Vec<(&'static Paper, &'static Table)>;
 
@@ -67,7 +64,7 @@ pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
     let mut lines = lines(&args)?;
     let client = Client::start()?;
     let (interrupt, remote) = (Interrupt::default(), client.remote());
-    interrupt.listen(move || remote.cancel_current())?;
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
     let mut clips = ClipRenderer::open()?;
     let mut runs = Runs::new(client, interrupt, base).with_profile(profile);
     let mut progress = Progress::new(true);
@@ -165,7 +162,7 @@ pub fn check(args: &BenchArgs) -> Result<(), Failure> {
         ("--profile", args.profile.is_some()),
     ];
     let usage = |error: String, hint: &str| Failure {
-        class: crate::record::FailureClass::Usage,
+        class: specreel_record::FailureClass::Usage,
         error,
         hint: Some(hint.into()),
     };

@@ -9,7 +9,7 @@ use super::{
     measures::ClipRun,
     results::{Header, Results},
 };
-use crate::record::{Failure, FailureClass};
+use specreel_record::{Failure, FailureClass};
 
 /// Name of the first line.
 pub const HEADER: &str = "papers";

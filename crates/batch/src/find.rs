@@ -1,0 +1,250 @@
+//! Files, directories, lists and patterns become clips.
+
+use std::{
+    collections::HashSet,
+    ffi::OsStr,
+    io::Read,
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+use ignore::{WalkBuilder, overrides::OverrideBuilder};
+
+use specreel_record::{Failure, FailureClass};
+use specreel_video::folder::{self, is_video};
+
+/// A clip to caption.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clip {
+    /// The directory that was named; for a single file the working directory, or the file's own.
+    pub root: Arc<Path>,
+    /// The file below it: what identifies the clip on every machine.
+    pub relative: PathBuf,
+    /// The file to read, if it is another one (embedded clips).
+    pub file: Option<PathBuf>,
+}
+
+impl Clip {
+    /// The file to read.
+    pub fn path(&self) -> PathBuf {
+        self.file.clone().unwrap_or_else(|| self.root.join(&self.relative))
+    }
+
+    /// A clip of a file that was named by itself.
+    pub fn of_file(path: &Path) -> Self {
+        let below = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let relative: PathBuf =
+            path.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+        match (below, path.parent(), path.file_name()) {
+            (false, Some(parent), Some(name)) => {
+                Self { root: parent.into(), relative: name.into(), file: None }
+            }
+            _ => Self { root: Path::new("").into(), relative, file: None },
+        }
+    }
+
+    /// Identifies the clip below its root.
+    pub fn id(&self) -> u64 {
+        super::hash(self.relative.as_os_str().as_bytes())
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The clips, each once: in the order of the arguments, those of a directory by their paths.
+    pub clips: Vec<Clip>,
+    /// Directories that cannot be read.
+    pub unreadable: Vec<(PathBuf, Failure)>,
+}
+
+/// Turns what is named into a clip that is no file: an embedded clip. None for any other name.
+pub type Named<'a> = &'a dyn Fn(&Path) -> Result<Option<PathBuf>, Failure>;
+
+/// Find the clips of these arguments: files, directories, `@list` (one path a line, `@-` for stdin) and patterns (`*`, `?`,
+/// `[a-z]`, `{a,b}`, `**`) that the shell has left alone. A named file need not exist: it fails when it is its turn.
+///
+/// # Errors
+/// A list cannot be read, a pattern is wrong, or there is no clip at all.
+pub fn find(arguments: &[PathBuf], named: Named<'_>) -> Result<Found, Failure> {
+    let mut finder = Finder { found: Found::default(), seen: HashSet::new() };
+    for argument in arguments {
+        finder.argument(argument, named)?;
+    }
+    let found = finder.found;
+    if found.clips.is_empty() && found.unreadable.is_empty() {
+        let names: Vec<String> = arguments.iter().take(3).map(|path| path.display().to_string()).collect();
+        return Err(Failure {
+            class: FailureClass::Input,
+            error: format!("no videos in {}", names.join(", ")),
+            hint: Some(format!(
+                "videos end in {}; hidden files, and those that .gitignore or .ignore exclude, are left out",
+                folder::EXTENSIONS.map(|extension| format!(".{extension}")).join(", ")
+            )),
+        });
+    }
+    Ok(found)
+}
+
+/// True if the shell would have expanded it.
+pub fn is_pattern(path: &Path) -> bool {
+    path.as_os_str().as_bytes().iter().any(|byte| b"*?[{".contains(byte)) && !path.exists()
+}
+
+/// The path of a list, if the argument is one.
+pub fn list(argument: &Path) -> Option<&Path> {
+    let rest = argument.as_os_str().as_bytes().strip_prefix(b"@").filter(|rest| !rest.is_empty())?;
+    (!argument.exists()).then(|| Path::new(OsStr::from_bytes(rest)))
+}
+
+struct Finder {
+    found: Found,
+    /// Absolute paths.
+    seen: HashSet<u64>,
+}
+
+impl Finder {
+    fn argument(&mut self, argument: &Path, named: Named<'_>) -> Result<(), Failure> {
+        if let Some(list) = list(argument) {
+            for line in lines(list)? {
+                self.path(&line, named)?;
+            }
+            return Ok(());
+        }
+        if is_pattern(argument) {
+            return self.pattern(argument);
+        }
+        self.path(argument, named)
+    }
+
+    fn path(&mut self, path: &Path, named: Named<'_>) -> Result<(), Failure> {
+        if path.is_dir() {
+            for path_below in self.walk(&folder::walk(path, true)) {
+                let relative = path_below.strip_prefix(path).unwrap_or(&path_below).to_owned();
+                self.add(Clip { root: path.into(), relative, file: None });
+            }
+            return Ok(());
+        }
+        if !path.exists()
+            && let Some(file) = named(path)?
+        {
+            let relative = PathBuf::from(path.to_string_lossy().replace(':', "-"));
+            self.add(Clip { root: Path::new("").into(), relative, file: Some(file) });
+            return Ok(());
+        }
+        self.add(Clip::of_file(path));
+        Ok(())
+    }
+
+    /// The files that match a pattern, which is expanded below its longest part without wildcards.
+    fn pattern(&mut self, pattern: &Path) -> Result<(), Failure> {
+        let wild = |part: &Component<'_>| part.as_os_str().as_bytes().iter().any(|b| b"*?[{".contains(b));
+        let parts: Vec<Component<'_>> = pattern.components().collect();
+        let first = parts.iter().position(wild).unwrap_or(parts.len());
+        let base: PathBuf = parts[..first].iter().collect();
+        let rest: PathBuf = parts[first..].iter().collect();
+        let wrong = |error: String| Failure {
+            class: FailureClass::Usage,
+            error: format!("pattern {}: {error}", pattern.display()),
+            hint: Some("for example: \"clips/**/*.mp4\"".into()),
+        };
+        let base = if first == 0 { PathBuf::from(".") } else { base };
+        let glob = rest.to_str().ok_or_else(|| wrong("it is not UTF-8".into()))?;
+        let mut overrides = OverrideBuilder::new(&base);
+        overrides.add(&format!("/{glob}")).map_err(|error| wrong(error.to_string()))?;
+        let overrides = overrides.build().map_err(|error| wrong(error.to_string()))?;
+        let unreadable = self.found.unreadable.len();
+        let matches = self.walk(folder::walk(&base, true).overrides(overrides));
+        if matches.is_empty() && self.found.unreadable.len() == unreadable {
+            return Err(Failure {
+                class: FailureClass::Input,
+                error: format!("no video matches {}", pattern.display()),
+                hint: Some("`*` does not cross a slash, `**` does".into()),
+            });
+        }
+        // As if the shell had expanded it.
+        matches.iter().for_each(|path| self.add(Clip::of_file(path)));
+        Ok(())
+    }
+
+    /// The videos of a walk, sorted.
+    fn walk(&mut self, walk: &WalkBuilder) -> Vec<PathBuf> {
+        let mut paths = Vec::new();
+        for entry in walk.build() {
+            match entry {
+                Ok(entry) => {
+                    let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
+                    if is_file && is_video(entry.path()) {
+                        paths.push(entry.into_path());
+                    }
+                }
+                // Links that are cycles or lead nowhere are no clips.
+                Err(error) => self.found.unreadable.extend(unreadable(&error)),
+            }
+        }
+        paths.sort();
+        paths
+    }
+
+    fn add(&mut self, clip: Clip) {
+        let path = clip.path();
+        let path = std::path::absolute(&path).unwrap_or(path);
+        if self.seen.insert(super::hash(path.as_os_str().as_bytes())) {
+            self.found.clips.push(clip);
+        }
+    }
+}
+
+/// A directory that cannot be read; none for other errors of a walk.
+fn unreadable(error: &ignore::Error) -> Option<(PathBuf, Failure)> {
+    let io = error.io_error().filter(|e| e.kind() == std::io::ErrorKind::PermissionDenied)?;
+    let path = path_of(error).unwrap_or_default();
+    let failure = Failure {
+        class: FailureClass::Input,
+        error: format!("cannot read the directory {}: {io}", path.display()),
+        hint: Some("make it readable, or leave it out with an .ignore file".into()),
+    };
+    Some((path, failure))
+}
+
+fn path_of(error: &ignore::Error) -> Option<PathBuf> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path.clone()),
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => path_of(err),
+        _ => None,
+    }
+}
+
+/// The paths of a list: one a line, or separated by NUL bytes. Empty lines and those that begin with `#` do not count.
+///
+/// # Errors
+/// It cannot be read, or names nothing.
+fn lines(list: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |error: String, hint: &str| Failure {
+        class: FailureClass::Input,
+        error: format!("list {}: {error}", list.display()),
+        hint: Some(hint.into()),
+    };
+    let mut bytes = Vec::new();
+    let read = match list == Path::new("-") {
+        true => std::io::stdin().lock().read_to_end(&mut bytes).map(drop),
+        false => std::fs::read(list).map(|read| bytes = read),
+    };
+    read.map_err(|error| failed(error.to_string(), "it holds one path a line"))?;
+    let separator = if bytes.contains(&0) { 0 } else { b'\n' };
+    let lines = bytes.split(|byte| *byte == separator).map(|line| match separator {
+        0 => line,
+        _ => line.strip_suffix(b"\r").unwrap_or(line),
+    });
+    let named = lines.filter(|line| !line.is_empty() && (separator == 0 || line[0] != b'#'));
+    let paths: Vec<PathBuf> = named.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect();
+    if paths.is_empty() {
+        return Err(failed("it names no video".into(), "it holds one path a line"));
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+#[path = "find_tests.rs"]
+mod tests;

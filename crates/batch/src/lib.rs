@@ -1,0 +1,74 @@
+//! Many clips in one run: which clips, in what order, which of them are done, and what is written about each. The command line
+//! and the studio share it; it prints nothing.
+//!
+//! | file | |
+//! |---|---|
+//! | [`find`](mod@find) | files, directories, lists and patterns become [`Clip`]s |
+//! | [`shard`] | the part of them that one of several machines captions |
+//! | [`outputs`], [`options`] | what a clip still lacks ([`Need`](outputs::Need)), and writing it |
+//! | [`sidecar`], [`table`] | a file beside each clip; one file for all of them, in the form of a trainer ([`rows`]) |
+//! | [`edit`] | captions that a person has changed |
+//! | [`claim`], [`ledger`] | what keeps two processes from the same clip, and what an interrupted run has done |
+//! | [`run`], [`report`] | the loop over the clips; what it reports |
+//!
+//! # Interruption
+//!
+//! A sidecar is written to a file of another name, which then replaces it; rows are appended under a lock, and an incomplete last
+//! row is cut off by the next writer. So what exists is whole, and a run that was killed goes on where it was. With
+//! `--existing overwrite`, `append` and `prepend`, whose outputs exist before they are done, a ledger knows what is done until the run
+//! ends.
+
+pub mod claim;
+pub mod csv;
+pub mod dataset;
+pub mod edit;
+pub mod find;
+pub mod ledger;
+pub mod options;
+pub mod outputs;
+pub mod report;
+pub mod rows;
+pub mod run;
+pub mod shard;
+pub mod sidecar;
+pub mod table;
+pub mod text;
+
+pub use find::{Clip, Found, find};
+pub use options::{Existing, Options};
+pub use outputs::Outputs;
+pub use report::{Ended, Halt, Outcome, Part, Progress, Report, Summary};
+pub use rows::Kind;
+pub use run::Batch;
+pub use shard::Shard;
+pub use sidecar::Sidecar;
+pub use text::Polish;
+
+use specreel_record::{Failure, FailureClass};
+
+/// A failure of an output: a full disk is internal, anything else an unusable path.
+pub(crate) fn unwritable(path: &std::path::Path, error: &std::io::Error) -> Failure {
+    let full = is_full(error);
+    Failure {
+        class: if full { FailureClass::Internal } else { FailureClass::Input },
+        error: format!("cannot write {}: {error}", path.display()),
+        hint: Some(
+            if full {
+                "free some space, then run the same command again: it goes on from here"
+            } else {
+                "make the directory writable, or choose another one with --out-dir"
+            }
+            .into(),
+        ),
+    }
+}
+
+/// True if the disk, or the user's quota of it, is full.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
+/// A stable hash of bytes, for names of files and sets of what is done.
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    twox_hash::XxHash3_64::oneshot(bytes)
+}

@@ -1,0 +1,380 @@
+//! The loop over the clips.
+
+use std::{collections::VecDeque, io, ops::ControlFlow, path::Path, time::Instant};
+
+use serde_json::{Map, Value};
+
+use super::{
+    Clip, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Summary,
+    claim::Claim,
+    ledger::stamp,
+    outputs::{Need, is_fatal},
+    rows::Caption,
+};
+use specreel_client::{Client, Ending, GRACE, Interrupt};
+use specreel_engine::{Command, RunRequest};
+use specreel_record::{Event, Failure, FailureClass, Pieces, RunLog, Segment, Span, Stats, StopReason};
+use specreel_video as video;
+
+/// Many clips to caption.
+pub struct Batch<'a> {
+    /// The engine, with models loaded or loading.
+    pub client: &'a mut Client,
+    /// Ends the batch.
+    pub interrupt: &'a Interrupt,
+    /// What each caption is asked for: everything but video, part and prompt. Its number is that of the first run.
+    pub request: RunRequest,
+    /// The part of each clip.
+    pub part: Part,
+    /// Changes to the captions.
+    pub polish: Polish,
+    /// At most this many clips are captioned.
+    pub limit: Option<usize>,
+}
+
+/// A claimed clip, ready to be captioned.
+struct Job {
+    clip: Clip,
+    /// Held until its captions are written.
+    _claims: Vec<Claim>,
+    /// Size and time of the file when its turn was prepared.
+    stamp: Option<(u64, u64)>,
+    /// For each prompt the runs of all pieces.
+    requests: Vec<Vec<RunRequest>>,
+}
+
+/// How the captioning of one clip ended.
+enum End {
+    Captions(Vec<Caption>),
+    Failed(Failure),
+    Interrupted,
+}
+
+/// Where the next clip comes from.
+struct Queue {
+    clips: VecDeque<Clip>,
+    /// Clips that another process had: they are looked at once more at the end.
+    deferred: VecDeque<Clip>,
+    again: bool,
+    taken: usize,
+}
+
+impl Batch<'_> {
+    /// Caption the clips that lack captions.
+    ///
+    /// # Errors
+    /// The models cannot be loaded, the engine has stopped, the disk is full, or nobody takes the report.
+    pub async fn run<R: Report>(
+        &mut self,
+        clips: Vec<Clip>,
+        outputs: &mut Outputs,
+        report: &mut R,
+    ) -> Result<Summary, Halt> {
+        let started = Instant::now();
+        let mut summary = Summary::default();
+        let progress = &mut summary.progress;
+        progress.total = clips.len();
+        let mut queue = Queue { clips: clips.into(), deferred: VecDeque::new(), again: false, taken: 0 };
+        let mut run = self.request.run;
+        let mut next = self.next(&mut queue, outputs, report, progress)?;
+        if next.is_none() {
+            next = self.deferred(&mut queue, outputs, report, progress)?;
+        }
+        while let Some(job) = next.take() {
+            if self.interrupt.asked() {
+                summary.interrupted = true;
+                break;
+            }
+            // Claimed now, so that the engine can read it while this one is captioned.
+            next = self.next(&mut queue, outputs, report, progress)?;
+            if let Some(later) = next.as_ref().and_then(|job| job.requests.first()?.first()) {
+                self.read_ahead(later.clone());
+            }
+            let first = run;
+            let ended = self.caption(&job, &mut run, &mut progress.stats, report).await?;
+            progress.elapsed = started.elapsed();
+            let outcome = match ended {
+                End::Interrupted => {
+                    summary.interrupted = true;
+                    break;
+                }
+                End::Captions(captions) => match outputs.write(&job.clip, &captions) {
+                    Ok(()) if captions.iter().all(Caption::is_empty) => Outcome::Empty(captions),
+                    Ok(()) => Outcome::Captioned(captions),
+                    Err(failure) if is_fatal(&failure) => return Err(Halt::Failed(failure)),
+                    Err(failure) => Outcome::Failed(failure),
+                },
+                End::Failed(failure) => {
+                    outputs.fail(&job.clip, &failure);
+                    Outcome::Failed(failure)
+                }
+            };
+            let run = if run > first { run - 1 } else { 0 };
+            end(&job.clip, run, &outcome, progress, report)?;
+            if next.is_none() {
+                next = self.deferred(&mut queue, outputs, report, progress)?;
+            }
+        }
+        summary.progress.elapsed = started.elapsed();
+        summary.limited = !queue.clips.is_empty() && !summary.interrupted;
+        let Progress { failed, busy, .. } = summary.progress;
+        let complete = !summary.interrupted && !summary.limited && busy == 0;
+        outputs.finish(complete, failed).map_err(Halt::Failed)?;
+        Ok(summary)
+    }
+
+    /// The next clip that lacks captions, claimed. Those that lack none are reported.
+    fn next<R: Report>(
+        &self,
+        queue: &mut Queue,
+        outputs: &mut Outputs,
+        report: &mut R,
+        progress: &mut Progress,
+    ) -> Result<Option<Job>, Halt> {
+        while !self.interrupt.asked() && self.limit.is_none_or(|limit| queue.taken < limit) {
+            let Some(clip) = queue.clips.pop_front() else { break };
+            let outcome = match self.prepare(&clip, outputs) {
+                Ok(Ok(job)) => {
+                    queue.taken += 1;
+                    return Ok(Some(job));
+                }
+                Ok(Err(Outcome::Busy)) if !queue.again => {
+                    queue.deferred.push_back(clip);
+                    continue;
+                }
+                Ok(Err(outcome)) => {
+                    if outcome == Outcome::Skipped {
+                        outputs.tidy(&clip);
+                    }
+                    outcome
+                }
+                Err(failure) if is_fatal(&failure) => return Err(Halt::Failed(failure)),
+                Err(failure) => {
+                    outputs.fail(&clip, &failure);
+                    Outcome::Failed(failure)
+                }
+            };
+            end(&clip, 0, &outcome, progress, report)?;
+        }
+        Ok(None)
+    }
+
+    /// Look once more at the clips that other processes had: those may have been killed.
+    fn deferred<R: Report>(
+        &self,
+        queue: &mut Queue,
+        outputs: &mut Outputs,
+        report: &mut R,
+        progress: &mut Progress,
+    ) -> Result<Option<Job>, Halt> {
+        if !queue.again && queue.clips.is_empty() {
+            std::mem::swap(&mut queue.clips, &mut queue.deferred);
+            queue.again = true;
+        }
+        self.next(queue, outputs, report, progress)
+    }
+
+    /// Claim a clip and lay out its runs, or say why not.
+    fn prepare(&self, clip: &Clip, outputs: &mut Outputs) -> Result<Result<Job, Outcome>, Failure> {
+        let over = |need: Need| match need {
+            Need::Nothing => Err(Outcome::Skipped),
+            Need::FailedBefore(error) => Err(Outcome::FailedBefore(error)),
+            Need::Captions(prompts) => Ok(prompts),
+        };
+        // Twice: most clips of a run that goes on are done, and need no claim; and others may have done it before the claim.
+        if let Err(outcome) = over(outputs.need(clip)?) {
+            return Ok(Err(outcome));
+        }
+        let Some(claims) = outputs.claim(clip)? else { return Ok(Err(Outcome::Busy)) };
+        let prompts = match over(outputs.need(clip)?) {
+            Ok(prompts) => prompts,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        let path = clip.path();
+        let stamp = stamp(&path);
+        let spans = self.spans(&path, outputs.are_timed())?;
+        let count = spans.len();
+        let piece = |(index, span): (usize, &Option<Span>), prompt: &String| RunRequest {
+            video: path.clone(),
+            span: *span,
+            segment: self.part.segments.map(|_| Segment { first: 0, index, count }),
+            prompt: prompt.clone(),
+            measure: false,
+            ..self.request.clone()
+        };
+        let runs = |number: usize| {
+            let prompt = &outputs.prompts()[number];
+            spans.iter().enumerate().map(|at| piece(at, prompt)).collect()
+        };
+        let requests = prompts.into_iter().map(runs).collect();
+        Ok(Ok(Job { clip: clip.clone(), _claims: claims, stamp, requests }))
+    }
+
+    /// The parts of a video that are captioned; none is the whole video.
+    fn spans(&self, path: &Path, timed: bool) -> Result<Vec<Option<Span>>, Failure> {
+        let Part { start, end, segments } = self.part;
+        if self.part == Part::default() && !timed {
+            return Ok(vec![None]);
+        }
+        Ok(video::segments(path, start, end, segments)?.into_iter().map(Some).collect())
+    }
+
+    async fn caption<R: Report>(
+        &mut self,
+        job: &Job,
+        run: &mut u64,
+        stats: &mut Stats,
+        report: &mut R,
+    ) -> Result<End, Halt> {
+        let mut captions = Vec::new();
+        for pieces in &job.requests {
+            let mut logs: Vec<RunLog> = Vec::new();
+            let first = *run;
+            for request in pieces {
+                let segment = request.segment.map(|segment| Segment { first, ..segment });
+                let request = RunRequest { run: *run, segment, ..request.clone() };
+                let mut log = RunLog::new(*run);
+                *run += 1;
+                let mut sink = |event: &Event, _: &RunLog| -> io::Result<ControlFlow<()>> {
+                    report.event(event)?;
+                    Ok(ControlFlow::Continue(()))
+                };
+                match self.client.follow(request, &mut log, &mut sink, self.interrupt, GRACE).await? {
+                    Ending::Done(StopReason::Cancelled) | Ending::NotSent => return Ok(End::Interrupted),
+                    Ending::Done(_) => logs.push(log),
+                    Ending::Failed(failure) => return Ok(End::Failed(failure)),
+                    Ending::NoModels(failure) | Ending::Lost(failure) => return Err(Halt::Failed(failure)),
+                }
+            }
+            let prompt = pieces.first().map(|request| request.prompt.as_str()).unwrap_or_default();
+            captions.push(self.written(prompt, &logs));
+            logs.iter().for_each(|log| stats.add_run(log.stats()));
+        }
+        if stamp(&job.clip.path()) != job.stamp {
+            return Ok(End::Failed(Failure {
+                class: FailureClass::Internal,
+                error: format!("video {}: it changed while it was captioned", job.clip.path().display()),
+                hint: Some("run the same command again once it is complete".into()),
+            }));
+        }
+        Ok(End::Captions(captions))
+    }
+
+    /// Have this read while the next run is captioned. Without it, it is read when it is its turn.
+    fn read_ahead(&mut self, request: RunRequest) {
+        let _ = self.client.send(Command::Ahead(Box::new(RunRequest { run: u64::MAX, ..request })));
+    }
+
+    /// While the next video is captioned, read the one at this path, which comes after it.
+    pub fn ahead(&mut self, path: &Path) {
+        // What cannot be read is reported when it is its turn.
+        if let Ok(request) = self.sample(&Clip::of_file(path), &self.request.prompt) {
+            self.read_ahead(request);
+        }
+    }
+
+    /// Caption one video with the prompt of the request, without outputs.
+    ///
+    /// # Errors
+    /// As [`Batch::run`]; the inner failure is the video's. None after an interrupt.
+    pub async fn one<R: Report>(
+        &mut self,
+        path: &Path,
+        run: &mut u64,
+        report: &mut R,
+    ) -> Result<Result<Option<Caption>, Failure>, Halt> {
+        let spans = match self.spans(path, false) {
+            Ok(spans) => spans,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let (count, segments) = (spans.len(), self.part.segments);
+        let piece = |(index, span)| RunRequest {
+            video: path.to_owned(),
+            span,
+            segment: segments.map(|_| Segment { first: 0, index, count }),
+            measure: false,
+            ..self.request.clone()
+        };
+        let requests = vec![spans.into_iter().enumerate().map(piece).collect()];
+        let clip = Clip::of_file(path);
+        let job = Job { stamp: stamp(path), clip, _claims: Vec::new(), requests };
+        Ok(match self.caption(&job, run, &mut Stats::default(), report).await? {
+            End::Captions(captions) => Ok(captions.into_iter().next()),
+            End::Failed(failure) => Err(failure),
+            End::Interrupted => Ok(None),
+        })
+    }
+
+    /// The first run of a clip, to ask what it takes.
+    ///
+    /// # Errors
+    /// The clip cannot be read.
+    pub fn sample(&self, clip: &Clip, prompt: &str) -> Result<RunRequest, Failure> {
+        let (video, prompt) = (clip.path(), prompt.to_owned());
+        let span = self.spans(&video, false)?.first().copied().flatten();
+        Ok(RunRequest { video, span, prompt, measure: false, ..self.request.clone() })
+    }
+
+    /// The caption of the runs on a clip's pieces.
+    fn written(&self, prompt: &str, logs: &[RunLog]) -> Caption {
+        let polished: Vec<_> =
+            logs.iter().map(|log| Polish { prefix: None, ..self.polish.clone() }.apply(log.text())).collect();
+        let joined = polished.iter().map(|piece| piece.text.as_str()).collect::<Vec<_>>().join(" ");
+        let text = Polish { clean: false, ..self.polish.clone() }.apply(&joined).text;
+        let cut: Vec<&str> = polished.iter().filter_map(|piece| piece.cut.as_deref()).collect();
+        let spans = logs.iter().filter_map(|log| log.started()?.span);
+        let pieces = spans.zip(&polished).map(|(span, piece)| (span, piece.text.clone())).collect();
+        let cut = (!cut.is_empty()).then(|| cut.join("; "));
+        let mut made = made(logs);
+        if logs.iter().all(|log| log.text().trim().is_empty()) {
+            made.insert("empty".into(), true.into());
+        }
+        Caption { prompt: prompt.to_owned(), text, cut, pieces, made }
+    }
+}
+
+/// How a caption was made.
+fn made(logs: &[RunLog]) -> Map<String, Value> {
+    let all = Pieces::of(logs);
+    let stats = all.stats();
+    let mut made = Map::new();
+    if let Some(started) = all.first().and_then(RunLog::started) {
+        made.insert("target".into(), started.target.clone().into());
+        made.insert("drafter".into(), started.drafter.clone().into());
+        made.insert("method".into(), started.method_name().into());
+        made.insert("lossless".into(), started.lossless.into());
+    }
+    let reason = all.reason().and_then(|reason| serde_json::to_value(reason).ok());
+    made.insert("reason".into(), reason.unwrap_or_default());
+    made.insert("tokens".into(), stats.emitted.into());
+    made.insert("tau".into(), rounded(stats.tau));
+    made.insert("seconds".into(), rounded(stats.timings.total_ms() / 1000.0));
+    made
+}
+
+/// Three decimals.
+fn rounded(value: f64) -> Value {
+    ((value * 1000.0).round() / 1000.0).into()
+}
+
+/// Count a clip and report it.
+fn end<R: Report>(
+    clip: &Clip,
+    run: u64,
+    outcome: &Outcome,
+    progress: &mut Progress,
+    report: &mut R,
+) -> Result<(), Halt> {
+    match outcome {
+        Outcome::Captioned(_) => progress.captioned += 1,
+        Outcome::Empty(_) => progress.empty += 1,
+        Outcome::Skipped => progress.skipped += 1,
+        Outcome::Busy => progress.busy += 1,
+        Outcome::Failed(_) | Outcome::FailedBefore(_) => progress.failed += 1,
+    }
+    Ok(report.clip(&Ended { clip, run, outcome }, progress)?)
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

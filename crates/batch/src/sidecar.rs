@@ -1,0 +1,174 @@
+//! The file beside a clip.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    Clip,
+    rows::{Caption, object},
+    text::one_line,
+};
+use specreel_client::present::export::Subtitles;
+use specreel_record::Cues;
+
+/// The form of a sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sidecar {
+    /// The caption; of several prompts, one a line.
+    Txt,
+    /// SubRip subtitles.
+    Srt,
+    /// WebVTT subtitles.
+    Vtt,
+    /// Everything that is known.
+    Json,
+}
+
+impl Sidecar {
+    /// The file name extension.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Sidecar::Txt => "txt",
+            Sidecar::Srt => "srt",
+            Sidecar::Vtt => "vtt",
+            Sidecar::Json => "json",
+        }
+    }
+
+    /// True if it says when its texts are shown.
+    pub fn is_timed(self) -> bool {
+        matches!(self, Sidecar::Srt | Sidecar::Vtt)
+    }
+
+    /// The sidecar of a clip: beside it, or at the same place below another directory. It has the clip's name with another
+    /// extension.
+    pub fn path(self, clip: &Clip, out: Option<&Path>) -> PathBuf {
+        let base = out.unwrap_or(&clip.root).join(&clip.relative);
+        base.with_extension(self.extension())
+    }
+
+    /// What it contains.
+    pub fn contents(self, clip: &Clip, captions: &[Caption], cues: Cues) -> String {
+        match (self, captions) {
+            (Sidecar::Txt, [one]) => format!("{}\n", one.text),
+            (Sidecar::Txt, several) => several.iter().map(|c| one_line(&c.text) + "\n").collect(),
+            (Sidecar::Srt | Sidecar::Vtt, captions) => {
+                let format = if self == Sidecar::Srt { Subtitles::Srt } else { Subtitles::Vtt };
+                let pieces = captions.iter().flat_map(|caption| &caption.pieces);
+                format.file(cues, pieces.map(|(span, text)| (*span, text.as_str())))
+            }
+            (Sidecar::Json, captions) => {
+                let name = clip.relative.file_name().unwrap_or_default().to_string_lossy();
+                let caption = |caption: &Caption| {
+                    let Caption { prompt, text, cut, pieces, made } = caption;
+                    let mut row = object("", text, prompt, cut.as_deref(), pieces, made);
+                    if let Value::Object(row) = &mut row {
+                        row.shift_remove("video");
+                    }
+                    row
+                };
+                let all: Vec<Value> = captions.iter().map(caption).collect();
+                let whole = json!({ "video": name, "captions": all });
+                serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+            }
+        }
+    }
+}
+
+/// An existing caption with a new one after or before it, on the same line.
+pub fn combined(old: &str, new: &str, after: bool) -> String {
+    let (old, new) = (old.trim(), new.trim());
+    let (first, second) = if after { (old, new) } else { (new, old) };
+    match (first, second) {
+        ("", one) | (one, "") => format!("{one}\n"),
+        (first, second) => format!("{first} {second}\n"),
+    }
+}
+
+/// Write a file as a whole: to a hidden file beside it, which then replaces it. The caller has claimed it.
+///
+/// # Errors
+/// It cannot be written; the old file stays.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let part = hidden(path, "part");
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder)?;
+    }
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&part)?;
+        file.write_all(bytes)?;
+        file.sync_data()?;
+        std::fs::rename(&part, path)
+    };
+    write().inspect_err(|_| {
+        let _ = std::fs::remove_file(&part);
+    })
+}
+
+/// The hidden file of a file: `.name.suffix` beside it.
+pub fn hidden(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".");
+    name.push(suffix);
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use specreel_record::Span;
+
+    fn caption(prompt: &str, text: &str) -> Caption {
+        let pieces = vec![(Span { start: 0.0, end: 2.0 }, text.to_owned())];
+        Caption { prompt: prompt.into(), text: text.into(), pieces, ..Caption::default() }
+    }
+
+    #[test]
+    fn sidecars_have_the_name_of_their_clip() {
+        let clip = Clip { root: Path::new("/c").into(), relative: "a/b.c.mp4".into(), file: None };
+        assert_eq!(Sidecar::Txt.path(&clip, None), Path::new("/c/a/b.c.txt"));
+        assert_eq!(Sidecar::Srt.path(&clip, Some("/o".as_ref())), Path::new("/o/a/b.c.srt"));
+        assert_eq!(hidden("/c/a.txt".as_ref(), "lock"), Path::new("/c/.a.txt.lock"));
+    }
+
+    #[test]
+    fn contents_by_form() {
+        let clip = Clip::of_file("a.mp4".as_ref());
+        let (one, two) = (caption("p", "A\ndisc."), caption("q", "Red."));
+        assert_eq!(Sidecar::Txt.contents(&clip, std::slice::from_ref(&one), Cues::Clip), "A\ndisc.\n");
+        assert_eq!(Sidecar::Txt.contents(&clip, &[one.clone(), two.clone()], Cues::Clip), "A disc.\nRed.\n");
+        let srt = Sidecar::Srt.contents(&clip, std::slice::from_ref(&two), Cues::Clip);
+        assert_eq!(srt, "1\n00:00:00,000 --> 00:00:02,000\nRed.\n\n");
+        let json: Value =
+            serde_json::from_str(&Sidecar::Json.contents(&clip, &[one, two], Cues::Clip)).unwrap();
+        assert_eq!((&json["video"], &json["captions"][1]["caption"]), (&json!("a.mp4"), &json!("Red.")));
+        assert!(json["captions"][0].get("video").is_none());
+    }
+
+    #[test]
+    fn captions_are_combined() {
+        assert_eq!(combined("A cat.\n", "It sits.", true), "A cat. It sits.\n");
+        assert_eq!(combined("A cat.\n", "It sits.", false), "It sits. A cat.\n");
+        assert_eq!(combined(" \n", "It sits.", true), "It sits.\n");
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x/a.txt");
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        // A directory is in the way.
+        std::fs::create_dir(dir.path().join("x/b.txt")).unwrap();
+        std::fs::write(dir.path().join("x/b.txt/file"), "").unwrap();
+        assert!(replace(&dir.path().join("x/b.txt"), b"two").is_err());
+        assert_eq!(std::fs::read_dir(dir.path().join("x")).unwrap().count(), 2);
+    }
+}

@@ -1,0 +1,236 @@
+//! Reading a tensor on all threads, in units of whole rows.
+
+use std::sync::atomic::AtomicU64;
+
+use twox_hash::XxHash3_64;
+
+use specreel_tensor::weights::TakeRows;
+
+use super::*;
+use specreel_tensor::cpu::{kernels::HalfKind, thread_pool::ThreadPool};
+
+/// Values of a unit: few enough for a processor's own cache.
+const UNIT: usize = 1 << 17;
+/// The rows of a unit are a multiple of this, so that the units of a matrix share no panel of outputs.
+const ROWS: usize = 16;
+
+/// Buffers of one thread.
+#[derive(Default)]
+struct Buffers {
+    bytes: Vec<u8>,
+    bits: Vec<u16>,
+    values: Vec<f32>,
+}
+
+/// The values of a unit in the type of the file.
+enum Native<'a> {
+    F32(&'a [f32]),
+    Half(HalfKind, &'a [u16]),
+}
+
+/// Takes the index of the first value of a unit, its values, and a buffer.
+type TakeNative<'a> = &'a (dyn Fn(usize, Native<'_>, &mut Vec<f32>) -> Result<(), String> + Sync);
+
+/// Row width and rows per unit of a tensor.
+fn unit(info: &TensorInfo) -> (usize, usize) {
+    let row = info.shape.iter().skip(1).product::<usize>().max(1);
+    (row, rows_per_unit(row))
+}
+
+fn rows_per_unit(row: usize) -> usize {
+    (UNIT / row).max(1).next_multiple_of(ROWS)
+}
+
+/// Call `take` for the units of values in memory.
+fn each_unit(values: &[f32], row: usize, take: TakeRows<'_>) -> Result<(), String> {
+    let rows = rows_per_unit(row);
+    let failure: Mutex<Option<(usize, String)>> = Mutex::default();
+    ThreadPool::global().run(values.len().div_ceil(row * rows), &|index| {
+        let unit = index * row * rows..((index + 1) * row * rows).min(values.len());
+        if let Err(problem) = take(index * rows, &values[unit]) {
+            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+            if failure.as_ref().is_none_or(|(first, _)| index < *first) {
+                *failure = Some((index, problem));
+            }
+        }
+    });
+    let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failure.map_or(Ok(()), |(_, problem)| Err(problem))
+}
+
+fn half_kind(dtype: Dtype) -> Option<HalfKind> {
+    match dtype {
+        Dtype::F16 => Some(HalfKind::F16),
+        Dtype::BF16 => Some(HalfKind::Bf16),
+        _ => None,
+    }
+}
+
+impl Checkpoint {
+    /// Call `take` with the index of the first and the values of some rows of a matrix, for all of its rows, from several
+    /// threads. Returns a hash of the tensor's bytes.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::f32`], and the errors of `take`.
+    pub fn rows_parallel(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        take: TakeRows<'_>,
+    ) -> Result<u64, CheckpointError> {
+        let owned = match (self.random, self.find_mapped(name, &shape)?) {
+            (true, _) => Some(random_values(name, &shape)),
+            (false, Some(tensor)) => Some(self.widen_all(name, tensor)?),
+            (false, None) => None,
+        };
+        if let Some(values) = owned {
+            // Not read from a file whose hash is wanted.
+            return each_unit(&values, shape[1].max(1), take)
+                .map(|()| 0)
+                .map_err(|e| CheckpointError::tensor(name, &e));
+        }
+        let (shard, info) = self.check(name, &shape)?;
+        let row = shape[1].max(1);
+        self.widened(name, shard, info, &|first, values| take(first / row, values))
+    }
+
+    /// All values of a tensor as f32.
+    pub(super) fn all_f32(
+        &self,
+        name: &str,
+        shard: &Shard,
+        info: &TensorInfo,
+    ) -> Result<Vec<f32>, CheckpointError> {
+        let mut all = vec![0f32; info.shape.iter().product()];
+        let place = DisjointSliceMut::new(&mut all);
+        self.widened(name, shard, info, &|first, values| {
+            // SAFETY: each unit has values of its own.
+            unsafe { place.slice(first, values.len()) }.copy_from_slice(values);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// All bit patterns of a tensor of 16-bit floats, and a hash of its bytes.
+    pub(super) fn all_bits(
+        &self,
+        name: &str,
+        shard: &Shard,
+        info: &TensorInfo,
+    ) -> Result<(Vec<u16>, u64), CheckpointError> {
+        let mut all = vec![0u16; info.shape.iter().product()];
+        let place = DisjointSliceMut::new(&mut all);
+        let hash = self.units(name, shard, info, &|first, values, _| {
+            if let Native::Half(_, bits) = values {
+                // SAFETY: each unit has values of its own.
+                unsafe { place.slice(first, bits.len()) }.copy_from_slice(bits);
+            }
+            Ok(())
+        })?;
+        Ok((all, hash))
+    }
+
+    /// A hash of a tensor's bytes, equal to that of the functions that read its values; none if there is no such tensor.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::f32`].
+    pub fn hash(&self, name: &str) -> Result<Option<u64>, CheckpointError> {
+        let Some((shard, info)) = self.find(name) else { return Ok(None) };
+        self.units(name, shard, info, &|_, _, _| Ok(())).map(Some)
+    }
+
+    fn widened(
+        &self,
+        name: &str,
+        shard: &Shard,
+        info: &TensorInfo,
+        take: TakeRows<'_>,
+    ) -> Result<u64, CheckpointError> {
+        self.units(name, shard, info, &|first, values, wide| match values {
+            Native::F32(values) => take(first, values),
+            Native::Half(kind, bits) => {
+                wide.resize(bits.len(), 0.0);
+                kind.widen_all(bits, wide);
+                take(first, wide)
+            }
+        })
+    }
+
+    /// Call `take` with the index of the first value and the values of each unit, and a buffer. Values that are not finite are an
+    /// error. Returns a hash of the bytes.
+    fn units(
+        &self,
+        name: &str,
+        shard: &Shard,
+        info: &TensorInfo,
+        take: TakeNative<'_>,
+    ) -> Result<u64, CheckpointError> {
+        let (row, rows) = unit(info);
+        let (start, end) = info.data_offsets;
+        let half = half_kind(info.dtype);
+        let size = if half.is_some() { 2 } else { 4 };
+        let chunk = row.saturating_mul(rows).saturating_mul(size);
+        let count = (end - start).div_ceil(chunk);
+        shard.read_ahead(start, end);
+        let hashes: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
+        let buffers: Mutex<Vec<Buffers>> = Mutex::default();
+        // The first failure in the order of the tensor.
+        let failure: Mutex<Option<(usize, CheckpointError)>> = Mutex::default();
+        let read = |index: usize, buffers: &mut Buffers| -> Result<(), CheckpointError> {
+            self.report()?;
+            let at = start + index * chunk;
+            let Buffers { bytes, bits, values } = buffers;
+            bytes.resize(chunk.min(end - at), 0);
+            shard.read_data(bytes, at)?;
+            hashes[index].store(XxHash3_64::oneshot(bytes), Ordering::Relaxed);
+            let first = index * row * rows;
+            let refuse = |i: usize, value: f32| {
+                let problem = format!("value {} is {value}, in {}", first + i, shard.path.display());
+                Err(CheckpointError::tensor(name, &problem))
+            };
+            let taken = if let Some(kind) = half {
+                bits.clear();
+                bits.extend(bytes.as_chunks().0.iter().map(|b| u16::from_le_bytes(*b)));
+                if !kind.are_finite(bits)
+                    && let Some(i) = bits.iter().position(|bits| !kind.widen(*bits).is_finite())
+                {
+                    return refuse(i, kind.widen(bits[i]));
+                }
+                take(first, Native::Half(kind, bits), values)
+            } else {
+                let mut wide = std::mem::take(values);
+                wide.clear();
+                wide.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)));
+                if let Some(i) = wide.iter().position(|v| !v.is_finite()) {
+                    return refuse(i, wide[i]);
+                }
+                let taken = take(first, Native::F32(&wide), values);
+                *values = wide;
+                taken
+            };
+            taken.map_err(|problem| CheckpointError::tensor(name, &problem))
+        };
+        ThreadPool::global().run(count, &|index| {
+            let lock = || failure.lock().unwrap_or_else(PoisonError::into_inner);
+            if lock().is_some() {
+                return;
+            }
+            let free = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut own = free().pop().unwrap_or_default();
+            if let Err(error) = read(index, &mut own) {
+                let mut failure = lock();
+                if failure.as_ref().is_none_or(|(first, _)| index < *first) {
+                    *failure = Some((index, error));
+                }
+            }
+            free().push(own);
+        });
+        if let Some((_, error)) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        self.read.fetch_add(1, Ordering::Relaxed);
+        self.report()?;
+        let hashes: Vec<u8> = hashes.into_iter().flat_map(|hash| hash.into_inner().to_le_bytes()).collect();
+        Ok(XxHash3_64::oneshot(&hashes))
+    }
+}

@@ -1,0 +1,260 @@
+//! A language model and its vision tower: two files that belong together.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+use super::{
+    GgufFile, TensorType, Vocabulary,
+    architecture::{self, Architecture, SUPPORTED},
+    file_names,
+    names::Named,
+};
+use specreel_tensor::CheckpointError;
+
+/// Two open files.
+pub struct GgufModel {
+    /// The language model.
+    pub text: Arc<GgufFile>,
+    /// The vision tower (mmproj).
+    pub tower: Arc<GgufFile>,
+    row: &'static Architecture,
+}
+
+fn refuse(path: &Path, problem: String, hint: &'static str) -> CheckpointError {
+    CheckpointError::file_hint(path, problem, hint)
+}
+
+const DAMAGED: &str = "download the file again: this copy is incomplete or damaged";
+const OTHER_MODEL: &str = "use a GGUF file of a supported model, or a directory in Hugging Face layout";
+const OTHER_TOWER: &str = "use the mmproj file of the same model";
+
+impl GgufModel {
+    /// Open a language model and its mmproj file, by default the one in its folder: the only one, or of several the one
+    /// whose name belongs to the language model's, see [`file_names::tower_of`].
+    ///
+    /// # Errors
+    /// If a file cannot be used, or the two do not belong together.
+    pub fn open(text: &Path, tower: Option<&Path>) -> Result<Self, CheckpointError> {
+        let name = language_model(text)?;
+        let tower_path = tower.map_or_else(|| beside(text, &name), |tower| Ok(tower.to_owned()));
+        let (file, tower_path) = match (GgufFile::open(text), tower_path) {
+            (Ok(file), Ok(tower)) => (file, tower),
+            (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
+            (Err(file), Err(tower)) => return Err(both(tower, file)),
+        };
+        let (tower, projector) = open_tower(&tower_path)?;
+        let row = SUPPORTED.iter().find(|row| row.text == name && row.projector == projector);
+        let row = row.ok_or_else(|| unsupported_projector(&tower_path, &projector))?;
+        let model = Self { text: Arc::new(file), tower: Arc::new(tower), row };
+        model.check_widths()?;
+        Ok(model)
+    }
+
+    /// Everything that is wrong with a language model and the mmproj file in its folder.
+    pub fn problems(text: &Path) -> Vec<CheckpointError> {
+        let name = match language_model(text) {
+            Ok(name) => name,
+            Err(error) => return vec![error],
+        };
+        let tower = beside(text, &name).and_then(|tower| Self::check_tower(&tower));
+        let problems = [GgufFile::open(text).err(), tower.err()].into_iter().flatten().collect::<Vec<_>>();
+        // Whether two sound files belong together is the last question.
+        if problems.is_empty() { Self::open(text, None).err().into_iter().collect() } else { problems }
+    }
+
+    /// Check that a file is a vision tower of a supported family.
+    ///
+    /// # Errors
+    /// If it cannot be used, whatever the language model.
+    pub fn check_tower(path: &Path) -> Result<(), CheckpointError> {
+        let (_, projector) = open_tower(path)?;
+        match SUPPORTED.iter().any(|row| row.projector == projector) {
+            true => Ok(()),
+            false => Err(unsupported_projector(path, &projector)),
+        }
+    }
+
+    /// Check that the tower's embeddings are as wide as the language model's.
+    fn check_widths(&self) -> Result<(), CheckpointError> {
+        let width = |file: &GgufFile, name: &str, at: usize| file.tensors.get(name)?.shape.get(at).copied();
+        let tower = width(&self.tower, self.row.output, 0);
+        let text = width(&self.text, "token_embd.weight", 1);
+        match tower.zip(text).filter(|(tower, text)| tower != text) {
+            None => Ok(()),
+            Some((tower, text)) => {
+                let model = self.text.path().display();
+                let problem = format!("its embeddings are {tower} wide, those of {model} {text}");
+                Err(refuse(self.tower.path(), problem, OTHER_TOWER))
+            }
+        }
+    }
+
+    /// `model_type` of the family's `config.json`.
+    pub fn model_type(&self) -> &'static str {
+        self.row.model_type
+    }
+
+    /// What `config.json` has in a directory.
+    ///
+    /// # Errors
+    /// If metadata is missing or has the wrong type.
+    pub fn config(&self) -> Result<Value, CheckpointError> {
+        let in_text = |problem| refuse(self.text.path(), problem, DAMAGED);
+        let mut config = architecture::text_config(&self.text).map_err(in_text)?;
+        (self.row.text_config)(&self.text, &mut config).map_err(in_text)?;
+        config["model_type"] = self.row.model_type.into();
+        let other = |problem| refuse(self.text.path(), problem, OTHER_MODEL);
+        let video = Vocabulary::find(&self.text, self.row.video_token).map_err(other)?;
+        let missing = || format!("its tokenizer has no token {}", self.row.video_token);
+        config[self.row.video_key] = video.ok_or_else(missing).map_err(other)?.into();
+        let vision = (self.row.vision_config)(&self.tower);
+        let vision = vision.map_err(|problem| refuse(self.tower.path(), problem, DAMAGED))?;
+        if let (Some(config), Value::Object(vision)) = (config.as_object_mut(), vision) {
+            config.extend(vision);
+        }
+        Ok(config)
+    }
+
+    /// The tokenizer.
+    ///
+    /// # Errors
+    /// If metadata is missing or has the wrong type.
+    pub fn vocabulary(&self) -> Result<Vocabulary<'_>, String> {
+        Vocabulary::read(&self.text, self.row.ends)
+    }
+
+    /// The chat template, if the file has one with videos.
+    pub fn template(&self) -> Option<&str> {
+        let template = self.text.metadata.string("tokenizer.chat_template").ok()??;
+        // Some files have the template of the language model alone.
+        template.contains(self.row.video_token).then_some(template)
+    }
+
+    /// Mean and standard deviation of the colours.
+    ///
+    /// # Errors
+    /// If metadata has the wrong type.
+    pub fn colours(&self) -> Result<[Option<[f32; 3]>; 2], CheckpointError> {
+        let read = |key: &str| {
+            let values =
+                self.tower.metadata.numbers(key).map_err(|e| refuse(self.tower.path(), e, DAMAGED))?;
+            let three = |values: Vec<f64>| {
+                let [r, g, b] = values[..] else {
+                    let problem = format!("`{key}` has {} values, expected 3", values.len());
+                    return Err(refuse(self.tower.path(), problem, DAMAGED));
+                };
+                Ok([r, g, b].map(|value| value as f32))
+            };
+            values.map(three).transpose()
+        };
+        Ok([read("clip.vision.image_mean")?, read("clip.vision.image_std")?])
+    }
+
+    /// All tensors under the names of this crate.
+    pub(crate) fn named(&self) -> Named {
+        let mut named = (self.row.text_tensors)(&self.text);
+        named.append(&mut (self.row.tower_tensors)(&self.tower));
+        named
+    }
+
+    /// The type of most of the language model's weights.
+    pub fn main_type(&self) -> TensorType {
+        let share = |kind: &TensorType| {
+            let all = self.text.tensors.values().filter(|tensor| tensor.kind == *kind);
+            all.map(|tensor| tensor.values() as u64).sum::<u64>()
+        };
+        TensorType::ALL.into_iter().max_by_key(share).unwrap_or(TensorType::F32)
+    }
+}
+
+/// The architecture of a language model that can have a vision tower. Its tensors may be of any type.
+fn language_model(text: &Path) -> Result<String, CheckpointError> {
+    let metadata = GgufFile::metadata(text)?;
+    let name = metadata.string("general.architecture").map_err(|problem| refuse(text, problem, DAMAGED))?;
+    let name = name.unwrap_or_default();
+    if name == architecture::TOWER {
+        let hint =
+            "pass the language model to --target or --drafter, and this file to --mmproj or --drafter-mmproj";
+        return Err(refuse(text, "it is a vision tower (mmproj), not a language model".into(), hint));
+    }
+    if !architecture::is_supported(name) {
+        let problem = match name {
+            "" => "`general.architecture` is missing".to_owned(),
+            "qwen2" => {
+                "it is a language model without video; LLaVA-OneVision is supported in Hugging Face layout only"
+                    .to_owned()
+            }
+            _ => architecture::unsupported(name),
+        };
+        return Err(refuse(text, problem, OTHER_MODEL));
+    }
+    Ok(name.to_owned())
+}
+
+/// Two problems of one file, as one error: what is to be done about the first one comes first.
+fn both(first: CheckpointError, second: CheckpointError) -> CheckpointError {
+    match (first, second) {
+        (CheckpointError::File { path, problem, hint }, CheckpointError::File { problem: other, .. }) => {
+            CheckpointError::File { path, problem: format!("{problem}; {other}"), hint }
+        }
+        (first, _) => first,
+    }
+}
+
+/// A vision tower and its projector type.
+fn open_tower(path: &Path) -> Result<(GgufFile, String), CheckpointError> {
+    let tower = GgufFile::open(path)?;
+    let damaged = |problem| refuse(path, problem, DAMAGED);
+    let (name, projector) = (
+        architecture::name_of(&tower).map_err(damaged)?.to_owned(),
+        architecture::projector_of(&tower).map_err(damaged)?.to_owned(),
+    );
+    if name != architecture::TOWER {
+        return Err(refuse(path, "it is not a vision tower (mmproj)".into(), OTHER_TOWER));
+    }
+    Ok((tower, projector))
+}
+
+fn unsupported_projector(path: &Path, projector: &str) -> CheckpointError {
+    let known = architecture::supported_projectors();
+    let problem = format!("unsupported projector type `{projector}`, expected one of: {known}");
+    refuse(path, problem, OTHER_TOWER)
+}
+
+/// The mmproj file of a language model in the same folder, see [`file_names::tower_of`].
+fn beside(text: &Path, architecture: &str) -> Result<PathBuf, CheckpointError> {
+    let folder = match text.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let entries = std::fs::read_dir(folder).map_err(|e| CheckpointError::file(folder, &e.to_string()))?;
+    let own = text.file_name().unwrap_or_default().to_string_lossy();
+    let mut towers: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| file_names::is_tower(name) && *name != own)
+        .collect();
+    towers.sort();
+    match file_names::tower_of(&own, &towers) {
+        Ok(tower) => Ok(folder.join(tower)),
+        Err(none) if none.is_empty() => Err(refuse(
+            text,
+            match architecture::is_shared(architecture) {
+                true => {
+                    "it has no vision tower: there is no mmproj*.gguf beside it, and models without vision have its \
+                     architecture, too"
+                }
+                false => "it has no vision tower: there is no mmproj*.gguf beside it",
+            }
+            .into(),
+            "put the mmproj file of the model into the same folder, or pass it with --mmproj (--drafter-mmproj for a drafter)",
+        )),
+        Err(several) => {
+            let problem = format!("there are several mmproj files beside it: {}", several.join(", "));
+            Err(refuse(text, problem, "choose one with --mmproj (--drafter-mmproj for a drafter)"))
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! From the names of GGUF tensors to those of this crate (see [`crate::names`]).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{GgufFile, GgufTensor};
+
+/// How a tensor of this crate is made of tensors of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// One below the other.
+    Rows,
+    /// The kernels `[outputs, channels, height, width]` of each frame, of a kernel `[outputs, channels, frames, height, width]`.
+    Frames,
+    /// Rows of so many heads, where rows i and i + half of a head are neighbours in the file.
+    Pairs { heads: usize },
+}
+
+impl Layout {
+    /// The row of a file that is this row of a tensor of `rows` rows.
+    pub fn source(self, row: usize, rows: usize) -> usize {
+        let Self::Pairs { heads } = self else { return row };
+        let width = (rows / heads.max(1)).max(1);
+        let (head, within) = (row / width, row % width);
+        let half = (width / 2).max(1);
+        head * width + 2 * (within % half) + within / half
+    }
+}
+
+/// What a file holds in place of the values w of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// The values.
+    Values,
+    /// 1 + w.
+    OneMore,
+    /// -exp(w).
+    NegatedExponential,
+}
+
+impl Stored {
+    /// The value of which a file holds this. Not finite where it stands for no value.
+    pub fn value(self, stored: f32) -> f32 {
+        match self {
+            Self::Values => stored,
+            Self::OneMore => stored - 1.0,
+            Self::NegatedExponential => f64::from(-stored).ln() as f32,
+        }
+    }
+}
+
+/// A tensor under a name of this crate.
+pub(crate) struct NamedTensor {
+    pub shape: Vec<usize>,
+    pub file: Arc<GgufFile>,
+    pub parts: Vec<GgufTensor>,
+    pub layout: Layout,
+    pub stored: Stored,
+}
+
+impl NamedTensor {
+    /// Size in the file, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes() as u64).sum()
+    }
+}
+
+/// A tensor's names: in a file without the block's prefix, here without the block's prefix.
+pub(super) type Pair = (&'static str, &'static str);
+
+const TEXT: [Pair; 3] =
+    [("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
+
+const LAYER: [Pair; 11] = [
+    ("attn_norm", "input_layernorm"),
+    ("attn_q_norm", "self_attn.q_norm"),
+    ("attn_k_norm", "self_attn.k_norm"),
+    ("attn_q", "self_attn.q_proj"),
+    ("attn_k", "self_attn.k_proj"),
+    ("attn_v", "self_attn.v_proj"),
+    ("attn_output", "self_attn.o_proj"),
+    ("ffn_norm", "post_attention_layernorm"),
+    ("ffn_gate", "mlp.gate_proj"),
+    ("ffn_up", "mlp.up_proj"),
+    ("ffn_down", "mlp.down_proj"),
+];
+
+/// What Qwen2-VL and Qwen2.5-VL have beside the blocks.
+pub(super) const MERGER: [Pair; 3] =
+    [("v.post_ln", "merger.ln_q"), ("mm.0", "merger.mlp.0"), ("mm.2", "merger.mlp.2")];
+
+const BLOCK: [Pair; 4] =
+    [("ln1", "norm1"), ("ln2", "norm2"), ("attn_out", "attn.proj"), ("attn_qkv", "attn.qkv")];
+
+/// The feed-forward layers of a block with gates (Qwen2.5-VL).
+pub(super) const GATED: [Pair; 3] =
+    [("ffn_gate", "mlp.gate_proj"), ("ffn_up", "mlp.up_proj"), ("ffn_down", "mlp.down_proj")];
+/// The plain feed-forward layers of a block (Qwen2-VL).
+pub(super) const PLAIN: [Pair; 2] = [("ffn_up", "mlp.fc1"), ("ffn_down", "mlp.fc2")];
+
+/// The kernel over patches, for the first frame of two.
+const PATCHES: &str = "v.patch_embd.weight";
+
+/// The queries, keys and values of a block, which are one matrix here.
+const QKV: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
+
+/// The same tensors under the names of this crate.
+pub(crate) type Named = BTreeMap<String, NamedTensor>;
+
+/// Add a tensor that consists of these tensors, one below the other.
+pub(super) fn insert(named: &mut Named, name: String, file: &Arc<GgufFile>, parts: Vec<GgufTensor>) {
+    let Some(first) = parts.first() else { return };
+    let mut shape = first.shape.clone();
+    shape[0] = parts.iter().map(|part| part.shape[0]).sum();
+    let (file, layout, stored) = (Arc::clone(file), Layout::Rows, Stored::Values);
+    named.insert(name, NamedTensor { shape, file, parts, layout, stored });
+}
+
+/// The name of a pair in a list, with what follows it.
+pub(super) fn renamed(pairs: &[Pair], rest: &str) -> Option<String> {
+    pairs.iter().find_map(|(theirs, ours)| {
+        let suffix = rest.strip_prefix(theirs)?;
+        suffix.starts_with('.').then(|| format!("{ours}{suffix}"))
+    })
+}
+
+/// The number of a block and the rest of a name: `PREFIX.N.REST`.
+pub(super) fn block<'n>(name: &'n str, prefix: &str) -> Option<(usize, &'n str)> {
+    let (number, rest) = name.strip_prefix(prefix)?.strip_prefix('.')?.split_once('.')?;
+    Some((number.parse().ok()?, rest))
+}
+
+/// The tensors of a language model. Those that are not known keep their names.
+pub(super) fn text(file: &Arc<GgufFile>) -> Named {
+    let mut named = Named::new();
+    for (name, tensor) in &file.tensors {
+        let ours = match block(name, "blk") {
+            Some((layer, rest)) => renamed(&LAYER, rest).map(|rest| format!("model.layers.{layer}.{rest}")),
+            None => renamed(&TEXT, name),
+        };
+        insert(&mut named, ours.unwrap_or_else(|| name.clone()), file, vec![tensor.clone()]);
+    }
+    named
+}
+
+/// The name of a feed-forward layer in a file that does not exchange the names of the two.
+pub(super) fn unswapped(rest: &str, swapped: bool) -> String {
+    match rest.split_once('.') {
+        Some(("ffn_up", kind)) if swapped => format!("ffn_down.{kind}"),
+        Some(("ffn_down", kind)) if swapped => format!("ffn_up.{kind}"),
+        _ => rest.to_owned(),
+    }
+}
+
+/// The tensors of a Qwen tower, below `visual.`, with these feed-forward layers, and `others` beside the blocks.
+pub(super) fn qwen_tower(file: &Arc<GgufFile>, ffn: &[Pair], others: &[Pair]) -> Named {
+    let mut named = Named::new();
+    let swapped = swaps_feed_forward(file);
+    for (name, tensor) in &file.tensors {
+        let ours = match block(name, "v.blk") {
+            Some((number, rest)) => renamed(&BLOCK, rest)
+                .or_else(|| renamed(ffn, &unswapped(rest, swapped)))
+                .map(|rest| format!("blocks.{number}.{rest}")),
+            // The kernels of the frames are one tensor here.
+            None => renamed(others, name).filter(|_| !name.starts_with(PATCHES)),
+        };
+        if let Some(ours) = ours {
+            insert(&mut named, format!("visual.{ours}"), file, vec![tensor.clone()]);
+        }
+        // The queries stand for the keys and values beside them.
+        if let Some((number, rest)) = block(name, "v.blk")
+            && let Some(kind) = rest.strip_prefix("attn_q.")
+        {
+            let part = |part: &str| file.tensors.get(&format!("v.blk.{number}.{part}.{kind}")).cloned();
+            if let Some(parts) = QKV.into_iter().map(part).collect::<Option<Vec<_>>>()
+                && parts.iter().all(|part| part.shape[1..] == parts[0].shape[1..])
+            {
+                insert(&mut named, format!("visual.blocks.{number}.attn.qkv.{kind}"), file, parts);
+            }
+        }
+    }
+    let frames = ["", ".1"].map(|frame| file.tensors.get(&format!("{PATCHES}{frame}")).cloned());
+    if let [Some(first), Some(second)] = frames
+        && let [outputs, channels, height, width] = first.shape[..]
+        && first.shape == second.shape
+    {
+        let tensor = NamedTensor {
+            shape: vec![outputs, channels, 2, height, width],
+            file: Arc::clone(file),
+            parts: vec![first, second],
+            layout: Layout::Frames,
+            stored: Stored::Values,
+        };
+        named.insert("visual.patch_embed.proj.weight".into(), tensor);
+    }
+    named
+}
+
+/// True for older files, in which the two layers of a feed-forward network have each other's names.
+pub(super) fn swaps_feed_forward(file: &GgufFile) -> bool {
+    let rows = |name: &str| file.tensors.get(&format!("v.blk.0.{name}.weight")).map(|tensor| tensor.shape[0]);
+    let width = file.tensors.get("v.blk.0.attn_out.weight").map(|tensor| tensor.shape[0]);
+    // The layer that widens the states ends the wider; `up` has as many outputs as the norm that precedes it has values.
+    width.is_some() && rows("ffn_up") == width && rows("ffn_down") != width
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paired_rows_are_found_again() {
+        // Two heads of four rows: those that rotate together (0 and 2, 1 and 3) are neighbours in a file.
+        let order: Vec<usize> = (0..8).map(|row| Layout::Pairs { heads: 2 }.source(row, 8)).collect();
+        assert_eq!(order, [0, 2, 1, 3, 4, 6, 5, 7]);
+        assert_eq!((0..3).map(|row| Layout::Rows.source(row, 3)).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn values_are_found_again() {
+        for value in [-3.5f32, -0.25, 0.0, 0.125, 1.0, 2.75] {
+            assert_eq!(Stored::Values.value(value), value);
+            assert_eq!(Stored::OneMore.value(1.0 + value), value);
+            let again = Stored::NegatedExponential.value(-value.exp());
+            assert!((again - value).abs() < 3e-7 * (1.0 + value.abs()), "{value}: {again}");
+        }
+        // A rate that does not decay has no logarithm.
+        assert!([0.0, 0.5, f32::INFINITY].iter().all(|x| !Stored::NegatedExponential.value(*x).is_finite()));
+    }
+
+    #[test]
+    fn a_norm_of_queries_is_not_the_queries() {
+        assert_eq!(renamed(&LAYER, "attn_q_norm.weight").as_deref(), Some("self_attn.q_norm.weight"));
+        assert_eq!(renamed(&LAYER, "attn_q.weight").as_deref(), Some("self_attn.q_proj.weight"));
+        assert_eq!(renamed(&LAYER, "attn_qkv.weight"), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! Errors of the hub and its cache, each with a hint.
+
+use std::path::PathBuf;
+
+use specreel_record::{Failure, FailureClass, units::bytes};
+
+/// Why a model could not be downloaded or found.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// An invalid model id.
+    #[error("invalid model id `{id}`: {problem}")]
+    Id {
+        /// The text.
+        id: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// `HF_ENDPOINT` is not a URL.
+    #[error("HF_ENDPOINT is `{0}`, expected an http or https URL")]
+    Endpoint(String),
+    /// Neither a home directory nor a cache directory is set.
+    #[error("no home directory for the model cache")]
+    NoCache,
+    /// Offline mode is on, and the cache does not have the whole model.
+    #[error("{id} is not in the cache{missing}, and HF_HUB_OFFLINE is set")]
+    Offline {
+        /// The model.
+        id: String,
+        /// ` (missing FILE)` if the model is incomplete.
+        missing: String,
+    },
+    /// The model does not exist, or the token does not give access to it.
+    #[error("model {id} not found, or not accessible {} token", if *token { "with this" } else { "without a" })]
+    Absent {
+        /// The model.
+        id: String,
+        /// True if a token was sent.
+        token: bool,
+    },
+    /// The model requires an accepted licence.
+    #[error("{id} is gated: accept its licence first")]
+    Gated {
+        /// The model.
+        id: String,
+        /// The page to accept it.
+        page: String,
+        /// True if a token was sent.
+        token: bool,
+    },
+    /// The token is rejected.
+    #[error("the hub rejected the token (HTTP {status})")]
+    Token {
+        /// HTTP status.
+        status: u16,
+    },
+    /// No such branch, tag or commit.
+    #[error("{repository} has no revision `{revision}`")]
+    Revision {
+        /// `owner/name`.
+        repository: String,
+        /// The revision.
+        revision: String,
+    },
+    /// A required file is missing.
+    #[error("{id} has no {file}")]
+    File {
+        /// The model.
+        id: String,
+        /// The file.
+        file: String,
+    },
+    /// No GGUF file of this type; without a type, a repository that has GGUF files only.
+    #[error("{repository} has {}", match tag { Some(tag) => format!("no GGUF file of type {tag}"), None => "GGUF files only".into() })]
+    Type {
+        /// `owner/name`.
+        repository: String,
+        /// The type.
+        tag: Option<String>,
+        /// The types that it has.
+        tags: Vec<String>,
+    },
+    /// A GGUF model in several files.
+    #[error("{tag} of {repository} is split into {parts} files")]
+    Split {
+        /// `owner/name`.
+        repository: String,
+        /// The type.
+        tag: String,
+        /// Number of files.
+        parts: usize,
+    },
+    /// Several GGUF files between which their names do not decide.
+    #[error("{repository} has several {what}: {}", files.join(", "))]
+    Several {
+        /// `owner/name`.
+        repository: String,
+        /// What they are.
+        what: String,
+        /// Their names.
+        files: Vec<String>,
+    },
+    /// A file name that escapes the model's directory.
+    #[error("{id} lists the unsafe file name `{name}`")]
+    Path {
+        /// The model.
+        id: String,
+        /// The name.
+        name: String,
+    },
+    /// A malformed response.
+    #[error("invalid response from the hub for {what}: {problem}")]
+    Response {
+        /// What was requested.
+        what: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Any other status.
+    #[error("the hub returned HTTP {status} for {what}")]
+    Status {
+        /// What was requested.
+        what: String,
+        /// HTTP status.
+        status: u16,
+    },
+    /// The connection failed, after several attempts.
+    #[error("connection to {host} failed: {problem}")]
+    Network {
+        /// The host.
+        host: String,
+        /// Why.
+        problem: String,
+    },
+    /// A file does not have the listed size or checksum.
+    #[error("{file} is corrupt: {problem}")]
+    Damaged {
+        /// The file.
+        file: String,
+        /// How it differs.
+        problem: String,
+    },
+    /// Not enough disk space.
+    #[error("not enough disk space in {}: {} needed, {} free", dir.display(), bytes(*needed), bytes(*free))]
+    Disk {
+        /// Bytes to download.
+        needed: u64,
+        /// Free bytes.
+        free: u64,
+        /// The cache.
+        dir: PathBuf,
+    },
+    /// Another process downloads the same file.
+    #[error("another process is downloading {file}")]
+    Locked {
+        /// The file.
+        file: String,
+    },
+    /// A cache file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The pull was cancelled.
+    #[error("cancelled; the next pull resumes")]
+    Cancelled,
+    /// The model is not supported, judging by its configuration.
+    #[error("{}", .0.error)]
+    Unusable(Failure),
+}
+
+impl HubError {
+    pub(super) fn io(path: &std::path::Path, source: std::io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source }
+    }
+
+    fn hint(&self) -> String {
+        const TOKEN: &str = "create a token with read access at https://huggingface.co/settings/tokens and set HF_TOKEN (or run `hf auth login`)";
+        match self {
+            Self::Id { .. } => "for example: specreel models pull Qwen/Qwen2.5-VL-3B-Instruct".into(),
+            Self::Endpoint(_) => {
+                "unset HF_ENDPOINT, or set it to a URL such as https://huggingface.co".into()
+            }
+            Self::NoCache => "set HOME or HF_HOME".into(),
+            Self::Offline { .. } => "unset HF_HUB_OFFLINE, or pass a directory".into(),
+            Self::Absent { token: false, .. } => {
+                format!("check owner and name; for a private model, {TOKEN}")
+            }
+            Self::Absent { .. } => "check owner and name, and that the token has access to the model".into(),
+            Self::Gated { page, token: false, .. } => format!("accept it at {page}, then {TOKEN}"),
+            Self::Gated { page, .. } => {
+                format!("accept it at {page} with the token's account")
+            }
+            Self::Token { .. } => {
+                format!("the token may have expired: {TOKEN}; public models need no token")
+            }
+            Self::Revision { .. } => "omit the revision to use the main branch".into(),
+            Self::File { .. } => "pull a checkpoint that has safetensors weights and a tokenizer.json".into(),
+            Self::Type { repository, tag: Some(_), tags } if tags.is_empty() => {
+                format!("pull it without a type: {repository}")
+            }
+            Self::Type { repository, tags, .. } => match tags.first() {
+                Some(first) => {
+                    format!("choose a type, for example {repository}:{first}; available: {}", tags.join(", "))
+                }
+                None => "its files are split or name no type: download one by other means, and pass its path to --target"
+                    .into(),
+            },
+            Self::Split { .. } => "download the parts by other means, merge them with `llama-gguf-split --merge FIRST-PART.gguf MERGED.gguf`, and pass MERGED.gguf to --target".into(),
+            Self::Several { .. } => {
+                "download the model by other means, and pass the paths of its files to --target and --mmproj".into()
+            }
+            Self::Path { .. } | Self::Response { .. } => {
+                "do not use this model; check that HF_ENDPOINT is the right hub".into()
+            }
+            Self::Status { .. } => "try again later".into(),
+            Self::Network { .. } => {
+                "check the network, HTTPS_PROXY and HF_ENDPOINT, then pull again to resume".into()
+            }
+            Self::Damaged { .. } => "pull again: the corrupt file was removed".into(),
+            Self::Disk { .. } => {
+                "free disk space, or set HF_HUB_CACHE to a directory on a larger disk".into()
+            }
+            Self::Locked { .. } => "wait until it finishes, or stop it".into(),
+            Self::Io { .. } => {
+                "make it readable and writable, or set HF_HUB_CACHE to another directory".into()
+            }
+            Self::Cancelled => "pull again to resume".into(),
+            Self::Unusable(failure) => failure.hint.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl From<HubError> for Failure {
+    fn from(error: HubError) -> Self {
+        let class = match &error {
+            HubError::Id { .. } | HubError::Endpoint(_) => FailureClass::Usage,
+            HubError::Unusable(failure) => failure.class,
+            _ => FailureClass::Input,
+        };
+        Failure { class, error: error.to_string(), hint: Some(error.hint()).filter(|hint| !hint.is_empty()) }
+    }
+}

@@ -1,0 +1,394 @@
+//! Downloads a model from the hub into the cache: only the files that are needed, configuration before weights.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::Deserialize;
+
+use super::{
+    Cache, HubError, ModelId, Settings,
+    disk::free_space,
+    gguf::{self, GgufFiles},
+    http::Http,
+    listing::{self, Listing, RemoteFile},
+    transfer::{Transfer, refusal},
+};
+use crate::gguf::architecture;
+use specreel_record::{Failure, FailureClass};
+
+/// Files that every checkpoint must have.
+const REQUIRED: [&str; 2] = ["config.json", "tokenizer.json"];
+
+/// Files that are downloaded if they exist.
+const OPTIONAL: [&str; 7] = [
+    "generation_config.json",
+    "tokenizer_config.json",
+    "chat_template.json",
+    "chat_template.jinja",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+    "processor_config.json",
+];
+
+/// The weights: one file, or an index of several.
+const SINGLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// Maximum size of a JSON file, in bytes.
+const MAX_JSON: u64 = 64 << 20;
+
+/// Progress of a pull.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PullProgress {
+    /// The file being downloaded.
+    pub file: String,
+    /// Its number, from 1.
+    pub number: usize,
+    /// Number of files; without the weights until these are listed.
+    pub files: usize,
+    /// Bytes in the cache, of all files.
+    pub done: u64,
+    /// Bytes of all files.
+    pub total: u64,
+}
+
+/// A pulled model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pulled {
+    /// The snapshot's directory.
+    pub dir: PathBuf,
+    /// The language model's file, of a GGUF model.
+    pub file: Option<PathBuf>,
+    /// The vision tower's file, of a GGUF model that has one.
+    pub mmproj: Option<PathBuf>,
+    /// The commit.
+    pub commit: String,
+    /// Number of its files in the cache.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes downloaded by this pull.
+    pub fetched: u64,
+}
+
+impl Pulled {
+    /// The directory, or the language model's file of a GGUF model.
+    pub fn path(&self) -> &Path {
+        self.file.as_deref().unwrap_or(&self.dir)
+    }
+}
+
+/// Observes a pull and may cancel it.
+pub trait PullObserver {
+    /// Called for every chunk, and regularly while waiting. `Break` cancels.
+    fn progress(&mut self, progress: &PullProgress) -> ControlFlow<()>;
+
+    /// Called before the weights are downloaded, with the directory that has all other files, or the vision tower's file of a
+    /// GGUF model.
+    ///
+    /// # Errors
+    /// If the model cannot be used; the pull ends with this failure.
+    fn check(&mut self, path: &Path) -> Result<(), Failure>;
+}
+
+/// Downloads models.
+pub struct Hub {
+    http: Http,
+    cache: Cache,
+    settings: Settings,
+    retry_delay: Duration,
+}
+
+impl Hub {
+    /// A client for the hub and cache of these settings.
+    ///
+    /// # Errors
+    /// [`HubError::NoCache`] without a home directory.
+    pub fn new(settings: Settings) -> Result<Self, HubError> {
+        Self::with_timeouts(settings, Duration::from_secs(30), Duration::from_secs(1))
+    }
+
+    /// As [`Hub::new`], with a `timeout` for silent servers and the delay before the first retry.
+    ///
+    /// # Errors
+    /// As [`Hub::new`].
+    pub fn with_timeouts(
+        settings: Settings,
+        timeout: Duration,
+        retry_delay: Duration,
+    ) -> Result<Self, HubError> {
+        let cache = Cache::new(settings.cache.clone().ok_or(HubError::NoCache)?);
+        Ok(Self { http: Http::new(settings.clone(), timeout), cache, settings, retry_delay })
+    }
+
+    /// Download the missing files of a model.
+    ///
+    /// # Errors
+    /// See [`HubError`]. Bytes downloaded before an error are kept, unless they are corrupt, and the next pull resumes.
+    pub fn pull(&self, id: &ModelId, observer: &mut dyn PullObserver) -> Result<Pulled, HubError> {
+        if self.settings.offline {
+            return self.offline(id);
+        }
+        let listing = self.list(id)?;
+        let folder = self.cache.folder(id);
+        let transfer = Transfer {
+            http: &self.http,
+            id,
+            commit: &listing.commit,
+            blobs: folder.join("blobs"),
+            locks: self.cache.root().join(".locks").join(id.folder()),
+            retry_delay: self.retry_delay,
+        };
+        let dir = self.cache.snapshot(id, &listing.commit);
+        let model = id.tag.as_ref().map(|tag| gguf_files(id, tag, &listing)).transpose()?;
+        let small = match &model {
+            Some(files) => files.tower.iter().cloned().collect(),
+            None => small_files(id, &listing)?,
+        };
+        let mut pull = ActivePull {
+            transfer,
+            dir: &dir,
+            observer,
+            done: 0,
+            total: 0,
+            number: 0,
+            files: small.len(),
+            fetched: 0,
+        };
+        let weighs = |file: &&RemoteFile| match &model {
+            Some(files) => **file == files.text,
+            None => file.path.ends_with(".safetensors"),
+        };
+        let estimate: u64 = listing.files.iter().filter(weighs).map(|f| f.size).sum();
+        pull.total = small.iter().map(|f| f.size).sum::<u64>() + estimate;
+        let known = model.iter().map(|files| files.text.clone());
+        self.check_disk_space(&small.iter().cloned().chain(known).collect::<Vec<_>>(), &pull.transfer)?;
+        for file in &small {
+            pull.fetch(file)?;
+        }
+        let tower = model.as_ref().and_then(|files| files.tower.as_ref()).map(|tower| dir.join(&tower.path));
+        match (&model, &tower) {
+            (None, _) => pull.observer.check(&dir),
+            (Some(_), Some(tower)) => pull.observer.check(tower),
+            (Some(_), None) => Ok(()),
+        }
+        .map_err(HubError::Unusable)?;
+        let large = match &model {
+            Some(files) => vec![files.text.clone()],
+            None => weights(id, &listing, &dir)?,
+        };
+        self.check_disk_space(&large, &pull.transfer)?;
+        let all = || small.iter().chain(&large);
+        let bytes = all().map(|f| f.size).sum();
+        (pull.files, pull.total) = (small.len() + large.len(), bytes);
+        for file in &large {
+            pull.fetch(file)?;
+        }
+        let fetched = pull.fetched;
+        self.cache.set_ref(id, &listing.commit)?;
+        Ok(Pulled {
+            files: all().count(),
+            bytes,
+            fetched,
+            file: model.map(|files| dir.join(files.text.path)),
+            mmproj: tower,
+            commit: listing.commit,
+            dir,
+        })
+    }
+
+    fn list(&self, id: &ModelId) -> Result<Listing, HubError> {
+        let page = format!("api/models/{}/revision/{}?blobs=true", id.repository(), id.revision_in_url());
+        let response = self.http.get(&page, 0)?;
+        if response.status != 200 {
+            return Err(refusal(&self.http, id, "its file list", &response));
+        }
+        Listing::read(id, &response.bytes(&id.to_string(), listing::MAX_LISTING)?)
+    }
+
+    /// An error if the missing files do not fit on the disk.
+    fn check_disk_space(&self, files: &[RemoteFile], transfer: &Transfer<'_>) -> Result<(), HubError> {
+        let needed: u64 = files.iter().map(|file| file.size - transfer.cached(file)).sum();
+        match free_space(self.cache.root()) {
+            Some(free) if free < needed => {
+                Err(HubError::Disk { needed, free, dir: self.cache.root().to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The cached model, if it is complete.
+    fn offline(&self, id: &ModelId) -> Result<Pulled, HubError> {
+        let incomplete = |missing: String| HubError::Offline { id: id.to_string(), missing };
+        let found = self.cache.find(id).ok_or_else(|| incomplete(String::new()))?;
+        let commit = self.cache.commit(id).unwrap_or_default();
+        if id.tag.is_some() {
+            let dir = self.cache.snapshot(id, &commit);
+            let mmproj = gguf::cached_tower(&found);
+            let all = || std::iter::once(&found).chain(&mmproj);
+            let bytes = all().map(|file| fs::metadata(file).map_or(0, |about| about.len())).sum();
+            return Ok(Pulled {
+                dir,
+                commit,
+                files: all().count(),
+                bytes,
+                fetched: 0,
+                file: Some(found),
+                mmproj,
+            });
+        }
+        let dir = found;
+        let weights = match dir.join(INDEX).is_file() {
+            true => [vec![INDEX.to_owned()], shards(id, &dir)?].concat(),
+            false => vec![SINGLE.to_owned()],
+        };
+        let required = REQUIRED.map(str::to_owned).into_iter().chain(weights);
+        let optional = OPTIONAL.map(str::to_owned).into_iter().filter(|name| dir.join(name).is_file());
+        let (mut files, mut bytes) = (0, 0);
+        for name in required.chain(optional) {
+            let about =
+                fs::metadata(dir.join(&name)).map_err(|_| incomplete(format!(" (missing {name})")))?;
+            (files, bytes) = (files + 1, bytes + about.len());
+        }
+        Ok(Pulled { dir, commit, files, bytes, fetched: 0, file: None, mmproj: None })
+    }
+}
+
+/// A pull in progress.
+struct ActivePull<'a> {
+    transfer: Transfer<'a>,
+    dir: &'a Path,
+    observer: &'a mut dyn PullObserver,
+    done: u64,
+    total: u64,
+    number: usize,
+    files: usize,
+    fetched: u64,
+}
+
+impl ActivePull<'_> {
+    /// Download a file and link it into the snapshot.
+    fn fetch(&mut self, file: &RemoteFile) -> Result<(), HubError> {
+        self.number += 1;
+        let cached = self.transfer.cached(file);
+        let mut progress = PullProgress {
+            file: file.path.clone(),
+            number: self.number,
+            files: self.files,
+            done: self.done + cached,
+            total: self.total,
+        };
+        let (observer, fetched, limit) = (&mut *self.observer, &mut self.fetched, self.done + file.size);
+        if observer.progress(&progress).is_break() {
+            return Err(HubError::Cancelled);
+        }
+        let blob = self.transfer.fetch(file, &mut |n| {
+            *fetched += n;
+            // A file that is downloaded from the start again counts once.
+            progress.done = (progress.done + n).min(limit);
+            observer.progress(&progress)
+        })?;
+        self.done += file.size;
+        link(&blob, self.dir, &file.path)
+    }
+}
+
+/// The files of a GGUF model; an error if the hub knows that it is none of a supported family.
+fn gguf_files(id: &ModelId, tag: &str, listing: &Listing) -> Result<GgufFiles, HubError> {
+    let files = gguf::choose(id, tag, listing)?;
+    // Of a repository with a language model and a tower, the hub may name either.
+    let known = listing.architecture.as_deref().filter(|name| *name != architecture::TOWER);
+    let refuse = |problem: String, hint: &str| {
+        let error = format!("{id}: {problem}");
+        Err(HubError::Unusable(Failure { class: FailureClass::Input, error, hint: Some(hint.into()) }))
+    };
+    match known {
+        Some(name) if !architecture::is_supported(name) => {
+            refuse(architecture::unsupported(name), "pull a model of one of these families")
+        }
+        Some(name) if architecture::is_shared(name) && files.tower.is_none() => refuse(
+            format!("a language model ({name}) without a vision tower: the repository has no mmproj file"),
+            "specreel models known lists models that see videos",
+        ),
+        _ => Ok(files),
+    }
+}
+
+/// The files to download before the weights.
+fn small_files(id: &ModelId, listing: &Listing) -> Result<Vec<RemoteFile>, HubError> {
+    let find = |name: &str| listing.file(name).cloned();
+    let missing = |name: &str| HubError::File { id: id.to_string(), file: name.into() };
+    if listing.file(INDEX).is_none() && listing.file(SINGLE).is_none() && gguf::has_models(listing) {
+        let tags = gguf::tags(listing);
+        return Err(HubError::Type { repository: id.repository(), tag: None, tags });
+    }
+    let mut files = Vec::new();
+    for name in REQUIRED {
+        files.push(find(name).ok_or_else(|| missing(name))?);
+    }
+    files.extend(OPTIONAL.into_iter().filter_map(find));
+    match (find(INDEX), find(SINGLE)) {
+        (Some(index), _) => files.push(index),
+        (None, Some(_)) => {}
+        (None, None) => return Err(missing(SINGLE)),
+    }
+    if let Some(file) = files.iter().find(|file| file.size > MAX_JSON) {
+        let problem = format!("{} has {} bytes", file.path, file.size);
+        return Err(HubError::Response { what: id.to_string(), problem });
+    }
+    Ok(files)
+}
+
+/// The weight files to download.
+fn weights(id: &ModelId, listing: &Listing, dir: &Path) -> Result<Vec<RemoteFile>, HubError> {
+    let names = if listing.file(INDEX).is_some() { shards(id, dir)? } else { vec![SINGLE.to_owned()] };
+    let find =
+        |name: String| listing.file(&name).cloned().ok_or(HubError::File { id: id.to_string(), file: name });
+    names.into_iter().map(find).collect()
+}
+
+/// The shards in a snapshot's index; an error if one is not a plain file name.
+fn shards(id: &ModelId, dir: &Path) -> Result<Vec<String>, HubError> {
+    #[derive(Deserialize)]
+    struct Index {
+        weight_map: std::collections::HashMap<String, String>,
+    }
+    let path = dir.join(INDEX);
+    let bytes = fs::read(&path).map_err(|e| HubError::io(&path, e))?;
+    let index: Index = serde_json::from_slice(&bytes)
+        .map_err(|e| HubError::Response { what: format!("{id}'s {INDEX}"), problem: e.to_string() })?;
+    let names: BTreeSet<String> = index.weight_map.into_values().collect();
+    match names.iter().find(|name| !is_plain(name)) {
+        Some(name) => Err(HubError::Path { id: id.to_string(), name: name.clone() }),
+        None => Ok(names.into_iter().collect()),
+    }
+}
+
+/// True for the name of a file in the same directory.
+fn is_plain(name: &str) -> bool {
+    Path::new(name).file_name() == Some(OsStr::new(name)) && !name.contains(['\\', '\0', ':'])
+}
+
+/// Link a blob into the snapshot with a relative path, as the other tools do.
+fn link(blob: &Path, dir: &Path, name: &str) -> Result<(), HubError> {
+    let path = dir.join(name);
+    if !is_plain(name) {
+        return Err(HubError::Path { id: dir.display().to_string(), name: name.into() });
+    }
+    fs::create_dir_all(dir).map_err(|e| HubError::io(dir, e))?;
+    let linked = fs::canonicalize(&path).ok().zip(fs::canonicalize(blob).ok()).is_some_and(|(a, b)| a == b);
+    if linked {
+        return Ok(());
+    }
+    if fs::symlink_metadata(&path).is_ok() {
+        fs::remove_file(&path).map_err(|e| HubError::io(&path, e))?;
+    }
+    let blob = Path::new("../../blobs").join(blob.file_name().unwrap_or_default());
+    std::os::unix::fs::symlink(blob, &path).map_err(|e| HubError::io(&path, e))
+}

@@ -1,0 +1,242 @@
+//! The kept weights of a checkpoint that is being loaded.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
+};
+
+use super::{
+    ENDING, LEAST_CHECKPOINT, SOURCES,
+    file::{CacheFile, Index, Matrix},
+    source::{self, Source, Sources},
+    touch,
+    writer::Writer,
+};
+use crate::WeightCache;
+use crate::{Checkpoint, hub::free_space};
+use specreel_record::units::bytes;
+use specreel_tensor::{CheckpointError, cpu::linear::Weight};
+
+/// Bytes that stay free on the volume.
+const FREE: u64 = 1 << 30;
+
+/// The kept weights of a checkpoint that is being loaded. The default keeps none.
+#[derive(Default)]
+pub struct Session {
+    state: Mutex<State>,
+    /// What users should know.
+    note: Mutex<Option<String>>,
+}
+
+#[derive(Default)]
+enum State {
+    /// Weights are converted and not kept.
+    #[default]
+    Off,
+    /// Weights are taken from a file.
+    Mapped(CacheFile),
+    /// A file lacks weights that this version of the program asks for.
+    Lacking(PathBuf),
+    /// Weights are converted and written.
+    Writing {
+        writer: Writer,
+        /// The files before they were read.
+        source: Option<Source>,
+        opened: SystemTime,
+    },
+}
+
+impl Session {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What users should know: why weights are not kept.
+    pub fn note(&self) -> Option<String> {
+        self.note.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// True if weights are taken from a file.
+    pub fn is_mapped(&self) -> bool {
+        matches!(*self.state(), State::Mapped(_))
+    }
+
+    /// See [`Checkpoint::open_weight_cache`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn open(
+        &self,
+        cache: &WeightCache,
+        checkpoint: &Checkpoint,
+        variant: &str,
+        expected: u64,
+    ) -> Result<(), CheckpointError> {
+        // GGUF files are mapped as they are.
+        if checkpoint.files().gguf().is_some() || checkpoint.bytes() < LEAST_CHECKPOINT {
+            return Ok(());
+        }
+        let model = checkpoint.files().name();
+        let shards = checkpoint.shards();
+        let id = source::id(shards, variant)?;
+        let (opened, source) = (SystemTime::now(), Source::of(shards));
+        let path = cache.path(&id, ENDING);
+        if path.exists() {
+            match CacheFile::open(&path) {
+                Ok(file) if Self::is_of(cache, &id, &file, checkpoint, source.as_ref(), opened)? => {
+                    touch(&path);
+                    tracing::info!("weights of {model} ({variant}) mapped from {}", path.display());
+                    read_ahead(&file);
+                    *self.state() = State::Mapped(file);
+                    return Ok(());
+                }
+                Ok(_) => tracing::info!("weight cache: {} is of other weights", path.display()),
+                Err(problem) => tracing::warn!("weight cache: {} is ignored: {problem}", path.display()),
+            }
+        }
+        let index = Index { model: model.clone(), variant: variant.to_owned(), matrices: Vec::new() };
+        let why = if expected > cache.limit {
+            format!(
+                "they take {}, more than the limit of {} (weight_cache_size)",
+                bytes(expected),
+                bytes(cache.limit)
+            )
+        } else if let Some(free) = free_space(&cache.dir).filter(|free| *free < expected + FREE) {
+            format!("they take {}, and {} are free in {}", bytes(expected), bytes(free), cache.dir.display())
+        } else {
+            match Writer::start(cache.clone(), id, index, checkpoint.tensors().count()) {
+                Ok(writer) => {
+                    tracing::info!(
+                        "weights of {model} ({variant}) are converted, and kept in {}",
+                        path.display()
+                    );
+                    *self.state() = State::Writing { writer, source, opened };
+                    return Ok(());
+                }
+                // Another process keeps them at this moment.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tracing::info!("weight cache: another process is writing {}", path.display());
+                    return Ok(());
+                }
+                Err(error) => format!("{}: {error}", cache.dir.display()),
+            }
+        };
+        tracing::warn!("weight cache: the weights of {model} are not kept: {why}");
+        let note = format!("the converted weights of {model} are not kept for the next start: {why}");
+        *self.note.lock().unwrap_or_else(PoisonError::into_inner) = Some(note);
+        Ok(())
+    }
+
+    /// True if a file was made from the weights of this checkpoint.
+    fn is_of(
+        cache: &WeightCache,
+        id: &str,
+        file: &CacheFile,
+        checkpoint: &Checkpoint,
+        source: Option<&Source>,
+        opened: SystemTime,
+    ) -> Result<bool, CheckpointError> {
+        let list = cache.path(id, SOURCES);
+        let sources = Sources::read(&list, file.hash);
+        let place = place(checkpoint);
+        if let Some(source) = source.filter(|source| sources.contains(source)) {
+            if !sources.knows(&place) {
+                sources.add(source.clone(), place, &list);
+            }
+            return Ok(true);
+        }
+        tracing::info!(
+            "weight cache: comparing {} with its kept weights",
+            checkpoint.files().path().display()
+        );
+        let mut tensors: Vec<&(String, u64)> = file.index.matrices.iter().flat_map(|m| &m.tensors).collect();
+        tensors.sort();
+        tensors.dedup();
+        for (name, hash) in tensors {
+            if checkpoint.hash(name)? != Some(*hash) {
+                checkpoint.restart_progress();
+                return Ok(false);
+            }
+        }
+        checkpoint.restart_progress();
+        // Only if the files did not change while they were read.
+        if let Some(source) = source.filter(|source| source.is_settled(opened))
+            && Source::of(checkpoint.shards()).as_ref() == Some(source)
+        {
+            sources.add(source.clone(), place, &list);
+        }
+        Ok(true)
+    }
+
+    /// A kept matrix.
+    pub fn get(&self, key: &str, outputs: usize, inputs: usize) -> Option<Weight> {
+        let mut state = self.state();
+        let State::Mapped(file) = &*state else { return None };
+        let weight = file.weight(key, outputs, inputs);
+        if weight.is_none() {
+            tracing::warn!(
+                "weight cache: {} has no `{key}` of {outputs} x {inputs}",
+                file.map.path().display()
+            );
+            *state = State::Lacking(file.map.path().to_owned());
+        }
+        weight
+    }
+
+    /// Keep a matrix that was made from these tensors, with the hashes of their bytes.
+    pub fn put(
+        &self,
+        key: &str,
+        weight: &Weight,
+        [outputs, inputs]: [usize; 2],
+        tensors: Vec<(String, u64)>,
+    ) {
+        if let State::Writing { writer, .. } = &*self.state() {
+            let (key, format) = (key.to_owned(), weight.format());
+            let matrix = Matrix { key, format, outputs, inputs, arrays: Vec::new(), tensors };
+            writer.matrix(matrix, weight.clone());
+        }
+    }
+
+    /// The checkpoint was loaded: complete the file in the background. Without this, it is discarded.
+    pub fn finish(&self, checkpoint: &Checkpoint) {
+        // Not in the `match`: the lock would be held to its end.
+        let state = std::mem::take(&mut *self.state());
+        match state {
+            State::Writing { writer, source, opened } => {
+                if source.is_none() || Source::of(checkpoint.shards()) == source {
+                    let source = source.filter(|source| source.is_settled(opened));
+                    writer.end(source.map(|source| (source, place(checkpoint))));
+                } else {
+                    tracing::warn!(
+                        "weight cache: the weights of {} changed while they were read, and are not kept",
+                        checkpoint.files().path().display()
+                    );
+                }
+            }
+            State::Lacking(path) => {
+                let _ = std::fs::remove_file(path);
+            }
+            mapped @ State::Mapped(_) => *self.state() = mapped,
+            State::Off => {}
+        }
+    }
+}
+
+/// The directory of a checkpoint.
+fn place(checkpoint: &Checkpoint) -> PathBuf {
+    let dir = checkpoint.files().path();
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
+}
+
+/// Ask the system to read all matrices but the embedding table, of which few rows are used.
+fn read_ahead(file: &CacheFile) {
+    let ends = |matrix: &Matrix| matrix.arrays.iter().map(|(at, length, _)| at.saturating_add(*length)).max();
+    let end = file.index.matrices.iter().filter(|m| m.key != "table").filter_map(ends).max().unwrap_or(0);
+    let map = std::sync::Arc::clone(&file.map);
+    // The call may wait for the disk.
+    let thread = std::thread::Builder::new().name("read-ahead".into());
+    let _ = thread.spawn(move || map.read_ahead_to(end as usize));
+}

@@ -1,0 +1,179 @@
+//! Writing a file on a thread of its own, while the checkpoint is still being read.
+
+use std::{
+    fs::File,
+    io::{self, Seek, SeekFrom, Write},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::{
+        Condvar, Mutex, PoisonError,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    time::Duration,
+};
+
+use twox_hash::XxHash3_64;
+
+use super::{
+    ENDING, PARTIAL, SOURCES,
+    file::{ALIGN, Index, Matrix, prefix},
+    source::{Source, Sources},
+};
+use crate::WeightCache;
+use specreel_tensor::cpu::linear::Weight;
+
+/// Threads that still write.
+static WRITING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// Wait until all files are written, but not longer than this. A file that is not complete by then is written at the next start.
+pub fn wait_for_writers(longest: Duration) {
+    let (count, ended) = &WRITING;
+    let count = count.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = ended.wait_timeout_while(count, longest, |count| *count > 0);
+}
+
+/// Counts a thread that writes.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        *WRITING.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        *WRITING.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        WRITING.1.notify_all();
+    }
+}
+
+/// A source, and where its checkpoint is.
+type Listed = (Source, PathBuf);
+
+enum Message {
+    Matrix(Box<Matrix>, Weight),
+    /// All matrices were sent; the source, in this directory, is listed if there is one.
+    End(Option<Listed>),
+}
+
+/// The sending half; without [`Writer::end`] nothing is kept.
+pub struct Writer(SyncSender<Message>);
+
+impl Writer {
+    /// Begin a file of about `matrices` matrices. So many may wait for the disk: their values are those of the loaded model.
+    ///
+    /// # Errors
+    /// If it cannot be created; [`io::ErrorKind::WouldBlock`] if another process is writing it.
+    pub fn start(cache: WeightCache, id: String, index: Index, matrices: usize) -> io::Result<Self> {
+        std::fs::create_dir_all(&cache.dir)?;
+        let partial = cache.path(&id, PARTIAL);
+        let file = create_locked(&partial)?;
+        let (sender, inbox) = sync_channel(matrices + 1);
+        let counted = Counted::new();
+        std::thread::Builder::new().name("weight-cache".into()).spawn(move || {
+            let _counted = counted;
+            match write(&file, &inbox, index) {
+                Ok(Some((hash, source))) => match finish(&cache, &id, &partial, hash, source) {
+                    Ok(path) => tracing::info!("weight cache: wrote {}", path.display()),
+                    Err(error) => give_up(&partial, &error),
+                },
+                Ok(None) => {
+                    let _ = std::fs::remove_file(&partial);
+                }
+                Err(error) => give_up(&partial, &error),
+            }
+        })?;
+        Ok(Self(sender))
+    }
+
+    /// Write a matrix.
+    pub fn matrix(&self, matrix: Matrix, weight: Weight) {
+        // A thread that gave up has logged why.
+        let _ = self.0.send(Message::Matrix(Box::new(matrix), weight));
+    }
+
+    /// Complete the file, and list the source it was made from.
+    pub fn end(self, source: Option<Listed>) {
+        let _ = self.0.send(Message::End(source));
+    }
+}
+
+fn give_up(partial: &Path, error: &io::Error) {
+    tracing::warn!("weight cache: cannot write {}: {error}", partial.display());
+    let _ = std::fs::remove_file(partial);
+}
+
+/// Create or take over a file that no other process is writing.
+fn create_locked(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+    file.try_lock().map_err(io::Error::from)?;
+    // The last writer may have renamed the file between the two calls.
+    let same = std::fs::metadata(path).is_ok_and(|about| {
+        file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (about.dev(), about.ino()))
+    });
+    if !same {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// Remove a part of a file if no process is writing it. Returns its size.
+pub fn remove_abandoned(path: &Path) -> Option<u64> {
+    let file = File::open(path).ok()?;
+    file.try_lock().ok()?;
+    let bytes = file.metadata().ok()?.len();
+    std::fs::remove_file(path).ok().map(|()| bytes)
+}
+
+/// Write what arrives. None if the sender gave up; else the hash of the index, and the source to be listed if there is one.
+fn write(
+    file: &File,
+    inbox: &Receiver<Message>,
+    mut index: Index,
+) -> io::Result<Option<(u64, Option<Listed>)>> {
+    let mut out = file;
+    let mut at = out.seek(SeekFrom::Start(ALIGN))?;
+    let source = loop {
+        let (mut matrix, weight) = match inbox.recv() {
+            Ok(Message::Matrix(matrix, weight)) => (matrix, weight),
+            Ok(Message::End(source)) => break source,
+            Err(_) => return Ok(None),
+        };
+        for array in weight.arrays() {
+            at = out.seek(SeekFrom::Start(at.next_multiple_of(ALIGN)))?;
+            out.write_all(array)?;
+            matrix.arrays.push((at, array.len() as u64, XxHash3_64::oneshot(array)));
+            at += array.len() as u64;
+        }
+        index.matrices.push(*matrix);
+    };
+    let at = out.seek(SeekFrom::Start(at.next_multiple_of(ALIGN)))?;
+    let index = serde_json::to_vec(&index)?;
+    out.write_all(&index)?;
+    // The prefix makes the file valid: all else is on the disk before.
+    file.sync_all()?;
+    file.write_all_at(&prefix(at, &index), 0)?;
+    file.sync_all()?;
+    Ok(Some((XxHash3_64::oneshot(&index), source)))
+}
+
+/// Give the file its name, and list its source.
+fn finish(
+    cache: &WeightCache,
+    id: &str,
+    partial: &Path,
+    hash: u64,
+    source: Option<Listed>,
+) -> io::Result<PathBuf> {
+    let path = cache.path(id, ENDING);
+    std::fs::rename(partial, &path)?;
+    if let Some((source, place)) = source {
+        let list = cache.path(id, SOURCES);
+        Sources::read(&list, hash).add(source, place, &list);
+    }
+    cache.enforce_limit(id);
+    Ok(path)
+}

@@ -1,0 +1,174 @@
+//! The connection to an engine: commands one way, events the other.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::sync::mpsc;
+
+use specreel_engine::{Command, Engine, EngineHandle};
+use specreel_model::ModelSpec;
+use specreel_record::{Event, Failure};
+
+/// What a client needs of an engine. Neither call blocks; everything comes back as events.
+pub trait Backend: Send + Sync {
+    /// Hand over a command.
+    ///
+    /// # Errors
+    /// The engine has stopped, or its queue is full.
+    fn send(&self, command: Command) -> Result<(), Failure>;
+
+    /// Cancel a run; its `done` event follows within one step.
+    fn cancel(&self, run: u64);
+}
+
+impl Backend for EngineHandle {
+    fn send(&self, command: Command) -> Result<(), Failure> {
+        EngineHandle::send(self, command)
+    }
+
+    fn cancel(&self, run: u64) {
+        EngineHandle::cancel(self, run);
+    }
+}
+
+/// A client of the same engine beside another one, which passes on the events of its runs.
+impl Backend for Remote {
+    fn send(&self, command: Command) -> Result<(), Failure> {
+        Remote::send(self, command)
+    }
+
+    fn cancel(&self, run: u64) {
+        Remote::cancel(self, run);
+    }
+}
+
+/// The sending half of a [`Client`], for signal handlers and other threads.
+#[derive(Clone)]
+pub struct Remote {
+    backend: Arc<dyn Backend>,
+    current: Arc<AtomicU64>,
+}
+
+impl Remote {
+    /// Send a command.
+    ///
+    /// # Errors
+    /// The engine has stopped, or its queue is full: the command has no effect.
+    pub fn send(&self, command: Command) -> Result<(), Failure> {
+        self.backend.send(command)
+    }
+
+    /// Cancel a run; its `done` event follows within one step.
+    pub fn cancel(&self, run: u64) {
+        self.backend.cancel(run);
+    }
+
+    /// Cancel the run that [`Client::follow`] watches now; between runs, nothing.
+    pub fn cancel_current(&self) {
+        match self.current.load(Ordering::SeqCst) {
+            0 => {}
+            run => self.cancel(run),
+        }
+    }
+
+    pub(super) fn set_current(&self, run: u64) {
+        self.current.store(run, Ordering::SeqCst);
+    }
+}
+
+/// An engine and the events that come from it.
+pub struct Client {
+    remote: Remote,
+    events: mpsc::Receiver<Event>,
+    /// Speeds of earlier runs that came while another one was watched.
+    pub(super) late: Vec<Event>,
+}
+
+impl Client {
+    /// Start an engine without models.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub fn start() -> Result<Self, Failure> {
+        let (handle, events) = Engine::start()?;
+        Ok(Self::new(handle, events))
+    }
+
+    /// Start an engine whose threads have a lower priority than the caller's, so that a user interface stays responsive.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub fn start_in_background() -> Result<Self, Failure> {
+        let (handle, events) = Engine::start_in_background()?;
+        Ok(Self::new(handle, events))
+    }
+
+    /// A client of any backend.
+    pub fn new(backend: impl Backend + 'static, events: mpsc::Receiver<Event>) -> Self {
+        let remote = Remote { backend: Arc::new(backend), current: Arc::default() };
+        Self { remote, events, late: Vec::new() }
+    }
+
+    /// A handle that sends and cancels, independent of this client's borrow.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// Send a command.
+    ///
+    /// # Errors
+    /// The engine has stopped, or its queue is full: the command has no effect.
+    pub fn send(&self, command: Command) -> Result<(), Failure> {
+        self.remote.send(command)
+    }
+
+    /// Ask the engine to load models; answered by `ready`, or by `failed` with run 0. With `ignore_memory`, this and later runs
+    /// are not refused for lack of memory.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub fn load(&self, models: ModelSpec, ignore_memory: bool) -> Result<(), Failure> {
+        if ignore_memory {
+            self.send(Command::IgnoreMemory)?;
+        }
+        self.send(Command::Load(models))
+    }
+
+    /// Let the engine keep measured speeds in this file, if there is one, and estimate runs by those that it has.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub fn keep_speeds(&self, file: Option<PathBuf>) -> Result<(), Failure> {
+        file.map_or(Ok(()), |file| self.send(Command::KeepSpeeds(file)))
+    }
+
+    /// Cancel a run; its `done` event follows within one step.
+    pub fn cancel(&self, run: u64) {
+        self.remote.cancel(run);
+    }
+
+    /// The next event; none once the engine has stopped. Cancel safe.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// The next event, waiting on this thread; none once the engine has stopped.
+    pub fn next_blocking(&mut self) -> Option<Event> {
+        self.events.blocking_recv()
+    }
+
+    /// The next event if it has arrived already.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.events.try_recv().ok()
+    }
+
+    /// The two halves, for a loop that needs them apart.
+    pub fn split(self) -> (Remote, mpsc::Receiver<Event>) {
+        (self.remote, self.events)
+    }
+}

@@ -1,0 +1,215 @@
+//! A scripted engine for tests: it records what it is sent and answers as the test says.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
+
+use super::{Backend, Client, cancelled};
+use specreel_engine::{Command, RunRequest, TextSampling};
+use specreel_record::{Event, EventKind, Failure, FailureClass, Stats, Step, StopReason, Token, Verdict};
+use specreel_speculate::Method;
+use specreel_video::Sampling;
+
+type Answer = dyn Fn(&RunRequest) -> Vec<EventKind> + Send + Sync;
+
+/// The test's end of a fake engine. By itself it answers nothing but a cancel, with `done` (cancelled).
+#[derive(Clone)]
+pub struct FakeEngine {
+    state: Arc<Mutex<State>>,
+    answer: Arc<Answer>,
+}
+
+struct State {
+    events: Option<mpsc::Sender<Event>>,
+    commands: Vec<Command>,
+    cancelled: Vec<u64>,
+    answers_cancel: bool,
+    full: bool,
+    stops_at: Option<u64>,
+}
+
+impl FakeEngine {
+    /// An engine that answers no run.
+    pub fn silent() -> (Self, Client) {
+        Self::answering(|_| Vec::new())
+    }
+
+    /// An engine that answers each run with these events.
+    pub fn answering(
+        answer: impl Fn(&RunRequest) -> Vec<EventKind> + Send + Sync + 'static,
+    ) -> (Self, Client) {
+        let (sender, events) = mpsc::channel(256);
+        let state = State {
+            events: Some(sender),
+            commands: Vec::new(),
+            cancelled: Vec::new(),
+            answers_cancel: true,
+            full: false,
+            stops_at: None,
+        };
+        let fake = Self { state: Arc::new(Mutex::new(state)), answer: Arc::new(answer) };
+        let client = Client::new(fake.clone(), events);
+        (fake, client)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on ignore cancels.
+    pub fn ignore_cancels(&self) {
+        self.state().answers_cancel = false;
+    }
+
+    /// From now on refuse commands, as an engine with a full queue does.
+    pub fn refuse_commands(&self) {
+        self.state().full = true;
+    }
+
+    /// Send an event of a run.
+    pub fn emit(&self, run: u64, kind: EventKind) {
+        let state = self.state();
+        if let Some(events) = &state.events {
+            events.try_send(Event::new(run, kind)).expect("the test reads its events");
+        }
+    }
+
+    /// Stop: the client receives nothing more.
+    pub fn stop(&self) {
+        self.state().events = None;
+    }
+
+    /// Stop as soon as this run, or a later one, is requested.
+    pub fn stop_at(&self, run: u64) {
+        let mut state = self.state();
+        state.stops_at = Some(state.stops_at.map_or(run, |earlier| earlier.min(run)));
+    }
+
+    /// All commands so far.
+    pub fn commands(&self) -> Vec<Command> {
+        self.state().commands.clone()
+    }
+
+    /// The requests among them.
+    pub fn requests(&self) -> Vec<RunRequest> {
+        let request = |command| if let Command::Run(request) = command { Some(*request) } else { None };
+        self.commands().into_iter().filter_map(request).collect()
+    }
+
+    /// Runs that were cancelled, in order.
+    pub fn cancelled(&self) -> Vec<u64> {
+        self.state().cancelled.clone()
+    }
+}
+
+impl Backend for FakeEngine {
+    fn send(&self, command: Command) -> Result<(), Failure> {
+        if self.state().full {
+            let error = "the engine's queue is full".into();
+            return Err(Failure { class: FailureClass::Internal, error, hint: None });
+        }
+        self.state().commands.push(command.clone());
+        if let Command::Run(request) = command {
+            if self.state().stops_at.is_some_and(|run| request.run >= run) {
+                self.stop();
+            }
+            (self.answer)(&request).into_iter().for_each(|kind| self.emit(request.run, kind));
+        }
+        Ok(())
+    }
+
+    fn cancel(&self, run: u64) {
+        self.state().cancelled.push(run);
+        if self.state().answers_cancel {
+            self.emit(run, cancelled(run).kind);
+        }
+    }
+}
+
+/// A request for the named preset; tests change what they need.
+pub fn request(run: u64, method: &str) -> RunRequest {
+    RunRequest {
+        span: None,
+        segment: None,
+        before: Vec::new(),
+        run,
+        video: "v.mp4".into(),
+        prompt: "p".into(),
+        method: Method::preset(method).expect("a preset"),
+        sampling: Sampling::Auto,
+        max_pixels: None,
+        max_visual_tokens: None,
+        thinking: false,
+        max_new_tokens: 8,
+        text: TextSampling::default(),
+        logprobs: 0,
+        measure: false,
+        estimate_only: false,
+    }
+}
+
+/// The `started` event of a method.
+pub fn started(method: &str) -> EventKind {
+    EventKind::Started {
+        method: serde_json::json!({ "name": method, "drafter": { "kind": "model" } }),
+        lossless: true,
+        target: "big".into(),
+        drafter: Some("small".into()),
+        device: "cpu".into(),
+        dtype: "q8_0".into(),
+        video: "v.mp4".into(),
+        prompt: "p".into(),
+        before: Vec::new(),
+        span: None,
+        segment: None,
+    }
+}
+
+/// The `prompt` event of a clip of one visual token.
+pub fn prompt() -> EventKind {
+    EventKind::Prompt {
+        frames: vec![0.0],
+        grid: [1, 1, 1],
+        visual_tokens: 1,
+        prompt_ids: Vec::new(),
+        kept: None,
+        scores: None,
+        visual_spans: vec![],
+        dropped_stamps: vec![],
+        reused: false,
+        notes: Vec::new(),
+    }
+}
+
+/// A step that accepts one draft token.
+pub fn step(text: &str) -> EventKind {
+    EventKind::Step(Step {
+        index: 0,
+        drafted: vec![7],
+        parents: Vec::new(),
+        path: Vec::new(),
+        drafted_text: Vec::new(),
+        judged: 1,
+        accepted: 1,
+        tokens: vec![Token::new(7, text, Verdict::Exact)],
+        root_looks: Vec::new(),
+        gate: None,
+        draft_ms: 1.0,
+        verify_ms: 1.0,
+        other_ms: 0.0,
+        plain_ms: None,
+        busy: None,
+    })
+}
+
+/// The `done` event of a run that wrote `text`.
+pub fn done(reason: StopReason, text: &str) -> EventKind {
+    let ids = Vec::from_iter((!text.is_empty()).then_some(7));
+    let stats = Stats { emitted: ids.len() as u64, ..Stats::default() };
+    EventKind::Done { reason, text: text.into(), ids, stats: Box::new(stats) }
+}
+
+/// A `failed` event.
+pub fn failed(class: FailureClass, error: &str) -> EventKind {
+    EventKind::Failed(Failure { class, error: error.into(), hint: None })
+}

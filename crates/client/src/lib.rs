@@ -1,0 +1,28 @@
+//! The one way to use an engine: [`Client`] sends commands, cancels runs and receives events; [`Client::follow`] is the one loop
+//! that watches a run. The command line and the studio both use it; it knows neither of them, nor an argument parser.
+//!
+//! * A [`Sink`] sees every event after the [`RunLog`](specreel_record::RunLog) has taken it in; printing, JSON lines and session
+//!   files are sinks.
+//! * [`Settings`] merges the command line over the configuration file ([`Config`]); each value knows where it came from.
+//! * [`Interrupt`] is the flag behind Ctrl-C. Signals are caught elsewhere; the follow loop only waits for the flag.
+
+pub mod chart;
+mod config;
+mod connection;
+#[doc(hidden)]
+pub mod fake;
+mod follow;
+mod interrupt;
+pub mod present;
+mod settings;
+mod written;
+
+pub use config::Config;
+pub use connection::{Backend, Client, Remote};
+pub use follow::{Ending, GRACE, Loaded, Sink, cancelled};
+pub use interrupt::Interrupt;
+pub use settings::{
+    Charset, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, ImageProtocol, Layer, Origin, Setting, Settings,
+    parse_device, parse_tower_dtype,
+};
+pub use written::{ExistingChoice, SidecarChoice};

@@ -1,0 +1,152 @@
+//! Runs as files for people: plain text, Markdown, a self-contained HTML page, subtitles.
+
+mod comparison;
+mod html;
+mod markdown;
+mod private;
+pub mod subtitles;
+mod trace;
+
+use std::path::Path;
+
+pub use comparison::{Compared, comparison_page};
+pub use subtitles::Subtitles;
+use subtitles::stamp;
+
+use specreel_record::{Cues, Pieces, RunLog, Span};
+
+/// A kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The caption alone.
+    Text,
+    /// Caption, prompt and statistics as Markdown.
+    Markdown,
+    /// A self-contained page.
+    Html,
+    /// Who was at work when, for trace viewers.
+    Trace,
+    /// SubRip subtitles.
+    Srt,
+    /// WebVTT subtitles.
+    Vtt,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Format; 6] =
+        [Format::Text, Format::Markdown, Format::Html, Format::Trace, Format::Srt, Format::Vtt];
+
+    /// The formats that suit a run: subtitles only if it is known which part of the video it is about.
+    pub fn of(log: &RunLog) -> &'static [Format] {
+        if span(log).is_some() { &Self::ALL } else { &Self::ALL[..4] }
+    }
+
+    /// The file name extension.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Format::Text => "txt",
+            Format::Markdown => "md",
+            Format::Html => "html",
+            Format::Trace => "trace.json",
+            Format::Srt => "srt",
+            Format::Vtt => "vtt",
+        }
+    }
+
+    /// The name of the format.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Text => "text",
+            Format::Markdown => "Markdown",
+            Format::Html => "HTML",
+            Format::Trace => "trace",
+            Format::Srt => "SubRip",
+            Format::Vtt => "WebVTT",
+        }
+    }
+
+    /// What the file contains.
+    pub fn about(self) -> &'static str {
+        match self {
+            Format::Text => "the caption",
+            Format::Markdown => "caption, prompt and statistics",
+            Format::Html => {
+                "self-contained page: tokens coloured by verdict, with reasons, statistics and charts"
+            }
+            Format::Trace => "when drafter and target were at work (Perfetto, chrome://tracing)",
+            Format::Srt => "subtitles for video players (.srt)",
+            Format::Vtt => "subtitles for web pages (.vtt)",
+        }
+    }
+
+    /// The contents of such a file for a run, or for the pieces of a video. Subtitles leave out runs that did not finish.
+    pub fn write(self, names: &Names<'_>, runs: &Pieces<'_>, cues: Cues) -> String {
+        match self {
+            Format::Text => text(runs),
+            Format::Markdown => private::without_home(markdown::write(names, runs)),
+            Format::Html => private::without_home(html::write(names, runs)),
+            Format::Trace => trace::write(names, runs),
+            Format::Srt => subtitle_file(Subtitles::Srt, cues, runs),
+            Format::Vtt => subtitle_file(Subtitles::Vtt, cues, runs),
+        }
+    }
+}
+
+/// What video and method are called in a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a> {
+    /// The video's title.
+    pub video: &'a str,
+    /// The method, with the parameters that differ from its preset's.
+    pub method: &'a str,
+}
+
+impl Names<'_> {
+    /// The video; of a run about a part of it, which part.
+    fn title(&self, runs: &Pieces<'_>) -> String {
+        match runs.first().and_then(span).filter(|_| runs.progress().is_none()) {
+            Some(span) => format!("{} · {span}", self.video),
+            None => self.video.to_owned(),
+        }
+    }
+}
+
+/// A file name for a run, without its extension: `star-lvspec`.
+pub fn file_name(video: &Path, method: &str) -> String {
+    let clip = video.file_stem().unwrap_or_default().to_string_lossy();
+    let plain = |name: &str| -> String {
+        let fine = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+        name.chars().take(60).map(fine).collect::<String>().trim_matches(['-', '.']).to_owned()
+    };
+    format!("{}-{}", plain(&clip), plain(method))
+}
+
+fn span(log: &RunLog) -> Option<Span> {
+    log.started()?.span
+}
+
+/// The part of the video that a piece is about; none for a run by itself.
+fn piece_span(log: &RunLog) -> Option<Span> {
+    log.started().filter(|started| started.segment.is_some())?.span
+}
+
+/// The caption; of several pieces each with its times.
+fn text(runs: &Pieces<'_>) -> String {
+    let line = |run: &&RunLog| match piece_span(run) {
+        Some(span) => format!("{} {}\n", stamp(span), run.shown().trim()),
+        None => format!("{}\n", run.shown().trim()),
+    };
+    let logs = runs.logs();
+    logs.iter().filter(|run| !run.chunks().is_empty() || logs.len() == 1).map(line).collect()
+}
+
+fn subtitle_file(kind: Subtitles, cues: Cues, runs: &Pieces<'_>) -> String {
+    let finished = runs.logs().iter().filter(|run| run.is_finished());
+    let captions: Vec<_> = finished.filter_map(|run| Some((span(run)?, run.shown()))).collect();
+    kind.file(cues, captions.iter().map(|(span, text)| (*span, text.as_str())))
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,135 @@
+//! The systems that methods belong to, by the paper that a method's file names.
+
+use specreel_speculate::{Drafter, Method, VisualContext};
+
+/// Methods without a system of their own that are lossless.
+const BASELINES: &str = "Baselines";
+/// Those of them whose drafter sees a part of the video.
+const REDUCED: &str = "Reduced contexts";
+/// Methods whose target itself sees a part of the video.
+const PRUNING: &str = "Target pruning";
+/// Those that are lossy.
+const LOOSENING: &str = "Other loosening rules";
+/// Methods of the user's that name no known paper.
+const OWN: &str = "Your own";
+
+/// How a paper's title begins, and the system that it presents.
+const PAPERS: [(&str, &str); 13] = [
+    ("See the Forest for the Trees", "LVSpec"),
+    ("SpecVLM", "SpecVLM"),
+    ("ParallelVLM", "ParallelVLM"),
+    ("PEARL", "PEARL"),
+    ("STD", "STD"),
+    ("Sparrow", "Sparrow"),
+    ("Speculative Decoding Reimagined", "MSD"),
+    ("ViSpec", "ViSpec"),
+    ("HiViS", "HiViS"),
+    ("EAGLE-3", "EAGLE-3"),
+    ("DeepSeek-V3", "MTP"),
+    ("MMSpec", "ViSkip"),
+    ("Training-Free Loosely Speculative", "FLy"),
+];
+
+/// Papers of the methods that prune the target's visual tokens. A drafter may see what they choose; that is not their system.
+const PRUNING_PAPERS: [&str; 5] = ["FastV", "PyramidDrop", "SparseVLM", "DyCoke", "FastVID"];
+
+/// The system of a method, as a heading.
+pub fn system(method: &Method) -> &'static str {
+    let paper = method.paper.as_deref().unwrap_or_default();
+    // What a paper only compares with is not its system.
+    let known = PAPERS.iter().find(|(title, _)| begins(paper, title) && !paper.contains("baseline"));
+    let reduced = !matches!(method.context, VisualContext::Full {} | VisualContext::None { .. });
+    let built_in = Method::preset(&method.name).is_ok();
+    match (known, &method.drafter) {
+        (Some((_, system)), _) => system,
+        (None, Drafter::None {})
+            if reduced && (built_in || PRUNING_PAPERS.iter().any(|title| begins(paper, title))) =>
+        {
+            PRUNING
+        }
+        _ if !built_in => OWN,
+        _ if !method.lossless() => LOOSENING,
+        _ if reduced => REDUCED,
+        _ => BASELINES,
+    }
+}
+
+/// The position of a method's system in a list: baselines first, the user's own last.
+pub fn rank(method: &Method) -> usize {
+    let system = system(method);
+    let papers = PAPERS.iter().map(|(_, system)| *system);
+    let order = [BASELINES, REDUCED].into_iter().chain(papers).chain([LOOSENING, PRUNING, OWN]);
+    order.take_while(|other| *other != system).count()
+}
+
+/// True if a paper's title begins with this one: `FastVID` does not begin with `FastV`.
+fn begins(paper: &str, title: &str) -> bool {
+    paper.strip_prefix(title).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_listed_under_its_system() {
+        let of = |name: &str| system(&Method::preset(name).unwrap());
+        for (name, want) in [
+            ("autoregressive", "Baselines"),
+            ("naive", "Baselines"),
+            ("layerskip", "Baselines"),
+            ("text-only", "Baselines"),
+            ("sd-uniform-tree", "Reduced contexts"),
+            ("streaming", "Reduced contexts"),
+            ("lvspec-self", "LVSpec"),
+            ("specvlm", "SpecVLM"),
+            ("pearl", "PEARL"),
+            ("viskip", "ViSkip"),
+            ("parallelvlm-self", "ParallelVLM"),
+            ("std", "STD"),
+            ("sparrow-chain", "Sparrow"),
+            ("msd", "MSD"),
+            ("fly-entropy", "FLy"),
+            ("lenient", "Other loosening rules"),
+            ("random-loose", "Other loosening rules"),
+        ] {
+            assert_eq!(of(name), want, "{name}");
+        }
+        let mut ranks: Vec<_> = Method::presets().iter().map(|m| (rank(m), system(m))).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        assert!(ranks.windows(2).all(|two| two[0].0 < two[1].0), "one rank for each system: {ranks:?}");
+        assert!(ranks.len() >= 10 && !ranks.iter().any(|(_, system)| *system == OWN), "{ranks:?}");
+    }
+
+    #[test]
+    fn a_paper_about_pruning_is_a_system_only_where_the_target_itself_is_pruned() {
+        let of = |drafter, context, paper: &str| {
+            let keep = 0.1;
+            let (positions, stamps) = Default::default();
+            let context = match context {
+                "uniform" => VisualContext::Uniform { keep, positions, stamps },
+                _ => VisualContext::Full {},
+            };
+            let base = Method::preset("naive").unwrap();
+            system(&Method { name: "mine".into(), drafter, context, paper: Some(paper.into()), ..base })
+        };
+        for paper in PRUNING_PAPERS {
+            assert_eq!(of(Drafter::None {}, "uniform", &format!("{paper}, 2024")), PRUNING);
+            assert_eq!(of(Drafter::Model {}, "uniform", &format!("{paper}, 2024")), OWN);
+            assert_eq!(of(Drafter::None {}, "full", &format!("{paper}, 2024")), OWN);
+        }
+        assert_eq!(of(Drafter::None {}, "uniform", "FastVision, 2024"), OWN);
+        for (title, system) in PAPERS {
+            assert_eq!(of(Drafter::Model {}, "full", &format!("{title}, 2025")), system);
+            assert_eq!(of(Drafter::Model {}, "full", &format!("{title}, 2025 (its baseline)")), OWN);
+        }
+    }
+
+    #[test]
+    fn a_users_method_is_listed_under_the_paper_that_it_names() {
+        let own = |from: &str| Method { name: "mine".into(), ..Method::preset(from).unwrap() };
+        assert_eq!((system(&own("lvspec")), system(&own("lenient"))), ("LVSpec", "Your own"));
+        assert!(rank(&own("lenient")) > rank(&Method::preset("lenient").unwrap()));
+    }
+}

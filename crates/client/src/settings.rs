@@ -1,0 +1,387 @@
+//! Settings: the command line over the configuration file over defaults. Each value knows where it came from, so that an error
+//! names the flag, or the file, line and key.
+
+use std::{fmt, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+use super::{
+    config::Config,
+    written::{ExistingChoice, SidecarChoice},
+};
+use specreel_record::{Cues, Failure, FailureClass, Pace};
+use specreel_tensor::{DeviceChoice, KvType, WeightType};
+
+/// The default prompt.
+pub const DEFAULT_PROMPT: &str = "Describe the video in detail.";
+
+/// The default limit of new tokens.
+pub const DEFAULT_MAX_NEW_TOKENS: u32 = 256;
+
+/// Where a value came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// The command line, with the flag's name.
+    Flag(String),
+    /// The configuration file.
+    Config {
+        /// The file.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The key.
+        key: &'static str,
+    },
+    /// Nobody has set it.
+    #[default]
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => f.write_str(flag),
+            Self::Config { file, line, key } => {
+                write!(f, "configuration file {}:{line}: {key}", file.display())
+            }
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value, if one is set, and its origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value; none leaves the default.
+    pub value: Option<T>,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+impl<T> Default for Setting<T> {
+    fn default() -> Self {
+        Self { value: None, origin: Origin::Default }
+    }
+}
+
+impl<T> Setting<T> {
+    fn merge(key: &'static str, flag: Option<T>, configured: Option<T>, config: &Config) -> Self {
+        match flag {
+            Some(_) => Self { value: flag, origin: Origin::Flag(format!("--{}", key.replace('_', "-"))) },
+            None => config.setting(key, configured),
+        }
+    }
+
+    /// The value, or a default.
+    pub fn or(&self, default: T) -> T
+    where
+        T: Clone,
+    {
+        self.value.clone().unwrap_or(default)
+    }
+
+    /// The value, or the default of its type.
+    pub fn or_default(&self) -> T
+    where
+        T: Clone + Default,
+    {
+        self.or(T::default())
+    }
+
+    /// The failure with the origin of the value in front of it. What is wrong in the configuration file is an input, not a usage
+    /// error.
+    pub fn blame(&self, failure: Failure) -> Failure {
+        let error = format!("{}: {}", self.origin, failure.error);
+        match self.origin {
+            Origin::Default => failure,
+            Origin::Flag(_) => Failure { error, ..failure },
+            Origin::Config { .. } => Failure { class: FailureClass::Input, error, ..failure },
+        }
+    }
+}
+
+/// Makes the two structs of one table: [`Layer`], which one source sets, and [`Settings`], the merged values.
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])* $(#[file($($attribute:meta),*)])? $key:ident: $type:ty,)*) => {
+        /// The values of one source. Every key is optional.
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        #[schemars(rename = "Config")]
+        pub struct Layer {
+            $($(#[doc = $doc])* $($(#[$attribute])*)? pub $key: Option<$type>,)*
+        }
+
+        /// The merged values.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct Settings {
+            $($(#[doc = $doc])* pub $key: Setting<$type>,)*
+        }
+
+        impl Settings {
+            fn merged(flags: Layer, config: &Config) -> Self {
+                let file = config.values.clone();
+                Self { $($key: Setting::merge(stringify!($key), flags.$key, file.$key, config),)* }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Decoding method: a name, or a TOML file.
+    method: String,
+    /// Prompt.
+    prompt: String,
+    /// Target model: a directory, a GGUF file, or the id of a model in the cache.
+    target: PathBuf,
+    /// The vision tower of a target in GGUF; default the mmproj file beside it.
+    mmproj: PathBuf,
+    /// Drafter for that target, likewise; not used without `target`.
+    drafter: PathBuf,
+    /// The vision tower of a drafter in GGUF; default the mmproj file beside it.
+    drafter_mmproj: PathBuf,
+    /// Folders of models, for `specreel models` and for suggested drafters.
+    models: Vec<PathBuf>,
+    /// Device: auto, cpu, gpu, gpu:N, cuda, cuda:N or metal.
+    #[file(serde(deserialize_with = "device"), schemars(with = "Option<String>"))]
+    device: DeviceChoice,
+    /// The drafter's device, if not the target's.
+    #[file(serde(deserialize_with = "device"), schemars(with = "Option<String>"))]
+    drafter_device: DeviceChoice,
+    /// Weight type of the language models: auto, f32, bf16, f16, q8_0, q6_k, q5_k, q4_k or q4_0.
+    #[file(serde(deserialize_with = "dtype"), schemars(with = "Option<String>"))]
+    dtype: WeightType,
+    /// Weight type of the vision towers on cpu and gpu: auto, f32, bf16, f16 or q8_0.
+    #[file(serde(deserialize_with = "tower_dtype"), schemars(with = "Option<String>"))]
+    tower_dtype: WeightType,
+    /// Whether converted weights are kept on disk, so that the next start maps them; default true.
+    weight_cache: bool,
+    /// Limit of all converted weights on disk in GB; the least recently used are removed; default 32.
+    weight_cache_size: u64,
+    /// Type of keys and values on the CPU: auto, f32, f16 or q8_0.
+    #[file(serde(deserialize_with = "kv_type"), schemars(with = "Option<String>"))]
+    kv_type: KvType,
+    /// Limit of new tokens, from 1 to 65536.
+    #[file(serde(deserialize_with = "new_tokens"))]
+    max_new_tokens: u32,
+    /// Limit of visual tokens of a video: frames become smaller, then fewer; default no limit.
+    #[file(serde(deserialize_with = "visual_tokens"))]
+    max_visual_tokens: u32,
+    /// Whether models that can think do so before they answer; default false.
+    thinking: bool,
+    /// How the studio plays runs: auto, off, or a playback speed, where 1 is the true speed; default auto.
+    #[file(serde(deserialize_with = "pace"), schemars(with = "Option<Written>"))]
+    pace: Pace,
+    /// A profile of other hardware: the studio also shows the decode speedup that is modelled for it.
+    profile: String,
+    /// The studio's theme.
+    theme: String,
+    /// How the studio draws pictures.
+    image_protocol: ImageProtocol,
+    /// Whether the studio takes the mouse; default false.
+    mouse: bool,
+    /// The studio's characters.
+    charset: Charset,
+    /// The studio's library folders.
+    library: Vec<PathBuf>,
+    /// The files that the studio writes beside the clips of a batch: txt, json, srt, vtt or none; default txt.
+    sidecar: SidecarChoice,
+    /// What a batch of the studio does about clips that have such a file: skip or overwrite; default skip.
+    existing: ExistingChoice,
+    /// The cues of a caption in subtitles: clip or sentences; default clip.
+    cues: Cues,
+    /// Whether the studio keeps every run as a session file; default true.
+    sessions: bool,
+    /// How many session files it keeps; the oldest are removed.
+    #[file(serde(deserialize_with = "sessions"))]
+    sessions_keep: usize,
+    /// Whether the studio keeps the prompts that were run; default true.
+    prompt_history: bool,
+    /// Whether the studio remembers recently used files; default true.
+    recent: bool,
+}
+
+impl Settings {
+    /// The command line's values over those of the configuration file. A configured drafter belongs to the configured target;
+    /// it is dropped if the target comes from elsewhere.
+    pub fn merge(flags: Layer, config: &Config) -> Self {
+        let mut settings = Self::merged(flags, config);
+        let configured = |origin: &Origin| matches!(origin, Origin::Config { .. });
+        if configured(&settings.drafter.origin) && !configured(&settings.target.origin) {
+            settings.drafter = Setting::default();
+        }
+        // A tower belongs to its language model.
+        if configured(&settings.mmproj.origin) && !configured(&settings.target.origin) {
+            settings.mmproj = Setting::default();
+        }
+        if configured(&settings.drafter_mmproj.origin) && !configured(&settings.drafter.origin) {
+            settings.drafter_mmproj = Setting::default();
+        }
+        settings
+    }
+}
+
+/// How the studio draws pictures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageProtocol {
+    /// The best one that the terminal is known to support
+    #[default]
+    Auto,
+    /// kitty, Ghostty
+    Kitty,
+    /// iTerm2, WezTerm, and others with its protocol
+    Iterm2,
+    /// Sixels
+    Sixel,
+    /// Two pixels in each character, in true colour or 256 colours
+    Halfblocks,
+    /// No pictures
+    None,
+}
+
+/// The characters that the studio draws with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Charset {
+    /// Those of the locale; all without one
+    #[default]
+    Auto,
+    /// All
+    #[serde(rename = "utf-8")]
+    Utf8,
+    /// ASCII only
+    Ascii,
+}
+
+/// Parse a device.
+///
+/// # Errors
+/// The expected values, for people.
+pub fn parse_device(text: &str) -> Result<DeviceChoice, String> {
+    let text = text.to_lowercase();
+    let number = |kind: &str| text.strip_prefix(kind)?.parse().ok().filter(|number: &usize| *number < 1024);
+    match text.as_str() {
+        "auto" => return Ok(DeviceChoice::Auto),
+        "cpu" => return Ok(DeviceChoice::Cpu),
+        "gpu" => return Ok(DeviceChoice::Gpu(None)),
+        "cuda" => return Ok(DeviceChoice::Cuda(0)),
+        "metal" => return Ok(DeviceChoice::Metal),
+        "cpu-tensors" => return Ok(DeviceChoice::CpuTensors),
+        _ => {}
+    }
+    let gpu = number("gpu:").map(|number| DeviceChoice::Gpu(Some(number)));
+    let numbered = gpu.or_else(|| number("cuda:").map(DeviceChoice::Cuda));
+    numbered.ok_or_else(|| "expected one of: auto, cpu, gpu[:N], cuda[:N], metal".into())
+}
+
+fn device<'de, D: Deserializer<'de>>(value: D) -> Result<Option<DeviceChoice>, D::Error> {
+    parse_device(&String::deserialize(value)?).map(Some).map_err(D::Error::custom)
+}
+
+fn kv_type<'de, D: Deserializer<'de>>(value: D) -> Result<Option<KvType>, D::Error> {
+    String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+fn dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::Error> {
+    String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
+}
+
+/// Parse the weight type of a vision tower.
+///
+/// # Errors
+/// The expected values, for people.
+pub fn parse_tower_dtype(text: &str) -> Result<WeightType, String> {
+    let expected =
+        || format!("expected one of: auto, {}", WeightType::TOWERS.map(WeightType::name).join(", "));
+    let known = |dtype: &WeightType| *dtype == WeightType::Auto || WeightType::TOWERS.contains(dtype);
+    text.parse().ok().filter(known).ok_or_else(expected)
+}
+
+fn tower_dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::Error> {
+    parse_tower_dtype(&String::deserialize(value)?).map(Some).map_err(D::Error::custom)
+}
+
+fn pace<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Pace>, D::Error> {
+    Pace::deserialize(value).map(Some)
+}
+
+/// A word or a number, for the schema.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Written {
+    Word(String),
+    Number(f64),
+}
+
+fn new_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+    let number = u32::deserialize(value)?;
+    let problem = "expected a number from 1 to 65536";
+    (1..=65536).contains(&number).then_some(Some(number)).ok_or_else(|| D::Error::custom(problem))
+}
+
+fn visual_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+    let number = u32::deserialize(value)?;
+    (number > 0).then_some(Some(number)).ok_or_else(|| D::Error::custom("expected a number from 1"))
+}
+
+fn sessions<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
+    let number = usize::deserialize(value)?;
+    let problem = "expected a number from 1; sessions = false keeps none";
+    (number > 0).then_some(Some(number)).ok_or_else(|| D::Error::custom(problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure() -> Failure {
+        Failure { class: FailureClass::Usage, error: "no such method".into(), hint: None }
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_every_value_knows_its_origin() {
+        let config = Config::parse("theme = \"dark\"\n\nmethod = \"fly\"\nmouse = true\n", "c.toml".as_ref());
+        let flags = Layer { method: Some("naive".into()), ..Layer::default() };
+        let settings = Settings::merge(flags, &config.unwrap());
+        assert_eq!(settings.method.value.as_deref(), Some("naive"));
+        assert_eq!(settings.method.blame(failure()).error, "--method: no such method");
+        assert_eq!(settings.method.blame(failure()).class, FailureClass::Usage);
+
+        let mouse = settings.mouse.blame(failure());
+        assert_eq!(mouse.error, "configuration file c.toml:4: mouse: no such method");
+        assert_eq!(mouse.class, FailureClass::Input);
+        assert_eq!(settings.theme.or("auto".into()), "dark");
+        assert_eq!((settings.prompt.value.clone(), &settings.prompt.origin), (None, &Origin::Default));
+        assert_eq!(settings.prompt.blame(failure()), failure());
+        let long = Layer { max_new_tokens: Some(3), ..Layer::default() };
+        let settings = Settings::merge(long, &Config::default());
+        assert_eq!(settings.max_new_tokens.origin, Origin::Flag("--max-new-tokens".into()));
+    }
+
+    #[test]
+    fn a_configured_drafter_belongs_to_the_configured_target() {
+        let config = Config::parse("target = \"t\"\ndrafter = \"d\"", "c.toml".as_ref()).unwrap();
+        let drafter = |target: Option<&str>, drafter: Option<&str>, config: &Config| {
+            let [target, drafter] = [target, drafter].map(|name| name.map(PathBuf::from));
+            Settings::merge(Layer { target, drafter, ..Layer::default() }, config).drafter.value
+        };
+        assert_eq!(drafter(None, None, &config), Some("d".into()));
+        assert_eq!(drafter(None, Some("e"), &config), Some("e".into()));
+        assert_eq!(drafter(Some("u"), None, &config), None);
+        let alone = Config::parse("drafter = \"d\"", "c.toml".as_ref()).unwrap();
+        assert_eq!(drafter(None, None, &alone), None);
+    }
+
+    #[test]
+    fn devices() {
+        assert_eq!(parse_device("CUDA:3"), Ok(DeviceChoice::Cuda(3)));
+        assert_eq!(parse_device("cuda"), Ok(DeviceChoice::Cuda(0)));
+        assert_eq!(parse_device("gpu"), Ok(DeviceChoice::Gpu(None)));
+        assert_eq!(parse_device("GPU:1"), Ok(DeviceChoice::Gpu(Some(1))));
+        for bad in ["cuda:", "cuda:-1", "gpu:", "gpu:x", "gpu:1024", "gpu0", "tpu", ""] {
+            assert!(parse_device(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The embedded demo: a model pair and a few clips, unpacked once so that they can be opened like any other file.
+//!
+//! Models and FFmpeg need real files. They go to `demo-<hash>` in the cache directory,
+//! or in the temporary directory if that is not writable. Every file is compared with the embedded bytes each time, and
+//! a missing or different one is replaced atomically, so that no other process ever sees an incomplete file.
+
+use std::{
+    fs, io,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use specreel_record::{Failure, FailureClass};
+
+/// One embedded file.
+struct Embedded {
+    /// Path inside the demo folder, with slashes.
+    path: &'static str,
+    bytes: &'static [u8],
+}
+
+/// A `static` is in the program once; a `const`, with all of its bytes, once for each codegen unit that uses it.
+static FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/demo_files.rs"));
+
+/// Folders of the models, the target first; those of draft heads are in [`HEADS`].
+const MODELS: [&str; 3] = ["target", "drafter", "drafter-weak"];
+/// Folders of draft heads.
+const HEADS: [&str; 4] = ["sparrow", "msd", "vispec", "hivis"];
+
+/// Hash of the embedded files.
+const HASH: &str = env!("SPECREEL_DEMO_HASH");
+
+/// An embedded clip.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clip {
+    /// Its file name without extension, hyphens as spaces.
+    pub title: String,
+    /// The unpacked file.
+    pub path: PathBuf,
+}
+
+/// The unpacked demo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demo {
+    /// Directory of the target model.
+    pub target: PathBuf,
+    /// Directory of the drafter model.
+    pub drafter: PathBuf,
+    /// Directory of a weaker drafter, which states less than half of the facts by itself.
+    pub weak_drafter: PathBuf,
+    /// Directories of the draft heads.
+    pub heads: Vec<PathBuf>,
+    /// The clips in the order of their file names; `demo` is the first.
+    pub clips: Vec<Clip>,
+}
+
+/// Error of [`demo`] and [`clip_index`].
+#[derive(Debug, thiserror::Error)]
+pub enum AssetError {
+    /// This build has no demo.
+    #[error("this build of specreel has no embedded models and clips")]
+    Absent,
+    /// The clip does not exist.
+    #[error("no embedded clip `{asked}`")]
+    NoClip {
+        /// The requested name.
+        asked: String,
+        /// The number of clips.
+        count: usize,
+    },
+    /// Neither the cache nor the temporary directory is writable.
+    #[error("cannot unpack the embedded demo to {path}: {source}")]
+    Unpack {
+        /// The last folder tried.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
+}
+
+impl From<AssetError> for Failure {
+    fn from(error: AssetError) -> Self {
+        let (class, hint) = match &error {
+            AssetError::Absent => {
+                (FailureClass::Input, "pass a video and a model: --target DIR [--drafter DIR]".to_owned())
+            }
+            AssetError::NoClip { count: 1, .. } => (FailureClass::Usage, "the only one is demo".into()),
+            AssetError::NoClip { count, .. } => {
+                (FailureClass::Usage, format!("expected demo:1 to demo:{count}"))
+            }
+            AssetError::Unpack { .. } => (
+                FailureClass::Input,
+                "free some space there, or set XDG_CACHE_HOME to a writable directory".into(),
+            ),
+        };
+        Failure { class, error: error.to_string(), hint: Some(hint) }
+    }
+}
+
+/// A note on captions that the embedded models write of other videos than the embedded clips.
+pub const LIMITS_NOTE: &str = "the embedded models know only moving coloured shapes: what they say about any other video is meaningless (load \
+     others with --target)";
+
+/// True for the embedded target or a copy of it: its configuration, and weights of the same size.
+pub fn is_embedded_target(dir: &Path) -> bool {
+    let embedded = |name: &str| FILES.iter().find(|file| file.path == name);
+    let (Some(config), Some(weights)) =
+        (embedded("target/config.json"), embedded("target/model.safetensors"))
+    else {
+        return false;
+    };
+    let bytes = fs::metadata(dir.join("model.safetensors")).map(|m| m.len()).ok();
+    bytes == Some(weights.bytes.len() as u64) && same(&dir.join("config.json"), config.bytes)
+}
+
+/// True for an embedded clip or a copy of it.
+pub fn is_embedded_clip(video: &Path) -> bool {
+    FILES.iter().filter(|file| clip_name(file).is_some()).any(|clip| same(video, clip.bytes))
+}
+
+/// The number of embedded clips. Unpacks nothing.
+pub fn clip_count() -> usize {
+    FILES.iter().filter_map(clip_name).count()
+}
+
+/// A clip's file name; none for other files, such as the JSON file with a clip's facts.
+fn clip_name(file: &Embedded) -> Option<&'static Path> {
+    let name = Path::new(file.path.strip_prefix("clips/")?);
+    name.extension().is_some_and(|e| e == "mp4").then_some(name)
+}
+
+/// The number of an embedded clip if `name` has the form `demo` or `demo:N`, from 0; none for any other name.
+///
+/// # Errors
+/// The name has that form, but the clip does not exist.
+pub fn clip_index(name: &str) -> Option<Result<usize, AssetError>> {
+    let number = match name.strip_prefix("demo")? {
+        "" => Some(1),
+        rest => rest.strip_prefix(':')?.parse().ok(),
+    };
+    let count = clip_count();
+    if count == 0 {
+        return Some(Err(AssetError::Absent));
+    }
+    Some(match number {
+        Some(n) if (1..=count).contains(&n) => Ok(n - 1),
+        _ => Err(AssetError::NoClip { asked: name.into(), count }),
+    })
+}
+
+/// Unpack the demo below `cache`, or below the temporary directory, unless it is there already.
+///
+/// # Errors
+/// This build has no demo, or neither directory is writable.
+pub fn demo(cache: Option<&Path>) -> Result<Demo, AssetError> {
+    if !FILES.iter().any(|f| f.path == "target/config.json") {
+        return Err(AssetError::Absent);
+    }
+    let user = std::env::var("USER").unwrap_or_default().replace(['/', '\\'], "_");
+    let places = cache
+        .map(|dir| dir.join(format!("demo-{HASH}")))
+        .into_iter()
+        .chain([std::env::temp_dir().join(format!("specreel-{user}-demo-{HASH}"))]);
+    let mut failed = None;
+    for place in places {
+        match unpack(FILES, &place) {
+            Ok(()) => return Ok(open(&place)),
+            Err(source) => failed = Some(AssetError::Unpack { path: place, source }),
+        }
+    }
+    Err(failed.unwrap_or(AssetError::Absent))
+}
+
+/// The names of the embedded models, draft heads last: those of their directories, such as `demo-target`. Unpacks nothing.
+pub fn model_names() -> impl Iterator<Item = String> {
+    let there = |name: &&str| FILES.iter().any(|f| f.path == format!("{name}/config.json"));
+    MODELS.iter().chain(&HEADS).copied().filter(there).map(|name| format!("demo-{name}"))
+}
+
+impl Demo {
+    /// Directories of all models: target, drafters, draft heads.
+    pub fn models(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.target, &self.drafter, &self.weak_drafter].into_iter().chain(&self.heads)
+    }
+}
+
+fn open(place: &Path) -> Demo {
+    let clips = FILES.iter().filter_map(|f| {
+        let path = clip_name(f)?;
+        let title = path.file_stem()?.to_string_lossy().replace(['-', '_'], " ");
+        Some(Clip { title, path: place.join("clips").join(path) })
+    });
+    let there = |name: &str| FILES.iter().any(|f| f.path == format!("{name}/config.json"));
+    Demo {
+        target: place.join("demo-target"),
+        drafter: place.join("demo-drafter"),
+        weak_drafter: place.join("demo-drafter-weak"),
+        heads: HEADS
+            .iter()
+            .filter(|name| there(name))
+            .map(|name| place.join(format!("demo-{name}")))
+            .collect(),
+        clips: clips.collect(),
+    }
+}
+
+/// Destination of an embedded file. Models are named after their directory, hence the `demo-` prefix.
+fn placed(path: &str) -> String {
+    let model = path.split_once('/').map_or("", |(folder, _)| folder);
+    if MODELS.contains(&model) || HEADS.contains(&model) { format!("demo-{path}") } else { path.to_owned() }
+}
+
+fn unpack(files: &[Embedded], place: &Path) -> io::Result<()> {
+    for file in files {
+        let path = place.join(placed(file.path));
+        if same(&path, file.bytes) {
+            continue;
+        }
+        let folder = path.parent().unwrap_or(place);
+        fs::create_dir_all(folder)?;
+        let half = folder.join(format!(".half-{}", std::process::id()));
+        let written = fs::write(&half, file.bytes).and_then(|()| fs::rename(&half, &path));
+        if written.is_err() {
+            // No partial file is left on a full disk.
+            let _ = fs::remove_file(&half);
+        }
+        written?;
+    }
+    Ok(())
+}
+
+/// True if the file has exactly these bytes.
+fn same(path: &Path, bytes: &[u8]) -> bool {
+    let Ok(mut file) = fs::File::open(path) else { return false };
+    if !file.metadata().is_ok_and(|m| m.is_file() && m.len() == bytes.len() as u64) {
+        return false;
+    }
+    let mut buffer = vec![0; 1 << 20];
+    bytes.chunks(buffer.len()).all(|wanted| {
+        let read = &mut buffer[..wanted.len()];
+        file.read_exact(read).is_ok() && read == wanted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &[Embedded] =
+        &[Embedded { path: "target/a", bytes: b"one" }, Embedded { path: "clips/b.mp4", bytes: b"two" }];
+
+    #[test]
+    fn files_are_written_once_and_repaired() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("demo-x");
+        unpack(SMALL, &place).unwrap();
+        let a = place.join("demo-target/a");
+        assert_eq!(fs::read(&a).unwrap(), b"one");
+        let before = fs::metadata(&a).unwrap().modified().unwrap();
+        unpack(SMALL, &place).unwrap();
+        assert_eq!(fs::metadata(&a).unwrap().modified().unwrap(), before);
+
+        fs::write(&a, b"ome").unwrap();
+        fs::remove_file(place.join("clips/b.mp4")).unwrap();
+        unpack(SMALL, &place).unwrap();
+        assert_eq!(fs::read(&a).unwrap(), b"one");
+        assert_eq!(fs::read(place.join("clips/b.mp4")).unwrap(), b"two");
+        assert_eq!(fs::read_dir(place.join("demo-target")).unwrap().count(), 1, "no partial file is left");
+    }
+
+    #[test]
+    fn an_unwritable_directory_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, b"").unwrap();
+        assert!(unpack(SMALL, &file.join("demo")).is_err());
+    }
+
+    #[test]
+    fn the_demo_is_known_by_its_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = dir.path().join("clip.mp4");
+        fs::write(&other, b"no clip").unwrap();
+        assert!(
+            !is_embedded_clip(&other) && !is_embedded_clip(dir.path()) && !is_embedded_target(dir.path())
+        );
+        let Ok(demo) = demo(Some(dir.path())) else { return };
+        assert!(is_embedded_target(&demo.target) && !is_embedded_target(&demo.drafter));
+        let names: Vec<_> = demo.models().map(|dir| dir.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, model_names().collect::<Vec<_>>(), "what has a name is unpacked under it");
+        assert!(demo.models().all(|dir| dir.join("config.json").is_file()));
+        fs::copy(&demo.clips[1].path, &other).unwrap();
+        assert!(demo.clips.iter().all(|clip| is_embedded_clip(&clip.path)) && is_embedded_clip(&other));
+    }
+
+    #[test]
+    fn names_of_clips() {
+        assert!(clip_index("holiday.mp4").is_none());
+        assert!(clip_index("demonstration.mp4").is_none());
+        assert!(clip_index("demo:0").unwrap().is_err());
+        assert!(clip_index("demo:x").unwrap().is_err());
+        assert!(clip_index("demo:999").unwrap().is_err());
+        match clip_count() {
+            0 => assert!(clip_index("demo").unwrap().is_err()),
+            _ => assert_eq!(clip_index("demo").unwrap().unwrap(), 0),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a run is compared with: the time of an autoregressive step over the same context, and the ids of such a run.
+
+use std::{ops::ControlFlow, time::Instant};
+
+use super::{
+    generate::Decoding,
+    prefix_cache::{Prefill, Reference},
+    run::{Runner, Stop, median, since},
+    tie::Difference,
+};
+use specreel_model::family::ModelError;
+use specreel_record::{Stage, Stats, StopReason, stats::Equality};
+use specreel_speculate::{Method, PlainPasses};
+
+/// The method that every other is compared with.
+pub(super) const BASELINE: &str = "autoregressive";
+
+/// Autoregressive steps of a calibration; the first ones warm up.
+const CALIBRATION: usize = 12;
+const WARM_UP: usize = 3;
+/// A calibration ends after this time, or this share of what the run has spent so far, whichever is longer: it must not delay
+/// the caption noticeably.
+const CALIBRATION_MS: f64 = 5.0;
+const CALIBRATION_SHARE: f64 = 0.02;
+
+impl Runner<'_> {
+    /// Time a few autoregressive steps, unless this run is autoregressive or they would delay it: an automatic draft length
+    /// starts from them, and they say how long a repetition would take. `spent_ms` is the time that the run has taken until now.
+    pub(super) fn calibrate(&self, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
+        let method = &self.request.method;
+        let budget_ms = f64::max(CALIBRATION_MS, CALIBRATION_SHARE * spent_ms);
+        if !method.drafts() || context.t1_ms > budget_ms {
+            return Ok(());
+        }
+        let plan = Decoding {
+            method: &Method::preset(BASELINE)?,
+            max_new_tokens: CALIBRATION,
+            plain_passes: PlainPasses::Never,
+            on_draft: None,
+        };
+        let (mut passes, started) = (Vec::new(), Instant::now());
+        let mut going = true;
+        self.decode(context, None, &plan, &mut |step| {
+            passes.push(step.verify_ms);
+            going = self.progress(Stage::Calibrate, passes.len(), CALIBRATION).is_continue();
+            let in_budget = since(started) < budget_ms;
+            if going && in_budget { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        if !going {
+            return Err(Stop::Cancelled);
+        }
+        let warm = if passes.len() > WARM_UP { WARM_UP } else { 0 };
+        if !passes.is_empty() {
+            context.t1_ms = median(passes.split_off(warm));
+        }
+        Ok(())
+    }
+
+    /// Keep the ids of an autoregressive run as reference; compare those of any other run with them.
+    pub(super) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
+        let (sampler, max_new_tokens) = (self.sampler(), self.request.max_new_tokens);
+        if self.request.method.is_autoregressive() {
+            context.t1_ms = stats.timings.t1_ms;
+            if reason != StopReason::Cancelled {
+                context.reference = Some(Reference { sampler, max_new_tokens, ids: ids.to_vec() });
+            }
+        } else if self.request.method.prunes() {
+            // Plain decoding's text belongs to another context.
+            context.t1_ms = stats.timings.t1_ms;
+        } else if let Some(reference) = &context.reference
+            && reason != StopReason::Cancelled
+            && reference.sampler == sampler
+            && reference.max_new_tokens == max_new_tokens
+        {
+            stats.equality = Some(Equality::of(ids, &reference.ids));
+        }
+    }
+
+    /// If a lossless method differs from autoregressive decoding, measure how close the two tokens were.
+    pub(super) fn explain(
+        &self,
+        context: &mut Prefill,
+        stats: &mut Stats,
+        ids: &[u32],
+    ) -> Result<(), ModelError> {
+        let Some(at) = stats.equality.as_ref().and_then(|e| e.first_difference) else { return Ok(()) };
+        // A token drawn at random depends on more than two logits.
+        if !self.request.method.lossless() || !self.sampler().is_greedy() {
+            return Ok(());
+        }
+        let Some(reference) = &context.reference else { return Ok(()) };
+        let (target, tokenizer) = (&self.models.target, self.models.target.tokenizer());
+        let difference = Difference {
+            root: context.prompt.ids.last().copied().unwrap_or_default(),
+            common: &ids[..at],
+            plain: reference.ids.get(at).copied(),
+            other: ids.get(at).copied(),
+            ends: tokenizer.end_ids(),
+            vocab: tokenizer.vocabulary(),
+        };
+        stats.tie =
+            difference.measure(&mut context.target, target.place(), &|id| tokenizer.token_text(id))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Requests and commands to the engine.
+
+use std::path::PathBuf;
+
+pub use specreel_model::template::Turn;
+use specreel_model::{ModelSpec, processor::FrameLimits, template::Question};
+use specreel_record::{Segment, Span};
+use specreel_speculate::{Method, VisualContext};
+use specreel_video::Sampling;
+
+/// One generation to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRequest {
+    /// Number of the run, chosen by the caller, from 1; every event carries it.
+    pub run: u64,
+    /// The video file.
+    pub video: PathBuf,
+    /// The part of the video to sample; none is all of it. The models see it as a clip that begins at 0; reported time stamps
+    /// are those of the whole video.
+    pub span: Option<Span>,
+    /// Which piece that is, if a video is captioned piece by piece; only reported.
+    pub segment: Option<Segment>,
+    /// Earlier questions about the same clip, with their answers.
+    pub before: Vec<Turn>,
+    /// The user's prompt, without template.
+    pub prompt: String,
+    /// Think before the answer, which only some models can.
+    pub thinking: bool,
+    /// How to decode.
+    pub method: Method,
+    /// Which frames to sample.
+    pub sampling: Sampling,
+    /// Upper limit of pixels per frame; none is the checkpoint's own limit.
+    pub max_pixels: Option<usize>,
+    /// Upper limit of the video's visual tokens; none is no limit.
+    pub max_visual_tokens: Option<usize>,
+    /// Stop after this many tokens.
+    pub max_new_tokens: usize,
+    /// Sampling of the text; temperature 0 is greedy.
+    pub text: TextSampling,
+    /// How many of the target's most likely tokens to report with each token.
+    pub logprobs: usize,
+    /// Measure the speed of this run in pairs while the engine is idle afterwards ([`EventKind::Speed`]). Any command or
+    /// cancel ends that at once.
+    ///
+    /// [`EventKind::Speed`]: specreel_record::EventKind::Speed
+    pub measure: bool,
+    /// Only report what the run takes ([`EventKind::Estimate`]); it then ends as if it were cancelled.
+    ///
+    /// [`EventKind::Estimate`]: specreel_record::EventKind::Estimate
+    pub estimate_only: bool,
+}
+
+impl RunRequest {
+    /// True if its `done` event is followed by `speed` events: it asks for them, and is no baseline itself.
+    pub fn is_measured(&self) -> bool {
+        self.measure && !self.method.is_autoregressive()
+    }
+
+    /// The limits on its frames.
+    pub(super) fn limits(&self) -> FrameLimits {
+        FrameLimits { pixels: self.max_pixels, tokens: self.max_visual_tokens }
+    }
+
+    /// What the target reads. A pruned target's reading is no other method's.
+    pub(super) fn reading(&self) -> Reading {
+        let pruned = self.method.prunes().then(|| self.method.context.clone());
+        Reading { pruned, ..self.conversation() }
+    }
+
+    /// What a target reads that is not pruned.
+    pub(super) fn conversation(&self) -> Reading {
+        Reading {
+            before: self.before.clone(),
+            prompt: self.prompt.clone(),
+            thinking: self.thinking,
+            pruned: None,
+        }
+    }
+
+    /// What the models are asked.
+    pub(super) fn question(&self) -> Question<'_> {
+        Question { before: &self.before, text: &self.prompt, thinking: self.thinking }
+    }
+}
+
+/// What a target reads beside the clip.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Earlier questions, with their answers.
+    pub before: Vec<Turn>,
+    /// The user's prompt.
+    pub prompt: String,
+    /// Think before the answer.
+    pub thinking: bool,
+    /// How the target is pruned, if it is.
+    pub pruned: Option<VisualContext>,
+}
+
+/// How a token is drawn from the target's distribution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TextSampling {
+    /// 0 = greedy.
+    pub temperature: f32,
+    /// Nucleus mass, (0, 1].
+    pub top_p: f32,
+    /// Seed of all randomness of the run.
+    pub seed: u64,
+}
+
+impl Default for TextSampling {
+    fn default() -> Self {
+        Self { temperature: 0.0, top_p: 1.0, seed: 0 }
+    }
+}
+
+/// A command to the engine thread.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// From now on load and run even if the available memory seems too small.
+    IgnoreMemory,
+    /// Keep measured speeds in this file, and estimate runs by those that it has.
+    KeepSpeeds(PathBuf),
+    /// Load the models, replacing any that are loaded; answered by `ready` or `failed` with run 0.
+    Load(ModelSpec),
+    /// While the next run is active, read the clip of this later one; nothing answers it.
+    Ahead(Box<RunRequest>),
+    /// Run one generation.
+    Run(Box<RunRequest>),
+}

@@ -1,0 +1,226 @@
+//! The drafter's side of a prefill: its visual tokens, and its own reading of the prompt.
+
+use std::time::Instant;
+
+use super::{
+    pace::Part,
+    prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
+    run::{KV_HEADROOM, Runner, Stop, since},
+};
+use specreel_model::{
+    decoder::{Sequence, States},
+    family::{ModelError, Prompt, VideoLlm},
+    processor::Patches,
+    vision::VisionError,
+    work::{self, TowerWork},
+};
+use specreel_record::{Stage, Stats};
+use specreel_speculate::{
+    Drafter,
+    context::{self, Preparation, Selection},
+};
+
+/// A drafter that has read its share.
+pub(super) struct Share {
+    pub sequence: Sequence,
+    pub prefill_ms: f64,
+    /// Its visual embeddings and their time, if they were computed now.
+    pub encoded: Option<(States, f64)>,
+}
+
+impl Runner<'_> {
+    /// Select the drafter's visual tokens, computing the signals of the target's prefill that the method needs.
+    pub(super) fn select(
+        &self,
+        cache: &mut PrefixCache,
+        key: &ContextKey,
+        stats: &mut Stats,
+    ) -> Result<Selection, Stop> {
+        let method = &self.request.method;
+        if !method.drafter.reads() {
+            return Ok(Selection { kept: Some(Vec::new()), ..Selection::default() });
+        }
+        let (clip, context) = cache.entry(key)?;
+        let started = Instant::now();
+        let complete = self.preparation(&context.prompt, clip).signals(
+            context::ContextNeeds::of(&method.context),
+            &mut context.target,
+            &mut context.signals,
+            &mut |done, total| self.progress(Stage::Select, done, total),
+        )?;
+        let grid = clip.facts.grid.shape();
+        let selection =
+            self.preparation(&context.prompt, clip).select(&method.context, grid, &context.signals);
+        stats.timings.select_ms = since(started);
+        if !complete || self.progress(Stage::Select, 1, 1).is_break() {
+            return Err(Stop::Cancelled);
+        }
+        Ok(selection)
+    }
+
+    pub(super) fn preparation<'p>(&'p self, prompt: &'p Prompt, clip: &'p Clip) -> Preparation<'p> {
+        Preparation {
+            target: &self.models.target,
+            prompt,
+            visual: clip.target.as_ref().map(|t| &t.0),
+            grid: clip.facts.grid.shape(),
+        }
+    }
+
+    /// Make sure that the drafter has read its share of the prompt. None if it reads nothing.
+    pub(super) fn ensure_drafter(
+        &self,
+        cache: &mut PrefixCache,
+        key: &ContextKey,
+        selection: &Selection,
+        stats: &mut Stats,
+    ) -> Result<Option<DrafterKey>, Stop> {
+        let method = &self.request.method;
+        if !method.drafter.reads() {
+            return Ok(None);
+        }
+        let (_, context) = cache.entry(key)?;
+        let drafter_key = DrafterKey::new(method, selection);
+        let room = self.request.max_new_tokens + KV_HEADROOM;
+        if let Some(drafter) = context.drafters.touch(&drafter_key) {
+            let growth = drafter.sequence.growth(room);
+            self.make_room_in(cache, key, growth as u64)?;
+            return Ok(Some(drafter_key));
+        }
+        // Where the target has read something, the drafter's share was counted with it.
+        if stats.timings.prefill_target_ms == 0.0 {
+            let slots = context.prompt.ids.len() + room;
+            self.make_room_in(cache, key, self.drafter_cache_bytes(slots))?;
+        }
+        let (clip, context) = cache.entry(key)?;
+        let started = Instant::now();
+        let shared =
+            self.preparation(&context.prompt, clip).shared(&method.drafter, selection, &context.target, room);
+        let mut seen = Vec::new();
+        let (sequence, prefill_ms) = match (shared, self.draft_head()) {
+            (Some(sequence), _) => (sequence, since(started)),
+            (None, Some(head)) => {
+                if head.reads_all_rows() && context.states.read_by(head).is_none() {
+                    // The prompt was read for another method, or continues a kept one.
+                    let states = self
+                        .preparation(&context.prompt, clip)
+                        .read_states(head, &mut |done, total| self.progress(Stage::Prefill, done, total))?;
+                    context.states.read = Some(states.ok_or(Stop::Cancelled)?);
+                }
+                let read = self.preparation(&context.prompt, clip).prefill_draft_head(
+                    head,
+                    &context.states,
+                    selection,
+                    method.context.placing(),
+                    room,
+                    &mut |done, total| self.progress(Stage::Prefill, done, total),
+                )?;
+                let read = read.ok_or(Stop::Cancelled)?;
+                seen = read.seen;
+                (read.sequence, since(started))
+            }
+            (None, None) => {
+                let share = self.read_share(clip, &context.prompt, selection, true)?;
+                if let Some(encoded) = share.encoded {
+                    stats.timings.encode_drafter_ms = encoded.1;
+                    clip.drafter = Some(encoded);
+                }
+                (share.sequence, share.prefill_ms)
+            }
+        };
+        stats.timings.prefill_drafter_ms = prefill_ms;
+        let drafter = DrafterContext { sequence, prefill_ms, prefetched: None, seen };
+        context.drafters.insert(drafter_key.clone(), drafter);
+        Ok(Some(drafter_key))
+    }
+
+    /// Bytes of `slots` keys and values of the drafter, at most; 0 if it has few of them beside the target's.
+    fn drafter_cache_bytes(&self, slots: usize) -> u64 {
+        let decoder = match (&self.request.method.drafter, &self.models.drafter) {
+            (Drafter::Model {}, Some(drafter)) => drafter.decoder(),
+            (Drafter::Target { .. }, _) => self.models.target.decoder(),
+            _ => return 0,
+        };
+        decoder.cache_bytes(slots) as u64
+    }
+
+    /// Let the drafter read its share of the prompt. A small model encodes the clip first, unless that is done. `alone` is false
+    /// while the target computes as well.
+    pub(super) fn read_share(
+        &self,
+        clip: &Clip,
+        prompt: &Prompt,
+        selection: &Selection,
+        alone: bool,
+    ) -> Result<Share, Stop> {
+        let method = &self.request.method;
+        let (model, own) = match (&method.drafter, &self.models.drafter) {
+            (Drafter::Model {}, Some(drafter)) => (drafter, false),
+            _ => (&self.models.target, true),
+        };
+        let twin = self.twin()?;
+        let decoder = twin.as_ref().unwrap_or(model.decoder());
+        let recut = clip.recut.as_ref().filter(|_| !own);
+        let (own_prompt, own_selection);
+        let (prompt, selection, patches) = match recut {
+            None => (prompt, selection, &clip.patches),
+            Some((facts, patches)) => {
+                own_prompt = model.prompt_for(&self.request.question(), facts)?;
+                own_selection = selection.onto(clip.facts.grid.shape(), facts.grid.shape());
+                (&own_prompt, &own_selection, patches)
+            }
+        };
+        let sees_any = selection.kept.as_ref().is_none_or(|kept| !kept.is_empty());
+        let encoded = match !own && sees_any && clip.drafter.is_none() {
+            true => Some(self.encode(model, patches, alone)?),
+            false => None,
+        };
+        let kept = if own { &clip.target } else { &clip.drafter };
+        let visual = encoded.as_ref().or(kept.as_ref()).map(|v| &v.0);
+        let rows = self.preparation(prompt, clip).rows(selection);
+        let started = Instant::now();
+        let config = model.decoder().config();
+        let mut watch = self.watch(Stage::Prefill, Part::Prompt, model, work::prompt(config, 0, rows.len()));
+        let sequence = context::prefill_with(
+            model,
+            decoder,
+            prompt,
+            visual,
+            &rows,
+            &method.context,
+            self.request.max_new_tokens + KV_HEADROOM,
+            &mut |_, _| {},
+            &mut |done, total| watch.tick(done, total, work::prompt(config, 0, done)),
+        )?;
+        let sequence = sequence.ok_or(Stop::Cancelled)?;
+        // A twin says nothing of the target's own speed.
+        if alone && twin.is_none() {
+            watch.learn();
+        }
+        Ok(Share { sequence, prefill_ms: since(started), encoded })
+    }
+
+    /// Visual embeddings of a clip, and the time that took.
+    pub(super) fn encode(
+        &self,
+        model: &VideoLlm,
+        patches: &Patches,
+        alone: bool,
+    ) -> Result<(States, f64), Stop> {
+        let started = Instant::now();
+        let tower = TowerWork::new(model.tower_config(), patches.grid);
+        let mut watch = self.watch(Stage::Encode, Part::Tower, model, tower.total());
+        let embeddings =
+            model.encode(patches, &mut |done, total| watch.tick(done, total, tower.after(done, total)));
+        match embeddings {
+            Ok(embeddings) => {
+                if alone {
+                    watch.learn();
+                }
+                Ok((embeddings, since(started)))
+            }
+            Err(ModelError::Vision(VisionError::Cancelled)) => Err(Stop::Cancelled),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! What a run takes, said before its first slow stage: frames and tokens, memory, and time from speeds that are known.
+//!
+//! The work of each stage is counted in multiply-adds ([`work`]); finished stages teach how long those take here ([`Rates`]).
+//! Models that have never run are probed if that costs next to nothing compared with the run.
+//!
+//! [`Rates`]: super::rates::Rates
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    ops::ControlFlow,
+    sync::PoisonError,
+    time::Instant,
+};
+
+use super::{
+    memory_check::Work,
+    pace::{Part, Rate, StagePace},
+    prefix_cache::{ContextKey, PrefixCache},
+    probe,
+    rates::{self, Rates},
+    run::{Runner, Stop, since},
+};
+use specreel_model::{
+    family::{Prompt, VideoLlm},
+    inspect::VideoInputs,
+    processor::{Grid, VisualGrid},
+    work::{self, Macs, TowerWork},
+};
+use specreel_record::{Basis, Estimate, EventKind, Stage, Stats};
+use specreel_speculate::{
+    Drafter,
+    context::{self, Signals},
+};
+
+/// A model is probed only if the run is at least this many times the work of the probe, which then costs less than 2 % of it.
+const WORTH: f64 = 50.0;
+
+/// What a run will read.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    /// Sampled frames.
+    pub frames: usize,
+    /// Patches of the video.
+    pub patches: Grid,
+    /// Visual tokens.
+    pub grid: VisualGrid,
+    /// Sizes of the inputs.
+    pub sample: VideoInputs,
+    /// Tokens of the prompt, and those of them after the video.
+    pub prompt: usize,
+    pub after_video: usize,
+    /// Rows of the time stamp of each temporal grid; empty without stamps.
+    pub stamps: Vec<usize>,
+    /// What a limit of visual tokens changed.
+    pub notes: Vec<String>,
+}
+
+impl Layout {
+    pub fn new(prompt: &Prompt, patches: Grid, grid: VisualGrid, sample: VideoInputs, frames: usize) -> Self {
+        let (tokens, after_video) = (prompt.ids.len(), prompt.ids.len() - prompt.video_end());
+        let stamps = prompt.stamps.iter().map(|rows| rows.iter().map(ExactSizeIterator::len).sum()).collect();
+        Self { frames, patches, grid, sample, prompt: tokens, after_video, stamps, notes: Vec::new() }
+    }
+}
+
+/// A stage that a run has before it: what is computed by which model.
+struct Todo<'m> {
+    part: Part,
+    model: &'m VideoLlm,
+    work: Macs,
+}
+
+impl Runner<'_> {
+    /// Report what this run takes. `cache` says what earlier runs have left for it.
+    ///
+    /// # Errors
+    /// [`Stop::Cancelled`] after the report, if the request asks for nothing else.
+    pub(super) fn announce(
+        &self,
+        cache: &PrefixCache,
+        key: &ContextKey,
+        layout: &Layout,
+    ) -> Result<(), Stop> {
+        let Some(rates) = self.rates else { return Ok(()) };
+        let request = self.request;
+        let config = self.models.target.processor().config();
+        let mut estimate = Estimate {
+            frames: layout.frames,
+            width: layout.patches.w * config.patch,
+            height: layout.patches.h * config.patch,
+            visual_tokens: layout.grid.len(),
+            prompt_tokens: layout.prompt,
+            max_new_tokens: request.max_new_tokens,
+            notes: layout.notes.clone(),
+            ..Estimate::default()
+        };
+        let work = Work { sample: layout.sample, frames: layout.frames, new_tokens: request.max_new_tokens };
+        estimate.peak_bytes = self.models.footprint.as_ref().map(|footprint| footprint.peak_bytes(&work));
+        let todo = self.todo(cache, key, layout);
+        let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
+        self.probe(&mut rates, &todo, layout.patches);
+        self.time(&rates, &todo, &mut estimate);
+        drop(rates);
+        self.sender.send(EventKind::Estimate(estimate));
+        if request.estimate_only { Err(Stop::Cancelled) } else { Ok(()) }
+    }
+
+    /// The stages before this run, without what is kept of earlier runs.
+    fn todo(&self, cache: &PrefixCache, key: &ContextKey, layout: &Layout) -> Vec<Todo<'_>> {
+        let (target, method) = (&self.models.target, &self.request.method);
+        let clip = cache.clips.find(|other, _| *other == key.0);
+        let context = cache.contexts.find(|other, _| other == key);
+        let same_clip = cache.contexts.find(|other, _| other.0 == key.0).is_some();
+        let mut todo = Vec::new();
+        let tower = |model: &VideoLlm| TowerWork::new(model.tower_config(), layout.patches).total();
+        let read = |model: &VideoLlm, before: usize, rows: usize| {
+            work::prompt(model.decoder().config(), before, rows)
+        };
+        if context.is_none() {
+            if clip.is_none_or(|clip| clip.target.is_none()) {
+                todo.push(Todo { part: Part::Tower, model: target, work: tower(target) });
+            }
+            // Another question about the same clip reads only the text after the video.
+            let rows = if same_clip { layout.after_video } else { layout.prompt };
+            let work = read(target, layout.prompt - rows, rows.saturating_sub(1));
+            todo.push(Todo { part: Part::Prompt, model: target, work });
+        }
+        let is_read = context.is_some_and(|context| context.drafters.values().next().is_some());
+        if let (Drafter::Model {}, Some(drafter), false) = (&method.drafter, &self.models.drafter, is_read) {
+            let grid = layout.grid.shape();
+            // Which ones depends on the prefill; how many does not.
+            let selection = context::select(&method.context, grid, &Signals::default());
+            let visual = selection.kept.map_or(layout.grid.len(), |kept| kept.len());
+            let stamps: usize =
+                selection.dropped_stamps.iter().filter_map(|grid| layout.stamps.get(*grid)).sum();
+            if visual > 0 && clip.is_none_or(|clip| clip.drafter.is_none()) {
+                todo.push(Todo { part: Part::Tower, model: drafter, work: tower(drafter) });
+            }
+            let rows = layout.prompt - layout.grid.len() + visual - stamps;
+            todo.push(Todo {
+                part: Part::Prompt,
+                model: drafter,
+                work: read(drafter, 0, rows.saturating_sub(1)),
+            });
+        }
+        let slots = layout.prompt + self.request.max_new_tokens / 2;
+        let token = work::token(target.decoder().config(), slots);
+        todo.push(Todo {
+            part: Part::Token,
+            model: target,
+            work: token * self.request.max_new_tokens as f64,
+        });
+        todo
+    }
+
+    /// Time short passes of the models whose speed is not known, where that is worth it.
+    fn probe(&self, rates: &mut Rates, todo: &[Todo<'_>], grid: Grid) {
+        let all = todo.iter().map(|todo| todo.work.total()).sum::<f64>();
+        for todo in todo {
+            let key = rates::key(todo.part, todo.model);
+            if rates.get(&key).is_some() {
+                continue;
+            }
+            let cost = match todo.part {
+                Part::Tower => probe::tower_work(todo.model, grid),
+                Part::Prompt | Part::Token => probe::decoder_work(todo.model),
+            };
+            if cost.total() * WORTH > all && !self.request.estimate_only {
+                continue;
+            }
+            let failed = |error: &dyn std::fmt::Display| {
+                tracing::warn!("probing {} of {} failed: {error}", todo.part.name(), todo.model.name());
+            };
+            match todo.part {
+                Part::Tower => match probe::tower(todo.model, grid) {
+                    Ok(rate) => rate.into_iter().for_each(|rate| rates.probed(&key, rate)),
+                    Err(error) => failed(&error),
+                },
+                Part::Prompt | Part::Token => match probe::decoder(todo.model) {
+                    Ok(found) => {
+                        for (part, rate) in [Part::Prompt, Part::Token].into_iter().zip(found) {
+                            rate.into_iter()
+                                .for_each(|rate| rates.probed(&rates::key(part, todo.model), rate));
+                        }
+                    }
+                    Err(error) => failed(&error),
+                },
+            }
+        }
+    }
+
+    /// Fill in the times of an estimate, unless the speed of some stage is not known.
+    fn time(&self, rates: &Rates, todo: &[Todo<'_>], estimate: &mut Estimate) {
+        let mut times = [0.0; 3];
+        let mut basis = Basis::Measured;
+        for Todo { part, model, work } in todo {
+            let Some((rate, known)) = rates.get(&rates::key(*part, model)) else { return };
+            times[*part as usize] += rate.ms(work);
+            basis = basis.max(known);
+        }
+        if let Some((share, known)) = rates.get(&self.writing_key()) {
+            times[Part::Token as usize] *= share.products;
+            basis = basis.max(known);
+        }
+        let [tower, prompt, writing] = times.map(Some);
+        (estimate.tower_ms, estimate.prompt_ms, estimate.writing_ms) = (tower, prompt, writing);
+        estimate.basis = Some(basis);
+    }
+
+    /// What the speed of writing with this method depends on, relative to that of the target alone.
+    fn writing_key(&self) -> String {
+        let (method, models) = (&self.request.method, self.models);
+        let drafter =
+            models.drafter.as_ref().map(|drafter| rates::key(Part::Token, drafter)).unwrap_or_default();
+        let mut hasher = DefaultHasher::new();
+        serde_json::to_string(method).unwrap_or_default().hash(&mut hasher);
+        let (name, values, target) = (&method.name, hasher.finish(), rates::key(Part::Token, &models.target));
+        format!("writing {name} {values:016x}, {target}, {drafter}")
+    }
+
+    /// Learn the speed of writing from a finished run over a prompt of so many tokens.
+    pub(super) fn learn_writing(&self, stats: &Stats, prompt: usize) {
+        let Some(rates) = self.rates else { return };
+        let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let (target, t1_ms) = (&self.models.target, stats.timings.t1_ms);
+        let slots = prompt + stats.emitted as usize / 2;
+        let token = work::token(target.decoder().config(), slots);
+        let key = rates::key(Part::Token, target);
+        let like = rates.get(&key).map_or(Rate::unknown(Part::Token), |known| known.0);
+        if let Some(rate) = Rate::of(&token, t1_ms, &like) {
+            rates.learn(&key, rate);
+        }
+        let share = stats.timings.generate_ms() / stats.emitted as f64 / t1_ms;
+        let share = Rate { products: share, attention: share };
+        if share.is_sane() && stats.emitted >= 8 {
+            rates.learn(&self.writing_key(), share);
+        }
+        rates.save();
+    }
+
+    /// Watch a stage: its progress gets the time left, and its end teaches its speed.
+    pub(super) fn watch<'r>(
+        &'r self,
+        stage: Stage,
+        part: Part,
+        model: &VideoLlm,
+        total: Macs,
+    ) -> StageWatch<'r> {
+        let key = rates::key(part, model);
+        let rate = self
+            .rates
+            .and_then(|rates| Some(rates.lock().unwrap_or_else(PoisonError::into_inner).get(&key)?.0));
+        let pace = StagePace::new(part, total, rate);
+        StageWatch { runner: self, stage, key, pace, started: Instant::now() }
+    }
+}
+
+/// A stage that is being watched.
+pub(super) struct StageWatch<'r> {
+    runner: &'r Runner<'r>,
+    stage: Stage,
+    key: String,
+    pace: StagePace,
+    started: Instant,
+}
+
+impl StageWatch<'_> {
+    /// Report progress and the time left, given the work that is done; break if the run is cancelled.
+    pub fn tick(&mut self, done: usize, total: usize, work: Macs) -> ControlFlow<()> {
+        let left_ms = self.pace.tick(work, since(self.started));
+        self.runner.report(self.stage, done, total, left_ms)
+    }
+
+    /// The stage is complete, and nothing else used the device meanwhile: learn its speed.
+    pub fn learn(self) {
+        let Some(rates) = self.runner.rates else { return };
+        if let Some(rate) = self.pace.rate() {
+            rates.lock().unwrap_or_else(PoisonError::into_inner).learn(&self.key, rate);
+        }
+    }
+}

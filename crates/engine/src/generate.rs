@@ -1,0 +1,287 @@
+//! The decoding loop's surroundings: token texts, timings, statistics, events.
+
+use std::{cell::Cell, ops::ControlFlow, time::Instant};
+
+use super::{
+    baseline::BASELINE,
+    contention::ContentionMeter,
+    memory,
+    prefix_cache::{DrafterKey, Prefill},
+    run::{Runner, Stop, median, since},
+    thinking::Thinking,
+};
+use specreel_model::family::ModelError;
+use specreel_record::{
+    EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason, paired::Pace,
+};
+use specreel_speculate::{
+    self as speculate, Finished, GenerationConfig, GenerationInputs, Method, PlainPasses, PrefetchedDraft,
+    Sampler, Schedule, Tree,
+};
+
+/// Where steps take at least this long, in milliseconds, their drafts are reported before they are verified: a person can see
+/// them.
+const VISIBLE_MS: f64 = 150.0;
+
+/// Most of a run's time that goes into timing the target alone.
+const PLAIN_SHARE: f64 = 0.02;
+
+/// How to decode a request once.
+pub(super) struct Decoding<'a> {
+    pub method: &'a Method,
+    pub max_new_tokens: usize,
+    pub plain_passes: PlainPasses,
+    /// Receives the drafts of every step before they are verified.
+    pub on_draft: Option<&'a dyn Fn(&Tree)>,
+}
+
+/// A generation that has ended.
+#[derive(Default)]
+pub(super) struct Decoded {
+    pub finished: Finished,
+    /// Text of the bytes that never became a character.
+    pub rest: String,
+    /// What the drafter's prefill and its prefetched window took when they were made, in milliseconds.
+    pub read_ms: f64,
+}
+
+/// Times before the first token, as measured when the parts were made, in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Front {
+    /// What autoregressive decoding needs, too.
+    pub shared_ms: f64,
+    /// What only this run's drafter needs.
+    pub drafter_ms: f64,
+}
+
+/// What is known of a run that has been reported.
+pub(super) struct Generated {
+    pub reason: StopReason,
+    pub pace: Pace,
+    pub front: Front,
+    /// What its speedup can be.
+    pub limits: Limits,
+}
+
+impl Runner<'_> {
+    /// How to generate with this method; the request says the rest.
+    pub(super) fn config<'r>(
+        &'r self,
+        method: &'r Method,
+        max_new_tokens: usize,
+        protected: &'r dyn Fn(u32) -> bool,
+        row_ms: Option<f64>,
+    ) -> GenerationConfig<'r> {
+        let target = &self.models.target;
+        GenerationConfig {
+            method,
+            sampler: self.sampler(),
+            max_new_tokens,
+            vocab: target.tokenizer().vocabulary(),
+            ends: target.tokenizer().end_ids(),
+            special: target.tokenizer().special_ids(),
+            protected,
+            logprobs: self.request.logprobs,
+            row_ms,
+            plain_passes: PlainPasses::Never,
+            on_draft: None,
+            rule: None,
+        }
+    }
+
+    pub(super) fn sampler(&self) -> Sampler {
+        let text = self.request.text;
+        Sampler { temperature: text.temperature, top_p: text.top_p, seed: text.seed }
+    }
+
+    /// Decode over a prepared context, step by step; `on` gets every step with its texts. Afterwards the sequences hold the
+    /// prompt again, however it ended.
+    pub(super) fn decode(
+        &self,
+        context: &mut Prefill,
+        drafter_key: Option<&DrafterKey>,
+        plan: &Decoding<'_>,
+        on: &mut dyn FnMut(Step) -> ControlFlow<()>,
+    ) -> Result<Decoded, ModelError> {
+        let tokenizer = self.models.target.tokenizer();
+        let base = context.target.len();
+        let strict_words = plan.method.acceptance.always_strict();
+        let protected = |id: u32| {
+            tokenizer.is_special(id)
+                || (!strict_words.is_empty() && {
+                    let text = tokenizer.token_text(id).trim().to_lowercase();
+                    strict_words.contains(&text)
+                })
+        };
+        let mut drafter = drafter_key.and_then(|key| context.drafters.take(key));
+        let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
+        let config = GenerationConfig {
+            plain_passes: plan.plain_passes,
+            on_draft: plan.on_draft,
+            ..self.config(plan.method, plan.max_new_tokens, &protected, row_ms)
+        };
+        let prefetched = drafter.as_mut().and_then(|d| d.take_prefetched(&config));
+        let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms)
+            + prefetched.as_ref().map_or(0.0, PrefetchedDraft::ms);
+        let drafter_base =
+            drafter.as_ref().map(|d| prefetched.as_ref().map_or(d.sequence.len(), PrefetchedDraft::base));
+        let mut stream = tokenizer.stream();
+        let mut thinking = Thinking::after(&context.prompt.ids, tokenizer);
+        let mut with_texts = |mut step: Step| {
+            let started = Instant::now();
+            for token in &mut step.tokens {
+                token.text = stream.push(token.id);
+                token.thinking = thinking.push(token.id);
+                let texts = |of: &[(u32, f32)]| of.iter().map(|(id, _)| tokenizer.token_text(*id)).collect();
+                token.logprob_texts = texts(&token.logprobs);
+                token.drafter_texts = texts(&token.drafter_logprobs);
+                token.target_text =
+                    (token.target_id != token.id).then(|| tokenizer.token_text(token.target_id));
+            }
+            step.drafted_text = step.drafted.iter().map(|&id| tokenizer.token_text(id)).collect();
+            step.other_ms += since(started);
+            on(step)
+        };
+        let head = plan.method.drafter.reads().then(|| self.draft_head()).flatten();
+        let inputs = context.inputs(drafter.as_mut(), head.map(|head| &**head));
+        let outcome = speculate::generate(config, GenerationInputs { prefetched, ..inputs }, &mut with_texts);
+        // The end of a thought is no part of the caption.
+        let rest = Some(stream.finish()).filter(|_| !thinking.is_open()).unwrap_or_default();
+        context.target.truncate(base);
+        if let (Some(mut drafter), Some(base), Some(key)) = (drafter, drafter_base, drafter_key) {
+            drafter.sequence.truncate(base);
+            context.drafters.insert(key.clone(), drafter);
+        }
+        Ok(Decoded { finished: outcome?, rest, read_ms })
+    }
+
+    /// Generate the caption over a prepared context and report it. Returns what a measurement of its speed needs.
+    pub(super) fn generate(
+        &self,
+        context: &mut Prefill,
+        drafter_key: Option<&DrafterKey>,
+        stats: &mut Stats,
+        plain_front_ms: f64,
+    ) -> Result<Generated, Stop> {
+        let method = &self.request.method;
+        let (mut text, mut ids, mut thought) = (String::new(), Vec::new(), false);
+        let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
+        let mut pace = Pace::default();
+        let mut finite = true;
+        let autoregressive = !method.drafts();
+        // The steps so far, when the last one ended, and how long it took.
+        let (steps, last, took_ms) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(0.0));
+        let on_draft = |tree: &Tree| {
+            if took_ms.get() >= VISIBLE_MS {
+                self.sender.offer(self.draft_event(steps.get(), tree));
+            }
+        };
+        let plan = Decoding {
+            method,
+            max_new_tokens: self.request.max_new_tokens,
+            plain_passes: if autoregressive { PlainPasses::Never } else { PlainPasses::Share(PLAIN_SHARE) },
+            on_draft: Some(&on_draft),
+        };
+        let mut on = |mut step: Step| {
+            // Logits that are not finite have no probabilities.
+            finite = !step.tokens.iter().any(|token| token.probability.is_some_and(f32::is_nan));
+            if !finite {
+                return ControlFlow::Break(());
+            }
+            let started = Instant::now();
+            for token in &step.tokens {
+                // Lines between a thought and the answer belong to neither.
+                match (token.thinking, thought && text.is_empty()) {
+                    (true, _) => thought = true,
+                    (false, true) => text.push_str(token.text.trim_start()),
+                    (false, false) => text.push_str(&token.text),
+                }
+                ids.push(token.id);
+            }
+            match step.judged {
+                0 => plain_ms.push(step.verify_ms),
+                k if method.draft_length().is_none_or(|full| full == k) => full_ms.push(step.verify_ms),
+                _ => {}
+            }
+            step.other_ms += since(started);
+            stats.add(&step);
+            pace.add(&step);
+            if !self.sender.send(EventKind::Step(step)) {
+                return ControlFlow::Break(());
+            }
+            let wanted = self.progress(Stage::Generate, ids.len(), self.request.max_new_tokens);
+            steps.set(steps.get() + 1);
+            took_ms.set(since(last.replace(Instant::now())));
+            wanted
+        };
+        let before = self.models.traffic();
+        let mut contention = ContentionMeter::default();
+        let decoded = match self.progress(Stage::Generate, 0, self.request.max_new_tokens) {
+            ControlFlow::Continue(()) => {
+                contention.during(|| self.decode(context, drafter_key, &plan, &mut on))?
+            }
+            ControlFlow::Break(()) => Decoded::default(),
+        };
+        if !finite {
+            return Err(Stop::Failed(self.not_finite()));
+        }
+        stats.traffic = self.models.traffic().zip(before).map(|(after, before)| after - before);
+        let Decoded { finished, rest, read_ms } = decoded;
+        let reason = finished.reason.unwrap_or(StopReason::Cancelled);
+        stats.timings.relevance_ms = finished.relevance_ms;
+        stats.timings.td_ms = median(finished.drafter_row_ms);
+        if let Some(tally) = &finished.tally {
+            // Steps report only the drafts that were judged.
+            stats.drafted = tally.drafted;
+            (stats.discarded, stats.mean_run) = (tally.discarded, tally.mean_run());
+        }
+        text.push_str(&rest);
+
+        stats.timings.t1_ms = if plain_ms.is_empty() { context.t1_ms } else { median(plain_ms) };
+        stats.timings.tk1_ms = median(full_ms);
+        stats.peak_memory_bytes = memory::peak();
+        self.compare(context, stats, &ids, reason);
+        self.explain(context, stats, &ids)?;
+        let front = Front { shared_ms: plain_front_ms, drafter_ms: stats.timings.drafter_front_ms(read_ms) };
+        // Side by side, drafter and target may themselves need more processors than there are.
+        let alone = matches!(method.schedule, Schedule::Sequential {});
+        stats.contention = contention.share().filter(|_| alone);
+        pace.end(reason);
+        let limits = if method.prunes() { Limits::NONE } else { Limits::of(stats, reason) };
+        let measured = Measured {
+            ratios: &pace.ratios(),
+            generate_ms: stats.timings.generate_ms(),
+            limits,
+            contention: stats.contention,
+            front_ms: front.shared_ms,
+            drafter_ms: front.drafter_ms,
+        };
+        stats.speedup = Speedup::of(BASELINE, stats.emitted, &measured);
+        // Before the last event: a command that waits for it ends the process.
+        self.learn_writing(stats, context.prompt.ids.len());
+        self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
+        Ok(Generated { reason, pace, front, limits })
+    }
+
+    fn draft_event(&self, index: usize, tree: &Tree) -> EventKind {
+        let tokenizer = self.models.target.tokenizer();
+        let drafted: Vec<u32> = tree.nodes().iter().map(|node| node.id).collect();
+        EventKind::Draft {
+            index,
+            drafted_text: drafted.iter().map(|&id| tokenizer.token_text(id)).collect(),
+            drafted,
+            parents: tree.parents(),
+        }
+    }
+
+    fn not_finite(&self) -> Failure {
+        let (name, dtype) = (self.models.target.name(), &self.models.dtype);
+        Failure {
+            class: FailureClass::Input,
+            error: format!(
+                "the logits of {name} are not finite: its weights are damaged, or too large for {dtype}"
+            ),
+            hint: Some("try --dtype f32; if that does not help, download the model again".into()),
+        }
+    }
+}

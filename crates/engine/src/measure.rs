@@ -1,0 +1,409 @@
+//! The speed of finished runs, measured in pairs while the engine has nothing else to do.
+//!
+//! A short run is repeated whole, in alternation with autoregressive decoding of as many tokens (A B B A, which cancels a
+//! drift of the machine's speed); runs on one clip and prompt are measured in the same rounds, so that their order means
+//! something. Of a longer run, the first steps are repeated with a pass of the target alone before each, or, where nothing can
+//! be timed between its steps, in alternation with the first steps of autoregressive decoding. Everything is done again over
+//! the prefilled contexts; nothing of it is reported but the ratio ([`EventKind::Speed`]).
+//!
+//! A method that prunes the target is compared with the whole target, whose context an earlier run must have left.
+//!
+//! A command, or cancelling the run, ends a measurement within one pass of the target. It is resumed when the engine is
+//! idle again, as long as the contexts are the same.
+
+use std::{ops::ControlFlow, time::Instant};
+
+use super::{
+    baseline::BASELINE,
+    command::RunRequest,
+    contention::ContentionMeter,
+    generate::{Decoding, Front, Generated},
+    models::Models,
+    prefix_cache::{ContextKey, PrefixCache},
+    run::{Runner, Stop, median, since},
+    thread::{Cancelled, EventSender},
+};
+use specreel_record::{
+    EventKind, Limits, Measured, PairedRatio, Speedup, Stats, Step, StopReason,
+    paired::{self, Pace},
+};
+use specreel_speculate::{Method, PlainPasses, Schedule, context::Selection};
+
+/// Time for the measurement of one run, in milliseconds; a run that took longer than ten times this gets a tenth of its time.
+const BUDGET_MS: f64 = 1000.0;
+const BUDGET_SHARE: f64 = 0.1;
+/// A measurement does not end before this many pairs: the interval of fewer is narrow by accident too often.
+const PAIRS: usize = 10;
+/// After a look at the interval, the next one is this many pairs later: each look is a chance to end by accident.
+const LOOKS: usize = 5;
+/// Steps of a longer run that are repeated together, in alternation with as many of autoregressive decoding, where nothing can
+/// be timed between them.
+const STEPS_TOGETHER: usize = 2;
+/// A measurement may take this many times its budget until there are enough pairs for an interval, or for a good one on a busy
+/// machine.
+const PATIENCE: f64 = 3.0;
+/// Runs that are measured together at most.
+const TOGETHER: usize = 64;
+
+/// A finished run whose speed is measured.
+pub struct Trial {
+    request: RunRequest,
+    key: ContextKey,
+    /// The context of autoregressive decoding: its own, unless it prunes the target.
+    plain_key: ContextKey,
+    selection: Selection,
+    stats: Stats,
+    pace: Pace,
+    front: Front,
+    limits: Limits,
+    /// The pairs so far.
+    ratios: Vec<f64>,
+    /// Milliseconds per token of whole repetitions. Their pairs replace those of single passes.
+    repeated: Vec<f64>,
+    contention: ContentionMeter,
+    spent_ms: f64,
+    /// At how many pairs it is decided next whether they are enough.
+    next_look: usize,
+    settled: bool,
+    /// An interval has been reported.
+    reported: bool,
+}
+
+impl Trial {
+    pub(super) fn new(
+        request: RunRequest,
+        [key, plain_key]: [ContextKey; 2],
+        selection: Selection,
+        stats: Stats,
+        generated: Generated,
+    ) -> Self {
+        let Generated { pace, front, limits, .. } = generated;
+        let ratios = pace.ratios();
+        Self {
+            request,
+            key,
+            plain_key,
+            selection,
+            stats,
+            pace,
+            front,
+            limits,
+            ratios,
+            repeated: Vec::new(),
+            contention: ContentionMeter::default(),
+            spent_ms: 0.0,
+            next_look: PAIRS,
+            settled: false,
+            reported: false,
+        }
+    }
+
+    fn budget_ms(&self) -> f64 {
+        f64::max(BUDGET_MS, BUDGET_SHARE * self.pace.total_ms())
+    }
+
+    /// Decide whether the pairs are enough: their interval is narrow, or the budget is spent, or nothing was written.
+    fn look(&mut self) {
+        let is_busy = self.contention.share().is_some_and(|share| share >= paired::BUSY);
+        let enough = if is_busy { PAIRS } else { paired::LEAST };
+        let patience = if self.ratios.len() < enough { PATIENCE } else { 1.0 };
+        self.settled |= self.pace.tokens() == 0 || self.spent_ms >= patience * self.budget_ms();
+        if self.ratios.len() >= self.next_look {
+            self.next_look = self.ratios.len() + LOOKS;
+            self.settled |= PairedRatio::of(&self.ratios).is_some_and(|ratio| ratio.is_settled());
+        }
+    }
+
+    /// True if enough pairs for an interval fit into the budget when the run is repeated whole. `plain_ms` is the time of an
+    /// autoregressive step.
+    fn is_short(&self, plain_ms: f64) -> bool {
+        let round_ms = 2.0 * (self.pace.total_ms() + self.pace.tokens() as f64 * plain_ms);
+        !self.repeated.is_empty() || plain_ms > 0.0 && round_ms * paired::LEAST as f64 <= self.budget_ms()
+    }
+
+    /// What the pairs so far show.
+    fn speedup(&self) -> Option<Speedup> {
+        let per_token = match self.repeated.is_empty() {
+            true => self.pace.per_token()?,
+            false => median(self.repeated.clone()),
+        };
+        let measured = Measured {
+            ratios: &self.ratios,
+            generate_ms: per_token * self.pace.tokens() as f64,
+            limits: self.limits,
+            contention: self.contention.share(),
+            front_ms: self.front.shared_ms,
+            drafter_ms: self.front.drafter_ms,
+        };
+        Speedup::of(BASELINE, self.stats.emitted, &measured)
+    }
+
+    fn report(&mut self, sender: &EventSender, measuring: bool) {
+        sender.send(EventKind::Speed { speedup: self.speedup(), measuring });
+        self.reported = true;
+    }
+}
+
+/// The runs that are being measured, all on one context.
+#[derive(Default)]
+pub(super) struct Trials {
+    trials: Vec<Trial>,
+}
+
+/// What a measurement works with.
+pub(super) struct Bench<'a> {
+    pub models: &'a Models,
+    pub cancelled: &'a Cancelled,
+    /// The sender of a run's events.
+    pub sender: &'a (dyn Fn(u64) -> EventSender + Sync),
+    /// True as soon as the engine has something else to do.
+    pub busy: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Bench<'_> {
+    /// True as soon as the measurement of these runs has to end.
+    fn ends(&self, runs: &[u64]) -> bool {
+        (self.busy)() || runs.iter().any(|run| self.cancelled.contains(*run))
+    }
+
+    fn with_runner<T>(
+        &self,
+        trial: &Trial,
+        ends: &(dyn Fn() -> bool + Sync),
+        f: impl FnOnce(&Runner<'_>) -> T,
+    ) -> T {
+        let sender = (self.sender)(trial.request.run);
+        f(&Runner {
+            request: &trial.request,
+            models: self.models,
+            sender: &sender,
+            cancelled: self.cancelled,
+            ignore_memory: true,
+            rates: None,
+            idle: Some(ends),
+        })
+    }
+}
+
+impl Trials {
+    /// True if nothing is being measured.
+    pub fn is_empty(&self) -> bool {
+        self.trials.is_empty()
+    }
+
+    /// Measure this run, too. Runs on another clip or prompt are reported as they are.
+    pub fn add(&mut self, trial: Trial, sender: &dyn Fn(u64) -> EventSender) {
+        self.report_if(sender, |other| other.plain_key != trial.plain_key);
+        if self.trials.len() == TOGETHER {
+            let mut oldest = self.trials.remove(0);
+            oldest.report(&sender(oldest.request.run), false);
+        }
+        self.trials.push(trial);
+    }
+
+    /// Report the runs that are not measured any further, and forget them.
+    fn report_if(&mut self, sender: &dyn Fn(u64) -> EventSender, ends: impl Fn(&Trial) -> bool) {
+        for trial in &mut self.trials {
+            if ends(trial) {
+                trial.report(&sender(trial.request.run), false);
+            }
+        }
+        self.trials.retain(|trial| !ends(trial));
+    }
+
+    /// Report all as they are, and forget them.
+    pub fn finish(&mut self, sender: &dyn Fn(u64) -> EventSender) {
+        self.report_if(sender, |_| true);
+    }
+
+    /// Measure until all are settled or the engine has something else to do.
+    ///
+    /// # Errors
+    /// If a forward pass fails; the runs stay unsettled.
+    pub fn measure(&mut self, cache: &mut PrefixCache, bench: &Bench<'_>) -> Result<(), Stop> {
+        loop {
+            self.trials.iter_mut().for_each(Trial::look);
+            // A context that has been evicted cannot be measured any more.
+            let is_kept = |key: &ContextKey| cache.contexts.keys().any(|kept| kept == key);
+            let gone = |trial: &Trial| !is_kept(&trial.key) || !is_kept(&trial.plain_key);
+            let cancelled = |trial: &Trial| bench.cancelled.contains(trial.request.run);
+            let over = |trial: &Trial| trial.settled || gone(trial) || cancelled(trial);
+            let ended: Vec<u64> = self.trials.iter().filter(|t| over(t)).map(|t| t.request.run).collect();
+            self.report_if(bench.sender, over);
+            ended.iter().for_each(|run| bench.cancelled.forget(*run));
+            if self.trials.is_empty() || (bench.busy)() {
+                return Ok(());
+            }
+            match self.round(cache, bench) {
+                // A run was cancelled in the middle of its repetition: it is reported as far as it was measured.
+                Err(Stop::Cancelled) if self.trials.iter().any(cancelled) => continue,
+                other => other?,
+            }
+            for trial in &mut self.trials {
+                if !trial.reported && trial.ratios.len() >= PAIRS {
+                    trial.report(&(bench.sender)(trial.request.run), true);
+                }
+            }
+        }
+    }
+
+    /// One round: of all short runs together, or some passes of the first longer one.
+    fn round(&mut self, cache: &mut PrefixCache, bench: &Bench<'_>) -> Result<(), Stop> {
+        let plain_ms = cache.entry(&self.trials[0].plain_key)?.1.t1_ms;
+        if let Some(longer) = self.trials.iter_mut().find(|trial| !trial.is_short(plain_ms)) {
+            return longer.repeat_steps(cache, bench);
+        }
+        let runs: Vec<u64> = self.trials.iter().map(|trial| trial.request.run).collect();
+        let ends = || bench.ends(&runs);
+        let most = self.trials.iter().map(|trial| trial.pace.tokens()).max().unwrap_or_default();
+        let plain = Method::preset(BASELINE)?;
+        let started = Instant::now();
+        let mut own = vec![0.0; self.trials.len()];
+        let mut plain_ms = 0.0;
+        let mut contention = ContentionMeter::default();
+        let there = (0..own.len()).map(Some);
+        let order = std::iter::once(None).chain(there.clone()).chain(there.rev()).chain([None]);
+        for at in order {
+            // Only the baseline's: a method whose drafter works beside the target may itself need more processors than there are.
+            let per_token = match at {
+                None => contention.during(|| self.trials[0].time(cache, bench, &ends, Some((&plain, most)))),
+                Some(at) => self.trials[at].time(cache, bench, &ends, None),
+            };
+            let Some(per_token) = per_token? else { return Ok(()) };
+            match at {
+                None => plain_ms += per_token / 2.0,
+                Some(at) => own[at] += per_token / 2.0,
+            }
+        }
+        let share_ms = since(started) / own.len() as f64;
+        for (trial, own_ms) in self.trials.iter_mut().zip(own) {
+            if trial.repeated.is_empty() {
+                trial.ratios.clear();
+                trial.contention = ContentionMeter::default();
+            }
+            trial.repeated.push(own_ms);
+            trial.ratios.push(plain_ms / own_ms);
+            trial.contention.add(&contention);
+            trial.spent_ms += share_ms;
+        }
+        Ok(())
+    }
+}
+
+impl Trial {
+    /// Decode once more, with the run's own method or so many tokens with the baseline: milliseconds per token. None if it had
+    /// to end early.
+    fn time(
+        &self,
+        cache: &mut PrefixCache,
+        bench: &Bench<'_>,
+        ends: &(dyn Fn() -> bool + Sync),
+        plain: Option<(&Method, usize)>,
+    ) -> Result<Option<f64>, Stop> {
+        let mut pace = Pace::default();
+        let (method, max_new_tokens) = plain.unwrap_or((&self.request.method, self.request.max_new_tokens));
+        let plan = Decoding { method, max_new_tokens, plain_passes: PlainPasses::Never, on_draft: None };
+        let reason = self.decode(cache, bench, ends, &plan, &mut |step| {
+            pace.add(&step);
+            if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(reason.and_then(|reason| {
+            pace.end(reason);
+            pace.per_token()
+        }))
+    }
+
+    /// Repeat the first steps of a longer run with a pass of the target alone before each, as far as the budget goes. Under the
+    /// parallel schedule nothing can be timed between the steps, and of a pruned target such a pass is not the baseline's:
+    /// there, a few steps alternate with a few of autoregressive decoding.
+    fn repeat_steps(&mut self, cache: &mut PrefixCache, bench: &Bench<'_>) -> Result<(), Stop> {
+        let run = self.request.run;
+        let ends = || bench.ends(&[run]);
+        let (started, budget_ms) = (Instant::now(), self.budget_ms() - self.spent_ms);
+        let method = self.request.method.clone();
+        let limit = self.request.max_new_tokens;
+        if method.prunes() || matches!(method.schedule, Schedule::Parallel { .. }) {
+            let plain = Method::preset(BASELINE)?;
+            let mut contention = ContentionMeter::default();
+            let passes = contention.during(|| self.first_steps(cache, bench, &ends, (&plain, limit)))?;
+            let steps = self.first_steps(cache, bench, &ends, (&method, limit))?;
+            if !ends() {
+                let plain_ms = median(passes.iter().map(Step::total_ms).collect());
+                self.ratios.extend(self.pace.ratio_of_repeat(plain_ms, &steps));
+                self.contention.add(&contention);
+            }
+        } else {
+            let mut steps: Vec<Step> = Vec::new();
+            let plan = Decoding {
+                method: &method,
+                max_new_tokens: limit,
+                plain_passes: PlainPasses::EveryStep,
+                on_draft: None,
+            };
+            let mut contention = ContentionMeter::default();
+            contention.during(|| {
+                self.decode(cache, bench, &ends, &plan, &mut |step| {
+                    steps.push(step);
+                    match ends() || since(started) >= budget_ms {
+                        true => ControlFlow::Break(()),
+                        false => ControlFlow::Continue(()),
+                    }
+                })
+            })?;
+            self.ratios.extend(self.pace.ratios_of_repeat(&steps));
+            self.contention.add(&contention);
+        }
+        self.spent_ms += since(started);
+        Ok(())
+    }
+
+    /// The first steps with this method, after one that warms up.
+    fn first_steps(
+        &self,
+        cache: &mut PrefixCache,
+        bench: &Bench<'_>,
+        ends: &(dyn Fn() -> bool + Sync),
+        (method, max_new_tokens): (&Method, usize),
+    ) -> Result<Vec<Step>, Stop> {
+        let mut steps = Vec::new();
+        let plan = Decoding { method, max_new_tokens, plain_passes: PlainPasses::Never, on_draft: None };
+        self.decode(cache, bench, ends, &plan, &mut |step| {
+            steps.push(step);
+            match ends() || steps.len() > STEPS_TOGETHER {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        Ok(steps.split_off(1.min(steps.len())))
+    }
+
+    /// Why the generation ended, if it came to its own end.
+    fn decode(
+        &self,
+        cache: &mut PrefixCache,
+        bench: &Bench<'_>,
+        ends: &(dyn Fn() -> bool + Sync),
+        plan: &Decoding<'_>,
+        on: &mut dyn FnMut(Step) -> ControlFlow<()>,
+    ) -> Result<Option<StopReason>, Stop> {
+        #[cfg(test)]
+        super::thread::tests::repeat_point(&self.request.prompt, ends)?;
+        let key = if plan.method.is_autoregressive() { &self.plain_key } else { &self.key };
+        // If this fails, the context may be half-written.
+        cache.writing = Some(key.clone());
+        let reason = bench.with_runner(self, ends, |runner| {
+            let drafter = match plan.method.drafts() {
+                true => runner.ensure_drafter(cache, key, &self.selection, &mut Stats::default())?,
+                false => None,
+            };
+            let context = cache.entry(key)?.1;
+            Ok::<_, Stop>(runner.decode(context, drafter.as_ref(), plan, on)?.finished.reason)
+        })?;
+        cache.writing = None;
+        Ok(reason)
+    }
+}
+
+#[cfg(test)]
+#[path = "measure_tests.rs"]
+mod tests;

@@ -1,0 +1,345 @@
+//! Whether the machine has the memory that models and a run need, asked before minutes are spent on loading or prefill.
+
+use super::{command::RunRequest, memory, models::frames};
+use specreel_checkpoint::{ModelFiles, hub::name_of};
+use specreel_model::ReadModel as _;
+use specreel_model::{
+    ModelSpec,
+    inspect::{Facts, Need, VideoInputs},
+    vision::TowerConfig,
+};
+use specreel_record::{Failure, FailureClass, units::bytes};
+use specreel_tensor::{DeviceMemory, KvType, WeightType};
+use specreel_video::{self as video, Rule};
+
+pub use specreel_model::inspect::SampledVideo as Video;
+
+/// Memory left to everything else, in bytes.
+const RESERVE: u64 = 64 << 20;
+
+/// Refuse models (and a video, if it is known) that do not fit into the available memory. What cannot be estimated passes:
+/// loading it reports what is wrong.
+///
+/// # Errors
+/// Class memory: the estimate, the available memory, and what would fit.
+pub fn check(spec: &ModelSpec, video: Option<&Video>) -> Result<(), Failure> {
+    let (Some(footprint), Some(available)) = (Footprint::read(spec), usable()) else { return Ok(()) };
+    let work = video.and_then(|video| {
+        let sample = footprint.target.sample(video)?;
+        Some(Work { sample, frames: video.frames, new_tokens: video.new_tokens })
+    });
+    footprint.fits(true, work.as_ref(), available)
+}
+
+/// Available memory without the reserve; none if it is not known.
+fn usable() -> Option<u64> {
+    Some(memory::available()?.saturating_sub(RESERVE))
+}
+
+/// [`check`] for the video of a request. A video that cannot be read passes: the run itself reports that better.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_request(spec: &ModelSpec, request: &RunRequest) -> Result<(), Failure> {
+    check(spec, sampled(&rule(spec), request).as_ref())
+}
+
+/// What a request samples of its video, by a family's rule; none if the video cannot be read.
+pub(super) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
+    let probe = video::probe(&request.video).ok()?;
+    let all = probe.frame_count.get();
+    let total =
+        request.span.map_or(all, |span| all.min((span.seconds() * probe.fps).ceil().max(1.0) as usize));
+    let plan = video::sampling::plan(total, probe.fps, rule, request.sampling).ok()?;
+    Some(Video {
+        frames: plan.indices.len(),
+        size: (probe.height as usize, probe.width as usize),
+        limits: request.limits(),
+        new_tokens: request.max_new_tokens,
+    })
+}
+
+/// How the target of these models samples frames.
+pub fn rule(spec: &ModelSpec) -> Rule {
+    let read = || -> Option<Rule> {
+        let files = spec.target_files().ok()?;
+        let config = files.config().ok()?;
+        let processor = files.processor(&TowerConfig::of(&config).ok()?).ok()?;
+        Some(frames(config.family, processor.config()))
+    };
+    read().unwrap_or(Rule::QWEN_VL)
+}
+
+/// What one run adds to loaded models.
+#[derive(Clone, Copy)]
+pub(super) struct Work {
+    /// The video as the processor cuts it.
+    pub sample: VideoInputs,
+    /// Its sampled frames.
+    pub frames: usize,
+    /// The longest caption, in tokens.
+    pub new_tokens: usize,
+}
+
+impl Work {
+    /// The same video with half of the frames.
+    fn half(&self) -> Self {
+        let VideoInputs { visual, patch_values, grid_patches } = self.sample;
+        let sample = VideoInputs { visual: visual / 2, patch_values: patch_values / 2, grid_patches };
+        Self { sample, frames: self.frames / 2, ..*self }
+    }
+}
+
+/// The memory that a pair of models needs.
+#[derive(Clone)]
+pub struct Footprint {
+    names: String,
+    dtype: WeightType,
+    kv_type: KvType,
+    target: Facts,
+    drafter: Option<Facts>,
+    /// Where target and drafter are.
+    memories: [DeviceMemory; 2],
+    /// Bytes of loaded weights that are parts of mapped files. The system counts their memory as available, because it can
+    /// read them again; but every pass needs them.
+    mapped: u64,
+}
+
+impl Footprint {
+    /// The same for loaded models of which so many bytes are mapped.
+    pub(super) fn with_mapped(self, mapped: u64) -> Self {
+        Self { mapped, ..self }
+    }
+
+    /// Read the sizes of the models. None if they cannot be read, or if the target is on an accelerator that does not tell its
+    /// memory: it refuses for itself what does not fit.
+    pub(super) fn read(spec: &ModelSpec) -> Option<Self> {
+        let memories = spec.memories();
+        if memories[0] == DeviceMemory::Unknown {
+            return None;
+        }
+        let tower = spec.dtype.tower(spec.tower_dtype);
+        let read = |files: ModelFiles| Some(Facts::read_files(&files).ok()?.with_tower(tower));
+        let drafter = spec.drafter_files().ok().flatten().filter(|_| memories[1] != DeviceMemory::Unknown);
+        let dirs = [Some(&spec.target), spec.drafter.as_ref()].into_iter().flatten();
+        let names = dirs.map(|dir| name_of(dir)).collect::<Vec<_>>().join(" with ");
+        Some(Self {
+            names,
+            dtype: spec.dtype,
+            kv_type: spec.kv_type,
+            target: read(spec.target_files().ok()?)?,
+            drafter: drafter.and_then(read),
+            memories,
+            mapped: 0,
+        })
+    }
+
+    /// Bytes that a run adds to the loaded models.
+    pub(super) fn run_bytes(&self, work: &Work) -> u64 {
+        self.need(&Pool::System, false, self.dtype, Some(work)).total()
+    }
+
+    /// Peak memory of the process with a run of the models, which are loaded.
+    pub(super) fn peak_bytes(&self, work: &Work) -> u64 {
+        memory::peak().max(memory::resident(self.mapped) + self.run_bytes(work))
+    }
+
+    /// True if the machine has this many bytes, or does not say.
+    pub(super) fn check_available(&self, bytes: u64) -> bool {
+        self.usable().is_none_or(|available| bytes <= available)
+    }
+
+    /// Refuse a run of the loaded models that does not fit into the available memory.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub(super) fn check_run(&self, work: &Work) -> Result<(), Failure> {
+        self.usable().map_or(Ok(()), |available| self.fits(false, Some(work), available))
+    }
+
+    /// Refuse so many bytes more for a caption of up to `new_tokens` in a kept context.
+    ///
+    /// # Errors
+    /// Class memory.
+    pub(super) fn check_growth(&self, wanted: u64, new_tokens: usize) -> Result<(), Failure> {
+        // What a card has left is not known.
+        let available = self.usable().filter(|_| self.memories[0] == DeviceMemory::System);
+        let Some(available) = available.filter(|available| wanted > *available) else { return Ok(()) };
+        Err(Failure {
+            class: FailureClass::Memory,
+            error: format!(
+                "a caption of up to {new_tokens} tokens takes about {} more, but {} are available",
+                bytes(wanted),
+                bytes(available)
+            ),
+            hint: Some("use a lower --max-new-tokens; or --ignore-memory tries it anyway".into()),
+        })
+    }
+
+    /// Available memory without the reserve and the weights that stay mapped; none if it is not known.
+    fn usable(&self) -> Option<u64> {
+        usable().map(|available| available.saturating_sub(self.mapped))
+    }
+
+    /// Bytes for kept contexts, of so many that are available.
+    pub(super) fn budget(&self, available: Option<u64>) -> Option<u64> {
+        // Contexts on a card share what its weights leave.
+        let left = self.cards().into_iter().map(|card| {
+            let Need { weights, tower, .. } = self.need(&card, true, self.dtype, None);
+            card.size(u64::MAX).saturating_sub(weights + tower)
+        });
+        left.chain(available).min()
+    }
+
+    /// Memories of devices that have their own.
+    fn cards(&self) -> Vec<Pool> {
+        let used = if self.drafter.is_some() { 2 } else { 1 };
+        let mut cards = Vec::new();
+        for memory in &self.memories[..used] {
+            if let DeviceMemory::Own { device, bytes } = memory {
+                let card = Pool::Card { device: device.clone(), bytes: *bytes };
+                if !cards.contains(&card) {
+                    cards.push(card);
+                }
+            }
+        }
+        cards
+    }
+
+    /// Bytes of both models in one memory, with their weights or without, and of a run. The models share the video's patches.
+    fn need(&self, pool: &Pool, weights: bool, dtype: WeightType, work: Option<&Work>) -> Need {
+        let one = |(facts, memory): (&Facts, &DeviceMemory)| {
+            let (sample, new_tokens) =
+                (work.map(|work| &work.sample), work.map_or(0, |work| work.new_tokens));
+            let need = pool.part(memory, facts.need(dtype, self.kv_type, sample, new_tokens));
+            if weights { need } else { Need { weights: 0, tower: 0, ..need } }
+        };
+        let patches = work.map_or(0, |work| 4 * work.sample.patch_values as u64);
+        let shared = Need { work: if *pool == Pool::System { patches } else { 0 }, ..Need::default() };
+        let both = std::iter::once(&self.target).chain(&self.drafter).zip(&self.memories);
+        both.map(one).fold(shared, |a, b| a + b)
+    }
+
+    fn fits(&self, weights: bool, work: Option<&Work>, available: u64) -> Result<(), Failure> {
+        self.fits_in(&Pool::System, weights, work, available)?;
+        // What a card has is known, not what it has left: its weights are counted with a run, too.
+        self.cards().iter().try_for_each(|card| self.fits_in(card, true, work, 0))
+    }
+
+    fn fits_in(
+        &self,
+        pool: &Pool,
+        weights: bool,
+        work: Option<&Work>,
+        available: u64,
+    ) -> Result<(), Failure> {
+        let available = pool.size(available);
+        let need = self.need(pool, weights, self.dtype, work);
+        let total = need.total();
+        if total <= available {
+            return Ok(());
+        }
+        let dtype = if self.dtype == WeightType::Auto { WeightType::Q8_0 } else { self.dtype };
+        let (names, needs) = (&self.names, if self.drafter.is_some() { "need" } else { "needs" });
+        let but = match pool {
+            Pool::System => format!("but {} are available", bytes(available)),
+            Pool::Card { device, bytes: all } => format!("but {device} has {}", bytes(*all)),
+        };
+        let error = if weights {
+            let held = need.weights + need.tower;
+            format!(
+                "{names} in {} {needs} about {} ({} weights, {} for the video and buffers), {but}",
+                self.target.stored.map_or(dtype.name(), |stored| stored.1),
+                bytes(total),
+                bytes(held),
+                bytes(total - held),
+            )
+        } else {
+            format!("{names} {needs} about {} for this video, {but}", bytes(total))
+        };
+        let hint = Some(self.alternatives(pool, weights, dtype, work, available));
+        Err(Failure { class: FailureClass::Memory, error, hint })
+    }
+
+    /// What would fit, for people.
+    fn alternatives(
+        &self,
+        pool: &Pool,
+        weights: bool,
+        dtype: WeightType,
+        work: Option<&Work>,
+        available: u64,
+    ) -> String {
+        let need = |dtype, work: Option<&Work>| self.need(pool, weights, dtype, work).total();
+        let mut ways = Vec::new();
+        // Loaded weights stay as they are.
+        let smaller = WeightType::ALL.into_iter().skip_while(|other| *other != dtype).skip(1);
+        let mut smaller = smaller
+            .map(|dtype| (dtype.name(), need(dtype, work)))
+            .filter(|_| weights && self.target.stored.is_none());
+        if let Some((dtype, needed)) = smaller.find(|way| way.1 <= available) {
+            ways.push(format!("--dtype {dtype} needs {}", bytes(needed)));
+        }
+        if weights && *pool == Pool::System && self.kv_type != KvType::Q8_0 {
+            let smaller = Self { kv_type: KvType::Q8_0, ..self.clone() };
+            let needed = smaller.need(pool, weights, dtype, work).total();
+            if needed <= available {
+                ways.push(format!("--kv-type q8_0 needs {}", bytes(needed)));
+            }
+        }
+        let halves = std::iter::successors(work.map(Work::half), |work| Some(work.half()));
+        let mut fewer =
+            halves.take_while(|work| work.frames >= 4).map(|work| (work.frames, need(dtype, Some(&work))));
+        if let Some((frames, needed)) = fewer.find(|way| way.1 <= available) {
+            ways.push(format!("--frames {frames} needs {}", bytes(needed)));
+        }
+        if self.drafter.is_some() {
+            let alone = Self { drafter: None, ..self.clone() };
+            let needed = alone.need(pool, weights, dtype, work).total();
+            if needed <= available {
+                ways.push(format!("without a drafter it needs {}", bytes(needed)));
+            }
+        }
+        if *pool != Pool::System {
+            ways.push("--device cpu uses the system's memory".into());
+        }
+        if ways.is_empty() {
+            ways.push("use a smaller model, or free memory".into());
+        }
+        ways.push("--ignore-memory tries it anyway".into());
+        ways.join("; or ")
+    }
+}
+
+/// A memory that models share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Pool {
+    /// The system's.
+    System,
+    /// A device's own.
+    Card { device: String, bytes: u64 },
+}
+
+impl Pool {
+    /// Bytes that may be used: of the system, those that are available; of a card, all but a share for its driver and the desktop.
+    fn size(&self, available: u64) -> u64 {
+        match self {
+            Pool::System => available,
+            Pool::Card { bytes, .. } => bytes - bytes / 16,
+        }
+    }
+
+    /// What of a model in `memory` is in this one. Rows pass through both.
+    fn part(&self, memory: &DeviceMemory, need: Need) -> Need {
+        match (self, memory) {
+            (Pool::System, DeviceMemory::System) => need,
+            (Pool::System, DeviceMemory::Own { .. }) => Need { work: need.work, ..Need::default() },
+            (Pool::Card { device, .. }, DeviceMemory::Own { device: other, .. }) if device == other => need,
+            _ => Need::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "memory_check_tests.rs"]
+mod tests;

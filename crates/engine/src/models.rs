@@ -1,0 +1,265 @@
+//! The loaded pair: which checkpoints may work together, on what, in which weights.
+
+use std::{collections::BTreeSet, ops::ControlFlow, path::Path, sync::Arc};
+
+use super::{
+    memory_check::Footprint,
+    own_head::OwnHead,
+    thread::{Cancelled, EventSender},
+    twin::Twins,
+};
+use specreel_checkpoint::{LoadProgress, ModelFiles};
+use specreel_demo as assets;
+use specreel_model::{
+    ModelSpec,
+    decoder::parts,
+    draft_head::{DraftHead, Recipe},
+    family::{ClipFacts, Family, Rope, VideoLlm},
+    processor::{ProcessorConfig, VisualGrid},
+};
+use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic};
+use specreel_tensor::{CheckpointError, ComputeDevice, WeightType};
+use specreel_video::{Plan, Rule};
+
+/// The loaded models.
+pub struct Models {
+    /// The target.
+    pub target: VideoLlm,
+    /// The small model that may draft for it.
+    pub drafter: Option<VideoLlm>,
+    /// Heads that may draft from the target's states.
+    pub heads: Vec<Arc<DraftHead>>,
+    /// Device, for people.
+    pub device: String,
+    /// Weight type, for people.
+    pub dtype: String,
+    /// Memory that they and a run need; none if that is not known (accelerators).
+    pub footprint: Option<Footprint>,
+    /// The target is the embedded one.
+    pub embedded: bool,
+    /// The requested weight type.
+    requested: WeightType,
+    /// The target in fewer bits, where a method asks for it.
+    pub(super) twins: Twins,
+    /// The target's own layer for multi-token prediction, where a method asks for it.
+    pub(super) own_head: OwnHead,
+    rope: Rope,
+}
+
+/// What prompts say of a clip whose frames `plan` samples.
+pub fn clip_facts(grid: VisualGrid, plan: &Plan) -> ClipFacts {
+    ClipFacts {
+        grid,
+        sample_fps: plan.sample_fps,
+        timestamps_s: plan.seconds.clone(),
+        duration_s: plan.duration_s,
+    }
+}
+
+/// How a model of this family with this frame processor samples frames.
+pub fn frames(family: Family, processor: &ProcessorConfig) -> Rule {
+    let rule = match family {
+        Family::Qwen2Vl | Family::Qwen25Vl => Rule::QWEN_VL,
+        Family::LlavaOnevision => Rule::LLAVA_ONEVISION,
+        Family::Qwen3Vl | Family::Qwen35 => Rule::QWEN3_VL,
+        Family::SmolVlm => Rule::SMOLVLM,
+    };
+    let own = processor.sampling.unwrap_or_default();
+    rule.with(own.fps, own.min_frames, own.max_frames)
+}
+
+impl Models {
+    /// True if a GPU that holds one of the models is lost: they cannot run again.
+    pub fn are_lost(&self) -> bool {
+        let mut gpus = self.all().filter_map(|model| model.place().gpu());
+        gpus.any(|gpu| gpu.check().is_err())
+    }
+
+    /// What passed to and from the models' GPUs so far; none without one.
+    pub fn traffic(&self) -> Option<Traffic> {
+        let gpus = self.all().filter_map(|model| Some(model.place().gpu()?.traffic()));
+        gpus.reduce(|a, b| a + b)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &VideoLlm> {
+        std::iter::once(&self.target).chain(&self.drafter)
+    }
+
+    /// What methods can draft with.
+    pub fn parts(&self) -> LoadedParts {
+        LoadedParts {
+            drafter: self.drafter.is_some(),
+            heads: self.heads.iter().map(|head| head.config().recipe.name().to_owned()).collect(),
+            own_head: self.own_head.exists(),
+            linear_attention: self.target.decoder().config().linear.is_some(),
+        }
+    }
+
+    /// What users should know about how these checkpoints are used.
+    pub fn notes(&self) -> Vec<String> {
+        // Methods are compared on the models' own distributions; see docs/methods.md.
+        let penalty = self.target.tokenizer().repetition_penalty().filter(|penalty| *penalty != 1.0);
+        let note = |penalty| {
+            format!(
+                "the repetition penalty of {penalty} in the generation_config.json of {} is not applied",
+                self.target.name()
+            )
+        };
+        let rope = (self.rope == Rope::Sequential && self.target.decoder().config().mrope_section.is_some())
+            .then(|| {
+                "positions have one axis (--rope sequential) instead of the model's own three".to_owned()
+            });
+        let odd = |model: &VideoLlm| {
+            if model.stored_type().is_some() {
+                return None;
+            }
+            let (held, width) = parts::fallback(model.decoder().config(), self.requested)?;
+            let (name, asked, held) = (model.name(), self.requested.name(), held.name());
+            let block = self.requested.block();
+            Some(format!(
+                "{name}: matrices of width {width} are stored as {held}: the width is not a multiple of {block}, the block size of \
+                 {asked}"
+            ))
+        };
+        let odd = self.all().filter_map(odd);
+        let range = |model: &VideoLlm| model.decoder().config().max_positions;
+        let short = self.drafter.as_ref().filter(|drafter| range(drafter) < range(&self.target));
+        let short = short.map(|drafter| {
+            format!(
+                "{} has a context window of {} positions, {} one of {}: on longer prompts few of its drafts are accepted; let the \
+                 drafter see less (context.keep, with context.positions=compact) or draft with the target (std, lvspec-self)",
+                drafter.name(),
+                range(drafter),
+                self.target.name(),
+                range(&self.target)
+            )
+        });
+        let kept = self.all().filter_map(|model| model.cache_note().map(str::to_owned));
+        // Both models may be on one GPU.
+        let gpus: BTreeSet<String> =
+            self.all().filter_map(|model| Some(model.place().gpu()?.notes())).flatten().collect();
+        penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).chain(kept).chain(gpus).collect()
+    }
+
+    /// The draft head for a method: the only one, or the one of this recipe; the target's own layer once it is loaded.
+    pub fn head(&self, recipe: Recipe) -> Option<&Arc<DraftHead>> {
+        match &self.heads[..] {
+            _ if recipe == Recipe::Mtp => self.own_head.get(),
+            [only] => Some(only),
+            all => all.iter().find(|head| head.config().recipe == recipe),
+        }
+    }
+
+    /// Load models, checking that the drafter can draft for the target.
+    ///
+    /// # Errors
+    /// If a device is missing, a checkpoint cannot be used, or the two do not fit together.
+    pub fn load(spec: &ModelSpec, sender: &EventSender, cancelled: &Cancelled) -> Result<Self, Failure> {
+        // Both before either model is read, so that a missing device is reported at once.
+        let place = spec.target_place()?;
+        let beside = spec.drafter.as_ref().map(|_| spec.drafter_place()).transpose()?;
+        let (sender, cancelled) = (sender.clone(), cancelled.clone());
+        let progress: LoadProgress = Arc::new(move |done, total| {
+            if cancelled.contains(0) {
+                return ControlFlow::Break(());
+            }
+            sender.offer(EventKind::Stage {
+                stage: Stage::Load,
+                done: done as u64,
+                total: total as u64,
+                left_ms: None,
+            });
+            ControlFlow::Continue(())
+        });
+        let read = |files: &ModelFiles, place: &ComputeDevice| {
+            let checkpoint = VideoLlm::open(files)?
+                .with_progress(progress.clone())
+                .with_weight_cache(spec.weight_cache.clone());
+            VideoLlm::from_checkpoint(&checkpoint, place, &mut |_, _| {})
+        };
+        let (files, drafter_files) = (spec.target_files()?, spec.drafter_files()?);
+        spec.check_dtype(&files, drafter_files.as_ref())?;
+        let target = read(&files, &place)?.with_rope(spec.rope)?;
+        let drafter = drafter_files.as_ref().zip(beside.as_ref());
+        let drafter = drafter.map(|(files, place)| read(files, place)).transpose()?;
+        if let Some(drafter) = &drafter {
+            let refuse = |problem: String| Failure {
+                class: FailureClass::Input,
+                error: format!("{} cannot draft for {}: {problem}", drafter.name(), target.name()),
+                hint: Some("use a smaller checkpoint of the target's family".into()),
+            };
+            if target.family() != drafter.family() {
+                let [ours, theirs] = [&target, drafter].map(|model| model.family().name());
+                return Err(refuse(format!("its family is {theirs}, not {ours}")));
+            }
+            target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
+            if target.processor().config().temporal != drafter.processor().config().temporal {
+                return Err(refuse("its patches have another number of frames".into()));
+            }
+        }
+        let stored = [target.stored_type(), drafter.as_ref().and_then(VideoLlm::stored_type)];
+        let (device, dtype) = describe(&place, beside.as_ref(), stored);
+        let mapped = [Some(&target), drafter.as_ref()].into_iter().flatten();
+        let mapped = mapped.map(|model| model.decoder().mapped_bytes() as u64).sum();
+        let footprint = Footprint::read(spec).map(|footprint| footprint.with_mapped(mapped));
+        let head = |dir| DraftHead::load(dir, target.decoder()).map(Arc::new);
+        let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
+        let heads = heads.collect::<Result<_, _>>()?;
+        Ok(Self {
+            target,
+            drafter,
+            heads,
+            device,
+            dtype,
+            requested: place.dtype(),
+            twins: Twins::new(spec),
+            own_head: OwnHead::new(spec),
+            footprint,
+            embedded: assets::is_embedded_target(&spec.target),
+            rope: spec.rope,
+        })
+    }
+}
+
+/// The failure of a draft head that does not fit the target.
+fn refused(dir: &Path, error: CheckpointError) -> Failure {
+    let failure = Failure::from(error);
+    let hint = "a draft head works with the target it was trained for; train one: specreel train sparrow --target DIR";
+    Failure {
+        error: format!("drafter {}: {}", dir.display(), failure.error),
+        hint: Some(hint.into()),
+        ..failure
+    }
+}
+
+/// Device and weight type for people, with the drafter's if they differ; `stored` are the types that GGUF files have.
+fn describe(
+    target: &ComputeDevice,
+    drafter: Option<&ComputeDevice>,
+    stored: [Option<&str>; 2],
+) -> (String, String) {
+    let with = |ours: &str, theirs: Option<&str>| match theirs.filter(|theirs| *theirs != ours) {
+        Some(theirs) => format!("{ours}, drafter {theirs}"),
+        None => ours.to_owned(),
+    };
+    let dtype = |place: &ComputeDevice| place.dtype().name();
+    let types = (stored[0].unwrap_or(dtype(target)), drafter.map(|place| stored[1].unwrap_or(dtype(place))));
+    (with(target.name(), drafter.map(ComputeDevice::name)), with(types.0, types.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use specreel_tensor::{DeviceChoice, WeightType};
+
+    #[test]
+    fn the_drafters_device_is_named_if_it_differs() {
+        let place = |choice| ComputeDevice::open(choice, WeightType::Auto).unwrap();
+        let (cpu, tensors) = (place(DeviceChoice::Cpu), place(DeviceChoice::CpuTensors));
+        assert_eq!(describe(&cpu, Some(&cpu), [None; 2]), ("cpu".into(), "q8_0".into()));
+        assert_eq!(describe(&cpu, None, [None; 2]).0, "cpu");
+        let both = describe(&tensors, Some(&cpu), [None; 2]);
+        assert_eq!(both, ("cpu tensors, drafter cpu".into(), "bf16, drafter q8_0".into()));
+        assert_eq!(describe(&cpu, Some(&cpu), [Some("q4_k"), None]).1, "q4_k, drafter q8_0");
+    }
+}

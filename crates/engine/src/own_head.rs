@@ -1,0 +1,68 @@
+//! The target's own layer for multi-token prediction: loaded by the first method that drafts with it, and kept with the models.
+
+use std::sync::{Arc, OnceLock};
+
+use super::run::{Runner, Stop};
+use specreel_model::{
+    ModelSpec,
+    draft_head::{DraftHead, Recipe, mtp},
+};
+use specreel_record::{Failure, FailureClass};
+use specreel_speculate::Drafter;
+
+/// The layer, and what loads it.
+pub struct OwnHead {
+    spec: ModelSpec,
+    /// The target's checkpoint has one.
+    exists: bool,
+    loaded: OnceLock<Arc<DraftHead>>,
+}
+
+impl OwnHead {
+    /// It is not loaded yet.
+    pub fn new(spec: &ModelSpec) -> Self {
+        let exists = spec.target_predicts().unwrap_or(false);
+        Self { spec: spec.clone(), exists, loaded: OnceLock::new() }
+    }
+
+    /// True if the target has one.
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+
+    /// The layer, once it is loaded.
+    pub fn get(&self) -> Option<&Arc<DraftHead>> {
+        self.loaded.get()
+    }
+}
+
+impl Runner<'_> {
+    /// Load the target's own layer if the method drafts with it and it is not loaded.
+    ///
+    /// # Errors
+    /// It cannot be read; [`Stop::Cancelled`].
+    pub(super) fn load_own_head(&self) -> Result<(), Stop> {
+        let own = &self.models.own_head;
+        let drafts = self.request.method.drafter == Drafter::Sparrow { recipe: Recipe::Mtp };
+        if !drafts || own.get().is_some() {
+            return Ok(());
+        }
+        let target = &self.models.target;
+        let checkpoint =
+            own.spec.target_files().map_err(Failure::from)?.checkpoint().map_err(Failure::from)?;
+        if !mtp::is_in(&checkpoint) {
+            let error = format!("{} has no layer for multi-token prediction any more", target.name());
+            let hint = Some("load the models again".to_owned());
+            return Err(Failure { class: FailureClass::Input, error, hint }.into());
+        }
+        let checkpoint = checkpoint.with_progress(self.load_progress());
+        match DraftHead::own(checkpoint, target.decoder(), target.name()) {
+            Ok(head) => {
+                own.loaded.get_or_init(|| Arc::new(head));
+                Ok(())
+            }
+            Err(specreel_tensor::CheckpointError::Stopped) => Err(Stop::Cancelled),
+            Err(error) => Err(Failure::from(error).into()),
+        }
+    }
+}

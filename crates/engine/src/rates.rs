@@ -1,0 +1,227 @@
+//! The speeds of stages that have been measured, by model, device and build; kept in a small file from one start to the next.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Value, json};
+
+use super::pace::{Part, Rate};
+use specreel_model::family::VideoLlm;
+use specreel_record::Basis;
+use specreel_tensor::cpu::{kernels, thread_pool::ThreadPool};
+
+/// Speeds in the file; the one that was measured longest ago is dropped first.
+const MOST: usize = 128;
+/// A larger file is not one of ours.
+const LARGEST: u64 = 256 << 10;
+/// A change smaller than this is not worth writing.
+const CHANGE: f64 = 0.03;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Known {
+    rate: Rate,
+    basis: Basis,
+    /// When it was measured, in seconds since 1970.
+    at: u64,
+}
+
+/// Known speeds.
+#[derive(Debug, Default)]
+pub(super) struct Rates {
+    known: BTreeMap<String, Known>,
+    file: Option<PathBuf>,
+    /// What the file does not have yet.
+    changed: BTreeSet<String>,
+}
+
+impl Rates {
+    /// Keep measured speeds in this file from now on, and take over those that it has. A missing or damaged file is an empty one.
+    pub fn keep_in(&mut self, file: PathBuf) {
+        for (key, known) in read(&file) {
+            self.known.entry(key).or_insert(known);
+        }
+        self.file = Some(file);
+    }
+
+    /// A speed, and how it is known.
+    pub fn get(&self, key: &str) -> Option<(Rate, Basis)> {
+        self.known.get(key).map(|known| (known.rate, known.basis))
+    }
+
+    /// Take in the speed of a finished stage.
+    pub fn learn(&mut self, key: &str, rate: Rate) {
+        let before =
+            self.known.get(key).filter(|known| known.basis == Basis::Measured).map(|known| known.rate);
+        let learned = before.map_or(rate, |before| before.towards(&rate));
+        let moved = |before: Rate| {
+            let by = |a: f64, b: f64| (a / b - 1.0).abs() > CHANGE;
+            by(learned.products, before.products) || by(learned.attention, before.attention)
+        };
+        if before.is_none_or(moved) {
+            self.changed.insert(key.to_owned());
+        }
+        self.known.insert(key.to_owned(), Known { rate: learned, basis: Basis::Measured, at: now() });
+    }
+
+    /// Take in the speed of a short pass; a measured one is more accurate.
+    pub fn probed(&mut self, key: &str, rate: Rate) {
+        self.known.entry(key.to_owned()).or_insert(Known { rate, basis: Basis::Probed, at: now() });
+    }
+
+    /// Write what has changed. What other processes have written stays. A failure costs only the speeds.
+    pub fn save(&mut self) {
+        let Some(file) = self.file.as_deref().filter(|_| !self.changed.is_empty()) else { return };
+        let mut all = read(file);
+        for key in std::mem::take(&mut self.changed) {
+            all.extend(self.known.get(&key).map(|known| (key, *known)));
+        }
+        while all.len() > MOST {
+            let oldest = all.iter().min_by_key(|(_, known)| known.at).map(|(key, _)| key.clone());
+            oldest.and_then(|key| all.remove(&key));
+        }
+        if let Err(error) = write(file, &all) {
+            tracing::debug!("cannot keep measured speeds in {}: {error}", file.display());
+        }
+    }
+}
+
+/// What the speed of a part of a model depends on. A model is known by its sizes, not by its name.
+pub(super) fn key(part: Part, model: &VideoLlm) -> String {
+    let c = model.decoder().config();
+    let sizes = match part {
+        Part::Tower => format!("{} {}", model.tower_config().sizes(), model.place().tower().name()),
+        Part::Prompt | Part::Token => {
+            let bytes = model.decoder().matrix_bytes();
+            let kv = model.place().kv_type().name();
+            format!("{}x{}x{}, {bytes} bytes, keys in {kv}", c.layers, c.hidden, c.intermediate)
+        }
+    };
+    let device = match model.decoder().is_batch_invariant() && model.place().gpu().is_none() {
+        false => model.place().name().to_owned(),
+        true => {
+            let kernels = match (kernels::has_avx512(), kernels::has_avx2()) {
+                (true, _) => "avx512",
+                (false, true) => "avx2",
+                (false, false) => "portable",
+            };
+            let build = if cfg!(debug_assertions) { ", debug" } else { "" };
+            format!("cpu {kernels}, {} threads{build}", ThreadPool::global().members())
+        }
+    };
+    format!("{} {sizes}, {device}", part.name())
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |past| past.as_secs())
+}
+
+/// The sane entries of a file.
+fn read(file: &Path) -> BTreeMap<String, Known> {
+    let mut text = String::new();
+    let opened = std::fs::File::open(file).and_then(|file| file.take(LARGEST).read_to_string(&mut text));
+    let Ok(Value::Object(all)) = opened.map_err(drop).and_then(|_| serde_json::from_str(&text).map_err(drop))
+    else {
+        return BTreeMap::new();
+    };
+    let known = |(key, value): (String, Value)| {
+        let number = |name: &str| value.get(name)?.as_f64();
+        let rate = Rate { products: number("products")?, attention: number("attention")? };
+        let at = value.get("at").and_then(Value::as_u64).unwrap_or(0);
+        rate.is_sane().then_some((key, Known { rate, basis: Basis::Measured, at }))
+    };
+    all.into_iter().filter_map(known).collect()
+}
+
+fn write(file: &Path, all: &BTreeMap<String, Known>) -> std::io::Result<()> {
+    let dir = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(dir)?;
+    let entry = |(key, Known { rate, at, .. }): (&String, &Known)| {
+        (key.clone(), json!({"products": rate.products, "attention": rate.attention, "at": at}))
+    };
+    let text = serde_json::to_string_pretty(&all.iter().map(entry).collect::<serde_json::Map<_, _>>())?;
+    let mut whole = tempfile::NamedTempFile::new_in(dir)?;
+    whole.write_all(text.as_bytes())?;
+    whole.persist(file)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { products: 4.0, attention: 20.0 };
+
+    #[test]
+    fn measured_speeds_are_kept_and_probed_ones_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("new/speeds.json");
+        let mut rates = Rates::default();
+        rates.keep_in(file.clone());
+        rates.probed("a", RATE);
+        rates.probed("b", RATE);
+        assert_eq!(rates.get("a"), Some((RATE, Basis::Probed)));
+        // The first measured speed replaces a probed one; later ones are averaged.
+        rates.learn("a", Rate { products: 8.0, ..RATE });
+        rates.learn("a", Rate { products: 6.0, ..RATE });
+        rates.save();
+        let kept = |key: &str| {
+            let mut other = Rates::default();
+            other.keep_in(file.clone());
+            other.get(key)
+        };
+        assert_eq!((kept("a"), kept("b")), (Some((Rate { products: 7.0, ..RATE }, Basis::Measured)), None));
+
+        // Another process has written meanwhile.
+        let mut other = Rates::default();
+        other.keep_in(file.clone());
+        other.learn("c", RATE);
+        other.save();
+        rates.learn("d", RATE);
+        rates.save();
+        assert!(["a", "c", "d"].iter().all(|key| kept(key).is_some()));
+        // A small change is not written.
+        let before = std::fs::read(&file).unwrap();
+        rates.learn("d", Rate { products: 4.1, ..RATE });
+        rates.save();
+        assert_eq!(std::fs::read(&file).unwrap(), before);
+    }
+
+    #[test]
+    fn damaged_files_are_empty_and_full_ones_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("speeds.json");
+        for text in [
+            "",
+            "{",
+            "[1]",
+            "\u{0}",
+            r#"{"a": 3, "b": {"products": -1, "attention": 2}, "c": {"products": 1e300, "attention": 1}}"#,
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert!(read(&file).is_empty(), "{text}");
+            let mut rates = Rates::default();
+            rates.keep_in(file.clone());
+            rates.learn("x", RATE);
+            rates.save();
+            assert_eq!(read(&file).len(), 1, "{text}");
+        }
+        std::fs::write(&file, r#"{"bad": null, "good": {"products": 1, "attention": 2}}"#).unwrap();
+        assert_eq!(read(&file).keys().collect::<Vec<_>>(), ["good"]);
+        let mut rates = Rates::default();
+        rates.keep_in(file.clone());
+        (0..MOST + 20).for_each(|n| rates.learn(&format!("key {n}"), RATE));
+        rates.save();
+        assert_eq!(read(&file).len(), MOST);
+        assert!(!read(&file).contains_key("good"), "the oldest is dropped");
+        // A directory that cannot be written costs nothing but the speeds.
+        let mut rates = Rates::default();
+        rates.keep_in(file.join("below/a/file.json"));
+        rates.learn("x", RATE);
+        rates.save();
+        assert!(rates.get("x").is_some());
+    }
+}

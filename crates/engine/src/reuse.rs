@@ -1,0 +1,63 @@
+//! Prompts that share a prefix with a kept one: another question about the same clip, or the next one of a conversation. The
+//! common prefix is copied, so that the video is neither encoded nor read again.
+
+use std::time::Instant;
+
+use super::{
+    prefix_cache::{ClipKey, ContextKey, Prefill, Recent},
+    run::{KV_HEADROOM, Runner, Stop, since},
+};
+use specreel_model::{
+    decoder::{Taps, with_slice},
+    family::{ModelError, Prompt},
+};
+use specreel_record::Stage;
+
+/// Tokens fed in one pass when a kept prefix is extended.
+const READ_AT_ONCE: usize = 256;
+
+/// A kept context over the same clip that shares a prefix with this prompt, at least up to the video's end; and the length of
+/// the common prefix, without the prompt's last token.
+pub(super) fn kept_prefix<'a>(
+    contexts: &'a Recent<ContextKey, Prefill>,
+    key: &ClipKey,
+    prompt: &Prompt,
+) -> Option<(&'a Prefill, usize)> {
+    let common = |context: &Prefill| {
+        let same = context.prompt.ids.iter().zip(&prompt.ids).take_while(|(a, b)| a == b).count();
+        same.min(prompt.ids.len() - 1).min(context.target.len())
+    };
+    let fits = |(clip, _): &ContextKey, context: &Prefill| {
+        let kept = &context.prompt;
+        let same_video = (&kept.visual, kept.newline) == (&prompt.visual, prompt.newline);
+        // A target that left out a part of the video has nothing to share.
+        clip == key && context.kept.is_none() && same_video && common(context) >= prompt.video_end()
+    };
+    contexts.find(fits).map(|context| (context, common(context)))
+}
+
+impl Runner<'_> {
+    /// The context of a prompt that shares a prefix with a kept one: only the rest is read.
+    pub(super) fn extend(
+        &self,
+        (kept, common): (&Prefill, usize),
+        prompt: Prompt,
+        started: Instant,
+    ) -> Result<Prefill, Stop> {
+        let last = prompt.ids.len() - 1;
+        let capacity = last + self.request.max_new_tokens + KV_HEADROOM;
+        let mut target = kept.target.fork(common, capacity).map_err(ModelError::from)?;
+        let mut states = kept.states.first(common);
+        for ids in prompt.ids[common..last].chunks(READ_AT_ONCE) {
+            let row = target.len();
+            let pass = target.feed(ids, &Taps::default()).map_err(ModelError::from)?;
+            with_slice(&pass.states, |s| states.push(row, s)).map_err(ModelError::from)?;
+            if self.progress(Stage::Prefill, target.len(), last).is_break() {
+                return Err(Stop::Cancelled);
+            }
+        }
+        // What the whole prompt would have cost: the kept context has paid for the video.
+        let prefill_ms = kept.prefill_ms + since(started);
+        Ok(Prefill::new(prompt, target, kept.visual.clone(), states, prefill_ms))
+    }
+}

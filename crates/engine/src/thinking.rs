@@ -1,0 +1,84 @@
+//! Which tokens of an answer are thoughts: those between `<think>` and `</think>` at its beginning.
+
+use specreel_model::text::TextTokenizer;
+
+/// The marks around what a model thinks.
+const MARKS: [&str; 2] = ["<think>", "</think>"];
+
+/// Follows the tokens of one answer.
+pub(super) struct Thinking {
+    /// The ids of the marks; none in a vocabulary without them.
+    marks: Option<[u32; 2]>,
+    place: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Before the first token.
+    Start,
+    /// In what it thinks.
+    Thinking,
+    /// In the answer proper.
+    Answer,
+}
+
+impl Thinking {
+    /// For an answer to this prompt, which may end with an open `<think>`.
+    pub fn after(prompt: &[u32], tokenizer: &TextTokenizer) -> Self {
+        Self::with(MARKS.map(|mark| tokenizer.id(mark).ok()), prompt)
+    }
+
+    fn with(ids: [Option<u32>; 2], prompt: &[u32]) -> Self {
+        let [Some(open), Some(close)] = ids else { return Self { marks: None, place: Place::Answer } };
+        let last = prompt.iter().rev().find(|id| [open, close].contains(id));
+        let place = if last == Some(&open) { Place::Thinking } else { Place::Start };
+        Self { marks: Some([open, close]), place }
+    }
+
+    /// Take the next token. True if it is part of what the model thinks, or one of the marks around it.
+    pub fn push(&mut self, id: u32) -> bool {
+        let Some([open, close]) = self.marks else { return false };
+        let thinking = self.is_open() || (self.place == Place::Start && id == open);
+        self.place = if thinking && id != close { Place::Thinking } else { Place::Answer };
+        thinking
+    }
+
+    /// True while what the model thinks has not ended.
+    pub fn is_open(&self) -> bool {
+        self.place == Place::Thinking
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: [Option<u32>; 2] = [Some(8), Some(9)];
+
+    fn marked(ids: [Option<u32>; 2], prompt: &[u32], answer: &[u32]) -> (Vec<bool>, bool) {
+        let mut thinking = Thinking::with(ids, prompt);
+        (answer.iter().map(|id| thinking.push(*id)).collect(), thinking.is_open())
+    }
+
+    #[test]
+    fn thoughts_end_with_their_mark() {
+        // The prompt opens them.
+        assert_eq!(marked(BOTH, &[1, 8, 2], &[3, 4, 9, 5, 6]), (vec![true, true, true, false, false], false));
+        // The prompt opens and closes them.
+        assert_eq!(marked(BOTH, &[1, 8, 2, 9], &[3, 4]), (vec![false, false], false));
+        // The model opens them.
+        assert_eq!(marked(BOTH, &[1], &[8, 4, 9, 5]), (vec![true, true, true, false], false));
+        // They never end.
+        assert_eq!(marked(BOTH, &[8], &[3, 8, 4]), (vec![true, true, true], true));
+        assert_eq!(marked(BOTH, &[8], &[]), (vec![], true));
+    }
+
+    #[test]
+    fn marks_within_an_answer_are_text() {
+        assert_eq!(marked(BOTH, &[1], &[3, 8, 4, 9]), (vec![false; 4], false));
+        assert_eq!(marked(BOTH, &[8], &[9, 9, 8, 4]), (vec![true, false, false, false], false));
+        assert_eq!(marked(BOTH, &[1], &[9, 8, 4]), (vec![false; 3], false));
+        // A vocabulary without them.
+        assert_eq!(marked([Some(8), None], &[8], &[3, 8]), (vec![false; 2], false));
+    }
+}

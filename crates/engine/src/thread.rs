@@ -1,0 +1,335 @@
+//! The engine's thread and the handle to it.
+//!
+//! One thread owns every tensor. Commands arrive over a bounded channel, events leave over another; a slow reader slows the
+//! engine down rather than losing tokens, but progress may be dropped. Cancelling sets a flag that the thread checks in every
+//! step and every chunk of longer work. A failure or a panic ends the run, not the engine, and costs at most the context that
+//! the run was changing.
+
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::sync::mpsc;
+
+use super::{
+    ahead::Ahead,
+    command::{Command, RunRequest},
+    measure::{Bench, Trials},
+    memory, memory_check,
+    models::Models,
+    prefix_cache::PrefixCache,
+    rates::Rates,
+    run::{Runner, Stop},
+};
+use specreel_model::ModelSpec;
+use specreel_record::{Event, EventKind, Failure, FailureClass, panic_words};
+
+/// Commands that may wait.
+const COMMANDS: usize = 64;
+/// Events that may wait before the engine does.
+const EVENTS: usize = 1024;
+
+/// Cancelled runs; 0 is the loading of models.
+#[derive(Clone, Default)]
+pub struct Cancelled(Arc<Mutex<BTreeSet<u64>>>);
+
+impl Cancelled {
+    /// Cancel this run, even if it still waits.
+    pub fn add(&self, run: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(run);
+    }
+
+    /// True if this run is cancelled.
+    pub fn contains(&self, run: u64) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&run)
+    }
+
+    pub(super) fn forget(&self, run: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+    }
+}
+
+/// Forgets that a run was cancelled, when dropped.
+struct Forget<'a> {
+    cancelled: &'a Cancelled,
+    run: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.cancelled.forget(self.run);
+    }
+}
+
+/// Where a run's events go.
+#[derive(Clone)]
+pub struct EventSender {
+    events: mpsc::Sender<Event>,
+    run: u64,
+}
+
+impl EventSender {
+    /// Send an event of this run; waits for a slow reader. False if the reader has gone.
+    pub fn send(&self, kind: EventKind) -> bool {
+        self.events.blocking_send(Event::new(self.run, kind)).is_ok()
+    }
+
+    /// Send an event that may be dropped if the reader is slow: progress, which the next one replaces.
+    pub fn offer(&self, kind: EventKind) {
+        if self.events.capacity() > EVENTS / 2 {
+            let _ = self.events.try_send(Event::new(self.run, kind));
+        }
+    }
+}
+
+/// Starts the engine.
+pub struct Engine;
+
+/// A handle to the engine's thread. Clones share the engine, which ends when the last one is dropped.
+#[derive(Clone)]
+pub struct EngineHandle {
+    commands: mpsc::Sender<Command>,
+    cancelled: Cancelled,
+}
+
+impl Engine {
+    /// Start the thread. The receiver gets every event of every run.
+    ///
+    /// # Errors
+    /// If the system starts no thread.
+    pub fn start() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
+        Self::start_after(|| {})
+    }
+
+    /// As [`Engine::start`], but with a lower priority, so that user interfaces stay responsive when all processors are busy.
+    /// Linux only; elsewhere a niceness applies to the whole process.
+    ///
+    /// # Errors
+    /// If the system starts no thread.
+    pub fn start_in_background() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
+        Self::start_after(lower_priority)
+    }
+
+    fn start_after(
+        prepare: impl FnOnce() + Send + 'static,
+    ) -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        let (events, outbox) = mpsc::channel(EVENTS);
+        let cancelled = Cancelled::default();
+        let flags = cancelled.clone();
+        std::thread::Builder::new()
+            .name("engine".into())
+            .spawn(move || {
+                // Threads started from here inherit the priority.
+                prepare();
+                work(inbox, &events, &flags);
+            })
+            .map_err(|e| internal(format!("cannot start the engine thread: {e}")))?;
+        Ok((EngineHandle { commands, cancelled }, outbox))
+    }
+}
+
+/// Niceness of the engine's threads in the background: about a third of the share of a thread without one, while both want
+/// the same processor.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 5;
+
+fn lower_priority() {
+    // On Linux a niceness applies to the calling thread and those that it starts; a lower priority is always allowed.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(NICENESS);
+}
+
+impl EngineHandle {
+    /// Send a command.
+    ///
+    /// # Errors
+    /// If the engine has stopped, or its queue is full; the command then has no effect.
+    pub fn send(&self, command: Command) -> Result<(), Failure> {
+        self.commands.try_send(command).map_err(|e| match e {
+            mpsc::error::TrySendError::Full(_) => {
+                internal(format!("the engine's queue is full: {COMMANDS} commands are waiting"))
+            }
+            mpsc::error::TrySendError::Closed(_) => internal("the engine has stopped".into()),
+        })
+    }
+
+    /// Cancel a run within one step, whether it runs or waits; it answers with its `done` event. Run 0 is the loading of models:
+    /// it answers with `failed`.
+    pub fn cancel(&self, run: u64) {
+        self.cancelled.add(run);
+    }
+}
+
+/// What the thread owns.
+struct Worker<'a> {
+    events: &'a mpsc::Sender<Event>,
+    cancelled: &'a Cancelled,
+    models: Option<Models>,
+    /// Of the models.
+    spec: Option<ModelSpec>,
+    cache: PrefixCache,
+    /// Finished runs whose speed is measured.
+    trials: Trials,
+    rates: Mutex<Rates>,
+    ignore_memory: bool,
+    ahead: Ahead,
+}
+
+fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancelled: &Cancelled) {
+    let cache = PrefixCache::with_memory(None);
+    let (trials, rates) = (Trials::default(), Mutex::default());
+    let mut worker = Worker {
+        events,
+        cancelled,
+        models: None,
+        spec: None,
+        cache,
+        trials,
+        rates,
+        ignore_memory: false,
+        ahead: Ahead::default(),
+    };
+    while let Some(command) = inbox.blocking_recv() {
+        match command {
+            Command::IgnoreMemory => worker.ignore_memory = true,
+            Command::KeepSpeeds(file) => {
+                worker.rates.get_mut().unwrap_or_else(PoisonError::into_inner).keep_in(file);
+            }
+            Command::Load(spec) => worker.load(spec),
+            Command::Ahead(request) => worker.ahead.ask(request),
+            Command::Run(request) => {
+                worker.revive();
+                worker.run(&request);
+            }
+        }
+        worker.measure(&|| !inbox.is_empty() || inbox.is_closed() || events.is_closed());
+        if events.is_closed() {
+            return;
+        }
+    }
+}
+
+impl Worker<'_> {
+    fn sender(&self, run: u64) -> EventSender {
+        EventSender { events: self.events.clone(), run }
+    }
+
+    /// Load models again whose GPU was lost: opened anew, it may work.
+    fn revive(&mut self) {
+        if self.models.as_ref().is_some_and(Models::are_lost)
+            && let Some(spec) = self.spec.take()
+        {
+            self.load(spec);
+        }
+    }
+
+    fn load(&mut self, spec: ModelSpec) {
+        // The old models go first: two large pairs need not fit together.
+        self.trials.finish(&|run| EventSender { events: self.events.clone(), run });
+        self.models = None;
+        self.ahead.clear();
+        self.cache = PrefixCache::with_memory(None);
+        let sender = self.sender(0);
+        let fits = || if self.ignore_memory { Ok(()) } else { memory_check::check(&spec, None) };
+        self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, fits));
+        self.spec = Some(spec);
+        let footprint = self.models.as_ref().and_then(|models| models.footprint.as_ref());
+        self.cache = PrefixCache::with_memory(footprint.and_then(|known| known.budget(memory::available())));
+    }
+
+    fn run(&mut self, request: &RunRequest) {
+        let (sender, cancelled, ignore_memory) =
+            (self.sender(request.run), self.cancelled, self.ignore_memory);
+        self.ahead.give(&mut self.cache);
+        let (models, cache, rates) = (self.models.as_ref(), &mut self.cache, Some(&self.rates));
+        let ahead = &mut self.ahead;
+        let finished = guarded(&sender, || {
+            let models = models.ok_or_else(|| Failure {
+                class: FailureClass::Input,
+                error: "no models are loaded".into(),
+                hint: Some("load a target first; the embedded pair is the default".into()),
+            })?;
+            let runner =
+                Runner { request, models, sender: &sender, cancelled, ignore_memory, rates, idle: None };
+            ahead.during(models, &sender, cancelled, request.run, || runner.run(cache))
+        });
+        match finished {
+            Some(trial) => {
+                self.cache.writing = None;
+                if let Some(trial) = trial {
+                    self.trials.add(trial, &|run| EventSender { events: self.events.clone(), run });
+                }
+            }
+            None => self.cache.abandon(),
+        }
+        cancelled.forget(request.run);
+    }
+
+    /// Measure the speed of finished runs until the engine is `busy`. A failure costs the figures and the context, no run.
+    fn measure(&mut self, busy: &(dyn Fn() -> bool + Sync)) {
+        let Some(models) = self.models.as_ref().filter(|_| !self.trials.is_empty()) else { return };
+        let sender = |run| EventSender { events: self.events.clone(), run };
+        let bench = Bench { models, cancelled: self.cancelled, sender: &sender, busy };
+        let (trials, cache) = (&mut self.trials, &mut self.cache);
+        let measured = catch_unwind(AssertUnwindSafe(|| trials.measure(cache, &bench)));
+        match measured {
+            Ok(Ok(()) | Err(Stop::Cancelled)) => self.cache.writing = None,
+            Ok(Err(Stop::Failed(_))) | Err(_) => {
+                tracing::warn!("measuring the speed of a run failed");
+                self.cache.abandon();
+                self.trials.finish(&sender);
+            }
+        }
+    }
+}
+
+/// Call `f`; a failure or a panic becomes a `failed` event.
+fn guarded<T>(sender: &EventSender, f: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
+    let failure = match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(value)) => return Some(value),
+        Ok(Err(failure)) => failure,
+        Err(panic) => Failure {
+            class: FailureClass::Internal,
+            error: format!(
+                "internal error: the engine panicked: {}",
+                panic_words(&*panic).unwrap_or("no message")
+            ),
+            hint: Some("this is a bug in specreel; please report it with the command and the video".into()),
+        },
+    };
+    sender.send(EventKind::Failed(failure));
+    None
+}
+
+fn load(
+    spec: &ModelSpec,
+    sender: &EventSender,
+    cancelled: &Cancelled,
+    fits: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Models, Failure> {
+    // Before the outcome is sent, whatever it is: a cancel from then on means the next loading.
+    let loading = Forget { cancelled, run: 0 };
+    fits()?;
+    let models = Models::load(spec, sender, cancelled)?;
+    drop(loading);
+    sender.send(EventKind::Ready {
+        target: models.target.name().to_owned(),
+        drafter: models.drafter.as_ref().map(|d| d.name().to_owned()),
+        device: models.device.clone(),
+        dtype: models.dtype.clone(),
+        notes: models.notes(),
+        parts: Some(models.parts()),
+    });
+    Ok(models)
+}
+
+pub(super) fn internal(error: String) -> Failure {
+    Failure { class: FailureClass::Internal, error, hint: None }
+}
+
+#[cfg(test)]
+#[path = "thread_tests.rs"]
+pub(super) mod tests;

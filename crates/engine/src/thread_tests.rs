@@ -1,0 +1,288 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::TextSampling;
+use specreel_record::Stage;
+use specreel_scenes::{self as scenes, Scene};
+use specreel_speculate::Method;
+use specreel_tensor::{DeviceChoice, WeightType, gpu::testing};
+use specreel_video::Sampling;
+
+/// A prompt whose run loses the GPU.
+const LOSES: &str = "lose the GPU";
+
+/// A prompt that makes its run panic, and when.
+const PANICS: &str = "panic while generating";
+
+/// A prompt whose run is fine, but not its measurement.
+pub const PANICS_LATER: &str = "panic while measuring";
+
+/// A prompt whose repetition is cancelled before it decodes.
+pub const CANCELLED_LATER: &str = "cancel while measuring";
+
+/// Called when a run is repeated; `ends` is true once the measurement has to end.
+pub(crate) fn repeat_point(prompt: &str, ends: &(dyn Fn() -> bool + Sync)) -> Result<(), Stop> {
+    assert!(prompt != PANICS_LATER, "out of luck again");
+    if prompt == CANCELLED_LATER {
+        while !ends() {
+            std::thread::yield_now();
+        }
+        return Err(Stop::Cancelled);
+    }
+    Ok(())
+}
+
+/// A prompt whose steps take at least 200 ms.
+const SLOW: &str = "slowly";
+
+/// Called at every progress report of a run.
+pub fn fail_point(prompt: &str, stage: Stage) {
+    if prompt == SLOW && stage == Stage::Generate {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    if prompt == LOSES && stage == Stage::Generate {
+        testing::lose_opened();
+    }
+    assert!(!(prompt == PANICS && stage == Stage::Generate), "out of luck");
+}
+
+/// Two tiny random models.
+fn spec(device: DeviceChoice) -> ModelSpec {
+    let fixture = |name| {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/parity/fixtures").join(name)
+    };
+    ModelSpec {
+        target: fixture("gqa_tied"),
+        drafter: Some(fixture("mha_tied_bf16")),
+        heads: Vec::new(),
+        device,
+        drafter_device: None,
+        kv_type: Default::default(),
+        mmproj: None,
+        drafter_mmproj: None,
+        dtype: WeightType::Auto,
+        tower_dtype: WeightType::Auto,
+        rope: Default::default(),
+        weight_cache: None,
+    }
+}
+
+pub struct Rig {
+    pub handle: EngineHandle,
+    pub events: mpsc::Receiver<Event>,
+    clip: PathBuf,
+    _dir: tempfile::TempDir,
+    next: u64,
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        Self::on(DeviceChoice::Cpu)
+    }
+
+    fn on(device: DeviceChoice) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clip = dir.path().join("clip.mp4");
+        scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
+        let (handle, mut events) = Engine::start().unwrap();
+        handle.send(Command::Load(spec(device))).unwrap();
+        while !matches!(events.blocking_recv().unwrap().kind, EventKind::Ready { .. }) {}
+        Self { handle, events, clip, _dir: dir, next: 0 }
+    }
+
+    pub fn request(&mut self, prompt: &str) -> RunRequest {
+        self.next += 1;
+        RunRequest {
+            run: self.next,
+            video: self.clip.clone(),
+            span: None,
+            segment: None,
+            before: Vec::new(),
+            prompt: prompt.into(),
+            method: Method::preset("naive").unwrap(),
+            sampling: Sampling::Frames(4),
+            max_pixels: None,
+            max_visual_tokens: None,
+            thinking: false,
+            max_new_tokens: 8,
+            text: TextSampling::default(),
+            logprobs: 0,
+            measure: false,
+            estimate_only: false,
+        }
+    }
+
+    /// Run a request: whether its context was kept, and its failure.
+    fn run(&mut self, request: RunRequest) -> (Option<bool>, Option<Failure>) {
+        self.handle.send(Command::Run(Box::new(request))).unwrap();
+        let mut kept = None;
+        loop {
+            match self.events.blocking_recv().unwrap().kind {
+                EventKind::Prompt { reused, .. } => kept = Some(reused),
+                EventKind::Done { .. } => return (kept, None),
+                EventKind::Failed(failure) => return (kept, Some(failure)),
+                _ => {}
+            }
+        }
+    }
+
+    /// True if this prompt's context, and not only the video's part of it, is kept: nothing is prefilled.
+    fn is_kept(&mut self, prompt: &str) -> bool {
+        let request = self.request(prompt);
+        self.handle.send(Command::Run(Box::new(request))).unwrap();
+        let mut prefilled = false;
+        loop {
+            match self.events.blocking_recv().unwrap().kind {
+                EventKind::Stage { stage: Stage::Prefill, .. } => prefilled = true,
+                EventKind::Done { .. } => return !prefilled,
+                EventKind::Failed(failure) => panic!("{failure:?}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_that_panics_costs_only_its_own_context() {
+    let mut rig = Rig::new();
+    for prompt in ["first", "second"] {
+        let request = rig.request(prompt);
+        assert_eq!(rig.run(request).1, None);
+    }
+    let request = rig.request(PANICS);
+    let (_, failure) = rig.run(request);
+    let failure = failure.unwrap();
+    assert_eq!(failure.class, FailureClass::Internal);
+    assert_eq!(failure.error, "internal error: the engine panicked: out of luck");
+    assert!(rig.is_kept("first") && rig.is_kept("second"));
+}
+
+#[test]
+fn the_drafts_of_slow_steps_are_reported_before_they_are_verified() {
+    let mut rig = Rig::new();
+    for method in ["naive", "naive-tree", "parallelvlm-self"] {
+        let mut request = rig.request(SLOW);
+        request.method = Method::preset(method).unwrap();
+        rig.handle.send(Command::Run(Box::new(request))).unwrap();
+        let (mut draft, mut steps, mut reported) = (None, 0, 0);
+        loop {
+            match rig.events.blocking_recv().unwrap().kind {
+                EventKind::Draft { index, drafted, drafted_text, parents } => {
+                    assert_eq!((index, drafted.len()), (steps, drafted_text.len()), "{method}");
+                    assert!(draft.replace((drafted, parents)).is_none(), "{method}: two without a step");
+                }
+                EventKind::Step(step) => {
+                    steps += 1;
+                    let Some((drafted, parents)) = draft.take() else { continue };
+                    reported += 1;
+                    // Where drafting goes on meanwhile, the first draft of the next window is judged, too.
+                    assert_eq!(drafted, step.drafted[..drafted.len()], "{method}");
+                    assert_eq!(parents, step.parents, "{method}");
+                }
+                EventKind::Done { .. } => break,
+                EventKind::Failed(failure) => panic!("{failure:?}"),
+                _ => {}
+            }
+        }
+        // How long the first step takes is not known.
+        let most = if method.starts_with("naive") { steps - 1 } else { 0 };
+        assert!(reported >= most, "{method}: {reported} of {steps}");
+    }
+}
+
+#[test]
+fn a_refused_request_costs_nothing() {
+    let mut rig = Rig::new();
+    let request = rig.request("first");
+    assert_eq!(rig.run(request), (Some(false), None));
+    let wrong: [fn(&mut RunRequest); 7] = [
+        |r| r.method = Method::preset("sparrow").unwrap(),
+        |r| r.video = "no-such-file.mp4".into(),
+        |r| r.prompt = " ".into(),
+        |r| r.sampling = Sampling::Frames(0),
+        |r| r.max_new_tokens = 0,
+        |r| r.max_new_tokens = 10_000_000,
+        |r| r.text.top_p = 0.0,
+    ];
+    for change in wrong {
+        let mut request = rig.request("first");
+        change(&mut request);
+        let (_, failure) = rig.run(request);
+        let class = failure.map(|f| f.class);
+        assert!(matches!(class, Some(FailureClass::Input | FailureClass::Usage)), "{class:?}");
+        assert!(rig.is_kept("first"));
+    }
+}
+
+#[test]
+fn a_cancel_of_a_loading_that_failed_is_not_one_of_the_next() {
+    let (events, _outbox) = mpsc::channel(EVENTS);
+    let (sender, cancelled) = (EventSender { events, run: 0 }, Cancelled::default());
+    let outcomes: [fn() -> Result<(), Failure>; 2] =
+        [|| Err(internal("not enough memory".into())), || panic!("on purpose")];
+    for fits in outcomes {
+        cancelled.add(0);
+        assert!(guarded(&sender, || load(&spec(DeviceChoice::Cpu), &sender, &cancelled, fits)).is_none());
+        assert!(!cancelled.contains(0));
+    }
+}
+
+#[test]
+fn a_kept_context_grows_only_into_memory_that_is_there() {
+    let mut rig = Rig::new();
+    let (events, _outbox) = mpsc::channel(EVENTS);
+    let (sender, cancelled) = (EventSender { events, run: 1 }, Cancelled::default());
+    let spec = spec(DeviceChoice::Cpu);
+    let mut models = load(&spec, &sender, &cancelled, || Ok(())).unwrap();
+    let mut cache = PrefixCache::new(u64::MAX);
+    let mut run = |models: &Models, new_tokens, method| {
+        let method = Method::preset(method).unwrap();
+        let request = RunRequest { method, max_new_tokens: new_tokens, ..rig.request("first") };
+        let rates = None;
+        let (sender, cancelled) = (&sender, &cancelled);
+        let ignore_memory = false;
+        let runner =
+            Runner { request: &request, models, sender, cancelled, ignore_memory, rates, idle: None };
+        runner.run(&mut cache).map(drop).map_err(|failure| (failure.class, failure.error))
+    };
+    run(&models, 8, "naive").unwrap();
+    // From here on no memory is left.
+    models.footprint = models.footprint.map(|footprint| footprint.with_mapped(u64::MAX));
+    run(&models, 8, "naive").unwrap();
+    let (class, error) = run(&models, 1000, "autoregressive").unwrap_err();
+    assert_eq!(class, FailureClass::Memory, "{error}");
+    assert!(error.starts_with("a caption of up to 1000 tokens takes about "), "{error}");
+    // The drafter's context is another one.
+    let (class, _) = run(&models, 8, "specvlm").unwrap_err();
+    assert_eq!(class, FailureClass::Memory);
+}
+
+#[test]
+fn a_full_queue_refuses_a_run() {
+    // Nothing takes commands from this queue.
+    let (commands, _inbox) = mpsc::channel(1);
+    let handle = EngineHandle { commands, cancelled: Cancelled::default() };
+    handle.send(Command::IgnoreMemory).unwrap();
+    assert!(handle.send(Command::IgnoreMemory).unwrap_err().error.contains("queue is full"));
+}
+
+#[test]
+fn after_a_gpu_is_lost_the_models_are_loaded_anew() {
+    if testing::gpu_or_skip().is_none() {
+        return;
+    }
+    let mut rig = Rig::on(DeviceChoice::Gpu(None));
+    let request = rig.request("what is it");
+    assert_eq!(rig.run(request), (Some(false), None));
+    let request = rig.request(LOSES);
+    let (_, failure) = rig.run(request);
+    let failure = failure.expect("the run cannot go on");
+    assert_eq!(failure.class, FailureClass::Internal);
+    assert!(failure.error.contains("the GPU was lost"), "{}", failure.error);
+    assert!(failure.hint.is_some_and(|hint| hint.contains("run it again")));
+    // Nothing of the lost device is used again.
+    for kept in [false, true] {
+        let request = rig.request("what is it");
+        assert_eq!(rig.run(request), (Some(kept), None));
+    }
+}

@@ -1,0 +1,176 @@
+//! Checks of a request before anything is computed or evicted.
+
+use std::sync::Arc;
+
+use super::{
+    estimate::Layout,
+    memory_check::Work,
+    models::clip_facts,
+    prefix_cache::{Clip, ClipKey, ContextKey, PrefixCache},
+    run::{Runner, Stop},
+};
+use specreel_model::{
+    draft_head::DraftHead,
+    family::{ClipFacts, Prompt},
+    inspect::VideoInputs,
+    processor::{
+        ProcessorError, VideoProcessor,
+        layout::{Grid, VisualGrid},
+    },
+};
+use specreel_record::{Failure, FailureClass};
+use specreel_speculate::Drafter;
+use specreel_video::{Plan, sampling};
+
+impl Runner<'_> {
+    /// Check what does not need the video: the method, whether its drafter is loaded, sampling.
+    ///
+    /// # Errors
+    /// Names what cannot be used (class input).
+    pub(super) fn validate(&self) -> Result<(), Failure> {
+        let (request, method) = (self.request, &self.request.method);
+        method.validate()?;
+        method.check_parts(&self.models.parts(), self.models.target.name())?;
+        sampling::check(request.sampling).map_err(|e| Failure::from(specreel_video::Error::from(e)))?;
+        if request.prompt.trim().is_empty() {
+            return Err(input("the prompt is empty".into(), "ask something about the video"));
+        }
+        if request.max_new_tokens == 0 {
+            return Err(input("the limit of new tokens is 0".into(), "set a limit of at least 1"));
+        }
+        let text = request.text;
+        if !(text.temperature.is_finite() && text.temperature >= 0.0) {
+            let error = format!("temperature {} is not a number from 0", text.temperature);
+            return Err(input(error, "0 always takes the most likely token"));
+        }
+        if !(text.top_p > 0.0 && text.top_p <= 1.0) {
+            let error = format!("top-p {} is not a number above 0, up to 1", text.top_p);
+            return Err(input(error, "1 samples from the whole distribution"));
+        }
+        Ok(())
+    }
+
+    /// The draft head of the method, if it drafts with one and it is loaded.
+    pub(super) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
+        match self.request.method.drafter {
+            Drafter::Sparrow { recipe } => self.models.head(recipe),
+            _ => None,
+        }
+    }
+
+    /// Check the prompt's length and the memory for a video that has been opened but not decoded: the frames of `plan`, resized to
+    /// `size` (height, width). Returns what will be read.
+    pub(super) fn check_video(
+        &self,
+        cache: &mut PrefixCache,
+        key: &ClipKey,
+        size: (usize, usize),
+        plan: &Plan,
+    ) -> Result<Layout, Stop> {
+        let frames = plan.indices.len();
+        let (sample, patches, grid) = sample(self.models.target.processor(), size, frames)?;
+        let prompt = self.lay_out(&clip_facts(grid, plan))?;
+        self.make_room(cache, key, &sample, frames)?;
+        Ok(Layout::new(&prompt, patches, grid, sample, frames))
+    }
+
+    /// The prompt for a clip.
+    ///
+    /// # Errors
+    /// It is longer than the target's context window.
+    pub(super) fn lay_out(&self, clip: &ClipFacts) -> Result<Prompt, Stop> {
+        let prompt = self.models.target.prompt_for(&self.request.question(), clip)?;
+        self.check_length(prompt.ids.len(), clip.grid.len())?;
+        Ok(prompt)
+    }
+
+    /// Check that a prompt of so many tokens, and the caption, fit the target's context window.
+    pub(super) fn check_length(&self, tokens: usize, visual: usize) -> Result<(), Failure> {
+        let (target, new_tokens) = (&self.models.target, self.request.max_new_tokens);
+        let limit = target.decoder().config().max_positions;
+        if tokens + new_tokens <= limit {
+            return Ok(());
+        }
+        Err(input(
+            format!(
+                "the prompt has {tokens} tokens ({visual} of them visual) and the caption up to {new_tokens}, but the context \
+                 window of {} is {limit}",
+                target.name(),
+            ),
+            "use fewer frames (--frames), smaller ones (--max-pixels), a shorter prompt or --max-new-tokens",
+        ))
+    }
+
+    /// Evict kept contexts until this run fits, and refuse it if it does not fit without them.
+    pub(super) fn make_room(
+        &self,
+        cache: &mut PrefixCache,
+        key: &ClipKey,
+        sample: &VideoInputs,
+        frames: usize,
+    ) -> Result<(), Stop> {
+        let Some(footprint) = self.models.footprint.as_ref() else {
+            cache.make_room(0, key, &|_| true);
+            return Ok(());
+        };
+        let work = Work { sample: *sample, frames, new_tokens: self.request.max_new_tokens };
+        let bytes = footprint.run_bytes(&work);
+        if self.ignore_memory {
+            cache.make_room(bytes, key, &|_| true);
+            return Ok(());
+        }
+        cache.make_room(bytes, key, &|bytes| footprint.check_available(bytes));
+        Ok(footprint.check_run(&work)?)
+    }
+
+    /// Evict other contexts until this run's may grow by so many bytes, and refuse it if that does not suffice.
+    pub(super) fn make_room_in(
+        &self,
+        cache: &mut PrefixCache,
+        key: &ContextKey,
+        bytes: u64,
+    ) -> Result<(), Stop> {
+        let footprint = self.models.footprint.as_ref().filter(|_| !self.ignore_memory);
+        let check =
+            |bytes| footprint.map_or(Ok(()), |known| known.check_growth(bytes, self.request.max_new_tokens));
+        if bytes == 0 {
+            return Ok(());
+        }
+        cache.make_room_in(key, bytes, &|bytes| check(bytes).is_ok());
+        Ok(check(bytes)?)
+    }
+}
+
+impl Clip {
+    /// The sizes of a decoded clip.
+    pub(super) fn sample(&self) -> VideoInputs {
+        let grid = self.patches.grid;
+        VideoInputs {
+            visual: self.facts.grid.len(),
+            patch_values: self.patches.data.len(),
+            grid_patches: grid.h * grid.w,
+        }
+    }
+}
+
+/// What a processor makes of `frames` frames of `size` (height, width).
+fn sample(
+    processor: &VideoProcessor,
+    (height, width): (usize, usize),
+    frames: usize,
+) -> Result<(VideoInputs, Grid, VisualGrid), ProcessorError> {
+    let config = processor.config();
+    let patches =
+        Grid { t: frames.div_ceil(config.temporal), h: height / config.patch, w: width / config.patch };
+    let grid = processor.visual_grid(patches)?;
+    let sample = VideoInputs {
+        visual: grid.len(),
+        patch_values: patches.t * patches.h * patches.w * config.row(),
+        grid_patches: patches.h * patches.w,
+    };
+    Ok((sample, patches, grid))
+}
+
+fn input(error: String, hint: &str) -> Failure {
+    Failure { class: FailureClass::Input, error, hint: Some(hint.into()) }
+}

@@ -1,0 +1,41 @@
+//! Memory of passes.
+
+use specreel_tensor::ops::Ops;
+
+/// Rows in a device's memory that passes use again, so that nothing is allocated in the loop.
+pub(super) struct Buffers<D: Ops> {
+    pub(super) work: D::Work,
+    /// Input rows with DeepStack levels.
+    pub(super) wide: D::Rows,
+    pub(super) x: D::Rows,
+    pub(super) normed: D::Rows,
+    pub(super) qkv: D::Rows,
+    /// What enters attention before its columns are put in order, and the gates among it.
+    pub(super) mixed: D::Rows,
+    pub(super) gates: D::Rows,
+    pub(super) attended: D::Rows,
+    /// As `attended`, of layers with linear attention, whose rows have another width.
+    pub(super) answered: D::Rows,
+    pub(super) projected: D::Rows,
+    pub(super) gate_up: D::Rows,
+    pub(super) gated: D::Rows,
+}
+
+impl<D: Ops> Default for Buffers<D> {
+    fn default() -> Self {
+        Self {
+            work: D::Work::default(),
+            wide: D::Rows::default(),
+            x: D::Rows::default(),
+            normed: D::Rows::default(),
+            qkv: D::Rows::default(),
+            mixed: D::Rows::default(),
+            gates: D::Rows::default(),
+            attended: D::Rows::default(),
+            answered: D::Rows::default(),
+            projected: D::Rows::default(),
+            gate_up: D::Rows::default(),
+            gated: D::Rows::default(),
+        }
+    }
+}

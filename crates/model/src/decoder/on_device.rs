@@ -1,0 +1,375 @@
+//! What the decoder computes, on any device.
+
+use std::sync::Arc;
+
+use candle_core::Result;
+
+use super::{
+    Mask, Pass, PassInput, Positions, Taps,
+    buffers::Buffers,
+    cache::HybridCache,
+    check_pass,
+    layer::{Layer, Mixer},
+    parts,
+    rope::Rope,
+};
+use crate::config::TextConfig;
+use specreel_checkpoint::Checkpoint;
+use specreel_tensor::{
+    attention::AttentionShape,
+    logits::Logits,
+    ops::{Input, Loaded, Ops, PassSpec},
+    states::States,
+};
+
+/// A decoder's weights on a device.
+pub(super) struct OnDevice<D: Ops> {
+    ops: D,
+    config: TextConfig,
+    /// `vocab × hidden`: rows are looked up, not multiplied.
+    table: Arc<D::Table>,
+    /// A draft head's projection of its input rows.
+    projection: Option<Arc<D::Matrix>>,
+    layers: Vec<Arc<Layer<D>>>,
+    norm: Arc<D::Vector>,
+    head: Arc<D::Matrix>,
+    rope: Rope,
+}
+
+impl<D: Ops> Clone for OnDevice<D> {
+    /// The same weights, shared.
+    fn clone(&self) -> Self {
+        Self {
+            ops: self.ops.clone(),
+            config: self.config.clone(),
+            table: self.table.clone(),
+            projection: self.projection.clone(),
+            layers: self.layers.clone(),
+            norm: self.norm.clone(),
+            head: self.head.clone(),
+            rope: self.rope.clone(),
+        }
+    }
+}
+
+impl<D: Ops> OnDevice<D> {
+    /// Load from a checkpoint, matrix by matrix. See [`super::Decoder::load`].
+    pub fn load(
+        ops: D,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Loaded<Self> {
+        let c = config;
+        let total = c.layers + 1;
+        progress(0, total);
+        let mut layers = Vec::with_capacity(c.layers);
+        for index in 0..c.layers {
+            layers.push(Arc::new(Layer::load(&ops, checkpoint, config, index)?));
+            progress(index + 1, total);
+        }
+        let (table, head) = ops.embeddings(parts::TABLE, &parts::head(c), c.tied, checkpoint)?;
+        progress(total, total);
+        Ok(Self {
+            table: Arc::new(table),
+            projection: None,
+            layers,
+            norm: Arc::new(parts::norm(&ops, parts::NORM, c, checkpoint)?),
+            head: Arc::new(head),
+            rope: Rope::new(c),
+            config: c.clone(),
+            ops,
+        })
+    }
+
+    /// See [`super::Decoder::first_layers`].
+    pub fn first_layers(&self, layers: usize) -> Self {
+        let mut first = self.clone();
+        first.layers.truncate(layers.max(1));
+        first.config.layers = first.layers.len();
+        first.config.deepstack = first.config.deepstack.min(first.layers.len());
+        first
+    }
+
+    /// See [`super::Decoder::with_layer`].
+    pub fn with_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
+        let projection = self.ops.matrix(&parts::projection(config), checkpoint)?;
+        let layer = self.with_inner_layer(checkpoint, config)?;
+        Ok(Self { projection: Some(Arc::new(projection)), ..layer })
+    }
+
+    /// See [`super::Decoder::with_inner_layer`].
+    pub fn with_inner_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
+        Ok(Self {
+            projection: None,
+            layers: vec![Arc::new(Layer::load(&self.ops, checkpoint, config, 0)?)],
+            norm: Arc::new(parts::norm(&self.ops, parts::NORM, config, checkpoint)?),
+            rope: Rope::new(config),
+            config: config.clone(),
+            ..self.clone()
+        })
+    }
+
+    /// See [`super::Decoder::with_entered_layer`].
+    pub fn with_entered_layer(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        outputs: Option<usize>,
+    ) -> Loaded<Self> {
+        let head = match outputs {
+            None => self.head.clone(),
+            Some(rows) => Arc::new(self.ops.matrix(&parts::own_head(config, rows), checkpoint)?),
+        };
+        Ok(Self {
+            projection: None,
+            layers: vec![Arc::new(Layer::load_entered(&self.ops, checkpoint, config, 0)?)],
+            norm: Arc::new(parts::norm(&self.ops, parts::NORM, config, checkpoint)?),
+            head,
+            rope: Rope::new(config),
+            config: config.clone(),
+            ..self.clone()
+        })
+    }
+
+    /// Values of the queries, keys and values before the state of a row that enters, if they enter with it.
+    fn entered(&self) -> Option<usize> {
+        let c = &self.config;
+        let enters = self.layers.first().is_some_and(|layer| layer.entry.is_none());
+        enters.then_some((c.heads + 2 * c.kv_heads) * c.head_dim)
+    }
+
+    /// The resolved configuration.
+    pub fn config(&self) -> &TextConfig {
+        &self.config
+    }
+
+    /// The device's operations.
+    pub fn ops(&self) -> &D {
+        &self.ops
+    }
+
+    fn shape(&self) -> AttentionShape {
+        let c = &self.config;
+        AttentionShape { heads: c.heads, kv_heads: c.kv_heads, head_dim: c.head_dim }
+    }
+
+    fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
+        self.layers.iter().flat_map(|layer| layer.matrices()).chain([&*self.head])
+    }
+
+    /// Bytes of the layers' matrices.
+    pub fn layer_bytes(&self) -> usize {
+        self.layers.iter().flat_map(|layer| layer.matrices()).map(D::matrix_bytes).sum()
+    }
+
+    /// Bytes of the matrices that a pass of one row and its logits read.
+    pub fn matrix_bytes(&self) -> usize {
+        self.matrices().map(D::matrix_bytes).sum()
+    }
+
+    /// Size of all weights in bytes.
+    pub fn bytes(&self) -> usize {
+        self.matrix_bytes() + D::table_bytes(&self.table)
+    }
+
+    /// Bytes of the matrices that are parts of mapped files.
+    pub fn mapped_bytes(&self) -> usize {
+        self.matrices().map(D::mapped_bytes).sum()
+    }
+
+    /// Bytes of a draft head's projection.
+    pub fn projection_bytes(&self) -> usize {
+        self.projection.as_deref().map_or(0, D::matrix_bytes)
+    }
+
+    /// Bytes of keys and values of `slots` slots in all layers.
+    pub fn cache_bytes(&self, slots: usize) -> usize {
+        self.ops.slot_bytes(self.shape()) * self.config.attention_layers() * slots
+    }
+
+    /// An empty cache with `capacity` slots.
+    pub fn cache(&self, capacity: usize) -> HybridCache<D> {
+        let layers = self.config.attention_layers();
+        let cache = HybridCache::new(self.ops.cache(layers, self.shape(), capacity));
+        match self.config.linear {
+            None => cache,
+            Some(shape) => cache.with_states(self.ops.recurrent(self.config.layers - layers, shape)),
+        }
+    }
+
+    fn check_ids(&self, ids: &[u32]) -> Result<()> {
+        match ids.iter().find(|&&id| id as usize >= self.config.vocab) {
+            Some(id) => {
+                candle_core::bail!("token id {id} is outside of the vocabulary of {}", self.config.vocab)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// See [`super::Decoder::embed`].
+    pub fn embed(&self, ids: &[u32]) -> Result<States> {
+        self.check_ids(ids)?;
+        self.ops.embed(&self.table, ids)
+    }
+
+    /// See [`super::Decoder::beside`].
+    pub fn beside(&self, a: &States, b: &States) -> Result<States> {
+        self.ops.beside(a, b)
+    }
+
+    /// See [`super::Decoder::fuse`].
+    pub fn fuse(&self, ids: &[u32], before: &States, buffers: &mut Buffers<D>) -> Result<States> {
+        let Some(projection) = &self.projection else {
+            candle_core::bail!("the model is not a draft head");
+        };
+        let both = self.beside(&self.embed(ids)?, before)?;
+        self.ops.project(&mut buffers.work, projection, &both)
+    }
+
+    /// See [`super::Decoder::project`].
+    pub fn project(&self, matrix: &D::Matrix, rows: &States, buffers: &mut Buffers<D>) -> Result<States> {
+        self.ops.project(&mut buffers.work, matrix, rows)
+    }
+
+    /// See [`super::Decoder::forward`].
+    pub fn forward(
+        &self,
+        input: Input<'_>,
+        positions: &Positions,
+        mask: &Mask,
+        cache: &mut HybridCache<D>,
+        taps: &Taps,
+        buffers: &mut Buffers<D>,
+    ) -> Result<Pass> {
+        let (c, ops) = (&self.config, &self.ops);
+        if let Input::Ids(ids) = input {
+            self.check_ids(ids)?;
+        }
+        let part = taps.layers.clone().unwrap_or(0..self.layers.len());
+        let entered = self.entered();
+        let width = entered.map(|values| values + c.hidden);
+        let PassInput { rows, levels } =
+            check_pass(input, positions, mask, cache.len(), part.start, c, width)?;
+        let (cos, sin) = self.rope.tables(positions);
+        let shape = self.shape();
+        let recurring = cache.plan(rows, mask)?;
+        let spec = PassSpec {
+            rows,
+            layers: c.attention_layers(),
+            shape,
+            cos,
+            sin,
+            mask,
+            probe: taps.probe.as_ref(),
+        };
+        let Buffers {
+            work,
+            wide,
+            x,
+            normed,
+            qkv,
+            mixed,
+            gates,
+            attended,
+            answered,
+            projected,
+            gate_up,
+            gated,
+        } = buffers;
+        let mut pass = ops.begin(work, spec, &mut cache.attention)?;
+        if let Some(values) = entered {
+            ops.load(&mut pass, &self.table, input, wide)?;
+            ops.columns(&mut pass, wide, 0..values, qkv)?;
+            ops.columns(&mut pass, wide, values..values + c.hidden, x)?;
+        } else if levels == 0 {
+            ops.load(&mut pass, &self.table, input, x)?;
+        } else {
+            ops.load(&mut pass, &self.table, input, wide)?;
+            ops.columns(&mut pass, wide, 0..c.hidden, x)?;
+        }
+        let mut tapped = vec![None; taps.after_layers.len()];
+        // True if `projected` is yet to be added to the residual stream.
+        let mut pending = false;
+        for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
+            let entering = match &layer.mixer {
+                Mixer::Attention { picked: None, .. } => &mut *qkv,
+                _ => &mut *mixed,
+            };
+            if let Some((norm, matrix)) = &layer.entry {
+                let add = pending.then_some(&*projected);
+                ops.norm(&mut pass, x, add, norm, c.norm_eps, Some(matrix), normed)?;
+                ops.product(&mut pass, matrix, normed, entering)?;
+            }
+            let attended: &D::Rows = match &layer.mixer {
+                Mixer::Attention { picked, gates: gated_by, number, .. } => {
+                    if let Some(picked) = picked {
+                        ops.choose(&mut pass, mixed, picked, qkv)?;
+                    }
+                    let attention = &mut cache.attention;
+                    ops.store(&mut pass, qkv, layer.head_norms(c.norm_eps), attention, *number)?;
+                    ops.attend(&mut pass, qkv, attention, *number, &layer.output, attended)?;
+                    if let Some(columns) = gated_by {
+                        ops.choose(&mut pass, mixed, columns, gates)?;
+                        ops.gate_by(&mut pass, gates, &layer.output, attended)?;
+                    }
+                    attended
+                }
+                Mixer::Linear { weights, number } => {
+                    let (Some(recurring), Some(states)) = (&recurring, cache.states()) else {
+                        candle_core::bail!("the cache has no states for layers with linear attention");
+                    };
+                    let (plan, next) = (&recurring.plan, &layer.output);
+                    ops.mix(&mut pass, mixed, weights, plan, states, *number, next, answered)?;
+                    answered
+                }
+            };
+            ops.product(&mut pass, &layer.output, attended, projected)?;
+
+            let next = Some(&layer.gate_up);
+            ops.norm(&mut pass, x, Some(projected), &layer.post_norm, c.norm_eps, next, normed)?;
+            ops.gated(&mut pass, &layer.gate_up, normed, gate_up, &layer.down, gated)?;
+            ops.product(&mut pass, &layer.down, gated, projected)?;
+            pending = true;
+
+            // The first levels belong to the first layers; those of layers that are not run are not among the columns.
+            let level = 1 + index - part.start;
+            let deep = level <= levels && index < c.deepstack;
+            let tapped_here = taps.after_layers.contains(&index);
+            if deep || tapped_here {
+                ops.add(&mut pass, x, projected)?;
+                pending = false;
+            }
+            if deep {
+                ops.add_columns(&mut pass, x, wide, level * c.hidden..(level + 1) * c.hidden)?;
+            }
+            if tapped_here {
+                for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
+                    if wanted == index {
+                        *slot = Some(ops.keep(&mut pass, x)?);
+                    }
+                }
+            }
+        }
+        ops.norm(&mut pass, x, pending.then_some(&*projected), &self.norm, c.norm_eps, None, normed)?;
+        let after_layers: Option<Vec<States>> = tapped.into_iter().collect();
+        let after_layers = after_layers.ok_or_else(|| {
+            candle_core::Error::Msg(format!("the model has only {} layers", self.layers.len()))
+        })?;
+        let states = ops.take(&mut pass, normed)?;
+        let before_norm = taps.before_norm.then(|| ops.take(&mut pass, x)).transpose()?;
+        let attention = ops.finish(pass, &mut cache.attention)?;
+        cache.advance(recurring.as_ref());
+        Ok(Pass { states, before_norm, after_layers, attention })
+    }
+
+    /// See [`super::Decoder::synchronize`].
+    pub fn synchronize(&self, buffers: &mut Buffers<D>) -> Result<()> {
+        self.ops.synchronize(&mut buffers.work)
+    }
+
+    /// See [`super::Decoder::logits`].
+    pub fn logits(&self, states: &States, buffers: &mut Buffers<D>) -> Result<Logits> {
+        self.ops.logits(&mut buffers.work, &self.head, states)
+    }
+}

@@ -1,0 +1,211 @@
+//! The tensors of a decoder: names, shapes, and their size in each weight type.
+
+use crate::config::TextConfig;
+use specreel_checkpoint::Checkpoint;
+use specreel_tensor::{
+    LinearAttention, WeightType,
+    fused::FusedMatrix,
+    ops::{Loaded, Ops},
+};
+
+/// The embedding table, `vocab × hidden`.
+pub(super) const TABLE: &str = "model.embed_tokens.weight";
+/// The norm before the head.
+pub(super) const NORM: &str = "model.norm.weight";
+
+/// The matrices of a layer: what enters its attention; output; gate and up; down.
+///
+/// What enters full attention are queries (with a gate for each head's output, each head's beside its query), keys and values.
+/// What enters linear attention are queries, keys and values; the gate of its output; one column for each head's update and one
+/// for its decay.
+pub(super) fn layer(c: &TextConfig, index: usize) -> [FusedMatrix; 4] {
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    let matrix = |tensors: &[(&str, usize)], inputs: usize, bias: bool| FusedMatrix {
+        tensors: tensors.iter().map(|(name, rows)| (format!("model.layers.{index}.{name}"), *rows)).collect(),
+        inputs,
+        bias,
+    };
+    let gates = if c.output_gate { q } else { 0 };
+    let [entry, output] = match c.linear.filter(|_| c.is_linear(index)) {
+        None => [
+            matrix(
+                &[("self_attn.q_proj", q + gates), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)],
+                c.hidden,
+                c.bias,
+            ),
+            matrix(&[("self_attn.o_proj", c.hidden)], q, false),
+        ],
+        Some(l) => [
+            matrix(
+                &[
+                    ("linear_attn.in_proj_qkv", l.channels()),
+                    ("linear_attn.in_proj_z", l.values()),
+                    ("linear_attn.in_proj_b", l.value_heads),
+                    ("linear_attn.in_proj_a", l.value_heads),
+                ],
+                c.hidden,
+                false,
+            ),
+            matrix(&[("linear_attn.out_proj", c.hidden)], l.values(), false),
+        ],
+    };
+    [
+        entry,
+        output,
+        matrix(&[("mlp.gate_proj", c.intermediate), ("mlp.up_proj", c.intermediate)], c.hidden, false),
+        matrix(&[("mlp.down_proj", c.hidden)], c.intermediate, false),
+    ]
+}
+
+/// The weights of a norm as they are multiplied.
+pub(super) fn norm_values(
+    name: &str,
+    width: usize,
+    c: &TextConfig,
+    checkpoint: &Checkpoint,
+) -> Loaded<Vec<f32>> {
+    let mut values = checkpoint.f32(name, &[width])?;
+    if c.norm_offset {
+        values.iter_mut().for_each(|value| *value += 1.0);
+    }
+    Ok(values)
+}
+
+/// A norm of states.
+pub(super) fn norm<D: Ops>(
+    ops: &D,
+    name: &str,
+    c: &TextConfig,
+    checkpoint: &Checkpoint,
+) -> Loaded<D::Vector> {
+    ops.vector(name, norm_values(name, c.hidden, c, checkpoint)?)
+}
+
+/// The norm before a layer's queries, keys and values.
+pub(super) fn input_norm(index: usize) -> String {
+    format!("model.layers.{index}.input_layernorm.weight")
+}
+
+/// The tensors of a layer with linear attention that are not matrices, with their shapes: convolution, decay, its bias, norm.
+pub(super) fn linear(l: &LinearAttention, index: usize) -> [(String, Vec<usize>); 4] {
+    let name = |part: &str| format!("model.layers.{index}.linear_attn.{part}");
+    [
+        (name("conv1d.weight"), vec![l.channels(), l.kernel]),
+        (name("A_log"), vec![l.value_heads]),
+        (name("dt_bias"), vec![l.value_heads]),
+        (name("norm.weight"), vec![l.value_dim]),
+    ]
+}
+
+/// The norms of queries and keys in each head of a layer with full attention, if the model has them.
+pub(super) fn head_norms(c: &TextConfig, index: usize) -> Option<[String; 2]> {
+    let name = |part: &str| format!("model.layers.{index}.self_attn.{part}_norm.weight");
+    (c.qk_norm && !c.is_linear(index)).then(|| [name("q"), name("k")])
+}
+
+/// The head; the embedding table if they are tied.
+pub(super) fn head(c: &TextConfig) -> FusedMatrix {
+    let name = if c.tied { "model.embed_tokens" } else { "lm_head" };
+    FusedMatrix { tensors: vec![(name.to_owned(), c.vocab)], inputs: c.hidden, bias: false }
+}
+
+/// A draft head's own LM head over `rows` tokens.
+pub(super) fn own_head(c: &TextConfig, rows: usize) -> FusedMatrix {
+    FusedMatrix { tensors: vec![("lm_head".to_owned(), rows)], inputs: c.hidden, bias: false }
+}
+
+/// A draft head's projection of embeddings and states, `hidden × 2 hidden` (Sparrow, eq. 1).
+pub(super) fn projection(c: &TextConfig) -> FusedMatrix {
+    FusedMatrix { tensors: vec![("fc".to_owned(), c.hidden)], inputs: 2 * c.hidden, bias: true }
+}
+
+/// All tensors that [`super::Decoder::load`] reads, by their original names.
+pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
+    let mut all = vec![(TABLE.to_owned(), vec![c.vocab, c.hidden])];
+    for index in 0..c.layers {
+        for norm in ["input_layernorm", "post_attention_layernorm"] {
+            all.push((format!("model.layers.{index}.{norm}.weight"), vec![c.hidden]));
+        }
+        all.extend(head_norms(c, index).into_iter().flatten().map(|name| (name, vec![c.head_dim])));
+        all.extend(c.linear.filter(|_| c.is_linear(index)).iter().flat_map(|l| linear(l, index)));
+        for matrix in layer(c, index) {
+            for (name, rows) in &matrix.tensors {
+                all.push((format!("{name}.weight"), vec![*rows, matrix.inputs]));
+                if matrix.bias {
+                    all.push((format!("{name}.bias"), vec![*rows]));
+                }
+            }
+        }
+    }
+    all.push((NORM.to_owned(), vec![c.hidden]));
+    if !c.tied {
+        all.push(("lm_head.weight".to_owned(), vec![c.vocab, c.hidden]));
+    }
+    all
+}
+
+/// Bytes of the loaded weights in a type; the embedding table has `table` bytes a value, as in the checkpoint.
+pub fn bytes(c: &TextConfig, dtype: WeightType, table: usize) -> u64 {
+    let of = |matrix: &FusedMatrix| matrix.bytes(dtype) as u64;
+    let layers: u64 = (0..c.layers).flat_map(|index| layer(c, index)).map(|matrix| of(&matrix)).sum();
+    layers + of(&head(c)) + (c.vocab * c.hidden * table) as u64
+}
+
+/// The fallback of a type whose blocks do not divide some row: the type, and the row's width.
+pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(WeightType, usize)> {
+    let linear = c.linear.map_or(c.hidden, |l| l.values());
+    let widths = [c.hidden, c.heads * c.head_dim, linear, c.intermediate];
+    let odd =
+        widths.into_iter().find(|&inputs| dtype != WeightType::Auto && dtype.fitting(inputs) != dtype)?;
+    Some((dtype.fitting(odd), odd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{config::VlConfig, decoder::Decoder};
+    use specreel_tensor::ComputeDevice;
+
+    fn fixture(name: &str) -> (Checkpoint, TextConfig) {
+        let dir = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .join("tests/parity/fixtures")
+            .join(name);
+        (Checkpoint::open(&dir).unwrap(), VlConfig::read(&dir).unwrap().text)
+    }
+
+    #[test]
+    fn all_tensors_but_those_of_the_tower_are_listed() {
+        let newer = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
+        for name in ["gqa_tied", "gqa_untied_f16", "nested_bf16", "sharded_untied"].into_iter().chain(newer) {
+            let (checkpoint, config) = fixture(name);
+            let listed = tensors(&config);
+            for (tensor, shape) in &listed {
+                checkpoint.verify(tensor, shape).unwrap();
+            }
+            let tower = ["visual", "vision_model", "connector"];
+            let text = checkpoint.tensors().filter(|t| !tower.iter().any(|part| t.name.contains(part)));
+            assert_eq!(text.count(), listed.len(), "{name}");
+        }
+    }
+
+    #[test]
+    fn bytes_predicts_the_size_of_the_loaded_weights() {
+        for (name, table) in [
+            ("gqa_tied", 4),
+            ("gqa_untied_f16", 2),
+            ("mha_tied_bf16", 2),
+            ("qwen3_vl", 2),
+            ("qwen3_vl_small", 2),
+            ("smolvlm", 2),
+            ("qwen3_5", 2),
+            ("qwen3_5_untied", 2),
+        ] {
+            let (checkpoint, config) = fixture(name);
+            for dtype in WeightType::ALL {
+                let loaded =
+                    Decoder::load(&checkpoint, &config, &ComputeDevice::cpu(dtype), &mut |_, _| {}).unwrap();
+                assert_eq!(loaded.bytes() as u64, bytes(&config, dtype, table), "{name} {dtype:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! `config.json` of a draft head.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::published::{self, Eagle3Config};
+use crate::config::TextConfig;
+use specreel_tensor::CheckpointError;
+
+/// `model_type` of a draft head's checkpoint.
+pub const MODEL_TYPE: &str = "specreel_sparrow";
+
+/// How a draft head was trained, and hence how it drafts best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recipe {
+    /// Sparrow: drafts without looking at the video.
+    #[default]
+    Sparrow,
+    /// MSD: reads the visual embeddings before the text.
+    Msd,
+    /// ViSpec: reads the visual embeddings compressed to a few rows, and a vector that sums them up in every text row.
+    Vispec,
+    /// HiViS: has learned from text rows alone, the target's states say what was seen.
+    Hivis,
+    /// EAGLE-3: reads states after three layers of the target, and has an LM head over a part of the vocabulary.
+    Eagle3,
+    /// The target's own layer for multi-token prediction, in the target's checkpoint.
+    Mtp,
+}
+
+impl Recipe {
+    /// All recipes.
+    pub const ALL: [Recipe; 6] =
+        [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec, Recipe::Hivis, Recipe::Eagle3, Recipe::Mtp];
+
+    /// Its name in methods, files and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Recipe::Sparrow => "sparrow",
+            Recipe::Msd => "msd",
+            Recipe::Vispec => "vispec",
+            Recipe::Hivis => "hivis",
+            Recipe::Eagle3 => "eagle3",
+            Recipe::Mtp => "mtp",
+        }
+    }
+
+    /// How to get such a head, as a hint.
+    pub const fn hint(self) -> &'static str {
+        match self {
+            Recipe::Sparrow => {
+                "train one for this target with `specreel train sparrow`, and add --drafter DIR"
+            }
+            Recipe::Msd => "train one for this target with `specreel train msd`, and add --drafter DIR",
+            Recipe::Vispec => "train one for this target with `specreel train vispec`, and add --drafter DIR",
+            Recipe::Hivis => "train one for this target with `specreel train hivis`, and add --drafter DIR",
+            Recipe::Eagle3 => {
+                "download the head that was published for this target (config.json, model.safetensors), and add --drafter DIR"
+            }
+            Recipe::Mtp => {
+                "use a target whose files have one (Qwen3.5: tensors `mtp.…`), or the method sparrow with a head that you train"
+            }
+        }
+    }
+}
+
+/// Inputs at the rows of visual tokens, if the head sees any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VisualRows {
+    /// The target's states after half of its layers (Sparrow's IVSB).
+    #[default]
+    Middle,
+    /// The target's visual embeddings as they are (MSD).
+    Embeddings,
+}
+
+/// The target that a draft head was trained for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetIdentity {
+    /// Its display name.
+    pub name: String,
+    /// Width of its states.
+    pub hidden_size: usize,
+    /// Rows of its embedding table.
+    pub vocab_size: usize,
+    /// Number of its layers; 0 in published heads, which do not say it.
+    pub num_hidden_layers: usize,
+    /// A hash of some of its embeddings; empty in published heads, which do not say it.
+    pub fingerprint: String,
+}
+
+impl TargetIdentity {
+    /// The first difference from another target, as a clause of an error message; none if they are the same model.
+    pub fn difference(&self, other: &TargetIdentity) -> Option<String> {
+        let sizes = [
+            ("hidden_size", self.hidden_size, other.hidden_size),
+            ("vocab_size", self.vocab_size, other.vocab_size),
+            ("num_hidden_layers", self.num_hidden_layers, other.num_hidden_layers),
+        ];
+        let differs = |(_, expected, found): &(_, usize, usize)| *expected > 0 && expected != found;
+        if let Some((key, expected, found)) = sizes.into_iter().find(differs) {
+            return Some(format!("it expects a `{key}` of {expected}, this target has {found}"));
+        }
+        (!self.fingerprint.is_empty() && self.fingerprint != other.fingerprint)
+            .then(|| format!("it expects `{}`, this target has other weights", self.name))
+    }
+}
+
+/// The contents of the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DraftHeadConfig {
+    /// [`MODEL_TYPE`].
+    pub model_type: String,
+    /// How it was trained.
+    pub recipe: Recipe,
+    /// Its inputs at visual tokens.
+    pub visual_rows: VisualRows,
+    /// Width of the feed-forward layer.
+    pub intermediate_size: usize,
+    /// Query heads.
+    pub num_attention_heads: usize,
+    /// Key and value heads.
+    pub num_key_value_heads: usize,
+    /// Width of a head.
+    pub head_dim: usize,
+    /// Base of the rotary frequencies.
+    pub rope_theta: f64,
+    /// Frequencies for time, row and column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mrope_section: Option<[usize; 3]>,
+    /// True if the three axes alternate over the frequencies.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mrope_interleaved: bool,
+    /// True if queries, keys and values have biases.
+    #[serde(default = "biases", skip_serializing_if = "Clone::clone")]
+    pub attention_bias: bool,
+    /// True if queries and keys are normed in each head.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub qk_norm: bool,
+    /// Added to the mean square in norms.
+    pub rms_norm_eps: f32,
+    /// The target it was trained for.
+    pub target: TargetIdentity,
+    /// Queries of the adaptor that compresses the visual tokens of a ViSpec head; 0 = it has none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub num_queries: usize,
+    /// What only an EAGLE-3 head has; its file has another layout.
+    #[serde(skip)]
+    pub eagle3: Option<Eagle3Config>,
+}
+
+/// The form of a trained head's layer for a target: that of the target's layers with full attention, where all of a head is
+/// rotated, nothing is gated, and norms hold their weights.
+pub fn layer_of(target: &TextConfig) -> TextConfig {
+    let third = target.head_dim / 6;
+    let even = [target.head_dim / 2 - 2 * third, third, third];
+    let whole = target.rotary_dim == target.head_dim;
+    TextConfig {
+        mrope_section: target.mrope_section.map(|section| if whole { section } else { even }),
+        output_gate: false,
+        rotary_dim: target.head_dim,
+        norm_offset: false,
+        linear: None,
+        ..target.clone()
+    }
+}
+
+/// Queries of ViSpec's adaptor: one row in place of the visual tokens, and the vector for text rows.
+pub const QUERIES: usize = 2;
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Files that do not say it have biases.
+fn biases() -> bool {
+    true
+}
+
+impl DraftHeadConfig {
+    /// A head whose layer has the shape of the target's own.
+    pub fn like(
+        target: &TextConfig,
+        identity: TargetIdentity,
+        recipe: Recipe,
+        visual_rows: VisualRows,
+    ) -> Self {
+        let target = &layer_of(target);
+        Self {
+            model_type: MODEL_TYPE.into(),
+            recipe,
+            visual_rows,
+            intermediate_size: target.intermediate,
+            num_attention_heads: target.heads,
+            num_key_value_heads: target.kv_heads,
+            head_dim: target.head_dim,
+            rope_theta: target.rope_theta,
+            mrope_section: target.mrope_section,
+            mrope_interleaved: target.interleaved,
+            attention_bias: target.bias,
+            qk_norm: target.qk_norm,
+            rms_norm_eps: target.norm_eps,
+            target: identity,
+            num_queries: if recipe == Recipe::Vispec { QUERIES } else { 0 },
+            eagle3: None,
+        }
+    }
+
+    /// True if `DIR/config.json` is readable and describes a draft head.
+    pub fn is_in(dir: &Path) -> bool {
+        #[derive(Deserialize)]
+        struct Type {
+            model_type: String,
+        }
+        let text = std::fs::read_to_string(dir.join("config.json")).unwrap_or_default();
+        let own = || serde_json::from_str::<Type>(&text).is_ok_and(|config| config.model_type == MODEL_TYPE);
+        published::is_published(&text) || own()
+    }
+
+    /// Read `DIR/config.json`.
+    ///
+    /// # Errors
+    /// The file is missing, describes no draft head, or holds impossible sizes.
+    pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
+        let path = dir.join("config.json");
+        let fail = |problem: &str| CheckpointError::file(&path, problem);
+        let text = std::fs::read_to_string(&path).map_err(|e| fail(&e.to_string()))?;
+        let config: Self = match published::is_published(&text) {
+            true => published::read(&text).map_err(|problem| fail(&problem))?,
+            false => serde_json::from_str(&text).map_err(|e| fail(&e.to_string()))?,
+        };
+        if config.model_type != MODEL_TYPE {
+            return Err(fail(&format!("`model_type` is {}, expected {MODEL_TYPE}", config.model_type)));
+        }
+        config.problem().map_or(Ok(()), |problem| Err(fail(&problem)))?;
+        Ok(config)
+    }
+
+    fn problem(&self) -> Option<String> {
+        let (heads, kv, half) = (self.num_attention_heads, self.num_key_value_heads, self.head_dim / 2);
+        let sizes = [
+            ("intermediate_size", self.intermediate_size, 1 << 20),
+            ("num_attention_heads", heads, 1024),
+            ("num_key_value_heads", kv, 1024),
+            ("head_dim", self.head_dim, 1024),
+        ];
+        if let Some((key, value, limit)) = sizes.into_iter().find(|(_, v, limit)| *v == 0 || v > limit) {
+            return Some(format!("`{key}` is {value}, expected 1 to {limit}"));
+        }
+        if (self.recipe == Recipe::Vispec) != (self.num_queries > 0) || self.num_queries > 256 {
+            let recipe = self.recipe.name();
+            return Some(format!(
+                "`num_queries` is {}, a head of the recipe {recipe} has {}",
+                self.num_queries,
+                if self.recipe == Recipe::Vispec { "1 to 256" } else { "none" }
+            ));
+        }
+        if !heads.is_multiple_of(kv) {
+            return Some(format!(
+                "`num_attention_heads` ({heads}) is not a multiple of `num_key_value_heads` ({kv})"
+            ));
+        }
+        let sum = |s: [usize; 3]| s.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
+        if !self.head_dim.is_multiple_of(2) || self.mrope_section.is_some_and(|s| sum(s) != Some(half)) {
+            return Some(format!(
+                "`mrope_section` does not add up to half of `head_dim` ({})",
+                self.head_dim
+            ));
+        }
+        let good = self.rope_theta.is_finite() && self.rope_theta > 0.0 && self.rms_norm_eps.is_finite();
+        (!good).then(|| "`rope_theta` must be positive, and `rms_norm_eps` finite".into())
+    }
+
+    /// The head's layer as a language model of one layer that shares the target's embeddings.
+    pub fn layer(&self, target: &TextConfig) -> TextConfig {
+        TextConfig {
+            layers: 1,
+            heads: self.num_attention_heads,
+            kv_heads: self.num_key_value_heads,
+            head_dim: self.head_dim,
+            intermediate: self.intermediate_size,
+            rope_theta: self.rope_theta,
+            mrope_section: self.mrope_section,
+            interleaved: self.mrope_interleaved,
+            bias: self.attention_bias,
+            qk_norm: self.qk_norm,
+            output_gate: false,
+            rotary_dim: self.head_dim,
+            norm_offset: false,
+            linear: None,
+            deepstack: 0,
+            norm_eps: self.rms_norm_eps,
+            ..target.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

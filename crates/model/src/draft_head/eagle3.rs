@@ -1,0 +1,251 @@
+//! EAGLE-3 heads in the published layout (`LlamaForCausalLMEagle3`): EAGLE's, and that of SpecForge for multimodal targets.
+//!
+//! The head reads the target's states g after three of its layers, through `fc` (`hidden × 3 hidden`, no bias). The row of a token
+//! holds [`input_layernorm`(embedding) ; `hidden_norm`(x)], which queries, keys and values are computed from; x is the projected
+//! state before the token, or the head's own output before it, and the residual. One layer follows, whose output before the
+//! final `norm` takes the place of states that the target has not computed yet. `lm_head` has `draft_vocab_size` rows: row i
+//! stands for the target's token `i + d2t[i]`. Embeddings are the target's own.
+//!
+//! A row has the position of the row whose state it reads, the one before it.
+
+use super::{DraftHeadConfig, Eagle3Config};
+use crate::{
+    config::TextConfig,
+    decoder::{Decoder, Matrix, States, Workspace, with_slice},
+};
+use specreel_checkpoint::Checkpoint;
+use specreel_tensor::{CheckpointError, fused::FusedMatrix};
+
+/// The ids of the target that the rows of a smaller LM head stand for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DraftVocabulary {
+    ids: Vec<u32>,
+}
+
+impl DraftVocabulary {
+    /// From the offsets `d2t` (none = both vocabularies are one) and, if it is known, which ids of the target are in it.
+    ///
+    /// # Errors
+    /// A message: the offsets are fewer or more than `size`, lead outside of the target's `vocab` ids or to one id twice, or
+    /// contradict `members`.
+    fn new(
+        offsets: Option<Vec<i64>>,
+        members: Option<&[i64]>,
+        size: usize,
+        vocab: usize,
+    ) -> Result<Self, String> {
+        let offsets = match offsets {
+            Some(offsets) => offsets,
+            None if size == vocab => vec![0; size],
+            None => return Err(format!("`d2t` is missing: the LM head has {size} rows of {vocab} ids")),
+        };
+        if offsets.len() != size {
+            return Err(format!("`d2t` has {} values, the LM head has {size} rows", offsets.len()));
+        }
+        let inside = |(row, offset): (i64, i64)| {
+            let id = row.checked_add(offset)?;
+            u32::try_from(id).ok().filter(|id| (*id as usize) < vocab)
+        };
+        let ids: Option<Vec<u32>> = (0..).zip(offsets).map(inside).collect();
+        let ids = ids.ok_or(format!("`d2t` leads outside of the target's vocabulary of {vocab} ids"))?;
+        let mut taken = vec![false; vocab];
+        if ids.iter().any(|&id| std::mem::replace(&mut taken[id as usize], true)) {
+            return Err("`d2t` leads to one id twice".into());
+        }
+        let agrees = |members: &[i64]| {
+            members.len() == vocab && taken.iter().zip(members).all(|(t, m)| *t == (*m != 0))
+        };
+        match members.is_none_or(agrees) {
+            true => Ok(Self { ids }),
+            false => Err("`t2d` and `d2t` name different ids".into()),
+        }
+    }
+
+    /// Number of rows of the LM head.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// True if it is empty.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Rows before the first one that stands for an id from `vocab` on: such ids are never written, so neither drafted.
+    pub fn rows_below(&self, vocab: usize) -> usize {
+        self.ids.iter().position(|id| *id as usize >= vocab).unwrap_or(self.ids.len())
+    }
+
+    /// The id of a row.
+    pub fn id(&self, row: u32) -> u32 {
+        self.ids.get(row as usize).copied().unwrap_or(row)
+    }
+
+    /// Logits by the target's ids, `vocab` of them: minus infinity where the head has no row.
+    pub fn spread(&self, logits: &[f32], vocab: usize) -> Vec<f32> {
+        let mut spread = vec![f32::NEG_INFINITY; vocab];
+        for (&id, &logit) in self.ids.iter().zip(logits) {
+            if let Some(place) = spread.get_mut(id as usize) {
+                *place = logit;
+            }
+        }
+        spread
+    }
+}
+
+/// What makes the rows of an EAGLE-3 head's layer.
+pub(super) struct Eagle3 {
+    pub taps: Vec<usize>,
+    pub vocabulary: DraftVocabulary,
+    reduce: Matrix,
+    qkv: Matrix,
+    /// Weights of the norms of embeddings and of states.
+    norms: [Vec<f32>; 2],
+    eps: f32,
+    norm_before_residual: bool,
+}
+
+impl Eagle3 {
+    /// Load the head's weights: the decoder of its layer and LM head, and what makes its rows.
+    pub fn load(
+        checkpoint: &Checkpoint,
+        config: &DraftHeadConfig,
+        own: &Eagle3Config,
+        target: &Decoder,
+    ) -> Result<(Decoder, Self), CheckpointError> {
+        let part = |name: &str| format!("model.layers.0.{name}");
+        let mut layer = config.layer(target.config());
+        layer.bias = checkpoint.contains(&part("self_attn.q_proj.bias"));
+        layer.qk_norm = checkpoint.contains(&part("self_attn.q_norm.weight"));
+        if checkpoint.contains(&part("self_attn.o_proj.bias")) {
+            return Err(CheckpointError::tensor(
+                &part("self_attn.o_proj.bias"),
+                "biases there are not supported",
+            ));
+        }
+        let taps =
+            taps(own, target.config()).map_err(|problem| CheckpointError::tensor("fc.weight", &problem))?;
+        let width = layer.hidden;
+        let maps = [checkpoint.integers("d2t")?, checkpoint.integers("t2d")?];
+        let [offsets, members] = maps;
+        let vocabulary =
+            DraftVocabulary::new(offsets, members.as_deref(), own.draft_vocab, target.config().vocab)
+                .map_err(|problem| CheckpointError::tensor("d2t", &problem))?;
+        // A head over the whole vocabulary may share the target's.
+        let own_head = checkpoint.contains("lm_head.weight") || own.draft_vocab != target.config().vocab;
+        check_embeddings(checkpoint, target)?;
+        let decoder = target.with_entered_layer(checkpoint, &layer, own_head.then_some(own.draft_vocab))?;
+        let reduce = FusedMatrix { tensors: vec![("fc".into(), width)], inputs: 3 * width, bias: false };
+        let (queries, keys) = (layer.heads * layer.head_dim, layer.kv_heads * layer.head_dim);
+        let qkv = FusedMatrix {
+            tensors: [("q", queries), ("k", keys), ("v", keys)]
+                .map(|(name, rows)| (part(&format!("self_attn.{name}_proj")), rows))
+                .to_vec(),
+            inputs: 2 * width,
+            bias: layer.bias,
+        };
+        let norm = |name: &str| checkpoint.f32(&part(&format!("{name}.weight")), &[width]);
+        Ok((
+            decoder,
+            Self {
+                taps,
+                vocabulary,
+                reduce: target.matrix(&reduce, checkpoint)?,
+                qkv: target.matrix(&qkv, checkpoint)?,
+                norms: [norm("input_layernorm")?, norm("hidden_norm")?],
+                eps: layer.norm_eps,
+                norm_before_residual: own.norm_before_residual,
+            },
+        ))
+    }
+
+    /// Bytes of the matrices that make its rows.
+    pub fn bytes(&self) -> usize {
+        self.reduce.bytes() + self.qkv.bytes()
+    }
+
+    /// The target's states after the tapped layers, `rows × 3 width`, as the head reads them, `rows × width`.
+    pub fn reduce(
+        &self,
+        decoder: &Decoder,
+        states: &States,
+        workspace: &mut Workspace,
+    ) -> candle_core::Result<States> {
+        decoder.project(&self.reduce, states, workspace)
+    }
+
+    /// Rows that enter the layer, from embeddings and the states before them, both `rows × width`.
+    pub fn rows(
+        &self,
+        decoder: &Decoder,
+        embeddings: &States,
+        before: &[f32],
+        workspace: &mut Workspace,
+    ) -> candle_core::Result<States> {
+        let width = decoder.width();
+        let mut pairs = Vec::with_capacity(2 * before.len());
+        let mut residual = Vec::with_capacity(before.len());
+        with_slice(embeddings, |embeddings| {
+            for (embedding, state) in embeddings.chunks_exact(width).zip(before.chunks_exact(width)) {
+                norm(embedding, &self.norms[0], self.eps, &mut pairs);
+                let from = pairs.len();
+                norm(state, &self.norms[1], self.eps, &mut pairs);
+                residual.extend_from_slice(if self.norm_before_residual { &pairs[from..] } else { state });
+            }
+        })?;
+        let qkv = decoder.project(&self.qkv, &States::new(pairs, 2 * width)?, workspace)?;
+        decoder.beside(&qkv, &States::new(residual, width)?)
+    }
+}
+
+/// The tapped layers of a target: as the head says, or EAGLE-3's low, middle and high one.
+pub(super) fn taps(own: &Eagle3Config, target: &TextConfig) -> Result<Vec<usize>, String> {
+    let count = target.layers;
+    let taps = match &own.layers {
+        Some(layers) => layers.clone(),
+        None if count < 6 => {
+            return Err(format!("a target of {count} layers has no low, middle and high one"));
+        }
+        None => vec![1, count / 2 - 1, count - 4],
+    };
+    match taps.iter().find(|layer| **layer >= count) {
+        Some(layer) => {
+            Err(format!("it reads states after layer {layer} (0 = the first), this target has {count}"))
+        }
+        None => Ok(taps),
+    }
+}
+
+/// Compare the head's copy of the target's embeddings with the target's, where it has one: the first rows. Weight types differ, so
+/// they need only point the same way.
+fn check_embeddings(checkpoint: &Checkpoint, target: &Decoder) -> Result<(), CheckpointError> {
+    const NAME: &str = "model.embed_tokens.weight";
+    const ROWS: usize = 64;
+    if !checkpoint.contains(NAME) {
+        return Ok(());
+    }
+    let (vocab, width) = (target.config().vocab, target.config().hidden);
+    let ids: Vec<u32> = (0..ROWS.min(vocab) as u32).collect();
+    let fail = |problem: &str| CheckpointError::tensor(NAME, problem);
+    let own = checkpoint.first_rows(NAME, [vocab, width], ids.len())?;
+    let known = target.embed(&ids).and_then(|rows| rows.to_vec()).map_err(|e| fail(&e.to_string()))?;
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+    let likeness = dot(&own, &known) / (dot(&own, &own) * dot(&known, &known)).sqrt().max(f64::MIN_POSITIVE);
+    match likeness > 0.95 {
+        true => Ok(()),
+        false => {
+            Err(fail("this draft head was trained for another target: its embeddings are not this target's"))
+        }
+    }
+}
+
+/// Append `x / sqrt(mean(x²) + eps) · weight`.
+pub(super) fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
+    let mean = x.iter().map(|value| value * value).sum::<f32>() / x.len().max(1) as f32;
+    let scale = 1.0 / (mean + eps).sqrt();
+    out.extend(x.iter().zip(weight).map(|(value, weight)| value * scale * weight));
+}
+
+#[cfg(test)]
+#[path = "eagle3_tests.rs"]
+mod tests;

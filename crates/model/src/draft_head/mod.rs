@@ -1,0 +1,292 @@
+//! A trained draft head: one decoder layer that drafts from its target's states (Sparrow, MSD; the architecture is EAGLE's).
+//! EAGLE-3 heads have a layout of their own: see [`eagle3`]. A target's own layer for multi-token prediction is one, too: see
+//! [`mtp`].
+//!
+//! The input row of token t is z = FC([embedding of t ; the target's final state before t]) (Sparrow, eq. 1). It passes
+//! through one decoder layer and a norm; the output approximates the target's final state at t, from which the target's LM
+//! head reads the next token. Embeddings and LM head are the target's own, shared, not copied. While drafting, the head's own
+//! outputs take the place of states that the target has not computed yet.
+//!
+//! Checkpoint: `config.json` ([`DraftHeadConfig`]) and `model.safetensors` with `fc.weight` (`width × 2 width`), `fc.bias`,
+//! `model.layers.0.…` and `model.norm.weight` under the names of the target's checkpoint: the layer has the biases and the norms
+//! of heads that the target's layers have.
+
+mod config;
+pub mod eagle3;
+pub mod mtp;
+mod published;
+mod states;
+mod vispec;
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use candle_core::Result;
+
+pub use config::{DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows, layer_of};
+pub use eagle3::DraftVocabulary;
+pub use published::Eagle3Config;
+pub use states::{ReadStates, StateReader, TextStates};
+pub use vispec::Compressed;
+
+use super::decoder::{Decoder, Pass, States, Taps, Workspace, with_slice};
+use specreel_checkpoint::Checkpoint;
+use specreel_tensor::CheckpointError;
+
+/// Largest number of embeddings in a fingerprint.
+const FINGERPRINT_ROWS: usize = 64;
+
+/// What makes the rows of a head's layer, and what they are made of.
+enum Rows {
+    /// The decoder's own projection.
+    Projected,
+    Eagle3(eagle3::Eagle3),
+    Mtp(mtp::Mtp),
+}
+
+/// A loaded draft head.
+pub struct DraftHead {
+    name: String,
+    config: DraftHeadConfig,
+    decoder: Arc<Decoder>,
+    rows: Rows,
+    /// The vision adaptor of a ViSpec head.
+    adaptor: Option<vispec::Adaptor>,
+    /// Buffers of the projection.
+    workspace: Mutex<Workspace>,
+}
+
+impl DraftHead {
+    /// Load a checkpoint directory for this target.
+    ///
+    /// # Errors
+    /// A file is missing or damaged, or the head was trained for another target.
+    pub fn load(dir: &Path, target: &Decoder) -> std::result::Result<Self, CheckpointError> {
+        let config = DraftHeadConfig::read(dir)?;
+        let name =
+            dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let loaded = TargetIdentity::of(target, "")
+            .map_err(|e| CheckpointError::tensor("model.embed_tokens", &e.to_string()))?;
+        if let Some(difference) = config.target.difference(&loaded) {
+            let problem = format!("this draft head was trained for another target: {difference}");
+            return Err(CheckpointError::file(&dir.join("config.json"), &problem));
+        }
+        let checkpoint = Checkpoint::open(dir)?;
+        let (decoder, rows) = match config.eagle3.as_ref() {
+            None => (target.with_layer(&checkpoint, &config.layer(target.config()))?, Rows::Projected),
+            Some(own) => {
+                let (decoder, rows) = eagle3::Eagle3::load(&checkpoint, &config, own, target)?;
+                (decoder, Rows::Eagle3(rows))
+            }
+        };
+        let adaptor = match config.num_queries {
+            0 => None,
+            queries => Some(vispec::Adaptor::load(&checkpoint, decoder.config(), queries, target)?),
+        };
+        Ok(Self { name, config, decoder: Arc::new(decoder), rows, adaptor, workspace: Mutex::default() })
+    }
+
+    /// Load the target's own layer for multi-token prediction from its checkpoint, which must have one ([`mtp::is_in`]).
+    ///
+    /// # Errors
+    /// A tensor is missing or damaged, or the layer computes what is not supported.
+    pub fn own(
+        checkpoint: Checkpoint,
+        target: &Decoder,
+        name: &str,
+    ) -> std::result::Result<Self, CheckpointError> {
+        let config = mtp::config(target, name)
+            .map_err(|e| CheckpointError::tensor("model.embed_tokens", &e.to_string()))?;
+        let (decoder, rows) = mtp::Mtp::load(checkpoint, target)?;
+        let (decoder, rows) = (Arc::new(decoder), Rows::Mtp(rows));
+        Ok(Self { name: name.to_owned(), config, decoder, rows, adaptor: None, workspace: Mutex::default() })
+    }
+
+    /// Display name: the directory's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The contents of its `config.json`.
+    pub fn config(&self) -> &DraftHeadConfig {
+        &self.config
+    }
+
+    /// Its layer between the target's embeddings and LM head.
+    pub fn decoder(&self) -> &Arc<Decoder> {
+        &self.decoder
+    }
+
+    /// Layers of the target after which it reads states (0 = the first); empty if it reads the final states alone.
+    pub fn taps(&self) -> &[usize] {
+        self.eagle3().map_or(&[], |own| &own.taps)
+    }
+
+    /// True if it reads the whole prompt from the target's states: visual tokens are rows like text
+    /// ([`fuse_embedded`](Self::fuse_embedded)), and a row has the position of the one before it.
+    pub fn reads_all_rows(&self) -> bool {
+        !matches!(self.rows, Rows::Projected)
+    }
+
+    fn eagle3(&self) -> Option<&eagle3::Eagle3> {
+        match &self.rows {
+            Rows::Eagle3(own) => Some(own),
+            _ => None,
+        }
+    }
+
+    /// The target's states as [`DraftHead::fuse`] takes them, `rows × width`: of a head with [`taps`](Self::taps), states after
+    /// these layers beside each other are projected; final states are as they are.
+    ///
+    /// # Errors
+    /// If the states have another width.
+    pub fn reduce(&self, states: &States) -> Result<States> {
+        match self.eagle3() {
+            None => Ok(states.clone()),
+            Some(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
+        }
+    }
+
+    /// The taps of its own passes.
+    pub fn own_taps(&self) -> Taps {
+        Taps { before_norm: self.eagle3().is_some(), ..Taps::default() }
+    }
+
+    /// Its outputs in a pass of its own, which take the place of states that the target has not computed yet.
+    pub fn own_states<'p>(&self, pass: &'p Pass) -> &'p States {
+        pass.before_norm.as_ref().filter(|_| self.eagle3().is_some()).unwrap_or(&pass.states)
+    }
+
+    /// The ids that its LM head knows, if they are fewer than the target's, or in another order.
+    pub fn vocabulary(&self) -> Option<&DraftVocabulary> {
+        self.eagle3().map(|own| &own.vocabulary)
+    }
+
+    /// A run of visual tokens, `rows × width` embeddings, as a head with an adaptor reads it (ViSpec); none if it has none.
+    ///
+    /// # Errors
+    /// If the embeddings have another width.
+    pub fn compress(&self, visual: &States) -> Result<Option<Compressed>> {
+        let adaptor = self.adaptor.as_ref();
+        adaptor.map(|adaptor| adaptor.compress(&self.decoder, visual, &mut self.workspace())).transpose()
+    }
+
+    /// True if it reads visual tokens through an adaptor.
+    pub fn compresses(&self) -> bool {
+        self.adaptor.is_some()
+    }
+
+    /// States before text rows, flat, with the vector of the visual tokens before them mixed in (ViSpec; empty = there are none).
+    /// Other heads read the states as they are.
+    ///
+    /// # Errors
+    /// If the states have another width.
+    pub fn mix(&self, before: Vec<f32>, vector: &[f32]) -> Result<Vec<f32>> {
+        let Some(adaptor) = &self.adaptor else { return Ok(before) };
+        if before.is_empty() {
+            return Ok(before);
+        }
+        let nothing = vec![0.0; self.decoder.width()];
+        let vector = if vector.is_empty() { &nothing } else { vector };
+        adaptor.mix(&self.decoder, &before, vector, &mut self.workspace())
+    }
+
+    /// Input rows of tokens from the states before them (`ids × width`, flat): what [`reduce`](Self::reduce) returned, or the
+    /// head's own outputs.
+    ///
+    /// # Errors
+    /// If an id is outside of the embeddings, or there are not as many states as ids.
+    pub fn fuse(&self, ids: &[u32], before: &[f32]) -> Result<States> {
+        self.check(ids.len(), before)?;
+        match &self.rows {
+            Rows::Projected => {
+                let before = States::new(before.to_vec(), self.decoder.width())?;
+                self.decoder.fuse(ids, &before, &mut self.workspace())
+            }
+            _ => self.fuse_embedded(&self.decoder.embed(ids)?, before),
+        }
+    }
+
+    /// As [`DraftHead::fuse`], of rows with these embeddings (`rows × width`), visual tokens among them.
+    ///
+    /// # Errors
+    /// If there are not as many states as rows, or the head reads visual tokens in another way.
+    pub fn fuse_embedded(&self, embeddings: &States, before: &[f32]) -> Result<States> {
+        self.check(embeddings.rows(), before)?;
+        match &self.rows {
+            Rows::Projected => candle_core::bail!("the draft head fuses text alone"),
+            Rows::Eagle3(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
+            Rows::Mtp(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
+        }
+    }
+
+    fn check(&self, rows: usize, before: &[f32]) -> Result<()> {
+        let width = self.decoder.width();
+        if before.len() != rows * width {
+            candle_core::bail!("expected {rows} states of {width} values, got {} values", before.len());
+        }
+        Ok(())
+    }
+
+    fn workspace(&self) -> std::sync::MutexGuard<'_, Workspace> {
+        self.workspace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of the matrices that are not the target's.
+    pub fn own_bytes(&self) -> usize {
+        self.decoder.layer_bytes() + self.projection_bytes()
+    }
+
+    /// Bytes of the matrices that make its input rows.
+    pub fn projection_bytes(&self) -> usize {
+        let rows = match &self.rows {
+            Rows::Projected => self.decoder.projection_bytes(),
+            Rows::Eagle3(own) => own.bytes(),
+            Rows::Mtp(own) => own.bytes(),
+        };
+        rows + self.adaptor.as_ref().map_or(0, vispec::Adaptor::bytes)
+    }
+}
+
+/// The states that a pass of the target tapped, beside each other, `rows × (taps · width)`.
+///
+/// # Errors
+/// If it tapped none.
+pub fn tapped(pass: &Pass, target: &Decoder) -> Result<States> {
+    let mut states = pass.after_layers.iter();
+    let Some(first) = states.next() else { candle_core::bail!("a pass without the states of its layers") };
+    states.try_fold(first.clone(), |all, next| target.beside(&all, next))
+}
+
+impl TargetIdentity {
+    /// The identity of a loaded target.
+    ///
+    /// # Errors
+    /// If the model has no embeddings.
+    pub fn of(target: &Decoder, name: &str) -> Result<Self> {
+        let config = target.config();
+        Ok(Self {
+            name: name.to_owned(),
+            hidden_size: config.hidden,
+            vocab_size: config.vocab,
+            num_hidden_layers: config.layers,
+            fingerprint: fingerprint(target)?,
+        })
+    }
+}
+
+/// FNV-1a over the bits of up to 64 embeddings, evenly spread over the table: targets with different weights differ here.
+fn fingerprint(target: &Decoder) -> Result<String> {
+    let vocab = target.config().vocab;
+    let count = FINGERPRINT_ROWS.min(vocab);
+    let ids: Vec<u32> = (0..count).map(|i| (i * vocab / count) as u32).collect();
+    let hash = with_slice(&target.embed(&ids)?, |values| {
+        let bytes = values.iter().flat_map(|value| value.to_bits().to_le_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    })?;
+    Ok(format!("{hash:016x}"))
+}

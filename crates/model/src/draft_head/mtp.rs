@@ -1,0 +1,117 @@
+//! A target's own layer for multi-token prediction (DeepSeek-V3), as Qwen3.5's checkpoints hold it below `mtp.`.
+//!
+//! The row of token t is z = fc([norm(embedding of t) ; norm(the target's final state before t)]), after the target's last norm.
+//! One layer with full attention follows, of the form of the target's own, and a norm; the output takes the place of states that
+//! the target has not computed yet. Embeddings and LM head are the target's. It was trained for the token after t alone;
+//! further ones are drafted from its own outputs.
+//!
+//! A row has the position of the row whose state it reads, the one before it. Visual tokens are rows like text.
+
+use super::{
+    TargetIdentity,
+    config::{DraftHeadConfig, Recipe, VisualRows},
+    eagle3::norm,
+};
+use crate::{
+    config::TextConfig,
+    decoder::{Decoder, Matrix, States, Workspace, with_slice},
+};
+use specreel_checkpoint::Checkpoint;
+use specreel_tensor::{CheckpointError, fused::FusedMatrix};
+
+/// Where its tensors are in a checkpoint.
+const PART: &str = "mtp";
+/// Projects embeddings and states, `hidden × 2 hidden`.
+const PROJECTION: &str = "fc";
+/// Embeddings of its own, which some models have.
+const EMBEDDINGS: &str = "model.embed_tokens.weight";
+/// An LM head of its own.
+const HEAD: &str = "lm_head.weight";
+/// A tensor of a second layer.
+const SECOND: &str = "model.layers.1.mlp.up_proj.weight";
+
+/// What makes the rows of the layer.
+pub(super) struct Mtp {
+    projection: Matrix,
+    /// Weights of the norms of embeddings and of states.
+    norms: [Vec<f32>; 2],
+    eps: f32,
+}
+
+/// True if a checkpoint has such a layer.
+pub fn is_in(checkpoint: &Checkpoint) -> bool {
+    checkpoint.contains(&format!("{PART}.{PROJECTION}.weight"))
+}
+
+/// True for the name of one of its tensors in a checkpoint.
+pub fn is_of(name: &str) -> bool {
+    let name = name.strip_prefix("model.").unwrap_or(name);
+    name.strip_prefix(PART).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// The configuration of a target's own layer.
+pub(super) fn config(target: &Decoder, name: &str) -> candle_core::Result<DraftHeadConfig> {
+    let identity = TargetIdentity::of(target, name)?;
+    Ok(DraftHeadConfig::like(target.config(), identity, Recipe::Mtp, VisualRows::Embeddings))
+}
+
+/// The layer as a language model of one layer.
+fn layer(target: &TextConfig) -> TextConfig {
+    TextConfig { layers: 1, linear: None, deepstack: 0, ..target.clone() }
+}
+
+impl Mtp {
+    /// Load the layer of a target's checkpoint, and what makes its rows.
+    pub fn load(checkpoint: Checkpoint, target: &Decoder) -> Result<(Decoder, Self), CheckpointError> {
+        let checkpoint = checkpoint.part(PART);
+        for (name, what) in
+            [(EMBEDDINGS, "embeddings of its own"), (HEAD, "an LM head of its own"), (SECOND, "two layers")]
+        {
+            if checkpoint.contains(name) {
+                let problem = format!("multi-token prediction with {what} is not supported");
+                return Err(CheckpointError::tensor(PART, &problem));
+            }
+        }
+        let layer = layer(target.config());
+        let width = layer.hidden;
+        let projection =
+            FusedMatrix { tensors: vec![(PROJECTION.into(), width)], inputs: 2 * width, bias: false };
+        let norm = |name: &str| {
+            let mut weight = checkpoint.f32(&format!("pre_fc_norm_{name}.weight"), &[width])?;
+            if layer.norm_offset {
+                weight.iter_mut().for_each(|value| *value += 1.0);
+            }
+            Ok::<_, CheckpointError>(weight)
+        };
+        let own = Self {
+            projection: target.matrix(&projection, &checkpoint)?,
+            norms: [norm("embedding")?, norm("hidden")?],
+            eps: layer.norm_eps,
+        };
+        Ok((target.with_inner_layer(&checkpoint, &layer)?, own))
+    }
+
+    /// Bytes of the projection.
+    pub fn bytes(&self) -> usize {
+        self.projection.bytes()
+    }
+
+    /// Rows that enter the layer, from embeddings and the states before them, both `rows × width`.
+    pub fn rows(
+        &self,
+        decoder: &Decoder,
+        embeddings: &States,
+        before: &[f32],
+        workspace: &mut Workspace,
+    ) -> candle_core::Result<States> {
+        let width = decoder.width();
+        let mut pairs = Vec::with_capacity(2 * before.len());
+        with_slice(embeddings, |embeddings| {
+            for (embedding, state) in embeddings.chunks_exact(width).zip(before.chunks_exact(width)) {
+                norm(embedding, &self.norms[0], self.eps, &mut pairs);
+                norm(state, &self.norms[1], self.eps, &mut pairs);
+            }
+        })?;
+        decoder.project(&self.projection, &States::new(pairs, 2 * width)?, workspace)
+    }
+}

@@ -1,0 +1,194 @@
+//! The tower of Qwen3-VL: tensors, order of patches, positions, work.
+//!
+//! `visual.patch_embed.proj.{weight,bias}` `[hidden, 3, 2, patch, patch]`, `visual.pos_embed.weight` `[positions, hidden]`,
+//! `visual.blocks.N.{norm1,norm2}`, `visual.blocks.N.attn.{qkv,proj}`, `visual.blocks.N.mlp.{linear_fc1,linear_fc2}`;
+//! `visual.merger.{norm,linear_fc1,linear_fc2}`, whose norm is over each state, and
+//! `visual.deepstack_merger_list.N.{norm,linear_fc1,linear_fc2}`, whose norm is over the joined states. All have biases.
+
+use super::VisionConfig;
+use crate::{
+    processor::{Grid, ProcessorConfig},
+    vision::{
+        MergedPatches, Output, TowerRules, TowerSizes,
+        parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
+        places,
+    },
+    work::{Macs, TowerWork},
+};
+use specreel_tensor::tower_ops::{Activation, Tap, TowerLayout};
+
+/// Epsilon of the norms, which no file has.
+const EPS: f32 = 1e-6;
+
+impl VisionConfig {
+    fn patches(&self) -> MergedPatches {
+        MergedPatches { patch: self.patch, temporal: self.temporal, merge: self.merge }
+    }
+
+    /// Values of a patch.
+    fn row(&self) -> usize {
+        3 * self.temporal * self.patch * self.patch
+    }
+
+    /// States of a merged cell.
+    fn joined(&self) -> usize {
+        self.merge * self.merge
+    }
+}
+
+impl TowerRules for VisionConfig {
+    fn processor(&self) -> ProcessorConfig {
+        ProcessorConfig {
+            patch: self.patch,
+            temporal: self.temporal,
+            merge: self.merge,
+            ..ProcessorConfig::qwen3_vl()
+        }
+    }
+
+    fn cut(&self, frames: &mut ProcessorConfig) {
+        self.patches().cut(frames);
+    }
+
+    fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
+        self.patches().pairs(frames)
+    }
+
+    fn sizes(&self) -> TowerSizes {
+        let Self { out, hidden, heads, ffn, depth: layers, .. } = *self;
+        TowerSizes { out, row: self.row(), hidden, heads, ffn, layers }
+    }
+
+    fn embeddings(&self) -> usize {
+        1 + self.deepstack.len()
+    }
+
+    fn parts(&self) -> TowerParts {
+        parts(self)
+    }
+
+    fn mismatch(&self, grid: Grid) -> Option<String> {
+        self.patches().mismatch(grid)
+    }
+
+    fn positions(&self, Grid { h, w, .. }: Grid) -> Option<Vec<Vec<Tap>>> {
+        Some(places::interpolated(places::in_squares(h, w, self.merge), [h, w], self.side))
+    }
+
+    /// States are in the order of the patches, cell by cell; all of a temporal grid attend to each other.
+    fn layout(&self, Grid { h, w, .. }: Grid, output: Output) -> TowerLayout {
+        let (patches, head_dim) = (h * w, self.hidden / self.heads);
+        let sources = match output {
+            Output::Embeddings => patches / self.joined(),
+            Output::States => patches,
+        };
+        TowerLayout {
+            heads: self.heads,
+            head_dim,
+            order: (0..patches as u32).collect(),
+            windows: vec![0..patches; 1],
+            angles: Some(places::angles(head_dim, self.theta, places::in_squares(h, w, self.merge))),
+            sources,
+            taps: TowerLayout::reordered(0..sources as u32),
+        }
+    }
+
+    fn work(&self, grid: Grid) -> TowerWork {
+        let products = |products: usize| Macs { products: products as f64, attention: 0.0 };
+        let (d, patches) = (self.hidden, grid.h * grid.w);
+        let width = d * self.joined();
+        let merger = products(patches / self.joined() * width * (width + self.out));
+        let layer = Macs {
+            products: (patches * d * (4 * d + 2 * self.ffn)) as f64,
+            attention: 2.0 * d as f64 * (patches as f64).powi(2),
+        };
+        let with_merger = |index: usize| match self.deepstack.contains(&index) {
+            true => layer + merger,
+            false => layer,
+        };
+        TowerWork {
+            grids: grid.t,
+            before: products(patches * self.row() * d),
+            layers: (0..self.depth).map(with_merger).collect(),
+            after: merger,
+        }
+    }
+}
+
+fn parts(config: &VisionConfig) -> TowerParts {
+    let (d, ffn) = (config.hidden, config.ffn);
+    let norm = |name: String, width| NormParts { name, width, bias: true, eps: EPS };
+    let layer = |index: usize| {
+        let at = |part: &str| format!("visual.blocks.{index}.{part}");
+        LayerParts {
+            norm1: norm(at("norm1"), d),
+            qkv: matrix(&[(&at("attn.qkv"), 3 * d)], d, true),
+            output: matrix(&[(&at("attn.proj"), d)], d, true),
+            norm2: norm(at("norm2"), d),
+            mlp: MlpParts::Plain {
+                first: matrix(&[(&at("mlp.linear_fc1"), ffn)], d, true),
+                activation: Activation::GeluTanh,
+                second: matrix(&[(&at("mlp.linear_fc2"), d)], ffn, true),
+            },
+            windows: false,
+        }
+    };
+    let (joined, width) = (config.joined(), config.joined() * d);
+    let merger = |name: &str, after: usize, normed: usize| {
+        let at = |part: &str| format!("visual.{name}.{part}");
+        ProjectorParts {
+            after,
+            norm: Some(norm(at("norm"), normed)),
+            joined,
+            first: matrix(&[(&at("linear_fc1"), width)], width, true),
+            second: Some(matrix(&[(&at("linear_fc2"), config.out)], width, true)),
+        }
+    };
+    let levels = config.deepstack.iter().enumerate();
+    let levels = levels.map(|(nth, after)| merger(&format!("deepstack_merger_list.{nth}"), *after, width));
+    TowerParts {
+        embed: matrix(&[("visual.patch_embed.proj", d)], config.row(), true),
+        positions: Some(("visual.pos_embed.weight".to_owned(), [config.side * config.side, d])),
+        layers: (0..config.depth).map(layer).collect(),
+        projectors: std::iter::once(merger("merger", config.depth - 1, d)).chain(levels).collect(),
+        newline: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(deepstack: &[usize]) -> VisionConfig {
+        let config = serde_json::json!({
+            "deepstack_visual_indexes": deepstack, "depth": 4, "hidden_size": 32, "intermediate_size": 48,
+            "num_heads": 2, "num_position_embeddings": 9, "out_hidden_size": 64,
+        });
+        VisionConfig::from_json(&config).unwrap()
+    }
+
+    #[test]
+    fn work_of_a_merger_counts_with_the_layer_before_it() {
+        let grid = Grid { t: 3, h: 4, w: 6 };
+        let (plain, deep) = (config(&[]).work(grid), config(&[1, 3]).work(grid));
+        // Six cells of 4 x 32 values, through 128 x 128 and 128 x 64.
+        let merger = Macs { products: 6.0 * 128.0 * (128.0 + 64.0), attention: 0.0 };
+        assert_eq!(plain.after, merger);
+        assert_eq!(plain.layers[1].attention, 2.0 * 32.0 * 24.0 * 24.0);
+        let added: Vec<Macs> = deep.layers.iter().zip(&plain.layers).map(|(a, b)| *a - *b).collect();
+        assert_eq!(added, [Macs::default(), merger, Macs::default(), merger]);
+        assert_eq!(deep.total(), plain.total() + merger * 6.0);
+    }
+
+    #[test]
+    fn every_level_has_a_merger() {
+        let config = config(&[0, 2]);
+        assert_eq!(config.embeddings(), 3);
+        let parts = config.parts();
+        let after: Vec<usize> = parts.projectors.iter().map(|projector| projector.after).collect();
+        assert_eq!(after, [3, 0, 2]);
+        let normed: Vec<usize> =
+            parts.projectors.iter().flat_map(|p| &p.norm).map(|norm| norm.width).collect();
+        assert_eq!(normed, [32, 128, 128]);
+    }
+}

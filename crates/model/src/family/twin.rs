@@ -1,0 +1,33 @@
+//! A model's language model once more, in fewer bits: it drafts for the model and shares its vision tower.
+
+use super::{ModelError, VideoLlm};
+use crate::decoder::{Decoder, parts};
+use specreel_checkpoint::Checkpoint;
+use specreel_tensor::{CheckpointError, WeightType};
+
+impl VideoLlm {
+    /// Bytes of the language model's weights in a type.
+    pub fn bytes_in(&self, checkpoint: &Checkpoint, dtype: WeightType) -> u64 {
+        parts::bytes(self.decoder().config(), dtype, checkpoint.value_bytes("model.embed_tokens.weight"))
+    }
+
+    /// The language model of this model's `checkpoint` in another weight type, on the same device.
+    ///
+    /// # Errors
+    /// As of [`VideoLlm::from_checkpoint`].
+    pub fn twin(&self, checkpoint: &Checkpoint, dtype: WeightType) -> Result<Decoder, ModelError> {
+        let place = self.place().with_dtype(dtype);
+        // A GPU has layouts of its own.
+        if place.is_batch_invariant() && place.gpu().is_none() {
+            let variant = format!("{}, no tower", dtype.name());
+            checkpoint.open_weight_cache(&variant, self.bytes_in(checkpoint, dtype))?;
+        }
+        let decoder = Decoder::load(checkpoint, self.decoder().config(), &place, &mut |_, _| {});
+        if checkpoint.stopped() {
+            return Err(CheckpointError::Stopped.into());
+        }
+        let decoder = decoder?;
+        checkpoint.kept().finish(checkpoint);
+        Ok(decoder)
+    }
+}

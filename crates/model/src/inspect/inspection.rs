@@ -1,0 +1,392 @@
+//! A report on a checkpoint directory, with all problems at once.
+
+use crate::ReadModel as _;
+use std::{collections::BTreeMap, path::Path};
+
+use serde::Serialize;
+
+use super::{Facts, SampledVideo};
+use crate::{
+    config::{TextConfig, VlConfig},
+    decoder::parts,
+    draft_head::mtp,
+    family::{ClipFacts, Family, write},
+    processor::{FrameLimits, ProcessorConfig, VideoProcessor, VisualGrid},
+    template::{ChatTemplate, Question},
+    text::TextTokenizer,
+    vision::{self, TowerConfig},
+};
+use specreel_checkpoint::{Checkpoint, ModelFiles, gguf::GgufModel, hub::name_of};
+use specreel_record::Failure;
+use specreel_tensor::{CheckpointError, KvType, WeightType};
+
+/// The example video for tokens and memory: half a minute of 720p with default sampling.
+pub const EXAMPLE: SampledVideo = SampledVideo {
+    frames: 60,
+    size: (720, 1280),
+    limits: FrameLimits { pixels: None, tokens: None },
+    new_tokens: 256,
+};
+
+/// A problem that makes a checkpoint unusable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The file or tensor, and what is wrong.
+    pub error: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Tensors of one type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DtypeShare {
+    /// The type's name in the files.
+    pub dtype: String,
+    /// Number of tensors.
+    pub tensors: usize,
+    /// Number of parameters.
+    pub parameters: u64,
+}
+
+/// Memory estimate for one weight type, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// The weight type.
+    pub dtype: &'static str,
+    /// All weights.
+    pub weights: u64,
+    /// Weights and a run on the example video.
+    pub run: u64,
+}
+
+/// The report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Inspection {
+    /// Display name.
+    pub name: String,
+    /// `model_type` of the configuration, if it is valid.
+    pub family: Option<String>,
+    /// The language model's sizes.
+    pub text: Option<TextConfig>,
+    /// Parameters of the language model, and of the rest.
+    pub parameters: Option<[u64; 2]>,
+    /// Tensors by type in the files.
+    pub shares: Vec<DtypeShare>,
+    /// Bytes of the weight files.
+    pub bytes: u64,
+    /// Size of the tokenizer's vocabulary.
+    pub vocabulary: Option<usize>,
+    /// Visual tokens and frames of the example video.
+    pub example: Option<[usize; 2]>,
+    /// Memory estimate by weight type.
+    pub memory: Vec<Memory>,
+    /// Remarks that do not make the checkpoint unusable.
+    pub notes: Vec<String>,
+    /// All problems.
+    pub problems: Vec<Problem>,
+}
+
+/// Collects problems.
+struct Problems(Vec<Problem>);
+
+impl Problems {
+    fn take<T>(&mut self, result: Result<T, impl Into<Failure>>) -> Option<T> {
+        result.map_err(|e| self.note(e.into())).ok()
+    }
+
+    fn note(&mut self, failure: Failure) {
+        let problem = Problem { error: failure.error, hint: failure.hint };
+        if !self.0.contains(&problem) {
+            self.0.push(problem);
+        }
+    }
+}
+
+impl Inspection {
+    /// Check every file of a directory, or a GGUF file and the mmproj file beside it; of the weights, only the headers.
+    pub fn of(dir: &Path) -> Self {
+        let mut problems = Problems(Vec::new());
+        let files = match dir.is_file().then(|| ModelFiles::open(dir, None)) {
+            Some(Ok(files)) => files,
+            // All problems of a directory are found below.
+            None => ModelFiles::Directory(dir.to_owned()),
+            Some(Err(problem)) => {
+                GgufModel::problems(dir).into_iter().for_each(|problem| problems.note(problem.into()));
+                if problems.0.is_empty() {
+                    problems.note(problem.into());
+                }
+                return Self { problems: problems.0, ..Self::unknown(dir) };
+            }
+        };
+        let config = problems.take(files.config());
+        for problem in Checkpoint::problems(dir) {
+            problems.note(problem.into());
+        }
+        let checkpoint = files.checkpoint().ok();
+        let prepared = |tokenizer| match &config {
+            Some(config) => config.family.prepare(tokenizer, config.video_token),
+            None => Ok(tokenizer),
+        };
+        let tokenizer = problems.take(files.tokenizer().and_then(prepared));
+        let family = config.as_ref().map(|config| config.family);
+        let template = problems.take(files.template(family.unwrap_or(Family::Qwen2Vl)));
+        let tower = config.as_ref().and_then(|config| problems.take(TowerConfig::of(config)));
+        let processor = match (&tower, files.gguf()) {
+            (Some(tower), _) => problems.take(files.processor(tower)),
+            (None, None) => problems.take(VideoProcessor::load(dir, ProcessorConfig::default())),
+            (None, Some(_)) => None,
+        };
+        if let (Some(config), Some(tokenizer)) = (&config, &tokenizer)
+            && let Some(template) = template
+        {
+            check_text(&mut problems, config, tokenizer, &template);
+        }
+        if let (Some(config), Some(tower), Some(processor)) = (&config, &tower, &processor)
+            && let Err(problem) = tower.fits(processor.config(), config.text.hidden)
+        {
+            problems.note(CheckpointError::file(&files.config_path(), &problem).into());
+        }
+        if let (Some(config), Some(checkpoint)) = (&config, files.checkpoint().ok()) {
+            check_weights(&mut problems, config, tower.as_ref(), &checkpoint);
+        }
+        let mut notes = Vec::new();
+        if let Some(penalty) =
+            tokenizer.as_ref().and_then(TextTokenizer::repetition_penalty).filter(|p| *p != 1.0)
+        {
+            notes.push(format!(
+                "generation_config.json sets a repetition penalty of {penalty}, which is ignored"
+            ));
+        }
+        if checkpoint.as_ref().is_some_and(mtp::is_in) {
+            notes.push(
+                "it has a layer for multi-token prediction, which the method mtp drafts with".to_owned(),
+            );
+        }
+        let mut inspection = Self {
+            family: family.map(|family| family.model_type().to_owned()),
+            text: config.as_ref().map(|c| c.text.clone()),
+            shares: checkpoint.as_ref().map(shares).unwrap_or_default(),
+            bytes: checkpoint.as_ref().map_or(0, Checkpoint::bytes),
+            vocabulary: tokenizer.as_ref().map(TextTokenizer::vocabulary),
+            notes,
+            ..Self::unknown(dir)
+        };
+        if let (Some(config), Some(checkpoint), Some(tower), Some(processor)) =
+            (config, &checkpoint, tower, processor)
+        {
+            let fallback = parts::fallback(&config.text, WeightType::Q4K);
+            if let Some((held, width)) = fallback.filter(|_| files.gguf().is_none()) {
+                let held = held.name();
+                inspection.notes.push(format!(
+                    "matrices of width {width} are stored as {held} instead of q4_k, q5_k or q6_k: the width is not a multiple of 256"
+                ));
+            }
+            inspection.measure(&Facts::of(checkpoint, config, tower, processor));
+        }
+        inspection.problems = problems.0;
+        inspection
+    }
+
+    /// A report that says nothing yet.
+    fn unknown(dir: &Path) -> Self {
+        Self {
+            name: name_of(dir),
+            family: None,
+            text: None,
+            parameters: None,
+            shares: Vec::new(),
+            bytes: 0,
+            vocabulary: None,
+            example: None,
+            memory: Vec::new(),
+            notes: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn measure(&mut self, facts: &Facts) {
+        let sample = facts.sample(&EXAMPLE);
+        self.parameters = Some([facts.text_parameters, facts.tower_parameters]);
+        self.example = sample.map(|sample| [sample.visual, EXAMPLE.frames]);
+        // A GGUF file has one form, whatever is requested.
+        let types: &[WeightType] =
+            if facts.stored.is_some() { &[WeightType::Auto] } else { &WeightType::ALL };
+        self.memory = types
+            .iter()
+            .map(|&dtype| {
+                let facts = facts.clone().with_tower(dtype.tower(WeightType::Auto));
+                let need = facts.need(dtype, KvType::Auto, sample.as_ref(), EXAMPLE.new_tokens);
+                let patches = sample.map_or(0, |sample| 4 * sample.patch_values as u64);
+                Memory {
+                    dtype: facts.stored.map_or(dtype.name(), |stored| stored.1),
+                    weights: need.weights + need.tower,
+                    run: need.total() + patches,
+                }
+            })
+            .collect();
+    }
+}
+
+fn shares(checkpoint: &Checkpoint) -> Vec<DtypeShare> {
+    let mut shares: BTreeMap<String, DtypeShare> = BTreeMap::new();
+    for tensor in checkpoint.tensors() {
+        let new = DtypeShare { dtype: tensor.dtype.clone(), tensors: 0, parameters: 0 };
+        let share = shares.entry(tensor.dtype).or_insert(new);
+        share.tensors += 1;
+        share.parameters += tensor.shape.iter().map(|&n| n as u64).product::<u64>();
+    }
+    let mut shares: Vec<DtypeShare> = shares.into_values().collect();
+    shares.sort_by_key(|share| std::cmp::Reverse(share.parameters));
+    shares
+}
+
+/// Check that tokenizer, template and configuration are consistent.
+fn check_text(
+    problems: &mut Problems,
+    config: &VlConfig,
+    tokenizer: &TextTokenizer,
+    template: &ChatTemplate,
+) {
+    let problem = |error: String| Failure {
+        class: specreel_record::FailureClass::Input,
+        error,
+        hint: Some("download the checkpoint again: its files do not belong together".into()),
+    };
+    let (known, vocab) = (tokenizer.vocabulary(), config.text.vocab);
+    if known > vocab {
+        let path = tokenizer.path().display();
+        problems.note(problem(format!("{path}: has {known} ids, but the model has {vocab} embeddings")));
+    }
+    let clip = ClipFacts::steady(VisualGrid { t: 1, h: 1, w: 1 }, 1, 1.0);
+    let written = write(
+        config,
+        tokenizer,
+        template,
+        &Question { text: "What happens?", ..Question::default() },
+        (&clip, 1),
+    );
+    if let Some((ids, _)) = problems.take(written) {
+        let found = ids.iter().filter(|id| **id == config.video_token).count();
+        if found != 1 {
+            problems.note(problem(format!(
+                "the chat template outputs the video token ({}) {found} times, expected 1",
+                config.video_token
+            )));
+        }
+    }
+}
+
+/// Check every tensor that loading needs.
+fn check_weights(
+    problems: &mut Problems,
+    config: &VlConfig,
+    tower: Option<&TowerConfig>,
+    checkpoint: &Checkpoint,
+) {
+    for (name, shape) in parts::tensors(&config.text) {
+        problems.take(checkpoint.verify(&name, &shape));
+    }
+    for (name, shape) in tower.map(vision::parts::tensors).unwrap_or_default() {
+        problems.take(checkpoint.verify(&name, &shape));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copy(of: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for entry in
+            std::fs::read_dir(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(of)).unwrap()
+        {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn a_complete_checkpoint_has_no_problems() {
+        for part in [
+            "assets/demo/target",
+            "tests/parity/fixtures/sharded_untied",
+            "tests/parity/fixtures/nested_bf16",
+        ] {
+            let found = Inspection::of(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(part));
+            assert_eq!(found.problems, [], "{part}");
+            assert_eq!(found.family.as_deref(), Some("qwen2_5_vl"));
+            assert_eq!(found.memory.len(), WeightType::ALL.len());
+            let parameters: u64 = found.shares.iter().map(|share| share.parameters).sum();
+            assert_eq!(found.parameters.unwrap().iter().sum::<u64>(), parameters);
+            assert!(found.memory.iter().all(|m| m.run > m.weights && m.weights > 0));
+        }
+    }
+
+    #[test]
+    fn gguf_files_are_inspected_with_their_tower() {
+        let of = |file: &str| {
+            let folder =
+                Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/parity/fixtures/gguf");
+            Inspection::of(&folder.join(file))
+        };
+        let found = of("mix/model-q4_k_m.gguf");
+        assert_eq!(found.problems, []);
+        assert_eq!((found.name.as_str(), found.family.as_deref()), ("model-q4_k_m", Some("qwen2_5_vl")));
+        let types: Vec<&str> = found.shares.iter().map(|share| share.dtype.as_str()).collect();
+        assert!(
+            ["q4_k", "q5_k", "q6_k", "q8_0", "q4_0", "f32"].iter().all(|kind| types.contains(kind)),
+            "{types:?}"
+        );
+        let parameters: u64 = found.shares.iter().map(|share| share.parameters).sum();
+        assert_eq!(found.parameters.unwrap().iter().sum::<u64>(), parameters);
+        assert!(found.memory.len() == 1 && found.memory[0].run > found.memory[0].weights);
+        let alone = of("gqa_tied/mmproj-f32.gguf");
+        assert!(
+            alone.problems.len() == 1 && alone.problems[0].error.contains("vision tower"),
+            "{:?}",
+            alone.problems
+        );
+    }
+
+    #[test]
+    fn all_problems_are_reported_at_once() {
+        let dir = copy("tests/parity/fixtures/sharded_untied");
+        std::fs::remove_file(dir.path().join("model-00002-of-00003.safetensors")).unwrap();
+        std::fs::write(dir.path().join("model-00003-of-00003.safetensors"), b"short").unwrap();
+        std::fs::write(dir.path().join("tokenizer.json"), b"{").unwrap();
+        std::fs::write(dir.path().join("preprocessor_config.json"), b"[1]").unwrap();
+        let found = Inspection::of(dir.path());
+        for part in ["00002-of-00003", "00003-of-00003", "tokenizer.json", "preprocessor_config.json"] {
+            assert!(found.problems.iter().any(|p| p.error.contains(part)), "{part}: {:?}", found.problems);
+        }
+        assert_eq!(found.problems.len(), 4);
+    }
+
+    #[test]
+    fn every_missing_or_wrong_tensor_is_named() {
+        let dir = copy("tests/parity/fixtures/gqa_tied");
+        let path = dir.path().join("config.json");
+        let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let layers = config["num_hidden_layers"].as_u64().unwrap();
+        config["num_hidden_layers"] = (layers + 1).into();
+        let depth = config["vision_config"]["depth"].as_u64().unwrap();
+        config["vision_config"]["depth"] = (depth + 1).into();
+        std::fs::write(&path, config.to_string()).unwrap();
+        let errors: Vec<String> = Inspection::of(dir.path()).problems.into_iter().map(|p| p.error).collect();
+        for part in [
+            format!("model.layers.{layers}.mlp.up_proj.weight"),
+            format!("visual.blocks.{depth}.attn.qkv.bias"),
+        ] {
+            assert!(errors.iter().any(|e| e.contains(&part)), "{part}: {errors:?}");
+        }
+        assert!(errors.len() > 15);
+    }
+
+    #[test]
+    fn a_missing_directory_is_a_problem() {
+        let found = Inspection::of(Path::new("/no/such/model"));
+        assert!(!found.problems.is_empty() && found.memory.is_empty());
+    }
+}

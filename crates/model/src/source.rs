@@ -1,0 +1,86 @@
+//! The parts of a model that its files describe: configuration, tokenizer, chat template, frame processor.
+
+use specreel_checkpoint::ModelFiles;
+use specreel_tensor::CheckpointError;
+
+use crate::{
+    config::VlConfig,
+    family::{Family, ModelError},
+    processor::VideoProcessor,
+    template::{ChatTemplate, TemplateError},
+    text::{TextError, TextTokenizer},
+    vision::TowerConfig,
+};
+
+/// Reads the parts of a model from its files.
+pub trait ReadModel {
+    /// The configuration.
+    ///
+    /// # Errors
+    /// As [`VlConfig::read`].
+    fn config(&self) -> Result<VlConfig, CheckpointError>;
+
+    /// The tokenizer.
+    ///
+    /// # Errors
+    /// As [`TextTokenizer::load`].
+    fn tokenizer(&self) -> Result<TextTokenizer, TextError>;
+
+    /// The chat template; the family's if there is none, or if that is the one for videos.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::load`].
+    fn template(&self, family: Family) -> Result<ChatTemplate, TemplateError>;
+
+    /// The frame processor of a model with this tower.
+    ///
+    /// # Errors
+    /// As [`VideoProcessor::load`].
+    fn processor(&self, tower: &TowerConfig) -> Result<VideoProcessor, ModelError>;
+}
+
+impl ReadModel for ModelFiles {
+    fn config(&self) -> Result<VlConfig, CheckpointError> {
+        match self {
+            Self::Directory(dir) => VlConfig::read(dir),
+            Self::Gguf(model) => VlConfig::resolve(model.config()?)
+                .map_err(|problem| CheckpointError::file(model.text.path(), &problem)),
+        }
+    }
+
+    fn tokenizer(&self) -> Result<TextTokenizer, TextError> {
+        match self {
+            Self::Directory(dir) => TextTokenizer::load(dir),
+            Self::Gguf(model) => {
+                let path = model.text.path();
+                let refuse = |problem| TextError::Vocabulary { path: path.into(), problem };
+                TextTokenizer::from_vocabulary(&model.vocabulary().map_err(refuse)?, path)
+            }
+        }
+    }
+
+    fn template(&self, family: Family) -> Result<ChatTemplate, TemplateError> {
+        let built_in = || ChatTemplate::new(family.template(), "the built-in family");
+        match self {
+            _ if family.forces_template() => Ok(built_in()),
+            Self::Directory(dir) => ChatTemplate::load(dir, family.template()),
+            Self::Gguf(model) => Ok(match model.template() {
+                Some(source) => ChatTemplate::new(source, model.text.path().display().to_string()),
+                None => built_in(),
+            }),
+        }
+    }
+
+    fn processor(&self, tower: &TowerConfig) -> Result<VideoProcessor, ModelError> {
+        match self {
+            Self::Directory(dir) => Ok(VideoProcessor::load(dir, tower.rules().processor())?),
+            Self::Gguf(model) => {
+                let mut settings = tower.frames();
+                let [mean, std] = model.colours()?;
+                settings.mean = mean.unwrap_or(settings.mean);
+                settings.std = std.unwrap_or(settings.std);
+                Ok(VideoProcessor::new(settings)?)
+            }
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The checkpoint's chat template: one video and the user's prompt become prompt ids.
+//!
+//! The user's text never becomes special tokens. The template is rendered with a placeholder for the prompt; the text between
+//! the special tokens nearest to the placeholder is encoded together with the prompt as plain text, the rest with special
+//! tokens recognised. Tokens merge across the boundary as in one string, and a typed `<|im_end|>` stays ten characters.
+//! Templates are untrusted: they run with an instruction limit and without file access.
+
+mod error;
+
+use std::path::Path;
+
+use minijinja::{Environment, ErrorKind, Value, context, syntax::SyntaxConfig};
+use serde_json::Value as Json;
+
+use super::text::TextTokenizer;
+pub use error::TemplateError;
+use specreel_checkpoint::files;
+pub use specreel_record::Turn;
+
+/// Maximum number of instructions of a template; the built-in ones take a few hundred.
+const FUEL: u64 = 100_000;
+
+/// Maximum length of a template's output, in bytes.
+const MAX_OUTPUT: usize = 1 << 20;
+
+/// Maximum size of a template file, in bytes.
+const MAX_FILE: u64 = 1 << 24;
+
+/// The source without `{% generation %}` tags: transformers' own extension, which marks the assistant's text and does not
+/// change the output.
+fn without_generation_tags(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find("{%") {
+        let (before, tag) = rest.split_at(start);
+        let end = tag.find("%}").map_or(tag.len(), |end| end + 2);
+        let (tag, after) = tag.split_at(end);
+        let word = tag.trim_start_matches("{%").trim_end_matches("%}").trim_matches(['-', '+']).trim();
+        out.push_str(before);
+        match word {
+            // A no-op tag, so that whitespace around it is trimmed in the same way.
+            "generation" | "endgeneration" => {
+                out.push_str(&tag.replacen(word, "set generation_mark = 0", 1));
+            }
+            _ => out.push_str(tag),
+        }
+        rest = after;
+    }
+    out + rest
+}
+
+/// The placeholder of the `number`-th text while a template is rendered: private-use characters, which templates neither
+/// contain nor transform.
+fn placeholder(number: usize) -> String {
+    let own = char::from_u32(0xf000 + (number as u32 & 0x7ff)).unwrap_or('\u{f8ff}');
+    format!("\u{e000}{own}\u{e000}")
+}
+
+/// What a model is asked about a clip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Question<'a> {
+    /// Earlier questions and answers about the same clip.
+    pub before: &'a [Turn],
+    /// The question.
+    pub text: &'a str,
+    /// True if the model shall think before it answers, where the template offers that.
+    pub thinking: bool,
+}
+
+/// A chat template, not yet rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatTemplate {
+    source: String,
+    origin: String,
+}
+
+fn read(path: &Path) -> Result<Option<String>, TemplateError> {
+    let failed = |source| TemplateError::Read { path: path.into(), source };
+    match files::text(path, MAX_FILE) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(failed(source)),
+    }
+}
+
+/// `chat_template` of a JSON file: a string, or a list of named templates of which the one named `default` is used.
+fn from_json(path: &Path) -> Result<Option<String>, TemplateError> {
+    let refuse = |problem: String| TemplateError::Parse { path: path.into(), problem };
+    let Some(text) = read(path)? else { return Ok(None) };
+    let json: Json = serde_json::from_str(&text).map_err(|e| refuse(e.to_string()))?;
+    let named = |entry: &Json| {
+        (entry.get("name")?.as_str()? == "default")
+            .then(|| entry.get("template")?.as_str().map(str::to_owned))?
+    };
+    match json.get("chat_template") {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(template)) => Ok(Some(template.clone())),
+        Some(Json::Array(entries)) => match entries.iter().find_map(named) {
+            Some(template) => Ok(Some(template)),
+            None => Err(refuse("`chat_template` has no template named `default`".into())),
+        },
+        Some(_) => Err(refuse("`chat_template` is neither a string nor a list".into())),
+    }
+}
+
+/// Collects a template's output, up to [`MAX_OUTPUT`] bytes.
+struct Bounded(Vec<u8>);
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_OUTPUT {
+            return Err(std::io::Error::other("the output is too long"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl ChatTemplate {
+    /// A template from its source; `origin` names it in errors.
+    pub fn new(source: impl Into<String>, origin: impl Into<String>) -> Self {
+        Self { source: source.into(), origin: origin.into() }
+    }
+
+    /// The template of the checkpoint in `dir`, from `chat_template.jinja`, `chat_template.json` or `tokenizer_config.json`;
+    /// `fallback` if none of these has one.
+    ///
+    /// # Errors
+    /// [`TemplateError::Read`] or [`TemplateError::Parse`] for invalid files.
+    pub fn load(dir: &Path, fallback: &str) -> Result<Self, TemplateError> {
+        let path = dir.join("chat_template.jinja");
+        if let Some(source) = read(&path)? {
+            return Ok(Self::new(source, path.display().to_string()));
+        }
+        for file in ["chat_template.json", "tokenizer_config.json"] {
+            let path = dir.join(file);
+            if let Some(source) = from_json(&path)? {
+                return Ok(Self::new(source, path.display().to_string()));
+            }
+        }
+        Ok(Self::new(fallback, "the built-in family"))
+    }
+
+    /// True if answers can begin with what the model thinks, or without it.
+    pub fn offers_thinking(&self) -> bool {
+        self.source.contains("enable_thinking")
+    }
+
+    /// The conversation as text: one video, `prompt`, and the start of the answer, without thinking.
+    ///
+    /// # Errors
+    /// [`TemplateError::Render`] or [`TemplateError::Endless`].
+    pub fn render(&self, prompt: &str) -> Result<String, TemplateError> {
+        self.render_all(&[prompt], false)
+    }
+
+    /// The conversation as text: one video, alternating questions and answers, and the start of the next answer.
+    fn render_all(&self, texts: &[impl AsRef<str>], thinking: bool) -> Result<String, TemplateError> {
+        let failed = |error: minijinja::Error| {
+            let origin = self.origin.clone();
+            if error.kind() == ErrorKind::OutOfFuel {
+                return TemplateError::Endless { origin };
+            }
+            let line = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
+            TemplateError::Render { origin, problem: format!("{error}{line}") }
+        };
+        let mut environment = Environment::new();
+        environment.set_fuel(Some(FUEL));
+        // The whitespace rules of transformers.
+        let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+        environment.set_syntax(syntax.map_err(failed)?);
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
+            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+        });
+        let source = without_generation_tags(&self.source);
+        let template = environment.template_from_named_str("chat", &source).map_err(failed)?;
+        let message = |(i, text): (usize, &dyn AsRef<str>)| {
+            let text = context! { type => "text", text => text.as_ref() };
+            let video = (i == 0).then(|| context! { type => "video" });
+            let content: Vec<Value> = video.into_iter().chain([text]).collect();
+            context! { role => if i % 2 == 0 { "user" } else { "assistant" }, content => content }
+        };
+        let texts = texts.iter().map(|t| t as &dyn AsRef<str>);
+        let messages: Vec<Value> = texts.enumerate().map(message).collect();
+        let context = context! {
+            messages => messages, add_generation_prompt => true, enable_thinking => thinking,
+        };
+        let mut out = Bounded(Vec::new());
+        template.render_captured_to(context, &mut out).map_err(failed)?;
+        String::from_utf8(out.0)
+            .map_err(|e| TemplateError::Render { origin: self.origin.clone(), problem: e.to_string() })
+    }
+
+    /// The prompt's ids, with a single video token in place of the video.
+    ///
+    /// # Errors
+    /// As of [`Self::render`]; [`TemplateError::Prompt`] if the template omits or repeats the prompt;
+    /// [`TemplateError::Text`] if encoding fails.
+    pub fn ids(&self, tokenizer: &TextTokenizer, prompt: &str) -> Result<Vec<u32>, TemplateError> {
+        self.ids_after(tokenizer, &[], prompt)
+    }
+
+    /// As [`Self::ids`], after earlier questions and answers about the same video.
+    ///
+    /// # Errors
+    /// As [`Self::ids`].
+    pub fn ids_after(
+        &self,
+        tokenizer: &TextTokenizer,
+        before: &[Turn],
+        prompt: &str,
+    ) -> Result<Vec<u32>, TemplateError> {
+        let question = Question { before, text: prompt, thinking: false };
+        self.ids_with(tokenizer, &question, &|rendered| rendered)
+    }
+
+    /// The ids of a question's prompt; `rewrite` may change the rendered text, in which placeholders stand for questions and
+    /// answers.
+    ///
+    /// # Errors
+    /// As [`Self::ids`].
+    pub fn ids_with(
+        &self,
+        tokenizer: &TextTokenizer,
+        question: &Question<'_>,
+        rewrite: &dyn Fn(String) -> String,
+    ) -> Result<Vec<u32>, TemplateError> {
+        let Question { before, text: prompt, thinking } = *question;
+        let earlier = before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
+        let texts: Vec<&str> = earlier.chain([prompt]).collect();
+        let placeholders: Vec<String> = (0..texts.len()).map(placeholder).collect();
+        let rendered = rewrite(self.render_all(&placeholders, thinking)?);
+        let mut ids = Vec::new();
+        // Text between special tokens, encoded in one piece, so that tokens merge across its parts.
+        let mut plain = String::new();
+        let mut rest = rendered.as_str();
+        for (i, (placeholder, text)) in placeholders.iter().zip(&texts).enumerate() {
+            let parts: Vec<&str> = rest.split(placeholder.as_str()).collect();
+            let [segment, after] = parts[..] else {
+                let (origin, found) = (self.origin.clone(), parts.len().saturating_sub(1));
+                return Err(TemplateError::Prompt { origin, found });
+            };
+            let (first, last) = special_tokens(tokenizer, segment);
+            if i == 0 {
+                ids.extend(tokenizer.encode(&segment[..last])?);
+                plain.push_str(&segment[last..]);
+            } else if last == 0 {
+                plain.push_str(segment);
+            } else {
+                plain.push_str(&segment[..first]);
+                ids.extend(tokenizer.encode_plain(&std::mem::take(&mut plain))?);
+                ids.extend(tokenizer.encode(&segment[first..last])?);
+                plain.push_str(&segment[last..]);
+            }
+            plain.push_str(text);
+            rest = after;
+        }
+        let (first, _) = special_tokens(tokenizer, rest);
+        plain.push_str(&rest[..first]);
+        ids.extend(tokenizer.encode_plain(&plain)?);
+        ids.extend(tokenizer.encode(&rest[first..])?);
+        Ok(ids)
+    }
+}
+
+/// Start of the first special token in a text and end of the last one; the text's length and 0 if there is none.
+fn special_tokens(tokenizer: &TextTokenizer, text: &str) -> (usize, usize) {
+    let (mut first, mut last) = (text.len(), 0);
+    for token in tokenizer.added() {
+        last = last.max(text.rfind(token).map_or(0, |at| at + token.len()));
+        first = first.min(text.find(token).unwrap_or(text.len()));
+    }
+    (first, last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{llava_onevision, qwen2_vl};
+
+    fn render(source: &str) -> Result<String, TemplateError> {
+        ChatTemplate::new(source, "a test").render("P")
+    }
+
+    #[test]
+    fn the_qwen_template_renders_as_documented() {
+        assert_eq!(
+            render(qwen2_vl::TEMPLATE).unwrap(),
+            "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n\
+             <|vision_start|><|video_pad|><|vision_end|>P<|im_end|>\n<|im_start|>assistant\n"
+        );
+    }
+
+    #[test]
+    fn a_conversation_is_rendered_turn_by_turn() {
+        for (source, wanted) in [
+            (
+                qwen2_vl::TEMPLATE,
+                "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n\
+                 <|vision_start|><|video_pad|><|vision_end|>Q<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n\
+                 <|im_start|>user\nP<|im_end|>\n<|im_start|>assistant\n",
+            ),
+            (
+                llava_onevision::TEMPLATE,
+                "<|im_start|>user\n<video>\nQ<|im_end|>\n<|im_start|>assistant\nA<|im_end|>\n\
+                 <|im_start|>user\nP<|im_end|>\n<|im_start|>assistant\n",
+            ),
+        ] {
+            let text = ChatTemplate::new(source, "a test").render_all(&["Q", "A", "P"], false).unwrap();
+            let loose = |text: &str| text.replace("\n", "").replace(' ', "");
+            assert_eq!(loose(&text), loose(wanted));
+        }
+    }
+
+    #[test]
+    fn generation_tags_change_nothing() {
+        assert_eq!(
+            render("a {%- generation -%} P {% endgeneration %} b {% if 0 %}{% endif %}").unwrap(),
+            "aP  b "
+        );
+        assert!(
+            matches!(render("P {% generation"), Err(TemplateError::Render { .. })),
+            "an open tag is an error"
+        );
+        assert_eq!(render("{% generation %}{{ '\n' + 'x' }}{% endgeneration %}P").unwrap(), "\nxP");
+    }
+
+    #[test]
+    fn the_llava_template_renders_as_documented() {
+        assert_eq!(
+            render(llava_onevision::TEMPLATE).unwrap(),
+            "<|im_start|>user\n<video>\nP<|im_end|>\n<|im_start|>assistant\n"
+        );
+    }
+
+    #[test]
+    fn invalid_and_endless_templates_are_errors() {
+        for source in
+            ["{% if %}", "{{ nothing.at.all }}", "{{ raise_exception('no videos') }}", "{{ 1 / 0 }}"]
+        {
+            assert!(matches!(render(source), Err(TemplateError::Render { .. })), "{source}");
+        }
+        assert!(render("{{ raise_exception('no videos') }}").unwrap_err().to_string().contains("no videos"));
+        let endless = "{% for a in range(10000) %}{% for b in range(10000) %}x{% endfor %}{% endfor %}";
+        assert!(matches!(render(endless), Err(TemplateError::Endless { .. })));
+        // Too much output from few instructions.
+        assert!(matches!(render("{{ 'ab' * 1000000 }}"), Err(TemplateError::Render { .. })));
+        assert!(matches!(render("{{ 'ab' * 10000000000 }}"), Err(TemplateError::Render { .. })));
+        let deep = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
+        assert!(render(deep).is_err());
+    }
+
+    #[test]
+    fn python_methods_work() {
+        // Booleans are rendered as in Python's Jinja.
+        assert_eq!(render("{{ messages[0]['role'].upper().startswith('US') }}").unwrap(), "True");
+    }
+}

@@ -1,0 +1,204 @@
+//! The layers of towers, on any device.
+
+use candle_core::Result;
+
+use super::parts::{LayerParts, MlpParts, NormParts, ProjectorParts};
+use specreel_checkpoint::Checkpoint;
+use specreel_tensor::{
+    ops::Loaded,
+    tower_ops::{Activation, Norm, Part, TowerOps},
+};
+
+/// Load the weights of a norm.
+fn norm<D: TowerOps>(ops: &D, parts: &NormParts, checkpoint: &Checkpoint) -> Loaded<Norm<D::Vector>> {
+    let vector = |kind: &str| {
+        let name = format!("{}.{kind}", parts.name);
+        ops.vector(&name, checkpoint.f32(&name, &[parts.width])?)
+    };
+    Ok(Norm {
+        width: parts.width,
+        weight: vector("weight")?,
+        bias: parts.bias.then(|| vector("bias")).transpose()?,
+        eps: parts.eps,
+    })
+}
+
+/// Rows in a device's memory that the layers use again.
+pub(super) struct Buffers<D: TowerOps> {
+    pub work: D::Work,
+    /// States, of the whole chunk.
+    pub x: D::Rows,
+    /// Of the whole chunk.
+    qkv: D::Rows,
+    /// Of the whole chunk.
+    attended: D::Rows,
+    /// The input of the next matrix.
+    pub input: D::Rows,
+    hidden: D::Rows,
+    gated: D::Rows,
+    sums: D::Rows,
+    /// The output of each projector, of the whole chunk.
+    pub projected: Vec<D::Rows>,
+}
+
+impl<D: TowerOps> Default for Buffers<D> {
+    fn default() -> Self {
+        Self {
+            work: D::Work::default(),
+            x: D::Rows::default(),
+            qkv: D::Rows::default(),
+            attended: D::Rows::default(),
+            input: D::Rows::default(),
+            hidden: D::Rows::default(),
+            gated: D::Rows::default(),
+            sums: D::Rows::default(),
+            projected: Vec::new(),
+        }
+    }
+}
+
+/// A feed-forward layer.
+enum Mlp<D: TowerOps> {
+    Gated { gate_up: D::Matrix, down: D::Matrix },
+    Plain { first: D::Matrix, activation: Activation, second: D::Matrix },
+}
+
+/// A layer.
+pub(super) struct Layer<D: TowerOps> {
+    norm1: Norm<D::Vector>,
+    qkv: D::Matrix,
+    output: D::Matrix,
+    norm2: Norm<D::Vector>,
+    mlp: Mlp<D>,
+    windows: bool,
+}
+
+impl<D: TowerOps> Layer<D> {
+    pub fn load(ops: &D, parts: &LayerParts, checkpoint: &Checkpoint) -> Loaded<Self> {
+        let matrix = |list, pad| ops.tower_matrix(list, pad, checkpoint);
+        Ok(Self {
+            norm1: norm(ops, &parts.norm1, checkpoint)?,
+            qkv: matrix(&parts.qkv, false)?,
+            output: matrix(&parts.output, false)?,
+            norm2: norm(ops, &parts.norm2, checkpoint)?,
+            mlp: match &parts.mlp {
+                MlpParts::Gated { gate_up, down } => {
+                    Mlp::Gated { gate_up: matrix(gate_up, true)?, down: matrix(down, false)? }
+                }
+                MlpParts::Plain { first, activation, second } => Mlp::Plain {
+                    first: matrix(first, true)?,
+                    activation: *activation,
+                    second: matrix(second, false)?,
+                },
+            },
+            windows: parts.windows,
+        })
+    }
+
+    /// Size of the matrices in bytes.
+    pub fn bytes(&self) -> usize {
+        let [first, second] = match &self.mlp {
+            Mlp::Gated { gate_up: first, down: second } | Mlp::Plain { first, second, .. } => [first, second],
+        };
+        [&self.qkv, &self.output, first, second].map(D::matrix_bytes).iter().sum()
+    }
+
+    /// Run the states of `grids` temporal grids, `rows` rows of `hidden` values, through the layer.
+    pub fn forward(
+        &self,
+        ops: &D,
+        layout: &D::Layout,
+        grids: usize,
+        (rows, hidden): (usize, usize),
+        buffers: &mut Buffers<D>,
+    ) -> Result<()> {
+        let Buffers { work, x, qkv, attended, input, hidden: middle, gated, sums, .. } = buffers;
+        let parts = || Part::each(rows, ops.rows_at_once(hidden));
+        for part in parts() {
+            ops.normalize(work, x, part, None, &self.norm1, 1, &self.qkv, input)?;
+            ops.multiply(work, &self.qkv, input, part, qkv)?;
+        }
+        ops.attend_in_grids(work, layout, qkv, grids, self.windows, attended)?;
+        for part in parts() {
+            let own = Part::all(part.rows);
+            ops.part(work, attended, part, &self.output, input)?;
+            ops.multiply(work, &self.output, input, own, sums)?;
+            match &self.mlp {
+                Mlp::Gated { gate_up, down } => {
+                    ops.normalize(work, x, part, Some(sums), &self.norm2, 1, gate_up, input)?;
+                    ops.gate(work, gate_up, input, part.rows, middle, down, gated)?;
+                    ops.multiply(work, down, gated, own, sums)?;
+                }
+                Mlp::Plain { first, activation, second } => {
+                    ops.normalize(work, x, part, Some(sums), &self.norm2, 1, first, input)?;
+                    ops.multiply(work, first, input, own, middle)?;
+                    ops.activate(work, *activation, middle, part.rows, second, gated)?;
+                    ops.multiply(work, second, gated, own, sums)?;
+                }
+            }
+            ops.accumulate(work, x, part, sums)?;
+        }
+        ops.catch_up(work)
+    }
+}
+
+/// From the states after a layer to an embedding of each visual token, before they are ordered and pooled: linear, or linear, GELU,
+/// linear.
+pub(super) struct Projector<D: TowerOps> {
+    /// The layer whose states it takes.
+    pub after: usize,
+    norm: Option<Norm<D::Vector>>,
+    joined: usize,
+    first: D::Matrix,
+    second: Option<D::Matrix>,
+    /// Width of its input rows.
+    width: usize,
+}
+
+impl<D: TowerOps> Projector<D> {
+    /// Load to a device that is [for the ends](TowerOps::for_ends).
+    pub fn load(ops: &D, parts: &ProjectorParts, checkpoint: &Checkpoint) -> Loaded<Self> {
+        let matrix = |list, pad| ops.tower_matrix(list, pad, checkpoint);
+        Ok(Self {
+            after: parts.after,
+            norm: parts.norm.as_ref().map(|parts| norm(ops, parts, checkpoint)).transpose()?,
+            joined: parts.joined,
+            first: matrix(&parts.first, parts.second.is_some())?,
+            second: parts.second.as_ref().map(|list| matrix(list, false)).transpose()?,
+            width: parts.first.inputs,
+        })
+    }
+
+    /// Size of the matrices in bytes.
+    pub fn bytes(&self) -> usize {
+        D::matrix_bytes(&self.first) + self.second.as_ref().map_or(0, D::matrix_bytes)
+    }
+
+    /// Project `rows` rows of states to the `nth` rows of the projected.
+    pub fn forward(&self, ops: &D, rows: usize, nth: usize, buffers: &mut Buffers<D>) -> Result<()> {
+        let Buffers { work, x, input, hidden, gated, projected, .. } = buffers;
+        if projected.len() <= nth {
+            projected.resize_with(nth + 1, D::Rows::default);
+        }
+        let projected = &mut projected[nth];
+        for part in Part::each(rows / self.joined, ops.rows_at_once(self.width)) {
+            // Rows of the norm in an input row.
+            let (n, within) =
+                (part.rows, self.norm.as_ref().map_or(self.joined, |norm| self.width / norm.width));
+            let states =
+                Part { start: part.start * within, rows: n * within, of: rows / self.joined * within };
+            match &self.norm {
+                Some(norm) => ops.normalize(work, x, states, None, norm, within, &self.first, input)?,
+                None => ops.part(work, x, states, &self.first, input)?,
+            }
+            let Some(second) = &self.second else {
+                ops.multiply(work, &self.first, input, part, projected)?;
+                continue;
+            };
+            ops.multiply(work, &self.first, input, Part::all(n), hidden)?;
+            ops.activate(work, Activation::GeluErf, hidden, n, second, gated)?;
+            ops.multiply(work, second, gated, part, projected)?;
+        }
+        Ok(())
+    }
+}

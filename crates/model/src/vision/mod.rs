@@ -1,0 +1,103 @@
+//! Vision towers: patches to visual embeddings.
+//!
+//! Patches pass layers of attention and feed-forward layers, and are merged or projected to visual embeddings: one forward pass
+//! for all towers, over the operations of a device. What a family's tower consists of is in its folder, as an implementation of
+//! `TowerRules`. A tower encodes the patches of a whole video in chunks of bounded size; it does not depend on prompts or text
+//! positions.
+
+mod chunks;
+mod layers;
+mod on_device;
+pub mod parts;
+pub(crate) mod places;
+mod rules;
+pub mod siglip;
+mod tower;
+pub(crate) mod values;
+
+use std::ops::ControlFlow;
+
+use super::family::Family;
+pub use rules::TowerConfig;
+pub(super) use rules::{MergedPatches, Output, TowerRules, TowerSizes};
+pub use siglip::SiglipConfig;
+use specreel_record::{Failure, FailureClass};
+use specreel_tensor::tensor_error_text;
+pub use tower::Tower;
+
+/// Called after each layer of each chunk with (steps done, steps in total). `Break` cancels the encoding.
+pub type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
+
+/// An error of a vision tower.
+#[derive(Debug, thiserror::Error)]
+pub enum VisionError {
+    /// A value of `vision_config` is missing or invalid.
+    #[error("config.json: vision_config.{name} {problem}")]
+    Config {
+        /// The value's name.
+        name: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A value beside `vision_config` is missing or not supported.
+    #[error("config.json: {name} {problem}")]
+    Setting {
+        /// The value's name.
+        name: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// `vision_config` cannot be parsed.
+    #[error("config.json: invalid vision_config: {0}")]
+    Parse(#[from] serde_json::Error),
+    /// Weights are missing, have the wrong shape, or are not finite.
+    #[error("cannot load the vision tower: {}", tensor_error_text(.0))]
+    Weights(candle_core::Error),
+    /// Patches that do not match the tower or their grid.
+    #[error(
+        "the vision tower cannot encode {rows} patches of {values} values as a grid of {t}x{h}x{w}: {reason}"
+    )]
+    Patches {
+        /// Number of patches.
+        rows: usize,
+        /// Values of a patch.
+        values: usize,
+        /// Temporal grids.
+        t: usize,
+        /// Rows of patches.
+        h: usize,
+        /// Columns of patches.
+        w: usize,
+        /// The mismatch.
+        reason: String,
+    },
+    /// The computation failed.
+    #[error("the vision tower failed: {}", tensor_error_text(.0))]
+    Compute(#[from] candle_core::Error),
+    /// The progress callback cancelled.
+    #[error("cancelled while encoding frames")]
+    Cancelled,
+}
+
+impl From<VisionError> for Failure {
+    fn from(error: VisionError) -> Self {
+        use VisionError as E;
+        let (class, hint) = match &error {
+            E::Config { .. } | E::Setting { .. } | E::Parse(_) => {
+                let families = Family::ALL.map(Family::name).join(", ");
+                let hint =
+                    format!("use a checkpoint with its family's own vision tower; supported: {families}");
+                (FailureClass::Input, Some(hint))
+            }
+            E::Weights(_) => (
+                FailureClass::Input,
+                Some("download the checkpoint again: its files are damaged or do not match".to_owned()),
+            ),
+            E::Patches { .. } | E::Cancelled => (FailureClass::Internal, None),
+            E::Compute(_) => {
+                (FailureClass::Internal, Some("use fewer frames or a smaller --max-pixels".to_owned()))
+            }
+        };
+        Failure { class, error: error.to_string(), hint }
+    }
+}

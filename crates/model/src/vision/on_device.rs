@@ -1,0 +1,117 @@
+//! What a tower computes, on any device.
+//!
+//! One forward pass for all towers: patches are embedded by a matrix, pass layers of attention and feed-forward layers, and are
+//! merged or projected to visual embeddings, of the last layer's states and perhaps of those of some layers before it. Temporal grids do not attend to each other; as many as fit into bounded memory are
+//! computed together.
+
+use super::{
+    EncodeProgress, Output, TowerConfig, VisionError, chunks,
+    layers::{Buffers, Layer, Projector},
+};
+use crate::processor::Patches;
+use specreel_checkpoint::Checkpoint;
+use specreel_tensor::{
+    ops::Loaded,
+    states::States,
+    tower_ops::{Part, TowerOps},
+};
+
+/// A tower's weights on a device.
+pub(super) struct OnDevice<D: TowerOps> {
+    ops: D,
+    config: TowerConfig,
+    embed: D::Matrix,
+    /// A table of which rows are added to the patches of each temporal grid.
+    positions: Option<D::Vector>,
+    layers: Vec<Layer<D>>,
+    projectors: Vec<Projector<D>>,
+    newline: Option<States>,
+}
+
+impl<D: TowerOps> OnDevice<D> {
+    pub fn load(ops: D, checkpoint: &Checkpoint, config: &TowerConfig) -> Loaded<Self> {
+        let parts = config.rules().parts();
+        let ends = ops.for_ends();
+        let positions = parts.positions.map(|(name, shape)| ops.positions(&name, shape, checkpoint));
+        let newline = parts.newline.map(|(name, width)| {
+            let values = checkpoint.f32(&name, &[width])?;
+            States::new(values, width).map_err(|error| chunks::on_tensor(&name, &error))
+        });
+        Ok(Self {
+            positions: positions.transpose()?,
+            newline: newline.transpose()?,
+            embed: ends.tower_matrix(&parts.embed, false, checkpoint)?,
+            layers: (parts.layers.iter())
+                .map(|parts| Layer::load(&ops, parts, checkpoint))
+                .collect::<Loaded<_>>()?,
+            projectors: (parts.projectors.iter())
+                .map(|parts| Projector::load(&ends, parts, checkpoint))
+                .collect::<Loaded<_>>()?,
+            config: config.clone(),
+            ops,
+        })
+    }
+
+    pub fn newline(&self) -> Option<&States> {
+        self.newline.as_ref()
+    }
+
+    /// Size of the matrices in bytes.
+    pub fn bytes(&self) -> usize {
+        let layers = self.layers.iter().map(Layer::bytes).sum::<usize>();
+        let projectors = self.projectors.iter().map(Projector::bytes).sum::<usize>();
+        D::matrix_bytes(&self.embed) + layers + projectors
+    }
+
+    pub fn encode(
+        &self,
+        patches: &Patches,
+        output: Output,
+        progress: &mut EncodeProgress<'_>,
+    ) -> Result<States, VisionError> {
+        let (ops, grid) = (&self.ops, patches.grid);
+        chunks::check(patches, self.config.row(), self.config.rules().mismatch(grid))?;
+        let layout = self.config.rules().layout(grid, output);
+        let (per_grid, hidden) = (layout.order.len(), layout.hidden());
+        let layout = ops.layout(layout)?;
+        let mut buffers = Buffers::<D>::default();
+        let interpolated = match (&self.positions, self.config.rules().positions(grid)) {
+            (Some(table), Some(taps)) => Some(ops.interpolate(&mut buffers.work, table, hidden, &taps)?),
+            _ => None,
+        };
+        let positions = interpolated.as_ref().or(self.positions.as_ref());
+        let projectors = match output {
+            Output::Embeddings => &self.projectors[..],
+            Output::States => &[],
+        };
+        chunks::encode(grid, self.layers.len(), ops.chunk_patches(hidden), progress, |grids, after_layer| {
+            let values = grids.start * per_grid * patches.row..grids.end * per_grid * patches.row;
+            let (values, grids) = (&patches.data[values], grids.len());
+            let rows = grids * per_grid;
+            for part in Part::each(rows, ops.rows_at_once(hidden)) {
+                let Buffers { work, x, input, .. } = &mut buffers;
+                ops.patches(work, &layout, values, part, &self.embed, input)?;
+                ops.multiply(work, &self.embed, input, part, x)?;
+            }
+            if let Some(positions) = positions {
+                ops.add_positions(&mut buffers.work, &layout, &mut buffers.x, positions)?;
+            }
+            for (index, layer) in self.layers.iter().enumerate() {
+                layer.forward(ops, &layout, grids, (rows, hidden), &mut buffers)?;
+                for (nth, projector) in projectors.iter().enumerate().filter(|(_, p)| p.after == index) {
+                    projector.forward(ops, rows, nth, &mut buffers)?;
+                }
+                after_layer()?;
+            }
+            let Buffers { work, x, projected, .. } = &mut buffers;
+            let blocks = match output {
+                Output::States => std::slice::from_ref(x),
+                Output::Embeddings => projected,
+            };
+            let result = ops.result(work, &layout, blocks, grids)?;
+            // So that measured times include the work.
+            ops.catch_up(&mut buffers.work)?;
+            Ok(result)
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! The tensors of the towers: names, shapes, and what they are used for.
+
+use super::TowerConfig;
+use specreel_tensor::{fused::FusedMatrix, tower_ops::Activation};
+
+/// All tensors of a tower.
+pub(crate) struct TowerParts {
+    /// Over the values of a patch.
+    pub embed: FusedMatrix,
+    /// The table of positions, with its shape.
+    pub positions: Option<(String, [usize; 2])>,
+    pub layers: Vec<LayerParts>,
+    /// One for each embedding of a visual token, in the order of its row.
+    pub projectors: Vec<ProjectorParts>,
+    /// The vector that ends a video, with its width.
+    pub newline: Option<(String, usize)>,
+}
+
+/// A layer norm with a bias, else an RMS norm.
+pub(crate) struct NormParts {
+    /// Without `.weight`.
+    pub name: String,
+    pub width: usize,
+    pub bias: bool,
+    pub eps: f32,
+}
+
+pub(crate) struct LayerParts {
+    pub norm1: NormParts,
+    pub qkv: FusedMatrix,
+    pub output: FusedMatrix,
+    pub norm2: NormParts,
+    pub mlp: MlpParts,
+    /// Attention within windows, else among all patches of a temporal grid.
+    pub windows: bool,
+}
+
+pub(crate) enum MlpParts {
+    /// SwiGLU: gates and values, then down.
+    Gated { gate_up: FusedMatrix, down: FusedMatrix },
+    /// Two linear layers with an activation in between.
+    Plain { first: FusedMatrix, activation: Activation, second: FusedMatrix },
+}
+
+/// From states to an embedding of each visual token: linear, or linear, GELU, linear.
+pub(crate) struct ProjectorParts {
+    /// The layer whose states it takes, counted from 0.
+    pub after: usize,
+    /// The norm of its input: of each state, or of all states of an input row together, as its width says.
+    pub norm: Option<NormParts>,
+    /// States of an input row.
+    pub joined: usize,
+    pub first: FusedMatrix,
+    pub second: Option<FusedMatrix>,
+}
+
+/// Rows of `inputs` values of some tensors.
+pub(crate) fn matrix(tensors: &[(&str, usize)], inputs: usize, bias: bool) -> FusedMatrix {
+    let tensors = tensors.iter().map(|(name, rows)| ((*name).to_owned(), *rows)).collect();
+    FusedMatrix { tensors, inputs, bias }
+}
+
+impl TowerParts {
+    fn norms(&self) -> impl Iterator<Item = &NormParts> {
+        let layers = self.layers.iter().flat_map(|layer| [&layer.norm1, &layer.norm2]);
+        layers.chain(self.projectors.iter().filter_map(|projector| projector.norm.as_ref()))
+    }
+
+    /// Weights of the first and the last matrices, which have more bits than the others in a tower of 8 bits.
+    pub fn ends(&self) -> usize {
+        let projectors = self.projectors.iter();
+        let projectors =
+            projectors.flat_map(|projector| [&projector.first].into_iter().chain(&projector.second));
+        std::iter::once(&self.embed).chain(projectors).map(|matrix| matrix.inputs * matrix.outputs()).sum()
+    }
+
+    fn matrices(&self) -> impl Iterator<Item = &FusedMatrix> {
+        let layers = self.layers.iter().flat_map(|layer| {
+            let [first, second] = match &layer.mlp {
+                MlpParts::Gated { gate_up: first, down: second } => [first, second],
+                MlpParts::Plain { first, second, .. } => [first, second],
+            };
+            [&layer.qkv, &layer.output, first, second]
+        });
+        let projectors = self
+            .projectors
+            .iter()
+            .flat_map(|projector| [&projector.first].into_iter().chain(&projector.second));
+        std::iter::once(&self.embed).chain(layers).chain(projectors)
+    }
+}
+
+/// All tensors that [`super::Tower::load`] reads, by their original names.
+pub fn tensors(config: &TowerConfig) -> Vec<(String, Vec<usize>)> {
+    let parts = config.rules().parts();
+    let mut all = Vec::new();
+    for norm in parts.norms() {
+        all.push((format!("{}.weight", norm.name), vec![norm.width]));
+        if norm.bias {
+            all.push((format!("{}.bias", norm.name), vec![norm.width]));
+        }
+    }
+    for matrix in parts.matrices() {
+        for (name, rows) in &matrix.tensors {
+            all.push((format!("{name}.weight"), vec![*rows, matrix.inputs]));
+            if matrix.bias {
+                all.push((format!("{name}.bias"), vec![*rows]));
+            }
+        }
+    }
+    all.extend(parts.positions.map(|(name, shape)| (name, shape.to_vec())));
+    all.extend(parts.newline.map(|(name, width)| (name, vec![width])));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::VlConfig;
+    use specreel_checkpoint::Checkpoint;
+
+    #[test]
+    fn the_list_is_what_towers_in_files_consist_of() {
+        for name in ["gqa_tied", "qwen2_vl", "llava_ov", "qwen3_vl", "smolvlm", "qwen3_5"] {
+            let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+                .join("tests/parity/fixtures")
+                .join(name);
+            let checkpoint = Checkpoint::open(&dir).unwrap();
+            let listed = tensors(&TowerConfig::of(&VlConfig::read(&dir).unwrap()).unwrap());
+            for (tensor, shape) in &listed {
+                checkpoint.verify(tensor, shape).unwrap();
+            }
+            // SmolVLM2 reads SigLIP's last norm, LLaVA-OneVision does not.
+            let unread = ["vision_tower.vision_model.post_layernorm", "vision_model.head"];
+            let found = checkpoint.tensors().filter(|tensor| {
+                !tensor.name.contains("lm_head")
+                    && !["model.layers.", "language_model.", "text_model.", "model.norm.", "embed_tokens."]
+                        .iter()
+                        .any(|part| tensor.name.contains(part))
+                    && !unread.iter().any(|part| tensor.name.contains(part))
+            });
+            assert_eq!(found.count(), listed.len(), "{name}");
+        }
+    }
+}

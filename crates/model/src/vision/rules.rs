@@ -1,0 +1,193 @@
+//! What distinguishes the towers, and the tower of a checkpoint.
+
+use std::{fmt::Debug, sync::Arc};
+
+use super::{VisionError, parts::TowerParts};
+use crate::{
+    config::VlConfig,
+    processor::{Grid, ProcessorConfig},
+    work::TowerWork,
+};
+use specreel_tensor::tower_ops::{Tap, TowerLayout};
+
+/// What is returned of the patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Visual embeddings.
+    Embeddings,
+    /// The states before the projector, in the order of the patches.
+    States,
+}
+
+/// The sizes that every tower has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TowerSizes {
+    /// Width of an embedding, which is the language model's.
+    pub out: usize,
+    /// Values of a patch.
+    pub row: usize,
+    /// Width of the states.
+    pub hidden: usize,
+    /// Attention heads, which divide the width.
+    pub heads: usize,
+    /// Width of the feed-forward layers.
+    pub ffn: usize,
+    /// Number of layers.
+    pub layers: usize,
+}
+
+/// Patches of frames of any size, of which squares are merged to one visual token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MergedPatches {
+    /// Side of a patch in pixels.
+    pub patch: usize,
+    /// Frames in one patch.
+    pub temporal: usize,
+    /// Side of a square in patches.
+    pub merge: usize,
+}
+
+impl MergedPatches {
+    /// See [`TowerRules::cut`].
+    pub fn cut(self, frames: &mut ProcessorConfig) {
+        (frames.patch, frames.temporal, frames.merge) = (self.patch, self.temporal, self.merge);
+    }
+
+    /// See [`TowerRules::pairs`].
+    pub fn pairs(self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
+        vec![
+            ("patch size", self.patch, frames.patch),
+            ("merge size", self.merge, frames.merge),
+            ("temporal patch size", self.temporal, frames.temporal),
+        ]
+    }
+
+    /// See [`TowerRules::mismatch`].
+    pub fn mismatch(self, grid: Grid) -> Option<String> {
+        let merge = self.merge;
+        let whole = grid.h.is_multiple_of(merge) && grid.w.is_multiple_of(merge);
+        (!whole).then(|| format!("rows and columns must be multiples of {merge}"))
+    }
+}
+
+/// A tower's dimensions and tensors, and how its patches are laid out. Each family has its own in its folder.
+pub(crate) trait TowerRules: Debug + Send + Sync {
+    /// Default settings of the frame processor.
+    fn processor(&self) -> ProcessorConfig;
+
+    /// Let the processor cut frames as the tower takes them, where no file of the processor says how.
+    fn cut(&self, _: &mut ProcessorConfig) {}
+
+    /// What the frame processor must agree with: name, the tower's value, the processor's.
+    fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)>;
+
+    /// Its sizes.
+    fn sizes(&self) -> TowerSizes;
+
+    /// Number of embeddings of a visual token, side by side in its row.
+    fn embeddings(&self) -> usize {
+        1
+    }
+
+    /// Positions per second of video, if M-RoPE's time axis counts seconds.
+    fn tokens_per_second(&self) -> Option<f32> {
+        None
+    }
+
+    /// The tensors.
+    fn parts(&self) -> TowerParts;
+
+    /// What is wrong with a grid of patches.
+    fn mismatch(&self, grid: Grid) -> Option<String>;
+
+    /// For each row of states of a temporal grid, the rows of the table of positions that are added to it, as
+    /// [`TowerOps::interpolate`] takes them; none if row `r` is added to row `r`.
+    ///
+    /// [`TowerOps::interpolate`]: specreel_tensor::tower_ops::TowerOps::interpolate
+    fn positions(&self, _: Grid) -> Option<Vec<Vec<Tap>>> {
+        None
+    }
+
+    /// The layout of a grid without mismatch.
+    fn layout(&self, grid: Grid, output: Output) -> TowerLayout;
+
+    /// The work of a grid.
+    fn work(&self, grid: Grid) -> TowerWork;
+}
+
+/// The tower of a checkpoint.
+#[derive(Clone, Debug)]
+pub struct TowerConfig(Arc<dyn TowerRules>);
+
+impl<T: TowerRules + 'static> From<T> for TowerConfig {
+    fn from(rules: T) -> Self {
+        Self(Arc::new(rules))
+    }
+}
+
+impl TowerConfig {
+    /// The family's own.
+    pub(crate) fn rules(&self) -> &dyn TowerRules {
+        &*self.0
+    }
+
+    /// Read the tower's dimensions from `config.json`.
+    ///
+    /// # Errors
+    /// [`VisionError`] for values that are missing, out of range or not supported.
+    pub fn of(config: &VlConfig) -> Result<Self, VisionError> {
+        if config.raw.get("vision_config").is_none() {
+            return Err(VisionError::Setting { name: "vision_config", problem: "is missing".into() });
+        }
+        config.family.rules().tower(config)
+    }
+
+    /// Settings of a frame processor that cuts frames as the tower takes them, where no file says more.
+    pub fn frames(&self) -> ProcessorConfig {
+        let mut settings = self.0.processor();
+        self.0.cut(&mut settings);
+        settings
+    }
+
+    /// Check that the tower matches the frame processor and a language model of this width.
+    ///
+    /// # Errors
+    /// A message about what differs.
+    pub fn fits(&self, frames: &ProcessorConfig, width: usize) -> Result<(), String> {
+        let mut pairs = vec![("output width", self.0.sizes().out, width)];
+        pairs.extend(self.0.pairs(frames));
+        match pairs.into_iter().find(|(_, tower, other)| tower != other) {
+            None => Ok(()),
+            Some((what, tower, other)) => {
+                Err(format!("the vision tower has {what} {tower}, expected {other}"))
+            }
+        }
+    }
+
+    /// Values of a patch.
+    pub fn row(&self) -> usize {
+        self.0.sizes().row
+    }
+
+    /// Number of layers.
+    pub fn layers(&self) -> usize {
+        self.0.sizes().layers
+    }
+
+    /// Values of a visual token's row: its embeddings beside each other.
+    pub fn width(&self) -> usize {
+        self.0.sizes().out * self.0.embeddings()
+    }
+
+    /// Width of an attention head.
+    pub fn head_dim(&self) -> usize {
+        let TowerSizes { hidden, heads, .. } = self.0.sizes();
+        hidden / heads
+    }
+
+    /// Layers, width and feed-forward width, such as `32x1280x3420`.
+    pub fn sizes(&self) -> String {
+        let TowerSizes { layers, hidden, ffn, .. } = self.0.sizes();
+        format!("{layers}x{hidden}x{ffn}")
+    }
+}

@@ -1,0 +1,48 @@
+//! What happened, as data: verdicts, steps, statistics, comparisons and the one event schema.
+//!
+//! Nothing here knows tensors or screens. The same [`event::Event`] is the engine's message, a `--json` line, a line of a
+//! saved session and the input of a replay.
+
+pub mod bootstrap;
+pub mod comparison;
+pub mod detection;
+pub mod difference;
+pub mod estimate;
+pub mod event;
+pub mod log;
+pub mod pace;
+pub mod paired;
+pub mod pareto;
+pub mod pieces;
+pub mod profile;
+pub mod session;
+pub mod span;
+pub mod speedup;
+pub mod stats;
+pub mod step;
+pub mod summary;
+#[doc(hidden)]
+pub mod testing;
+pub mod traffic;
+pub mod trial;
+pub mod units;
+pub mod verdict;
+
+pub use comparison::{Comparison, Figures, Row, RowState};
+pub use detection::Detection;
+pub use difference::{Change, Edit, difference};
+pub use estimate::{Basis, Estimate};
+pub use event::{Event, EventKind, Failure, FailureClass, LoadedParts, Stage, panic_words};
+pub use log::{Draft, RunLog, RunState};
+pub use pace::Pace;
+pub use paired::PairedRatio;
+pub use pieces::Pieces;
+pub use session::{Session, SessionError};
+pub use span::{Cues, Segment, Span, Turn, clock};
+pub use speedup::{Baseline, BaselineKind, Interval, Limits, Measured, Speedup};
+pub use stats::{Stats, StopReason, Timings, VerdictCounts};
+pub use step::{Busy, Step, Token};
+pub use summary::Summary;
+pub use traffic::Traffic;
+pub use trial::{FactCount, Pair, Trial};
+pub use verdict::Verdict;

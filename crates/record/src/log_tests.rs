@@ -1,0 +1,132 @@
+use std::ops::Range;
+
+use super::*;
+use crate::testing::{self, done, ended, failure, ready, step};
+
+fn log(kinds: impl IntoIterator<Item = EventKind>) -> RunLog {
+    testing::run(1, kinds)
+}
+
+fn chunks(log: &RunLog) -> Vec<(&str, Verdict, Range<usize>)> {
+    log.chunks().iter().map(|c| (c.text.as_str(), c.verdict, c.tokens.clone())).collect()
+}
+
+#[test]
+fn a_character_of_several_tokens_takes_the_least_strict_verdict() {
+    use Verdict::*;
+    let tokens = [(" ", Plain), (" A", Exact), ("", Shifted), ("", Exact), ("é", Corrected), ("s", Exact)];
+    let whole = log([step(&tokens)]);
+    assert_eq!(chunks(&whole), [("A", Exact, 1..2), ("é", Shifted, 2..5), ("s", Exact, 5..6)]);
+    assert_eq!(whole.chunks()[1].deciding, Some(2));
+    // Where the steps are cut makes no difference.
+    for cut in 0..=tokens.len() {
+        let parts = log([step(&tokens[..cut]), step(&tokens[cut..])]);
+        assert_eq!(parts.chunks(), whole.chunks(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn each_event_says_what_it_added() {
+    let mut log = RunLog::new(1);
+    let event = Event::new(1, step(&[("A", Verdict::Exact), (" b", Verdict::Bonus)]));
+    assert_eq!(log.apply(&event).chunks, 0..2);
+    assert_eq!(log.apply(&event).chunks, 2..4);
+    assert_eq!(log.apply(&Event::new(2, step(&[("x", Verdict::Exact)]))).chunks, 4..4, "another run's event");
+    assert_eq!((log.token_count(), log.stats().emitted), (4, 4));
+}
+
+#[test]
+fn bytes_without_a_character_appear_at_the_end() {
+    use Verdict::*;
+    let ended = log([
+        step(&[("A", Exact), ("", Loosened)]),
+        ended(StopReason::Length, " A\u{fffd}", &[], Stats::default()),
+    ]);
+    assert_eq!(chunks(&ended), [("A", Exact, 0..1), ("\u{fffd}", Loosened, 1..2)]);
+    let silent = log([done(" A b")]);
+    assert_eq!(chunks(&silent), [("A b", Plain, 0..0)]);
+    assert_eq!(silent.chunks()[0].deciding, None);
+}
+
+#[test]
+fn notes_of_models_and_video_are_kept_once() {
+    let mut log = RunLog::new(1);
+    assert_eq!(log.apply(&Event::new(0, ready(&["a", "b"]))).notes, 0..2);
+    assert_eq!(log.apply(&Event::new(0, ready(&["b", "c"]))).notes, 2..3);
+    assert_eq!((log.notes().len(), log.state()), (3, &RunState::Waiting));
+}
+
+#[test]
+fn nothing_changes_after_the_end() {
+    let mut ended = log([ended(StopReason::Cancelled, "", &[], Stats::default())]);
+    assert!(!ended.is_finished() && ended.is_over() && ended.failure().is_none());
+    ended.apply(&Event::new(1, EventKind::Failed(failure())));
+    ended.cut_off();
+    assert_eq!(ended.state(), &RunState::Done(StopReason::Cancelled));
+    let failed = log([EventKind::Failed(failure())]);
+    assert_eq!((failed.failure(), failed.is_finished()), (Some(&failure()), false));
+    let mut torn = log([step(&[("A", Verdict::Exact)])]);
+    torn.cut_off();
+    assert_eq!(torn.state(), &RunState::CutOff);
+}
+
+#[test]
+fn looks_of_a_steps_last_token_come_with_the_next_step() {
+    let EventKind::Step(mut first) = step(&[("A", Verdict::Exact), ("b", Verdict::Corrected)]) else {
+        panic!()
+    };
+    first.tokens[0].looks = vec![(4, 0.5)];
+    let mut second = first.clone();
+    second.root_looks = vec![(7, 0.9)];
+    let log = log([EventKind::Step(first), EventKind::Step(second)]);
+    assert_eq!((log.looks(0), log.looks(1)), (&[(4, 0.5)][..], &[(7, 0.9)][..]));
+    assert!(log.looks(3).is_empty() && log.looks(99).is_empty());
+    assert_eq!((log.token(3).unwrap().at, log.token(4).is_none()), (1, true));
+}
+
+#[test]
+fn a_log_of_run_0_follows_the_next_run() {
+    let mut log = RunLog::new(0);
+    log.apply(&Event::new(0, ready(&["a"])));
+    log.apply(&Event::new(7, testing::started()));
+    log.apply(&Event::new(8, done("other")));
+    assert_eq!((log.run(), log.state(), log.notes().len()), (7, &RunState::Running, 1));
+}
+
+#[test]
+fn a_planned_run_keeps_its_name() {
+    let planned = testing::fed(RunLog::planned(1, "mine", true), [testing::started()]);
+    assert_eq!((planned.name(), planned.is_lossless()), ("mine", false));
+    assert_eq!(
+        (log([testing::started()]).name(), RunLog::planned(1, "mine", false).is_lossless()),
+        ("lvspec", false)
+    );
+    assert_eq!(planned.started().unwrap().models(), "big with small on cpu, q8_0");
+}
+
+#[test]
+fn thoughts_are_no_part_of_the_caption() {
+    let EventKind::Step(mut first) = step(&[
+        (" The", Verdict::Exact),
+        (" video", Verdict::Exact),
+        ("</think>", Verdict::Corrected),
+        ("\n\n", Verdict::Bonus),
+    ]) else {
+        panic!()
+    };
+    first.tokens[..3].iter_mut().for_each(|token| token.thinking = true);
+    let second = step(&[(" A", Verdict::Exact), (" ball", Verdict::Exact)]);
+    let whole = log([testing::started(), EventKind::Step(first), second, done("A ball.")]);
+    let thought: Vec<&str> = whole.thinking().iter().map(|chunk| chunk.text.as_str()).collect();
+    assert_eq!(thought, ["The", " video", "</think>"]);
+    assert_eq!((whole.shown().as_str(), whole.text()), ("A ball.", "A ball."));
+    // Numbers of tokens count them all.
+    assert_eq!((whole.token_count(), whole.thinking()[2].tokens.clone()), (6, 2..3));
+    assert_eq!(whole.chunks()[0].tokens, 4..5);
+    let half = whole.rewound(1);
+    assert_eq!((half.thinking(), half.shown().as_str()), (whole.thinking(), ""));
+    // Saved runs without the mark read as before.
+    let token = serde_json::json!({"id": 1, "text": "a", "verdict": "exact", "target_id": 1});
+    assert!(!serde_json::from_value::<Token>(token.clone()).unwrap().thinking);
+    assert_eq!(serde_json::to_value(Token::new(1, "a", Verdict::Exact)).unwrap(), token);
+}

@@ -1,0 +1,126 @@
+//! Events and runs for the tests of this crate and of others.
+
+use super::{
+    Baseline, BaselineKind, Event, EventKind, Failure, FailureClass, Interval, RunLog, Segment, Span,
+    Speedup, Stats, Step, StopReason, Token, Verdict,
+};
+
+/// Run 1 or another one: a method called `lvspec`, lossy, with two models.
+pub fn started() -> EventKind {
+    EventKind::Started {
+        method: serde_json::json!({"name": "lvspec"}),
+        lossless: false,
+        target: "big".into(),
+        drafter: Some("small".into()),
+        device: "cpu".into(),
+        dtype: "q8_0".into(),
+        video: "v.mp4".into(),
+        prompt: "p".into(),
+        before: vec![],
+        span: None,
+        segment: None,
+    }
+}
+
+/// A speedup with a narrow interval, measured beside a baseline of this speed.
+pub fn speedup(decode: f64, plain_per_second: f64) -> Speedup {
+    let name = "plain".into();
+    Speedup {
+        baseline: Baseline { name, kind: BaselineKind::Paired, tokens_per_second: plain_per_second },
+        tokens_per_second: plain_per_second * decode,
+        decode,
+        end_to_end: decode / 2.0,
+        interval: Interval { low: decode * 0.95, high: decode * 1.05, pairs: 12 },
+        contention: None,
+    }
+}
+
+/// The same without a drafter.
+pub fn started_plain() -> EventKind {
+    let mut kind = started();
+    if let EventKind::Started { method, lossless, drafter, .. } = &mut kind {
+        *method = serde_json::json!({"name": "plain"});
+        (*lossless, *drafter) = (true, None);
+    }
+    kind
+}
+
+/// The same about a piece of 1.5 s.
+pub fn started_piece(index: usize, count: usize) -> EventKind {
+    let mut kind = started();
+    if let EventKind::Started { span, segment, .. } = &mut kind {
+        let start = index as f64 * 1.5;
+        *span = Some(Span { start, end: start + 1.5 });
+        *segment = Some(Segment { first: 1, index, count });
+    }
+    kind
+}
+
+/// Models with these notes are loaded.
+pub fn ready(notes: &[&str]) -> EventKind {
+    EventKind::Ready {
+        target: "big".into(),
+        drafter: None,
+        device: "cpu".into(),
+        dtype: "f32".into(),
+        notes: notes.iter().map(|note| (*note).into()).collect(),
+        parts: None,
+    }
+}
+
+/// The prompt of a clip of 2 × 1 × 2 visual tokens, of which the drafter sees these.
+pub fn prompt(kept: Option<Vec<u32>>) -> EventKind {
+    EventKind::Prompt {
+        frames: vec![0.0, 0.5, 1.0, 1.5],
+        grid: [2, 1, 2],
+        visual_tokens: 4,
+        prompt_ids: vec![1, 2],
+        kept,
+        scores: None,
+        visual_spans: vec![],
+        dropped_stamps: vec![],
+        reused: false,
+        notes: vec![],
+    }
+}
+
+/// One step with these tokens.
+pub fn step(tokens: &[(&str, Verdict)]) -> EventKind {
+    EventKind::Step(Step {
+        drafted: vec![1; tokens.len()],
+        judged: tokens.len(),
+        accepted: tokens.iter().filter(|(_, verdict)| verdict.is_accepted_draft()).count(),
+        tokens: tokens.iter().map(|(text, verdict)| Token::new(1, *text, *verdict)).collect(),
+        draft_ms: 50.0,
+        verify_ms: 50.0,
+        ..Step::default()
+    })
+}
+
+/// A normal end with this text; its figures are empty.
+pub fn done(text: &str) -> EventKind {
+    ended(StopReason::Eos, text, &[1], Stats::default())
+}
+
+/// Another end.
+pub fn ended(reason: StopReason, text: &str, ids: &[u32], stats: Stats) -> EventKind {
+    EventKind::Done { reason, text: text.into(), ids: ids.to_vec(), stats: Box::new(stats) }
+}
+
+/// Not enough memory.
+pub fn failure() -> Failure {
+    Failure { class: FailureClass::Memory, error: "too large".into(), hint: None }
+}
+
+/// The log of a run with these events.
+pub fn run(number: u64, kinds: impl IntoIterator<Item = EventKind>) -> RunLog {
+    fed(RunLog::new(number), kinds)
+}
+
+/// A log with further events of its run.
+pub fn fed(mut log: RunLog, kinds: impl IntoIterator<Item = EventKind>) -> RunLog {
+    for kind in kinds {
+        log.apply(&Event::new(log.run(), kind));
+    }
+    log
+}

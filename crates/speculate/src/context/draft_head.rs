@@ -1,0 +1,241 @@
+//! The prefill of a draft head.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use super::{Preparation, Selection, layers_of};
+use crate::method::Placing;
+use specreel_model::{
+    decoder::{Positions, Sequence, States},
+    draft_head::{DraftHead, ReadStates, StateReader, TextStates, VisualRows},
+    family::ModelError,
+};
+
+/// Share of the target's layers after which visual states are taken (Sparrow's m*).
+const MIDDLE: f64 = 0.5;
+
+/// Rows that are made at a time.
+const CHUNK: usize = 256;
+
+/// A draft head that has read its share of the prompt.
+pub struct HeadPrefill {
+    /// The prompt without its last token, as the head reads it.
+    pub sequence: Sequence,
+    /// What sums up the visual tokens, for a head with an adaptor; empty if it has none, or saw none.
+    pub seen: Vec<f32>,
+}
+
+impl From<Sequence> for HeadPrefill {
+    fn from(sequence: Sequence) -> Self {
+        Self { sequence, seen: Vec::new() }
+    }
+}
+
+impl Preparation<'_> {
+    /// The head's sequence over the prompt without its last token: text rows from the target's states, visual rows as it was
+    /// trained with them, if the selection keeps any. None if `progress` stopped the work.
+    ///
+    /// # Errors
+    /// If a forward pass fails.
+    pub fn prefill_draft_head(
+        &self,
+        layer: &DraftHead,
+        states: &TextStates,
+        selection: &Selection,
+        placing: Placing,
+        room: usize,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<HeadPrefill>, ModelError> {
+        if let Some(states) = states.read_by(layer) {
+            let read = self.prefill_of_all_rows(layer, states, selection, placing, room, progress)?;
+            return Ok(read.map(HeadPrefill::from));
+        }
+        let (prompt, width) = (self.prompt, self.target.decoder().config().hidden);
+        // The newline that ends a video in some families is not text, and the head was not trained with it.
+        let known = |row: &usize| prompt.newline != Some(*row);
+        let rows: Vec<usize> = self.rows(selection).into_iter().filter(known).collect();
+        let sees_any = rows.iter().any(|row| prompt.visual.contains(*row));
+        let visual = match (sees_any, layer.config().visual_rows, self.visual) {
+            (false, ..) => None,
+            // The head reads what enters the first layer, not what is added after later ones.
+            (true, VisualRows::Embeddings, visual) => {
+                visual.map(|rows| rows.columns(0..width)).transpose()?
+            }
+            (true, VisualRows::Middle, _) => match self.middle_states(progress)? {
+                None => return Ok(None),
+                states => states,
+            },
+        };
+        let is_visual = |row: usize| visual.is_some() && prompt.visual.contains(row);
+        if layer.compresses() {
+            return self.prefill_compressed(layer, states, visual.as_ref(), &rows, placing, room, progress);
+        }
+        // One projection for all text rows: a prompt with a time stamp in every frame has many short runs of them.
+        let text: Vec<usize> = rows.iter().copied().filter(|row| !is_visual(*row)).collect();
+        let ids: Vec<u32> = text.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
+        let before: Vec<f32> = text.iter().flat_map(|&row| states.before(row)).copied().collect();
+        let text = layer.fuse(&ids, &before)?;
+        let (mut parts, mut fused) = (Vec::new(), 0);
+        for run in rows.chunk_by(|a, b| is_visual(*a) == is_visual(*b)) {
+            parts.push(match visual.as_ref().filter(|_| is_visual(run[0])) {
+                Some(visual) => {
+                    let tokens = run.iter().filter_map(|&row| prompt.visual.token(row));
+                    visual.select(&tokens.collect::<Vec<_>>())?
+                }
+                None => text.narrow(fused, run.len())?,
+            });
+            fused += if is_visual(run[0]) { 0 } else { run.len() };
+        }
+        let read = self.feed_head(layer, &parts, &rows, placing, room, progress)?;
+        Ok(read.map(HeadPrefill::from))
+    }
+
+    /// The prefill of a head with an adaptor: each run of visual tokens as a few rows at its last positions, and in the text rows
+    /// after it the vector that sums it up.
+    #[expect(clippy::too_many_arguments, reason = "as `prefill_draft_head`, and the rows")]
+    fn prefill_compressed(
+        &self,
+        head: &DraftHead,
+        states: &TextStates,
+        visual: Option<&States>,
+        rows: &[usize],
+        placing: Placing,
+        room: usize,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<HeadPrefill>, ModelError> {
+        let prompt = self.prompt;
+        let is_visual = |row: usize| visual.is_some() && prompt.visual.contains(row);
+        let (mut parts, mut kept, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+        for run in rows.chunk_by(|a, b| is_visual(*a) == is_visual(*b)) {
+            if let Some(visual) = visual.filter(|_| is_visual(run[0])) {
+                let tokens: Vec<usize> = run.iter().filter_map(|&row| prompt.visual.token(row)).collect();
+                let Some(compressed) = head.compress(&visual.select(&tokens)?)? else { continue };
+                let count = compressed.rows.rows().min(run.len());
+                if count > 0 {
+                    parts.push(compressed.rows.narrow(0, count)?);
+                }
+                kept.extend_from_slice(&run[run.len() - count..]);
+                seen = compressed.vector;
+            } else {
+                let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
+                let before = run.iter().flat_map(|&row| states.before(row)).copied().collect();
+                parts.push(head.fuse(&ids, &head.mix(before, &seen)?)?);
+                kept.extend_from_slice(run);
+            }
+        }
+        let read = self.feed_head(head, &parts, &kept, placing, room, progress)?;
+        Ok(read.map(|sequence| HeadPrefill { sequence, seen }))
+    }
+
+    /// Let the head read input rows that stand at these rows of the prompt.
+    fn feed_head(
+        &self,
+        head: &DraftHead,
+        parts: &[States],
+        rows: &[usize],
+        placing: Placing,
+        room: usize,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<Sequence>, ModelError> {
+        let input = States::cat(parts)?;
+        let (positions, next) = match placing {
+            Placing::Original => (self.prompt.positions.select(rows), self.prompt.next - 1),
+            Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
+        };
+        let mut sequence = Sequence::new(head.decoder().clone(), rows.len() + room);
+        let whole = sequence.prefill(&input, &positions, next, &mut |_, _| {}, progress)?;
+        Ok(whole.then_some(sequence))
+    }
+
+    /// The prefill of a head that reads visual tokens like text: a row for every token but the first, from the target's state
+    /// before it, at the position of that state.
+    fn prefill_of_all_rows(
+        &self,
+        head: &DraftHead,
+        states: &ReadStates,
+        selection: &Selection,
+        placing: Placing,
+        room: usize,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<Sequence>, ModelError> {
+        let prompt = self.prompt;
+        let rows: Vec<usize> = self.rows(selection).into_iter().filter(|row| *row > 0).collect();
+        let read: Vec<usize> = rows.iter().map(|row| row - 1).collect();
+        let width = self.target.decoder().width();
+        let mut parts = Vec::new();
+        for (rows, read) in rows.chunks(CHUNK).zip(read.chunks(CHUNK)) {
+            if progress(0, read.len()).is_break() {
+                return Ok(None);
+            }
+            let embeddings = self.target.embed(prompt, self.visual, rows)?.columns(0..width)?;
+            parts.push(head.fuse_embedded(&embeddings, &states.rows.select(read)?.to_vec()?)?);
+        }
+        let ahead = u32::from(prompt.next > 1);
+        let on_one_axis = head.config().mrope_section.is_none();
+        let (positions, next) = match placing {
+            // A head that counts on one axis was trained with the rows counted.
+            Placing::Original if on_one_axis => {
+                let axis: Vec<u32> = read.iter().map(|row| *row as u32).collect();
+                (Positions { axes: [axis.clone(), axis.clone(), axis] }, (prompt.ids.len() - 2) as u32)
+            }
+            Placing::Original => (prompt.positions.select(&read), prompt.next - 1 - ahead),
+            Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
+        };
+        let mut sequence = Sequence::new(head.decoder().clone(), rows.len() + room);
+        if parts.is_empty() {
+            return Ok(Some(sequence));
+        }
+        let input = States::cat(&parts)?;
+        let whole = sequence.prefill(&input, &positions, next, &mut |_, _| {}, progress)?;
+        Ok(whole.then_some(sequence))
+    }
+
+    /// The states of all rows of the prompt but its last that a head reads ([`DraftHead::reads_all_rows`]); from a pass of its own
+    /// through the layers up to the last one tapped, or all. None if `progress` stopped it.
+    ///
+    /// # Errors
+    /// If a forward pass fails.
+    pub fn read_states(
+        &self,
+        head: &DraftHead,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<ReadStates>, ModelError> {
+        let decoder = self.target.decoder();
+        let layers = head.taps().iter().max().map_or(decoder.config().layers, |last| last + 1);
+        let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
+        let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
+        let positions = self.prompt.positions.select(&rows);
+        let mut sequence = Sequence::new(Arc::new(decoder.first_layers(layers)), rows.len());
+        let mut reader = StateReader::new(head);
+        let whole = sequence.prefill_tapped(
+            &embeddings,
+            &positions,
+            self.prompt.next - 1,
+            &reader.taps(),
+            &mut |_, pass| reader.read(pass, decoder),
+            progress,
+        )?;
+        Ok(if whole { Some(reader.finish()?) } else { None })
+    }
+
+    /// The target's states of the visual tokens after half of its layers.
+    fn middle_states(
+        &self,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<Option<States>, ModelError> {
+        let (decoder, layers) = (self.target.decoder(), layers_of(self.target, MIDDLE));
+        let (spans, end) = (&self.prompt.visual, self.prompt.visual.end());
+        let rows: Vec<usize> = (0..end).collect();
+        let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
+        let mut sequence = Sequence::new(Arc::new(decoder.first_layers(layers)), end);
+        let positions = self.prompt.positions.select(&rows);
+        let Some(states) = sequence.prefill_below(&embeddings, &positions, layers, progress)? else {
+            return Ok(None);
+        };
+        let states = states.columns(0..decoder.config().hidden)?;
+        let visual: Vec<States> = spans
+            .ranges()
+            .map(|span| states.narrow(span.start, span.len()))
+            .collect::<candle_core::Result<_>>()?;
+        Ok(Some(States::cat(&visual)?))
+    }
+}

@@ -1,0 +1,292 @@
+//! From a target's prefill to that of a drafter which sees part of the visual tokens.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use candle_core::Result;
+
+use super::{
+    AtLayer, Attention, ContextNeeds, Density, Raters, Rating, Selection, Signals, select, signals::likeness,
+    stamps,
+};
+use crate::method::{Drafter, Placing, VisualContext};
+use specreel_model::{
+    decoder::{AttentionProbe, Decoder, Pass, Positions, Sequence, States, Taps, of_last_layer, with_slice},
+    draft_head::StateReader,
+    family::{ModelError, Prompt, VideoLlm},
+};
+
+/// Rows of text whose attention is recorded in one pass.
+const CHUNK: usize = 16;
+
+/// Receives the progress of a prefill (rows done, rows in total); may stop it.
+type OnProgress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
+
+/// A target, its prompt and video.
+pub struct Preparation<'a> {
+    /// The target.
+    pub target: &'a VideoLlm,
+    /// The prompt as laid out.
+    pub prompt: &'a Prompt,
+    /// The target's visual embeddings.
+    pub visual: Option<&'a States>,
+    /// Time × rows × columns of the visual tokens.
+    pub grid: [usize; 3],
+}
+
+impl Preparation<'_> {
+    /// Compute the needed signals that are missing. `sequence` holds the prompt without its last token, before and
+    /// afterwards. False if `progress` stopped the work.
+    ///
+    /// # Errors
+    /// If a forward pass fails.
+    pub fn signals(
+        &self,
+        needs: ContextNeeds,
+        sequence: &mut Sequence,
+        signals: &mut Signals,
+        progress: OnProgress<'_>,
+    ) -> std::result::Result<bool, ModelError> {
+        if needs.attention && signals.attention.is_none() {
+            signals.attention = Some(self.attention(sequence)?);
+        }
+        if let Some(at) = needs.variation.filter(|at| signals.variation(*at).is_none()) {
+            let Some(scores) = self.variation(at, progress)? else { return Ok(false) };
+            signals.variations.push((at, scores));
+        }
+        if let Some(rating) = needs.rating.filter(|rating| signals.rating(*rating).is_none()) {
+            signals.ratings.push((rating, self.rating(rating, sequence)?));
+        }
+        self.embedded(needs, signals)?;
+        Ok(true)
+    }
+
+    /// The drafter's share of the visual tokens, `grid` of them as time × rows × columns, and of the prompt's time stamps.
+    pub fn select(&self, context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selection {
+        let mut selection = select(context, grid, signals);
+        if self.prompt.stamps.is_empty() {
+            selection.dropped_stamps.clear();
+        }
+        selection
+    }
+
+    /// SpecVLM: feed the text after the video once more and record its attention, in all layers with full attention. Rows are
+    /// computed alike however they are fed, so the cache holds the same afterwards.
+    fn attention(&self, sequence: &mut Sequence) -> Result<Attention> {
+        let (ids, spans, end) = (&self.prompt.ids, &self.prompt.visual, self.prompt.video_end());
+        let config = sequence.decoder().config().clone();
+        let layers = config.attention_layers();
+        let mut by_head = vec![0f32; layers * config.kv_heads * spans.len()];
+        sequence.truncate(end);
+        let taps =
+            Taps { probe: Some(AttentionProbe { spans: spans.clone(), by_head: true }), ..Taps::default() };
+        for rows in ids[end..].chunks(CHUNK) {
+            if let Some(stats) = sequence.feed(rows, &taps)?.attention {
+                by_head.iter_mut().zip(stats.by_head).for_each(|(sum, w)| *sum += w);
+            }
+        }
+        sequence.truncate(ids.len() - 1);
+        sequence.mark();
+        let weight = (layers * config.heads * (ids.len() - end)) as f32;
+        Ok(Attention { by_head, weight, tokens: spans.len(), text: ids.len() - spans.len() })
+    }
+
+    /// Signals of the visual embeddings, which need no pass: those that are missing.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn embedded(&self, needs: ContextNeeds, signals: &mut Signals) -> Result<()> {
+        let change = needs.change && signals.change.is_none();
+        let density = needs.density && signals.density.is_none();
+        let Some(visual) = self.visual.filter(|_| change || density) else { return Ok(()) };
+        let width = self.target.decoder().config().hidden;
+        // Rows may carry embeddings that later layers add.
+        let embeddings = visual.columns(0..width)?.to_vec()?;
+        if change {
+            signals.change = Some(super::prune::change(&embeddings, width, self.grid));
+        }
+        if density {
+            signals.density = Some(Density::of(&embeddings, width, self.grid));
+        }
+        Ok(())
+    }
+
+    /// The attention of text rows in one layer: they are fed once more, one by one.
+    fn rating(&self, rating: Rating, sequence: &mut Sequence) -> Result<Vec<f32>> {
+        let (ids, spans) = (&self.prompt.ids, &self.prompt.visual);
+        let last = ids.len() - 1;
+        let first = match rating.raters {
+            Raters::Last => last,
+            Raters::Text => self.prompt.video_end().min(last),
+        };
+        let config = sequence.decoder().config().clone();
+        // Among the layers with full attention, the last one up to the rating's layer.
+        let layer =
+            (0..rating.layer_of(config.layers)).filter(|layer| !config.is_linear(*layer)).count().max(1);
+        let taps =
+            Taps { probe: Some(AttentionProbe { spans: spans.clone(), by_head: true }), ..Taps::default() };
+        sequence.truncate(first);
+        let mut rows = Vec::with_capacity(ids.len() - first);
+        for id in ids[first..].chunks(1) {
+            if let Some(stats) = sequence.feed(id, &taps)?.attention {
+                let below = layer * config.kv_heads * spans.len();
+                let upto = stats.by_head.get(..below).unwrap_or(&stats.by_head);
+                rows.push(of_last_layer(upto, config.kv_heads, config.heads, spans.len()));
+            }
+        }
+        sequence.truncate(last);
+        sequence.mark();
+        Ok(rating.raters.rate(&rows))
+    }
+
+    /// ParallelVLM: similarity to the text after the video, after some of the layers, minus that of the embeddings.
+    fn variation(
+        &self,
+        at: AtLayer,
+        progress: OnProgress<'_>,
+    ) -> std::result::Result<Option<Vec<f32>>, ModelError> {
+        let decoder = self.target.decoder();
+        let layers = at.of(decoder.config().layers);
+        let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
+        let embeddings = self.target.embed(self.prompt, self.visual, &rows)?;
+        let mut sequence = Sequence::new(Arc::new(decoder.first_layers(layers)), rows.len());
+        let positions = self.prompt.positions.select(&rows);
+        let Some(states) = sequence.prefill_below(&embeddings, &positions, layers, progress)? else {
+            return Ok(None);
+        };
+        Ok(Some(self.growth(&embeddings, &states)?))
+    }
+
+    /// How much each visual token's likeness to the text after the video grows from the embeddings to later states of the same
+    /// rows. Text before the video cannot depend on it and is left out.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn growth(&self, embeddings: &States, states: &States) -> Result<Vec<f32>> {
+        let width = self.target.decoder().config().hidden;
+        // Rows may carry embeddings that later layers add.
+        let [embeddings, states] = [embeddings, states].map(|rows| rows.columns(0..width));
+        let visual = |row: usize| self.prompt.visual.contains(row);
+        let text = |row: usize| row >= self.prompt.video_end();
+        let before = with_slice(&embeddings?, |rows| likeness(rows, width, visual, text))?;
+        let after = with_slice(&states?, |rows| likeness(rows, width, visual, text))?;
+        Ok(after.iter().zip(&before).map(|(after, before)| after - before).collect())
+    }
+
+    /// The drafter's sequence where it is the target itself and its cache can be taken from the target's: early exit, and heads
+    /// with a choice of their own. None if it needs a prefill of its own.
+    pub fn shared(
+        &self,
+        drafter: &Drafter,
+        selection: &Selection,
+        sequence: &Sequence,
+        room: usize,
+    ) -> Option<Sequence> {
+        if let Drafter::EarlyExit { depth } = *drafter {
+            let layers = (sequence.decoder().config().layers as f64 * depth).round() as usize;
+            return Some(sequence.first_layers(layers));
+        }
+        let by_head = selection.by_head.as_ref()?;
+        // Every head keeps as many tokens and drops the same stamps, those that no head needs: rows stay as many in all of them.
+        let slots: Vec<Vec<usize>> = by_head
+            .iter()
+            .map(|kept| self.prompt.visual.rows_keeping(kept, sequence.len()))
+            .map(|rows| stamps::without(rows, self.prompt, &selection.dropped_stamps))
+            .collect();
+        let heads = sequence.decoder().config().kv_heads;
+        let len = slots.first().map_or(0, Vec::len);
+        Some(sequence.gather(len, len + room, |layer, head| &slots[layer * heads + head]))
+    }
+
+    /// The prompt's rows that a drafter reads, its last token left out.
+    pub fn rows(&self, selection: &Selection) -> Vec<usize> {
+        let last = self.prompt.ids.len() - 1;
+        match &selection.kept {
+            None => (0..last).collect(),
+            Some(kept) => {
+                let rows = self.prompt.visual.rows_keeping(kept, last);
+                stamps::without(rows, self.prompt, &selection.dropped_stamps)
+            }
+        }
+    }
+}
+
+/// The number of layers of a share of a model's depth, at least one.
+pub fn layers_of(model: &VideoLlm, depth: f64) -> usize {
+    let layers = model.decoder().config().layers;
+    ((layers as f64 * depth).round() as usize).clamp(1, layers)
+}
+
+/// Prefill a model with some rows of a prompt, at their own positions or renumbered; `visual` are the model's own embeddings.
+/// `states` receives each chunk's first row number and final states. None if `progress` stopped the work.
+///
+/// # Errors
+/// If a forward pass fails.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one reading: model, text, video, share, place, room, two listeners"
+)]
+pub fn prefill(
+    model: &VideoLlm,
+    prompt: &Prompt,
+    visual: Option<&States>,
+    rows: &[usize],
+    context: &VisualContext,
+    room: usize,
+    states: &mut dyn FnMut(usize, &[f32]),
+    progress: OnProgress<'_>,
+) -> std::result::Result<Option<Sequence>, ModelError> {
+    prefill_with(model, model.decoder(), prompt, visual, rows, context, room, states, progress)
+}
+
+/// As [`prefill`], with a decoder of the model's sizes in place of its own: a twin in fewer bits.
+///
+/// # Errors
+/// As [`prefill`].
+#[expect(clippy::too_many_arguments, reason = "as `prefill`, and the decoder")]
+pub fn prefill_with(
+    model: &VideoLlm,
+    decoder: &Arc<Decoder>,
+    prompt: &Prompt,
+    visual: Option<&States>,
+    rows: &[usize],
+    context: &VisualContext,
+    room: usize,
+    states: &mut dyn FnMut(usize, &[f32]),
+    progress: OnProgress<'_>,
+) -> std::result::Result<Option<Sequence>, ModelError> {
+    let embeddings = model.embed_with(decoder, prompt, visual, rows)?;
+    let mut sequence = Sequence::new(decoder.clone(), rows.len() + room);
+    let (positions, next) = match context.placing() {
+        Placing::Original => (prompt.positions.select(rows), prompt.next - 1),
+        Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
+    };
+    let whole = sequence.prefill(&embeddings, &positions, next, states, progress)?;
+    Ok(whole.then_some(sequence))
+}
+
+/// Prefill the target with a whole prompt but its last token, and collect the states that a draft head reads
+/// ([`DraftHead::reads_all_rows`](specreel_model::draft_head::DraftHead::reads_all_rows)), if there is one; otherwise as [`prefill`].
+///
+/// # Errors
+/// If a forward pass fails.
+pub fn prefill_read_by(
+    reader: &mut Option<StateReader<'_>>,
+    model: &VideoLlm,
+    prompt: &Prompt,
+    visual: Option<&States>,
+    room: usize,
+    states: &mut dyn FnMut(usize, &[f32]),
+    progress: OnProgress<'_>,
+) -> std::result::Result<Option<Sequence>, ModelError> {
+    let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
+    let embeddings = model.embed(prompt, visual, &rows)?;
+    let mut sequence = Sequence::new(model.decoder().clone(), rows.len() + room);
+    let taps = reader.as_ref().map_or_else(Taps::default, StateReader::taps);
+    let mut passes = |first: usize, pass: &Pass| {
+        with_slice(&pass.states, |rows| states(first, rows))?;
+        reader.as_mut().map_or(Ok(()), |reader| reader.read(pass, model.decoder()))
+    };
+    let (positions, next) = (prompt.positions.select(&rows), prompt.next - 1);
+    let whole = sequence.prefill_tapped(&embeddings, &positions, next, &taps, &mut passes, progress)?;
+    Ok(whole.then_some(sequence))
+}

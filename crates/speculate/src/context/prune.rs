@@ -1,0 +1,228 @@
+//! The scores by which visual tokens are pruned: pure functions over attention weights and embeddings.
+
+use super::{budget, largest};
+use crate::method::VisualContext;
+
+/// Frames of one group, in which cells are compared with those of earlier frames (DyCoke); every such frame is an anchor
+/// (FastVID).
+const GROUP: usize = 4;
+/// Frames whose mean embeddings have a cosine below this belong to different segments (FastVID).
+const SAME_SEGMENT: f32 = 0.9;
+/// Neighbours that a token's density is taken over (FastVID).
+const NEIGHBOURS: usize = 4;
+
+/// The text rows whose attention rates the visual tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raters {
+    /// The prompt's last token.
+    Last,
+    /// The rows after the video that attend to it at least as much as they do on average.
+    Text,
+}
+
+impl Raters {
+    /// The scores of the visual tokens: the attention of the raters among `rows` (each row's weights on all tokens), summed.
+    pub fn rate(self, rows: &[Vec<f32>]) -> Vec<f32> {
+        let tokens = rows.first().map_or(0, Vec::len);
+        let mass: Vec<f32> = rows.iter().map(|row| row.iter().sum()).collect();
+        let mean = mass.iter().sum::<f32>() / mass.len().max(1) as f32;
+        let mut scores = vec![0f32; tokens];
+        for (index, row) in rows.iter().enumerate() {
+            let rates = match self {
+                Self::Last => index + 1 == rows.len(),
+                // A sum of equal values may be rounded up.
+                Self::Text => mass[index] >= mean * (1.0 - 1e-6),
+            };
+            if rates {
+                scores.iter_mut().zip(row).for_each(|(score, weight)| *score += weight);
+            }
+        }
+        scores
+    }
+}
+
+/// Attention to the visual tokens that a context needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rating {
+    /// Layers below which it is taken, the last of them being the one.
+    pub layer: usize,
+    /// Whose attention.
+    pub raters: Raters,
+}
+
+impl Rating {
+    /// What a context needs, if it needs such a rating.
+    pub fn of(context: &VisualContext) -> Option<Self> {
+        match *context {
+            VisualContext::FastV { layer, .. } => Some(Self { layer, raters: Raters::Last }),
+            VisualContext::SparseVlm { layer, .. } => Some(Self { layer, raters: Raters::Text }),
+            _ => None,
+        }
+    }
+
+    /// The layer in a model of `all` layers: at least one, and in models of several not the last.
+    pub fn layer_of(self, all: usize) -> usize {
+        self.layer.clamp(1, all.saturating_sub(1).max(1))
+    }
+}
+
+/// A place in the target at which visual tokens are dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cut {
+    /// Layers below it.
+    pub layer: usize,
+    /// Share of the tokens read so far that is kept.
+    pub keep: f64,
+    /// Who rates them.
+    pub raters: Raters,
+}
+
+/// Where a target of `layers` layers drops visual tokens, ascending; none if it does so before the first layer or not at all.
+pub fn cuts(context: &VisualContext, layers: usize) -> Vec<Cut> {
+    match *context {
+        VisualContext::FastV { keep, .. } | VisualContext::SparseVlm { keep, .. } => Rating::of(context)
+            .filter(|_| layers > 1)
+            .map(|rating| Cut { layer: rating.layer_of(layers), keep, raters: rating.raters })
+            .into_iter()
+            .collect(),
+        VisualContext::PDrop { keep } => {
+            let mut at: Vec<usize> = (1..4).map(|quarter| layers * quarter / 4).collect();
+            at.dedup();
+            at.retain(|&layer| layer > 0 && layer < layers);
+            at.into_iter().map(|layer| Cut { layer, keep, raters: Raters::Last }).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// How much each visual token differs from the same cell of an earlier frame of its group of four: 1 − cosine of the embeddings
+/// (rows of `width`). The second frame is compared with the first, the fourth with the third, the third with the first; first
+/// frames have nothing before them and differ most (2).
+pub fn change(embeddings: &[f32], width: usize, grid: [usize; 3]) -> Vec<f32> {
+    let units = units(embeddings, width);
+    let [frames, rows, columns] = grid;
+    let cells = rows * columns;
+    let mut scores = Vec::with_capacity(frames * cells);
+    for frame in 0..frames {
+        let reference = match frame % GROUP {
+            0 => None,
+            2 => Some(frame - 2),
+            _ => Some(frame - 1),
+        };
+        for cell in 0..cells {
+            let token =
+                |frame: usize| units.get((frame * cells + cell) * width..(frame * cells + cell + 1) * width);
+            let cosine = reference.and_then(|r| Some(dot(token(frame)?, token(r)?)));
+            scores.push(cosine.map_or(2.0, |cosine| 1.0 - cosine));
+        }
+    }
+    scores
+}
+
+/// Visual tokens by density.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Density {
+    /// For each token its density among those of its frame, times the distance to the nearest denser one.
+    pub peaks: Vec<f32>,
+    /// The first frames of the segments, ascending, beginning with 0.
+    pub segments: Vec<usize>,
+}
+
+impl Density {
+    /// The density of embeddings (rows of `width`).
+    pub fn of(embeddings: &[f32], width: usize, grid: [usize; 3]) -> Self {
+        let cells = grid[1] * grid[2];
+        if cells == 0 || grid[0] == 0 {
+            return Self::default();
+        }
+        let units = units(embeddings, width);
+        let (mut peaks, mut segments, mut before) = (Vec::new(), Vec::new(), None::<Vec<f32>>);
+        for (frame, tokens) in units.chunks_exact(cells * width).enumerate() {
+            peaks.extend(density_peaks(tokens, width));
+            let mut mean = vec![0f32; width];
+            for token in tokens.chunks_exact(width) {
+                mean.iter_mut().zip(token).for_each(|(sum, v)| *sum += v);
+            }
+            let mean = self::units(&mean, width);
+            if before.as_ref().is_none_or(|before| dot(before, &mean) < SAME_SEGMENT) {
+                segments.push(frame);
+            }
+            before = Some(mean);
+        }
+        Self { peaks, segments }
+    }
+
+    /// The kept tokens, ascending: each segment has a share of the budget by its frames, spent on its anchor frames (every
+    /// fourth) first, by peaks.
+    pub fn choose(&self, grid: [usize; 3], keep: f64) -> Vec<usize> {
+        let [frames, rows, columns] = grid;
+        let cells = rows * columns;
+        let total = budget(frames * cells, keep);
+        let mut kept = Vec::with_capacity(total);
+        for (index, &first) in self.segments.iter().enumerate() {
+            let end = self.segments.get(index + 1).copied().unwrap_or(frames);
+            // Shares are differences of a running total, so that they add up to the budget.
+            let share = total * end / frames - total * first / frames;
+            let scores: Vec<f32> = (first * cells..end * cells)
+                .map(|token| {
+                    let anchor = (token / cells - first).is_multiple_of(GROUP);
+                    // A peak is at most 2: anchors come first.
+                    self.peaks.get(token).copied().unwrap_or(0.0) + if anchor { 4.0 } else { 0.0 }
+                })
+                .collect();
+            kept.extend(largest(&scores, share).into_iter().map(|token| first * cells + token));
+        }
+        kept
+    }
+}
+
+/// Density peaks of one frame's unit vectors: density is exp(−mean squared distance to the nearest neighbours), from 0 to 1; the
+/// distance is that to the nearest denser token, the largest of all for the densest.
+fn density_peaks(tokens: &[f32], width: usize) -> Vec<f32> {
+    let all: Vec<&[f32]> = tokens.chunks_exact(width).collect();
+    // Unit vectors are at most 2 apart.
+    let apart = |a: &[f32], b: &[f32]| (2.0 - 2.0 * dot(a, b)).max(0.0).sqrt();
+    let distances: Vec<Vec<f32>> = all.iter().map(|a| all.iter().map(|b| apart(a, b)).collect()).collect();
+    let density: Vec<f32> = distances
+        .iter()
+        .enumerate()
+        .map(|(own, row)| {
+            let mut others: Vec<f32> =
+                row.iter().enumerate().filter(|(i, _)| *i != own).map(|(_, d)| d * d).collect();
+            others.sort_by(f32::total_cmp);
+            others.truncate(NEIGHBOURS);
+            (-others.iter().sum::<f32>() / others.len().max(1) as f32).exp()
+        })
+        .collect();
+    let denser = |a: usize, b: usize| density[a] > density[b] || density[a] == density[b] && a < b;
+    (0..all.len())
+        .map(|own| {
+            let nearest = (0..all.len())
+                .filter(|&other| denser(other, own))
+                .map(|other| distances[own][other])
+                .min_by(f32::total_cmp);
+            let farthest = || distances[own].iter().copied().max_by(f32::total_cmp).unwrap_or(0.0);
+            density[own] * nearest.unwrap_or_else(farthest)
+        })
+        .collect()
+}
+
+/// Rows scaled to length 1; zeros stay.
+fn units(rows: &[f32], width: usize) -> Vec<f32> {
+    let mut units = rows.to_vec();
+    for row in units.chunks_exact_mut(width.max(1)) {
+        let length = row.iter().map(|v| v * v).sum::<f32>().sqrt();
+        if length > 0.0 {
+            row.iter_mut().for_each(|v| *v /= length);
+        }
+    }
+    units
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[cfg(test)]
+#[path = "prune_tests.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+//! Drafters: a drafter proposes a tree of tokens and then learns which of them were accepted.
+
+mod head_state;
+mod lookup;
+mod model;
+
+pub use head_state::DraftHeadState;
+pub use lookup::Lookup;
+pub use model::ModelDrafter;
+
+use std::sync::Arc;
+
+use candle_core::Result;
+
+use super::{sampling::Sampler, tree::Tree};
+use specreel_model::decoder::{Sequence, States};
+
+/// The proposal of one step.
+#[derive(Clone, Debug, Default)]
+pub struct Proposal {
+    /// The drafted tokens.
+    pub tree: Tree,
+    /// The drafter's distribution from which each node was taken, where requested; siblings share one.
+    pub distributions: Vec<Arc<Vec<f32>>>,
+    /// Time of each drafter pass of one row, in milliseconds.
+    pub pass_ms: Vec<f64>,
+}
+
+/// The form of the requested tree.
+#[derive(Clone, Debug)]
+pub enum Form<'a> {
+    /// A chain.
+    Chain,
+    /// A tree of fixed form.
+    Static(&'a super::tree::Template),
+    /// Two chains.
+    TwoBranch,
+    /// The most likely continuations (EAGLE-2).
+    Dynamic {
+        /// Nodes that are kept, the root not counted.
+        nodes: usize,
+        /// Nodes that each expansion continues, and choices of each.
+        width: usize,
+    },
+}
+
+/// A request for the drafts of one step.
+pub struct DraftRequest<'a> {
+    /// The form.
+    pub form: Form<'a>,
+    /// Longest branch.
+    pub depth: usize,
+    /// Ids at which a branch stops.
+    pub ends: &'a [u32],
+    /// Special tokens, which are not words.
+    pub special: &'a [u32],
+    /// Logits from here on are padding.
+    pub vocab: usize,
+    /// Draw a chain from the drafter's distribution instead of taking its best tokens.
+    pub sampler: Option<Sampler>,
+    /// Keep the distributions.
+    pub distributions: bool,
+    /// Output position of the first drafted token.
+    pub position: usize,
+}
+
+/// Proposes draft tokens. The contract of one step: [`draft`](Self::draft), then [`commit`](Self::commit) with the result.
+pub trait Proposer {
+    /// Draft after the root.
+    ///
+    /// # Errors
+    /// If a forward pass fails.
+    fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal>;
+
+    /// Take in the outcome: the nodes of `path` of the last proposal were accepted, and `root` follows them. `target` has
+    /// already rolled back to the accepted tokens; `base` is the slot of the step's root in it. `states` are the states of the
+    /// verify pass that the drafter reads, final ones unless a draft head wants others, the root's row first.
+    ///
+    /// # Errors
+    /// If the states cannot be read.
+    fn commit(
+        &mut self,
+        proposal: &Proposal,
+        path: &[usize],
+        root: u32,
+        target: &Sequence,
+        base: usize,
+        states: &States,
+    ) -> Result<()>;
+}

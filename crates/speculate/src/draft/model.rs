@@ -1,0 +1,362 @@
+//! A drafter that is a decoder: a smaller model, the target itself with fewer visual tokens or fewer layers, or a draft head on
+//! the target's states.
+
+use std::{borrow::Cow, sync::Arc, time::Instant};
+
+use candle_core::Result;
+
+use super::{DraftHeadState, DraftRequest, Form, Proposal, Proposer};
+use crate::{
+    sampling::{Purpose, Sampler, draw},
+    tree::Tree,
+};
+use specreel_model::{
+    decoder::{Input, LogitNeeds, LogitRow, Pass, Sequence, States, Taps},
+    draft_head::DraftVocabulary,
+};
+
+/// Drafts with a decoder of its own.
+///
+/// The cache holds the prompt (as its context shows it) and the accepted tokens. Leaves of a tree are never fed; accepted
+/// tokens that the cache lacks wait in `unseen` and are fed with the next root.
+pub struct ModelDrafter<'a> {
+    sequence: &'a mut Sequence,
+    /// Accepted tokens that are not in the cache yet; the root comes last.
+    unseen: Vec<u32>,
+    /// Slots of prompt and accepted tokens, the root's included while drafting.
+    base: usize,
+    /// For each node of the running proposal its slot, counted from `base`, if it was fed.
+    fed: Vec<Option<usize>>,
+    /// Ids beyond this do not exist for the drafter.
+    embeddable: usize,
+    /// Take accepted tokens' keys and values from the target's cache: only where the two are one model.
+    dense: bool,
+    /// The head's states, if it is a draft head.
+    head: Option<DraftHeadState<'a>>,
+}
+
+/// The drafter's predictions after one node.
+struct Choices {
+    /// Most likely ids with natural-log probabilities, best first.
+    best: Vec<(u32, f32)>,
+    /// The distribution, if requested.
+    distribution: Option<Arc<Vec<f32>>>,
+}
+
+impl<'a> ModelDrafter<'a> {
+    /// A drafter whose sequence holds the prompt without its last token, `root`.
+    pub fn new(sequence: &'a mut Sequence, root: u32, dense: bool) -> Self {
+        let base = sequence.len();
+        let embeddable = sequence.decoder().config().vocab;
+        Self { sequence, unseen: vec![root], base, fed: Vec::new(), embeddable, dense, head: None }
+    }
+
+    /// Make it a draft head on the target's states.
+    pub fn with_head(mut self, head: Option<DraftHeadState<'a>>) -> Self {
+        self.head = head;
+        self
+    }
+
+    /// Feed the unseen tokens, the root last; the choices after it. None if the drafter lacks one of the ids, or has none to
+    /// draft.
+    fn begin(
+        &mut self,
+        request: &DraftRequest<'_>,
+        count: usize,
+        proposal: &mut Proposal,
+    ) -> Result<Option<Choices>> {
+        self.base = self.sequence.len();
+        self.fed.clear();
+        let own = self.head.as_ref().and_then(DraftHeadState::vocabulary);
+        let silent = own.is_some_and(|own| own.rows_below(request.vocab) == 0);
+        if silent || self.unseen.iter().any(|&id| id as usize >= self.embeddable) {
+            return Ok(None);
+        }
+        let started = Instant::now();
+        let pass = match &mut self.head {
+            Some(head) => {
+                let pass = self.sequence.feed_input(&head.waiting(&self.unseen)?, &head.taps())?;
+                head.keep(&pass, 1)?;
+                pass
+            }
+            None => self.sequence.feed(&self.unseen, &Taps::default())?,
+        };
+        self.base += self.unseen.len();
+        let rows = self.unseen.len();
+        self.unseen.clear();
+        let choices = self.choices(&pass, rows - 1..rows, request, count, 0)?;
+        if rows == 1 {
+            proposal.pass_ms.push(since(started));
+        }
+        Ok(choices.into_iter().next())
+    }
+
+    /// Feed nodes of the tree (each one's parent was fed before); the choices after each.
+    fn expand(
+        &mut self,
+        nodes: &[usize],
+        request: &DraftRequest<'_>,
+        count: usize,
+        proposal: &mut Proposal,
+    ) -> Result<Vec<Choices>> {
+        let started = Instant::now();
+        let tree = &proposal.tree;
+        let ids: Vec<u32> = nodes.iter().map(|&node| tree.nodes()[node].id).collect();
+        self.fed.resize(tree.len(), None);
+        let first = self.sequence.len() - self.base;
+        for (slot, &node) in (first..).zip(nodes) {
+            self.fed[node] = Some(slot);
+        }
+        let fused;
+        let input = match &self.head {
+            Some(head) => {
+                let parent = |&node: &usize| tree.nodes()[node].parent.and_then(|parent| self.fed[parent]);
+                fused = head.nodes(&ids, nodes.iter().map(parent))?;
+                Input::States(&fused)
+            }
+            None => Input::Ids(&ids),
+        };
+        let taps = self.head.as_ref().map_or_else(Taps::default, DraftHeadState::taps);
+        let pass = if tree.is_chain() && nodes.len() == 1 {
+            self.sequence.feed_input(input, &taps)?
+        } else {
+            let path = |&node: &usize| tree.path(node).iter().filter_map(|&n| self.fed[n]).collect();
+            let depths: Vec<usize> = nodes.iter().map(|&node| tree.nodes()[node].depth - 1).collect();
+            let paths = nodes.iter().map(path).collect();
+            self.sequence.feed_tree_input(input, self.base, &depths, paths, &taps)?
+        };
+        if let Some(head) = &mut self.head {
+            head.keep(&pass, nodes.len())?;
+        }
+        let depth = nodes.first().map_or(0, |&node| tree.nodes()[node].depth);
+        let choices = self.choices(&pass, 0..nodes.len(), request, count, depth)?;
+        if nodes.len() == 1 {
+            proposal.pass_ms.push(since(started));
+        }
+        Ok(choices)
+    }
+
+    fn choices(
+        &mut self,
+        pass: &Pass,
+        rows: std::ops::Range<usize>,
+        request: &DraftRequest<'_>,
+        count: usize,
+        depth: usize,
+    ) -> Result<Vec<Choices>> {
+        let logits = self.sequence.logits(&pass.states.narrow(rows.start, rows.len())?)?;
+        let plain = Sampler { temperature: 1.0, top_p: 1.0, seed: 0 };
+        let own = self.head.as_ref().and_then(DraftHeadState::vocabulary);
+        let needs = LogitNeeds {
+            vocab: own.map_or(request.vocab, |own| own.rows_below(request.vocab)),
+            whole: request.sampler.is_some() || request.distributions,
+            top: count,
+            ids: Vec::new(),
+        };
+        let id_of = |row: u32| own.map_or(row, |own| own.id(row));
+        logits.read(&needs, |rows| {
+            rows.iter()
+                .map(|row| {
+                    if let Some(sampler) = &request.sampler {
+                        let q = sampler.distribution(&whole(row, own, request.vocab)?);
+                        let mut rng = sampler.rng(request.position + depth, Purpose::Draft);
+                        let id = draw(&q, rand::RngExt::random(&mut rng));
+                        let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
+                        return Ok(Choices { best: vec![(id, log_q)], distribution: Some(Arc::new(q)) });
+                    }
+                    let facts = row.facts();
+                    let best = match count {
+                        1 => vec![(id_of(facts.argmax), facts.log_probability(facts.max))],
+                        _ => row.top(count).into_iter().map(|(row, p)| (id_of(row), p)).collect(),
+                    };
+                    let distribution = match request.distributions {
+                        true => Some(Arc::new(plain.distribution(&whole(row, own, request.vocab)?))),
+                        false => None,
+                    };
+                    Ok(Choices { best, distribution })
+                })
+                .collect()
+        })?
+    }
+
+    /// True if the branch may continue after this node.
+    fn open(&self, request: &DraftRequest<'_>, tree: &Tree, node: usize) -> bool {
+        let node = &tree.nodes()[node];
+        node.depth < request.depth && !request.ends.contains(&node.id) && (node.id as usize) < self.embeddable
+    }
+
+    /// A chain after each of the root's `branches` best tokens, level by level.
+    fn chains(&mut self, request: &DraftRequest<'_>, branches: usize) -> Result<Proposal> {
+        let mut proposal = Proposal::default();
+        let Some(choices) = self.begin(request, branches, &mut proposal)? else { return Ok(proposal) };
+        let mut ends = Vec::new();
+        for &choice in choices.best.iter().take(branches) {
+            ends.push(add(&mut proposal, None, choice, &choices));
+        }
+        loop {
+            ends.retain(|&node| self.open(request, &proposal.tree, node));
+            if ends.is_empty() {
+                return Ok(proposal);
+            }
+            let all = self.expand(&ends, request, 1, &mut proposal)?;
+            for (end, choices) in ends.iter_mut().zip(&all) {
+                *end = add(&mut proposal, Some(*end), choices.best[0], choices);
+            }
+        }
+    }
+
+    /// A tree of fixed form: each level's inner nodes are fed together.
+    fn template(&mut self, request: &DraftRequest<'_>, form: &[(Option<usize>, usize)]) -> Result<Proposal> {
+        let mut proposal = Proposal::default();
+        let ranks = form.iter().map(|&(_, rank)| rank + 1).max().unwrap_or(1);
+        let Some(root) = self.begin(request, ranks, &mut proposal)? else { return Ok(proposal) };
+        // For each node of the form its node in the tree, and the choices after it.
+        let mut made: Vec<Option<usize>> = vec![None; form.len()];
+        let mut after: Vec<Option<Choices>> = (0..form.len()).map(|_| None).collect();
+        let mut waiting: Vec<usize> = (0..form.len()).collect();
+        loop {
+            let mut inner = Vec::new();
+            waiting.retain(|&i| {
+                let (parent, rank) = form[i];
+                let choices = match parent {
+                    None => Some(&root),
+                    Some(parent) => after[parent].as_ref(),
+                };
+                let Some(choices) = choices else { return true };
+                if let Some(&choice) = choices.best.get(rank) {
+                    let node = add(&mut proposal, parent.and_then(|parent| made[parent]), choice, choices);
+                    made[i] = Some(node);
+                    let has_children = form.iter().any(|&(parent, _)| parent == Some(i));
+                    if has_children && self.open(request, &proposal.tree, node) {
+                        inner.push(i);
+                    }
+                }
+                false
+            });
+            if inner.is_empty() {
+                return Ok(proposal);
+            }
+            let nodes: Vec<usize> = inner.iter().filter_map(|&i| made[i]).collect();
+            let all = self.expand(&nodes, request, ranks, &mut proposal)?;
+            for (&i, choices) in inner.iter().zip(all) {
+                after[i] = Some(choices);
+            }
+        }
+    }
+
+    /// EAGLE-2: on each level but the last, which is `request.depth`, the `width` most likely nodes get `width` children; of all
+    /// nodes the `kept` most likely stay. A node is never more likely than its parent, so the kept tree is connected.
+    fn dynamic(&mut self, request: &DraftRequest<'_>, kept: usize, width: usize) -> Result<Proposal> {
+        let mut proposal = Proposal::default();
+        let Some(root) = self.begin(request, width, &mut proposal)? else { return Ok(proposal) };
+        let mut likelihood: Vec<f32> = Vec::new();
+        let grow =
+            |proposal: &mut Proposal, likelihood: &mut Vec<f32>, parent: Option<usize>, choices: &Choices| {
+                let before = parent.map_or(0.0, |parent| likelihood[parent]);
+                let mut level = Vec::new();
+                for &choice in &choices.best {
+                    level.push(add(proposal, parent, choice, choices));
+                    likelihood.push(before + choice.1);
+                }
+                level
+            };
+        let mut level = grow(&mut proposal, &mut likelihood, None, &root);
+        let by =
+            |likelihood: &[f32], a: usize, b: usize| likelihood[b].total_cmp(&likelihood[a]).then(a.cmp(&b));
+        loop {
+            level.retain(|&node| self.open(request, &proposal.tree, node));
+            level.sort_unstable_by(|&a, &b| by(&likelihood, a, b));
+            level.truncate(width);
+            level.sort_unstable();
+            if level.is_empty() {
+                break;
+            }
+            let all = self.expand(&level, request, width, &mut proposal)?;
+            level = level
+                .iter()
+                .zip(&all)
+                .flat_map(|(&node, choices)| grow(&mut proposal, &mut likelihood, Some(node), choices))
+                .collect();
+        }
+        let mut best: Vec<usize> = (0..proposal.tree.len()).collect();
+        best.sort_unstable_by(|&a, &b| by(&likelihood, a, b));
+        best.truncate(kept);
+        best.sort_unstable();
+        self.fed.resize(proposal.tree.len(), None);
+        self.fed = best.iter().map(|&node| self.fed[node]).collect();
+        proposal.tree = proposal.tree.select(&best);
+        if !proposal.distributions.is_empty() {
+            proposal.distributions = best.iter().map(|&node| proposal.distributions[node].clone()).collect();
+        }
+        Ok(proposal)
+    }
+}
+
+/// Add the chosen token to the proposal, with the distribution that it was taken from.
+fn add(proposal: &mut Proposal, parent: Option<usize>, choice: (u32, f32), from: &Choices) -> usize {
+    proposal.distributions.extend(from.distribution.clone());
+    proposal.tree.push(parent, choice.0, Some(choice.1.exp()))
+}
+
+impl Proposer for ModelDrafter<'_> {
+    fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal> {
+        if request.depth == 0 {
+            return Ok(Proposal::default());
+        }
+        match request.form {
+            Form::Chain => self.chains(request, 1),
+            Form::TwoBranch => self.chains(request, 2),
+            Form::Static(template) => self.template(request, template.nodes()),
+            Form::Dynamic { nodes, width } => self.dynamic(request, nodes, width),
+        }
+    }
+
+    fn commit(
+        &mut self,
+        proposal: &Proposal,
+        path: &[usize],
+        root: u32,
+        target: &Sequence,
+        base: usize,
+        states: &States,
+    ) -> Result<()> {
+        let nodes = proposal.tree.nodes();
+        if let Some(head) = &mut self.head {
+            head.apply(path, states)?;
+        }
+        if !self.unseen.is_empty() {
+            // Nothing was fed: the drafter lacks an id, or no draft was requested.
+            self.unseen.extend(path.iter().map(|&node| nodes[node].id));
+            self.unseen.push(root);
+            return Ok(());
+        }
+        if self.head.is_some() {
+            // The drafts were computed on the head's own outputs; they are fed again with the target's states.
+            self.sequence.truncate(self.base);
+            self.unseen = path.iter().map(|&node| nodes[node].id).chain([root]).collect();
+            return Ok(());
+        }
+        if self.dense {
+            // The step's root is the last slot before `base` here, and slot `base` of the target.
+            self.sequence.truncate(self.base - 1);
+            self.sequence.append(target, base..base + 1 + path.len())?;
+            self.unseen = vec![root];
+            return Ok(());
+        }
+        let seen: Vec<usize> = path.iter().map_while(|&node| self.fed.get(node).copied().flatten()).collect();
+        self.sequence.keep(self.base, &seen);
+        self.unseen = path[seen.len()..].iter().map(|&node| nodes[node].id).collect();
+        self.unseen.push(root);
+        Ok(())
+    }
+}
+
+/// The logits of the target's ids in a row; a head with fewer ids gives the others no chance.
+fn whole<'r>(row: &'r LogitRow<'_>, own: Option<&DraftVocabulary>, vocab: usize) -> Result<Cow<'r, [f32]>> {
+    let values = row.values()?;
+    Ok(own.map_or_else(|| values.into(), |own| own.spread(values, vocab).into()))
+}
+
+fn since(started: Instant) -> f64 {
+    started.elapsed().as_secs_f64() * 1e3
+}

@@ -1,0 +1,59 @@
+//! One generation under any method.
+
+use std::ops::ControlFlow;
+
+use candle_core::Result;
+
+use super::{
+    generation::{GenerationConfig, GenerationInputs},
+    method::Schedule,
+    overlap,
+    schedule::Tally,
+    session::Session,
+};
+use specreel_record::{Step, StopReason};
+
+/// How a generation ended, and its measurements.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// Why it ended; none if `on` stopped it.
+    pub reason: Option<StopReason>,
+    /// Time spent on visual relevance, in milliseconds.
+    pub relevance_ms: f64,
+    /// Times of single drafter rows, in milliseconds.
+    pub drafter_row_ms: Vec<f64>,
+    /// Counts of the parallel schedule.
+    pub tally: Option<Tally>,
+}
+
+/// Generate to an end token or the length limit, under the method's schedule. `on` receives every finished step and may stop the
+/// generation. The sequences hold the new tokens afterwards: truncate them to reuse them.
+///
+/// # Errors
+/// If a forward pass fails. Steps that `on` received before remain valid.
+pub fn generate(
+    config: GenerationConfig<'_>,
+    mut inputs: GenerationInputs<'_>,
+    on: &mut dyn FnMut(Step) -> ControlFlow<()>,
+) -> Result<Finished> {
+    // Both sequences return to the prompt; a drafter that has drafted already was marked when it read it.
+    inputs.target.mark();
+    if let Some(drafter) = inputs.drafter.as_mut().filter(|_| inputs.prefetched.is_none()) {
+        drafter.mark();
+    }
+    if let Schedule::Parallel { .. } = config.method.schedule {
+        return overlap::generate(config, inputs, on);
+    }
+    let mut session = Session::new(config, inputs);
+    while let Some(step) = session.step()? {
+        if on(step).is_break() {
+            break;
+        }
+    }
+    Ok(Finished {
+        reason: session.finished(),
+        relevance_ms: session.relevance_ms,
+        drafter_row_ms: session.drafter_row_ms,
+        tally: None,
+    })
+}

@@ -1,0 +1,116 @@
+//! The configuration and the inputs of a generation.
+
+use super::{
+    accept::{Row, relevance::VisualStates},
+    draft::{DraftHeadState, Lookup, ModelDrafter, Proposer},
+    method::{Acceptance, AcceptedRows, Drafter, Method, VisualContext},
+    overlap::PrefetchedDraft,
+    sampling::Sampler,
+    tree::Tree,
+};
+use specreel_model::decoder::{AttentionProbe, Sequence, Taps};
+use specreel_record::Verdict;
+use specreel_tensor::VisualSpans;
+
+/// Everything but the prompt that determines the text.
+#[derive(Clone, Copy)]
+pub struct GenerationConfig<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// Temperature, nucleus, seed.
+    pub sampler: Sampler,
+    /// Stop after this many tokens.
+    pub max_new_tokens: usize,
+    /// Logits from here on are padding: the target's real vocabulary. A drafter's table may be narrower; it never drafts
+    /// ids beyond its own.
+    pub vocab: usize,
+    /// End tokens.
+    pub ends: &'a [u32],
+    /// Special tokens, which prompt lookup never repeats ([`Lookup`]).
+    pub special: &'a [u32],
+    /// True for tokens that are never loosened, in addition to the end tokens: special tokens, words that must stay strict.
+    pub protected: &'a dyn Fn(u32) -> bool,
+    /// How many of the target's most likely tokens to report.
+    pub logprobs: usize,
+    /// Time of one target row in milliseconds, where known: an automatic length starts from it.
+    pub row_ms: Option<f64>,
+    /// When to time the target alone between the steps. Not under the parallel schedule, whose drafter would slow the pass.
+    pub plain_passes: PlainPasses,
+    /// Told the drafts of every step that has any, before the target verifies them.
+    pub on_draft: Option<&'a dyn Fn(&Tree)>,
+    /// A custom rule in place of the method's acceptance, whose signals are still computed: for each draft of a branch the
+    /// verdict, if it passes. For measurements; see `benches/`.
+    pub rule: Option<&'a CustomRule<'a>>,
+}
+
+/// When a generation times a pass of the target alone ([`Step::plain_ms`](specreel_record::Step::plain_ms)). Such a pass leaves
+/// the sequences as they were, so it changes no token.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum PlainPasses {
+    /// Never.
+    #[default]
+    Never,
+    /// As long as they take at most this share of the time of the steps so far (0 to 1).
+    Share(f64),
+    /// Before every step.
+    EveryStep,
+}
+
+/// See [`GenerationConfig::rule`].
+pub type CustomRule<'a> = dyn Fn(&[Row]) -> Vec<Option<Verdict>> + 'a;
+
+/// The sequences of a generation, each holding the prompt without its last token.
+pub struct GenerationInputs<'a> {
+    /// The target's.
+    pub target: &'a mut Sequence,
+    /// The drafter's, if it is a decoder.
+    pub drafter: Option<&'a mut Sequence>,
+    /// The target's states for the drafter, if it is a draft head.
+    pub head: Option<DraftHeadState<'a>>,
+    /// The target's final states at the visual tokens.
+    pub visual: &'a VisualStates,
+    /// The slots of the visual tokens in the target's cache.
+    pub spans: VisualSpans,
+    /// The prompt's ids; the last is the first root.
+    pub prompt: &'a [u32],
+    /// The drafter's first window, if it was drafted during the target's prefill (parallel schedule).
+    pub prefetched: Option<PrefetchedDraft>,
+}
+
+impl GenerationConfig<'_> {
+    /// True where drafts are drawn from the drafter's distribution and judged by min(1, p/q).
+    pub(super) fn draws_drafts(&self) -> bool {
+        self.method.acceptance == (Acceptance::Sampled {}) && !self.sampler.is_greedy()
+    }
+}
+
+impl<'a> GenerationInputs<'a> {
+    /// The first root.
+    pub fn root(&self) -> u32 {
+        self.prompt.last().copied().unwrap_or_default()
+    }
+
+    /// The taps of a verify pass: the states that a draft head reads; `gaze` asks for its attention peaks on the visual tokens.
+    pub(super) fn taps(&self, gaze: bool) -> Taps {
+        let probe = gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
+        let after_layers = self.head.as_ref().map_or_else(Vec::new, |head| head.layer().taps().to_vec());
+        Taps { probe, after_layers, ..Taps::default() }
+    }
+}
+
+/// The drafter that a method asks for, if any.
+pub(super) fn drafter<'a>(
+    method: &Method,
+    sequence: Option<&'a mut Sequence>,
+    head: Option<DraftHeadState<'a>>,
+    prompt: &[u32],
+) -> Option<Box<dyn Proposer + 'a>> {
+    if let Drafter::Lookup { ngram } = method.drafter {
+        return Some(Box::new(Lookup::new(prompt.to_vec(), ngram)));
+    }
+    let dense = matches!(method.context, VisualContext::TopKKv { rows: AcceptedRows::Dense, .. });
+    let root = prompt.last().copied().unwrap_or_default();
+    sequence.map(|sequence| {
+        Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)) as Box<dyn Proposer + 'a>
+    })
+}

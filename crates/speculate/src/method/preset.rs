@@ -1,0 +1,88 @@
+//! The built-in methods.
+
+use std::{path::Path, sync::OnceLock};
+
+use super::{Method, MethodError};
+
+macro_rules! presets {
+    ($($name:literal)+) => {
+        /// Names and embedded files in the order in which people see them: baselines, lossless, lossy.
+        const FILES: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../../assets/methods/", $name, ".toml"))),)+];
+    };
+}
+
+presets! {
+    "autoregressive" "naive" "naive-auto" "naive-tree" "sd-random" "sd-uniform" "sd-frames" "sd-random-tree"
+    "sd-uniform-tree" "sd-window-front" "sd-window-middle" "sd-window-end" "sd-attention" "sd-fastvid" "sd-dycoke"
+    "text-only" "viskip" "lookup" "streaming" "layerskip" "twin" "specvlm" "specvlm-self" "sparrow"
+    "sparrow-chain" "msd" "vispec" "hivis" "eagle3" "mtp" "pearl" "parallelvlm" "parallelvlm-self" "std" "lvspec" "lvspec-tree" "lvspec-self" "fly"
+    "fly-entropy" "lenient" "typical" "divergence" "glance" "random-loose"
+    "fastv" "pdrop" "sparsevlm" "dycoke"
+}
+
+impl Method {
+    /// All presets, baselines first.
+    pub fn presets() -> &'static [Method] {
+        static PRESETS: OnceLock<Vec<Method>> = OnceLock::new();
+        // A preset that does not parse is missing here; a test checks that all parse.
+        PRESETS.get_or_init(|| {
+            FILES.iter().filter_map(|(name, text)| Method::from_toml(text, Path::new(name)).ok()).collect()
+        })
+    }
+
+    /// The preset of this name.
+    ///
+    /// # Errors
+    /// [`MethodError::Unknown`] with the known names.
+    pub fn preset(name: &str) -> Result<Method, MethodError> {
+        Self::presets().iter().find(|m| m.name == name).cloned().ok_or_else(|| MethodError::Unknown {
+            name: name.into(),
+            known: Self::presets().iter().map(|m| m.name.clone()).collect(),
+        })
+    }
+
+    /// A preset by name, or a file: anything that ends in `.toml` or contains a path separator is a file.
+    ///
+    /// # Errors
+    /// As [`Method::preset`] and [`Method::from_file`].
+    pub fn find(name_or_file: &str) -> Result<Method, MethodError> {
+        let path = Path::new(name_or_file);
+        let is_file = path.components().count() > 1
+            || name_or_file.contains(std::path::MAIN_SEPARATOR)
+            || path.extension().is_some_and(|e| e == "toml");
+        if is_file { Self::from_file(path) } else { Self::preset(name_or_file) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_parses_and_is_named_after_its_file() {
+        for (name, text) in FILES {
+            let method = Method::from_toml(text, Path::new(name)).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(method.name, *name);
+            assert!(!method.about.is_empty());
+        }
+        assert_eq!(Method::presets().len(), FILES.len());
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("assets/methods");
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), FILES.len(), "files and presets");
+    }
+
+    #[test]
+    fn an_unknown_name_suggests_the_nearest() {
+        let error = Method::preset("lvspce").unwrap_err();
+        assert_eq!(error.hint(), "did you mean `lvspec`? `specreel methods` lists all methods");
+        assert_eq!(specreel_record::Failure::from(error).class.exit_code(), 2);
+    }
+
+    #[test]
+    fn paths_are_files_and_bare_words_are_presets() {
+        assert!(matches!(Method::find("lvspec"), Ok(m) if m.name == "lvspec"));
+        assert!(matches!(Method::find("no/such"), Err(MethodError::Read { .. })));
+        assert!(matches!(Method::find("such.toml"), Err(MethodError::Read { .. })));
+        assert!(matches!(Method::find("such"), Err(MethodError::Unknown { .. })));
+    }
+}

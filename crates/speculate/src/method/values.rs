@@ -1,0 +1,291 @@
+//! The types of the keys that are neither numbers nor flags, and what each type takes in a file.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Acceptance,
+    table::{Field, Value},
+};
+use specreel_model::draft_head::Recipe;
+use specreel_tensor::WeightType;
+
+/// Positions of the kept visual tokens for the drafter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placing {
+    /// Their positions in the whole video.
+    #[default]
+    Original,
+    /// Renumbered without gaps, like text (SpecVLM's code).
+    Compact,
+}
+
+impl Placing {
+    pub(super) fn is_original(&self) -> bool {
+        *self == Placing::Original
+    }
+
+    /// The suffix of a context's words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Placing::Original => "",
+            Placing::Compact => ", renumbered",
+        }
+    }
+}
+
+/// Time stamps of temporal grids of which the drafter sees no visual token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stamps {
+    /// The drafter reads them, as it reads all text.
+    #[default]
+    Keep,
+    /// They go with their visual tokens.
+    Drop,
+}
+
+impl Stamps {
+    pub(super) fn are_kept(&self) -> bool {
+        *self == Stamps::Keep
+    }
+
+    /// The suffix of a context's words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Stamps::Keep => "",
+            Stamps::Drop => ", unused stamps dropped",
+        }
+    }
+}
+
+/// A part of the flattened order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// The first tokens.
+    Front,
+    /// Those around the middle.
+    Middle,
+    /// The last.
+    End,
+}
+
+impl Part {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Part::Front => "at the front",
+            Part::Middle => "in the middle",
+            Part::End => "at the end",
+        }
+    }
+}
+
+/// Whose keys and values the drafter's cache keeps for accepted tokens, where drafter and target are one model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AcceptedRows {
+    /// Those of the verify pass, which saw everything.
+    #[default]
+    Dense,
+    /// Those that the drafter wrote itself.
+    Sparse,
+}
+
+/// The probabilities that an entropy is taken over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntropyOver {
+    /// The three largest probabilities, not renormalised (FLy's code).
+    #[default]
+    Top3,
+    /// The whole distribution.
+    Full,
+}
+
+impl EntropyOver {
+    /// The suffix of a rule's words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            EntropyOver::Top3 => "",
+            EntropyOver::Full => " (full)",
+        }
+    }
+}
+
+/// The target's state by which a draft's visual relevance is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateAt {
+    /// The state at the draft's own row (LVSpec).
+    #[default]
+    Draft,
+    /// The state of the row that predicts the draft: the one at the token before it.
+    Before,
+}
+
+impl StateAt {
+    pub(super) fn is_draft(&self) -> bool {
+        *self == StateAt::Draft
+    }
+
+    /// The suffix of a rule's words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            StateAt::Draft => "",
+            StateAt::Before => ", state before",
+        }
+    }
+}
+
+/// Most tokens of a chain, or of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Length {
+    /// This many.
+    Fixed(usize),
+    /// As many as pay off, by measured times and acceptance.
+    Auto(Auto),
+}
+
+/// The word `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Auto {
+    /// As written.
+    Auto,
+}
+
+impl Length {
+    /// Chosen while it runs.
+    pub const AUTO: Length = Length::Auto(Auto::Auto);
+}
+
+impl std::fmt::Display for Length {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Length::Fixed(n) => write!(f, "{n}"),
+            Length::Auto(_) => f.write_str("automatic length"),
+        }
+    }
+}
+
+/// Weight type of a target that drafts for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TwinType {
+    /// The target's own weights, shared.
+    #[default]
+    Own,
+    /// 16-bit floats.
+    F16,
+    /// bfloat16.
+    Bf16,
+    /// 8-bit blocks of 32.
+    #[serde(rename = "q8_0")]
+    Q8_0,
+    /// 6-bit blocks of 256.
+    #[serde(rename = "q6_k")]
+    Q6K,
+    /// 5-bit blocks of 256.
+    #[serde(rename = "q5_k")]
+    Q5K,
+    /// 4-bit blocks of 256.
+    #[serde(rename = "q4_k")]
+    Q4K,
+    /// 4-bit blocks of 32.
+    #[serde(rename = "q4_0")]
+    Q4_0,
+}
+
+impl TwinType {
+    /// The weight type of a twin; none for the target's own weights.
+    pub fn weights(self) -> Option<WeightType> {
+        Some(match self {
+            TwinType::Own => return None,
+            TwinType::F16 => WeightType::F16,
+            TwinType::Bf16 => WeightType::Bf16,
+            TwinType::Q8_0 => WeightType::Q8_0,
+            TwinType::Q6K => WeightType::Q6K,
+            TwinType::Q5K => WeightType::Q5K,
+            TwinType::Q4K => WeightType::Q4K,
+            TwinType::Q4_0 => WeightType::Q4_0,
+        })
+    }
+
+    pub(super) fn is_own(&self) -> bool {
+        *self == TwinType::Own
+    }
+}
+
+/// Most tokens of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Limit {
+    /// This many.
+    Tokens(usize),
+    /// Any number.
+    None(Unlimited),
+}
+
+/// The word `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlimited {
+    /// As written.
+    None,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Limit {
+    /// Without a limit.
+    pub const NONE: Limit = Limit::None(Unlimited::None);
+
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+}
+
+macro_rules! fields {
+    ($($type:ty = $value:expr $(, $number:expr)?;)+) => {
+        $(impl Field for $type {
+            const VALUE: Value = $value;
+            $(fn number(&self) -> Option<f64> {
+                let number: fn(&Self) -> Option<f64> = $number;
+                number(self)
+            })?
+        })+
+    };
+}
+
+fields! {
+    f64 = Value::Number, |n| Some(*n);
+    // With the digits that tell it from other numbers of 32 bits, as it was written.
+    f32 = Value::Number, |n| n.to_string().parse().ok();
+    usize = Value::Count, |n| Some(*n as f64);
+    u64 = Value::Count;
+    bool = Value::Flag;
+    Vec<String> = Value::Words;
+    Vec<Acceptance> = Value::Choices;
+    Length = Value::CountOr(&["auto"]), |length| match length {
+        Length::Fixed(n) => Some(*n as f64),
+        Length::Auto(_) => None,
+    };
+    Limit = Value::CountOr(&["none"]), |limit| match limit {
+        Limit::Tokens(n) => Some(*n as f64),
+        Limit::None(_) => None,
+    };
+    Placing = Value::Word(&["original", "compact"]);
+    Stamps = Value::Word(&["keep", "drop"]);
+    Part = Value::Word(&["front", "middle", "end"]);
+    AcceptedRows = Value::Word(&["dense", "sparse"]);
+    EntropyOver = Value::Word(&["top3", "full"]);
+    StateAt = Value::Word(&["draft", "before"]);
+    TwinType = Value::Word(&["own", "bf16", "f16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0"]);
+    Recipe = Value::Word(&["sparrow", "msd", "vispec", "hivis", "eagle3", "mtp"]);
+}

@@ -1,0 +1,324 @@
+//! The parallel schedule on two sequences: the workers that [`schedule`](super::schedule) drives.
+
+use std::{ops::ControlFlow, time::Instant};
+
+use candle_core::{Error, Result};
+
+use super::{
+    generate::Finished,
+    generation::{GenerationConfig, GenerationInputs},
+    method::{Length, Method, Schedule, Shape},
+    sampling::{Purpose, Sampler, draw},
+    schedule::{
+        Case, DraftToken, DrafterTask, Exact, Judge, Limits, Parallel, Sampled, TargetTask, WindowLength,
+        workers::{DrafterThread, DrafterWorker, TargetWorker, Ticked, WorkerError},
+    },
+    tree::Tree,
+    verify::emitted_token,
+};
+use specreel_model::decoder::{LogitNeeds, LogitRow, Sequence, Taps};
+use specreel_record::{Step, Token, Verdict};
+
+/// Longest window.
+const LONGEST: usize = 32;
+/// Window of the first ticks, before times are known.
+const START: usize = 4;
+
+/// The drafter's side of a draft token.
+#[derive(Debug)]
+struct Evidence {
+    probability: f32,
+    /// The distribution that it was drawn from; empty for greedy drafts.
+    distribution: Vec<f32>,
+}
+
+impl AsRef<[f32]> for Evidence {
+    fn as_ref(&self) -> &[f32] {
+        &self.distribution
+    }
+}
+
+/// A first window that was drafted while the target was still in its prefill (ParallelVLM's first stage). The drafter's
+/// sequence holds what was fed for it, beyond the prompt.
+#[derive(Debug)]
+pub struct PrefetchedDraft {
+    sampler: Sampler,
+    /// True if its drafts were drawn and have distributions.
+    drawn: bool,
+    base: usize,
+    window: Vec<DraftToken<Evidence>>,
+    ms: f64,
+}
+
+impl PrefetchedDraft {
+    /// Draft the first window under the configuration of the generation that follows. `sequence` holds the prompt without its last
+    /// token, `root`.
+    ///
+    /// # Errors
+    /// If a pass fails.
+    pub fn draft(config: &GenerationConfig<'_>, sequence: &mut Sequence, root: u32) -> Result<Self> {
+        let started = Instant::now();
+        let base = sequence.len();
+        let draft = window(config.method).length().min(config.max_new_tokens);
+        let task = DrafterTask { truncate_to: 0, feed: vec![root], draft, position: 0 };
+        let window = DrafterSide::new(config, sequence, base).draft(&task)?;
+        let ms = started.elapsed().as_secs_f64() * 1e3;
+        Ok(Self { sampler: config.sampler, drawn: config.draws_drafts(), base, window, ms })
+    }
+
+    /// True if a generation with this configuration may begin with it, as it would draft the same.
+    pub fn fits(&self, config: &GenerationConfig<'_>) -> bool {
+        matches!(config.method.schedule, Schedule::Parallel { .. })
+            && self.sampler == config.sampler
+            && self.drawn == config.draws_drafts()
+    }
+
+    /// Drafting time, in milliseconds.
+    pub fn ms(&self) -> f64 {
+        self.ms
+    }
+
+    /// Slots of the drafter's sequence that are the prompt's.
+    pub fn base(&self) -> usize {
+        self.base
+    }
+}
+
+struct DrafterSide<'a> {
+    sequence: &'a mut Sequence,
+    base: usize,
+    ends: &'a [u32],
+    vocab: usize,
+    sampler: Option<Sampler>,
+}
+
+impl<'a> DrafterSide<'a> {
+    fn new(config: &GenerationConfig<'a>, sequence: &'a mut Sequence, base: usize) -> Self {
+        let samples = config.draws_drafts().then_some(config.sampler);
+        Self { sequence, base, ends: config.ends, vocab: config.vocab, sampler: samples }
+    }
+}
+
+impl DrafterWorker<Evidence> for DrafterSide<'_> {
+    type Error = Error;
+
+    fn draft(&mut self, task: &DrafterTask) -> Result<Vec<DraftToken<Evidence>>> {
+        let embeddable = self.sequence.decoder().config().vocab;
+        let exists = |id: &u32| (*id as usize) < embeddable;
+        self.sequence.truncate(self.base + task.truncate_to);
+        let mut feed = task.feed.clone();
+        let mut window: Vec<DraftToken<Evidence>> = Vec::new();
+        while window.len() < task.draft && feed.iter().all(exists) {
+            let pass = self.sequence.feed(&feed, &Taps::default())?;
+            let logits = self.sequence.logits(&pass.states.narrow(feed.len() - 1, 1)?)?;
+            let needs =
+                LogitNeeds { vocab: self.vocab, whole: self.sampler.is_some(), ..LogitNeeds::default() };
+            let draft = logits.read(&needs, |rows| {
+                let row = &rows[0];
+                let Some(sampler) = &self.sampler else {
+                    let facts = row.facts();
+                    let probability = facts.log_probability(facts.max).exp();
+                    return Ok(DraftToken {
+                        id: facts.argmax,
+                        evidence: Evidence { probability, distribution: Vec::new() },
+                    });
+                };
+                let distribution = sampler.distribution(row.values()?);
+                let mut rng = sampler.rng(task.position + window.len(), Purpose::Draft);
+                let id = draw(&distribution, rand::RngExt::random(&mut rng));
+                let probability = distribution.get(id as usize).copied().unwrap_or(0.0);
+                Ok::<_, Error>(DraftToken { id, evidence: Evidence { probability, distribution } })
+            })??;
+            let id = draft.id;
+            window.push(draft);
+            if self.ends.contains(&id) {
+                break;
+            }
+            feed = vec![id];
+        }
+        Ok(window)
+    }
+}
+
+struct TargetSide<'a> {
+    config: GenerationConfig<'a>,
+    sequence: &'a mut Sequence,
+    base: usize,
+    /// Logits of the last pass's rows.
+    rows: Vec<LogitRow<'static>>,
+    /// Their distributions, if the text is sampled.
+    distributions: Vec<Vec<f32>>,
+    /// The drafter's probabilities of the drafts that were judged last.
+    probabilities: Vec<f32>,
+}
+
+impl TargetWorker<Evidence> for TargetSide<'_> {
+    type Error = Error;
+
+    fn verify(&mut self, task: &TargetTask) -> Result<()> {
+        self.sequence.truncate(self.base + task.truncate_to);
+        let pass = self.sequence.feed(&task.rows, &Taps::default())?;
+        let logits = self.sequence.logits(&pass.states)?;
+        let sampler = self.config.sampler;
+        let needs = LogitNeeds {
+            vocab: self.config.vocab,
+            whole: !sampler.is_greedy(),
+            top: self.config.logprobs,
+            // The draft after each row.
+            ids: task.rows.iter().skip(1).map(|id| vec![*id]).chain([Vec::new()]).collect(),
+        };
+        self.rows = logits.read(&needs, |rows| {
+            let rows = rows.into_iter().enumerate();
+            rows.map(|(index, row)| row.extract(&needs, index)).collect()
+        })?;
+        if !sampler.is_greedy() {
+            let distributions = self.rows.iter().map(|row| Ok(sampler.distribution(row.values()?)));
+            self.distributions = distributions.collect::<Result<_>>()?;
+        }
+        Ok(())
+    }
+}
+
+impl TargetSide<'_> {
+    /// The target's own token of each row.
+    fn wanted(&self, position: usize) -> Vec<u32> {
+        let sampler = self.config.sampler;
+        if sampler.is_greedy() {
+            return self.rows.iter().map(LogitRow::argmax).collect();
+        }
+        let token = |(p, at): (&Vec<f32>, usize)| sampler.draw(p, at);
+        self.distributions.iter().zip(position..).map(token).collect()
+    }
+
+    fn token(&self, row: usize, id: u32, verdict: Verdict, wanted: u32) -> Result<Token> {
+        let drafted = verdict.is_accepted_draft();
+        Ok(Token {
+            target_id: wanted,
+            drafter_probability: self.probabilities.get(row).copied().filter(|_| drafted),
+            ..emitted_token(&self.config, id, verdict, &self.rows[row])?
+        })
+    }
+
+    fn step(&self, index: usize, ticked: &Ticked, started: Instant) -> Result<Step> {
+        let outcome = &ticked.outcome;
+        let wanted = self.wanted(outcome.position);
+        let tokens = outcome.tokens.iter().enumerate();
+        let tokens = tokens.map(|(i, t)| self.token(i, t.id, t.verdict, wanted[i])).collect::<Result<_>>()?;
+        // The part of drafting that the verify pass did not hide.
+        let draft_ms = (ticked.drafter_ms - ticked.target_ms).max(0.0);
+        Ok(Step {
+            index,
+            drafted: outcome.judged.clone(),
+            parents: Vec::new(),
+            path: Vec::new(),
+            drafted_text: Vec::new(),
+            judged: outcome.judged.len(),
+            accepted: outcome.accepted,
+            tokens,
+            root_looks: Vec::new(),
+            gate: None,
+            draft_ms,
+            verify_ms: ticked.target_ms,
+            other_ms: (started.elapsed().as_secs_f64() * 1e3 - draft_ms - ticked.target_ms).max(0.0),
+            plain_ms: None,
+            busy: Some(ticked.busy),
+        })
+    }
+}
+
+impl Judge<Evidence> for TargetSide<'_> {
+    fn accept(&mut self, case: &Case<'_, Evidence>) -> Vec<Verdict> {
+        self.probabilities = case.drafts.iter().map(|draft| draft.evidence.probability).collect();
+        match self.config.draws_drafts() {
+            true => Sampled { rows: &self.distributions, sampler: self.config.sampler }.accept(case),
+            false => Exact { wanted: &self.wanted(case.position) }.accept(case),
+        }
+    }
+
+    fn replacement(&mut self, case: &Case<'_, Evidence>, row: usize) -> u32 {
+        match self.config.draws_drafts() {
+            true => {
+                Sampled { rows: &self.distributions, sampler: self.config.sampler }.replacement(case, row)
+            }
+            false => Exact { wanted: &self.wanted(case.position) }.replacement(case, row),
+        }
+    }
+}
+
+/// Generate with overlapped drafting. `on` receives every step and may stop the generation.
+pub(super) fn generate(
+    config: GenerationConfig<'_>,
+    inputs: GenerationInputs<'_>,
+    on: &mut dyn FnMut(Step) -> ControlFlow<()>,
+) -> Result<Finished> {
+    let root = inputs.root();
+    let Some(sequence) = inputs.drafter else {
+        return Err(Error::Msg("the parallel schedule needs a drafter that is a model".into()));
+    };
+    let mut window = window(config.method);
+    let base = inputs.prefetched.as_ref().map_or(sequence.len(), |prefetched| prefetched.base);
+    let mut drafter = DrafterSide::new(&config, sequence, base);
+    let mut prefetched = inputs.prefetched.map(|prefetched| (prefetched.window, prefetched.ms));
+    let mut target = TargetSide {
+        config,
+        base: inputs.target.len(),
+        sequence: inputs.target,
+        rows: Vec::new(),
+        distributions: Vec::new(),
+        probabilities: Vec::new(),
+    };
+    let limits = Limits { max_new_tokens: config.max_new_tokens, ends: config.ends.to_vec() };
+    let mut machine = Parallel::new(root, limits);
+    let mut drafter_row_ms = Vec::new();
+    std::thread::scope(|scope| -> Result<()> {
+        let drafter_thread = DrafterThread::spawn(scope, &mut drafter).map_err(failed)?;
+        for index in 0.. {
+            let started = Instant::now();
+            if let Some(on_draft) = config.on_draft.filter(|_| machine.pending().next().is_some()) {
+                on_draft(&Tree::chain(machine.pending()));
+            }
+            let Some(ticked) = drafter_thread
+                .tick(&mut machine, &mut window, &mut target, prefetched.take())
+                .map_err(failed)?
+            else {
+                break;
+            };
+            let drafted = ticked.outcome.drafted.len();
+            if drafted > 0 && ticked.drafter_ms > 0.0 {
+                drafter_row_ms.push(ticked.drafter_ms / drafted as f64);
+            }
+            if on(target.step(index, &ticked, started)?).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Finished {
+        reason: machine.finished(),
+        relevance_ms: 0.0,
+        drafter_row_ms,
+        tally: Some(machine.tally().clone()),
+    })
+}
+
+fn window(method: &Method) -> WindowLength {
+    let most = match method.shape {
+        Shape::Chain { length: Length::Fixed(length), .. } => length.min(LONGEST),
+        _ => LONGEST,
+    };
+    match method.schedule {
+        Schedule::Parallel { window: Length::Fixed(length) } => WindowLength::fixed(length),
+        _ => WindowLength::auto(START, most),
+    }
+}
+
+fn failed(failure: WorkerError<Error>) -> Error {
+    match failure {
+        WorkerError::Worker(_, error) => error,
+        other => Error::Msg(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+#[path = "overlap_tests.rs"]
+mod tests;

@@ -1,0 +1,374 @@
+//! One generation under the sequential schedule: a target, possibly a drafter, and a method; step by step until an end token or
+//! the length limit.
+//!
+//! The root is the last token of the text that is not in the target's cache: before the first step the prompt's last token,
+//! later the last emitted one. A step drafts a tree after the root (a chain is one), feeds the target [root, nodes…] as rows
+//! in one pass, and judges every branch: row i says what the target wants after it, the state of a draft is the state at its
+//! own row. The longest accepted branch is kept, the target's token follows it, and both caches roll back to the kept tokens.
+
+use std::time::{Duration, Instant};
+
+use candle_core::Result;
+
+use super::{
+    accept::{RuleNeeds, relevance::VisualStates},
+    auto::AutoLength,
+    draft::{DraftRequest, Form, Proposal, Proposer},
+    gate::Gate,
+    generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
+    method::{Acceptance, Length, Shape},
+    tree::Template,
+    verify::VerifiedRows,
+};
+use specreel_model::{
+    decoder::{LogitNeeds, LogitRow, Sequence, States, Taps},
+    draft_head::tapped,
+};
+use specreel_record::{Step, StopReason, Token};
+
+/// Visual tokens reported with each inspected token.
+const LOOKS: usize = 24;
+
+/// A running generation.
+pub struct Session<'a> {
+    config: GenerationConfig<'a>,
+    target: &'a mut Sequence,
+    drafter: Option<Box<dyn Proposer + 'a>>,
+    visual: &'a VisualStates,
+    needs: RuleNeeds,
+    taps: Taps,
+    template: Option<Template>,
+    auto: Option<AutoLength>,
+    gate: Option<Gate>,
+    root: u32,
+    text: Output,
+    steps: usize,
+    plain: PlainClock,
+    /// Time spent on relevance so far, in milliseconds.
+    pub relevance_ms: f64,
+    /// Times of single drafter rows, in milliseconds.
+    pub drafter_row_ms: Vec<f64>,
+}
+
+impl<'a> Session<'a> {
+    /// Begin a generation.
+    pub fn new(config: GenerationConfig<'a>, inputs: GenerationInputs<'a>) -> Self {
+        let method = config.method;
+        let needs = RuleNeeds::of(&method.acceptance);
+        let template = match &method.shape {
+            // Methods are validated before they run; an invalid one drafts nothing.
+            Shape::StaticTree { nodes } => Template::read(nodes).ok(),
+            _ => None,
+        };
+        let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. })
+            .then(|| AutoLength::new(config.row_ms));
+        Self {
+            taps: inputs.taps(needs.gaze || method.shape.gate() > 0.0),
+            root: inputs.root(),
+            drafter: drafter(method, inputs.drafter, inputs.head, inputs.prompt),
+            target: inputs.target,
+            visual: inputs.visual,
+            needs,
+            template,
+            auto,
+            gate: (method.shape.gate() > 0.0).then(|| Gate::new(method.shape.gate())),
+            text: Output::new(config.max_new_tokens),
+            plain: PlainClock { passes: config.plain_passes, ..PlainClock::default() },
+            config,
+            steps: 0,
+            relevance_ms: 0.0,
+            drafter_row_ms: Vec::new(),
+        }
+    }
+
+    /// Why the generation ended, once it has.
+    pub fn finished(&self) -> Option<StopReason> {
+        self.text.finished
+    }
+
+    /// Run one step; none once the generation has ended. The tokens' texts are left empty for the owner of the tokenizer.
+    ///
+    /// # Errors
+    /// If a forward pass fails.
+    pub fn step(&mut self) -> Result<Option<Step>> {
+        if self.text.finished.is_some() {
+            return Ok(None);
+        }
+        let plain_ms = match self.plain.is_due() {
+            true => Some(self.plain_pass()?),
+            false => None,
+        };
+        let started = Instant::now();
+        let gate = self.gate.as_mut().and_then(Gate::closes);
+        let proposal = match gate {
+            None => self.draft()?,
+            Some(_) => Proposal::default(),
+        };
+        let tree = &proposal.tree;
+        let drafted_at = started.elapsed();
+        if let Some(on_draft) = self.config.on_draft.filter(|_| !tree.is_empty()) {
+            on_draft(tree);
+        }
+        let (base, position) = (self.target.len(), self.text.emitted);
+        let rows: Vec<u32> =
+            std::iter::once(self.root).chain(tree.nodes().iter().map(|node| node.id)).collect();
+        let depths = tree.depths();
+        let pass = match tree.is_chain() {
+            true => self.target.feed(&rows, &self.taps)?,
+            false => self.target.feed_tree(&rows, base, &depths, tree.rows(), &self.taps)?,
+        };
+        let logits = self.target.logits(&pass.states)?;
+        let verified_at = started.elapsed();
+
+        let relevance = match self.needs.relevance {
+            Some(needs) if !tree.is_empty() => {
+                let started = Instant::now();
+                let relevance = self.visual.relevance_of_drafts(&pass.states, tree, needs)?;
+                self.relevance_ms += ms(started.elapsed());
+                Some(relevance)
+            }
+            _ => None,
+        };
+        // Log-probabilities are requested by inspectors, which also show the most similar visual tokens.
+        let looks = match self.config.logprobs {
+            0 => Vec::new(),
+            _ => self.visual.nearest_of(&pass.states, LOOKS)?,
+        };
+        let read = match pass.after_layers.is_empty() {
+            true => pass.states.clone(),
+            false => tapped(&pass, self.target.decoder())?,
+        };
+        let peaks = pass.attention.map(|stats| stats.peaks);
+        let needs = VerifiedRows::needs(&self.config, tree);
+        let (tokens, path) = logits.read(&needs, |logits| {
+            let mut verified = VerifiedRows::new(&self.config, logits, &depths, position)?;
+            verified.relevance = relevance;
+            verified.gaze.clone_from(&peaks);
+            verified.looks = &looks;
+            verified.judge(&self.config, &proposal, position)
+        })??;
+        if let (Some(gate), Some(peaks)) = (&mut self.gate, &peaks) {
+            let last = path.last().map_or(0, |node| node + 1);
+            gate.note(peaks.get(last).copied());
+        }
+        self.commit(base, &proposal, &path, &tokens, &read)?;
+        let tokens = self.text.emit(tokens, self.config.ends);
+        let (draft_ms, verify_ms) = (ms(drafted_at), ms(verified_at - drafted_at));
+        if let Some(auto) = &mut self.auto {
+            auto.note(tree.len(), path.len(), verify_ms, draft_ms);
+        }
+        self.steps += 1;
+        let whole_ms = ms(started.elapsed());
+        self.plain.add_step(whole_ms, verify_ms);
+        Ok(Some(Step {
+            index: self.steps - 1,
+            judged: tree.len(),
+            parents: tree.parents(),
+            path: if tree.is_chain() { Vec::new() } else { path },
+            drafted: tree.nodes().iter().map(|node| node.id).collect(),
+            drafted_text: Vec::new(),
+            accepted: tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count(),
+            tokens,
+            root_looks: looks.into_iter().next().unwrap_or_default(),
+            draft_ms,
+            verify_ms,
+            other_ms: whole_ms - ms(verified_at),
+            plain_ms,
+            gate,
+            busy: None,
+        }))
+    }
+
+    /// Time a pass of the target over the root alone, as autoregressive decoding would make here, in milliseconds.
+    fn plain_pass(&mut self) -> Result<f64> {
+        let (base, started) = (self.target.len(), Instant::now());
+        let pass = self.target.feed(&[self.root], &Taps::default())?;
+        let logits = self.target.logits(&pass.states)?;
+        // Reading the logits waits for an accelerator.
+        let needs = LogitNeeds { vocab: self.config.vocab, ..LogitNeeds::default() };
+        logits.read(&needs, |rows| std::hint::black_box(rows.first().map(LogitRow::argmax)))?;
+        let plain_ms = ms(started.elapsed());
+        self.target.truncate(base);
+        self.plain.add_pass(plain_ms);
+        Ok(plain_ms)
+    }
+
+    fn draft(&mut self) -> Result<Proposal> {
+        let (Some(drafter), method) = (&mut self.drafter, self.config.method) else {
+            return Ok(Proposal::default());
+        };
+        let room = self.config.max_new_tokens - self.text.emitted;
+        let (form, depth) = match (&method.shape, &self.template) {
+            (Shape::Chain { length: Length::Fixed(length), .. }, _) => (Form::Chain, *length),
+            (Shape::Chain { .. }, _) => (Form::Chain, self.auto.as_mut().map_or(0, AutoLength::choose)),
+            (Shape::StaticTree { .. }, Some(template)) => (Form::Static(template), method.shape.longest()),
+            (Shape::StaticTree { .. }, None) => return Ok(Proposal::default()),
+            (Shape::TwoBranch { length }, _) => (Form::TwoBranch, *length),
+            (shape @ Shape::DynamicTree { total, width, .. }, _) => {
+                (Form::Dynamic { nodes: total - 1, width: *width }, shape.longest())
+            }
+        };
+        if depth.min(room) == 0 {
+            return Ok(Proposal::default());
+        }
+        let proposal = drafter.draft(&DraftRequest {
+            depth: depth.min(room),
+            ends: self.config.ends,
+            special: self.config.special,
+            vocab: self.config.vocab,
+            sampler: (self.config.draws_drafts() && matches!(form, Form::Chain))
+                .then_some(self.config.sampler),
+            // Drawn drafts keep their distributions anyway.
+            distributions: self.needs.divergence
+                || (self.config.logprobs > 0 && method.acceptance != Acceptance::Sampled {}),
+            position: self.text.emitted,
+            form,
+        })?;
+        self.drafter_row_ms.extend(&proposal.pass_ms);
+        Ok(proposal)
+    }
+
+    /// Roll both sequences back to the kept tokens: the root and all new tokens but the last, which becomes the root.
+    fn commit(
+        &mut self,
+        base: usize,
+        proposal: &Proposal,
+        path: &[usize],
+        tokens: &[Token],
+        states: &States,
+    ) -> Result<()> {
+        if proposal.tree.is_chain() {
+            self.target.truncate(base + 1 + path.len());
+        } else {
+            let rows: Vec<usize> = std::iter::once(0).chain(path.iter().map(|node| node + 1)).collect();
+            self.target.keep(base, &rows);
+        }
+        let Some(last) = tokens.last() else { return Ok(()) };
+        if let Some(drafter) = &mut self.drafter {
+            drafter.commit(proposal, path, last.id, self.target, base, states)?;
+        }
+        self.root = last.id;
+        Ok(())
+    }
+}
+
+/// Decides when a pass of the target alone is timed.
+#[derive(Clone, Copy, Debug, Default)]
+struct PlainClock {
+    passes: PlainPasses,
+    /// Time of the steps so far, in milliseconds.
+    steps_ms: f64,
+    /// Time of the passes so far.
+    passes_ms: f64,
+    /// What the next pass will take at most; 0 if unknown.
+    next_ms: f64,
+}
+
+impl PlainClock {
+    fn is_due(&self) -> bool {
+        match self.passes {
+            PlainPasses::Never => false,
+            PlainPasses::EveryStep => true,
+            PlainPasses::Share(share) => {
+                self.next_ms > 0.0 && self.passes_ms + self.next_ms <= share * self.steps_ms
+            }
+        }
+    }
+
+    fn add_step(&mut self, step_ms: f64, verify_ms: f64) {
+        self.steps_ms += step_ms;
+        // A verify pass takes at least as long as a pass over its root alone.
+        if self.passes_ms == 0.0 {
+            self.next_ms = verify_ms;
+        }
+    }
+
+    fn add_pass(&mut self, pass_ms: f64) {
+        self.passes_ms += pass_ms;
+        self.next_ms = pass_ms;
+    }
+}
+
+/// Counts the emitted tokens and finds the end of the text.
+pub(super) struct Output {
+    most: usize,
+    pub emitted: usize,
+    pub finished: Option<StopReason>,
+}
+
+impl Output {
+    /// An empty text that may grow to `most` tokens.
+    pub fn new(most: usize) -> Self {
+        Self { most, emitted: 0, finished: (most == 0).then_some(StopReason::Length) }
+    }
+
+    /// Cut at an end token and at the length limit, and note the end. An end token beyond the limit does not count: plain
+    /// decoding would not have reached it.
+    pub fn emit(&mut self, mut tokens: Vec<Token>, ends: &[u32]) -> Vec<Token> {
+        tokens.truncate(self.most - self.emitted);
+        if let Some(end) = tokens.iter().position(|t| ends.contains(&t.id)) {
+            tokens.truncate(end);
+            self.finished = Some(StopReason::Eos);
+        }
+        self.emitted += tokens.len();
+        if self.finished.is_none() && self.emitted == self.most {
+            self.finished = Some(StopReason::Length);
+        }
+        tokens
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use specreel_record::Verdict;
+
+    fn tokens(ids: &[u32]) -> Vec<Token> {
+        let token = |&id: &u32| Token::new(id, "", Verdict::Exact);
+        ids.iter().map(token).collect()
+    }
+
+    #[test]
+    fn plain_passes_keep_to_their_share_of_the_time() {
+        let mut clock = PlainClock { passes: PlainPasses::Share(0.02), ..PlainClock::default() };
+        let (mut steps_ms, mut passes_ms, mut passes) = (0.0, 0.0, 0);
+        for _ in 0..500 {
+            if clock.is_due() {
+                clock.add_pass(20.0);
+                passes += 1;
+                passes_ms += 20.0;
+            }
+            assert!(passes_ms <= 0.02 * steps_ms, "{passes_ms} of {steps_ms}");
+            clock.add_step(50.0, 40.0);
+            steps_ms += 50.0;
+        }
+        // 25 s of steps allow 0.5 s of passes.
+        assert_eq!(passes, 24);
+        for (passes, due) in [(PlainPasses::Never, false), (PlainPasses::EveryStep, true)] {
+            assert_eq!(PlainClock { passes, ..PlainClock::default() }.is_due(), due);
+        }
+    }
+
+    #[test]
+    fn the_text_ends_where_plain_decoding_would_end_it() {
+        // The end token is 9, the limit is three tokens.
+        for (steps, written, finished) in [
+            (&[&[1u32, 2][..]][..], 2, None),
+            (&[&[1, 2], &[3]], 3, Some(StopReason::Length)),
+            (&[&[1, 2], &[3, 4, 5]], 3, Some(StopReason::Length)),
+            (&[&[1, 2, 3, 9]], 3, Some(StopReason::Length)),
+            (&[&[1, 2, 9, 3]], 2, Some(StopReason::Eos)),
+            (&[&[1, 2], &[9]], 2, Some(StopReason::Eos)),
+            (&[&[9]], 0, Some(StopReason::Eos)),
+        ] {
+            let mut text = Output::new(3);
+            let count: usize = steps.iter().map(|ids| text.emit(tokens(ids), &[9]).len()).sum();
+            assert_eq!((count, text.emitted, text.finished), (written, written, finished), "{steps:?}");
+        }
+        assert_eq!(Output::new(0).finished, Some(StopReason::Length));
+    }
+}

@@ -1,0 +1,295 @@
+//! From a proposal and the target's rows to the tokens of a step.
+
+use candle_core::Result;
+
+use super::{
+    accept::{self, Row, RuleNeeds, relevance},
+    draft::Proposal,
+    generation::GenerationConfig,
+    method::{Acceptance, Method},
+    sampling::{Purpose, RowFacts, Sampler, divergence, entropy_full, top_log_probabilities},
+    tree::Tree,
+};
+use specreel_model::decoder::{LogitNeeds, LogitRow};
+use specreel_record::{Token, Verdict};
+
+/// The rows of one verify pass: row 0 is the root's, row `i + 1` node `i`'s.
+pub(super) struct VerifiedRows<'a> {
+    /// Logits without padding.
+    pub logits: Vec<LogitRow<'a>>,
+    /// The distribution of each row, where drafts were drawn and are judged by it.
+    distributions: Vec<Vec<f32>>,
+    /// The target's own token after each row.
+    pub wanted: Vec<u32>,
+    /// Relevance of each node, if a rule needs it.
+    pub relevance: Option<Vec<f32>>,
+    /// Attention peak of each row, if a rule needs it.
+    pub gaze: Option<Vec<f32>>,
+    /// The visual tokens most similar to each row's state, if requested.
+    pub looks: &'a [Vec<(u32, f32)>],
+}
+
+impl<'a> VerifiedRows<'a> {
+    /// What judging a tree needs of the target's logits: of each row the logits of the drafts after it, and the most likely
+    /// ids that are reported; whole rows where a rule compares distributions.
+    pub fn needs(config: &GenerationConfig<'_>, tree: &Tree) -> LogitNeeds {
+        let mut ids = vec![Vec::new(); tree.len() + 1];
+        for node in tree.nodes() {
+            ids[node.parent.map_or(0, |parent| parent + 1)].push(node.id);
+        }
+        let needs = RuleNeeds::of(&config.method.acceptance);
+        let whole = !config.sampler.is_greedy() || needs.divergence || needs.entropy_full;
+        LogitNeeds { vocab: config.vocab, whole, top: config.logprobs, ids }
+    }
+
+    /// Take the logits of a pass; `depths` are the rows' distances from the root, `position` is the output position after it.
+    pub fn new(
+        config: &GenerationConfig<'_>,
+        logits: Vec<LogitRow<'a>>,
+        depths: &[usize],
+        position: usize,
+    ) -> Result<Self> {
+        let sampler = config.sampler;
+        let draws = config.draws_drafts();
+        let distributions: Vec<Vec<f32>> = match draws {
+            true => {
+                logits.iter().map(|row| Ok(sampler.distribution(row.values()?))).collect::<Result<_>>()?
+            }
+            false => Vec::new(),
+        };
+        // Judging a tree's siblings in order with the rest of the distribution (EAGLE) is equivalent to drawing the target's
+        // token and checking whether it was drafted. Drawn by position, it is also the token of plain decoding.
+        let positions = depths.iter().map(|depth| position + depth);
+        let wanted = match (sampler.is_greedy(), draws) {
+            (true, _) => logits.iter().map(LogitRow::argmax).collect(),
+            (false, true) => distributions.iter().zip(positions).map(|(p, at)| sampler.draw(p, at)).collect(),
+            (false, false) => {
+                let tokens =
+                    logits.iter().zip(positions).map(|(row, at)| Ok(sampler.token(row.values()?, at)));
+                tokens.collect::<Result<_>>()?
+            }
+        };
+        Ok(Self { logits, distributions, wanted, relevance: None, gaze: None, looks: &[] })
+    }
+
+    /// The tokens that a step emits, and the accepted nodes: the longest accepted branch (of equally long ones the one with
+    /// the fewest loosened tokens), and the target's own token after it.
+    pub fn judge(
+        &self,
+        config: &GenerationConfig<'_>,
+        proposal: &Proposal,
+        position: usize,
+    ) -> Result<(Vec<Token>, Vec<usize>)> {
+        let (tree, method) = (&proposal.tree, config.method);
+        let rows = self.rows(config, proposal)?;
+        let mut best: Option<(usize, usize, Judged)> = None;
+        for leaf in tree.leaves() {
+            let judged = self.branch(config, proposal, &rows, tree.path(leaf), position);
+            let accepted = accept::accepted(&judged.verdicts);
+            let loosened =
+                judged.verdicts[..accepted].iter().flatten().filter(|verdict| !verdict.is_strict()).count();
+            let better = best.as_ref().is_none_or(|(most, fewest, _)| {
+                accepted > *most || (accepted == *most && loosened < *fewest)
+            });
+            if better {
+                best = Some((accepted, loosened, judged));
+            }
+        }
+        let (accepted, judged) = best.map(|(n, _, judged)| (n, judged)).unwrap_or_default();
+        let full = RuleNeeds::of(&method.acceptance).entropy_full;
+        let ranks = relevance::ascending(&judged.rows, |row| row.relevance);
+        let mut tokens = Vec::with_capacity(accepted + 1);
+        for i in 0..=accepted {
+            let drafted = i < accepted;
+            let node = judged.path.get(i).copied().filter(|_| drafted);
+            let row = i.checked_sub(1).map_or(0, |before| judged.path[before] + 1);
+            let id = match node {
+                Some(node) => tree.nodes()[node].id,
+                None => judged.replacement.unwrap_or(self.wanted[row]),
+            };
+            let verdict = match judged.verdicts.get(i) {
+                Some(Some(verdict)) => *verdict,
+                Some(None) => Verdict::Corrected,
+                None if tree.is_empty() => Verdict::Plain,
+                None => Verdict::Bonus,
+            };
+            let known = judged.rows.get(i).filter(|_| drafted);
+            let relevance = known.and_then(|row| row.relevance);
+            let logits = &self.logits[row];
+            let q = judged.path.get(i).and_then(|&node| proposal.distributions.get(node));
+            tokens.push(Token {
+                drafter_logprobs: q.map_or_else(Vec::new, |q| top_of_distribution(q, config.logprobs)),
+                looks: node.and_then(|node| self.looks.get(node + 1)).cloned().unwrap_or_default(),
+                target_id: self.wanted[row],
+                relevance,
+                relevance_rank: relevance.and_then(|_| ranks.iter().position(|&r| r == i)).map(|r| r as u32),
+                gaze: known.and_then(|row| row.gaze),
+                divergence: known.and_then(|row| row.divergence),
+                entropy: Some(match full {
+                    true => entropy_full(logits.values()?, logits.facts()),
+                    false => logits.facts().entropy_top3(),
+                }),
+                drafter_probability: node.and_then(|node| tree.nodes()[node].probability),
+                ..emitted_token(config, id, verdict, logits)?
+            });
+        }
+        let path = judged.path[..accepted].to_vec();
+        Ok((tokens, path))
+    }
+
+    fn branch(
+        &self,
+        config: &GenerationConfig<'_>,
+        proposal: &Proposal,
+        rows: &[Row],
+        path: Vec<usize>,
+        position: usize,
+    ) -> Judged {
+        let rows: Vec<Row> = path.iter().map(|&node| rows[node].clone()).collect();
+        let method = config.method;
+        if method.acceptance == (Acceptance::Sampled {}) && !proposal.distributions.is_empty() {
+            let (verdicts, replacement) = self.sampled(config.sampler, proposal, &path, position);
+            return Judged { path, rows, verdicts, replacement };
+        }
+        if let Some(rule) = config.rule {
+            let verdicts = rule(&rows);
+            return Judged { path, rows, verdicts, replacement: None };
+        }
+        let mut rng = chance(method, config.sampler).rng(position, Purpose::Accept);
+        let verdicts = accept::judge(&method.acceptance, &rows, &mut rng);
+        Judged { path, rows, verdicts, replacement: None }
+    }
+
+    /// The row of every node; it does not depend on the branch in which the node is judged.
+    fn rows(&self, config: &GenerationConfig<'_>, proposal: &Proposal) -> Result<Vec<Row>> {
+        let needs = RuleNeeds::of(&config.method.acceptance);
+        let probabilities = needs.probabilities || config.rule.is_some();
+        let protected = |id: u32| config.ends.contains(&id) || (config.protected)(id);
+        let nodes = proposal.tree.nodes().iter().enumerate();
+        nodes
+            .map(|(node, drafted)| {
+                let row = drafted.parent.map_or(0, |parent| parent + 1);
+                let (draft, wanted, logits) = (drafted.id, self.wanted[row], &self.logits[row]);
+                let mut known = Row {
+                    draft,
+                    wanted,
+                    relevance: self.relevance.as_ref().map(|relevance| relevance[node]),
+                    gaze: self.gaze.as_ref().map(|gaze| gaze[row]),
+                    protected: protected(draft) || protected(wanted),
+                    ..Row::default()
+                };
+                if probabilities {
+                    let facts = logits.facts();
+                    known.log_p_draft = facts.log_probability(logits.logit(draft)?);
+                    known.log_p_max = facts.log_probability(facts.max);
+                    known.entropy_top3 = facts.entropy_top3();
+                }
+                if needs.entropy_full {
+                    known.entropy_full = entropy_full(logits.values()?, logits.facts());
+                }
+                if needs.divergence {
+                    let (values, q) = (logits.values()?, proposal.distributions.get(node));
+                    known.divergence = q.map(|q| divergence(values, logits.facts(), q));
+                }
+                Ok(known)
+            })
+            .collect()
+    }
+
+    /// Accept draft i with min(1, p/q); the first rejected one is replaced by a token from norm(max(p - q, 0)). The result has
+    /// the target's distribution. The bonus is the target's own token.
+    fn sampled(
+        &self,
+        sampler: Sampler,
+        proposal: &Proposal,
+        path: &[usize],
+        position: usize,
+    ) -> (Vec<Option<Verdict>>, Option<u32>) {
+        let mut verdicts = Vec::with_capacity(path.len());
+        for (i, &node) in path.iter().enumerate() {
+            let (id, q) = (proposal.tree.nodes()[node].id, &proposal.distributions[node]);
+            let row = i.checked_sub(1).map_or(0, |before| path[before] + 1);
+            let (p, at) = (&self.distributions[row], position + i);
+            if !sampler.accepts(id, p, q, at) {
+                verdicts.resize(path.len(), None);
+                return (verdicts, Some(sampler.replacement(p, q, at)));
+            }
+            verdicts.push(Some(Verdict::Sampled));
+        }
+        (verdicts, None)
+    }
+}
+
+/// An emitted token with its probability, entropy and alternatives in the target's row before it.
+///
+/// # Errors
+/// The row lacks the logit of the token.
+pub(super) fn emitted_token(
+    config: &GenerationConfig<'_>,
+    id: u32,
+    verdict: Verdict,
+    logits: &LogitRow<'_>,
+) -> Result<Token> {
+    let facts = logits.facts();
+    Ok(Token {
+        entropy: Some(facts.entropy_top3()),
+        probability: Some(facts.log_probability(logits.logit(id)?).exp()),
+        logprobs: logits.top(config.logprobs),
+        ..Token::new(id, "", verdict)
+    })
+}
+
+/// The `count` most likely ids of a distribution with natural-log probabilities, best first.
+fn top_of_distribution(q: &[f32], count: usize) -> Vec<(u32, f32)> {
+    // Treated as logits that are already normalised.
+    let facts = RowFacts { argmax: 0, max: 0.0, log_sum: 0.0, top3: [0.0; 3] };
+    let top = top_log_probabilities(q, &facts, count).into_iter();
+    top.filter(|(_, q)| *q > 0.0).map(|(id, q)| (id, q.ln())).collect()
+}
+
+/// One branch with its verdicts.
+#[derive(Default)]
+struct Judged {
+    path: Vec<usize>,
+    rows: Vec<Row>,
+    verdicts: Vec<Option<Verdict>>,
+    replacement: Option<u32>,
+}
+
+/// The random baseline combines its own seed with that of the text.
+fn chance(method: &Method, sampler: Sampler) -> Sampler {
+    Sampler { seed: sampler.seed ^ own_seed(&method.acceptance), ..sampler }
+}
+
+fn own_seed(rule: &Acceptance) -> u64 {
+    match rule {
+        Acceptance::Random { seed, .. } => *seed,
+        Acceptance::AllOf { rules } => rules.iter().map(own_seed).fold(0, |a, b| a ^ b),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_of_a_distribution() {
+        let top = top_of_distribution(&[0.25, 0.0, 0.5, 0.25], 9);
+        assert_eq!(top.iter().map(|t| t.0).collect::<Vec<_>>(), [2, 0, 3]);
+        assert!((top[0].1 - 0.5f32.ln()).abs() < 1e-6);
+        assert!(top_of_distribution(&[1.0], 0).is_empty());
+    }
+
+    #[test]
+    fn a_random_rule_has_its_seed_inside_all_of_too() {
+        let random = Acceptance::Random { probability: 0.5, seed: 7 };
+        assert_eq!(own_seed(&random), 7);
+        assert_eq!(own_seed(&Acceptance::AllOf { rules: vec![Acceptance::Lenient { rho: 0.1 }, random] }), 7);
+        assert_eq!(own_seed(&Acceptance::Exact {}), 0);
+    }
+}
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod needs_tests;

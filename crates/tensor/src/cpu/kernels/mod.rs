@@ -1,0 +1,261 @@
+//! The arithmetic of the CPU decoder: matrix products, attention, and element-wise functions.
+//!
+//! Every function computes each row of its output by the same sequence of floating-point operations for any number of rows in
+//! the call. So a verify pass of K + 1 rows is bit-identical to K + 1 single steps, and exact acceptance is lossless. There are
+//! three implementations, AVX-512 with VNNI, AVX2 with FMA, and portable; a process uses one of them throughout.
+
+pub mod activations;
+mod attention;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod blocks;
+mod delta;
+mod half;
+#[cfg(target_arch = "x86_64")]
+mod int8;
+mod largest;
+mod panels;
+mod portable;
+mod quantized;
+
+pub use attention::{Held, Queries, add_weighted, narrow, quantize_chunks, scales_of, scores, scores_f32};
+pub use blocks::{BlockKind, BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks, quantize_blocks};
+pub use delta::{
+    COLUMNS, Columns, DeltaRow, convolve, delta_replay, delta_step, gate, multiply, unit_length,
+};
+pub use half::{HalfKind, product_half};
+pub use largest::{largest_sums, largest3, position};
+pub use panels::{FloatPanels, FloatPanelsMut, product_panels};
+pub use quantized::{DisjointBlocksMut, Rows8, Weights8, Weights8Mut, product_q8, quantize_q8};
+
+use std::ops::Range;
+
+use super::thread_pool::DisjointSliceMut;
+
+/// Values per quantised block.
+pub const BLOCK: usize = 32;
+/// Cache slots per interleaved key block.
+pub const SLOTS: usize = 16;
+/// Lanes of portable loops, so that the compiler vectorises them.
+const LANES: usize = 8;
+
+/// Call a function, compiled for AVX2 and FMA if the processor has them.
+macro_rules! with_avx2 {
+    ($module:ident::$name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)?) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $crate::cpu::kernels::has_avx2() {
+            #[target_feature(enable = "avx2,fma")]
+            fn vectorized($($arg: $type),*) $(-> $out)? {
+                $module::$name($($arg),*)
+            }
+            // SAFETY: the features were detected.
+            return unsafe { vectorized($($arg),*) };
+        }
+        $module::$name($($arg),*)
+    }};
+}
+use with_avx2;
+
+/// True if the AVX-512 implementation (with VNNI's 8-bit dot products) is used on this processor.
+#[cfg(target_arch = "x86_64")]
+pub fn has_avx512() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    static FOUND: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let allowed = std::env::var_os("SPECREEL_NO_AVX512").is_none();
+        allowed && has!("avx512f") && has!("avx512bw") && has!("avx512vnni") && has_avx2()
+    })
+}
+
+/// True if the AVX-512 implementation (with VNNI's 8-bit dot products) is used on this processor.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn has_avx512() -> bool {
+    false
+}
+
+/// True if the AVX2 and FMA implementation can be used on this processor.
+#[cfg(target_arch = "x86_64")]
+pub fn has_avx2() -> bool {
+    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+}
+
+/// True if the AVX2 and FMA implementation can be used on this processor.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn has_avx2() -> bool {
+    false
+}
+
+/// `y[r] = w · x[r]` for `R` rows `x[r] = x0[r * stride ..]` of `w.len()` values.
+///
+/// `x0` holds at least `(R - 1) * stride + w.len()` values.
+#[inline]
+pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
+    assert!(x0.len() >= (R - 1) * stride + w.len(), "the rows are shorter than the weights");
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected, and the assertion above bounds every read.
+        return unsafe { avx2::dot_f32::<R>(w, x0, stride) };
+    }
+    portable::dot_f32::<R>(w, x0, stride)
+}
+
+/// The shape of a product `y = x Wᵀ`, and which of its columns to compute.
+#[derive(Clone, Debug)]
+pub struct Product {
+    /// Values per row of `x` and of `W`.
+    pub inputs: usize,
+    /// Rows of `W`, columns of the product.
+    pub outputs: usize,
+    /// Rows of `x` and `y`.
+    pub rows: usize,
+    /// The columns of the product to compute.
+    pub columns: Range<usize>,
+    /// Where the product's first column is in a row of `y`.
+    pub first: usize,
+    /// Values per row of `y`.
+    pub stride: usize,
+}
+
+impl Product {
+    /// A product whose columns are all of `y`.
+    pub fn whole(inputs: usize, outputs: usize, rows: usize) -> Self {
+        Self { inputs, outputs, rows, columns: 0..outputs, first: 0, stride: outputs }
+    }
+
+    /// Where column `o` of row `r` is in `y`.
+    #[inline]
+    fn at(&self, r: usize, o: usize) -> usize {
+        r * self.stride + self.first + o
+    }
+
+    /// Check that operands of `w` and `x` values are large enough.
+    ///
+    /// # Panics
+    /// If they are not.
+    fn check(&self, w: usize, x: usize) {
+        assert!(self.columns.end <= self.outputs, "the product has fewer columns");
+        assert!(
+            self.first + self.outputs <= self.stride,
+            "the rows of the result are shorter than the product"
+        );
+        let inside = w >= self.outputs * self.inputs && x >= self.rows * self.inputs;
+        assert!(inside, "the operands are shorter than the product");
+    }
+
+    /// Compute the columns one by one: `y[r][o] = dot(o, r)`.
+    ///
+    /// # Safety
+    /// No other call may write the same columns of `y` at the same time.
+    unsafe fn each(&self, y: &DisjointSliceMut<'_>, dot: impl Fn(usize, usize) -> f32) {
+        for r in 0..self.rows {
+            for o in self.columns.clone() {
+                // SAFETY: the columns are the caller's.
+                unsafe { y.set(self.at(r, o), dot(o, r)) };
+            }
+        }
+    }
+}
+
+/// Some columns of `y = x Wᵀ`, all in f32.
+///
+/// # Safety
+/// No other call may write the same columns of `y` at the same time.
+pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointSliceMut<'_>) {
+    product.check(w.len(), x.len());
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
+        unsafe { avx2::product_f32(product, w, x, y) };
+        return;
+    }
+    let n = product.inputs;
+    // SAFETY: the columns are the caller's.
+    unsafe {
+        product.each(y, |o, r| portable::dot_f32::<1>(&w[o * n..(o + 1) * n], &x[r * n..], n)[0]);
+    }
+}
+
+/// In place: `exp(scores - max)`; returns their sum. If all scores are minus infinity, all become 0, and so does the sum.
+#[inline]
+pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx512() {
+        // SAFETY: the features were detected.
+        return unsafe { avx512::softmax_unnormalized(scores) };
+    }
+    with_avx2!(portable::softmax_unnormalized(scores: &mut [f32]) -> f32)
+}
+
+/// `sum_j exp(x[j] - max)`, for `max` no less than any value.
+#[inline]
+pub fn sum_exp(x: &[f32], max: f32) -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx512() {
+        // SAFETY: the features were detected.
+        return unsafe { avx512::sum_exp(x, max) };
+    }
+    with_avx2!(portable::sum_exp(x: &[f32], max: f32) -> f64)
+}
+
+/// Root-mean-square norm of one row: `out = x / sqrt(mean(x²) + eps) * weight`.
+#[inline]
+pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    assert!(x.len() == weight.len() && x.len() == out.len(), "rows and weights differ in width");
+    with_avx2!(portable::rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]))
+}
+
+/// As [`rms_norm`], in place.
+#[inline]
+pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+    assert!(x.len() == weight.len(), "rows and weights differ in width");
+    with_avx2!(portable::rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32))
+}
+
+/// `x[i] += y[i]`.
+#[inline]
+pub fn add(x: &mut [f32], y: &[f32]) {
+    assert!(x.len() == y.len(), "the summands differ in length");
+    with_avx2!(portable::add(x: &mut [f32], y: &[f32]))
+}
+
+/// Rotate one head in place by the angles of its position: pairs are `(i, i + head_dim / 2)`.
+#[inline]
+pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
+    assert!(head.len() == 2 * cos.len() && cos.len() == sin.len(), "head and angles differ in width");
+    with_avx2!(portable::rotate(head: &mut [f32], cos: &[f32], sin: &[f32]))
+}
+
+/// `out[i] = silu(gate[i]) * up[i]`.
+#[inline]
+pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    assert!(gate.len() == up.len() && up.len() == out.len(), "gates and values differ in length");
+    #[cfg(target_arch = "x86_64")]
+    if has_avx512() {
+        // SAFETY: the features were detected, and the slices have the same length.
+        return unsafe { avx512::swiglu(gate, up, out) };
+    }
+    with_avx2!(portable::swiglu(gate: &[f32], up: &[f32], out: &mut [f32]))
+}
+
+/// e^x for finite x ≤ 88, relative error below 2e-7; underflows to 0 (Cephes' polynomial).
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    let x = x.clamp(-87.3, 88.3);
+    // 1.5 · 2²³ + n: the sum's last bits are the integer n.
+    let shifted = x * std::f32::consts::LOG2_E + 12_582_912.0;
+    let n = shifted - 12_582_912.0;
+    let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
+    let mut p = 1.987_569_1e-4f32;
+    p = p * r + 1.398_199_9e-3;
+    p = p * r + 8.333_452e-3;
+    p = p * r + 4.166_579_6e-2;
+    p = p * r + 1.666_666_5e-1;
+    p = p * r + 5e-1;
+    let y = p * r * r + r + 1.0;
+    f32::from_bits(y.to_bits().wrapping_add(shifted.to_bits() << 23))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,390 @@
+//! The decoder's matrices on the CPU: `y = x Wᵀ + b` for a few rows.
+
+use std::{ops::Range, sync::Arc};
+
+use candle_core::Result;
+
+pub use super::{
+    builder::Builder,
+    forms::{DisjointRowsMut, Forms, QuantizedRows},
+};
+use super::{
+    kernels::{self, BlockKind, Blocks, FloatPanels, HalfKind, Product, Weights8},
+    thread_pool::{DisjointSliceMut, ThreadPool},
+};
+use crate::{
+    WeightType,
+    store::{FileMap, Store},
+};
+
+/// Multiply-adds below which one thread is faster than several.
+const SINGLE_THREADED: usize = 200_000;
+/// Outputs of one unit of work: a multiple of this, and at most [`LARGEST_UNIT`].
+const UNIT: usize = 32;
+/// Maximum outputs of one unit of work.
+const LARGEST_UNIT: usize = 512;
+/// Units for each thread.
+const UNITS: usize = 8;
+
+/// A matrix of `outputs × inputs` with an optional bias: one part, or several below each other that a file has apart.
+pub struct Linear {
+    parts: Vec<Part>,
+    bias: Option<Vec<f32>>,
+    inputs: usize,
+    outputs: usize,
+}
+
+/// Some outputs of a matrix.
+struct Part {
+    weight: Weight,
+    outputs: Range<usize>,
+}
+
+/// Weights in one type. Clones share them.
+#[derive(Clone)]
+pub enum Weight {
+    /// 32-bit floats.
+    F32(Store<f32>),
+    /// 16-bit floats, multiplied with f32.
+    Half(HalfKind, Store<u16>),
+    /// Floats of 32 or 16 bits in panels, for many rows.
+    Panels(FloatPanels),
+    /// 8-bit blocks, arranged for this processor.
+    Q8(Weights8),
+    /// Blocks as a GGUF file has them.
+    Blocks(Blocks),
+}
+
+impl Weight {
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Weight::F32(w) => w.len() * 4,
+            Weight::Half(_, w) => w.len() * 2,
+            Weight::Panels(w) => w.bytes(),
+            Weight::Q8(w) => w.bytes(),
+            Weight::Blocks(blocks) => blocks.bytes(),
+        }
+    }
+
+    /// The type and its layout on this processor, as it is written in files of kept weights.
+    pub fn format(&self) -> String {
+        match self {
+            Weight::F32(_) => "f32".into(),
+            Weight::Half(HalfKind::F16, _) => "f16".into(),
+            Weight::Half(HalfKind::Bf16, _) => "bf16".into(),
+            Weight::Panels(panels) => {
+                format!("{} in panels of floats", panels.half().map_or("f32", HalfKind::name))
+            }
+            Weight::Q8(_) => format!("q8_0 in {}", Weights8::layout()),
+            Weight::Blocks(blocks) => format!("blocks of {}", blocks.kind().name()),
+        }
+    }
+
+    /// The arrays of the weights as bytes.
+    pub fn arrays(&self) -> Vec<&[u8]> {
+        match self {
+            Weight::F32(w) => vec![w.as_bytes()],
+            Weight::Half(_, w) => vec![w.as_bytes()],
+            Weight::Panels(w) => vec![w.as_bytes()],
+            Weight::Q8(w) => w.arrays().to_vec(),
+            Weight::Blocks(blocks) => vec![blocks.as_bytes()],
+        }
+    }
+
+    /// The matrix of `outputs × inputs` weights whose [`Weight::arrays`] are at these places (first byte, bytes) of a file; none
+    /// if the format is not one of this processor, or the arrays are not in the file or have another size.
+    pub fn mapped(
+        format: &str,
+        map: &Arc<FileMap>,
+        arrays: &[(usize, usize)],
+        outputs: usize,
+        inputs: usize,
+    ) -> Option<Self> {
+        let whole = |bytes: usize, size: usize| bytes.is_multiple_of(size).then_some(bytes / size);
+        let weight = match (format, arrays) {
+            ("f32", &[(at, bytes)]) => Weight::F32(Store::mapped(map, at, whole(bytes, 4)?)?),
+            ("f16", &[(at, bytes)]) => Weight::Half(HalfKind::F16, Store::mapped(map, at, whole(bytes, 2)?)?),
+            ("bf16", &[(at, bytes)]) => {
+                Weight::Half(HalfKind::Bf16, Store::mapped(map, at, whole(bytes, 2)?)?)
+            }
+            (format, &[place]) if format.ends_with(" in panels of floats") => {
+                let kind = match format.split(' ').next() {
+                    Some("f32") => None,
+                    Some("f16") => Some(HalfKind::F16),
+                    Some("bf16") => Some(HalfKind::Bf16),
+                    _ => return None,
+                };
+                Weight::Panels(FloatPanels::mapped(map, place, outputs, inputs, kind)?)
+            }
+            (format, &[quants, scales]) if format.strip_prefix("q8_0 in ") == Some(Weights8::layout()) => {
+                Weight::Q8(Weights8::mapped(map, [quants, scales], outputs, inputs)?)
+            }
+            (format, &[(at, bytes)]) => {
+                let kind = format.strip_prefix("blocks of ").and_then(BlockKind::named)?;
+                Weight::Blocks(Blocks::new(
+                    kind,
+                    Store::mapped(map, at, bytes)?,
+                    outputs.checked_mul(inputs)?,
+                )?)
+            }
+            _ => return None,
+        };
+        weight.has(outputs, inputs).then_some(weight)
+    }
+
+    /// True if the weights are a part of a mapped file.
+    pub fn is_mapped(&self) -> bool {
+        match self {
+            Weight::F32(w) => w.is_mapped(),
+            Weight::Half(_, w) => w.is_mapped(),
+            Weight::Panels(w) => w.is_mapped(),
+            Weight::Q8(w) => w.is_mapped(),
+            Weight::Blocks(blocks) => blocks.is_mapped(),
+        }
+    }
+
+    fn forms(&self) -> Forms {
+        match self {
+            Weight::F32(_) | Weight::Half(..) | Weight::Panels(_) => Forms::default(),
+            Weight::Q8(_) => Forms { q8: true, k: false },
+            Weight::Blocks(blocks) => {
+                let k = blocks.kind().takes_k();
+                Forms { q8: !k, k }
+            }
+        }
+    }
+
+    /// True if there are `outputs × inputs` weights.
+    fn has(&self, outputs: usize, inputs: usize) -> bool {
+        let values = outputs.checked_mul(inputs);
+        match self {
+            Weight::F32(w) => Some(w.len()) == values,
+            Weight::Half(_, w) => Some(w.len()) == values,
+            Weight::Panels(w) => w.is(outputs, inputs),
+            Weight::Q8(w) => w.is(outputs, inputs),
+            Weight::Blocks(blocks) => {
+                Some(blocks.values()) == values && inputs.is_multiple_of(blocks.kind().values())
+            }
+        }
+    }
+}
+
+impl Linear {
+    /// A matrix of parts that lie below each other, each with its number of outputs; a part keeps its type.
+    ///
+    /// # Errors
+    /// A message, if a part has another size, or the bias another length.
+    pub fn stack(
+        parts: Vec<(Weight, usize)>,
+        inputs: usize,
+        bias: Option<Vec<f32>>,
+    ) -> std::result::Result<Self, String> {
+        let mut outputs = 0;
+        let mut stacked = Vec::with_capacity(parts.len());
+        for (weight, count) in parts {
+            if !weight.has(count, inputs) {
+                return Err(format!("the weights are not a {count} × {inputs} matrix"));
+            }
+            stacked.push(Part { weight, outputs: outputs..outputs + count });
+            outputs += count;
+        }
+        if let Some(bias) = bias.as_ref().filter(|bias| bias.len() != outputs) {
+            return Err(format!("the bias has {} values, expected {outputs}", bias.len()));
+        }
+        Ok(Self { parts: stacked, bias, inputs, outputs })
+    }
+
+    /// Bytes of a matrix of `outputs × inputs`.
+    pub fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
+        match dtype.fitting(inputs) {
+            WeightType::F16 | WeightType::Bf16 => outputs * inputs * 2,
+            WeightType::Q8_0 => Weights8::bytes_of(outputs, inputs),
+            dtype => match BlockKind::of(dtype) {
+                Some(kind) => outputs * inputs / kind.values() * kind.bytes(),
+                None => outputs * inputs * 4,
+            },
+        }
+    }
+
+    /// Width of the input rows.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Width of the output rows.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Size of the weights in bytes.
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.weight.bytes()).sum()
+    }
+
+    /// Bytes of the weights that are parts of mapped files.
+    pub fn mapped_bytes(&self) -> usize {
+        self.parts.iter().filter(|part| part.weight.is_mapped()).map(|part| part.weight.bytes()).sum()
+    }
+
+    /// The quantised forms that its input rows must have.
+    pub fn forms(&self) -> Forms {
+        self.parts.iter().fold(Forms::default(), |forms, part| forms | part.weight.forms())
+    }
+
+    /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is a buffer.
+    ///
+    /// # Errors
+    /// If `x` or `y` has another length.
+    pub fn forward(
+        &self,
+        x: &[f32],
+        rows: usize,
+        y: &mut [f32],
+        quantized: &mut QuantizedRows,
+    ) -> Result<()> {
+        self.check(x, rows, y)?;
+        if self.forms().any() {
+            quantized.quantize(self.forms(), x);
+        }
+        self.forward_prepared(x, quantized, rows, y)
+    }
+
+    /// As [`Linear::forward`], for rows that are quantised already in the forms of [`Linear::forms`].
+    ///
+    /// # Errors
+    /// As [`Linear::forward`].
+    pub fn forward_prepared(
+        &self,
+        x: &[f32],
+        quantized: &QuantizedRows,
+        rows: usize,
+        y: &mut [f32],
+    ) -> Result<()> {
+        self.columns(x, rows, self.outputs, y, quantized, &|_, _| {})
+    }
+
+    /// True if [`Linear::forward_gated`] can quantise its result in these forms: its units are whole blocks.
+    pub fn quantizes_gated(forms: Forms) -> bool {
+        UNIT.is_multiple_of(forms.block())
+    }
+
+    /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) * value[r]`; `y` is a buffer as in
+    /// [`Linear::forward`]. With `next`, `out` is quantised too.
+    ///
+    /// # Errors
+    /// As [`Linear::forward`].
+    pub fn forward_gated(
+        &self,
+        x: &[f32],
+        quantized: &QuantizedRows,
+        rows: usize,
+        y: &mut [f32],
+        out: &mut [f32],
+        next: Option<DisjointRowsMut<'_>>,
+    ) -> Result<()> {
+        let width = self.outputs / 2;
+        if out.len() != rows * width {
+            candle_core::bail!("{} gated values for {rows} rows of {width}", out.len());
+        }
+        let out = DisjointSliceMut::new(out);
+        self.columns(x, rows, width, y, quantized, &|columns, y| {
+            for r in 0..rows {
+                let part = |start: usize| (r * self.outputs + start + columns.start, columns.len());
+                let ((gate, n), (up, _)) = (part(0), part(width));
+                let at = r * width + columns.start;
+                // SAFETY: these columns are this unit's. Units are whole blocks if the width is.
+                unsafe {
+                    let out = out.slice(at, n);
+                    kernels::swiglu(y.slice(gate, n), y.slice(up, n), out);
+                    if let Some(next) = &next {
+                        next.quantize(at, out);
+                    }
+                }
+            }
+        })
+    }
+
+    fn check(&self, x: &[f32], rows: usize, y: &[f32]) -> Result<()> {
+        let (inputs, outputs) = (self.inputs, self.outputs);
+        if x.len() != rows * inputs || y.len() != rows * outputs {
+            candle_core::bail!(
+                "{rows} rows of a {outputs} × {inputs} matrix got {} inputs and {} outputs",
+                x.len(),
+                y.len()
+            );
+        }
+        Ok(())
+    }
+
+    /// Compute all columns of `y`, in units of `0..period` that include every `period`-th column; `then` follows each unit.
+    fn columns(
+        &self,
+        x: &[f32],
+        rows: usize,
+        period: usize,
+        y: &mut [f32],
+        quantized: &QuantizedRows,
+        then: &(dyn Fn(Range<usize>, &DisjointSliceMut<'_>) + Sync),
+    ) -> Result<()> {
+        self.check(x, rows, y)?;
+        let (inputs, outputs) = (self.inputs, self.outputs);
+        let blocks = quantized.blocks();
+        let product = |columns: Range<usize>, y: &DisjointSliceMut<'_>| {
+            for part in &self.parts {
+                let (from, to) = (columns.start.max(part.outputs.start), columns.end.min(part.outputs.end));
+                if from < to {
+                    let first = part.outputs.start;
+                    let columns = from - first..to - first;
+                    let product = Product {
+                        inputs,
+                        outputs: part.outputs.len(),
+                        rows,
+                        columns,
+                        first,
+                        stride: outputs,
+                    };
+                    // SAFETY: each unit has columns of its own.
+                    unsafe {
+                        match &part.weight {
+                            Weight::F32(w) => kernels::product_f32(&product, w, x, y),
+                            Weight::Half(kind, w) => kernels::product_half(&product, *kind, w, x, y),
+                            Weight::Panels(w) => kernels::product_panels(&product, w, x, y),
+                            Weight::Q8(w) => kernels::product_q8(&product, w, blocks.q8, y),
+                            Weight::Blocks(w) => kernels::product_blocks(&product, w, blocks, y),
+                        }
+                    }
+                }
+            }
+        };
+        let y = DisjointSliceMut::new(y);
+        let unit = |columns: Range<usize>| {
+            for start in (0..outputs).step_by(period) {
+                let columns = start + columns.start..start + columns.end;
+                product(columns.clone(), &y);
+                if let Some(bias) = &self.bias {
+                    for r in 0..rows {
+                        // SAFETY: these columns are this unit's.
+                        let y = unsafe { y.slice(r * outputs + columns.start, columns.len()) };
+                        y.iter_mut().zip(&bias[columns.clone()]).for_each(|(y, b)| *y += b);
+                    }
+                }
+            }
+            then(columns, &y);
+        };
+        if rows * inputs * outputs < SINGLE_THREADED {
+            unit(0..period);
+        } else {
+            let pool = ThreadPool::global();
+            // Several units for each thread, so that they end at the same time; large ones, so that what is prefetched for the next
+            // outputs is used by the same thread.
+            let size = (period / (UNITS * pool.members())).next_multiple_of(UNIT).clamp(UNIT, LARGEST_UNIT);
+            pool.run(period.div_ceil(size), &|i| unit(i * size..((i + 1) * size).min(period)));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "linear_tests.rs"]
+mod tests;

@@ -1,0 +1,260 @@
+//! Choosing and opening a device.
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::{Gpu, KvType, WeightType, accelerators};
+use specreel_record::{Failure, FailureClass};
+
+/// Where to compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The best device of this build and machine.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// A CUDA device by number.
+    Cuda(usize),
+    /// Apple's GPU, with candle.
+    Metal,
+    /// A GPU through wgpu (Vulkan, Metal, DirectX 12), by its number in `specreel doctor`; none for the best.
+    Gpu(Option<usize>),
+    /// For developers: the tensor decoder of accelerators on the CPU, slowly. See docs/devices.md.
+    CpuTensors,
+}
+
+/// An opened device, and the weight type of language models on it.
+#[derive(Clone, Debug)]
+pub struct ComputeDevice {
+    device: Device,
+    gpu: Option<Gpu>,
+    batch_invariant: bool,
+    name: String,
+    dtype: WeightType,
+    kv_type: KvType,
+    /// Type of matrices that are not quantised, and of everything between matrices.
+    float: DType,
+    /// Type of a vision tower's matrices on the CPU and on GPUs.
+    tower: WeightType,
+}
+
+impl ComputeDevice {
+    /// Open a device and resolve the weight type.
+    ///
+    /// # Errors
+    /// If this build has no such device (class usage), or the machine has none (class input).
+    pub fn open(choice: DeviceChoice, dtype: WeightType) -> Result<Self, Failure> {
+        match choice {
+            DeviceChoice::Cpu => Ok(Self::cpu(dtype)),
+            DeviceChoice::CpuTensors => Ok(Self::tensors(Device::Cpu, "cpu tensors", dtype)),
+            DeviceChoice::Cuda(number) => accelerators::cuda(number, dtype),
+            DeviceChoice::Metal => accelerators::metal(dtype),
+            DeviceChoice::Gpu(number) => Ok(Self::gpu_device(Gpu::open(number)?, dtype)),
+            DeviceChoice::Auto => {
+                // A device that was not requested by name may be missing.
+                let built = [accelerators::cuda(0, dtype), accelerators::metal(dtype)]
+                    .into_iter()
+                    .find_map(Result::ok);
+                let best = built.or_else(|| Some(Self::gpu_device(Gpu::open_real()?, dtype)));
+                Ok(best.unwrap_or_else(|| Self::cpu(dtype)))
+            }
+        }
+    }
+
+    /// The CPU, with any weights.
+    pub fn cpu(dtype: WeightType) -> Self {
+        let dtype = if dtype == WeightType::Auto { WeightType::Q8_0 } else { dtype };
+        Self {
+            device: Device::Cpu,
+            gpu: None,
+            batch_invariant: true,
+            name: "cpu".into(),
+            dtype,
+            kv_type: KvType::Auto,
+            float: DType::F32,
+            tower: dtype.tower(WeightType::Auto),
+        }
+    }
+
+    /// A GPU through wgpu, with any weights: its kernels compute every row alike, as the CPU's do.
+    pub fn gpu_device(gpu: Gpu, dtype: WeightType) -> Self {
+        Self { name: gpu.adapter().label(), gpu: Some(gpu), ..Self::cpu(dtype) }
+    }
+
+    /// The same device with vision towers in another type. On an accelerator a tower has the compute type.
+    pub fn with_tower(self, dtype: WeightType) -> Self {
+        Self { tower: self.dtype.tower(dtype), ..self }
+    }
+
+    /// The type of a vision tower's matrices on the CPU and on GPUs; never `Auto`.
+    pub fn tower(&self) -> WeightType {
+        self.tower
+    }
+
+    /// A candle device. Weights are bf16 by default; quantised weights are computed in f32.
+    pub fn tensors(device: Device, name: &str, dtype: WeightType) -> Self {
+        let dtype = if dtype == WeightType::Auto { WeightType::Bf16 } else { dtype };
+        let float = match dtype {
+            WeightType::F16 => DType::F16,
+            WeightType::Bf16 => DType::BF16,
+            _ => DType::F32,
+        };
+        let tower = dtype.tower(WeightType::Auto);
+        Self {
+            device,
+            gpu: None,
+            batch_invariant: false,
+            name: name.into(),
+            dtype,
+            kv_type: KvType::Auto,
+            float,
+            tower,
+        }
+    }
+
+    /// The same device with another weight type of language models; not `Auto`.
+    pub fn with_dtype(&self, dtype: WeightType) -> Self {
+        // The float type of tensors goes with their weights.
+        let float = match self.batch_invariant {
+            true => self.float,
+            false => Self::tensors(self.device.clone(), &self.name, dtype).float,
+        };
+        Self { dtype, float, ..self.clone() }
+    }
+
+    /// The same device with this type of keys and values.
+    ///
+    /// # Errors
+    /// If it is an accelerator, whose keys and values have its compute type, or a GPU and the type is q8_0 (class usage).
+    pub fn with_kv_type(self, kv_type: KvType) -> Result<Self, Failure> {
+        if kv_type == KvType::Q8_0 && self.gpu.is_some() {
+            return Err(usage(
+                &format!("--kv-type q8_0 is for the CPU: keys and values on {} are f16 or f32", self.name),
+                "leave --kv-type out, use --kv-type f16, or add --device cpu",
+            ));
+        }
+        if kv_type != KvType::Auto && !self.batch_invariant {
+            let (name, float) = (&self.name, self.float.as_str());
+            return Err(usage(
+                &format!(
+                    "--kv-type {} is for the CPU: keys and values on {name} are {float}",
+                    kv_type.name()
+                ),
+                "leave --kv-type out, or add --device cpu",
+            ));
+        }
+        Ok(Self { kv_type, ..self })
+    }
+
+    /// The GPU, if it is one through wgpu.
+    pub fn gpu(&self) -> Option<&Gpu> {
+        self.gpu.as_ref()
+    }
+
+    /// The candle device; the CPU's beside a GPU through wgpu.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// True if a row's result does not depend on the number of rows in a pass: lossless methods are bit-exact.
+    pub fn is_batch_invariant(&self) -> bool {
+        self.batch_invariant && self.gpu.as_ref().is_none_or(Gpu::is_exact)
+    }
+
+    /// The weight type of the language model; never `Auto`.
+    pub fn dtype(&self) -> WeightType {
+        self.dtype
+    }
+
+    /// The requested type of keys and values.
+    pub fn kv_type(&self) -> KvType {
+        self.kv_type
+    }
+
+    /// True if the language model's matrices are quantised.
+    pub fn quantizes(&self) -> bool {
+        self.dtype.block() > 1
+    }
+
+    /// The float type of the tower, of keys and values, and of everything between matrices.
+    pub fn compute_type(&self) -> DType {
+        self.float
+    }
+
+    /// Values as a tensor on the device, in its compute type.
+    pub(crate) fn tensor(&self, values: Vec<f32>, shape: &[usize]) -> candle_core::Result<Tensor> {
+        // Rounded on the CPU: half as much to transfer.
+        Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.float)?.to_device(&self.device)
+    }
+}
+
+pub(crate) fn usage(error: &str, hint: &str) -> Failure {
+    Failure { class: FailureClass::Usage, error: error.into(), hint: Some(hint.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_device_has_a_default_weight_type() {
+        let device = |choice, dtype| ComputeDevice::open(choice, dtype);
+        let cpu = device(DeviceChoice::Cpu, WeightType::Auto).unwrap();
+        assert_eq!((cpu.dtype(), cpu.is_batch_invariant(), cpu.name()), (WeightType::Q8_0, true, "cpu"));
+        assert_eq!(device(DeviceChoice::Cpu, WeightType::Bf16).unwrap().compute_type(), DType::F32);
+        let tensors = |dtype| device(DeviceChoice::CpuTensors, dtype).unwrap();
+        assert_eq!(tensors(WeightType::Auto).dtype(), WeightType::Bf16);
+        assert_eq!(tensors(WeightType::Auto).compute_type(), DType::BF16);
+        assert_eq!(tensors(WeightType::Q4K).compute_type(), DType::F32);
+        assert!(tensors(WeightType::Q4K).quantizes() && !tensors(WeightType::F16).quantizes());
+    }
+
+    #[test]
+    fn an_accelerator_refuses_a_type_of_keys_and_values() {
+        let open = |choice, kind| ComputeDevice::open(choice, WeightType::Auto).unwrap().with_kv_type(kind);
+        assert_eq!(open(DeviceChoice::Cpu, KvType::Q8_0).unwrap().kv_type(), KvType::Q8_0);
+        assert!(open(DeviceChoice::CpuTensors, KvType::Auto).is_ok());
+        let failure = open(DeviceChoice::CpuTensors, KvType::Q8_0).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Usage);
+        assert!(
+            failure.error.contains("--kv-type q8_0") && failure.error.contains("bf16"),
+            "{}",
+            failure.error
+        );
+    }
+
+    #[test]
+    fn a_gpu_has_the_weights_of_the_cpu_and_keys_in_floats() {
+        let Some(gpu) = crate::gpu::testing::gpu_or_skip() else { return };
+        let device = ComputeDevice::gpu_device(gpu, WeightType::Auto);
+        assert_eq!((device.dtype(), device.is_batch_invariant()), (WeightType::Q8_0, true));
+        assert!(device.gpu().is_some() && device.name().starts_with("gpu:"), "{}", device.name());
+        for kind in [KvType::Auto, KvType::F16, KvType::F32] {
+            assert_eq!(device.clone().with_kv_type(kind).unwrap().kv_type(), kind);
+        }
+        let failure = device.with_kv_type(KvType::Q8_0).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Usage);
+        assert!(failure.error.contains("are f16 or f32"), "{}", failure.error);
+    }
+
+    #[cfg(not(any(feature = "cuda", feature = "metal")))]
+    #[test]
+    fn a_device_that_is_not_built_in_is_refused_with_the_build_command() {
+        let auto = ComputeDevice::open(DeviceChoice::Auto, WeightType::Auto).unwrap();
+        assert!(auto.is_batch_invariant() && !auto.gpu().is_some_and(Gpu::is_software));
+        for (choice, name) in [(DeviceChoice::Cuda(1), "cuda"), (DeviceChoice::Metal, "metal")] {
+            let failure = ComputeDevice::open(choice, WeightType::Auto).unwrap_err();
+            assert_eq!(failure.class, FailureClass::Usage);
+            let hint = failure.hint.unwrap();
+            assert!(
+                hint.contains(&format!("--features {name}")) && hint.contains("docs/devices.md"),
+                "{hint}"
+            );
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Why weights cannot be used, and the text of tensor errors in messages.
+
+use std::path::{Path, PathBuf};
+
+use candle_core::Error;
+use specreel_record::{Failure, FailureClass};
+
+/// The message of a tensor error, without the backtrace that candle adds if `RUST_BACKTRACE` is set.
+pub fn tensor_error_text(error: &Error) -> String {
+    match error {
+        Error::WithBacktrace { inner, .. } => tensor_error_text(inner),
+        Error::WithPath { inner, path } => format!("{}: {}", path.display(), tensor_error_text(inner)),
+        Error::Context { inner, context } => format!("{context}: {}", tensor_error_text(inner)),
+        other => other.to_string(),
+    }
+}
+
+/// True for out-of-memory errors of GPUs, CUDA and Metal.
+pub fn is_out_of_memory(error: &str) -> bool {
+    let error = error.to_lowercase();
+    ["out_of_memory", "out of memory", "too large for this gpu", "failed to create metal resource"]
+        .iter()
+        .any(|words| error.contains(words))
+}
+
+/// Why a checkpoint cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// A file is missing or invalid.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do; `None` to download the checkpoint again.
+        hint: Option<String>,
+    },
+    /// A weight file got shorter after its header was read.
+    #[error("{}: the file changed while it was read", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A tensor is missing, or its shape or type is wrong.
+    #[error("tensor `{name}`: {problem}")]
+    Tensor {
+        /// Its original name.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The progress callback stopped the loading.
+    #[error("loading the checkpoint was cancelled")]
+    Stopped,
+}
+
+impl CheckpointError {
+    /// A problem with a file.
+    pub fn file(path: &Path, problem: &str) -> Self {
+        Self::File { path: path.to_owned(), problem: problem.to_owned(), hint: None }
+    }
+
+    /// A problem with a file, and the way out.
+    pub fn file_hint(path: &Path, problem: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::File { path: path.to_owned(), problem: problem.into(), hint: Some(hint.into()) }
+    }
+
+    /// A problem with a tensor.
+    pub fn tensor(name: &str, problem: &str) -> Self {
+        Self::Tensor { name: name.to_owned(), problem: problem.to_owned() }
+    }
+}
+
+impl From<CheckpointError> for Failure {
+    fn from(error: CheckpointError) -> Self {
+        if is_out_of_memory(&error.to_string()) {
+            return Failure {
+                class: FailureClass::Memory,
+                error: format!("the model does not fit into the device's memory: {error}"),
+                hint: Some("use smaller weights (--dtype q8_0 or q4_k), or --device cpu".into()),
+            };
+        }
+        let hint = match &error {
+            CheckpointError::Stopped => "load the models again",
+            CheckpointError::Changed { .. } => {
+                "load the model again once no other program writes to the file"
+            }
+            CheckpointError::File { hint: Some(hint), .. } => hint,
+            _ => "download the whole checkpoint again: this copy is incomplete or damaged",
+        };
+        Failure { class: FailureClass::Input, error: error.to_string(), hint: Some(hint.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backtraces_are_left_out() {
+        let backtrace = Box::new(std::backtrace::Backtrace::force_capture());
+        let inner = || Box::new(Error::Msg("value 7 is NaN".into()));
+        let error = Error::WithBacktrace { inner: inner(), backtrace };
+        assert!(error.to_string().lines().count() > 1);
+        assert_eq!(tensor_error_text(&error), "value 7 is NaN");
+        let error = Error::WithPath { inner: Box::new(error), path: "a.safetensors".into() };
+        assert_eq!(tensor_error_text(&error), "a.safetensors: value 7 is NaN");
+        let error = Error::Context { inner: inner(), context: Box::new("reading") };
+        assert_eq!(tensor_error_text(&error), "reading: value 7 is NaN");
+    }
+}

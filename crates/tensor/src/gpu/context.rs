@@ -1,0 +1,315 @@
+//! An opened GPU: its device, its limits, and the kernels compiled for it.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, Weak,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use super::{
+    Buffer, GpuError, Result, Stream,
+    adapter::{self, Adapter, AdapterKind},
+    error::one_line,
+    kernel::Kernels,
+};
+use specreel_record::Traffic;
+
+/// Bytes that may wait in host memory before they are moved to the device.
+const UPLOAD: u64 = 64 << 20;
+
+/// Bytes of a kernel's parameters at most.
+pub(super) const PARAMS: u64 = 256;
+
+/// An opened GPU. Clones are handles of the same device; opening it again makes another one.
+#[derive(Clone, Debug)]
+pub struct Gpu(Arc<Inner>);
+
+/// A handle that does not keep the device open.
+pub(super) struct WeakGpu(Weak<Inner>);
+
+impl WeakGpu {
+    /// A handle of `gpu`'s device.
+    pub(super) fn new(gpu: &Gpu) -> Self {
+        Self(Arc::downgrade(&gpu.0))
+    }
+
+    /// The device, if it is still open.
+    pub(super) fn get(&self) -> Option<Gpu> {
+        self.0.upgrade().map(Gpu)
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    adapter: Adapter,
+    plain: bool,
+    kernels: Kernels,
+    state: Arc<State>,
+    notes: Mutex<Vec<String>>,
+    /// A row was not computed alike among others.
+    inexact: AtomicBool,
+    /// Bytes written since the last submission.
+    waiting: AtomicU64,
+    /// Of all streams.
+    traffic: Mutex<Traffic>,
+}
+
+/// The first error that no call could return.
+#[derive(Debug, Default)]
+struct State {
+    broken: AtomicBool,
+    why: Mutex<Option<GpuError>>,
+}
+
+impl State {
+    fn set(&self, error: GpuError) {
+        lock(&self.why).get_or_insert(error);
+        self.broken.store(true, Ordering::Release);
+    }
+}
+
+/// A lock whose holder panicked still guards sound data: every change is a single insertion.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// True if kernels are to run in their plain forms: `SPECREEL_GPU=plain`.
+pub(super) fn plain_requested() -> bool {
+    std::env::var_os(adapter::VARIABLE).is_some_and(|value| value == "plain")
+}
+
+impl Gpu {
+    /// Open an adapter; `plain` kernels use nothing that a driver may lack.
+    ///
+    /// # Errors
+    /// A sentence, if the adapter cannot be used.
+    pub fn open_adapter(adapter: Adapter, plain: bool) -> std::result::Result<Gpu, String> {
+        if let Some(problem) = &adapter.problem {
+            return Err(problem.clone());
+        }
+        let (device, queue) = pollster::block_on(adapter.raw.request_device(&wgpu::DeviceDescriptor {
+            label: None,
+            required_limits: adapter.limits.clone(),
+            // Weights are few large buffers: no blocks of memory ahead of need.
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            ..Default::default()
+        }))
+        .map_err(|error| one_line(&error.to_string()))?;
+        let state = Arc::new(State::default());
+        let uncaptured = Arc::clone(&state);
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            uncaptured.set(GpuError::from_wgpu(&error, 0));
+        }));
+        let lost = Arc::clone(&state);
+        device.set_device_lost_callback(move |reason, message| {
+            lost.set(GpuError::Lost(match message.trim() {
+                "" => format!("{reason:?}").to_lowercase(),
+                message => one_line(message),
+            }));
+        });
+        Ok(Gpu(Arc::new(Inner {
+            device,
+            queue,
+            adapter,
+            plain,
+            kernels: Kernels::default(),
+            state,
+            notes: Mutex::default(),
+            inexact: AtomicBool::new(false),
+            waiting: AtomicU64::new(0),
+            traffic: Mutex::default(),
+        })))
+    }
+
+    /// The adapter.
+    pub fn adapter(&self) -> &Adapter {
+        &self.0.adapter
+    }
+
+    /// True if both are handles of one opened device.
+    pub fn is(&self, other: &Gpu) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// True if the adapter computes on the CPU.
+    pub fn is_software(&self) -> bool {
+        self.0.adapter.kind == AdapterKind::Software
+    }
+
+    /// Its limits.
+    pub fn limits(&self) -> &wgpu::Limits {
+        &self.0.adapter.limits
+    }
+
+    /// True if kernels run in their plain forms.
+    pub(super) fn is_plain(&self) -> bool {
+        self.0.plain
+    }
+
+    pub(super) fn kernels(&self) -> &Kernels {
+        &self.0.kernels
+    }
+
+    /// True unless a row was found to differ in its bits among others. Every kernel adds in one order; a driver's compiler could
+    /// still round one form of a kernel in another way, so it is checked when a model is loaded.
+    pub fn is_exact(&self) -> bool {
+        !self.0.inexact.load(Ordering::Relaxed)
+    }
+
+    /// Note that a row differs in its bits among others.
+    pub fn doubt(&self) {
+        self.0.inexact.store(true, Ordering::Relaxed);
+        let note = "this GPU's driver rounds a row in another way among others: lossless methods can differ at near-ties";
+        self.note(note.into());
+    }
+
+    /// Add to [`Gpu::notes`].
+    pub(super) fn note(&self, note: String) {
+        let mut notes = lock(&self.0.notes);
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+
+    /// What differs from the usual: kernels that fell back to their plain form.
+    pub fn notes(&self) -> Vec<String> {
+        lock(&self.0.notes).clone()
+    }
+
+    /// What passed to and from the device in the submissions of all streams.
+    pub fn traffic(&self) -> Traffic {
+        *lock(&self.0.traffic)
+    }
+
+    pub(super) fn count(&self, more: Traffic) {
+        let mut all = lock(&self.0.traffic);
+        *all = *all + more;
+    }
+
+    pub(super) fn device(&self) -> &wgpu::Device {
+        &self.0.device
+    }
+
+    pub(super) fn queue(&self) -> &wgpu::Queue {
+        &self.0.queue
+    }
+
+    /// Nothing, or why the device can no longer be used.
+    ///
+    /// # Errors
+    /// The first error that no call returned: a loss, or commands that were refused after they had been recorded.
+    pub fn check(&self) -> Result<()> {
+        if !self.0.state.broken.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(lock(&self.0.state.why).clone().unwrap_or_else(|| GpuError::Lost("unknown reason".into())))
+    }
+
+    /// Give the device up, as a driver does that resets it: every later call fails with [`GpuError::Lost`].
+    pub fn lose(&self) {
+        self.0.device.destroy();
+        // The callback runs while the device is polled.
+        drop(self.0.device.poll(wgpu::PollType::Poll));
+        self.0.state.set(GpuError::Lost("the device was closed".into()));
+    }
+
+    /// Call `make`; the errors of wgpu in it are returned instead of breaking the device.
+    pub(super) fn scoped<T>(&self, needed: u64, make: impl FnOnce() -> T) -> Result<T> {
+        self.check()?;
+        let filters =
+            [wgpu::ErrorFilter::Validation, wgpu::ErrorFilter::Internal, wgpu::ErrorFilter::OutOfMemory];
+        let [validation, internal, memory] = filters.map(|filter| self.0.device.push_error_scope(filter));
+        let made = make();
+        // Innermost first, as the scopes are a stack.
+        let errors = [memory.pop(), internal.pop(), validation.pop()].map(pollster::block_on);
+        match errors.iter().flatten().next() {
+            Some(error) => {
+                self.check()?;
+                Err(GpuError::from_wgpu(error, needed))
+            }
+            None => Ok(made),
+        }
+    }
+
+    /// Zeroed memory of at least `bytes`.
+    ///
+    /// # Errors
+    /// If it is larger than the device allows, or memory is missing.
+    pub fn buffer(&self, bytes: u64) -> Result<Buffer> {
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        self.allocate(bytes, usage).map(Buffer::new)
+    }
+
+    pub(super) fn allocate(&self, bytes: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer> {
+        let size = bytes.max(4).next_multiple_of(4);
+        let limit = self.limits().max_buffer_size;
+        if size > limit {
+            return Err(GpuError::TooLarge { what: "a buffer (bytes)".into(), size, limit });
+        }
+        let about = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+        self.scoped(size, || self.0.device.create_buffer(&about))
+    }
+
+    /// Memory with these bytes.
+    ///
+    /// # Errors
+    /// As [`Gpu::buffer`].
+    pub fn upload(&self, bytes: &[u8]) -> Result<Buffer> {
+        let buffer = self.buffer(bytes.len() as u64)?;
+        self.write(&buffer, 0, bytes)?;
+        Ok(buffer)
+    }
+
+    /// Write before all that is submitted from now on; `at` is a multiple of 4. Bytes beyond a multiple of 4 are padded with
+    /// zeros. For data in the order of a stream's commands there is [`Stream::write`].
+    ///
+    /// # Errors
+    /// If the bytes do not fit into the buffer, or memory to hand them over is missing.
+    pub fn write(&self, buffer: &Buffer, at: u64, bytes: &[u8]) -> Result<()> {
+        self.check()?;
+        let end = at + (bytes.len() as u64).next_multiple_of(4);
+        if !at.is_multiple_of(4) || end > buffer.bytes() {
+            let size = buffer.bytes();
+            return Err(GpuError::Invalid(format!("{} bytes at {at} of a buffer of {size}", bytes.len())));
+        }
+        let mut at = at;
+        // In pieces: a copy of each waits in host memory until the device has taken it.
+        for piece in bytes.chunks(UPLOAD as usize) {
+            let whole = piece.len() / 4 * 4;
+            self.scoped(piece.len() as u64, || {
+                self.0.queue.write_buffer(buffer.raw(), at, &piece[..whole]);
+                if whole < piece.len() {
+                    let mut last = [0; 4];
+                    last[..piece.len() - whole].copy_from_slice(&piece[whole..]);
+                    self.0.queue.write_buffer(buffer.raw(), at + whole as u64, &last);
+                }
+            })?;
+            at += piece.len() as u64;
+            if self.0.waiting.fetch_add(piece.len() as u64, Ordering::Relaxed) + piece.len() as u64 >= UPLOAD
+            {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Move written bytes to the device and release their copies in host memory.
+    fn flush(&self) -> Result<()> {
+        self.0.waiting.store(0, Ordering::Relaxed);
+        let submission_index = Some(self.0.queue.submit([]));
+        self.wait(submission_index)
+    }
+
+    /// Wait for a submission.
+    pub(super) fn wait(&self, submission_index: Option<wgpu::SubmissionIndex>) -> Result<()> {
+        let polled = self.0.device.poll(wgpu::PollType::Wait { submission_index, timeout: None });
+        self.check()?;
+        polled.map(drop).map_err(|error| GpuError::Lost(one_line(&error.to_string())))
+    }
+
+    /// A stream of commands.
+    pub fn stream(&self) -> Stream {
+        Stream::new(self.clone())
+    }
+}

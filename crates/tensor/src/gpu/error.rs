@@ -1,0 +1,62 @@
+//! What can go wrong on a GPU.
+
+use specreel_record::units::bytes;
+
+/// An error of the device, or of work recorded for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GpuError {
+    /// The device is gone (reset, unplugged, its driver updated). Open it again for further work.
+    #[error("the GPU was lost: {0}")]
+    Lost(String),
+    /// The device's memory is full.
+    #[error("out of memory on the GPU: {} more were needed", bytes(*.needed))]
+    OutOfMemory {
+        /// The bytes that could not be allocated.
+        needed: u64,
+    },
+    /// More than a limit of the adapter allows.
+    #[error("{what} is too large for this GPU: {size}, at most {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: String,
+        /// Its size.
+        size: u64,
+        /// The adapter's limit.
+        limit: u64,
+    },
+    /// A kernel that the driver, or the compiler in front of it, refuses.
+    #[error("the GPU refuses kernel `{kernel}`: {why}")]
+    Shader {
+        /// The kernel.
+        kernel: String,
+        /// The compiler's message.
+        why: String,
+    },
+    /// A use of buffers or kernels that the interface forbids.
+    #[error("invalid GPU command: {0}")]
+    Invalid(String),
+}
+
+/// Results of work on a GPU.
+pub type Result<T> = std::result::Result<T, GpuError>;
+
+impl GpuError {
+    /// From an error of wgpu; `needed` is the size of the allocation that was tried.
+    pub(super) fn from_wgpu(error: &wgpu::Error, needed: u64) -> Self {
+        match error {
+            wgpu::Error::OutOfMemory { .. } => GpuError::OutOfMemory { needed },
+            other => GpuError::Invalid(one_line(&other.to_string())),
+        }
+    }
+}
+
+/// A message of several lines as one, of bounded length.
+pub(super) fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut line = words.join(" ");
+    if let Some((end, _)) = line.char_indices().nth(600) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}

@@ -1,0 +1,235 @@
+//! Facts about rows of logits that stay on a GPU: a few numbers of each row come back.
+
+pub(crate) mod largest;
+pub mod rows;
+use bytemuck::{Pod, Zeroable};
+
+pub use self::largest::{MOST, largest};
+use super::{Access, Gpu, GpuError, Result, Rows, Stream, rows::filled};
+
+/// Logits of a workgroup, as in `shaders/facts.wgsl`.
+const BLOCK: usize = 4096;
+/// Words of a row's facts.
+const WORDS: usize = 8;
+
+/// Facts about one row of logits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Facts {
+    /// The most likely id (lowest where tied).
+    pub argmax: u32,
+    /// Its logit.
+    pub max: f32,
+    /// log Σ exp(logit).
+    pub log_sum: f32,
+    /// The three largest logits, descending; negative infinity where there are fewer.
+    pub top3: [f32; 3],
+    /// Entropy of the distribution, in nats.
+    pub entropy: f32,
+}
+
+/// Buffers of the functions of this module, kept between calls.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    parts: Rows,
+    facts: Rows,
+    other_facts: Rows,
+    pub(super) sorted: [Rows; 2],
+    small: Rows,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct DivergenceParams {
+    p_vocab: u32,
+    p_stride: u32,
+    q_vocab: u32,
+    q_stride: u32,
+    blocks: u32,
+    unused: [u32; 3],
+}
+
+/// A kernel's source, and what both kernels of facts know of the three largest values.
+fn with_top3(source: &str) -> String {
+    [source, include_str!("shaders/top3.wgsl")].concat()
+}
+
+/// Record the facts of all rows of `logits`, of which the first `vocab` count.
+fn record_facts(
+    stream: &mut Stream,
+    logits: &Rows,
+    vocab: usize,
+    parts: &mut Rows,
+    facts: &mut Rows,
+) -> Result<()> {
+    use Access::{Read, Write};
+    let gpu = stream.gpu().clone();
+    let (rows, vocab) = (logits.rows(), vocab.min(logits.width()));
+    let blocks = vocab.div_ceil(BLOCK).max(1);
+    let first =
+        gpu.kernel("facts", &|| with_top3(include_str!("shaders/facts.wgsl")), &[Read, Write], &[])?;
+    let second = gpu.kernel(
+        "facts of a row",
+        &|| with_top3(include_str!("shaders/facts_row.wgsl")),
+        &[Read, Write],
+        &[],
+    )?;
+    let parts = parts.reserve(&gpu, rows * blocks, WORDS)?;
+    let facts = facts.reserve(&gpu, rows, WORDS)?;
+    let params = [vocab as u32, logits.width() as u32, blocks as u32, 0];
+    stream.dispatch(&first, &params, &[filled(logits)?, parts], [blocks as u32, rows as u32, 1])?;
+    stream.dispatch(&second, &[blocks as u32, 0, 0, 0], &[parts, facts], [rows as u32, 1, 1])
+}
+
+/// Facts about every row of `logits`, of which the first `vocab` count. Waits for them.
+///
+/// # Errors
+/// If memory is missing.
+pub fn facts(stream: &mut Stream, logits: &Rows, vocab: usize, scratch: &mut Scratch) -> Result<Vec<Facts>> {
+    if logits.rows() == 0 {
+        return Ok(Vec::new());
+    }
+    let Scratch { parts, facts, .. } = scratch;
+    record_facts(stream, logits, vocab, parts, facts)?;
+    let words: Vec<u32> = stream.read_values(filled(facts)?, 0, logits.rows() * WORDS)?;
+    Ok(words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect())
+}
+
+/// What [`extract`] gives: facts, largest logits with their ids, single logits.
+pub type Extract = (Vec<Facts>, Vec<Vec<(u32, f32)>>, Vec<f32>);
+
+/// Facts about every row of `logits`, of which the first `vocab` count; with them the `count` (at most [`MOST`]) largest logits of
+/// every row, and single ones as [`pick`] gives them. Waits once for all.
+///
+/// # Errors
+/// As [`facts`], [`largest`] and [`pick`].
+pub fn extract(
+    stream: &mut Stream,
+    logits: &Rows,
+    vocab: usize,
+    count: usize,
+    at: &[[u32; 2]],
+    scratch: &mut Scratch,
+) -> Result<Extract> {
+    let rows = logits.rows();
+    if rows == 0 || vocab == 0 {
+        return Ok((Vec::new(), vec![Vec::new(); rows], Vec::new()));
+    }
+    let Scratch { parts, facts, .. } = scratch;
+    record_facts(stream, logits, vocab, parts, facts)?;
+    if count > 0 {
+        largest::record(stream, logits, vocab, count, &mut scratch.sorted)?;
+    }
+    if !at.is_empty() {
+        record_picks(stream, logits, at, &mut scratch.small)?;
+    }
+    let mut ranges = vec![(filled(&scratch.facts)?, 0, (rows * WORDS * 4) as u64)];
+    if count > 0 {
+        ranges.push((filled(&scratch.sorted[1])?, 0, (rows * count * 8) as u64));
+    }
+    if !at.is_empty() {
+        ranges.push((filled(&scratch.small)?, 0, at.len() as u64 * 4));
+    }
+    let mut read = stream.read_all(&ranges)?.into_iter();
+    let words: Vec<u32> = bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default());
+    let facts = words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect();
+    let largest = match count {
+        0 => vec![Vec::new(); rows],
+        _ => largest::pairs(&bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default()), count),
+    };
+    Ok((facts, largest, bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default())))
+}
+
+impl Facts {
+    fn from_words(words: &[u32], vocab: usize) -> Self {
+        let value = |i: usize| f32::from_bits(words[i]);
+        let top = |i: usize| if i < vocab { value(i) } else { f32::NEG_INFINITY };
+        let log = f64::from(value(4)).ln();
+        Self {
+            argmax: if vocab == 0 { 0 } else { words[3] },
+            max: top(0),
+            log_sum: (f64::from(top(0)) + log) as f32,
+            top3: [top(0), top(1), top(2)],
+            entropy: if vocab == 0 { 0.0 } else { (log - f64::from(value(5)) / f64::from(value(4))) as f32 },
+        }
+    }
+}
+
+/// Single values: `x[row][column]` for each pair of `at`. Waits for them.
+///
+/// # Errors
+/// If a value does not exist, or memory is missing.
+pub fn pick(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], scratch: &mut Scratch) -> Result<Vec<f32>> {
+    if at.is_empty() {
+        return Ok(Vec::new());
+    }
+    record_picks(stream, x, at, &mut scratch.small)?;
+    stream.read_values(filled(&scratch.small)?, 0, at.len())
+}
+
+fn record_picks(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], out: &mut Rows) -> Result<()> {
+    use Access::{Read, Write};
+    if at.iter().any(|[row, column]| *row as usize >= x.rows() || *column as usize >= x.width()) {
+        return Err(GpuError::Invalid("a value outside of the rows is asked for".into()));
+    }
+    let gpu = stream.gpu().clone();
+    let kernel =
+        gpu.kernel("pick", &|| include_str!("shaders/pick.wgsl").into(), &[Read, Read, Write], &[])?;
+    let picks = gpu.upload(bytemuck::cast_slice(at))?;
+    let out = out.reserve(&gpu, 1, at.len())?;
+    let params = [at.len() as u32, x.width() as u32, 0, 0];
+    stream.dispatch(&kernel, &params, &[filled(x)?, &picks, out], [at.len().div_ceil(64) as u32, 1, 1])
+}
+
+/// KL(p, q) in nats for pairs of rows: `p` is the softmax of a row of the first logits, `q` that of a row of the second ones; infinite
+/// where `q` has no id that `p` does not rule out. Of each, as many ids count as the number beside it says. Waits for them.
+///
+/// # Errors
+/// If a row does not exist, or memory is missing.
+pub fn divergence(
+    stream: &mut Stream,
+    (p, p_vocab): (&Rows, usize),
+    (q, q_vocab): (&Rows, usize),
+    pairs: &[[u32; 2]],
+    scratch: &mut Scratch,
+) -> Result<Vec<f32>> {
+    use Access::{Read, Write};
+    let (p_vocab, q_vocab) = (p_vocab.min(p.width()), q_vocab.min(q.width()));
+    if pairs.iter().any(|[a, b]| *a as usize >= p.rows() || *b as usize >= q.rows()) {
+        return Err(GpuError::Invalid("a row outside of the logits is compared".into()));
+    }
+    if pairs.is_empty() || p_vocab == 0 {
+        return Ok(vec![0.0; pairs.len()]);
+    }
+    let gpu: Gpu = stream.gpu().clone();
+    let Scratch { parts, facts, other_facts, small, .. } = scratch;
+    record_facts(stream, p, p_vocab, parts, facts)?;
+    record_facts(stream, q, q_vocab, parts, other_facts)?;
+    let kernel = gpu.kernel(
+        "divergence",
+        &|| include_str!("shaders/divergence.wgsl").into(),
+        &[Read, Read, Read, Read, Read, Write],
+        &[],
+    )?;
+    let blocks = p_vocab.div_ceil(BLOCK);
+    let list = gpu.upload(bytemuck::cast_slice(pairs))?;
+    let sums = small.reserve(&gpu, pairs.len(), blocks)?;
+    let params = DivergenceParams {
+        p_vocab: p_vocab as u32,
+        p_stride: p.width() as u32,
+        q_vocab: q_vocab as u32,
+        q_stride: q.width() as u32,
+        blocks: blocks as u32,
+        unused: [0; 3],
+    };
+    let buffers = [filled(p)?, filled(facts)?, filled(q)?, filled(other_facts)?, &list, sums];
+    stream.dispatch(&kernel, &params, &buffers, [blocks as u32, pairs.len() as u32, 1])?;
+    let parts: Vec<f32> = stream.read_values(sums, 0, pairs.len() * blocks)?;
+    let sum = |parts: &[f32]| match parts.iter().any(|part| *part >= 1e30) {
+        true => f32::INFINITY,
+        false => parts.iter().map(|part| f64::from(*part)).sum::<f64>().max(0.0) as f32,
+    };
+    Ok(parts.chunks_exact(blocks).map(sum).collect())
+}
+
+#[cfg(test)]
+mod tests;

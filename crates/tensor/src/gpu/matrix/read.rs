@@ -1,0 +1,157 @@
+//! Matrices and embedding tables of checkpoints on a GPU.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::Weights;
+use crate::gpu::{
+    Gpu, GpuError,
+    matrix::{
+        Matrix,
+        format::Format,
+        load::{Loader, Problem},
+        pack::Rows,
+    },
+    table::Table,
+};
+use crate::{
+    CheckpointError, WeightType,
+    cpu::{linear::Weight, thread_pool::ThreadPool},
+    fused::FusedMatrix,
+};
+
+/// Bytes of an array at most: kernels address bytes with 32 bits.
+pub(crate) const LARGEST: u64 = 1 << 31;
+/// Values that are moved at a time.
+const UNIT: usize = 1 << 18;
+
+impl Matrix {
+    /// Load a matrix row by row into a weight type, or its fallback; a matrix of a GGUF file keeps the file's types.
+    ///
+    /// # Errors
+    /// If a tensor is missing, has the wrong shape, or values that are not finite, memory is missing, or the device is lost.
+    pub fn load(
+        gpu: &Gpu,
+        list: &FusedMatrix,
+        checkpoint: &dyn Weights,
+        dtype: WeightType,
+    ) -> Result<Self, CheckpointError> {
+        load(gpu, list, checkpoint, Format::of(dtype, list.inputs))
+    }
+}
+
+impl Table {
+    /// Load the embedding table `name` in the checkpoint's type, and the head in a weight type, both `vocab × hidden`. With
+    /// `tied` they are the same tensor, which is in memory once if its type is that of the head.
+    ///
+    /// # Errors
+    /// As [`Matrix::load`].
+    pub fn load_with_head(
+        gpu: &Gpu,
+        name: &str,
+        head: &FusedMatrix,
+        tied: bool,
+        checkpoint: &dyn Weights,
+        dtype: WeightType,
+    ) -> Result<(Self, Arc<Matrix>), CheckpointError> {
+        let shape = [head.outputs(), head.inputs];
+        let kept = checkpoint.half_kind(name, &shape)?.map_or(Format::F32, Format::Half);
+        let matrix = Arc::new(Matrix::load(gpu, head, checkpoint, dtype)?);
+        if tied && (checkpoint.keeps_types() || matrix.format() == Some(kept)) {
+            return Ok((Self::shared(Arc::clone(&matrix)), matrix));
+        }
+        let name = name.strip_suffix(".weight").unwrap_or(name).to_owned();
+        let list = FusedMatrix { tensors: vec![(name, shape[0])], inputs: shape[1], bias: false };
+        Ok((Self::of(Arc::new(load(gpu, &list, checkpoint, kept)?)), matrix))
+    }
+}
+
+/// Load a matrix into a format; a matrix of a GGUF file keeps the file's types.
+fn load(
+    gpu: &Gpu,
+    list: &FusedMatrix,
+    checkpoint: &dyn Weights,
+    format: Format,
+) -> Result<Matrix, CheckpointError> {
+    let (key, inputs) = (list.name(), list.inputs);
+    let refused = |error: GpuError| CheckpointError::tensor(key, &error.to_string());
+    let limits = gpu.limits();
+    let limit = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(LARGEST);
+    // Before memory is allocated for sizes that a configuration only claims.
+    for (name, rows) in &list.tensors {
+        checkpoint.verify(&format!("{name}.weight"), &[*rows, inputs])?;
+    }
+    let mut stored = Vec::new();
+    for (name, rows) in &list.tensors {
+        match checkpoint.matrix(&format!("{name}.weight"), [*rows, inputs])? {
+            Some(parts) => stored.extend(parts),
+            None => break,
+        }
+    }
+    let bias = list.biases(checkpoint)?;
+    if !stored.is_empty() {
+        let parts: Option<Vec<_>> =
+            stored.iter().map(|(weight, outputs)| Some((rows(weight)?, *outputs))).collect();
+        let Some(parts) =
+            parts.filter(|parts| parts.iter().all(|(r, outputs)| r.1.count(inputs) == *outputs))
+        else {
+            return Err(CheckpointError::tensor(key, "its rows have another type or width than expected"));
+        };
+        let formats: Vec<_> = parts.iter().map(|((format, _), outputs)| (*format, *outputs)).collect();
+        let loader = Loader::new(gpu, &formats, inputs, limit).map_err(refused)?;
+        let mut first = 0;
+        for ((_, rows), outputs) in parts {
+            store(&loader, first, rows, outputs, inputs).map_err(|e| CheckpointError::tensor(key, &e))?;
+            first += outputs;
+        }
+        return loader.finish(bias.as_deref()).map_err(refused);
+    }
+    let loader = Loader::new(gpu, &[(format, list.outputs())], inputs, limit).map_err(refused)?;
+    let mut first = 0;
+    for (name, outputs) in &list.tensors {
+        checkpoint.rows_parallel(&format!("{name}.weight"), [*outputs, inputs], &|row, values| {
+            loader.store(first + row, Rows::F32(values)).map_err(|e| e.to_string())
+        })?;
+        first += outputs;
+    }
+    loader.finish(bias.as_deref()).map_err(refused)
+}
+
+/// The rows of a matrix of a GGUF file.
+fn rows(weight: &Weight) -> Option<(Format, Rows<'_>)> {
+    match weight {
+        Weight::F32(values) => Some((Format::F32, Rows::F32(values))),
+        Weight::Half(kind, bits) => Some((Format::Half(*kind), Rows::Half(bits))),
+        Weight::Blocks(blocks) => {
+            let kind = blocks.kind();
+            Some((Format::Blocks(kind), Rows::Blocks(kind, blocks.as_bytes())))
+        }
+        // Arranged for this processor.
+        Weight::Q8(_) | Weight::Panels(_) => None,
+    }
+}
+
+/// Store rows on all threads.
+fn store(
+    loader: &Loader<'_>,
+    first: usize,
+    rows: Rows<'_>,
+    outputs: usize,
+    inputs: usize,
+) -> Result<(), String> {
+    let unit = (UNIT / inputs.max(1)).max(1).next_multiple_of(16);
+    let failure: Mutex<Option<Problem>> = Mutex::default();
+    let lock = || failure.lock().unwrap_or_else(PoisonError::into_inner);
+    ThreadPool::global().run(outputs.div_ceil(unit), &|index| {
+        let (start, end) = (index * unit, ((index + 1) * unit).min(outputs));
+        if lock().is_none()
+            && let Err(problem) = loader.store(first + start, rows.slice(inputs, start..end))
+        {
+            lock().get_or_insert(problem);
+        }
+    });
+    let failure = lock().take();
+    failure.map_or(Ok(()), |problem| Err(problem.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! Products of matrices on a GPU: which kernel computes them, and what it is given.
+//!
+//! There are two kernels for each format: one for few rows, bound by reading the weights, and one of tiles for many rows, bound
+//! by arithmetic. Both add in the order of `shaders/products.wgsl`, so a row's result depends neither on the kernel nor on the
+//! rows beside it.
+
+pub(crate) mod input;
+pub(crate) mod source;
+use std::sync::Arc;
+
+use super::{Access, Buffer, Gpu, Kernel, Result, Stream};
+use crate::cpu::kernels::{BlockKind, HalfKind};
+use crate::gpu::{
+    matrix::format::{Format, PANEL, chunk},
+    products::source::{Setting, source},
+};
+
+/// Rows up to which the kernel for few rows reads the weights once.
+const FEW: usize = 16;
+/// Panels of a tile.
+const TILE_PANELS: usize = 4;
+/// Rows of a tile for each row of an invocation.
+const TILE_ROWS: usize = 16;
+
+/// Which kernel to take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The faster one for the number of rows.
+    #[default]
+    Auto,
+    /// That for few rows.
+    #[cfg(test)]
+    Few,
+    /// That for many rows.
+    #[cfg(test)]
+    Tiles,
+}
+
+impl Way {
+    fn is_few(self, rows: usize) -> bool {
+        match self {
+            Way::Auto => rows <= FEW,
+            #[cfg(test)]
+            Way::Few => true,
+            #[cfg(test)]
+            Way::Tiles => false,
+        }
+    }
+}
+
+/// Some outputs of a matrix, in one format and no larger than the device's bindings.
+pub(super) struct Piece {
+    pub format: Format,
+    /// As of [`Format::arrays`].
+    pub arrays: Vec<Buffer>,
+    /// Its first output in the matrix.
+    pub first: usize,
+    pub outputs: usize,
+}
+
+/// Inputs in the form that a format takes: bytes and scales, or floats.
+pub(crate) enum Inputs {
+    Blocks {
+        quants: Buffer,
+        scales: Buffer,
+    },
+    /// Rows from `row` on.
+    Floats {
+        values: Buffer,
+        row: usize,
+    },
+}
+
+/// A product of `rows` rows of `blocks` blocks.
+pub(super) struct Product<'a> {
+    pub rows: usize,
+    pub blocks: usize,
+    pub bias: Option<&'a Buffer>,
+    pub y: &'a Buffer,
+    /// Values of a row of `y`.
+    pub stride: usize,
+    pub way: Way,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Params {
+    rows: u32,
+    blocks: u32,
+    outputs: u32,
+    first: u32,
+    stride: u32,
+    chunk: u32,
+    has_bias: u32,
+    row: u32,
+}
+
+impl Product<'_> {
+    /// Record the product with a piece of a matrix.
+    ///
+    /// # Errors
+    /// As [`Stream::dispatch`].
+    pub fn record(&self, stream: &mut Stream, piece: &Piece, inputs: &Inputs) -> Result<()> {
+        let mut buffers: Vec<&Buffer> = piece.arrays.iter().collect();
+        let row = match inputs {
+            Inputs::Blocks { quants, scales } => {
+                buffers.extend([quants, scales]);
+                0
+            }
+            Inputs::Floats { values, row } => {
+                buffers.push(values);
+                *row
+            }
+        };
+        // Without a bias the binding is not read.
+        buffers.extend([self.bias.unwrap_or(&piece.arrays[0]), self.y]);
+        let params = Params {
+            rows: self.rows as u32,
+            blocks: self.blocks as u32,
+            outputs: piece.outputs as u32,
+            first: piece.first as u32,
+            stride: self.stride as u32,
+            chunk: chunk(self.blocks) as u32,
+            has_bias: self.bias.is_some().into(),
+            row: row as u32,
+        };
+        let panels = piece.outputs.div_ceil(PANEL);
+        let (kernel, groups) = if self.way.is_few(self.rows) {
+            let rows = few_rows(self.rows);
+            (few(stream.gpu(), piece.format, rows)?, [panels, self.rows.div_ceil(rows), 1])
+        } else {
+            let rows = tile_rows(self.rows);
+            let groups = [self.rows.div_ceil(rows * TILE_ROWS), panels.div_ceil(TILE_PANELS), 1];
+            (tiles(stream.gpu(), piece.format, rows)?, groups)
+        };
+        stream.dispatch(&kernel, &params, &buffers, groups.map(|n| n as u32))
+    }
+}
+
+/// Rows of a workgroup of the kernel for few rows: exact up to 8, so that none is computed in vain where it costs most.
+fn few_rows(rows: usize) -> usize {
+    match rows {
+        0..=8 => rows.max(1),
+        9..=12 => 12,
+        _ => FEW,
+    }
+}
+
+/// Rows of an invocation of a tile.
+fn tile_rows(rows: usize) -> usize {
+    if rows <= 2 * TILE_ROWS { 2 } else { 4 }
+}
+
+/// The parts of a kernel that read a format's weights, and multiply its blocks.
+pub(super) fn weights(format: Format) -> [&'static str; 3] {
+    const INPUT: &str = include_str!("shaders/block_input.wgsl");
+    const MINIMUM: &str = include_str!("shaders/block_minimum.wgsl");
+    match format {
+        Format::F32 => [include_str!("shaders/float_32.wgsl"), "", ""],
+        Format::Half(HalfKind::F16) => [include_str!("shaders/float_16.wgsl"), "", ""],
+        Format::Half(HalfKind::Bf16) => [include_str!("shaders/float_b16.wgsl"), "", ""],
+        Format::Blocks(BlockKind::Q8_0) => [include_str!("shaders/block_q8_0.wgsl"), INPUT, ""],
+        Format::Blocks(BlockKind::Q4_0) => [include_str!("shaders/block_q4_0.wgsl"), INPUT, ""],
+        Format::Blocks(BlockKind::Q4K) => [include_str!("shaders/block_q4_k.wgsl"), INPUT, MINIMUM],
+        Format::Blocks(BlockKind::Q5K) => [include_str!("shaders/block_q5_k.wgsl"), INPUT, MINIMUM],
+        Format::Blocks(BlockKind::Q6K) => [include_str!("shaders/block_q6_k.wgsl"), INPUT, ""],
+    }
+}
+
+/// The bindings of a kernel: a format's arrays, and what follows them.
+pub(super) fn bindings(format: Format, others: &[Access]) -> Vec<Access> {
+    let mut all = vec![Access::Read; format.arrays().len()];
+    all.extend(others);
+    all
+}
+
+/// Those of a product: inputs, bias, and `y`.
+fn product_bindings(format: Format) -> Vec<Access> {
+    const ALL: [Access; 4] = [Access::Read, Access::Read, Access::Read, Access::Write];
+    bindings(format, if format.takes_blocks() { &ALL } else { &ALL[1..] })
+}
+
+/// The kernel for few rows.
+fn few(gpu: &Gpu, format: Format, rows: usize) -> Result<Arc<Kernel>> {
+    let parts = match format.takes_blocks() {
+        true => [include_str!("shaders/few_blocks.wgsl"), ""],
+        false => [include_str!("shaders/add4.wgsl"), include_str!("shaders/few_floats.wgsl")],
+    };
+    let name = format!("{} times {rows} rows", format.name());
+    product(gpu, format, &name, parts, include_str!("shaders/few_finish.wgsl"), rows)
+}
+
+/// The kernel of tiles.
+fn tiles(gpu: &Gpu, format: Format, rows: usize) -> Result<Arc<Kernel>> {
+    let parts = match format.takes_blocks() {
+        true => [include_str!("shaders/tile_blocks.wgsl"), ""],
+        false => [include_str!("shaders/add4.wgsl"), include_str!("shaders/tile_floats.wgsl")],
+    };
+    let name = format!("{} times tiles of {} rows", format.name(), rows * TILE_ROWS);
+    product(gpu, format, &name, parts, include_str!("shaders/tile_store.wgsl"), rows)
+}
+
+fn product(
+    gpu: &Gpu,
+    format: Format,
+    name: &str,
+    parts: [&str; 2],
+    last: &str,
+    rows: usize,
+) -> Result<Arc<Kernel>> {
+    let written = || {
+        let all = [&[include_str!("shaders/products.wgsl")], &weights(format)[..], &parts, &[last]].concat();
+        source(&all, Setting { rows, names: &[] })
+    };
+    gpu.kernel(name, &written, &product_bindings(format), &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_kernel_has_more_than_eight_buffers_and_the_fewest_rows_are_exact() {
+        for dtype in crate::WeightType::ALL {
+            assert!(product_bindings(Format::of(dtype, 256)).len() <= 8, "{dtype:?}");
+        }
+        for rows in 1..=16 {
+            assert!(few_rows(rows) >= rows && (rows > 8 || few_rows(rows) == rows));
+        }
+    }
+}

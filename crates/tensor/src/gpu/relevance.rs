@@ -1,0 +1,154 @@
+//! Visual relevance on a GPU: the similarity of states to the target's states at the visual tokens, which stay on the device.
+
+use super::{
+    Access, Gpu, GpuError, Result, Rows, Stream,
+    attention::LINE,
+    logits::{self, MOST},
+    rows::filled,
+};
+
+/// The target's final states at its visual tokens, each scaled to length one.
+#[derive(Debug)]
+pub struct VisualStates {
+    gpu: Gpu,
+    /// The states, in parts that a kernel can bind.
+    parts: Vec<Rows>,
+    tokens: usize,
+    width: usize,
+    unit: Rows,
+    products: Rows,
+    scratch: logits::Scratch,
+}
+
+impl VisualStates {
+    /// No states yet, of this width.
+    pub fn new(gpu: &Gpu, width: usize) -> Self {
+        let (parts, tokens, unit, products, scratch) = Default::default();
+        Self { gpu: gpu.clone(), parts, tokens, width, unit, products, scratch }
+    }
+
+    /// Append rows of states that are on the device. Zero states stay zero: they resemble nothing.
+    ///
+    /// # Errors
+    /// If the width differs, or memory is missing.
+    pub fn append(&mut self, stream: &mut Stream, states: &Rows, rows: std::ops::Range<usize>) -> Result<()> {
+        if states.width() != self.width || rows.end > states.rows() {
+            return Err(GpuError::Invalid("states of another width are added to visual states".into()));
+        }
+        let limit = self.gpu.limits().max_storage_buffer_binding_size as usize / 4 / self.width.max(1);
+        for first in rows.clone().step_by(limit.max(1)) {
+            let count = limit.min(rows.end - first);
+            let mut part = Rows::default();
+            normalize(stream, states, first, count, &mut part)?;
+            self.parts.push(part);
+            self.tokens += count;
+        }
+        Ok(())
+    }
+
+    /// Number of visual tokens.
+    pub fn len(&self) -> usize {
+        self.tokens
+    }
+
+    /// True if there are no visual tokens.
+    pub fn is_empty(&self) -> bool {
+        self.tokens == 0
+    }
+
+    /// Bytes of the states.
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.bytes() as usize).sum()
+    }
+
+    /// For each of some rows of states, the mean of its `top_n` largest cosine similarities with the visual tokens. `top_n` is
+    /// clamped to the tokens there are; without any, relevance is 0. Waits for it.
+    ///
+    /// # Errors
+    /// If the width differs, or memory is missing.
+    pub fn relevance(&mut self, stream: &mut Stream, states: &Rows, top_n: usize) -> Result<Vec<f32>> {
+        if self.is_empty() {
+            return Ok(vec![0.0; states.rows()]);
+        }
+        let n = top_n.clamp(1, self.tokens);
+        let mean = |found: &Vec<(u32, f32)>| {
+            (found.iter().map(|(_, value)| f64::from(*value)).sum::<f64>() / n as f64) as f32
+        };
+        Ok(self.nearest(stream, states, n)?.iter().map(mean).collect())
+    }
+
+    /// For each of some rows of states the `count` visual tokens that resemble it most, with the cosine similarities, best first.
+    /// Waits for them.
+    ///
+    /// # Errors
+    /// As [`VisualStates::relevance`].
+    pub fn nearest(
+        &mut self,
+        stream: &mut Stream,
+        states: &Rows,
+        count: usize,
+    ) -> Result<Vec<Vec<(u32, f32)>>> {
+        if states.width() != self.width {
+            return Err(GpuError::Invalid("states of another width are compared to visual states".into()));
+        }
+        let (rows, tokens) = (states.rows(), self.tokens);
+        if rows == 0 || self.is_empty() {
+            return Ok(vec![Vec::new(); rows]);
+        }
+        normalize(stream, states, 0, rows, &mut self.unit)?;
+        self.record_products(stream, rows)?;
+        if count <= MOST {
+            return logits::largest(stream, &self.products, tokens, count, &mut self.scratch);
+        }
+        // More than the device sorts: the similarities come back.
+        let buffer = filled(&self.products)?;
+        let products: Vec<f32> = stream.read_values(buffer, 0, rows * tokens)?;
+        let nearest = |products: &[f32]| {
+            let mut order: Vec<(u32, f32)> = (0..).zip(products.iter().copied()).collect();
+            order.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            order.truncate(count);
+            order
+        };
+        Ok(products.chunks_exact(tokens).map(nearest).collect())
+    }
+
+    /// `products[r][t]` = the cosine similarity of the unit row `r` with token `t`.
+    fn record_products(&mut self, stream: &mut Stream, rows: usize) -> Result<()> {
+        use Access::{Read, Write};
+        let kernel = self.gpu.kernel(
+            "similarity",
+            &|| include_str!("shaders/similarity.wgsl").into(),
+            &[Read, Read, Write],
+            &[],
+        )?;
+        let out = self.products.reserve(&self.gpu, rows, self.tokens)?;
+        let mut at = 0;
+        for part in &self.parts {
+            let counts = [self.width, rows, part.rows(), self.tokens, at, 0, 0, 0];
+            let params = counts.map(|count| count as u32);
+            let groups = part.rows().div_ceil(4);
+            let groups = [groups.min(LINE), groups.div_ceil(LINE), rows.div_ceil(4)].map(|n| n as u32);
+            stream.dispatch(&kernel, &params, &[filled(&self.unit)?, filled(part)?, out], groups)?;
+            at += part.rows();
+        }
+        Ok(())
+    }
+}
+
+/// `out` = some rows of `x`, each scaled to length one.
+fn normalize(stream: &mut Stream, x: &Rows, first: usize, rows: usize, out: &mut Rows) -> Result<()> {
+    let gpu = stream.gpu().clone();
+    let kernel = gpu.kernel(
+        "unit",
+        &|| include_str!("shaders/unit.wgsl").into(),
+        &[Access::Read, Access::Write],
+        &[],
+    )?;
+    let out = out.reserve(&gpu, rows, x.width())?;
+    let params = [x.width() as u32, rows as u32, first as u32, 0];
+    let groups = [rows.min(LINE) as u32, rows.div_ceil(LINE) as u32, 1];
+    stream.dispatch(&kernel, &params, &[filled(x)?, out], groups)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! What a GPU keeps between the passes of a sequence.
+
+use std::sync::{Arc, Mutex};
+
+use super::{
+    Buffer, Gpu, GpuError, Result, Rows,
+    attention::Attention,
+    logits,
+    states::{GpuRows, SharedStream},
+    tower::TowerWork,
+};
+use crate::gpu::{attention::gaze::Gaze, products::input::Scratch, recurrent::mixing::Mixing};
+
+/// What is kept between the passes of one sequence.
+#[derive(Default)]
+pub struct GpuWork {
+    pub(super) stream: Option<SharedStream>,
+    pub(super) scratch: Scratch,
+    pub(super) tower: TowerWork,
+    pub(super) attention: Option<Attention>,
+    pub(super) gaze: Option<Gaze>,
+    pub(super) mixing: Mixing,
+    pub(super) ids: Option<Buffer>,
+    pub(super) angles: Option<Buffer>,
+    /// Memory that was given away with states; used again when nobody holds them.
+    pub(super) given: Vec<Buffer>,
+    pub(super) extracted: Arc<Mutex<logits::Scratch>>,
+}
+
+impl GpuWork {
+    /// The sequence's stream.
+    pub(super) fn stream(&mut self, gpu: &Gpu) -> SharedStream {
+        self.stream.get_or_insert_with(|| SharedStream::new(gpu)).clone()
+    }
+}
+
+/// Memory for rows in place of those that were given away: such that nobody holds any more, if there is some.
+pub(super) fn again(given: &mut Vec<Buffer>, bytes: u64) -> Option<Buffer> {
+    let free = given.iter().position(|buffer| buffer.is_unique() && buffer.bytes() >= bytes);
+    let free = free.map(|at| given.swap_remove(at));
+    // Of those that are too small, none is worth keeping.
+    given.retain(|buffer| !buffer.is_unique() || buffer.bytes() >= bytes);
+    free
+}
+
+/// Rows that leave a pass.
+pub(super) fn given(stream: &SharedStream, given: &mut Vec<Buffer>, rows: &mut Rows) -> Result<GpuRows> {
+    let (count, width) = (rows.rows(), rows.width());
+    let Some(buffer) = rows.take() else {
+        return Err(GpuError::Invalid("rows are used before they are written".into()));
+    };
+    given.push(buffer.clone());
+    Ok(GpuRows::new(stream, buffer, count, width))
+}

@@ -1,0 +1,162 @@
+//! Training errors.
+
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use specreel_model::family::ModelError;
+use specreel_record::{Failure, FailureClass};
+use specreel_tensor::{CheckpointError, tensor_error_text};
+
+/// Why a training run failed. Checkpoints saved before stay as they are.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The target cannot be used.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A tensor operation failed.
+    #[error("a tensor operation failed: {}", tensor_error_text(.0))]
+    Tensor(#[from] candle_core::Error),
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The output directory is not empty and holds no training run.
+    #[error("{} is not empty and holds no training run", dir.display())]
+    Occupied {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The output directory holds a finished training run.
+    #[error("the training run in {} is finished", dir.display())]
+    Finished {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The output directory holds a training run with other options.
+    #[error("the training run in {} has {key} {saved}, not {asked}", dir.display())]
+    Other {
+        /// The directory.
+        dir: PathBuf,
+        /// The option that differs.
+        key: String,
+        /// Its saved value.
+        saved: String,
+        /// The requested value.
+        asked: String,
+    },
+    /// A saved file cannot be read.
+    #[error("{}: {problem}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A directory without clips.
+    #[error("no videos in {}", dir.display())]
+    NoClips {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A directory cannot be listed.
+    #[error("cannot list {}: {source}", dir.display())]
+    Unreadable {
+        /// The directory.
+        dir: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// No clip can be used.
+    #[error("none of the {count} clips can be captioned; the last error: {why}")]
+    AllBroken {
+        /// Number of clips.
+        count: usize,
+        /// The last error.
+        why: String,
+    },
+    /// The target's states are NaN or infinite.
+    #[error("the target's states are not finite on {clip}")]
+    NotFinite {
+        /// The clip.
+        clip: String,
+    },
+    /// Training diverged.
+    #[error("the loss is not finite after {steps} steps")]
+    Diverged {
+        /// Number of steps.
+        steps: usize,
+    },
+}
+
+impl TrainError {
+    /// A failure to write a file.
+    pub(super) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
+}
+
+impl From<CheckpointError> for TrainError {
+    fn from(error: CheckpointError) -> Self {
+        Self::Model(error.into())
+    }
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        let error = match error {
+            TrainError::Model(model) => return model.into(),
+            other => other,
+        };
+        let (class, hint) = match &error {
+            TrainError::Model(_) | TrainError::Tensor(_) => {
+                (FailureClass::Internal, "please report this with the command")
+            }
+            TrainError::Write { source, .. } => match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => (
+                    FailureClass::Internal,
+                    "free some disk space; the same command resumes from the last checkpoint",
+                ),
+                ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                    (FailureClass::Input, "choose a new or empty directory for --out")
+                }
+                _ => (FailureClass::Input, "choose a writable directory for --out"),
+            },
+            TrainError::Occupied { .. } => (FailureClass::Usage, "choose a new or empty directory for --out"),
+            TrainError::Finished { .. } => {
+                (FailureClass::Usage, "use it with --drafter, or choose another directory for --out")
+            }
+            TrainError::Other { .. } => {
+                (FailureClass::Usage, "use its options, or choose another directory for --out")
+            }
+            TrainError::Damaged { .. } => {
+                (FailureClass::Input, "choose another directory for --out to start over")
+            }
+            TrainError::NoClips { .. } => {
+                (FailureClass::Input, "put videos there, or use synthetic ones: --data scenes:2000")
+            }
+            TrainError::Unreadable { source, .. } => match source.kind() {
+                ErrorKind::NotFound => {
+                    (FailureClass::Input, "check the path, or use synthetic clips: --data scenes:2000")
+                }
+                ErrorKind::NotADirectory => (FailureClass::Input, "name a directory of videos"),
+                _ => (FailureClass::Input, "make it readable"),
+            },
+            TrainError::AllBroken { .. } => {
+                (FailureClass::Input, "try a single one: specreel caption FILE --target DIR")
+            }
+            TrainError::NotFinite { .. } => {
+                (FailureClass::Input, "its weights are damaged, or too large for --dtype; try --dtype f32")
+            }
+            TrainError::Diverged { .. } => {
+                (FailureClass::Input, "start over in another directory with a smaller --learning-rate")
+            }
+        };
+        Failure { class, error: error.to_string(), hint: Some(hint.into()) }
+    }
+}

@@ -1,0 +1,25 @@
+//! Training of draft heads: a decoder layer that drafts from its target's states ([`specreel_model::draft_head`]).
+//!
+//! The target captions the clips itself, and its tokens and states are the only training data. A text stage uses the text rows
+//! alone; the visual stage that follows puts visual rows before them (IVSB). Each step adds passes on the head's own outputs
+//! (MTP). See `docs/sparrow.md`.
+
+mod adamw;
+mod clips;
+mod error;
+mod layer;
+mod options;
+mod run;
+mod sample;
+mod store;
+mod teacher;
+
+pub use adamw::{AdamW, Rule};
+pub use clips::{Clips, Pixels};
+pub use error::TrainError;
+pub use layer::{Losses, TrainedLayer};
+pub use options::Options;
+pub use run::{Job, News, Outcome, Progress, train};
+pub use sample::{Batch, Break, Sample};
+pub use store::{Account, Point, Stage, Store};
+pub use teacher::Teacher;

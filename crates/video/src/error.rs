@@ -1,0 +1,220 @@
+//! Errors of reading a video.
+
+use std::path::{Path, PathBuf};
+
+use super::{sampling::SamplingError, segments::MAX_SEGMENTS};
+use specreel_record::{Failure, FailureClass, Span, clock};
+
+/// Why a video cannot be used. Every message names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The path does not exist.
+    #[error("{}: no such file", .0.display())]
+    NotFound(PathBuf),
+    /// A directory, a pipe or a device.
+    #[error("{}: is a {what}, not a file", .path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A file of zero bytes.
+    #[error("{}: the file is empty", .0.display())]
+    Empty(PathBuf),
+    /// The operating system refuses to read it.
+    #[error("cannot read {}: {source}", .path.display())]
+    Unreadable {
+        /// The path.
+        path: PathBuf,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// The content is not a video container.
+    #[error("{}: not a video file ({detail})", .path.display())]
+    NotVideo {
+        /// The path.
+        path: PathBuf,
+        /// The kind of content, or the demuxer's error.
+        detail: String,
+    },
+    /// It begins like an mp4 file, but has no readable index.
+    #[error("{}: the file is damaged or truncated ({detail})", .path.display())]
+    Damaged {
+        /// The path.
+        path: PathBuf,
+        /// The demuxer's error.
+        detail: String,
+    },
+    /// A container without a video stream.
+    #[error("{}: no video stream, only {found}", .path.display())]
+    NoVideoStream {
+        /// The path.
+        path: PathBuf,
+        /// The streams that the container has.
+        found: String,
+    },
+    /// A codec that this FFmpeg build cannot decode.
+    #[error("{}: {} ({detail})", .path.display(), no_decoder(codec))]
+    NoDecoder {
+        /// The path.
+        path: PathBuf,
+        /// FFmpeg's name of the codec; `none` where FFmpeg does not know it.
+        codec: String,
+        /// The decoder's error.
+        detail: String,
+    },
+    /// A frame size of zero, or beyond the limits of the reader.
+    #[error("{}: unsupported frame size: {width} x {height} pixels", .path.display())]
+    Dimensions {
+        /// The path.
+        path: PathBuf,
+        /// Pixels per row.
+        width: u32,
+        /// Rows.
+        height: u32,
+    },
+    /// No frame could be decoded.
+    #[error("{}: no frame could be decoded ({detail})", .path.display())]
+    NothingDecoded {
+        /// The path.
+        path: PathBuf,
+        /// The decoder's last error.
+        detail: String,
+    },
+    /// A pixel format that cannot be converted.
+    #[error("{}: cannot convert pixel format {format} to RGB ({detail})", .path.display())]
+    Convert {
+        /// The path.
+        path: PathBuf,
+        /// FFmpeg's name of the pixel format.
+        format: String,
+        /// The converter's error.
+        detail: String,
+    },
+    /// A part that ends before it starts.
+    #[error("invalid time range: {} s to {} s", .0.start, .0.end)]
+    Span(Span),
+    /// A part outside of the video.
+    #[error("{}", outside(path, *span, *length_s, *promised_s))]
+    Outside {
+        /// The path.
+        path: PathBuf,
+        /// The part.
+        span: Span,
+        /// Length of the video in seconds.
+        length_s: f64,
+        /// The length in the header, where less than that could be read.
+        promised_s: Option<f64>,
+    },
+    /// A part with fewer than two frames.
+    #[error("{}: {} between {} s and {} s; at least 2 are needed", .path.display(), match .frames {
+        0 => "no frames".to_owned(),
+        n => format!("only {n} frame"),
+    }, .span.start, .span.end)]
+    TooShort {
+        /// The path.
+        path: PathBuf,
+        /// The part.
+        span: Span,
+        /// Frames in it.
+        frames: usize,
+    },
+    /// A part of a picture, or of a video with one frame.
+    #[error("{}: it has one frame only, so it has no parts", .0.display())]
+    OneFrame(PathBuf),
+    /// More segments than [`MAX_SEGMENTS`].
+    #[error("{}: {seconds} s per segment gives {pieces} segments; the maximum is {MAX_SEGMENTS}", .path.display())]
+    Segments {
+        /// The path.
+        path: PathBuf,
+        /// Length of a segment.
+        seconds: f64,
+        /// Number of segments.
+        pieces: usize,
+    },
+    /// The requested frames are invalid.
+    #[error(transparent)]
+    Sampling(#[from] SamplingError),
+}
+
+fn outside(path: &Path, span: Span, length_s: f64, promised_s: Option<f64>) -> String {
+    let time = if span.start >= length_s { span.start } else { span.end };
+    let length = match promised_s {
+        None => clock(length_s),
+        Some(promised) => format!("{} of {}: the file is truncated", clock(length_s), clock(promised)),
+    };
+    format!("{}: {} is past the end of the video ({length})", path.display(), clock(time))
+}
+
+fn no_decoder(codec: &str) -> String {
+    match codec {
+        "none" => "no decoder for this stream's codec".into(),
+        codec => format!("cannot decode {codec} video"),
+    }
+}
+
+impl Error {
+    /// What the user can do about it.
+    fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Error::NotFound(_) => "check the path; quote it if it contains spaces",
+            Error::NotAFile { .. } => "pass the path of a video file",
+            Error::Empty(_) | Error::Damaged { .. } | Error::NothingDecoded { .. } => {
+                "copy or download the file again; the transfer may have been incomplete"
+            }
+            Error::Unreadable { source, .. }
+                if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) =>
+            {
+                "the path contains a symbolic link loop; pass the path of the file itself"
+            }
+            Error::Unreadable { .. } => "check the file's permissions",
+            Error::NotVideo { .. } => "pass a video file, such as mp4, mkv, webm, mov or avi",
+            Error::NoVideoStream { .. } => "pass a file with a video stream",
+            Error::NoDecoder { .. } | Error::Convert { .. } => {
+                "convert it first: ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4"
+            }
+            Error::Dimensions { .. } => "scale it down first: ffmpeg -i IN -vf scale=1920:-2 OUT.mp4",
+            Error::Span(_) => "start at 0 or later, and end after the start",
+            Error::Outside { .. } => {
+                "choose --start and --end within the video; leave out --end for the rest of it"
+            }
+            Error::OneFrame(_) => "leave out --start, --end and --segments, and use --format text",
+            Error::TooShort { .. } => "choose a longer part, at least a second",
+            Error::Segments { .. } => "use longer segments, or limit the part with --start and --end",
+            Error::Sampling(SamplingError::Fps(_) | SamplingError::Frames(_)) => {
+                "leave out --fps and --frames for the model's default"
+            }
+            Error::Sampling(_) => return None,
+        })
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let class = match &error {
+            Error::Span(_) | Error::Sampling(SamplingError::Fps(_) | SamplingError::Frames(_)) => {
+                FailureClass::Usage
+            }
+            Error::Sampling(SamplingError::Rule(_)) => FailureClass::Internal,
+            _ => FailureClass::Input,
+        };
+        Failure { class, error: error.to_string(), hint: error.hint().map(str::to_owned) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_options_are_usage_errors_and_bad_files_input_errors() {
+        let failure = Failure::from(Error::from(SamplingError::Frames(0)));
+        assert_eq!(failure.class, FailureClass::Usage);
+        assert!(failure.error.contains("number of frames: 0"), "{}", failure.error);
+
+        let failure = Failure::from(Error::NotFound("clip.mp4".into()));
+        assert_eq!((failure.class, failure.error.as_str()), (FailureClass::Input, "clip.mp4: no such file"));
+        assert!(failure.hint.is_some());
+    }
+}

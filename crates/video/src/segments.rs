@@ -1,0 +1,166 @@
+//! Parts of a video: the frames of a span, and the split of a long video into segments that are captioned one by one.
+//!
+//! The segments cover the part without gap or overlap, and each has at least two frames, even at low frame rates. A last
+//! segment shorter than half of the segment length is merged into the one before it.
+
+use std::{ops::Range, path::Path};
+
+use super::{
+    Error,
+    decode::truncation,
+    source::Source,
+    timeline::{ROUNDING_S, Timeline},
+};
+use specreel_record::Span;
+
+/// Largest number of segments.
+pub const MAX_SEGMENTS: usize = 1000;
+
+/// An end may be this many seconds past the end of the video: players show rounded times.
+const SLACK_S: f64 = 1.0;
+
+/// Fewest frames of a part.
+const MIN_FRAMES: usize = 2;
+
+/// Split a video from `start` (default: its beginning) to `end` (default: its end) into segments of `seconds`; without a
+/// length, into one segment.
+///
+/// # Errors
+/// Those of [`probe`](fn@super::probe), an invalid part, one outside of the video or too short, an invalid length or one that gives
+/// more than [`MAX_SEGMENTS`] segments.
+pub fn segments(
+    path: &Path,
+    start: Option<f64>,
+    end: Option<f64>,
+    seconds: Option<f64>,
+) -> Result<Vec<Span>, Error> {
+    let mut source = Source::open(path)?;
+    let timeline = Timeline::of(&mut source)?;
+    let length = timeline.length();
+    let whole =
+        Span { start: start.unwrap_or(0.0), end: end.unwrap_or(length.max(start.unwrap_or(0.0) + 1.0)) };
+    let promised_s = truncation(&source, &timeline).and_then(|_| source.duration_s());
+    let frames = frames_of(path, &timeline, whole).map_err(|error| match error {
+        Error::Outside { path, span, length_s, .. } => Error::Outside { path, span, length_s, promised_s },
+        other => other,
+    })?;
+    let whole = Span { end: whole.end.min(length), ..whole };
+    let Some(seconds) = seconds else { return Ok(vec![whole]) };
+    let piece = Span { start: 0.0, end: seconds };
+    if !piece.is_sound() {
+        return Err(Error::Span(piece));
+    }
+    let pieces = (whole.seconds() / seconds).ceil();
+    if pieces > MAX_SEGMENTS as f64 {
+        return Err(Error::Segments { path: path.into(), seconds, pieces: pieces as usize });
+    }
+    let times: Vec<f64> = frames.map(|i| timeline.seconds(i)).collect();
+    Ok(cut(&times, whole, seconds))
+}
+
+/// The frames of a part.
+///
+/// # Errors
+/// It is invalid, outside of the video, or has fewer than two frames.
+pub(super) fn frames_of(path: &Path, timeline: &Timeline, span: Span) -> Result<Range<usize>, Error> {
+    if !span.is_sound() {
+        return Err(Error::Span(span));
+    }
+    let length_s = timeline.length();
+    if span.start >= length_s || span.end > length_s + SLACK_S {
+        return Err(Error::Outside { path: path.into(), span, length_s, promised_s: None });
+    }
+    let frames = timeline.frames(span);
+    if timeline.total == 1 {
+        return Err(Error::OneFrame(path.into()));
+    }
+    if frames.len() < MIN_FRAMES {
+        return Err(Error::TooShort { path: path.into(), span, frames: frames.len() });
+    }
+    Ok(frames)
+}
+
+/// Split `whole` into segments of `seconds`, given the times of its frames in order. Segments with too few frames grow.
+fn cut(times: &[f64], whole: Span, seconds: f64) -> Vec<Span> {
+    let before = |end: f64| times.partition_point(|t| *t < end - ROUNDING_S);
+    let frames = |span: &Span| before(span.end) - before(span.start);
+    let n = (whole.seconds() / seconds).ceil().max(1.0) as usize;
+    let mut pieces: Vec<Span> = Vec::new();
+    let mut start = whole.start;
+    for k in 1..=n {
+        let end = if k == n { whole.end } else { whole.start + k as f64 * seconds };
+        let piece = Span { start, end };
+        if end > start && frames(&piece) >= MIN_FRAMES {
+            pieces.push(piece);
+            start = end;
+        }
+    }
+    // A remainder, and a last segment that is too short, are merged into the segment before.
+    let short = |piece: &Span| piece.seconds() < seconds / 2.0;
+    if pieces.len() > 1 && start >= whole.end && pieces.last().is_some_and(short) {
+        pieces.pop();
+    }
+    match pieces.last_mut() {
+        Some(last) => last.end = whole.end,
+        None => pieces.push(whole),
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn even(seconds: f64, fps: f64) -> (Vec<f64>, Span) {
+        ((0..(seconds * fps) as usize).map(|i| i as f64 / fps).collect(), Span { start: 0.0, end: seconds })
+    }
+
+    fn ends(seconds: f64, fps: f64, piece: f64) -> Vec<f64> {
+        let (times, whole) = even(seconds, fps);
+        cut(&times, whole, piece).iter().map(|s| s.end).collect()
+    }
+
+    #[test]
+    fn a_short_last_segment_is_merged_into_the_one_before() {
+        assert_eq!(ends(60.0, 25.0, 20.0), [20.0, 40.0, 60.0]);
+        assert_eq!(ends(50.0, 25.0, 20.0), [20.0, 40.0, 50.0], "half a segment is kept");
+        assert_eq!(ends(49.0, 25.0, 20.0), [20.0, 49.0]);
+        assert_eq!(ends(19.0, 25.0, 20.0), [19.0]);
+        assert_eq!(ends(21.0, 25.0, 20.0), [21.0]);
+    }
+
+    #[test]
+    fn segments_grow_at_low_frame_rates() {
+        // A frame every ten seconds: segments of five seconds have one or none.
+        assert_eq!(ends(60.0, 0.1, 5.0), [15.0, 35.0, 60.0]);
+        assert_eq!(ends(10.0, 0.1, 5.0), [10.0], "there is only one frame");
+    }
+
+    proptest! {
+        #[test]
+        fn segments_cover_the_whole_without_gap_or_overlap(
+            gaps in prop::collection::vec(0.001f64..3.0, 1..400),
+            start in 0.0f64..5.0,
+            seconds in 0.05f64..40.0,
+        ) {
+            let mut now = start;
+            let times: Vec<f64> = gaps.iter().map(|gap| { let t = now; now += gap; t }).collect();
+            let whole = Span { start, end: now };
+            let pieces = cut(&times, whole, seconds);
+            prop_assert_eq!(pieces[0].start, whole.start);
+            prop_assert_eq!(pieces[pieces.len() - 1].end, whole.end);
+            for pair in pieces.windows(2) {
+                prop_assert_eq!(pair[0].end, pair[1].start);
+            }
+            let held: Vec<usize> =
+                pieces.iter().map(|p| times.iter().filter(|t| p.contains(**t + ROUNDING_S)).count()).collect();
+            prop_assert_eq!(held.iter().sum::<usize>(), times.len(), "every frame is in one segment");
+            if pieces.len() > 1 {
+                prop_assert!(held.iter().all(|n| *n >= MIN_FRAMES), "{:?}", held);
+                prop_assert!(pieces.iter().all(|p| p.seconds() >= seconds / 2.0 - 1e-9));
+            }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Maps frames to time stamps and back.
+//!
+//! Frame n is the n-th in presentation order, whatever the rate: at a variable frame rate, even spacing counts
+//! frames, as in the models' own loaders, and the time stamps are the real ones. How a decoded frame is identified depends on
+//! the file:
+//!
+//! * usually, all packets are read without decoding, so every time stamp is known, also at a variable rate;
+//! * in a very large file of constant rate with a consistent header, frame n is shown at n / fps;
+//! * without usable time stamps (raw streams), frames are counted as they are decoded, and nothing can be skipped.
+
+use std::ops::Range;
+
+use super::{
+    Error,
+    probe::FALLBACK_FPS,
+    source::{Source, is_hidden},
+};
+use specreel_record::Span;
+
+/// Files up to this size, in bytes, are read through for exact time stamps.
+const READ_THROUGH_BYTES: u64 = 1 << 29;
+
+/// A frame this little before a time, in seconds, counts as shown at that time: time stamps are rounded to ticks.
+pub(super) const ROUNDING_S: f64 = 1e-6;
+
+/// Fewest frames that a seek must skip to be worthwhile.
+const MIN_SEEK: usize = 16;
+
+/// The presentation order of a video.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Timeline {
+    /// Number of frames.
+    pub total: usize,
+    /// Further packets that are empty (repeat the frame before) or hidden by an edit list; headers count them too.
+    pub silent: usize,
+    /// Frames per second, for the sampling rule.
+    pub fps: f64,
+    /// Seconds per tick.
+    pub tick: f64,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    /// Time stamps of all frames, increasing, and of the keyframes among them.
+    Exact { stamps: Vec<i64>, keys: Vec<i64> },
+    /// Constant rate from this time stamp on, this many ticks a frame.
+    Constant { start: i64, step: f64 },
+    /// No time stamps.
+    Counted,
+}
+
+impl Timeline {
+    /// Build the timeline of a file, reading its packets unless it is too large. Afterwards the source is reopened and so back
+    /// at its first packet: not every container can seek to its beginning.
+    pub fn of(source: &mut Source) -> Result<Self, Error> {
+        let tick = source.tick();
+        let fps = source.fps();
+        let start = source.video().map(|s| s.start_time()).filter(|&t| t != ffmpeg_next::ffi::AV_NOPTS_VALUE);
+        let trusted = source.promise_is_consistent() && source.is_constant_rate();
+        if let (true, Some(total), Some(fps), Some(start)) = (trusted, source.promised_frames(), fps, start)
+            && source.bytes > READ_THROUGH_BYTES
+        {
+            let kind = Kind::Constant { start, step: 1.0 / (fps * tick) };
+            return Ok(Self { total, silent: 0, fps, tick, kind });
+        }
+        let timeline = Self::read_through(source, fps, tick);
+        *source = Source::open(&source.path)?;
+        Ok(timeline)
+    }
+
+    /// Read all packets without decoding any.
+    fn read_through(source: &mut Source, fps: Option<f64>, tick: f64) -> Self {
+        let mut packets = Vec::new();
+        let mut cut = false;
+        let mut hidden = 0;
+        while let Some(packet) = source.next_packet() {
+            cut = packet.is_corrupt();
+            if is_hidden(&packet) {
+                hidden += 1;
+            } else {
+                packets.push((packet.pts().or(packet.dts()), packet.is_key()));
+            }
+        }
+        if cut {
+            packets.pop(); // The file ends within this packet.
+        }
+        Self { silent: hidden + source.empty_packets, ..Self::from_packets(&packets, fps, tick) }
+    }
+
+    /// From (time stamp, is keyframe) of each packet in file order.
+    fn from_packets(packets: &[(Option<i64>, bool)], fps: Option<f64>, tick: f64) -> Self {
+        let total = packets.len();
+        let mut stamps: Vec<i64> = packets.iter().filter_map(|p| p.0).collect();
+        stamps.sort_unstable();
+        let unique = stamps.windows(2).all(|w| w[0] < w[1]);
+        // A stated rate far from the real one is the container's clock rate, not the frame rate.
+        let real = rate(&stamps, tick);
+        let near = |fps: &f64| real.is_none_or(|real| (0.5..2.0).contains(&(fps / real)));
+        let fps = fps.filter(near).or(real).unwrap_or(FALLBACK_FPS);
+        let kind = if stamps.len() == total && unique {
+            let mut keys: Vec<i64> = packets.iter().filter(|p| p.1).filter_map(|p| p.0).collect();
+            keys.sort_unstable();
+            Kind::Exact { stamps, keys }
+        } else {
+            Kind::Counted
+        };
+        Self { total, silent: 0, fps, tick, kind }
+    }
+
+    /// True if frames can only be counted.
+    pub fn is_counted(&self) -> bool {
+        self.kind == Kind::Counted
+    }
+
+    /// True if the time stamp of every frame is known.
+    pub fn is_exact(&self) -> bool {
+        matches!(self.kind, Kind::Exact { .. })
+    }
+
+    /// Presentation time of frame `index`, in ticks.
+    pub fn stamp(&self, index: usize) -> Option<i64> {
+        match &self.kind {
+            Kind::Exact { stamps, .. } => stamps.get(index).copied(),
+            Kind::Constant { start, step } => Some(start + (index as f64 * step).round() as i64),
+            Kind::Counted => None,
+        }
+    }
+
+    /// Presentation time of frame `index`, in seconds from the first frame.
+    pub fn seconds(&self, index: usize) -> f64 {
+        match (self.stamp(index), self.stamp(0)) {
+            (Some(stamp), Some(first)) => (stamp - first) as f64 * self.tick,
+            _ => index as f64 / self.fps,
+        }
+    }
+
+    /// The frames that start within a span of seconds.
+    pub fn frames(&self, span: Span) -> Range<usize> {
+        let first_from = |seconds: f64| partition(self.total, |i| self.seconds(i) < seconds - ROUNDING_S);
+        let start = first_from(span.start);
+        start..first_from(span.end).max(start)
+    }
+
+    /// End of the last frame in seconds; its duration is assumed to be the average.
+    pub fn length(&self) -> f64 {
+        match self.total.checked_sub(1) {
+            Some(last) => self.seconds(last) + 1.0 / self.fps,
+            None => 0.0,
+        }
+    }
+
+    /// Frames per second of a part: that of the whole, unless the part's own rate differs by a factor of two.
+    pub fn fps_of(&self, part: &Range<usize>) -> f64 {
+        let own = match part.len() {
+            0 | 1 => return self.fps,
+            n => (n - 1) as f64 / (self.seconds(part.end - 1) - self.seconds(part.start)),
+        };
+        if !own.is_finite() || (0.5..2.0).contains(&(self.fps / own)) { self.fps } else { own }
+    }
+
+    /// The frame at a time stamp, or the nearest one.
+    pub fn index(&self, stamp: i64) -> Option<usize> {
+        match &self.kind {
+            Kind::Exact { stamps, .. } => match stamps.binary_search(&stamp) {
+                Ok(at) => Some(at),
+                Err(0) => Some(0),
+                Err(at) if at == stamps.len() => Some(at - 1),
+                Err(at) => Some(if stamp - stamps[at - 1] <= stamps[at] - stamp { at - 1 } else { at }),
+            },
+            Kind::Constant { start, step } => {
+                Some((((stamp - start) as f64 / step).round()).max(0.0) as usize)
+            }
+            Kind::Counted => None,
+        }
+    }
+
+    /// The time stamp to seek to for frame `wanted` when the decoder is before frame `position`, if that saves work.
+    /// `indexed` looks up a time stamp in the container's index of keyframes.
+    pub fn seek_target(
+        &self,
+        position: usize,
+        wanted: usize,
+        mut indexed: impl FnMut(i64) -> Option<i32>,
+    ) -> Option<i64> {
+        if wanted < position + MIN_SEEK {
+            return None;
+        }
+        match &self.kind {
+            Kind::Exact { stamps, keys } => {
+                let stamp = stamps.get(wanted)?;
+                let key = *keys.get(keys.partition_point(|k| k <= stamp).checked_sub(1)?)?;
+                let at = stamps.partition_point(|s| *s < key);
+                (at >= position + MIN_SEEK).then_some(key)
+            }
+            Kind::Constant { .. } => {
+                let (here, there) = (self.stamp(position)?, self.stamp(wanted)?);
+                (indexed(there)? > indexed(here)?).then_some(there)
+            }
+            Kind::Counted => None,
+        }
+    }
+
+    /// The time stamp of a second seek, if frame `wanted` was missing after a seek to the keyframe before it: a keyframe at
+    /// least `back` frames before that one, if any.
+    pub fn earlier_target(&self, wanted: usize, back: usize) -> Option<i64> {
+        match &self.kind {
+            Kind::Exact { stamps, keys } => {
+                let stamp = stamps.get(wanted)?;
+                let key = keys.get(keys.partition_point(|k| k <= stamp).checked_sub(1)?)?;
+                let at = stamps.partition_point(|s| s < key).checked_sub(back)?;
+                keys.get(keys.partition_point(|k| *k <= stamps[at]).checked_sub(1)?).copied()
+            }
+            // The keyframes are not known.
+            Kind::Constant { .. } => self.stamp(wanted.checked_sub(2 * back)?),
+            Kind::Counted => None,
+        }
+    }
+}
+
+/// The first of `n` indices for which `before` does not hold; it holds for those below.
+fn partition(n: usize, before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, n);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+/// Average rate of sorted time stamps.
+fn rate(stamps: &[i64], tick: f64) -> Option<f64> {
+    let span = (stamps.last()? - stamps.first()?) as f64 * tick;
+    (span > 0.0).then(|| (stamps.len() - 1) as f64 / span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four groups of 25 frames, one tick a frame, keyframes first, in decode order I P B.
+    fn groups() -> Timeline {
+        let packets: Vec<_> = (0..100i64)
+            .map(|i| match i % 25 {
+                0 => (Some(i), true),
+                r if r % 2 == 1 && r < 24 => (Some(i + 1), false),
+                r if r % 2 == 0 => (Some(i - 1), false),
+                _ => (Some(i), false),
+            })
+            .collect();
+        Timeline::from_packets(&packets, None, 0.04)
+    }
+
+    #[test]
+    fn presentation_order_follows_the_time_stamps() {
+        let line = Timeline::from_packets(
+            &[(Some(100), true), (Some(400), false), (Some(150), false)],
+            Some(25.0),
+            0.01,
+        );
+        assert_eq!((line.total, line.stamp(1), line.seconds(2)), (3, Some(150), 3.0));
+        assert_eq!([90, 100, 124, 126, 276, 999].map(|t| line.index(t).unwrap()), [0, 0, 0, 1, 2, 2]);
+    }
+
+    #[test]
+    fn without_a_stated_rate_the_time_stamps_give_it() {
+        assert!((groups().fps - 25.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_stated_rate_far_from_the_real_one_is_ignored() {
+        let packets: Vec<_> = (0..60i64).map(|i| (Some(i * 40), true)).collect();
+        let fps = |stated| Timeline::from_packets(&packets, Some(stated), 0.001).fps;
+        assert!((fps(1000.0) - 25.0).abs() < 1e-9);
+        assert_eq!(fps(24.5), 24.5);
+    }
+
+    #[test]
+    fn a_span_has_the_frames_that_start_in_it() {
+        let line = groups();
+        let frames = |start, end| line.frames(Span { start, end });
+        assert_eq!((frames(0.0, 1.0), frames(1.0, 2.0), frames(3.0, 99.0)), (0..25, 25..50, 75..100));
+        assert_eq!((frames(0.01, 0.05), frames(4.0, 5.0), frames(0.01, 0.02)), (1..2, 100..100, 1..1));
+        assert!((line.length() - 4.0).abs() < 1e-9);
+        assert_eq!(line.fps_of(&(25..50)), line.fps);
+        // Ten frames in a second, then one every two seconds.
+        let stamps = (0..10i64).map(|i| i * 100).chain((1..9).map(|i| i * 2000));
+        let packets: Vec<_> = stamps.map(|t| (Some(t), true)).collect();
+        let line = Timeline::from_packets(&packets, None, 0.001);
+        assert!((line.fps_of(&(0..10)) - 10.0).abs() < 1e-9 && (line.fps_of(&(10..18)) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn packets_without_or_with_equal_time_stamps_are_counted() {
+        for packets in [[(None, true), (Some(1), false)], [(Some(1), true), (Some(1), false)]] {
+            let line = Timeline::from_packets(&packets, Some(10.0), 0.04);
+            assert!(line.is_counted());
+            assert_eq!((line.total, line.seconds(1), line.index(1)), (2, 0.1, None));
+        }
+    }
+
+    #[test]
+    fn seeks_only_to_a_keyframe_well_ahead() {
+        let line = groups();
+        let seek = |position, wanted| line.seek_target(position, wanted, |_| None);
+        assert_eq!(seek(0, 5), None);
+        assert_eq!(seek(0, 24), None);
+        assert_eq!(seek(0, 25), Some(25));
+        assert_eq!(seek(0, 99), Some(75));
+        assert_eq!(seek(20, 45), None, "the keyframe is only five frames ahead");
+        assert_eq!(seek(70, 99), None);
+    }
+
+    #[test]
+    fn a_second_seek_starts_at_an_earlier_keyframe() {
+        let line = groups();
+        assert_eq!([30, 50, 99].map(|i| line.earlier_target(i, 16)), [Some(0), Some(25), Some(50)]);
+        assert_eq!([0, 24].map(|i| line.earlier_target(i, 16)), [None, None]);
+        assert_eq!([99, 75, 60].map(|i| line.earlier_target(i, 60)), [Some(0), Some(0), None]);
+    }
+
+    #[test]
+    fn at_a_constant_rate_the_containers_index_is_used() {
+        let line = Timeline {
+            total: 10_000,
+            silent: 0,
+            fps: 25.0,
+            tick: 0.001,
+            kind: Kind::Constant { start: 7, step: 40.0 },
+        };
+        assert_eq!((line.stamp(10), line.index(407), line.index(420)), (Some(407), Some(10), Some(10)));
+        let every_ten_seconds = |t: i64| Some((t / 10_000) as i32);
+        assert_eq!(line.seek_target(0, 100, every_ten_seconds), None);
+        assert_eq!(line.seek_target(0, 300, every_ten_seconds), Some(12_007));
+        assert_eq!(line.seek_target(0, 300, |_| None), None);
+    }
+}

@@ -1,0 +1,235 @@
+//! Rules that the compiler does not keep, read from the source: no circles within a crate, devices below models, and the one
+//! fold of events.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use regex::Regex;
+
+/// Files outside of `record` that touch the tokens of a step event without folding them: the studio cleans foreign text in every
+/// event before the log takes it in.
+const FOLDS: [&str; 1] = ["src/tui/text.rs"];
+
+/// A source file: its path from the root of the repository, with slashes, and its text.
+struct Source {
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// The crate: `record` for `crates/record/src/log.rs`, `specreel` for `src/main.rs`.
+    fn name(&self) -> &str {
+        self.path.strip_prefix("crates/").map_or("specreel", |rest| rest.split('/').next().unwrap())
+    }
+
+    /// The modules from the crate's root to this file: `["cli", "args"]` for `src/cli/args.rs`.
+    fn modules(&self) -> Vec<&str> {
+        let (_, path) = self.path.split_once("src/").unwrap();
+        let mut modules: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
+        modules.pop_if(|last| ["mod", "lib", "main"].contains(last));
+        modules
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.ends_with("tests.rs") || self.path.ends_with("testing.rs") || self.path.ends_with("fake.rs")
+    }
+
+    /// The text before a tests module within the file.
+    fn without_tests(&self) -> &str {
+        self.text.split("\n#[cfg(test)]\nmod ").next().unwrap()
+    }
+}
+
+/// All files of the workspace's packages, sorted.
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crates = fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path().join("src"));
+    let mut folders: Vec<PathBuf> = crates.chain([root.join("src")]).collect();
+    let mut sources = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let path = path.strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
+                sources.push(Source { path, text });
+            }
+        }
+    }
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(sources.len() > 100, "only {} files", sources.len());
+    sources
+}
+
+/// The paths after `crate::` in a text, groups resolved. Comments do not count.
+fn uses(text: &str) -> Vec<String> {
+    let code: String = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let mut found = Vec::new();
+    for (at, start) in code.match_indices("crate::") {
+        if !code[..at].ends_with(['$', '_']) && !code[..at].ends_with(char::is_alphanumeric) {
+            resolve(&code[at + start.len()..], "", &mut found);
+        }
+    }
+    found
+}
+
+/// Add the paths of a use tree to `found`; returns the text after it.
+fn resolve<'a>(text: &'a str, prefix: &str, found: &mut Vec<String>) -> &'a str {
+    let text = text.trim_start();
+    if let Some(mut rest) = text.strip_prefix('{') {
+        loop {
+            rest = rest.trim_start().trim_start_matches(',').trim_start();
+            match rest.strip_prefix('}') {
+                Some(after) => return after,
+                None if rest.is_empty() => return rest,
+                None => {
+                    let after = resolve(rest, prefix, found);
+                    // ` as name`.
+                    let end = after.find([',', '}']).unwrap_or(after.len());
+                    rest = &after[end..];
+                }
+            }
+        }
+    }
+    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len());
+    let path = format!("{prefix}{}", &text[..end]);
+    match text[end..].strip_prefix("::") {
+        Some(rest) if end > 0 => resolve(rest, &format!("{path}::"), found),
+        _ => {
+            found.push(path);
+            &text[end..]
+        }
+    }
+}
+
+/// Fail with all problems, one a line.
+fn none(rule: &str, problems: &[String]) {
+    let list = problems.iter().fold(String::new(), |mut list, problem| {
+        let _ = writeln!(list, "  {problem}");
+        list
+    });
+    assert!(problems.is_empty(), "{rule}\n{list}");
+}
+
+/// A circle through `from`, if there is one: its nodes, the first one at both ends.
+fn circle(edges: &BTreeMap<String, BTreeMap<String, String>>, from: &str) -> Option<Vec<String>> {
+    let mut stack = vec![vec![from.to_owned()]];
+    let mut seen = BTreeSet::new();
+    while let Some(path) = stack.pop() {
+        for next in edges.get(path.last()?).into_iter().flat_map(BTreeMap::keys) {
+            let mut longer = path.clone();
+            longer.push(next.clone());
+            if next == from {
+                return Some(longer);
+            }
+            if seen.insert(next.clone()) {
+                stack.push(longer);
+            }
+        }
+    }
+    None
+}
+
+/// Folders of a crate's root that use each other.
+#[test]
+fn folders_of_a_crate_do_not_use_each_other_in_a_circle() {
+    // Crate -> folder -> used folder -> a file where it is used.
+    let mut graphs: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>> = BTreeMap::new();
+    let sources = sources();
+    for source in sources.iter().filter(|source| !source.is_test()) {
+        let modules = source.modules();
+        // Files at a crate's root may gather what is below; folders may not use them in return, see below.
+        let Some(own) = modules.first() else { continue };
+        let edges = graphs.entry(source.name().to_owned()).or_default();
+        for used in uses(source.without_tests()) {
+            let folder = used.split("::").next().unwrap_or_default();
+            let exists = sources
+                .iter()
+                .any(|other| other.name() == source.name() && other.modules().first() == Some(&folder));
+            if exists && folder != *own {
+                let place = source.path.clone();
+                edges.entry((*own).to_owned()).or_default().entry(folder.to_owned()).or_insert(place);
+            }
+        }
+    }
+    let mut problems = Vec::new();
+    for (name, edges) in &graphs {
+        if let Some(path) = edges.keys().find_map(|folder| circle(edges, folder)) {
+            let steps = path
+                .windows(2)
+                .map(|pair| format!("{} -> {} ({})", pair[0], pair[1], edges[&pair[0]][&pair[1]]));
+            problems.push(format!("{name}: {}", steps.collect::<Vec<_>>().join(", ")));
+        }
+    }
+    none("the modules at a crate's root use each other in a circle:", &problems);
+}
+
+/// What may name a device in `model`: the places that choose one.
+const CHOOSERS: [&str; 3] = [
+    "crates/model/src/decoder/dispatch.rs",
+    "crates/model/src/decoder/dispatch/heads.rs",
+    "crates/model/src/vision/tower.rs",
+];
+
+#[test]
+fn models_know_no_device() {
+    let device = Regex::new(r"specreel_tensor::(\{[^;]*\b)?(cpu|candle|gpu)::").unwrap();
+    let mut problems = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_test() && source.name() == "model") {
+        if !CHOOSERS.contains(&source.path.as_str()) && device.is_match(source.without_tests()) {
+            problems.push(source.path.clone());
+        }
+    }
+    none("a model is written over the operations of tensor::ops and tensor::tower_ops:", &problems);
+}
+
+#[test]
+fn only_the_run_log_reads_steps_from_events() {
+    // A pattern that binds the step; building an event is no pattern.
+    let pattern = Regex::new(r"EventKind::Step\([a-z]\w*\)\s*(=>|=[^=])").unwrap();
+    let mut problems = Vec::new();
+    for source in sources() {
+        if source.name() == "record" || source.is_test() {
+            continue;
+        }
+        let text = source.without_tests();
+        let lines: Vec<usize> =
+            pattern.find_iter(text).map(|found| text[..found.start()].lines().count()).collect();
+        match (lines.first(), FOLDS.contains(&source.path.as_str())) {
+            (Some(line), false) => {
+                problems.push(format!("{}:{line}: read the tokens from record::RunLog", source.path));
+            }
+            (None, true) => problems.push(format!("{}: take it out of FOLDS", source.path)),
+            _ => {}
+        }
+    }
+    none("only record::RunLog folds events into tokens:", &problems);
+}
+
+#[test]
+fn the_reader_of_uses_finds_groups_and_paths() {
+    let text = "use crate::{\n    engine::{self, Command},\n    model::x as y,\n    tui,\n};\n// crate::video\n\
+                fn f() { crate::record::g(); $crate::scenes::h() }\nuse crate::speculate::{Method, rules};\n";
+    assert_eq!(
+        uses(text),
+        [
+            "engine::self",
+            "engine::Command",
+            "model::x",
+            "tui",
+            "record::g",
+            "speculate::Method",
+            "speculate::rules"
+        ]
+    );
+    let edge = |from: &str, to: &str| (from.to_owned(), BTreeMap::from([(to.to_owned(), String::new())]));
+    let ring = BTreeMap::from([edge("a", "b"), edge("b", "c"), edge("c", "a")]);
+    assert_eq!(circle(&ring, "a").unwrap(), ["a", "b", "c", "a"]);
+    assert!(circle(&BTreeMap::from([edge("a", "b"), edge("b", "c")]), "a").is_none());
+}

@@ -1,0 +1,192 @@
+//! Unusual videos, and damaged models: these end with exit code 3, an error and a hint, never with a panic.
+
+use std::{fs, path::Path};
+
+use ffmpeg_next::format::Pixel;
+use serde_json::{Value, json};
+
+use crate::cli::{Outcome, Program, make::Clip};
+
+fn refused(run: &Outcome, part: &str) {
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    assert_eq!(run.stdout, "");
+    let error =
+        run.stderr.lines().find(|l| l.starts_with("error: ")).unwrap_or_else(|| panic!("{}", run.stderr));
+    assert!(error.to_lowercase().contains(part), "lacks {part}: {error}");
+    assert!(run.stderr.contains("\nhint: ") || run.stderr.starts_with("hint: "), "{}", run.stderr);
+    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+}
+
+/// Small and unusual, but valid.
+#[test]
+fn unusual_videos() {
+    let program = Program::new();
+    let one = Clip::of(1).write().bytes();
+    let whole = Clip::of(30).write();
+    program.file("one-frame.mp4", one);
+    program.file("one-pixel.mkv", Clip::lossless(2, 1, 1, Pixel::YUV444P).write().bytes());
+    program.file("faststart-cut.mp4", Clip { faststart: true, ..Clip::of(60) }.write().cut(0.7).bytes());
+    program.file("no extension", whole.bytes());
+    for name in ["one-frame.mp4", "one-pixel.mkv", "faststart-cut.mp4", "no extension"] {
+        let run = program.run(&["caption", name, "--json", "--max-new-tokens", "2"]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{name}");
+        let done: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+        assert_eq!(done["event"], "done", "{name}");
+    }
+}
+
+fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut value);
+    fs::write(path, value.to_string()).unwrap();
+}
+
+/// Change the header of a safetensors file.
+fn edit_header(path: &Path, change: impl FnOnce(&mut serde_json::Map<String, Value>)) {
+    let bytes = fs::read(path).unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let mut header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
+    change(header.as_object_mut().unwrap());
+    let mut text = header.to_string();
+    while !text.len().is_multiple_of(8) {
+        text.push(' ');
+    }
+    let mut out = (text.len() as u64).to_le_bytes().to_vec();
+    out.extend(text.as_bytes());
+    out.extend(&bytes[8 + length..]);
+    fs::write(path, out).unwrap();
+}
+
+fn caption(program: &Program) -> Outcome {
+    program.run(&["caption", "demo", "--target", "m", "--method", "autoregressive", "--max-new-tokens", "2"])
+}
+
+/// One damaged copy of the target.
+fn damaged(damage: impl FnOnce(&Path), part: &str) {
+    let program = Program::new();
+    damage(&program.copy("assets/demo/target", "m"));
+    refused(&caption(&program), part);
+}
+
+#[test]
+fn an_intact_copy_works() {
+    let program = Program::new();
+    program.copy("assets/demo/target", "m");
+    let run = caption(&program);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
+#[test]
+fn without_config_json() {
+    damaged(|dir| fs::remove_file(dir.join("config.json")).unwrap(), "config.json");
+}
+
+#[test]
+fn with_invalid_config_json() {
+    damaged(|dir| fs::write(dir.join("config.json"), "{").unwrap(), "config.json");
+}
+
+#[test]
+fn with_an_unknown_architecture() {
+    let change = |config: &mut Value| {
+        config["model_type"] = json!("mystery");
+        config["architectures"] = json!(["MysteryForConditionalGeneration"]);
+    };
+    damaged(|dir| edit(&dir.join("config.json"), change), "mystery");
+}
+
+#[test]
+fn without_a_tokenizer() {
+    damaged(|dir| fs::remove_file(dir.join("tokenizer.json")).unwrap(), "tokenizer.json");
+}
+
+#[test]
+fn with_truncated_weights() {
+    let cut = |dir: &Path| {
+        let path = dir.join("model.safetensors");
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    };
+    damaged(cut, "model.safetensors");
+}
+
+#[test]
+fn with_a_flipped_bit_in_the_header() {
+    for byte in [2, 6, 8, 40] {
+        let flip = |dir: &Path| {
+            let path = dir.join("model.safetensors");
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[byte] ^= 0x80;
+            fs::write(&path, bytes).unwrap();
+        };
+        damaged(flip, "model.safetensors");
+    }
+}
+
+/// There is no checksum: the run may print nonsense or fail, but it must exit normally.
+#[test]
+fn with_flipped_bits_in_the_weights() {
+    let program = Program::new();
+    let path = program.copy("assets/demo/target", "m").join("model.safetensors");
+    let whole = fs::read(&path).unwrap();
+    for share in [0.3, 0.6, 0.9] {
+        let mut bytes = whole.clone();
+        let at = (bytes.len() as f64 * share) as usize;
+        // As bf16 or f32 these are not numbers at all.
+        bytes[at..at + 4096].fill(0xff);
+        fs::write(&path, bytes).unwrap();
+        let run = caption(&program);
+        assert!([0, 3].contains(&run.code), "{share}: {}", run.stderr);
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn with_a_tensor_missing() {
+    let name = "model.norm.weight";
+    let remove = |dir: &Path| {
+        edit_header(&dir.join("model.safetensors"), |header| {
+            let tensor = header.remove(name).unwrap();
+            // Still a valid file: its bytes belong to another tensor.
+            header.insert("other".into(), tensor);
+        });
+    };
+    damaged(remove, name);
+}
+
+#[test]
+fn with_a_tensor_of_another_shape() {
+    let name = "model.layers.0.mlp.down_proj.weight";
+    let turn = |dir: &Path| {
+        edit_header(&dir.join("model.safetensors"), |header| {
+            let shape = header[name]["shape"].as_array_mut().unwrap();
+            shape.reverse();
+        });
+    };
+    damaged(turn, name);
+}
+
+#[test]
+fn with_another_tokenizer_in_the_drafter() {
+    let program = Program::new();
+    let drafter = program.copy("assets/demo/drafter", "d");
+    edit(&drafter.join("tokenizer.json"), |tokenizer| {
+        let vocabulary = tokenizer["model"]["vocab"].as_object_mut().unwrap();
+        let names: Vec<String> = vocabulary.keys().take(2).cloned().collect();
+        let (a, b) = (vocabulary[&names[0]].clone(), vocabulary[&names[1]].clone());
+        vocabulary.insert(names[0].clone(), b);
+        vocabulary.insert(names[1].clone(), a);
+    });
+    refused(&program.run(&["caption", "demo", "--drafter", "d"]), "cannot draft for");
+}
+
+#[test]
+fn a_prompt_longer_than_the_context() {
+    let program = Program::new();
+    let mut command = program.command();
+    command.args(["caption", "demo", "--prompt", "-"]).write_stdin("why ".repeat(200_000));
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!([Some(2), Some(3)].contains(&output.status.code()), "{stderr}");
+    assert!(stderr.contains("error: ") && !stderr.contains("panicked"), "{stderr}");
+}

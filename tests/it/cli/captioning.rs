@@ -1,0 +1,376 @@
+//! Captions of the embedded clips: text, events, sessions, losslessness, closed pipes.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::Stdio,
+};
+
+use serde_json::Value;
+use specreel_demo::Demo;
+use specreel_engine::{Command, Engine, EngineHandle, RunRequest, TextSampling};
+use specreel_model::ModelSpec;
+use specreel_record::{Event, EventKind, Stats, StopReason};
+use specreel_speculate::{Drafter, Method, Schedule};
+use specreel_tensor::{DeviceChoice, WeightType};
+use specreel_video::Sampling;
+use tokio::sync::mpsc::Receiver;
+
+use crate::cli::{Outcome, Program, make};
+
+const SHORT: [&str; 2] = ["--max-new-tokens", "24"];
+
+fn caption(program: &Program, args: &[&str]) -> Outcome {
+    program.run(&[&["caption", "demo"], &SHORT[..], args].concat())
+}
+
+fn events(text: &str) -> Vec<Event> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+fn ids(program: &Program, args: &[&str]) -> Vec<u32> {
+    let run = caption(program, &[&["--json"], args].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    match events(&run.stdout).pop().unwrap().kind {
+        EventKind::Done { ids, .. } => ids,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_caption_is_stdout_and_the_rest_is_stderr() {
+    let program = Program::new();
+    let run = caption(&program, &[]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.ends_with('\n') && !run.stdout.trim().is_empty(), "{:?}", run.stdout);
+    assert!(!run.stdout.contains('\x1b'));
+    assert!(run.stderr.contains("naive (lossless)") && run.stderr.contains("tokens/s"), "{}", run.stderr);
+    let quiet = caption(&program, &["--quiet"]);
+    assert_eq!((quiet.stdout, quiet.stderr.as_str()), (run.stdout, ""));
+}
+
+/// All presets but those with a draft head that is not embedded.
+fn presets() -> impl Iterator<Item = &'static Method> {
+    let embedded: Vec<String> = specreel_demo::model_names().collect();
+    Method::presets().iter().filter(move |method| match method.drafter {
+        Drafter::Sparrow { recipe } => embedded.contains(&format!("demo-{}", recipe.name())),
+        _ => true,
+    })
+}
+
+/// They also emit the tokens of the target alone, which is one of them.
+#[test]
+fn events_of_lossless_methods_agree_with_each_other() {
+    let mut texts = events_agree(true);
+    assert!(texts.len() > 20);
+    let alone = texts.remove("autoregressive").unwrap();
+    for (name, ids) in texts {
+        assert_eq!(ids, alone, "{name}");
+    }
+}
+
+#[test]
+fn events_of_lossy_methods_agree_with_each_other() {
+    events_agree(false);
+}
+
+/// The ids that each method emits.
+fn events_agree(lossless: bool) -> BTreeMap<&'static str, Vec<u32>> {
+    let program = Program::new();
+    let mut texts = BTreeMap::new();
+    for method in presets().filter(|m| m.lossless() == lossless) {
+        let run = caption(&program, &["--json", "--logprobs", "3", "--method", &method.name]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", method.name);
+        let events = events(&run.stdout);
+        agree(&events, method);
+        let EventKind::Done { ids, .. } = &events.last().unwrap().kind else { panic!("{}", method.name) };
+        texts.insert(method.name.as_str(), ids.clone());
+    }
+    texts
+}
+
+/// Every event in its place, and every sum right.
+fn agree(events: &[Event], method: &Method) {
+    let name = &method.name;
+    let place = |kind: fn(&EventKind) -> bool| events.iter().position(|e| kind(&e.kind)).unwrap();
+    let ready = place(|k| matches!(k, EventKind::Ready { .. }));
+    let started = place(|k| matches!(k, EventKind::Started { .. }));
+    let prompt = place(|k| matches!(k, EventKind::Prompt { .. }));
+    let first = place(|k| matches!(k, EventKind::Step(_)));
+    assert!(ready < started && started < prompt && prompt < first, "{name}");
+    let mut sum = Stats::default();
+    let (mut ids, mut text) = (Vec::new(), String::new());
+    for (number, event) in events.iter().enumerate() {
+        assert_eq!(event.run, u64::from(number >= started), "{name}");
+        match &event.kind {
+            EventKind::Started { method: told, lossless, drafter, .. } => {
+                assert_eq!((told["name"].as_str(), *lossless), (Some(name.as_str()), method.lossless()));
+                assert_eq!(drafter.is_some(), method.drafter != Drafter::None {}, "{name}");
+            }
+            EventKind::Prompt { grid, visual_tokens, prompt_ids, frames, kept, .. } => {
+                assert_eq!(grid.iter().product::<usize>(), *visual_tokens);
+                assert!(prompt_ids.len() > *visual_tokens && !frames.is_empty());
+                assert!(frames.is_sorted());
+                let kept = kept.as_deref().unwrap_or_default();
+                assert!(kept.is_sorted() && kept.iter().all(|k| (*k as usize) < *visual_tokens), "{name}");
+            }
+            EventKind::Step(step) => {
+                assert_eq!(step.index as u64, sum.steps, "{name}");
+                assert!(step.accepted <= step.judged && step.judged <= step.drafted.len(), "{name}");
+                assert_eq!(step.drafted_text.len(), step.drafted.len(), "{name}");
+                let passed = step.tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count();
+                let own = step.tokens.len() - passed;
+                assert!(own <= 1 && passed <= step.accepted, "{name}: {step:?}");
+                let chain: Vec<usize> = (0..passed).collect();
+                let path = if step.parents.is_empty() { &chain } else { &step.path };
+                for (i, (token, node)) in step.tokens.iter().zip(path).take(passed).enumerate() {
+                    assert_eq!(token.id, step.drafted[*node], "{name}: accepted drafts come first, in order");
+                    let before = i.checked_sub(1).map(|before| path[before]);
+                    assert!(step.parents.is_empty() || step.parents[*node] == before, "{name}: one branch");
+                }
+                for token in &step.tokens {
+                    assert_eq!(token.logprobs.len(), 3, "{name}");
+                    assert!(token.logprobs.is_sorted_by(|a, b| a.1 >= b.1), "{name}");
+                    assert_eq!(token.logprobs[0].0, token.target_id, "{name}");
+                    assert_eq!(token.verdict.is_strict(), token.id == token.target_id, "{name}: {token:?}");
+                    ids.push(token.id);
+                    text.push_str(&token.text);
+                }
+                sum.add(step);
+            }
+            EventKind::Done { ids: all, text: whole, stats, reason } => {
+                assert_eq!(number + 1, events.len(), "{name}");
+                assert_eq!((all, whole.trim()), (&ids, text.trim()), "{name}");
+                assert_eq!(
+                    (stats.steps, stats.judged, stats.accepted, stats.emitted),
+                    (sum.steps, sum.judged, sum.accepted, sum.emitted),
+                    "{name}"
+                );
+                // Under the parallel schedule steps tell of the drafts that were judged, the account of all.
+                let parallel = matches!(method.schedule, Schedule::Parallel { .. });
+                assert!(stats.drafted == sum.drafted || (parallel && stats.drafted > sum.drafted), "{name}");
+                assert_eq!(stats.verdicts, sum.verdicts, "{name}");
+                assert_eq!((stats.tau, stats.emitted_per_step), (sum.tau, sum.emitted_per_step), "{name}");
+                assert_eq!(stats.verdicts.total(), ids.len() as u64, "{name}");
+                assert_eq!(*reason == StopReason::Length, ids.len() == 24, "{name}");
+                if method.lossless() {
+                    assert_eq!(stats.verdicts.loosened(), 0, "{name}");
+                }
+            }
+            EventKind::Failed(failure) => panic!("{name}: {failure:?}"),
+            _ => {}
+        }
+    }
+}
+
+/// On every embedded clip (each method on half of them) in 8 bits, and on a clip that was made here in f32: in processes that
+/// keep their contexts.
+#[test]
+fn lossless_methods_are_lossless_on_every_clip() {
+    let home = Program::new();
+    let demo = specreel_demo::demo(Some(home.home())).unwrap();
+    let made = make::Clip::of(20).write();
+    let methods: Vec<&Method> = presets().filter(|m| m.lossless() && m.drafter != Drafter::None {}).collect();
+    let mut blocks = Models::load(&demo, WeightType::Q8_0, 64);
+    for (c, clip) in demo.clips.iter().enumerate() {
+        blocks.compare(&clip.path, methods.iter().skip(c % 2).step_by(2));
+    }
+    Models::load(&demo, WeightType::F32, 24).compare(&made.path, methods.iter());
+}
+
+/// The embedded models in an engine.
+struct Models {
+    engine: EngineHandle,
+    events: Receiver<Event>,
+    /// Tokens of a caption.
+    limit: usize,
+    runs: u64,
+}
+
+impl Models {
+    fn load(demo: &Demo, dtype: WeightType, limit: usize) -> Self {
+        let (engine, events) = Engine::start().unwrap();
+        let spec = ModelSpec {
+            target: demo.target.clone(),
+            drafter: Some(demo.drafter.clone()),
+            heads: demo.heads.clone(),
+            device: DeviceChoice::Cpu,
+            drafter_device: None,
+            mmproj: None,
+            drafter_mmproj: None,
+            dtype,
+            tower_dtype: WeightType::Auto,
+            kv_type: Default::default(),
+            rope: Default::default(),
+            weight_cache: None,
+        };
+        engine.send(Command::Load(spec)).unwrap();
+        Self { engine, events, limit, runs: 0 }
+    }
+
+    /// All write what the target writes alone.
+    fn compare<'m>(&mut self, clip: &Path, methods: impl Iterator<Item = &'m &'static Method>) {
+        let (alone, _) = self.write(clip, Method::preset("autoregressive").as_ref().unwrap());
+        for method in methods {
+            let (ids, stats) = self.write(clip, method);
+            assert_eq!(ids, alone, "{} on {}", method.name, clip.display());
+            assert!(stats.equality.is_some_and(|e| e.equal), "{}", method.name);
+        }
+    }
+
+    fn write(&mut self, clip: &Path, method: &Method) -> (Vec<u32>, Stats) {
+        self.runs += 1;
+        let request = RunRequest {
+            span: None,
+            segment: None,
+            before: Vec::new(),
+            run: self.runs,
+            video: clip.into(),
+            prompt: "Describe the video in detail.".into(),
+            method: method.clone(),
+            sampling: Sampling::Auto,
+            max_pixels: None,
+            max_visual_tokens: None,
+            thinking: false,
+            max_new_tokens: self.limit,
+            text: TextSampling { temperature: 0.0, top_p: 1.0, seed: 0 },
+            logprobs: 0,
+            measure: false,
+            estimate_only: false,
+        };
+        self.engine.send(Command::Run(Box::new(request))).unwrap();
+        loop {
+            match self.events.blocking_recv().unwrap().kind {
+                EventKind::Done { ids, stats, .. } => return (ids, *stats),
+                EventKind::Failed(failure) => panic!("{failure:?}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn lambda_zero_without_shifts_is_lossless() {
+    let program = Program::new();
+    let sets =
+        ["--method", "lvspec", "--set", "acceptance.lambda=0", "--set", "acceptance.shift_tolerant=false"];
+    assert_eq!(ids(&program, &sets), ids(&program, &["--method", "autoregressive"]));
+}
+
+#[test]
+fn the_number_of_tokens_is_kept() {
+    let program = Program::new();
+    for n in ["1", "2", "7"] {
+        let run = program.run(&["caption", "demo", "--json", "--max-new-tokens", n]);
+        let last = events(&run.stdout).pop().unwrap();
+        let EventKind::Done { ids, reason, .. } = last.kind else { panic!("{last:?}") };
+        let n: usize = n.parse().unwrap();
+        match reason {
+            StopReason::Length => assert_eq!(ids.len(), n),
+            // The caption is shorter than that.
+            other => assert!(other == StopReason::Eos && ids.len() < n),
+        }
+    }
+}
+
+#[test]
+fn a_seed_makes_sampling_repeatable() {
+    let program = Program::new();
+    let args = ["--temperature", "1", "--top-p", "0.9", "--seed", "5", "--method", "autoregressive"];
+    assert_eq!(ids(&program, &args), ids(&program, &args));
+}
+
+#[test]
+fn a_saved_session_has_the_events() {
+    let program = Program::new();
+    let run = caption(&program, &["--json", "--save", "run.jsonl"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(std::fs::read_to_string(program.home().join("run.jsonl")).unwrap(), run.stdout);
+    assert_eq!(caption(&program, &["--save", "run.jsonl"]).code, 2);
+    assert_eq!(caption(&program, &["--save", "run.jsonl", "--force"]).code, 0);
+}
+
+#[test]
+fn colour_is_only_added_when_asked() {
+    let program = Program::new();
+    let colored = caption(&program, &["--color", "always"]).stdout;
+    let plain = caption(&program, &["--color", "never"]).stdout;
+    assert!(colored.contains("\x1b["), "{colored:?}");
+    let mut stripped = String::new();
+    let mut rest = colored.as_str();
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        stripped += before;
+        rest = after.split_once('m').unwrap().1;
+    }
+    assert_eq!(stripped + rest, plain);
+}
+
+#[test]
+fn without_a_terminal_the_studio_captions() {
+    let run = Program::new().run(&["demo", "--max-new-tokens", "4"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(!run.stdout.trim().is_empty());
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let program = Program::new();
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"))
+        .args(["caption", "demo", "--json"])
+        .env("HOME", program.home())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    serde_json::from_str::<Value>(&line).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_stdout_that_was_never_open_is_success() {
+    let program = Program::new();
+    let specreel = env!("CARGO_BIN_EXE_specreel");
+    let line = format!("'{specreel}' caption demo --quiet --max-new-tokens 2 >&-");
+    let output =
+        std::process::Command::new("sh").args(["-c", &line]).env("HOME", program.home()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_reported() {
+    let program = Program::new();
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for json in [&[][..], &["--json"]] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"))
+            .args(["caption", "demo", "--max-new-tokens", "2"])
+            .args(json)
+            .env("HOME", program.home())
+            .stdout(full())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("error: cannot write the output: "), "{stderr}");
+    }
+}
+
+#[test]
+fn a_prompt_comes_from_stdin() {
+    let program = Program::new();
+    let args = ["caption", "demo", "--json", "--max-new-tokens", "2", "--prompt", "-"];
+    let output = program.command().args(args).write_stdin("What moves?\n").output().unwrap();
+    let events = events(&String::from_utf8(output.stdout).unwrap());
+    let prompts: Vec<&str> = events
+        .iter()
+        .filter_map(|e| match &e.kind {
+            EventKind::Started { prompt, .. } => Some(prompt.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(prompts, ["What moves?"]);
+}

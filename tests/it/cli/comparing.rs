@@ -1,0 +1,309 @@
+//! `specreel compare` on an embedded clip: table, differences, events, page, usage, interrupts, failures.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+use specreel_record::{Event, EventKind};
+use specreel_speculate::Method;
+
+use crate::cli::{Outcome, Program};
+
+fn compare(program: &Program, args: &[&str]) -> Outcome {
+    program.run(&[&["compare", "demo", "--max-new-tokens", "24"], args].concat())
+}
+
+/// The cells of a row of the table: two spaces part columns.
+fn cells<'a>(table: &'a str, method: &str) -> Vec<&'a str> {
+    let is_row = |line: &&str| line.split_whitespace().next() == Some(method);
+    let line = table.lines().find(is_row).unwrap_or_else(|| panic!("no {method} in {table}"));
+    line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
+#[test]
+fn the_table_is_stdout_and_the_rest_is_stderr() {
+    let program = Program::new();
+    let run = compare(&program, &["--methods", "naive,lvspec"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.starts_with("method "), "{}", run.stdout);
+    assert!(!run.stdout.contains('\x1b'), "{}", run.stdout);
+    let plain = cells(&run.stdout, "autoregressive");
+    assert_eq!((plain[1], plain[6], plain[8]), ("lossless", "1x", "baseline"));
+    assert_eq!((plain[2], plain[3], plain[4]), ("–", "–", "–"), "nothing is drafted");
+    let naive = cells(&run.stdout, "naive");
+    assert_eq!(
+        (naive[1], naive[4], naive[8]),
+        ("lossless", "0.0 %", "identical"),
+        "lossless means identical"
+    );
+    // A busy machine may leave too few pairs for an interval; the figure is then marked.
+    assert!(naive[6].contains("x (") || naive[6].starts_with("≈ "), "{naive:?}");
+    assert_eq!(cells(&run.stdout, "lvspec")[1], "lossy");
+    assert!(run.stdout.contains("Speedups are against autoregressive on this clip, measured here"));
+    assert!(run.stderr.contains("autoregressive is added"), "{}", run.stderr);
+    for line in ["[1/3] autoregressive (lossless)", "[2/3] naive (lossless)", "[3/3] lvspec (lossy)"] {
+        assert!(run.stderr.contains(line), "{}", run.stderr);
+    }
+    let quiet = compare(&program, &["--methods", "naive", "--quiet"]);
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn differences_are_marked_word_by_word() {
+    let program = Program::new();
+    // Whatever a drafter that sees nothing says passes: it is wrong about what it cannot see.
+    let blind = Method::preset("text-only").unwrap();
+    let sets = ["acceptance.kind=random", "acceptance.probability=1", "shape.length=20"];
+    program
+        .file("blind.toml", blind.with_sets(sets).unwrap().to_toml().replace("\"text-only\"", "\"blind\""));
+    let args = ["compare", "demo", "--max-new-tokens", "100", "--methods", "blind.toml"];
+    let run = program.run(&args);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let row = cells(&run.stdout, "blind");
+    let first: usize = row[8].strip_prefix("differs at token ").unwrap().parse().unwrap();
+    assert!(
+        run.stdout.contains(&format!("blind differs at token {first} from autoregressive")),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.contains("[-") && run.stdout.contains("{+"), "{}", run.stdout);
+    let colored = program.run(&[&args[..], &["--color", "always"]].concat());
+    assert!(colored.stdout.contains("\x1b[31m[-") && colored.stdout.contains("\x1b[32m{+"));
+}
+
+#[test]
+fn json_has_the_events_of_all_runs_and_the_comparison_last() {
+    let program = Program::new();
+    let args =
+        ["--methods", "naive,fly", "--json", "--repeat", "2", "--save", "runs.jsonl", "--measure", "never"];
+    let run = compare(&program, &args);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let (events, last) = run.stdout.trim_end().rsplit_once('\n').unwrap();
+    let events: Vec<Event> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (mut dones, mut over) = (Vec::new(), 0);
+    for event in &events {
+        assert!(event.run == 0 || event.run > over, "nothing comes after a run's done");
+        match &event.kind {
+            EventKind::Done { ids, text, .. } => {
+                dones.push((ids.clone(), text.clone()));
+                over = event.run;
+            }
+            EventKind::Prompt { reused, .. } => assert_eq!(*reused, event.run > 1, "one prefilled context"),
+            EventKind::Failed(failure) => panic!("{failure:?}"),
+            _ => {}
+        }
+    }
+    assert_eq!((dones.len(), over), (6, 6));
+    let again: Vec<_> = dones[3..].iter().rev().cloned().collect();
+    assert_eq!(dones[..3], again, "the second pass, in the opposite order, writes what the first wrote");
+    assert_eq!(dones[0], dones[1]);
+
+    let last: Value = serde_json::from_str(last).unwrap();
+    assert_eq!((&last["run"], &last["event"], &last["passes"]), (&0.into(), &"comparison".into(), &2.into()));
+    assert_eq!(last["baseline"], "autoregressive");
+    let rows = last["rows"].as_array().unwrap();
+    let methods: Vec<&str> = rows.iter().map(|row| row["method"].as_str().unwrap()).collect();
+    assert_eq!(methods, ["autoregressive", "naive", "fly"]);
+    assert_eq!((&rows[1]["runs"], &rows[1]["equality"]["equal"]), (&serde_json::json!([2, 5]), &true.into()));
+    assert_eq!(
+        (&rows[0]["runs"], &rows[2]["runs"]),
+        (&serde_json::json!([1, 6]), &serde_json::json!([3, 4]))
+    );
+    let figures = ["decode_speedup", "low", "high", "pairs", "end_to_end_speedup"];
+    let told = |row: usize| figures.iter().filter(|name| rows[row].get(**name).is_some()).count();
+    assert_eq!((told(0), told(1)), (5, 0), "two pairs are no interval: {rows:?}");
+
+    let saved = std::fs::read_to_string(program.home().join("runs.jsonl")).unwrap();
+    assert!(run.stdout.starts_with(&saved) && saved.lines().count() == events.len(), "the events, no more");
+}
+
+#[test]
+fn measured_speeds_follow_the_runs_and_are_in_the_comparison() {
+    let program = Program::new();
+    let run = compare(&program, &["--methods", "naive,fly", "--json", "--measure", "always"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let lines: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last_done = lines.iter().rposition(|line| line["event"] == "done").unwrap();
+    let last = &lines[lines.len() - 1];
+    for (run, row) in [(2, 1), (3, 2)] {
+        let is_its_own = |line: &&Value| line["run"] == run && line["event"] == "speed";
+        assert!(!lines[..last_done].iter().any(|line| is_its_own(&line)), "runs come before measurements");
+        let told = lines.iter().rfind(is_its_own).unwrap_or_else(|| panic!("no speed of run {run}"));
+        assert_eq!(told["measuring"], false);
+        // A busy machine may leave too few pairs for an interval; the two then agree on that.
+        for key in ["low", "high", "pairs"] {
+            assert_eq!(told["speedup"].get(key), last["rows"][row].get(key), "{key}");
+        }
+        if told["speedup"].get("pairs").is_some() {
+            assert_eq!(told["speedup"]["decode"], last["rows"][row]["decode_speedup"]);
+        }
+    }
+    assert!(!lines.iter().any(|line| line["run"] == 1 && line["event"] == "speed"), "the baseline is 1");
+}
+
+#[test]
+fn a_change_reaches_the_methods_that_have_it() {
+    let program = Program::new();
+    let args =
+        ["--methods", "naive,lvspec", "--json", "--set", "shape.length=2", "--set", "acceptance.lambda=0"];
+    let run = compare(&program, &args);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let mut seen = 0;
+    for line in run.stdout.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        if event["event"] == "started" {
+            let method = &event["method"];
+            let plain = method["name"] == "autoregressive";
+            assert_eq!(method["shape"]["length"], if plain { 1 } else { 2 }, "{method}");
+            let lambda = &method["acceptance"]["lambda"];
+            assert_eq!(lambda.as_f64(), (method["name"] == "lvspec").then_some(0.0), "{method}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 3);
+    let talk = compare(&program, &["--methods", "naive,lvspec", "--set", "acceptance.lambda=0"]).stderr;
+    assert!(talk.contains("note: --set acceptance.lambda=0 changes only lvspec\n"), "{talk}");
+}
+
+#[test]
+fn the_page_is_self_contained() {
+    let program = Program::new();
+    let args = ["--methods", "lvspec", "--html", "page.html", "--prompt", "<b>What</b> moves & how?"];
+    assert_eq!(compare(&program, &args).code, 0);
+    let page = std::fs::read_to_string(program.home().join("page.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    assert!(page.contains("&lt;b&gt;What&lt;/b&gt; moves &amp; how?") && !page.contains("<b>"));
+    assert!(page.contains("class=\"strict\" title=\"exact: draft token"), "tokens have their verdicts");
+    assert!(!page.contains("://") && !page.contains("src="), "nothing is loaded");
+    assert!(!page.contains(program.home().to_str().unwrap()), "no path of this machine");
+
+    let again = compare(&program, &args);
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains("error: page.html already exists\nhint: "), "{}", again.stderr);
+    assert_eq!(compare(&program, &[&args[..], &["--force"]].concat()).code, 0);
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_any_model_is_read() {
+    let program = Program::new();
+    let clip = program.file("clip.mp4", "x");
+    program.file("bad.toml", "name = \"bad\"\n");
+    std::fs::create_dir(program.home().join("m")).unwrap();
+    for (args, code, part) in [
+        (&["--methods", ""][..], 2, "error: --methods \"\" contains an empty name\nhint: "),
+        (&["--methods", "naive,,fly"], 2, "error: --methods \"naive,,fly\" contains an empty name\nhint: "),
+        (&["--methods", "naive,lvspce"], 2, "error: unknown method `lvspce`\nhint: did you mean `lvspec`?"),
+        (&["--methods", "bad.toml"], 3, "error: method file bad.toml: `drafter` is missing\n"),
+        (
+            &["--method", "naive"],
+            2,
+            "error: compare takes --methods, not --method\nhint: use --methods naive\n",
+        ),
+        (&["--methods", "naive", "--set", "acceptance.rho=1"], 2, "applies to none of the methods\n"),
+        (&["--methods", "naive", "--set", "shape.length=0"], 2, "must be 1 to 64"),
+        (&["--repeat", "0"], 2, "--repeat"),
+        (&["--force"], 2, "--html"),
+        (&["--html", "no/such/page.html"], 3, "error: cannot write the page to no/such/page.html: "),
+        (&["--prompt", " "], 2, "error: --prompt: the prompt is empty\n"),
+    ] {
+        let models = ["compare", &clip, "--target", "m", "--drafter", "m"];
+        let run = program.run(&[&models, args].concat());
+        assert_eq!((run.code, run.stdout.as_str()), (code, ""), "{args:?}: {}", run.stderr);
+        assert!(run.stderr.contains(part), "{args:?} lacks {part}: {}", run.stderr);
+    }
+    let alone = program.run(&["compare", &clip, "--target", "m", "--methods", "naive"]);
+    assert_eq!(alone.code, 2);
+    assert!(alone.stderr.contains("--drafter is missing"), "{}", alone.stderr);
+    let json = program.run(&["compare", &clip, "--target", "m", "--methods", "naive", "--json"]);
+    let last: Value = serde_json::from_str(json.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((json.code, &last["event"]), (2, &"failed".into()));
+}
+
+#[test]
+fn methods_that_can_run_are_compared_and_the_others_named() {
+    let program = Program::new();
+    let methods =
+        ["compare", "demo", "--methods", "naive,mtp", "--max-new-tokens", "4", "--measure", "never"];
+    let run = program.run(&methods);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("note: mtp is left out: method `mtp` "), "{}", run.stderr);
+    let row = run.stdout.lines().find(|line| line.starts_with("mtp ")).unwrap_or_default();
+    assert!(row.ends_with("not run") && run.stdout.contains("mtp is left out: "), "{}", run.stdout);
+    let run = program.run(&[&methods[..], &["--json"]].concat());
+    let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["rows"][2]["method"], &last["rows"][2]["state"]), (&"mtp".into(), &"waiting".into()));
+    assert!(last["rows"][2]["failure"]["error"].as_str().unwrap().contains("mtp"), "{last}");
+    let none = program.run(&["compare", "demo", "--methods", "mtp"]);
+    assert_eq!((none.code, none.stdout.as_str()), (2, ""), "{}", none.stderr);
+}
+
+#[test]
+fn a_failure_is_told_once_and_leaves_no_page() {
+    let program = Program::new();
+    program.file("text.mp4", "this is not a video\n".repeat(100));
+    let run = program.run(&["compare", "text.mp4", "--methods", "naive,lvspec", "--html", "page.html"]);
+    assert_eq!((run.code, run.stdout.as_str()), (3, ""), "{}", run.stderr);
+    assert_eq!(run.stderr.matches("error: ").count(), 1, "{}", run.stderr);
+    assert!(run.stderr.contains("text.mp4") && run.stderr.contains("\nhint: "), "{}", run.stderr);
+    assert!(!program.home().join("page.html").exists());
+}
+
+#[test]
+fn a_drafter_that_cannot_be_loaded_ends_it_all() {
+    let program = Program::new();
+    std::fs::create_dir(program.home().join("m")).unwrap();
+    let run = program.run(&["compare", "demo", "--target", "m", "--json"]);
+    assert_eq!(run.code, 3, "{}", run.stderr);
+    let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["run"], &last["event"]), (&0.into(), &"failed".into()));
+}
+
+#[test]
+fn an_interrupt_keeps_what_has_finished() {
+    let program = Program::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
+        .args(["compare", "demo", "--methods", "naive,lvspec", "--repeat", "100", "--json"])
+        .args(["--html", "page.html"])
+        .env("HOME", program.home())
+        .current_dir(program.home())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut last = Value::Null;
+    let mut sent = false;
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        last = serde_json::from_str(&line.unwrap()).unwrap();
+        if !sent && last["event"] == "done" && last["run"] == 4 {
+            let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+            assert!(kill.success());
+            sent = true;
+        }
+    }
+    let status = child.wait().unwrap();
+    let mut talk = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut talk).unwrap();
+    assert_eq!((status.code(), talk.as_str()), (Some(130), ""));
+    assert_eq!(last["event"], "comparison", "{last}");
+    let rows = last["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["state"] == "done" && row["runs"].as_array().unwrap().len() < 100));
+    assert!(program.home().join("page.html").exists());
+}
+
+#[test]
+fn a_closed_pipe_is_success() {
+    let program = Program::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
+        .args(["compare", "demo", "--json", "--methods", "naive", "--repeat", "100"])
+        .env("HOME", program.home())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}

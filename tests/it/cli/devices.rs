@@ -1,0 +1,254 @@
+//! Devices: missing ones are reported, and candle's tensors compute the same as the CPU kernels.
+
+use crate::cli::{Program, events};
+
+#[cfg(not(any(feature = "cuda", feature = "metal")))]
+#[test]
+fn devices_that_are_not_built_in_are_refused_by_every_command() {
+    let program = Program::new();
+    for (args, error, feature) in [
+        (&["--device", "cuda"][..], "this build has no CUDA", "--features cuda"),
+        (&["--device", "cuda:3"], "this build has no CUDA", "--features cuda"),
+        (&["--device", "metal"], "this build has no Metal", "--features metal"),
+        (&["--drafter-device", "cuda:1"], "this build has no CUDA", "--features cuda"),
+    ] {
+        for command in [&["caption", "demo"][..], &["compare", "demo"], &["bench", "--suite", "step"]] {
+            let run = program.run(&[command, args].concat());
+            assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}: {}", run.stderr);
+            let expected =
+                format!("error: {error}\nhint: cargo build --release {feature} (see docs/devices.md)");
+            assert!(run.stderr.contains(&expected), "{args:?}: {}", run.stderr);
+        }
+    }
+    let doctor = program.run(&["doctor"]);
+    assert!(
+        doctor.stdout.contains("cuda") && doctor.stdout.contains("not in this build"),
+        "{}",
+        doctor.stdout
+    );
+}
+
+#[test]
+fn tensors_and_kernels_write_the_same_caption() {
+    let program = Program::new();
+    let caption = |more: &[&str]| {
+        let run = program.run(&[&["caption", "demo", "--max-new-tokens", "20"], more].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run
+    };
+    let kernels = caption(&["--dtype", "f32"]);
+    let tensors = caption(&["--dtype", "f32", "--device", "cpu-tensors"]);
+    assert!(!kernels.stdout.trim().is_empty());
+    assert_eq!(tensors.stdout, kernels.stdout);
+    assert!(tensors.stderr.contains("on cpu tensors, f32"), "{}", tensors.stderr);
+    let mixed = caption(&["--drafter-device", "cpu-tensors"]);
+    assert!(mixed.stderr.contains("on cpu, drafter cpu tensors, q8_0, drafter bf16"), "{}", mixed.stderr);
+    std::fs::create_dir_all(program.home().join(".config/specreel")).unwrap();
+    program.file(".config/specreel/config.toml", "device = \"cpu-tensors\"\ndtype = \"bf16\"\n");
+    assert!(caption(&[]).stderr.contains("on cpu tensors, bf16"));
+}
+
+#[test]
+fn the_text_does_not_depend_on_the_number_of_threads() {
+    let program = Program::new();
+    let text = |threads: &str| {
+        let mut command = program.command();
+        let args = ["caption", "demo:3", "--quiet", "--method", "naive-tree", "--max-new-tokens", "64"];
+        let run = crate::cli::outcome(command.env("SPECREEL_THREADS", threads).args(args));
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stdout
+    };
+    let alone = text("1");
+    assert!(alone.len() > 100, "{alone}");
+    for threads in ["2", "3", "7"] {
+        assert_eq!(text(threads), alone, "{threads} threads");
+    }
+}
+
+#[test]
+fn lossless_methods_on_tensors_differ_only_at_reported_near_ties() {
+    let program = Program::new();
+    let run = program.run(&[
+        "compare",
+        "demo:2",
+        "--device",
+        "cpu-tensors",
+        "--dtype",
+        "bf16",
+        "--max-new-tokens",
+        "40",
+        "--methods",
+        "naive,naive-tree,specvlm-self,std,streaming,layerskip,lookup",
+        "--json",
+    ]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let events = events(&run.stdout);
+    let rows = events.last().unwrap()["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8);
+    for row in &rows[1..] {
+        let done = events.iter().find(|e| e["event"] == "done" && e["run"] == row["run"]).unwrap();
+        let tie = &done["stats"]["tie"];
+        match row["equality"]["first_difference"].as_u64() {
+            None => assert!(tie.is_null(), "{done}"),
+            Some(at) => {
+                assert_eq!((tie["at"].as_u64(), tie["near"].as_bool()), (Some(at), Some(true)), "{done}");
+            }
+        }
+    }
+}
+
+#[test]
+fn known_sizes_are_measured_without_weights() {
+    let program = Program::new();
+    let step = ["bench", "--suite", "step", "--slots", "30", "--rows", "1,4"];
+    for device in ["cpu", "cpu-tensors"] {
+        let shapes = ["--shape", "tiny", "--drafter-shape", "tiny", "--device", device, "--json"];
+        let run = program.run(&[&step[..], &shapes].concat());
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let lines = events(&run.stdout);
+        assert_eq!(lines.len(), 2);
+        for line in &lines {
+            assert_eq!(line["model"], "tiny (random weights)");
+            assert_eq!(line["device"], device.replace('-', " "));
+            assert!(line["fill_ms"].as_f64().unwrap() > 0.0 && line["weight_bytes"].as_u64().unwrap() > 0);
+        }
+    }
+    for (args, part) in [
+        (&["--shape", "gpt"][..], "qwen2.5-vl-7b"),
+        (&["--drafter-shape", "tiny"], "--shape"),
+        (&["--shape", "tiny", "--target", "."], "--target"),
+    ] {
+        let run = program.run(&[&step[..], args].concat());
+        assert!(run.code == 2 && run.stderr.contains(part), "{args:?}: {}", run.stderr);
+    }
+    let run = program.run(&["bench", "--shape", "tiny"]);
+    assert!(run.stderr.contains("--shape cannot be used with --suite scenes"), "{}", run.stderr);
+}
+
+/// Run the program where it finds GPUs.
+fn with_gpus(program: &Program, args: &[&str]) -> crate::cli::Outcome {
+    crate::cli::outcome(program.command().env_remove("SPECREEL_GPU").args(args))
+}
+
+/// The program, if the software adapter is installed; else the test is skipped, or fails where it is required.
+fn software() -> Option<Program> {
+    let program = Program::new();
+    let doctor = with_gpus(&program, &["doctor"]);
+    let found = doctor.stdout.contains(", software, vulkan");
+    let required = std::env::var_os("SPECREEL_REQUIRE_GPU").is_some_and(|value| value == "1");
+    assert!(found || !required, "no software adapter, and SPECREEL_REQUIRE_GPU=1: {}", doctor.stdout);
+    if !found {
+        eprintln!("skipped: no software adapter");
+    }
+    found.then_some(program)
+}
+
+#[test]
+fn a_gpu_that_does_not_exist_is_refused() {
+    let program = Program::new();
+    let hint =
+        "hint: specreel doctor lists the devices, docs/devices.md the drivers; --device cpu always works";
+    let none = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = program.command();
+        let run =
+            crate::cli::outcome(command.envs(variables.iter().copied()).args(["caption", "demo"]).args(args));
+        assert_eq!((run.code, run.stdout.as_str()), (3, ""), "{args:?}: {}", run.stderr);
+        let error = "error: no GPU: no driver for Vulkan, Metal or DirectX 12 was found\n";
+        assert_eq!(run.stderr, format!("{error}{hint}\n"), "{args:?}");
+    };
+    none(&["--device", "gpu"], &[]);
+    none(&["--drafter-device", "gpu:1"], &[]);
+    // A system without drivers says the same, and nothing else.
+    if cfg!(target_os = "linux") {
+        let nowhere =
+            [("VK_DRIVER_FILES", "/nonexistent"), ("VK_ICD_FILENAMES", "/nonexistent"), ("SPECREEL_GPU", "")];
+        none(&["--device", "gpu:0"], &nowhere);
+        let doctor = crate::cli::outcome(program.command().envs(nowhere).arg("doctor"));
+        assert!(doctor.stdout.contains("no driver for Vulkan"), "{}", doctor.stdout);
+        assert_eq!(doctor.stderr, "");
+    }
+    let Some(program) = software() else { return };
+    let missing = with_gpus(&program, &["caption", "demo", "--device", "gpu:99"]);
+    assert_eq!(missing.code, 3);
+    assert!(missing.stderr.contains("error: no GPU 99: this machine has gpu:0"), "{}", missing.stderr);
+    assert!(missing.stderr.contains(hint), "{}", missing.stderr);
+}
+
+/// The software adapter's name and description in the report of `doctor --json`, and the number of others.
+fn adapter(doctor: &crate::cli::Outcome) -> (String, String, usize) {
+    assert_eq!(doctor.stderr, "");
+    let report: serde_json::Value = serde_json::from_str(&doctor.stdout).unwrap();
+    let text = |finding: &serde_json::Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let adapters: Vec<_> = findings
+        .map(|finding| (text(finding, "name"), text(finding, "found")))
+        .filter(|(name, _)| name.starts_with("gpu:"))
+        .collect();
+    let others = adapters.len() - 1;
+    let (name, found) = adapters.into_iter().find(|(_, found)| found.contains(", software, ")).unwrap();
+    (name, found, others)
+}
+
+#[test]
+fn on_a_gpu_lossless_methods_write_the_same_text() {
+    let Some(program) = software() else { return };
+    let (name, ..) = adapter(&with_gpus(&program, &["doctor", "--json"]));
+    let short = ["--max-new-tokens", "8", "--json"];
+    let methods =
+        ["compare", "demo:2", "--device", &name, "--methods", "naive,naive-tree,std,layerskip,lookup"];
+    let compared = with_gpus(&program, &[&methods[..], &short].concat());
+    assert_eq!(compared.code, 0, "{}", compared.stderr);
+    let events_of = events(&compared.stdout);
+    let rows = events_of.last().unwrap()["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6);
+    for row in &rows[1..] {
+        assert_eq!(row["equality"]["equal"], true, "{row}");
+        let of_row = |kind: &str| {
+            events_of.iter().find(move |e| e["event"] == kind && e["run"] == row["run"]).unwrap()
+        };
+        assert!(of_row("started")["device"].as_str().unwrap().starts_with(&name), "{}", of_row("started"));
+        assert!(of_row("done")["stats"]["tie"].is_null(), "{}", of_row("done"));
+    }
+
+    // A target on one device and its drafter on the other write what the target writes alone.
+    let text = |args: &[&str]| {
+        let run = with_gpus(&program, &[&["caption", "demo", "--max-new-tokens", "8"], args].concat());
+        assert_eq!(run.code, 0, "{args:?}: {}", run.stderr);
+        (run.stdout, run.stderr)
+    };
+    for (target, drafter) in [("cpu", name.as_str()), (name.as_str(), "cpu")] {
+        let (alone, _) = text(&["--device", target, "--method", "autoregressive"]);
+        let (both, said) = text(&["--device", target, "--drafter-device", drafter, "--method", "naive"]);
+        assert_eq!(both, alone);
+        assert!(
+            said.contains(&format!("on {target}")) && said.contains(&format!("drafter {drafter}")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_software_adapter_is_used_on_request_only() {
+    let Some(program) = software() else { return };
+    let (name, found, others) = adapter(&with_gpus(&program, &["doctor", "--json"]));
+    let name = name.as_str();
+    for part in ["driver ", "bindings up to ", "workgroup memory ", "not used by --device auto: software"] {
+        assert!(found.contains(part), "{part}: {found}");
+    }
+    let short = ["caption", "demo", "--max-new-tokens", "4"];
+    let named = with_gpus(&program, &[&short[..], &["--device", name]].concat());
+    assert_eq!(named.code, 0, "{}", named.stderr);
+    assert!(
+        named.stderr.contains(&format!("on {name} (")) && named.stderr.contains("vulkan, software)"),
+        "{}",
+        named.stderr
+    );
+    if others == 0 {
+        let auto = with_gpus(&program, &short);
+        assert!(auto.stderr.contains("on cpu, "), "{}", auto.stderr);
+        assert!(auto.code == 0 && !named.stdout.trim().is_empty(), "{}", auto.stderr);
+    }
+    let refused = with_gpus(&program, &[&short[..], &["--device", name, "--kv-type", "q8_0"]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("--kv-type q8_0 is for the CPU"), "{}", refused.stderr);
+}

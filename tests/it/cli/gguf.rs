@@ -1,0 +1,304 @@
+//! GGUF files on the command line: captions, and what is wrong with files.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::Stdio,
+};
+
+use ffmpeg_next::format::Pixel;
+
+use crate::cli::{Outcome, Program, event, events, make::Clip};
+
+/// A file or directory of the parity fixtures.
+fn fixture(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name).display().to_string()
+}
+
+/// A home with a clip of four frames.
+fn home() -> Program {
+    let program = Program::new();
+    program.file("clip.mkv", Clip::lossless(4, 64, 48, Pixel::YUV444P).write().bytes());
+    program
+}
+
+fn caption(program: &Program, models: &[&str]) -> Outcome {
+    let caption = ["caption", "clip.mkv", "--json", "--logprobs", "3", "--max-new-tokens", "20"];
+    program.run(&[&caption[..], models].concat())
+}
+
+#[test]
+fn a_file_writes_what_its_directory_writes() {
+    let program = home();
+    for (file, dir, dtype) in [
+        ("gguf/gqa_tied/model-f32.gguf", "gqa_tied", "f32"),
+        ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl", "f16"),
+    ] {
+        let file = fixture(file);
+        // GGUF files have the family's limits of pixels; those of the directory are left out.
+        let dir = program.copy(&format!("tests/parity/fixtures/{dir}"), dir);
+        let _ = fs::remove_file(dir.join("video_preprocessor_config.json"));
+        let dir = dir.display().to_string();
+        let same = ["--max-pixels", "25088", "--tower-dtype", "f32"];
+        let run = |models: &[&str]| {
+            let run = caption(&program, &[models, &same].concat());
+            assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{models:?}");
+            events(&run.stdout)
+        };
+        let theirs = run(&["--target", &dir, "--dtype", dtype]);
+        let ours = run(&["--target", &file]);
+        assert_eq!(event(&ours, "ready")["dtype"], dtype);
+        assert_eq!(event(&ours, "done")["ids"], event(&theirs, "done")["ids"]);
+        let tokens = |events: &[serde_json::Value]| {
+            let steps = events.iter().filter(|event| event["event"] == "step");
+            steps.map(|step| step["tokens"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(tokens(&ours), tokens(&theirs));
+    }
+}
+
+#[test]
+fn files_and_directories_draft_for_each_other() {
+    let program = home();
+    let (file, dir, small) = (
+        fixture("gguf/gqa_tied/model-q8_0.gguf"),
+        fixture("gqa_tied"),
+        fixture("gguf/gqa_tied/model-q4_0.gguf"),
+    );
+    let mmproj = fixture("gguf/gqa_tied/mmproj-f32.gguf");
+    for (target, drafter, more) in [
+        (&file, &small, &["--mmproj", &mmproj, "--drafter-mmproj", &mmproj][..]),
+        (&file, &dir, &[]),
+        (&dir, &small, &[]),
+    ] {
+        let run = |method: &str| {
+            let models = ["--target", target, "--drafter", drafter, "--method", method];
+            let run = caption(&program, &[&models[..], more].concat());
+            assert_eq!(run.code, 0, "{}", run.stderr);
+            event(&events(&run.stdout), "done")["ids"].clone()
+        };
+        assert_eq!(run("naive"), run("autoregressive"));
+    }
+}
+
+/// A directory in the home with copies of fixtures, as (name, fixture).
+fn folder(program: &Program, name: &str, files: &[(&str, &str)]) -> String {
+    let dir = program.home().join(name);
+    fs::create_dir(&dir).unwrap();
+    for (name, source) in files {
+        fs::copy(fixture(&format!("gguf/{source}")), dir.join(name)).unwrap();
+    }
+    dir.join(files[0].0).display().to_string()
+}
+
+#[test]
+fn a_file_that_gets_shorter_ends_the_run_and_not_the_program() {
+    let program = home();
+    let model = folder(
+        &program,
+        "own",
+        &[("model.gguf", "gqa_tied/model-f32.gguf"), ("mmproj.gguf", "gqa_tied/mmproj-f32.gguf")],
+    );
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"))
+        .args(["caption", "--stdin", "--target", &model, "--max-new-tokens", "5"])
+        .env("HOME", program.home())
+        .current_dir(program.home())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut ask, answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut answers = answers.lines();
+    let mut answer = |prompt: &str| -> serde_json::Value {
+        writeln!(ask, "{}", serde_json::json!({ "video": "clip.mkv", "prompt": prompt })).unwrap();
+        serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap()
+    };
+    assert!(answer("What moves?")["caption"].is_string());
+    let file = fs::File::options().write(true).open(&model).unwrap();
+    file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+    for prompt in ["What stands still?", "What else?"] {
+        let answer = answer(prompt);
+        assert_eq!(answer["class"], "input", "{answer}");
+        let error = answer["error"].as_str().unwrap();
+        assert!(error.ends_with("model.gguf: the file got shorter while it was used"), "{error}");
+    }
+    drop(ask);
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn a_vision_tower_is_chosen_by_its_name() {
+    let program = home();
+    let (text, tower) = ("gqa_tied/model-q8_0.gguf", "gqa_tied/mmproj-f32.gguf");
+    // The one of the other model does not fit.
+    let of_two = folder(
+        &program,
+        "flat",
+        &[
+            ("me_a_m-Q8_0.gguf", text),
+            ("me_a_mmproj-model-f32.gguf", tower),
+            ("me_b_mmproj-model-f32.gguf", "mix/mmproj-f32.gguf"),
+        ],
+    );
+    let of_types = folder(
+        &program,
+        "types",
+        &[("m.gguf", text), ("mmproj-F32.gguf", tower), ("mmproj-Q8_0.gguf", tower)],
+    );
+    for model in [of_two, of_types] {
+        let run = caption(&program, &["--target", &model]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_files_is_said() {
+    let program = home();
+    let (text, tower) = ("gqa_tied/model-q8_0.gguf", "gqa_tied/mmproj-f32.gguf");
+    let alone = folder(&program, "alone", &[("m.gguf", text)]);
+    let two =
+        folder(&program, "two", &[("m.gguf", text), ("MMPROJ-a.gguf", tower), ("x-mmproj.GGUF", tower)]);
+    let other = folder(&program, "other", &[("m.gguf", text), ("mmproj.gguf", "mix/mmproj-f32.gguf")]);
+    let older = folder(&program, "older", &[("m.gguf", "gqa_tied/model-f16.gguf"), ("mmproj.gguf", tower)]);
+    let change = |path: &str, from: &[u8], to: &[u8]| {
+        let mut bytes = fs::read(path).unwrap();
+        let at = bytes.windows(from.len()).position(|part| part == from).unwrap();
+        bytes[at..at + to.len()].copy_from_slice(to);
+        fs::write(path, bytes).unwrap();
+    };
+    let changed = |name: &str, file: &str, from: &[u8], to: &[u8]| {
+        let model = folder(&program, name, &[("m.gguf", text), ("mmproj.gguf", tower)]);
+        change(&Path::new(&model).with_file_name(file).display().to_string(), from, to);
+        model
+    };
+    let llama = changed("llama", "m.gguf", b"qwen2vl", b"llama-4");
+    let projector = changed("projector", "mmproj.gguf", b"qwen2.5vl_merger", b"pixtral_or_other");
+    let lying = changed("lying", "m.gguf", b"GGUF\x03\0\0\0", b"GGUF\x03\0\0\0\xff\xff\xff\xff");
+    let swapped = changed("swapped", "m.gguf", b"GGUF\x03\0\0\0", b"GGUF\0\0\0\x03");
+    let pre = changed("pre", "m.gguf", b"\x05\0\0\0\0\0\0\0qwen2", b"\x05\0\0\0\0\0\0\0llama");
+    let short = folder(&program, "short", &[("m.gguf", text), ("mmproj.gguf", tower)]);
+    let whole = fs::read(&short).unwrap();
+    fs::write(&short, &whole[..whole.len() / 2]).unwrap();
+    let no_file = program.file("no.gguf", b"text");
+    let mmproj = fixture(&format!("gguf/{tower}"));
+    let (model, dir) = (fixture(&format!("gguf/{text}")), fixture("gqa_tied"));
+    for (arguments, code, error, hint) in [
+        (&["--target", &alone][..], 3, "no mmproj*.gguf beside it", "pass it with --mmproj"),
+        (
+            &["--target", &two],
+            3,
+            "several mmproj files beside it: MMPROJ-a.gguf, x-mmproj.GGUF",
+            "choose one with --mmproj",
+        ),
+        (&["--target", &other], 3, "its embeddings are 256 wide", "the mmproj file of the same model"),
+        (
+            &["--target", &alone, "--mmproj", &alone],
+            3,
+            "not a vision tower",
+            "the mmproj file of the same model",
+        ),
+        (&["--target", &mmproj], 3, "is a vision tower (mmproj), not a language model", "--mmproj"),
+        (
+            &["--target", &llama],
+            3,
+            "unsupported architecture `llama-4`, expected one of: qwen2vl (Qwen2-VL, Qwen2.5-VL)",
+            "supported model",
+        ),
+        (&["--target", &projector], 3, "unsupported projector type `pixtral_or_other`", "the same model"),
+        (&["--target", &lying], 3, "claims 4294967295 tensors", "download the file again"),
+        (&["--target", &swapped], 3, "big-endian", "little-endian"),
+        (
+            &["--target", &pre],
+            3,
+            "unsupported `tokenizer.ggml.pre` `llama`, expected one of: qwen2",
+            "a supported model",
+        ),
+        (&["--target", &short], 3, "truncated", "download the file again"),
+        (&["--target", &no_file], 3, "not a GGUF file", "a directory in Hugging Face layout"),
+        (&["--target", &older, "--dtype", "q4_k"], 2, "the weight type q4_k does not apply", "omit it"),
+        (&["--target", &dir, "--mmproj", &mmproj], 2, "--mmproj: the target is not a GGUF file", "omit it"),
+        (
+            &["--target", &model, "--drafter-mmproj", &mmproj],
+            2,
+            "--drafter-mmproj: the drafter is not a GGUF file",
+            "omit it",
+        ),
+    ] {
+        let run = caption(&program, arguments);
+        assert_eq!(run.code, code, "{arguments:?}: {}", run.stderr);
+        let (first, last) =
+            run.stderr.trim_end().rsplit_once("hint: ").unwrap_or_else(|| panic!("{}", run.stderr));
+        assert!(first.starts_with("error: ") && first.contains(error), "expected {error}: {}", run.stderr);
+        assert!(last.contains(hint), "expected {hint}: {}", run.stderr);
+    }
+    // The type that the file has may be requested.
+    let run = caption(&program, &["--target", &older, "--dtype", "f16"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
+/// Everything at once: each type that is not supported, and that there is no vision tower.
+#[test]
+fn types_and_a_missing_tower_are_told_together() {
+    let program = home();
+    let text = "gqa_tied/model-q8_0.gguf";
+    let changed = |name: &str, files: &[(&str, &str)]| {
+        let model = folder(&program, name, files);
+        let mut bytes = fs::read(&model).unwrap();
+        for (tensor, kind) in
+            [("blk.0.attn_q.weight", 6u8), ("blk.0.attn_k.weight", 6), ("blk.0.ffn_up.weight", 3)]
+        {
+            let at = bytes.windows(tensor.len()).position(|part| part == tensor.as_bytes()).unwrap();
+            // After its name come the number of dimensions and two of them.
+            bytes[at + tensor.len() + 20] = kind;
+        }
+        fs::write(&model, bytes).unwrap();
+        model
+    };
+    let types = "unsupported tensor types: Q5_0 (2 tensors), Q4_1 (1 tensor)";
+    let whole = changed("whole", &[("m-Q4_K_M.gguf", text), ("mmproj.gguf", "gqa_tied/mmproj-f32.gguf")]);
+    let run = caption(&program, &["--target", &whole]);
+    assert_eq!(run.code, 3);
+    assert!(run.stderr.contains(types) && !run.stderr.contains("Q4_K_M or"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("hint: use a file of this model with supported types only"),
+        "{}",
+        run.stderr
+    );
+    let alone = changed("alone", &[("m-Q4_K_M.gguf", text)]);
+    let run = caption(&program, &["--target", &alone]);
+    assert!(run.stderr.contains("it has no vision tower") && run.stderr.contains(types), "{}", run.stderr);
+    let run = program.run(&["models", "inspect", &alone, "--json"]);
+    let problems = serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap()["problems"].clone();
+    let errors: Vec<_> = problems.as_array().unwrap().iter().map(|p| p["error"].as_str().unwrap()).collect();
+    assert!(
+        errors.len() == 2 && errors[0].contains(types) && errors[1].contains("no vision tower"),
+        "{errors:?}"
+    );
+}
+
+/// The layer for multi-token prediction in a target's own file drafts without `--drafter`, and changes no token.
+#[test]
+fn a_file_drafts_with_its_layer_for_multi_token_prediction() {
+    let program = home();
+    let file = fixture("gguf/qwen3_5/model-bf16.gguf");
+    let run = |method: &str| {
+        let run = caption(&program, &["--target", &file, "--method", method, "--device", "cpu"]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{method}");
+        events(&run.stdout)
+    };
+    let (plain, fast) = (run("autoregressive"), run("mtp"));
+    assert_eq!(event(&fast, "done")["ids"], event(&plain, "done")["ids"]);
+    let drafted =
+        fast.iter().filter(|event| event["event"] == "step" && event["drafted"] != serde_json::json!([]));
+    assert!(drafted.count() > 2, "it drafts");
+    // A model without such a layer says so before it is loaded.
+    let other = fixture("gguf/gqa_tied/model-f32.gguf");
+    let refused = caption(&program, &["--target", &other, "--method", "mtp"]);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("own layer for multi-token prediction, but model-f32 has none"),
+        "{}",
+        refused.stderr
+    );
+}

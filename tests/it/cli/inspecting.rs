@@ -1,0 +1,204 @@
+//! `specreel inspect`: the picture, the text and the JSON, and that they agree; what is refused, and what is left behind.
+
+use image::RgbImage;
+use serde_json::Value;
+use specreel_record::{Event, EventKind};
+
+use crate::cli::{Outcome, Program, make::Clip};
+
+fn inspect(program: &Program, args: &[&str]) -> Outcome {
+    program.run(&[&["inspect", "demo"], args].concat())
+}
+
+/// The prompt event and the figures.
+fn json(program: &Program, args: &[&str]) -> (Event, Value) {
+    let run = inspect(program, &[&["--json"], args].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args:?}");
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    let [event, figures] = lines[..] else { panic!("{}", run.stdout) };
+    (serde_json::from_str(event).unwrap(), serde_json::from_str(figures).unwrap())
+}
+
+fn picture(program: &Program, name: &str) -> RgbImage {
+    let bytes = std::fs::read(program.home().join(name)).unwrap();
+    image::load_from_memory_with_format(&bytes, image::ImageFormat::Png).unwrap().to_rgb8()
+}
+
+fn files(program: &Program) -> Vec<String> {
+    let names = std::fs::read_dir(program.home()).unwrap().map(|e| e.unwrap().file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    names.retain(|name| !matches!(name.as_str(), ".local" | ".cache" | ".config"));
+    names.sort();
+    names
+}
+
+/// Mean brightness of the inner part of a cell.
+fn brightness(image: &RgbImage, (x, y): (u32, u32), cell: u32) -> f64 {
+    let inner = 4..cell - 4;
+    let places = inner.clone().flat_map(|dy| inner.clone().map(move |dx| (dx, dy)));
+    let sums: Vec<u32> = places
+        .map(|(dx, dy)| image.get_pixel(x + dx, y + dy).0.iter().map(|p| u32::from(*p)).sum())
+        .collect();
+    f64::from(sums.iter().sum::<u32>()) / (3 * sums.len()) as f64
+}
+
+#[test]
+fn kept_cells_are_brighter_than_dropped_ones() {
+    let program = Program::new();
+    // The brightness of each cell if everything is kept.
+    let (_, whole) = json(&program, &["--method", "naive", "--png", "whole.png"]);
+    let clear = picture(&program, "whole.png");
+    for method in ["sd-uniform", "specvlm", "parallelvlm", "std", "text-only"] {
+        let (event, figures) = json(&program, &["--method", method, "--png", "a.png", "--force"]);
+        let EventKind::Prompt { kept: Some(kept), grid: [frames, rows, columns], .. } = event.kind else {
+            panic!("{method}: {event:?}")
+        };
+        let image = picture(&program, "a.png");
+        let about = &figures["picture"];
+        assert_eq!((&about["width"], &about["height"]), (&image.width().into(), &image.height().into()));
+        let cell = about["cell"].as_u64().unwrap() as u32;
+        assert_eq!((about["cell"].clone(), frames), (whole["picture"]["cell"].clone(), 6));
+        for (frame, drawn) in about["frames"].as_array().unwrap().iter().enumerate() {
+            let corner = |of: &Value| (of["x"].as_u64().unwrap() as u32, of["y"].as_u64().unwrap() as u32);
+            let (here, there) = (corner(drawn), corner(&whole["picture"]["frames"][frame]));
+            for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+                let at = |(x, y): (u32, u32)| (x + column as u32 * cell, y + row as u32 * cell);
+                let token = (frame * rows + row) * columns + column;
+                let (this, bright) =
+                    (brightness(&image, at(here), cell), brightness(&clear, at(there), cell));
+                let outlined = image.get_pixel(at(here).0, at(here).1).0 == [255, 255, 255];
+                if kept.contains(&(token as u32)) {
+                    assert!((this - bright).abs() < 1.0 && outlined, "{method} {token}: {this} {bright}");
+                } else {
+                    assert!(this < 0.5 * bright + 1.0 && !outlined, "{method} {token}: {this} {bright}");
+                }
+            }
+        }
+    }
+    assert_eq!(files(&program), ["a.png", "whole.png"]);
+}
+
+#[test]
+fn text_and_json_agree() {
+    let program = Program::new();
+    for method in ["specvlm", "parallelvlm", "std", "sd-frames", "naive", "text-only"] {
+        let (event, figures) = json(&program, &["--method", method]);
+        let run = inspect(&program, &["--method", method]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{method}");
+        let EventKind::Prompt { grid, visual_tokens, kept, scores, .. } = event.kind else {
+            panic!("{event:?}")
+        };
+        let count = kept.as_ref().map_or(visual_tokens, Vec::len);
+        assert_eq!((&figures["event"], &figures["kept"]), (&"inspection".into(), &count.into()));
+        assert_eq!(figures["grid"], serde_json::to_value(grid).unwrap());
+        let per_frame: Vec<u64> =
+            figures["kept_per_frame"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+        assert_eq!((per_frame.len(), per_frame.iter().sum::<u64>()), (grid[0], count as u64));
+        let said = format!("sees {count} of {visual_tokens} visual tokens");
+        assert!(
+            run.stdout.starts_with(&format!("{method}: ")) && run.stdout.contains(&said),
+            "{}",
+            run.stdout
+        );
+        let [frames, rows, columns] = grid;
+        assert!(run.stdout.contains(&format!("\ngrid     {frames} x {rows} x {columns} ")), "{}", run.stdout);
+        for count in per_frame {
+            assert!(run.stdout.contains(&format!(" s  {count}/{}", rows * columns)), "{}", run.stdout);
+        }
+        // The legend has one pair of brackets.
+        assert_eq!(run.stdout.matches('[').count(), count + 1, "{}", run.stdout);
+
+        assert_eq!(scores.is_some(), figures["scores"].is_object(), "{method}");
+        let Some(scores) = scores else { continue };
+        let best = &figures["scores"]["best"][0];
+        let highest = scores.iter().copied().fold(f32::MIN, f32::max);
+        assert_eq!(scores[best["index"].as_u64().unwrap() as usize], highest);
+        let place = format!(
+            " at {:.2} s, row {}, column {}, ",
+            best["time_s"].as_f64().unwrap(),
+            best["row"].as_u64().unwrap() + 1,
+            best["column"].as_u64().unwrap() + 1
+        );
+        let line = run.stdout.lines().find(|line| line.starts_with("best ")).unwrap();
+        assert!(line.contains(&place), "{place}: {line}");
+        if let Some(mass) = figures["scores"]["kept_mass"].as_f64() {
+            let kept: f64 = kept.unwrap().iter().map(|&i| f64::from(scores[i as usize])).sum();
+            let all: f64 = scores.iter().map(|&s| f64::from(s)).sum();
+            assert!((mass - kept / all).abs() < 1e-9, "{method}");
+            assert!(run.stdout.contains(&format!("hold {:.1} % of", mass * 100.0)), "{}", run.stdout);
+        }
+    }
+}
+
+#[test]
+fn a_picture_is_only_overwritten_with_force() {
+    let program = Program::new();
+    program.file("a.png", "mine");
+    let run = inspect(&program, &["--png", "a.png"]);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""));
+    assert!(run.stderr.starts_with("error: a.png already exists\nhint: "), "{}", run.stderr);
+    assert_eq!(std::fs::read(program.home().join("a.png")).unwrap(), b"mine");
+    let run = inspect(&program, &["--png", "a.png", "--force"]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""));
+    let image = picture(&program, "a.png");
+    let said = format!("wrote a.png: {} x {} pixels, 6 frames\n", image.width(), image.height());
+    assert_eq!(run.stderr, said);
+    let quiet = inspect(&program, &["--png", "b.png", "--quiet"]);
+    assert_eq!((quiet.code, quiet.stdout.as_str(), quiet.stderr.as_str()), (0, "", ""));
+    assert_eq!(files(&program), ["a.png", "b.png"]);
+}
+
+#[test]
+fn invalid_input_is_refused_and_leaves_no_files() {
+    let program = Program::new();
+    program.file("text.mp4", "this is not a video\n".repeat(100));
+    std::fs::create_dir(program.home().join("folder")).unwrap();
+    for (args, code, part) in [
+        (&["text.mp4", "--png", "a.png"][..], 3, "text.mp4: not a video"),
+        (&["no.mp4", "--png", "a.png"], 3, "no.mp4: no such file"),
+        (&["demo", "--png", "no/a.png"], 3, "cannot write the picture to no/a.png: "),
+        (&["demo", "--png", "folder", "--force"], 3, "it is a directory"),
+        (&["demo", "--png", "/dev/null", "--force"], 3, "it is a pipe or device"),
+        (&["demo", "--method", "autoregressive"], 2, "method `autoregressive` has no drafter"),
+        (
+            &["demo", "--method", "lookup"],
+            2,
+            "does not use the video: prompt lookup drafts from text alone\nhint: use a method",
+        ),
+        (&["demo", "--method", "specvml"], 2, "unknown method `specvml`"),
+        (&["demo", "--force"], 2, "--png"),
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let run = program.run(&[&["inspect"], args, json].concat());
+            assert_eq!(run.code, code, "{args:?}: {}", run.stderr);
+            assert!(run.stderr.starts_with("error: ") && run.stderr.contains("\nhint: "), "{}", run.stderr);
+            assert!(run.stderr.contains(part), "{args:?}: {}", run.stderr);
+            let last = run.stdout.lines().last().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            assert_eq!(last.map(|last| last["event"].clone()), json.first().map(|_| "failed".into()));
+        }
+    }
+    assert_eq!(files(&program), ["folder", "text.mp4"]);
+}
+
+#[test]
+fn short_and_long_clips() {
+    let program = Program::new();
+    program.file("one.mp4", Clip::of(1).write().bytes());
+    program.file("long.mp4", Clip::of(150).write().bytes());
+    let small = ["--method", "sd-uniform", "--max-pixels", "784", "--json"];
+    let figures = |args: &[&str]| {
+        let run = program.run(&[&["inspect"], args, &small].concat());
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{args:?}");
+        serde_json::from_str::<Value>(run.stdout.lines().last().unwrap()).unwrap()
+    };
+    let one = figures(&["one.mp4", "--png", "one.png"]);
+    assert_eq!((one["grid"][0].as_u64(), one["picture"]["frames"].as_array().unwrap().len()), (Some(1), 1));
+    let long = figures(&["long.mp4", "--frames", "140", "--png", "long.png"]);
+    let drawn = long["picture"]["frames"].as_array().unwrap();
+    assert_eq!((long["grid"][0].as_u64(), drawn.len()), (Some(70), 64));
+    assert_eq!((&drawn[0]["frame"], &drawn[63]["frame"]), (&0.into(), &69.into()));
+    let image = picture(&program, "long.png");
+    assert!(image.width() <= 3200 && image.height() <= 3200, "{:?}", image.dimensions());
+    let text = program.run(&["inspect", "long.mp4", "--frames", "140", "--max-pixels", "784"]);
+    assert!(text.stdout.contains("64 of 70 frames are shown, evenly spaced\n"), "{}", text.stdout);
+}

@@ -1,0 +1,115 @@
+//! Signals at every stage: events so far are printed, and the exit code is 128 plus the signal.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::cli::{Program, send};
+
+/// A run with all stages.
+const CAPTION: [&str; 7] = ["caption", "demo", "--json", "--method", "naive", "--max-new-tokens", "4096"];
+
+#[test]
+fn at_every_stage() {
+    let program = Program::new();
+    for place in [
+        "load",
+        "started",
+        "decode",
+        "encode",
+        "prefill",
+        "select",
+        "calibrate",
+        "prompt",
+        "generate",
+        "step",
+    ] {
+        let mut child = program.spawn(&CAPTION);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut last = String::new();
+        let mut sent = false;
+        while let Some(Ok(line)) = lines.next() {
+            let event: Value = serde_json::from_str(&line).unwrap();
+            if !sent && (event["event"] == place || event["stage"] == place) {
+                send(&child, "-INT");
+                sent = true;
+            }
+            last = line;
+        }
+        assert!(sent, "no {place}");
+        let status = child.wait().unwrap();
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        let last: Value = serde_json::from_str(&last).unwrap();
+        assert_eq!(last["event"], "done", "{place}: {stderr}");
+        if last["reason"] == "eos" {
+            // The run was over before the signal arrived.
+            assert_eq!(status.code(), Some(0), "{place}");
+        } else {
+            assert_eq!(
+                (status.code(), &last["reason"]),
+                (Some(130), &"cancelled".into()),
+                "{place}: {stderr}"
+            );
+        }
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    }
+}
+
+#[test]
+fn before_anything_was_printed() {
+    let program = Program::new();
+    let mut child = program.spawn(&CAPTION);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    send(&child, "-INT");
+    let status = child.wait().unwrap();
+    // Before the handler is installed the signal kills the process, which then has no exit code.
+    assert!([Some(130), Some(0), None].contains(&status.code()), "{status:?}");
+}
+
+/// Send a signal after the first step. Returns the exit code, the last event and stderr.
+fn ended(mut child: Child, signal: &str) -> (Option<i32>, Value, String) {
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (mut last, mut sent) = (Value::Null, false);
+    while let Some(Ok(line)) = lines.next() {
+        last = serde_json::from_str(&line).unwrap();
+        if !sent && last["event"] == "step" {
+            send(&child, signal);
+            sent = true;
+        }
+    }
+    let code = child.wait().unwrap().code();
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    (code, last, stderr)
+}
+
+#[test]
+fn by_the_system_or_a_closed_terminal() {
+    let program = Program::new();
+    for (signal, code) in [("-TERM", 143), ("-HUP", 129)] {
+        let (found, last, stderr) = ended(program.spawn(&CAPTION), signal);
+        assert_eq!(last["event"], "done", "{signal}: {stderr}");
+        if last["reason"] != "eos" {
+            assert_eq!((found, &last["reason"]), (Some(code), &"cancelled".into()), "{signal}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_hang_up_that_nohup_ignores_stays_ignored() {
+    let program = Program::new();
+    let caption = format!("trap '' HUP; exec {} caption demo --json", env!("CARGO_BIN_EXE_specreel"));
+    let child = Command::new("sh")
+        .args(["-c", &caption])
+        .env("HOME", program.home())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (code, last, stderr) = ended(child, "-HUP");
+    assert_eq!((code, &last["reason"]), (Some(0), &"eos".into()), "{stderr}");
+}

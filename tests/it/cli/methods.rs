@@ -1,0 +1,17 @@
+//! `specreel methods --json`; its text and errors are snapshots in `outputs.rs`.
+
+use specreel_speculate::Method;
+
+use crate::cli::Program;
+
+#[test]
+fn json_has_the_five_axes_and_lossless() {
+    let program = Program::new();
+    let list: serde_json::Value = serde_json::from_str(&program.run(&["methods", "--json"]).stdout).unwrap();
+    assert_eq!(list.as_array().unwrap().len(), Method::presets().len());
+    let one: serde_json::Value =
+        serde_json::from_str(&program.run(&["methods", "show", "fly", "--json"]).stdout).unwrap();
+    assert_eq!(one["lossless"], false);
+    assert_eq!(one["acceptance"]["kind"], "window");
+    assert_eq!(one["acceptance"]["length"], 4);
+}

@@ -1,0 +1,163 @@
+//! Tests of the command line: exit codes, stdout and stderr.
+
+mod bench;
+mod broken;
+mod captioning;
+mod comparing;
+mod damage;
+mod devices;
+mod families;
+mod gguf;
+mod inputs;
+mod inspecting;
+mod interrupts;
+mod many;
+mod methods;
+mod models;
+mod outputs;
+mod own_files;
+mod replaying;
+mod segments;
+mod shells;
+mod tools;
+mod training;
+mod weight_cache;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+};
+
+use assert_cmd::Command;
+
+use crate::{hub::server, video::make};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Variables of the caller that would change what is printed.
+const UNSET: [&str; 26] = [
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "NO_COLOR",
+    "CLICOLOR_FORCE",
+    "FORCE_COLOR",
+    "COLORTERM",
+    "TERM_PROGRAM",
+    "LC_ALL",
+    "LC_CTYPE",
+    "SPECREEL_LOG",
+    "SPECREEL_THREADS",
+    "SPECREEL_WEIGHT_CACHE",
+    "LLAMA_CACHE",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HUGGINGFACE_HUB_CACHE",
+    "HF_ENDPOINT",
+    "HF_TOKEN",
+    "HF_HUB_OFFLINE",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "RUST_BACKTRACE",
+];
+
+/// The program with a temporary home directory, which is also the working directory.
+pub(crate) struct Program {
+    home: TempDir,
+}
+
+/// The result of a run.
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Program {
+    pub(crate) fn new() -> Self {
+        Self { home: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::cargo_bin("specreel").unwrap();
+        for name in UNSET {
+            command.env_remove(name);
+        }
+        command
+            .env("HOME", self.home())
+            // The same device on every machine.
+            .env("SPECREEL_GPU", "off")
+            .env("LANG", "C.UTF-8")
+            .env("TERM", "xterm-256color")
+            .env("COLUMNS", "100")
+            .current_dir(self.home());
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Outcome {
+        outcome(self.command().args(args))
+    }
+
+    /// Start the program in the background with piped stdout and stderr.
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        std::process::Command::new(env!("CARGO_BIN_EXE_specreel"))
+            .args(args)
+            .env("HOME", self.home())
+            .env("TMPDIR", self.home())
+            .current_dir(self.home())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// A copy of a folder of the repository in the home.
+    pub(crate) fn copy(&self, from: &str, to: &str) -> PathBuf {
+        let dir = self.home().join(to);
+        std::fs::create_dir_all(&dir).unwrap();
+        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(from)).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), dir.join(entry.file_name())).unwrap();
+        }
+        dir
+    }
+
+    /// A file in the home.
+    pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.home().join(name), bytes).unwrap();
+        name.to_owned()
+    }
+}
+
+/// Run a command to its end.
+pub(crate) fn outcome(command: &mut Command) -> Outcome {
+    let output = command.output().unwrap();
+    Outcome {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The JSON lines of a text.
+pub(crate) fn events(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+}
+
+/// The first event of this name.
+pub(crate) fn event<'e>(events: &'e [Value], name: &str) -> &'e Value {
+    events.iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("no {name}: {events:?}"))
+}
+
+/// Send a signal, such as `-INT`.
+pub(crate) fn send(child: &Child, signal: &str) {
+    let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}

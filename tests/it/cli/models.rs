@@ -1,0 +1,370 @@
+//! `specreel models`, and models by id.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use specreel_model::{config::TextConfig, decoder::parts};
+
+use crate::cli::{
+    Program,
+    server::{File, Server},
+};
+
+/// The files of a small random checkpoint, as on the hub.
+fn files() -> Vec<File> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
+    let name = |name: &'static str| File {
+        name,
+        bytes: fs::read(dir.join(name)).unwrap(),
+        large: name.ends_with(".safetensors"),
+    };
+    [
+        "config.json",
+        "tokenizer.json",
+        "generation_config.json",
+        "chat_template.json",
+        "preprocessor_config.json",
+        "model.safetensors",
+    ]
+    .map(name)
+    .to_vec()
+}
+
+/// Run the program with this hub and `HF_HOME` in its home.
+fn run(program: &Program, address: &str, args: &[&str]) -> crate::cli::Outcome {
+    let mut command = program.command();
+    command.env("HF_ENDPOINT", address).env("HF_HOME", program.home().join("hf")).args(args);
+    crate::cli::outcome(&mut command)
+}
+
+#[test]
+fn a_misspelt_id_is_answered_with_the_nearest_published_one() {
+    let program = Program::new();
+    let hint = |id: &str| program.run(&["caption", "demo", "--target", id]).stderr;
+    let near = hint("Qwen/Qwen2.5-VL-3B-Instuct");
+    assert!(
+        near.contains("hint: did you mean `Qwen/Qwen2.5-VL-3B-Instruct`? If not, download it with: "),
+        "{near}"
+    );
+    assert!(hint("Qwen/Qwen2.5-VL-3B-Instruct").contains("hint: download it with: "));
+}
+
+#[test]
+fn a_model_is_pulled_listed_inspected_and_run_by_its_id() {
+    let (program, hub) = (Program::new(), Server::start(files(), Box::new(|_, _, _| {})));
+    let at = |args: &[&str]| run(&program, &hub.address, args);
+    let caption =
+        ["caption", "demo", "--target", "me/model", "--frames", "4", "--max-new-tokens", "2", "--json"];
+
+    let absent = at(&caption);
+    assert_eq!((absent.code, absent.stdout.lines().count()), (3, 1));
+    assert!(
+        absent.stderr.contains("hint: download it with: specreel models pull me/model"),
+        "{}",
+        absent.stderr
+    );
+
+    let pulled = at(&["models", "pull", "me/model"]);
+    assert_eq!(pulled.code, 0, "{}", pulled.stderr);
+    let dir = pulled.stdout.trim_end();
+    assert!(
+        dir.starts_with(program.home().join("hf/hub/models--me--model/snapshots").to_str().unwrap()),
+        "{dir}"
+    );
+    assert!(pulled.stderr.contains("6 files") && pulled.stderr.contains("downloaded"), "{}", pulled.stderr);
+
+    let list: Value = serde_json::from_str(&at(&["models", "--json"]).stdout).unwrap();
+    let origins: Vec<_> = list.as_array().unwrap().iter().map(|m| (&m["origin"], &m["name"])).collect();
+    assert_eq!(
+        origins,
+        [
+            (&json!("embedded"), &json!("embedded target")),
+            (&json!("embedded"), &json!("embedded drafter")),
+            (&json!("embedded"), &json!("embedded weak drafter")),
+            (&json!("cache"), &json!("me/model")),
+        ]
+    );
+    let found = at(&["models", "inspect", "me/model", "--json"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    assert_eq!(
+        (&found["name"], &found["family"], &found["problems"]),
+        (&json!("model"), &json!("qwen2_5_vl"), &json!([]))
+    );
+
+    let captioned = at(&caption);
+    assert_eq!(captioned.code, 0, "{}", captioned.stderr);
+    let ready: Value = captioned
+        .stdout
+        .lines()
+        .map(|l| serde_json::from_str::<Value>(l).unwrap())
+        .find(|e| e["event"] == "ready")
+        .unwrap();
+    assert_eq!(ready["target"], "model");
+
+    let again: Value = serde_json::from_str(&at(&["models", "pull", "me/model", "--json"]).stdout).unwrap();
+    assert_eq!(
+        (&again["fetched"], &again["files"], again["dir"].as_str()),
+        (&json!(0), &json!(6), Some(dir))
+    );
+}
+
+#[test]
+fn models_that_cannot_be_pulled_are_refused() {
+    let mut unknown = files();
+    unknown[0].bytes = br#"{"model_type": "llama"}"#.to_vec();
+    let (program, hub) = (Program::new(), Server::start(unknown, Box::new(|_, _, _| {})));
+    for (id, code, part) in [
+        ("me/model", 3, "llama"),
+        ("me/other", 3, "model me/other not found"),
+        ("no id", 2, "invalid model id `no id`"),
+        ("../../x", 2, "invalid model id"),
+    ] {
+        let pulled = run(&program, &hub.address, &["models", "pull", id]);
+        assert_eq!(pulled.code, code, "{}", pulled.stderr);
+        assert!(pulled.stderr.contains(part) && pulled.stderr.contains("hint: "), "{}", pulled.stderr);
+        assert_eq!(pulled.stdout, "");
+    }
+    // The weights were not requested.
+    assert!(!hub.requests.lock().unwrap().iter().any(|r| r.path.ends_with("model.safetensors")));
+}
+
+#[test]
+fn published_models_are_listed_with_their_drafters() {
+    let program = Program::new();
+    let list = program.run(&["models", "known", "--json"]);
+    assert_eq!((list.code, list.stderr.as_str()), (0, ""));
+    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let find = |id: &str| list.as_array().unwrap().iter().find(|known| known["id"] == id).unwrap();
+    let large = find("Qwen/Qwen3-VL-8B-Instruct");
+    assert_eq!(
+        (&large["family"], &large["parameters"], &large["cached"], &large["drafters"][0]),
+        (&json!("qwen3_vl"), &json!(8_767_123_696_u64), &json!(false), &json!("Qwen/Qwen3-VL-2B-Instruct"))
+    );
+    let text = program.run(&["models", "known"]).stdout;
+    let row = text.lines().find(|line| line.starts_with("HuggingFaceTB/SmolVLM2-500M")).unwrap();
+    assert!(row.contains("SmolVLM2 ") && row.contains("507 M") && row.contains("no"), "{row}");
+}
+
+#[test]
+fn a_mixture_of_experts_is_refused_by_name_before_its_weights() {
+    let mut experts = files();
+    experts[0].bytes = br#"{"model_type": "qwen3_vl_moe"}"#.to_vec();
+    let (program, hub) = (Program::new(), Server::start(experts, Box::new(|_, _, _| {})));
+    let pulled = run(&program, &hub.address, &["models", "pull", "me/model"]);
+    assert_eq!(pulled.code, 3, "{}", pulled.stderr);
+    for part in ["`qwen3_vl_moe`", "mixture-of-experts", "hint: use a dense size"] {
+        assert!(pulled.stderr.contains(part), "{part}: {}", pulled.stderr);
+    }
+    assert!(!hub.requests.lock().unwrap().iter().any(|r| r.path.ends_with("model.safetensors")));
+}
+
+/// A file of the GGUF fixtures under another name.
+fn gguf(name: &'static str, source: &str) -> File {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gguf/gqa_tied");
+    File { name, bytes: fs::read(dir.join(source)).unwrap(), large: true }
+}
+
+#[test]
+fn a_gguf_file_is_pulled_listed_and_run_by_its_type() {
+    let program = Program::new();
+    let files = vec![gguf("VL-Q8_0.gguf", "model-q8_0.gguf"), gguf("mmproj-VL-F32.gguf", "mmproj-f32.gguf")];
+    let hub = Server::start(files, Box::new(|_, _, _| {}));
+    let at = |args: &[&str]| run(&program, &hub.address, args);
+    let caption = |target: &str| {
+        let tail = ["--frames", "4", "--max-new-tokens", "2", "--json"];
+        at(&[&["caption", "demo", "--target", target][..], &tail].concat())
+    };
+    let absent = caption("me/model:q8_0");
+    assert_eq!(absent.code, 3);
+    let hint = "hint: download it with: specreel models pull me/model:Q8_0";
+    assert!(absent.stderr.contains(hint), "{}", absent.stderr);
+    let bare = at(&["models", "pull", "me/model"]);
+    assert_eq!((bare.code, bare.stdout.as_str()), (3, ""));
+    assert!(bare.stderr.contains("for example me/model:Q8_0"), "{}", bare.stderr);
+
+    let pulled = at(&["models", "pull", "me/model:q8_0"]);
+    assert_eq!(pulled.code, 0, "{}", pulled.stderr);
+    assert!(pulled.stderr.contains("me/model:Q8_0: 2 files"), "{}", pulled.stderr);
+    let file = pulled.stdout.trim_end();
+    assert!(file.ends_with("/VL-Q8_0.gguf") && Path::new(file).is_file(), "{file}");
+    let again: Value =
+        serde_json::from_str(&at(&["models", "pull", "me/model:Q8_0", "--json"]).stdout).unwrap();
+    let mmproj = Path::new(file).with_file_name("mmproj-VL-F32.gguf");
+    assert_eq!(
+        (&again["fetched"], &again["file"], &again["mmproj"]),
+        (&json!(0), &json!(file), &json!(mmproj))
+    );
+
+    let list: Value = serde_json::from_str(&at(&["models", "--json"]).stdout).unwrap();
+    let listed = list.as_array().unwrap().last().unwrap();
+    assert_eq!(
+        [&listed["name"], &listed["origin"], &listed["family"], &listed["dtype"], &listed["mmproj"]],
+        [&json!("me/model:Q8_0"), &json!("cache"), &json!("qwen2_5_vl"), &json!("q8_0"), &json!(mmproj)]
+    );
+    let shown = at(&["models", "inspect", "me/model:Q8_0"]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(shown.stdout.contains("mmproj-VL-F32.gguf"), "{}", shown.stdout);
+    let run = caption("me/model:q8_0");
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("\"target\":\"VL-Q8_0\""), "{}", run.stdout);
+    let bare = caption("me/model");
+    assert_eq!(bare.code, 3);
+    assert!(bare.stderr.contains("add a type, for example me/model:Q8_0"), "{}", bare.stderr);
+}
+
+#[test]
+fn a_repository_without_mmproj_says_what_is_missing() {
+    let program = Program::new();
+    let hub = Server::start(vec![gguf("VL-Q4_0.gguf", "model-q4_0.gguf")], Box::new(|_, _, _| {}));
+    let pulled = run(&program, &hub.address, &["models", "pull", "me/model:Q4_0"]);
+    assert_eq!(pulled.code, 0, "{}", pulled.stderr);
+    assert!(pulled.stderr.contains("note: me/model has no mmproj file"), "{}", pulled.stderr);
+    let list = run(&program, &hub.address, &["models"]).stdout;
+    assert!(list.contains("me/model:Q4_0") && list.contains("it has no vision tower"), "{list}");
+}
+
+#[test]
+fn files_of_other_programs_are_listed() {
+    let program = Program::new();
+    let llama = program.home().join("llama");
+    let studio = program.home().join(".lmstudio/models/me/VL-GGUF");
+    for (folder, files) in [
+        (
+            &llama,
+            vec![
+                gguf("me_VL_VL-Q8_0.gguf", "model-q8_0.gguf"),
+                gguf("me_VL_mmproj-VL-F32.gguf", "mmproj-f32.gguf"),
+                gguf("you_Other_mmproj-Other-F16.gguf", "mmproj-f32.gguf"),
+            ],
+        ),
+        (&studio, vec![gguf("VL-F16.gguf", "model-f16.gguf"), gguf("mmproj-VL-F32.gguf", "mmproj-f32.gguf")]),
+    ] {
+        fs::create_dir_all(folder).unwrap();
+        files.iter().for_each(|file| fs::write(folder.join(file.name), &file.bytes).unwrap());
+    }
+    fs::write(llama.join("me_Broken_Q8_0.gguf"), b"GGUF").unwrap();
+    let mut command = program.command();
+    let listed = crate::cli::outcome(command.env("LLAMA_CACHE", &llama).args(["models", "--json"]));
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    let list: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let list: Vec<&Value> = list.as_array().unwrap().iter().filter(|m| m["origin"] != "embedded").collect();
+    let names: Vec<_> = list.iter().map(|m| (&m["name"], &m["origin"], &m["dtype"])).collect();
+    let (broken, vl) = (json!(llama.join("me_Broken_Q8_0.gguf")), json!(llama.join("me_VL_VL-Q8_0.gguf")));
+    let f16 = json!(studio.join("VL-F16.gguf"));
+    assert_eq!(
+        names,
+        [
+            (&broken, &json!("llama_cpp"), &Value::Null),
+            (&vl, &json!("llama_cpp"), &json!("q8_0")),
+            (&f16, &json!("lm_studio"), &json!("f16")),
+        ]
+    );
+    assert!(list[0]["error"].as_str().unwrap().contains("not a valid GGUF file"), "{}", list[0]);
+    // Of the towers in one folder, the one of the same repository.
+    assert_eq!(list[1]["mmproj"], json!(llama.join("me_VL_mmproj-VL-F32.gguf")));
+}
+
+#[test]
+fn a_missing_drafter_is_suggested() {
+    let program = Program::new();
+    let models = program.home().join("models");
+    for name in ["target", "drafter"] {
+        program.copy(&format!("assets/demo/{name}"), &format!("models/{name}"));
+    }
+    fs::create_dir_all(program.home().join(".config/specreel")).unwrap();
+    fs::write(
+        program.home().join(".config/specreel/config.toml"),
+        format!("models = [{:?}]", models.display().to_string()),
+    )
+    .unwrap();
+    let drafter = models.join("drafter").display().to_string();
+    let found = program.run(&["models", "inspect", "models/target"]);
+    assert_eq!(found.code, 0, "{}", found.stderr);
+    assert!(
+        found.stdout.contains("compatible drafters") && found.stdout.contains(&drafter),
+        "{}",
+        found.stdout
+    );
+    let run = program.run(&["caption", "demo", "--target", "models/target", "--max-new-tokens", "2"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains(&format!("add --drafter {drafter}")), "{}", run.stderr);
+    // No model fits the drafter as target.
+    let run = program.run(&["caption", "demo", "--target", "models/drafter", "--max-new-tokens", "2"]);
+    assert!(!run.stderr.contains("add --drafter"), "{}", run.stderr);
+}
+
+/// A directory with the configuration of a 72B model and a sparse weights file.
+fn hollow_72b(dir: &Path) {
+    fs::create_dir(dir).unwrap();
+    for file in files() {
+        fs::write(dir.join(file.name), file.bytes).unwrap();
+    }
+    let path = dir.join("config.json");
+    let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    for (key, value) in [
+        ("hidden_size", 8192),
+        ("num_hidden_layers", 80),
+        ("num_attention_heads", 64),
+        ("num_key_value_heads", 8),
+        ("intermediate_size", 29_568),
+        ("vocab_size", 152_064),
+    ] {
+        config[key] = json!(value);
+    }
+    config["rope_scaling"]["mrope_section"] = json!([16, 24, 24]);
+    config["tie_word_embeddings"] = json!(false);
+    fs::write(path, config.to_string()).unwrap();
+    let text = TextConfig {
+        hidden: 8192,
+        layers: 80,
+        heads: 64,
+        kv_heads: 8,
+        head_dim: 128,
+        intermediate: 29_568,
+        vocab: 152_064,
+        tied: false,
+        rope_theta: 1e6,
+        mrope_section: None,
+        interleaved: false,
+        bias: true,
+        qk_norm: false,
+        output_gate: false,
+        rotary_dim: 128,
+        norm_offset: false,
+        linear: None,
+        deepstack: 0,
+        norm_eps: 1e-6,
+        max_positions: 1 << 17,
+    };
+    let (mut header, mut at) = (serde_json::Map::new(), 0u64);
+    for (name, shape) in parts::tensors(&text) {
+        let end = at + 2 * shape.iter().map(|&n| n as u64).product::<u64>();
+        header.insert(name, json!({ "dtype": "BF16", "shape": shape, "data_offsets": [at, end] }));
+        at = end;
+    }
+    let mut text = serde_json::to_string(&header).unwrap();
+    while !text.len().is_multiple_of(8) {
+        text.push(' ');
+    }
+    let bytes = [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let file = fs::OpenOptions::new().write(true).truncate(true).open(dir.join("model.safetensors")).unwrap();
+    std::io::Write::write_all(&mut &file, &bytes).unwrap();
+    file.set_len(bytes.len() as u64 + at).unwrap();
+}
+
+#[test]
+fn models_that_do_not_fit_into_memory_are_refused_before_loading() {
+    let program = Program::new();
+    hollow_72b(&program.home().join("72b"));
+    let run = program.run(&["caption", "demo", "--target", "72b", "--dtype", "f32"]);
+    assert_eq!((run.code, run.stdout.as_str()), (4, ""), "{}", run.stderr);
+    // 71.5 billion parameters in matrices of four bytes each, and the embedding table in two.
+    assert!(run.stderr.contains("72b in f32 needs about 289 GB"), "{}", run.stderr);
+    assert!(run.stderr.contains("are available") && run.stderr.contains("--ignore-memory"), "{}", run.stderr);
+    // With --ignore-memory, the invalid files are the error.
+    let forced = program.run(&["caption", "demo", "--target", "72b", "--dtype", "f32", "--ignore-memory"]);
+    assert_eq!(forced.code, 3, "{}", forced.stderr);
+    let found = program.run(&["models", "inspect", "72b"]);
+    assert!(found.stdout.contains("73 B language model"), "{}", found.stdout);
+}

@@ -1,0 +1,106 @@
+//! `specreel train`.
+
+use std::{
+    io::{BufRead, BufReader, Lines},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::cli::Program;
+
+fn tiny() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied")
+}
+
+/// A short training run on a tiny random target.
+fn arguments(out: &str, more: &[&str]) -> Vec<String> {
+    on("scenes:4", out, more)
+}
+
+fn on(data: &str, out: &str, more: &[&str]) -> Vec<String> {
+    let tiny = tiny().display().to_string();
+    let all = ["train", "sparrow", "--target", tiny.as_str(), "--data", data, "--out", out];
+    let short = ["--max-new-tokens", "8", "--batch", "2", "--keep", "2", "--save-every", "0"];
+    [&all[..], &short, more].concat().into_iter().map(String::from).collect()
+}
+
+fn run(program: &Program, out: &str, more: &[&str]) -> crate::cli::Outcome {
+    let arguments = arguments(out, more);
+    program.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_draft_head_works_with_its_target_only() {
+    let program = Program::new();
+    let trained = run(&program, "mine", &["--epochs", "10", "--learning-rate", "0.002"]);
+    assert_eq!((trained.code, trained.stdout.as_str()), (0, ""), "{}", trained.stderr);
+    assert!(trained.stderr.contains("finished after 20 steps (10 of text)"), "{}", trained.stderr);
+    for file in ["config.json", "model.safetensors", "training.json", "curve.svg"] {
+        assert!(program.home().join("mine").join(file).is_file(), "{file}");
+    }
+    let tiny = tiny().display().to_string();
+    let mut captions = Vec::new();
+    for method in ["autoregressive", "sparrow", "sparrow-chain"] {
+        let caption = ["caption", "demo", "--target", &tiny, "--drafter", "mine", "--frames", "4"];
+        let limits = ["--max-new-tokens", "24", "--method", method, "--json"];
+        let written = program.run(&[&caption[..], &limits].concat());
+        assert_eq!(written.code, 0, "{}", written.stderr);
+        let done: Value = serde_json::from_str(written.stdout.lines().last().unwrap()).unwrap();
+        captions.push(done["ids"].clone());
+        let drafted = written.stdout.contains(r#""drafter":"mine""#);
+        assert_eq!(drafted, method != "autoregressive", "{method}");
+    }
+    assert!(captions.windows(2).all(|pair| pair[0] == pair[1]), "{captions:?}");
+    let other = program.run(&["caption", "demo", "--drafter", "mine"]);
+    assert_eq!(other.code, 3);
+    assert!(other.stderr.contains("trained for another target"), "{}", other.stderr);
+    let small =
+        program.run(&["caption", "demo", "--target", &tiny, "--drafter", "mine", "--method", "naive"]);
+    assert_eq!(small.code, 2, "{}", small.stderr);
+    let again = run(&program, "mine", &["--epochs", "10", "--learning-rate", "0.002"]);
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains("is finished"), "{}", again.stderr);
+}
+
+/// A long training run and its JSON lines.
+fn long(program: &Program) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
+        .args(on("scenes:9000", "long", &["--epochs", "500", "--json"]))
+        .env("HOME", program.home())
+        .current_dir(program.home())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (child, lines)
+}
+
+#[test]
+fn training_resumes_after_an_interrupt_and_a_kill() {
+    let program = Program::new();
+    for signal in ["-INT", "-KILL"] {
+        let (mut child, mut lines) = long(&program);
+        let mut line = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+        let (begun, fresh) = (line(), signal == "-INT");
+        assert_eq!(begun["event"], "begun");
+        assert_eq!(begun["steps"].as_u64().unwrap() == 0, fresh, "{begun}");
+        let progress = std::iter::repeat_with(line).find(|line| line["event"] == "progress").unwrap();
+        if fresh {
+            let (stage, step) = (&progress["value"]["stage"], &progress["value"]["step"]);
+            assert_eq!((stage.as_str(), step.as_u64()), (Some("text"), Some(10)));
+        }
+        crate::cli::send(&child, signal);
+        let code = child.wait().unwrap().code();
+        assert_eq!(code, if signal == "-INT" { Some(130) } else { None });
+        let saved = std::fs::read_to_string(program.home().join("long/training.json")).unwrap();
+        let saved: Value = serde_json::from_str(&saved).unwrap();
+        assert!(saved["account"]["steps"].as_u64().unwrap() >= 10, "{saved}");
+    }
+    let other = on("scenes:9000", "long", &["--epochs", "501"]);
+    let other = program.run(&other.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(other.code, 2);
+    assert!(other.stderr.contains("has epochs 500, not 501"), "{}", other.stderr);
+}

@@ -1,0 +1,412 @@
+//! The pages of the documentation agree with the program: links resolve, and the commands, options, methods, keys, verdicts,
+//! themes and events that they name exist.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::{CommandFactory, Parser, error::ErrorKind};
+use specreel::cli::Cli;
+use specreel_record::{Event, Verdict};
+use specreel_speculate::{
+    Method,
+    method::{AXES, Key},
+};
+
+/// Options of other programs.
+const FOREIGN_OPTIONS: [&str; 4] = ["--features", "--local-dir", "--requeue", "--search"];
+
+/// A page: its path from the root of the repository, and its text.
+struct Page {
+    path: PathBuf,
+    text: String,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+fn page(path: &str) -> Page {
+    Page { path: path.into(), text: read(path) }
+}
+
+fn pages() -> Vec<Page> {
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
+    let docs =
+        docs.map(|name| format!("docs/{}", name.to_str().unwrap())).filter(|name| name.ends_with(".md"));
+    let others =
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "training/README.md", "assets/demo/README.md"];
+    let pages: Vec<Page> =
+        others.map(str::to_owned).into_iter().chain(docs).map(|path| page(&path)).collect();
+    assert!(pages.len() > 10, "only {} pages", pages.len());
+    pages
+}
+
+/// The lines of a page, each with whether it is in a code block; the fences are left out.
+fn lines(text: &str) -> Vec<(bool, &str)> {
+    let mut code = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            code = !code;
+        } else {
+            lines.push((code, line));
+        }
+    }
+    assert!(!code, "a code block does not end");
+    lines
+}
+
+/// The code spans of a line, without their marks. A backslash before `|` belongs to the table around it.
+fn spans(line: &str) -> Vec<String> {
+    assert!(line.matches('`').count().is_multiple_of(2), "a code span does not end on its line: {line}");
+    line.split('`').skip(1).step_by(2).map(|span| span.replace("\\|", "|")).collect()
+}
+
+/// What stands outside of the code spans of a line.
+fn prose(line: &str) -> String {
+    line.split('`').step_by(2).collect()
+}
+
+/// The targets of a line's links and pictures.
+fn links(line: &str) -> Vec<&str> {
+    let ends = line.match_indices("](").map(|(at, _)| &line[at + 2..]);
+    ends.filter_map(|rest| rest.split(')').next()).collect()
+}
+
+/// The anchors of a page's headings, as GitHub writes them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = lines(text).into_iter().filter(|(code, line)| !code && line.starts_with('#'));
+    let slug = |(_, line): (bool, &str)| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(slug).collect()
+}
+
+/// The rows of the tables below a heading, up to the next one, as cells.
+fn table(text: &str, heading: &str) -> Vec<Vec<String>> {
+    let below = lines(text).into_iter().map(|(_, line)| line).skip_while(|line| *line != heading).skip(1);
+    let rows = below.take_while(|line| !line.starts_with('#')).filter(|line| line.starts_with('|'));
+    let cells = |row: &str| {
+        let row = row.replace("\\|", "\u{1}");
+        row.trim_matches('|').split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect()
+    };
+    let rows: Vec<Vec<String>> = rows.map(cells).collect();
+    assert!(!rows.is_empty(), "no table below {heading:?}");
+    rows
+}
+
+fn none(what: &str, problems: &[String]) {
+    assert!(problems.is_empty(), "{what}\n  {}", problems.join("\n  "));
+}
+
+#[test]
+fn links_and_anchors_resolve() {
+    let mut problems = Vec::new();
+    for Page { path, text } in pages() {
+        for (code, line) in lines(&text) {
+            let line = if code { String::new() } else { prose(line) };
+            for link in links(&line).into_iter().filter(|link| !link.starts_with("https://")) {
+                let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+                let file = match file {
+                    "" => path.clone(),
+                    file => path.parent().unwrap().join(file),
+                };
+                match fs::read(root().join(&file)) {
+                    Err(_) => problems.push(format!("{}: {link}: no such file", path.display())),
+                    Ok(bytes) if !anchor.is_empty() => {
+                        if !anchors(&String::from_utf8(bytes).unwrap()).contains(anchor) {
+                            problems.push(format!("{}: {link}: no such heading", path.display()));
+                        }
+                    }
+                    Ok(_) => {}
+                }
+            }
+        }
+    }
+    none("broken links:", &problems);
+}
+
+#[test]
+fn anchors_are_those_of_github() {
+    let text = "# One pass (`--suite step`)\n\n```sh\n# no heading\n```\n\n## Lossless or lossy\n";
+    assert_eq!(
+        Vec::from_iter(anchors(text)),
+        ["lossless-or-lossy".to_owned(), "one-pass---suite-step".to_owned()]
+    );
+}
+
+/// The arguments of a command of specreel, up to a pipe, a redirection, a comment or the end.
+fn arguments(command: &str) -> Vec<String> {
+    let mut arguments = Vec::new();
+    let mut words = command.split_whitespace();
+    while let Some(word) = words.next() {
+        if ["|", ">", "&&", "#"].contains(&word) {
+            break;
+        }
+        arguments.push(match word.strip_prefix('"') {
+            Some(first) if !first.ends_with('"') => {
+                let rest: Vec<&str> = words.by_ref().take_while(|word| !word.ends_with('"')).collect();
+                format!("{first} {}", rest.join(" "))
+            }
+            _ => word.trim_matches('"').to_owned(),
+        });
+    }
+    arguments
+}
+
+/// What is wrong with a command that a page names. `whole` commands can be typed as they are; others leave arguments out.
+fn refused(command: &str, whole: bool) -> Option<String> {
+    let arguments = arguments(command);
+    // `FILE`, `N`, `A,B,…` stand for values.
+    let has_placeholder = arguments.iter().any(|word| {
+        word.ends_with('…') || word.split('=').next_back().is_some_and(|word| word == word.to_uppercase())
+    });
+    let error = Cli::try_parse_from(arguments).err()?;
+    match error.kind() {
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation if has_placeholder => None,
+        ErrorKind::MissingRequiredArgument
+        | ErrorKind::MissingSubcommand
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            if !whole =>
+        {
+            None
+        }
+        _ => Some(format!("{command}: {}", error.to_string().lines().next().unwrap())),
+    }
+}
+
+#[test]
+fn commands_can_be_typed() {
+    let (mut problems, mut count) = (Vec::new(), 0);
+    for Page { path, text } in pages() {
+        let joined = text.replace("\\\n", " ");
+        for (code, line) in lines(&joined) {
+            let spans = if code { vec![line.to_owned()] } else { spans(line) };
+            for command in spans.iter().filter(|span| span.starts_with("specreel ")) {
+                count += 1;
+                problems
+                    .extend(refused(command, code).map(|problem| format!("{}: {problem}", path.display())));
+            }
+        }
+    }
+    assert!(count > 60, "only {count} commands were found");
+    none("commands that the program refuses:", &problems);
+}
+
+#[test]
+fn a_wrong_command_is_refused() {
+    assert!(refused("specreel caption demo --spedd 2", true).is_some());
+    assert!(refused("specreel captoin demo", true).is_some_and(|problem| problem.contains("captoin")));
+    assert!(refused("specreel caption", true).is_some() && refused("specreel caption", false).is_none());
+    assert!(refused("specreel replay FILE --speed N > a.txt", true).is_none());
+    assert!(refused("specreel replay a.jsonl --speed x", true).is_some());
+}
+
+/// All options of the program and its subcommands.
+fn options() -> BTreeSet<String> {
+    fn collect(command: &clap::Command, all: &mut BTreeSet<String>) {
+        for argument in command.get_arguments() {
+            all.extend(argument.get_long().map(|long| format!("--{long}")));
+        }
+        command.get_subcommands().for_each(|command| collect(command, all));
+    }
+    let mut all = BTreeSet::new();
+    collect(&Cli::command(), &mut all);
+    all
+}
+
+#[test]
+fn options_exist() {
+    let (options, mut problems, mut found) = (options(), Vec::new(), BTreeSet::new());
+    for Page { path, text } in pages() {
+        let inline = lines(&text).into_iter().filter(|(code, _)| !code).flat_map(|(_, line)| spans(line));
+        for span in inline.filter(|span| span.starts_with("--")) {
+            let name = span.split([' ', '=']).next().unwrap();
+            if !FOREIGN_OPTIONS.contains(&name) && !options.contains(name) {
+                problems.push(format!("{}: {span}", path.display()));
+            }
+            found.insert(name.to_owned());
+        }
+    }
+    // Those of the one page that makes the embedded models.
+    problems.retain(|problem| !problem.starts_with("training/"));
+    none("options that do not exist:", &problems);
+
+    // The README names every option of `caption`.
+    let command = Cli::command();
+    let caption = command.find_subcommand("caption").unwrap();
+    let own = caption.get_arguments().filter(|argument| !argument.is_hide_set());
+    let missing: Vec<String> = own
+        .filter_map(|argument| argument.get_long())
+        .map(|long| format!("--{long}"))
+        .filter(|option| option != "--help" && !read("README.md").contains(&format!("`{option}")))
+        .collect();
+    none("options of caption that the README does not name:", &missing);
+}
+
+#[test]
+fn methods_are_those_that_are_built_in() {
+    let presets: BTreeSet<&str> = Method::presets().iter().map(|method| method.name.as_str()).collect();
+    for (path, heading) in [("README.md", "## Methods"), ("docs/methods.md", "## Presets")] {
+        let rows = table(&read(path), heading);
+        let named: Vec<(String, String)> = rows
+            .iter()
+            .flat_map(|row| spans(&row[0]).into_iter().map(|name| (name, row[1].replace('*', ""))))
+            .collect();
+        let names: BTreeSet<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, presets, "{path}");
+        for (name, kind) in &named {
+            let lossless = Method::preset(name).unwrap().lossless();
+            assert_eq!(kind, if lossless { "lossless" } else { "lossy" }, "{path}: {name}");
+        }
+    }
+}
+
+/// A range as the page words it.
+fn range(key: &Key) -> Option<String> {
+    let range = key.range?.to_string();
+    Some(if range == "0 to 1" { "share".into() } else { range })
+}
+
+#[test]
+fn parameters_are_those_of_the_table() {
+    let page = read("docs/methods.md");
+    for axis in &AXES {
+        let heading = format!("### {}{}", axis.name[..1].to_uppercase(), &axis.name[1..]);
+        let (mut kinds, mut rows) = (BTreeSet::new(), Vec::new());
+        let mut kind = String::new();
+        for row in table(&page, &heading).into_iter().skip(2) {
+            if let ([name], true) = (spans(&row[0]).as_slice(), row[0].starts_with('`')) {
+                kinds.insert(name.clone());
+                kind.clone_from(name);
+            } else if !row[0].is_empty() {
+                kind = "all others".into();
+            }
+            rows.push((kind.clone(), row));
+        }
+        assert_eq!(kinds, axis.kinds.iter().map(|kind| kind.name.to_owned()).collect(), "{heading}");
+        for (kind, key) in
+            axis.kinds.iter().flat_map(|kind| kind.keys.iter().map(move |key| (kind.name, key)))
+        {
+            let has = |(of, row): &&(String, Vec<String>)| {
+                (of == kind || of == "all others") && spans(&row[1]).iter().any(|name| name == key.name)
+            };
+            let (_, row) = rows.iter().find(has).unwrap_or_else(|| panic!("{heading}: {kind} {}", key.name));
+            if let Some(range) = range(key) {
+                assert!(row[2].contains(&range), "{heading}: {kind} {}: {range}, not {}", key.name, row[2]);
+            }
+            // The schedule has no defaults.
+            if !key.required {
+                assert!(row[3].contains(key.example), "{heading}: {kind} {}: {}", key.name, key.example);
+            }
+        }
+    }
+}
+
+/// The name of a key in the key map: `ctrl-c` for `Ctrl-C`.
+fn key(name: &str) -> String {
+    match name {
+        "←" => "left".into(),
+        "→" => "right".into(),
+        "↑" => "up".into(),
+        "↓" => "down".into(),
+        "-" => "minus".into(),
+        one if one.chars().count() == 1 => one.into(),
+        long => long.to_lowercase(),
+    }
+}
+
+#[test]
+fn keys_are_bound() {
+    let map: toml::Table = toml::from_str(&read("src/tui/keymap.toml")).unwrap();
+    let sections = map.values().filter_map(toml::Value::as_table);
+    let lists = sections.flat_map(|section| section.values()).filter_map(toml::Value::as_array);
+    let bound: BTreeSet<&str> = lists.flatten().filter_map(toml::Value::as_str).collect();
+    let mut problems = Vec::new();
+    let mut check = |path: &str, cell: &str| {
+        for name in spans(cell) {
+            let alone = bound.contains(key(&name).as_str());
+            // `hjkl` is four keys.
+            let several = name.chars().all(|c| c.is_lowercase() && bound.contains(c.to_string().as_str()));
+            if !alone && !several {
+                problems.push(format!("{path}: `{name}`"));
+            }
+        }
+    };
+    for row in table(&read("README.md"), "## Studio keys") {
+        check("README.md", &row[0]);
+    }
+    let studio = read("docs/studio.md");
+    let mut in_keys = false;
+    for (_, line) in lines(&studio) {
+        in_keys = (in_keys || line.starts_with("| key |")) && line.starts_with('|');
+        if in_keys {
+            check("docs/studio.md", line.replace("\\|", "").split('|').nth(1).unwrap());
+        }
+    }
+    none("keys that do nothing:", &problems);
+}
+
+#[test]
+fn verdicts_are_all_explained() {
+    let rows = table(&read("docs/methods.md"), "## Verdicts");
+    for verdict in Verdict::ALL {
+        let row = rows.iter().find(|row| row[0] == verdict.name());
+        let row = row.unwrap_or_else(|| panic!("{verdict} has no row"));
+        assert_eq!(row[1], if verdict.is_strict() { "yes" } else { "no" }, "{verdict}");
+    }
+    assert_eq!(rows.len(), Verdict::ALL.len() + 2, "more rows than verdicts");
+}
+
+#[test]
+fn themes_are_all_named() {
+    let studio = read("docs/studio.md");
+    for entry in fs::read_dir(root().join("themes")).unwrap() {
+        let name = entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned();
+        assert!(studio.contains(&format!("`{name}`")), "docs/studio.md does not name the theme {name}");
+    }
+}
+
+#[test]
+fn examples_of_events_can_be_read() {
+    let text = read("docs/events.md");
+    let mut kinds = BTreeSet::new();
+    for (_, line) in lines(&text).into_iter().filter(|(code, line)| *code && line.starts_with('{')) {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let kind = value["event"].as_str().unwrap().to_owned();
+        // These are no events of a run.
+        if !["batch", "clip", "comparison", "progress"].contains(&kind.as_str()) {
+            let event: Event = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            let again = serde_json::to_value(&event).unwrap();
+            let lost = value.as_object().unwrap().keys().find(|field| again.get(field.as_str()).is_none());
+            assert_eq!(lost, None, "a field that the program does not know: {line}");
+        }
+        kinds.insert(kind);
+    }
+    let expected = [
+        "batch",
+        "clip",
+        "comparison",
+        "done",
+        "draft",
+        "estimate",
+        "failed",
+        "progress",
+        "prompt",
+        "ready",
+        "speed",
+        "stage",
+        "started",
+        "step",
+    ];
+    assert_eq!(kinds, BTreeSet::from(expected.map(str::to_owned)));
+}

@@ -1,0 +1,817 @@
+//! The engine as its faces see it: kept contexts, cancelling, failures that leave it usable.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use specreel_engine::{Command, Engine, EngineHandle, RunRequest, TextSampling, Turn};
+use specreel_model::{ModelSpec, draft_head::Recipe};
+use specreel_record::{Basis, Estimate, Event, EventKind, Failure, FailureClass, Span, Stage, StopReason};
+use specreel_scenes::{self as scenes, Scene};
+use specreel_speculate::{Acceptance, Drafter, Method, Schedule};
+use specreel_tensor::{DeviceChoice, WeightType};
+use specreel_video::Sampling;
+use tokio::sync::mpsc::Receiver;
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
+}
+
+struct Rig {
+    handle: EngineHandle,
+    events: Receiver<Event>,
+    clip: PathBuf,
+    _dir: tempfile::TempDir,
+    next: u64,
+}
+
+impl Rig {
+    /// An engine with two tiny random models and a rendered clip.
+    fn new() -> Self {
+        Self::of("gqa_tied", "mha_tied_bf16")
+    }
+
+    fn of(target: &str, drafter: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clip = dir.path().join("clip.mp4");
+        scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
+        let (handle, events) = Engine::start().unwrap();
+        let mut rig = Self { handle, events, clip, _dir: dir, next: 0 };
+        rig.load(target, Some(drafter));
+        assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+        rig
+    }
+
+    fn load(&self, target: &str, drafter: Option<&str>) {
+        self.handle
+            .send(Command::Load(ModelSpec {
+                target: fixture(target),
+                mmproj: None,
+                drafter_mmproj: None,
+                drafter: drafter.map(fixture),
+                // Its random layer stands in for both recipes.
+                heads: Vec::from_iter((target == "gqa_tied").then(|| fixture("sparrow"))),
+                device: DeviceChoice::Cpu,
+                drafter_device: None,
+                kv_type: Default::default(),
+                dtype: WeightType::Auto,
+                tower_dtype: WeightType::Auto,
+                rope: Default::default(),
+                weight_cache: None,
+            }))
+            .unwrap();
+    }
+
+    /// The next event that is not load progress.
+    fn event(&mut self) -> Event {
+        loop {
+            let event = self.events.blocking_recv().expect("the engine lives");
+            if !matches!(event.kind, EventKind::Stage { stage: Stage::Load, .. }) {
+                return event;
+            }
+        }
+    }
+
+    fn request(&mut self, method: &str, prompt: &str) -> RunRequest {
+        self.next += 1;
+        RunRequest {
+            span: None,
+            segment: None,
+            before: Vec::new(),
+            run: self.next,
+            video: self.clip.clone(),
+            prompt: prompt.into(),
+            method: Method::preset(method).unwrap(),
+            sampling: Sampling::Frames(4),
+            max_pixels: None,
+            max_visual_tokens: None,
+            thinking: false,
+            max_new_tokens: 24,
+            text: TextSampling::default(),
+            logprobs: 2,
+            measure: false,
+            estimate_only: false,
+        }
+    }
+
+    fn send(&self, request: RunRequest) {
+        self.handle.send(Command::Run(Box::new(request))).unwrap();
+    }
+
+    /// All events of a run to its end.
+    fn finish(&mut self, run: u64) -> Vec<EventKind> {
+        let mut all = Vec::new();
+        loop {
+            let event = self.event();
+            assert_eq!(event.run, run);
+            let last = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_));
+            all.push(event.kind);
+            if last {
+                return all;
+            }
+        }
+    }
+
+    fn run(&mut self, method: &str, prompt: &str) -> Vec<EventKind> {
+        let request = self.request(method, prompt);
+        let run = request.run;
+        self.send(request);
+        self.finish(run)
+    }
+}
+
+fn done(events: &[EventKind]) -> (StopReason, Vec<u32>, specreel_record::Stats) {
+    match events.last() {
+        Some(EventKind::Done { reason, ids, stats, .. }) => (*reason, ids.clone(), (**stats).clone()),
+        other => panic!("expected a done event, got {other:?}"),
+    }
+}
+
+fn stages(events: &[EventKind]) -> Vec<Stage> {
+    let mut stages: Vec<Stage> = events
+        .iter()
+        .filter_map(|e| if let EventKind::Stage { stage, .. } = e { Some(*stage) } else { None })
+        .collect();
+    stages.dedup();
+    stages
+}
+
+/// Whole runs in every family: all ways to choose the drafter's tokens, both schedules, drafters of either kind.
+#[test]
+fn lossless_methods_are_lossless_in_every_family() {
+    let pairs = [
+        ("qwen2_vl", "qwen2_vl_nested", [2, 2, 2], 8),
+        ("llava_ov", "llava_ov_newer", [4, 3, 3], 36),
+        ("llava_ov_newer", "llava_ov", [4, 3, 3], 36),
+    ];
+    for (target, drafter, shape, tokens) in pairs {
+        let mut rig = Rig::of(target, drafter);
+        let (reason, plain, _) = done(&rig.run("autoregressive", "What is seen?"));
+        assert_ne!(reason, StopReason::Cancelled);
+        let compact = ["context.positions=\"compact\"".to_owned()];
+        for name in [
+            "naive",
+            "naive-tree",
+            "sd-random",
+            "sd-uniform",
+            "sd-frames",
+            "sd-uniform-tree",
+            "sd-window-middle",
+            "sd-attention",
+            "sd-fastvid",
+            "sd-dycoke",
+            "text-only",
+            "lookup",
+            "streaming",
+            "layerskip",
+            "twin",
+            "viskip",
+            "pearl",
+            "std",
+            "specvlm",
+            "specvlm-self",
+            "parallelvlm",
+            "parallelvlm-self",
+        ] {
+            for sets in [&compact[..0], &compact[..]] {
+                let mut request = rig.request(name, "What is seen?");
+                let Ok(method) = request.method.with_sets(sets.iter().map(String::as_str)) else { continue };
+                request.method = method;
+                let run = request.run;
+                rig.send(request);
+                let events = rig.finish(run);
+                let prompt = events.iter().find_map(|event| match event {
+                    EventKind::Prompt { grid, visual_tokens, kept, .. } => {
+                        Some((*grid, *visual_tokens, kept))
+                    }
+                    _ => None,
+                });
+                let (grid, seen, kept) = prompt.unwrap();
+                assert_eq!((grid, seen), (shape, tokens), "{target}");
+                assert!(kept.iter().flatten().all(|token| (*token as usize) < tokens), "{target} {name}");
+                assert_eq!(done(&events).1, plain, "{target} {name} {sets:?}");
+            }
+        }
+    }
+}
+
+/// A pruned target reads what it keeps, in every family: everything is plain decoding, and no other method reads its context.
+#[test]
+fn pruned_targets_read_what_they_keep() {
+    for (target, drafter, tokens) in [("qwen2_vl", "qwen2_vl_nested", 8), ("llava_ov", "llava_ov_newer", 36)]
+    {
+        let mut rig = Rig::of(target, drafter);
+        let (_, plain, _) = done(&rig.run("autoregressive", "What is seen?"));
+        for name in ["fastv", "pdrop", "sparsevlm", "dycoke"] {
+            for keep in [0.0, 0.5, 1.0] {
+                let mut request = rig.request(name, "What is seen?");
+                request.method = request.method.with_set(&format!("context.keep={keep}")).unwrap();
+                let run = request.run;
+                rig.send(request);
+                let events = rig.finish(run);
+                let (_, ids, stats) = done(&events);
+                let kept = events.iter().find_map(|event| match event {
+                    EventKind::Prompt { kept, .. } => kept.clone(),
+                    _ => None,
+                });
+                let kept = kept.unwrap();
+                assert!(
+                    kept.is_sorted_by(|a, b| a < b) && kept.iter().all(|token| (*token as usize) < tokens)
+                );
+                let share = stats.accepted_share.unwrap();
+                assert!((0.0..=1.0).contains(&share), "{target} {name} {keep}");
+                match keep {
+                    1.0 => {
+                        assert_eq!((kept.len(), &ids, share), (tokens, &plain, 1.0), "{target} {name}");
+                    }
+                    0.0 => assert!(kept.is_empty(), "{target} {name}"),
+                    _ => assert!(kept.len() <= tokens / 2, "{target} {name}"),
+                }
+            }
+        }
+        assert_eq!(done(&rig.run("naive", "What is seen?")).1, plain, "{target}");
+        assert_eq!(done(&rig.run("autoregressive", "What is seen?")).1, plain, "{target}");
+    }
+}
+
+#[test]
+fn a_twin_stays_with_the_models_and_must_be_smaller() {
+    let mut rig = Rig::new();
+    let twin = |rig: &mut Rig, set: &str| {
+        let mut request = rig.request("twin", "What is seen?");
+        request.method = request.method.with_set(set).unwrap();
+        let run = request.run;
+        rig.send(request);
+        rig.finish(run)
+    };
+    let plain = done(&rig.run("autoregressive", "What is seen?")).1;
+    for set in ["drafter.dtype=q4_0", "context.kind=none", "drafter.dtype=own", "drafter.dtype=q4_0"] {
+        assert_eq!(done(&twin(&mut rig, set)).1, plain, "{set}");
+    }
+    let events = twin(&mut rig, "drafter.dtype=q4_0");
+    let drafter = events.iter().find_map(|event| match event {
+        EventKind::Started { drafter, .. } => drafter.clone(),
+        _ => None,
+    });
+    assert_eq!(drafter.as_deref(), Some("gqa_tied in q4_0"));
+    // The target is in q8_0.
+    for dtype in ["q8_0", "f16"] {
+        match twin(&mut rig, &format!("drafter.dtype={dtype}")).pop() {
+            Some(EventKind::Failed(failure)) => {
+                assert_eq!(failure.class, FailureClass::Input);
+                assert!(failure.error.contains("is not smaller than the target in q8_0"), "{failure:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // The engine is usable afterwards.
+    assert_eq!(done(&twin(&mut rig, "drafter.dtype=q4_0")).1, plain);
+    rig.load("gguf/gqa_tied/model-q4_0.gguf", None);
+    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+    match twin(&mut rig, "drafter.dtype=q4_0").pop() {
+        Some(EventKind::Failed(failure)) => assert!(failure.error.contains("GGUF"), "{failure:?}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_drafter_of_another_family_is_refused() {
+    let mut rig = Rig::new();
+    rig.load("gqa_tied", Some("qwen2_vl"));
+    match rig.event().kind {
+        EventKind::Failed(failure) => {
+            assert_eq!(failure.class, FailureClass::Input);
+            assert!(
+                failure.error.contains("Qwen2-VL") && failure.error.contains("Qwen2.5-VL"),
+                "{failure:?}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_part_of_a_video_is_a_clip_of_its_own() {
+    let mut rig = Rig::of("gqa_tied", "mha_tied_bf16");
+    let mut ask = |span: Option<Span>| {
+        let request = RunRequest { span, ..rig.request("naive", "What moves?") };
+        let run = request.run;
+        rig.send(request);
+        let events = rig.finish(run);
+        let prompt = events.iter().find_map(|e| match e {
+            EventKind::Prompt { frames, grid, reused, .. } => Some((frames.clone(), *grid, *reused)),
+            _ => None,
+        });
+        let told = matches!(&events[0], EventKind::Started { span: said, .. } if *said == span);
+        assert!(told, "{:?}", events[0]);
+        (prompt, events)
+    };
+    let [first, second] = [(0.0, 1.0), (1.0, 2.0)].map(|(start, end)| Some(Span { start, end }));
+    let (whole, _) = ask(None);
+    let (one, _) = ask(first);
+    let (two, _) = ask(second);
+    let [(whole, _, _), (one, grid, kept), (two, same_grid, kept_too)] =
+        [whole, one, two].map(Option::unwrap);
+    assert!(one.iter().all(|t| (0.0..1.0).contains(t)) && two.iter().all(|t| (1.0..2.0).contains(t)));
+    assert!(whole.last() > one.last() && whole != one);
+    assert_eq!((grid, kept, kept_too), (same_grid, false, false), "nothing of another part is taken over");
+    let (again, _) = ask(second);
+    assert_eq!(again.unwrap(), (two, grid, true));
+    let (none, events) = ask(Some(Span { start: 900.0, end: 901.0 }));
+    assert!(none.is_none());
+    let outside =
+        |f: &Failure| f.class == FailureClass::Input && f.error.contains("past the end of the video");
+    assert!(matches!(events.last(), Some(EventKind::Failed(f)) if outside(f)), "{events:?}");
+}
+
+#[test]
+fn a_question_that_goes_on_neither_encodes_nor_reads_the_video_again() {
+    let ask = |rig: &mut Rig, request: RunRequest| {
+        let run = request.run;
+        rig.send(request);
+        rig.finish(run)
+    };
+    let reused =
+        |events: &[EventKind]| events.iter().any(|e| matches!(e, EventKind::Prompt { reused: true, .. }));
+    for (target, drafter) in [("gqa_tied", "mha_tied_bf16"), ("llava_ov", "llava_ov_newer")] {
+        let mut rig = Rig::of(target, drafter);
+        let first = rig.request("naive", "What moves?");
+        let events = ask(&mut rig, first);
+        let EventKind::Done { text, .. } = events.last().unwrap() else { panic!("{events:?}") };
+        assert!(!reused(&events));
+        let before = vec![Turn { prompt: "What moves?".into(), answer: text.clone() }];
+        let mut on = rig.request("naive", "What colour is it?");
+        on.before = before;
+        // Another question takes the video over, too; what a method needs to know of the new text is made anew.
+        let other = rig.request("specvlm", "What stands still?");
+        for request in [on, other] {
+            let events = ask(&mut rig, request.clone());
+            assert!(reused(&events), "the video was read again");
+            let stages = stages(&events);
+            assert!(!stages.contains(&Stage::Decode) && stages.contains(&Stage::Prefill), "{stages:?}");
+            // An engine that has seen nothing before writes the same.
+            let mut fresh = Rig::of(target, drafter);
+            let request = RunRequest { video: fresh.clip.clone(), ..request };
+            let cold = ask(&mut fresh, request);
+            assert!(!reused(&cold));
+            assert_eq!(done(&cold).1, done(&events).1, "{target}");
+        }
+    }
+}
+
+#[test]
+fn a_prompt_with_nul_is_no_conversation() {
+    let mut rig = Rig::new();
+    let ids = |rig: &mut Rig, prompt: &str, before: &[(&str, &str)]| {
+        let mut request = rig.request("autoregressive", prompt);
+        let turn =
+            |(prompt, answer): &(&str, &str)| Turn { prompt: (*prompt).into(), answer: (*answer).into() };
+        request.before = before.iter().map(turn).collect();
+        let run = request.run;
+        rig.send(request);
+        let seen = rig.finish(run).into_iter().find_map(|event| match event {
+            EventKind::Prompt { prompt_ids, .. } => Some(prompt_ids),
+            _ => None,
+        });
+        seen.unwrap()
+    };
+    let joined = ids(&mut rig, "a\0b\0c", &[]);
+    assert_ne!(joined, ids(&mut rig, "c", &[("a", "b")]));
+    assert_ne!(ids(&mut rig, "c", &[("a\0b", "d")]), ids(&mut rig, "c", &[("a", "b\0d")]));
+}
+
+#[test]
+fn a_new_method_starts_from_the_kept_context() {
+    let mut rig = Rig::new();
+    let cold = rig.run("autoregressive", "What is seen?");
+    assert!(stages(&cold).contains(&Stage::Decode) && stages(&cold).contains(&Stage::Prefill));
+    let (_, plain, stats) = done(&cold);
+    assert!(stats.timings.prefill_target_ms > 0.0 && stats.timings.decode_video_ms > 0.0);
+
+    let warm = rig.run("naive", "What is seen?");
+    let seen = stages(&warm);
+    assert!(!seen.contains(&Stage::Decode), "{seen:?}");
+    assert!(matches!(
+        warm.iter().find(|e| matches!(e, EventKind::Prompt { .. })),
+        Some(EventKind::Prompt { reused: true, .. })
+    ));
+    let (_, ids, stats) = done(&warm);
+    assert_eq!(ids, plain);
+    assert_eq!((stats.timings.decode_video_ms, stats.timings.prefill_target_ms), (0.0, 0.0));
+    assert_eq!(stats.equality.as_ref().map(|e| e.equal), Some(true));
+
+    // Another prompt: the clip is kept, its prefill is not.
+    let other = rig.run("sd-uniform", "Another question?");
+    assert!(!stages(&other).contains(&Stage::Decode));
+    assert!(done(&other).2.timings.prefill_target_ms > 0.0);
+}
+
+#[test]
+fn every_preset_accounts_for_every_token() {
+    let mut rig = Rig::new();
+    let plain = done(&rig.run("autoregressive", "Say it.")).1;
+    // The target of this test has no layer for multi-token prediction.
+    let own = |method: &&Method| matches!(method.drafter, Drafter::Sparrow { recipe: Recipe::Mtp });
+    for method in Method::presets().iter().filter(|method| !own(method)) {
+        let events = rig.run(&method.name, "Say it.");
+        let (_, ids, stats) = done(&events);
+        let steps: Vec<_> =
+            events.iter().filter_map(|e| if let EventKind::Step(s) = e { Some(s) } else { None }).collect();
+        let told: Vec<u32> = steps.iter().flat_map(|s| s.tokens.iter().map(|t| t.id)).collect();
+        assert_eq!(told, ids, "{}", method.name);
+        assert_eq!(stats.emitted, ids.len() as u64);
+        assert_eq!(stats.verdicts.total(), ids.len() as u64);
+        assert_eq!(stats.steps, steps.len() as u64);
+        let judged = steps.iter().map(|s| s.drafted.len() as u64).sum::<u64>();
+        assert_eq!(stats.judged, judged);
+        match method.schedule {
+            Schedule::Sequential {} => assert_eq!(stats.drafted, judged),
+            // What follows a rejected draft was drafted, too. A drafted end token is neither kept nor thrown away.
+            Schedule::Parallel { .. } => {
+                assert!(stats.drafted > judged, "{}: {} of {judged}", method.name, stats.drafted);
+                let ended = stats.drafted - stats.accepted - stats.discarded;
+                assert!(ended <= 1, "{}: {ended}", method.name);
+            }
+        }
+        assert_eq!(stats.accepted, steps.iter().map(|s| s.accepted as u64).sum::<u64>());
+        let drafts =
+            stats.verdicts.iter().filter(|(v, _)| v.is_accepted_draft()).map(|(_, n)| n).sum::<u64>();
+        assert_eq!(drafts, stats.accepted, "{}", method.name);
+        assert!(steps.iter().all(|s| s.tokens.iter().all(|t| t.logprobs.len() == 2)));
+        if method.lossless() {
+            assert_eq!(ids, plain, "{}", method.name);
+            assert_eq!(stats.verdicts.loosened(), 0);
+        }
+    }
+}
+
+/// What is charged to the drafter before the first token, to the target, and what generating takes add up to the whole,
+/// the more so where the two read side by side and the drafter drafts ahead.
+#[test]
+fn the_times_before_the_first_token_add_up() {
+    for name in ["naive", "specvlm", "parallelvlm", "parallelvlm-self", "std"] {
+        let mut rig = Rig::new();
+        // On a busy machine the pairs may be too few: then a new engine, whose first run reads the video again, tries it again.
+        let (stats, speedup) = (0..50)
+            .find_map(|_| {
+                rig = Rig::new();
+                let request = RunRequest { measure: true, ..rig.request(name, "What is seen?") };
+                let run = request.run;
+                rig.send(request);
+                let stats = done(&rig.finish(run)).2;
+                loop {
+                    if let EventKind::Speed { speedup, measuring: false } = rig.event().kind {
+                        return Some((stats, speedup?));
+                    }
+                }
+            })
+            .unwrap();
+        let t = &stats.timings;
+        let target = t.decode_video_ms + t.encode_target_ms + t.prefill_target_ms;
+        let drafter = t.total_ms() - target - t.generate_ms();
+        assert!(drafter > 0.0, "{name}: {drafter} ms, {t:?}");
+        // A busy machine may run the two sides one after the other, so how much overlaps depends on the clock. Which methods
+        // overlap does not, nor that no more overlaps than the drafter takes.
+        let most =
+            if name.starts_with("parallelvlm") { t.encode_drafter_ms + t.prefill_drafter_ms } else { 0.0 };
+        assert!((0.0..=most).contains(&t.overlapped_ms), "{name}: {t:?}");
+        let plain = target + stats.emitted as f64 * 1000.0 / speedup.baseline.tokens_per_second;
+        let whole = plain / speedup.end_to_end;
+        let own = target + drafter + stats.emitted as f64 * 1000.0 / speedup.tokens_per_second;
+        assert!((whole / own - 1.0).abs() < 1e-6, "{name}: {whole} for {own} ms");
+    }
+}
+
+/// A run that is cancelled while the target alone is timed leaves the target at the prompt, and the first window that its drafter
+/// wrote is not taken for another acceptance's.
+#[test]
+fn a_run_cancelled_before_its_first_token_leaves_nothing_to_the_next() {
+    let sampled = |rig: &mut Rig| {
+        let mut request = rig.request("parallelvlm", "Go on.");
+        request.text = TextSampling { temperature: 0.9, top_p: 1.0, seed: 7 };
+        request.method.acceptance = Acceptance::Sampled {};
+        request
+    };
+    let finish = |rig: &mut Rig, request: RunRequest| {
+        let run = request.run;
+        rig.send(request);
+        rig.finish(run)
+    };
+    let mut fresh = Rig::new();
+    let request = sampled(&mut fresh);
+    let cold = done(&finish(&mut fresh, request)).1;
+    let mut rig = Rig::new();
+    let mut first = sampled(&mut rig);
+    first.method.acceptance = Acceptance::Exact {};
+    let run = first.run;
+    rig.send(first);
+    // The drafter has drafted its first window when the first steps of a calibration are told.
+    loop {
+        let event = rig.event();
+        assert!(!matches!(event.kind, EventKind::Step(_) | EventKind::Done { .. }), "{event:?}");
+        if matches!(event.kind, EventKind::Stage { stage: Stage::Calibrate, .. }) {
+            break;
+        }
+    }
+    rig.handle.cancel(run);
+    assert_eq!(done(&rig.finish(run)).0, StopReason::Cancelled);
+    let request = sampled(&mut rig);
+    let events = finish(&mut rig, request);
+    assert!(!stages(&events).contains(&Stage::Decode));
+    assert_eq!(done(&events).1, cold);
+}
+
+/// Words that must stay strict are never loosened, neither as drafts nor in place of them.
+#[test]
+fn words_that_must_stay_strict_do() {
+    let mut rig = Rig::new();
+    let mut write = |words: &[String]| {
+        let mut request = rig.request("lvspec", "Go on.");
+        let Acceptance::Visual { always_strict, lambda, .. } = &mut request.method.acceptance else {
+            panic!()
+        };
+        (*always_strict, *lambda) = (words.to_vec(), 1.0);
+        request.max_new_tokens = 200;
+        let run = request.run;
+        rig.send(request);
+        let steps = rig.finish(run).into_iter();
+        let steps = steps.filter_map(|e| if let EventKind::Step(step) = e { Some(step) } else { None });
+        let loosened = steps.flat_map(|step| step.tokens).filter(|token| !token.verdict.is_strict());
+        let word = |text: String| text.trim().to_lowercase();
+        loosened.map(|t| (word(t.text), word(t.target_text.unwrap_or_default()))).collect::<Vec<_>>()
+    };
+    let before = write(&[]);
+    // What was loosened most, as a draft or as what was wanted.
+    let mut often = std::collections::BTreeMap::<&String, usize>::new();
+    let printable = |word: &&String| !word.is_empty() && word.chars().all(|c| c.is_ascii_graphic());
+    let loosened = before.iter().flat_map(|(draft, wanted)| [draft, wanted]).filter(printable);
+    loosened.for_each(|word| *often.entry(word).or_default() += 1);
+    let mut often: Vec<_> = often.into_iter().collect();
+    often.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let words: Vec<String> = often.into_iter().take(2).map(|(word, _)| word.clone()).collect();
+    assert_eq!(words.len(), 2, "{before:?}");
+    let after = write(&words);
+    assert!(!after.is_empty(), "nothing is loosened any more");
+    for (draft, wanted) in &after {
+        assert!(!words.contains(draft) && !words.contains(wanted), "{draft:?} for {wanted:?}: {words:?}");
+    }
+}
+
+#[test]
+fn a_drafter_of_a_shorter_range_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(fixture("mha_tied_bf16")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    let mut rig = Rig::new();
+    let mut notes = |range: usize| {
+        let config = std::fs::read_to_string(fixture("mha_tied_bf16").join("config.json")).unwrap();
+        let other = config
+            .replace("\"max_position_embeddings\": 4096", &format!("\"max_position_embeddings\": {range}"));
+        std::fs::write(dir.path().join("config.json"), other).unwrap();
+        rig.load("gqa_tied", Some(dir.path().to_str().unwrap()));
+        let EventKind::Ready { notes, .. } = rig.event().kind else { panic!("not loaded") };
+        notes.into_iter().filter(|note| note.contains("positions")).collect::<Vec<_>>()
+    };
+    assert!(notes(4096).is_empty() && notes(8192).is_empty());
+    let told = notes(512);
+    assert!(told.len() == 1 && told[0].contains("512 positions") && told[0].contains("4096"), "{told:?}");
+}
+
+#[test]
+fn cancelling_ends_a_run_within_a_step_and_a_waiting_run_too() {
+    let mut rig = Rig::new();
+    let mut long = rig.request("autoregressive", "Go on.");
+    // More than the events that may wait: it cannot end before it is cancelled.
+    long.max_new_tokens = 1800;
+    let waiting = rig.request("naive", "Go on.");
+    let (first, second) = (long.run, waiting.run);
+    rig.send(long);
+    rig.send(waiting);
+    rig.handle.cancel(second);
+    loop {
+        let event = rig.event();
+        assert_eq!(event.run, first, "{event:?}");
+        assert!(!matches!(event.kind, EventKind::Failed(_)), "{event:?}");
+        if matches!(event.kind, EventKind::Step(_)) {
+            break;
+        }
+    }
+    let asked = Instant::now();
+    rig.handle.cancel(first);
+    let (reason, ids, stats) = done(&rig.finish(first));
+    assert_eq!(reason, StopReason::Cancelled);
+    assert!(asked.elapsed() < Duration::from_secs(5));
+    assert!(!ids.is_empty() && stats.emitted == ids.len() as u64);
+    let (reason, ids, _) = done(&rig.finish(second));
+    assert_eq!((reason, ids.len()), (StopReason::Cancelled, 0));
+    // The engine goes on.
+    assert_ne!(done(&rig.run("naive", "Go on.")).0, StopReason::Cancelled);
+}
+
+#[test]
+fn failures_leave_the_engine_usable() {
+    let mut rig = Rig::new();
+    let mut missing = rig.request("naive", "x");
+    missing.video = Path::new("no-such-file.mp4").into();
+    let run = missing.run;
+    rig.send(missing);
+    let events = rig.finish(run);
+    let Some(EventKind::Failed(failure)) = events.last() else { panic!("{events:?}") };
+    assert_eq!(failure.class, FailureClass::Input);
+    assert!(failure.error.contains("no-such-file.mp4"), "{failure:?}");
+
+    let mut long = rig.request("naive", "x");
+    long.max_new_tokens = 10_000_000;
+    let run = long.run;
+    rig.send(long);
+    let events = rig.finish(run);
+    let Some(EventKind::Failed(failure)) = events.last() else { panic!("{events:?}") };
+    assert_eq!(failure.class, FailureClass::Input);
+
+    let mut mad = rig.request("naive", "x");
+    mad.method.shape =
+        specreel_speculate::Shape::Chain { length: specreel_speculate::Length::Fixed(0), gate: 0.0 };
+    let run = mad.run;
+    rig.send(mad);
+    assert!(matches!(rig.finish(run).last(), Some(EventKind::Failed(_))));
+
+    assert_eq!(done(&rig.run("naive", "x")).0, done(&rig.run("autoregressive", "x")).0);
+}
+
+#[test]
+fn models_can_be_changed_and_refused() {
+    let mut rig = Rig::new();
+    rig.load("gqa_tied", None);
+    assert!(matches!(rig.event().kind, EventKind::Ready { drafter: None, .. }));
+    let events = rig.run("naive", "x");
+    let Some(EventKind::Failed(failure)) = events.last() else { panic!("{events:?}") };
+    assert!(failure.error.contains("small model"), "{failure:?}");
+    assert!(!done(&rig.run("lvspec-self", "x")).1.is_empty());
+
+    rig.load("gqa_tied", Some("processor"));
+    let EventKind::Failed(failure) = rig.event().kind else { panic!("refused") };
+    assert_eq!(failure.class, FailureClass::Input);
+    assert!(failure.error.contains("config.json"), "{failure:?}");
+    // Nothing is loaded now, and that is said.
+    let events = rig.run("autoregressive", "x");
+    assert!(matches!(events.last(), Some(EventKind::Failed(_))));
+    rig.load("nested_bf16", None);
+    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+    assert!(!done(&rig.run("autoregressive", "x")).1.is_empty());
+}
+
+#[test]
+fn loading_can_be_stopped_and_begun_again() {
+    let mut rig = Rig::new();
+    rig.handle.cancel(0);
+    rig.load("gqa_tied", Some("mha_tied_bf16"));
+    let EventKind::Failed(failure) = rig.event().kind else { panic!("loading went on") };
+    assert!(failure.error.contains("cancelled"), "{}", failure.error);
+    rig.load("gqa_tied", None);
+    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+}
+
+#[test]
+fn loading_tells_how_many_tensors_were_read() {
+    let mut rig = Rig::new();
+    rig.load("gqa_untied_f16", None);
+    let mut seen = Vec::new();
+    loop {
+        match rig.events.blocking_recv().unwrap().kind {
+            EventKind::Stage { stage: Stage::Load, done, total, .. } => seen.push((done, total)),
+            EventKind::Ready { .. } => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    let total = seen[0].1;
+    assert!(total > 20 && seen.iter().all(|s| s.1 == total) && seen.is_sorted());
+    assert_eq!(seen.last().unwrap().0, total);
+}
+
+#[test]
+fn odd_widths_are_told() {
+    let mut rig = Rig::new();
+    let spec = ModelSpec {
+        target: fixture("gqa_tied"),
+        mmproj: None,
+        drafter_mmproj: None,
+        drafter: None,
+        heads: Vec::new(),
+        device: DeviceChoice::Cpu,
+        drafter_device: None,
+        kv_type: Default::default(),
+        dtype: WeightType::Q4K,
+        tower_dtype: WeightType::Auto,
+        rope: Default::default(),
+        weight_cache: None,
+    };
+    rig.handle.send(Command::Load(spec)).unwrap();
+    let EventKind::Ready { notes, dtype, .. } = rig.event().kind else { panic!("not loaded") };
+    assert_eq!(dtype, "q4_k");
+    assert!(notes.iter().any(|note| note.contains("gqa_tied") && note.contains("q4_k")), "{notes:?}");
+}
+
+/// In the studio a key must not wait for a decoder.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_studios_engine_gives_way_to_everybody_else() {
+    /// The niceness of the threads of this process whose names go so.
+    fn niceness(goes: impl Fn(&str) -> bool) -> Vec<i64> {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+        // The second field is the name, which may hold blanks; the nineteenth is what is asked.
+        let parts = stats.map(|stat| {
+            let (before, after) = stat.rsplit_once(") ").unwrap();
+            let nice = after.split(' ').nth(16).unwrap().parse().unwrap();
+            (before.split_once('(').unwrap().1.to_owned(), nice)
+        });
+        parts.filter(|(name, _)| goes(name)).map(|(_, nice)| nice).collect()
+    }
+    let here = niceness(|_| true)[0];
+    let (_usual, _events) = Engine::start().unwrap();
+    let engines = || niceness(|name| name == "engine");
+    assert!(engines().iter().all(|nice| *nice == here));
+    let dir = tempfile::tempdir().unwrap();
+    let clip = dir.path().join("clip.mp4");
+    scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
+    let (handle, events) = Engine::start_in_background().unwrap();
+    let mut rig = Rig { handle, events, clip, _dir: dir, next: 0 };
+    rig.load("gqa_tied", Some("mha_tied_bf16"));
+    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+    rig.run("autoregressive", "What is shown?");
+    let behind = (here + 5).min(19);
+    // One is the usual engine's; threads without a name of their own are called as who started them.
+    let (usual, others): (Vec<i64>, Vec<i64>) = engines().iter().partition(|nice| **nice == here);
+    assert!(usual.len() == 1 && !others.is_empty(), "{:?}", engines());
+    assert!(others.iter().all(|nice| *nice == behind), "{others:?}");
+    // Those that compute with it are started by it.
+    let pool = niceness(|name| name.starts_with("compute"));
+    assert!(pool.iter().all(|nice| *nice == behind), "{pool:?}");
+}
+
+fn estimate(events: &[EventKind]) -> &Estimate {
+    let found =
+        events.iter().find_map(|e| if let EventKind::Estimate(found) = e { Some(found) } else { None });
+    found.unwrap_or_else(|| panic!("no estimate: {events:?}"))
+}
+
+#[test]
+fn an_estimate_comes_first_and_counts_what_is_left_to_do() {
+    for (target, drafter) in
+        [("gqa_tied", "mha_tied_bf16"), ("qwen2_vl", "qwen2_vl"), ("llava_ov", "llava_ov_newer")]
+    {
+        let mut rig = Rig::of(target, drafter);
+        let events = rig.run("naive", "What moves?");
+        let first = estimate(&events).clone();
+        let EventKind::Prompt { visual_tokens, prompt_ids, frames, .. } =
+            events.iter().find(|e| matches!(e, EventKind::Prompt { .. })).unwrap()
+        else {
+            unreachable!()
+        };
+        assert_eq!((first.visual_tokens, first.prompt_tokens), (*visual_tokens, prompt_ids.len()));
+        assert_eq!((first.frames, first.max_new_tokens), (frames.len(), 24));
+        assert!(first.width > 0 && first.height > 0 && first.peak_bytes.is_some());
+        // Tiny models are not probed: that would take longer than it is worth.
+        assert_eq!((first.basis, first.total_ms()), (None, None));
+        let at = |wanted: &dyn Fn(&EventKind) -> bool| events.iter().position(wanted).unwrap();
+        let stage = at(&|e| matches!(e, EventKind::Stage { .. }));
+        assert!(at(&|e| matches!(e, EventKind::Estimate(_))) < stage, "{events:?}");
+
+        // Everything is measured now. Another question about the clip neither encodes nor reads it again.
+        let other = rig.run("naive", "What stands still?");
+        let found = estimate(&other);
+        assert_eq!((found.basis, found.tower_ms), (Some(Basis::Measured), Some(0.0)), "{target}");
+        assert!(found.prompt_ms.unwrap() > 0.0 && found.writing_ms.unwrap() > 0.0);
+        let again = rig.run("naive", "What stands still?");
+        assert_eq!(estimate(&again).prompt_ms, Some(0.0), "{target}");
+
+        // A limit makes another clip of it, whose stages know the time left.
+        let least = first.visual_tokens / 2;
+        let request = RunRequest { max_visual_tokens: Some(least), ..rig.request("naive", "What moves?") };
+        let run = request.run;
+        rig.send(request);
+        let events = rig.finish(run);
+        let thinned = estimate(&events);
+        assert!(thinned.visual_tokens <= least && thinned.notes[0].contains(" instead of "), "{thinned:?}");
+        assert!(thinned.tower_ms.unwrap() > 0.0);
+        let mut left = events.iter().filter_map(|e| match e {
+            EventKind::Stage { stage: Stage::Encode | Stage::Prefill, done, total, left_ms } => {
+                Some((*done == *total, left_ms.unwrap()))
+            }
+            _ => None,
+        });
+        assert!(left.all(|(ended, left_ms)| left_ms >= 0.0 && (!ended || left_ms == 0.0)), "{events:?}");
+
+        // Asked for alone, it is all that happens.
+        let request = RunRequest { estimate_only: true, ..rig.request("naive", "What else?") };
+        let run = request.run;
+        rig.send(request);
+        let events = rig.finish(run);
+        assert!(estimate(&events).total_ms().unwrap() > 0.0);
+        assert!(matches!(events.last(), Some(EventKind::Done { reason: StopReason::Cancelled, .. })));
+        assert_eq!(events.len(), 3, "{events:?}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Pulls of GGUF files.
+
+use std::fs;
+
+use specreel_checkpoint::hub::Pulled;
+
+use crate::hub::{
+    Case, Recorder, server,
+    server::{COMMIT, File, Reply},
+    small,
+};
+
+/// A repository of GGUF files: two types, a split one, a tower in two types.
+fn files() -> Vec<File> {
+    let noise = |n: u32| (0..n).map(|i| (i.wrapping_mul(2_654_435_761 ^ n) >> 7) as u8).collect();
+    let large = |name: &'static str, n: u32| File { name, bytes: noise(n), large: true };
+    vec![
+        small("README.md", "# a model"),
+        small("config.json", "{}"),
+        large("VL-3B-Q4_K_M.gguf", 200_003),
+        large("VL-3B-q8_0.gguf", 300_001),
+        large("VL-3B-BF16-00001-of-00002.gguf", 2000),
+        large("VL-3B-BF16-00002-of-00002.gguf", 2001),
+        large("mmproj-VL-3B-Q8_0.gguf", 90_000),
+        large("mmproj-VL-3B-f16.gguf", 120_007),
+    ]
+}
+
+fn case() -> Case {
+    Case::new(files(), Box::new(|_, _, _| {}))
+}
+
+#[test]
+fn a_type_pulls_its_file_and_one_vision_tower() {
+    let case = case();
+    let mut recorder = Recorder::default();
+    let pulled = case.pull_id("me/model:q4_k_m", &mut recorder).unwrap();
+    let folder = case.cache.path().join("models--me--model");
+    let snapshot = folder.join("snapshots").join(COMMIT);
+    let (text, tower) = (snapshot.join("VL-3B-Q4_K_M.gguf"), snapshot.join("mmproj-VL-3B-f16.gguf"));
+    assert_eq!(pulled.path(), text);
+    assert_eq!(
+        (&pulled.dir, &pulled.file, &pulled.mmproj),
+        (&snapshot, &Some(text.clone()), &Some(tower.clone()))
+    );
+    assert_eq!(fs::read(&text).unwrap(), files()[2].bytes);
+    assert_eq!(fs::read(&tower).unwrap(), files()[7].bytes);
+    assert_eq!(fs::read_to_string(folder.join("refs/main")).unwrap(), COMMIT);
+    assert_eq!((pulled.files, case.blobs().len()), (2, 2));
+    assert_eq!((pulled.bytes, pulled.fetched), (320_010, 320_010));
+    // The small file comes first and is checked before the large one.
+    assert_eq!(recorder.checked, [tower]);
+    let order: Vec<String> = case.server.asked(".gguf").into_iter().map(|request| request.path).collect();
+    assert!(order[0].ends_with("mmproj-VL-3B-f16.gguf") && order[1].ends_with("Q4_K_M.gguf"), "{order:?}");
+    let last = recorder.seen.last().unwrap();
+    assert_eq!((last.done, last.total, last.number, last.files), (320_010, 320_010, 2, 2));
+
+    // Another type shares the tower.
+    let other = case.pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
+    assert_eq!((other.fetched, other.path().to_owned()), (300_001, snapshot.join("VL-3B-q8_0.gguf")));
+    let again = case.pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
+    assert_eq!(again, Pulled { fetched: 0, ..other });
+}
+
+#[test]
+fn types_that_cannot_be_pulled_are_refused_before_a_download() {
+    let case = case();
+    for (id, parts) in [
+        (
+            "me/model",
+            ["me/model has GGUF files only", "for example me/model:Q4_K_M; available: Q4_K_M, Q8_0"],
+        ),
+        ("me/model:Q5_K_M", ["me/model has no GGUF file of type Q5_K_M", "available: Q4_K_M, Q8_0"]),
+        ("me/model:Q4_K", ["no GGUF file of type Q4_K", "available: Q4_K_M, Q8_0"]),
+        ("me/model:bf16", ["BF16 of me/model is split into 2 files", "llama-gguf-split --merge"]),
+    ] {
+        let (_, text) = case.refused_id(id);
+        assert!(parts.iter().all(|part| text.contains(part)), "{id}: {text}");
+    }
+    let safetensors = Case::plain();
+    let (_, text) = safetensors.refused_id("me/model:Q8_0");
+    assert!(text.contains("no GGUF file of type Q8_0") && text.contains("pull it without a type"), "{text}");
+    assert!(case.server.asked(".gguf").is_empty() && case.blobs().is_empty());
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_before_the_language_model() {
+    let named = |architecture: &'static str| {
+        let quirk = move |request: &server::Request, _: usize, reply: &mut Reply| {
+            if request.path.starts_with("/api/") {
+                let mut listing: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+                listing["gguf"] = serde_json::json!({ "architecture": architecture, "total": 7 });
+                reply.body = listing.to_string().into_bytes();
+            }
+        };
+        Case::new(files(), Box::new(quirk))
+    };
+    let other = named("gemma3");
+    let (_, text) = other.refused_id("me/model:Q8_0");
+    assert!(text.contains("unsupported architecture `gemma3`, expected one of: qwen2vl"), "{text}");
+    assert!(other.server.asked(".gguf").is_empty());
+    // The hub may name the architecture of either file.
+    for known in ["qwen2vl", "qwen3vl", "llama", "clip"] {
+        named(known).pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
+    }
+
+    let case = case();
+    let refused = case.pull_id("me/model:Q8_0", &mut Recorder { refuse: true, ..Recorder::default() });
+    assert_eq!(refused.unwrap_err().to_string(), "unknown");
+    assert!(case.server.asked("q8_0.gguf").is_empty() && case.blobs().len() == 1);
+}
+
+#[test]
+fn a_repository_without_tower_has_only_the_language_model() {
+    let without = files().into_iter().filter(|file| !file.name.contains("mmproj")).collect();
+    let case = Case::new(without, Box::new(|_, _, _| {}));
+    let mut recorder = Recorder::default();
+    let pulled = case.pull_id("me/model:Q8_0", &mut recorder).unwrap();
+    assert_eq!((pulled.mmproj, pulled.files, recorder.checked.len()), (None, 1, 0));
+}
+
+#[test]
+fn offline_finds_the_file_and_its_tower() {
+    let mut case = case();
+    let pulled = case.pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
+    let requests = case.server.asked("").len();
+    case.settings.offline = true;
+    let found = case.pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
+    assert_eq!(found, Pulled { fetched: 0, ..pulled });
+    let (_, text) = case.refused_id("me/model:Q4_K_M");
+    assert!(text.contains("me/model:Q4_K_M is not in the cache"), "{text}");
+    assert_eq!(case.server.asked("").len(), requests);
+}
+
+#[test]
+fn an_interrupted_file_is_resumed() {
+    let case = Case::new(
+        files(),
+        Box::new(|request, before, reply| {
+            if request.path.ends_with("q8_0.gguf") && before == 0 {
+                reply.cut = Some(100_000);
+            }
+        }),
+    );
+    let pulled = case.pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
+    assert_eq!(fs::read(pulled.path()).unwrap(), files()[3].bytes);
+    let ranges: Vec<_> = case
+        .server
+        .asked("q8_0.gguf")
+        .iter()
+        .map(|request| request.header("range").map(str::to_owned))
+        .collect();
+    assert_eq!(ranges, [None, Some("bytes=100000-".into())]);
+}

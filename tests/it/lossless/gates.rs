@@ -1,0 +1,47 @@
+//! Chains with a gate: steps without drafts where the target looks hard at the video.
+
+use specreel_record::Verdict;
+use specreel_speculate::{Acceptance, Drafter, Length, Method, Sampler, Shape, VisualContext};
+use specreel_tensor::WeightType;
+
+use super::{method, support::Bench};
+
+#[test]
+fn a_gate_leaves_steps_without_drafts_and_changes_no_token() {
+    let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
+    let warm = Sampler { temperature: 0.8, top_p: 0.95, seed: 3 };
+    let (mut closed, mut open) = (0, 0);
+    for (model, small) in [
+        ("gqa_tied", "mha_tied_bf16"),
+        ("qwen3_vl", "qwen3_vl_small"),
+        ("smolvlm", "smolvlm_untied"),
+        ("qwen3_5", "qwen3_5_untied"),
+    ] {
+        let mut bench = Bench::new(model, small, WeightType::F32, 1);
+        for (drafter, sampler) in
+            [(Drafter::Model {}, greedy), (Drafter::SELF, greedy), (Drafter::Model {}, warm)]
+        {
+            let plain = bench.write(&Method::preset("autoregressive").unwrap(), sampler, 40);
+            let ungated = method(drafter, VisualContext::Full {}, 3, Acceptance::Exact {});
+            for gate in [0.0, 0.3, 1.0] {
+                let shape = Shape::Chain { length: Length::Fixed(3), gate };
+                let fast = bench.write(&Method { shape, ..ungated.clone() }, sampler, 40);
+                assert_eq!((&fast.ids, &fast.bits), (&plain.ids, &plain.bits), "{model} {gate}");
+                for step in &fast.steps {
+                    if step.gate.is_some() {
+                        assert!(step.drafted.is_empty() && step.judged == 0, "{model} {gate}");
+                        assert!(step.tokens.iter().all(|token| token.verdict == Verdict::Plain));
+                    }
+                }
+                let gated = fast.steps.iter().filter(|step| step.gate.is_some()).count();
+                match gate {
+                    0.0 => assert_eq!(gated, 0),
+                    // All but the first, before which the target has not looked at anything.
+                    1.0 => assert_eq!(gated, fast.steps.len() - 1, "{model}"),
+                    _ => (closed, open) = (closed + gated, open + fast.steps.len() - gated),
+                }
+            }
+        }
+    }
+    assert!(closed > 0 && open > closed, "{closed} closed, {open} open");
+}

@@ -1,0 +1,134 @@
+//! Draft heads of other layouts than the trained ones, for any target.
+
+use std::collections::HashMap;
+
+use candle_core::{DType, Device, Tensor};
+use specreel_checkpoint::Checkpoint;
+use specreel_model::{
+    draft_head::{DraftHead, layer_of},
+    family::VideoLlm,
+};
+
+/// Values between -1 and 1.
+fn noise(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// An EAGLE-3 head that drafts two thirds of the ids: those that the target's state before a token speaks for, disturbed by a
+/// random layer.
+pub fn eagle3(target: &VideoLlm) -> DraftHead {
+    let c = &layer_of(target.decoder().config());
+    let (d, vocab, cpu) = (c.hidden, c.vocab, &Device::Cpu);
+    let tensor = |values: Vec<f32>, shape: &[usize]| Tensor::from_vec(values, shape, cpu).unwrap();
+    let mut tensors = HashMap::new();
+    let mut random = |name: &str, shape: &[usize], scale: f32| {
+        let values =
+            noise(shape.iter().product(), name.len() as u64).into_iter().map(|v| v * scale).collect();
+        tensors.insert(name.to_owned(), tensor(values, shape));
+    };
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    for (name, rows) in [("q", q), ("k", kv), ("v", kv)] {
+        random(&format!("midlayer.self_attn.{name}_proj.weight"), &[rows, 2 * d], 0.1);
+        random(&format!("midlayer.self_attn.{name}_proj.bias"), &[rows], 0.1);
+    }
+    random("midlayer.self_attn.o_proj.weight", &[d, q], 0.1);
+    for name in ["gate", "up"] {
+        random(&format!("midlayer.mlp.{name}_proj.weight"), &[48, d], 0.1);
+    }
+    random("midlayer.mlp.down_proj.weight", &[d, 48], 0.1);
+    for name in [
+        "midlayer.input_layernorm.weight",
+        "midlayer.hidden_norm.weight",
+        "midlayer.post_attention_layernorm.weight",
+        "norm.weight",
+    ] {
+        tensors.insert(name.to_owned(), Tensor::ones(d, DType::F32, cpu).unwrap());
+    }
+    // Of the three states the last.
+    let last = (0..d * 3 * d).map(|i| if i % (3 * d) == 2 * d + i / (3 * d) { 1.0 } else { 0.0 }).collect();
+    tensors.insert("fc.weight".to_owned(), tensor(last, &[d, 3 * d]));
+    let kept: Vec<u32> = (0..vocab as u32).filter(|id| id % 3 != 2).collect();
+    let rows = target.decoder().embed(&kept).unwrap().to_vec().unwrap();
+    tensors.insert("lm_head.weight".to_owned(), tensor(rows, &[kept.len(), d]));
+    let offsets = kept.iter().zip(0i64..).map(|(id, row)| i64::from(*id) - row).collect::<Vec<_>>();
+    tensors.insert("d2t".to_owned(), Tensor::from_vec(offsets, kept.len(), cpu).unwrap());
+
+    let rope = c.mrope_section.map(|section| {
+        serde_json::json!({ "type": "mrope", "mrope_section": section, "mrope_interleaved": c.interleaved })
+    });
+    let config = serde_json::json!({
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "hidden_size": d,
+        "intermediate_size": 48,
+        "num_attention_heads": c.heads,
+        "num_key_value_heads": c.kv_heads,
+        "num_hidden_layers": 1,
+        "head_dim": c.head_dim,
+        "rms_norm_eps": c.norm_eps,
+        "rope_theta": c.rope_theta,
+        "rope_scaling": rope,
+        "vocab_size": vocab,
+        "draft_vocab_size": kept.len(),
+        "eagle_config": { "eagle_aux_hidden_state_layer_ids": [0, c.layers / 2, c.layers - 1] },
+    });
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    candle_core::safetensors::save(&tensors, dir.path().join("model.safetensors")).unwrap();
+    DraftHead::load(dir.path(), target.decoder()).unwrap()
+}
+
+/// A layer for multi-token prediction in a target's own checkpoint: what the target's state before a token speaks for, disturbed by
+/// a random layer of the form of the target's own.
+pub fn mtp(target: &VideoLlm) -> DraftHead {
+    let c = target.decoder().config();
+    let (d, cpu) = (c.hidden, &Device::Cpu);
+    let tensor = |values: Vec<f32>, shape: &[usize]| Tensor::from_vec(values, shape, cpu).unwrap();
+    let mut tensors = HashMap::new();
+    let mut random = |name: &str, shape: &[usize]| {
+        let values = noise(shape.iter().product(), name.len() as u64).into_iter().map(|v| v * 0.1).collect();
+        tensors.insert(format!("mtp.{name}"), tensor(values, shape));
+    };
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    let queries = if c.output_gate { 2 * q } else { q };
+    for (name, rows) in [("q", queries), ("k", kv), ("v", kv)] {
+        random(&format!("layers.0.self_attn.{name}_proj.weight"), &[rows, d]);
+        if c.bias {
+            random(&format!("layers.0.self_attn.{name}_proj.bias"), &[rows]);
+        }
+    }
+    random("layers.0.self_attn.o_proj.weight", &[d, q]);
+    for name in ["gate", "up"] {
+        random(&format!("layers.0.mlp.{name}_proj.weight"), &[c.intermediate, d]);
+    }
+    random("layers.0.mlp.down_proj.weight", &[d, c.intermediate]);
+    let neutral = if c.norm_offset { 0.0 } else { 1.0 };
+    let mut norm = |name: &str, width: usize| {
+        tensors.insert(format!("mtp.{name}.weight"), tensor(vec![neutral; width], &[width]));
+    };
+    for name in [
+        "layers.0.input_layernorm",
+        "layers.0.post_attention_layernorm",
+        "norm",
+        "pre_fc_norm_embedding",
+        "pre_fc_norm_hidden",
+    ] {
+        norm(name, d);
+    }
+    for name in ["q", "k"].into_iter().filter(|_| c.qk_norm) {
+        norm(&format!("layers.0.self_attn.{name}_norm"), c.head_dim);
+    }
+    // Of embedding and state the state.
+    let state = (0..d * 2 * d).map(|i| if i % (2 * d) == d + i / (2 * d) { 1.0 } else { 0.0 }).collect();
+    tensors.insert("mtp.fc.weight".to_owned(), tensor(state, &[d, 2 * d]));
+    let dir = tempfile::tempdir().unwrap();
+    candle_core::safetensors::save(&tensors, dir.path().join("model.safetensors")).unwrap();
+    DraftHead::own(Checkpoint::open(dir.path()).unwrap(), target.decoder(), "random").unwrap()
+}

@@ -1,0 +1,172 @@
+//! On a GPU lossless methods write what autoregressive decoding writes there, to the last bit, as they do on the CPU.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use specreel_model::decoder::Taps;
+use specreel_speculate::{Acceptance, AcceptedRows, Drafter, Limit, Method, Sampler, Stamps, VisualContext};
+use specreel_tensor::{ComputeDevice, KvType, WeightType};
+
+use crate::gpu::gpu_or_skip;
+use crate::lossless::{
+    method, part_of_speculative, random_methods::walk, spans, speculative, support::Bench,
+};
+
+const GREEDY: Sampler = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
+
+fn gpu(dtype: WeightType, kv_type: KvType) -> Option<ComputeDevice> {
+    gpu_or_skip(dtype).map(|device| device.with_kv_type(kv_type).unwrap())
+}
+
+/// One of `of` parts of all methods; the numbers of accepted and rejected drafts.
+fn compare(bench: &mut Bench, sampler: Sampler, nth: usize, of: usize) -> [usize; 2] {
+    let plain = bench.write(&Method::preset("autoregressive").unwrap(), sampler, 15);
+    let mut drafts = [0, 0];
+    for method in part_of_speculative(nth, of) {
+        let fast = bench.write(&method, sampler, 15);
+        assert_eq!(fast.ids, plain.ids, "{}", method.describe());
+        assert_eq!(fast.bits, plain.bits, "{}", method.describe());
+        assert_eq!(fast.finished, plain.finished, "{}", method.describe());
+        drafts[0] += fast.accepted;
+        drafts[1] += fast.judged - fast.accepted;
+    }
+    drafts
+}
+
+#[test]
+fn every_drafter_shape_and_schedule_is_lossless_on_a_gpu() {
+    let Some(device) = gpu(WeightType::Q8_0, KvType::F16) else { return };
+    let mut bench = Bench::on("gqa_tied", "nested_bf16", &device, 0);
+    let [mut accepted, mut rejected] = compare(&mut bench, GREEDY, 0, 4);
+    let warm = Sampler { temperature: 0.9, top_p: 1.0, seed: 3 };
+    let drawn = compare(&mut bench, warm, 1, 12);
+    (accepted, rejected) = (accepted + drawn[0], rejected + drawn[1]);
+    assert!(accepted > 100 && rejected > 200, "{accepted} accepted, {rejected} rejected");
+}
+
+#[test]
+fn families_and_files_are_lossless_on_a_gpu() {
+    let pairs = [
+        ("sharded_untied", "gqa_tied", WeightType::F32, KvType::F32),
+        ("llava_ov", "llava_ov", WeightType::F32, KvType::F16),
+        ("qwen2_vl", "qwen2_vl", WeightType::F16, KvType::F32),
+        ("gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q4_0.gguf", WeightType::Auto, KvType::F16),
+    ];
+    for (clip, (target, small, dtype, kv_type)) in pairs.into_iter().enumerate() {
+        let Some(device) = gpu(dtype, kv_type) else { return };
+        let mut bench = Bench::on(target, small, &device, clip as u64);
+        let [accepted, rejected] = compare(&mut bench, GREEDY, clip, 12);
+        assert!(accepted + rejected > 50, "{target}: {accepted} accepted, {rejected} rejected");
+    }
+}
+
+#[test]
+fn several_spans_are_lossless_on_a_gpu() {
+    let Some(device) = gpu(WeightType::F32, KvType::F32) else { return };
+    let mut bench = Bench::on("gqa_tied", "sharded_untied", &device, 1);
+    bench.split_video();
+    let plain = bench.write(&Method::preset("autoregressive").unwrap(), GREEDY, 16);
+    for method in spans::methods(0.4) {
+        let fast = bench.write(&method, GREEDY, 16);
+        assert_eq!((fast.ids, fast.bits), (plain.ids.clone(), plain.bits.clone()), "{method:?}");
+    }
+    let loose = bench.write(&Method::preset("lvspec").unwrap(), GREEDY, 16);
+    let relevances = loose.steps.iter().flat_map(|step| &step.tokens).filter_map(|token| token.relevance);
+    assert!(relevances.clone().count() > 0 && relevances.clone().all(|r| r.abs() <= 1.0 + 1e-5));
+}
+
+#[test]
+fn a_drafter_that_sees_everything_is_always_right_on_a_gpu() {
+    let Some(device) = gpu(WeightType::Q8_0, KvType::F16) else { return };
+    let mut bench = Bench::on("gqa_tied", "nested_bf16", &device, 2);
+    for context in [
+        VisualContext::Full {},
+        VisualContext::TopKKv {
+            keep: 1.0,
+            budget: Limit::NONE,
+            rows: AcceptedRows::Dense,
+            stamps: Stamps::Keep,
+        },
+        VisualContext::TopKKv {
+            keep: 1.0,
+            budget: Limit::NONE,
+            rows: AcceptedRows::Sparse,
+            stamps: Stamps::Keep,
+        },
+    ] {
+        let own = method(Drafter::SELF, context.clone(), 5, Acceptance::Exact {});
+        let written = bench.write(&own, GREEDY, 18);
+        assert_eq!(written.accepted, written.judged, "{context:?}");
+        assert!(written.accepted >= 12, "{context:?}: {}", written.accepted);
+    }
+}
+
+/// A small model on the CPU beside a target on a GPU, and the other way round.
+#[test]
+fn models_on_two_devices_are_lossless() {
+    let Some(device) = gpu(WeightType::Q8_0, KvType::F16) else { return };
+    let cpu = ComputeDevice::cpu(WeightType::Q8_0);
+    for places in [[&device, &cpu], [&cpu, &device]] {
+        let mut bench = Bench::apart("gqa_tied", "nested_bf16", places, 1);
+        let plain = bench.write(&Method::preset("autoregressive").unwrap(), GREEDY, 15);
+        let small = |method: &Method| method.drafter == Drafter::Model {};
+        for method in speculative().into_iter().filter(small).step_by(5) {
+            let fast = bench.write(&method, GREEDY, 15);
+            assert_eq!((&fast.ids, &fast.bits), (&plain.ids, &plain.bits), "{}", method.describe());
+        }
+    }
+}
+
+#[test]
+fn random_methods_on_a_gpu_add_up_and_are_lossless_where_they_claim_to_be() {
+    let pairs = [
+        ("nested_bf16", "mha_tied_bf16", WeightType::Q8_0, KvType::F16, None),
+        ("mha_tied_bf16", "sharded_untied", WeightType::F32, KvType::F32, Some(40)),
+    ];
+    if gpu_or_skip(WeightType::F32).is_none() {
+        return;
+    }
+    let benches = pairs.into_iter().enumerate().map(|(clip, (target, small, dtype, kv_type, vocabulary))| {
+        let mut bench = Bench::on(target, small, &gpu(dtype, kv_type).unwrap(), clip as u64);
+        if let Some(vocabulary) = vocabulary {
+            bench.restrict(vocabulary);
+        }
+        bench
+    });
+    let walk = walk(&mut ChaCha8Rng::seed_from_u64(21), benches, 60, 12);
+    assert!(walk.equal >= 30 && walk.repeated >= 20 && walk.loosened >= 10, "{walk:?}");
+}
+
+/// States and logits have the same bits however many rows are fed together, after the prompt and after a copy of it.
+#[test]
+fn logits_do_not_depend_on_the_number_of_rows_on_a_gpu() {
+    for (name, dtype, kv_type) in [
+        ("gqa_tied", WeightType::Q8_0, KvType::F16),
+        ("sharded_untied", WeightType::F32, KvType::F32),
+        ("gguf/mix/model-q4_k_m.gguf", WeightType::Auto, KvType::F16),
+    ] {
+        let Some(device) = gpu(dtype, kv_type) else { return };
+        let mut bench = Bench::on(name, name, &device, 0);
+        let (mut sequence, _) = bench.reader();
+        let ids: Vec<u32> = (0..70).map(|i| 3 + i * 7 % 60).collect();
+        let base = sequence.len();
+        let mut copy = sequence.fork(base, base + 80).unwrap();
+        let mut whole: Vec<Vec<f32>> = Vec::new();
+        for rows in [70, 1, 2, 6, 11, 64] {
+            for sequence in [&mut sequence, &mut copy] {
+                sequence.truncate(base);
+                let mut parts: Vec<Vec<f32>> = Vec::new();
+                for part in ids.chunks(rows) {
+                    let pass = sequence.feed(part, &Taps::default()).unwrap();
+                    parts.extend(sequence.logits(&pass.states).unwrap().to_vec2().unwrap());
+                }
+                if whole.is_empty() {
+                    whole = parts;
+                    continue;
+                }
+                let different = (0..ids.len())
+                    .find(|&row| whole[row].iter().zip(&parts[row]).any(|(a, b)| a.to_bits() != b.to_bits()));
+                assert_eq!(different, None, "{name}, {rows} rows at once");
+            }
+        }
+    }
+}

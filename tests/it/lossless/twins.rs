@@ -1,0 +1,93 @@
+//! The target in fewer bits, drafting for itself.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use specreel_checkpoint::ModelFiles;
+use specreel_model::{
+    decoder::{Taps, with_slice},
+    family::{ClipFacts, VideoLlm},
+};
+use specreel_speculate::{
+    Acceptance, Drafter, Length, Method, Placing, Sampler, Schedule, TwinType, VisualContext, context,
+};
+use specreel_tensor::{KvType, WeightType};
+
+use super::{
+    method,
+    support::{Bench, fixture},
+};
+
+const TWIN: Drafter = Drafter::Target { dtype: TwinType::Q4_0 };
+
+#[test]
+fn a_twin_changes_no_token() {
+    let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
+    let warm = Sampler { temperature: 0.8, top_p: 0.95, seed: 3 };
+    let (mut accepted, mut judged) = (0, 0);
+    for (name, small, dtype) in [
+        ("gqa_tied", "mha_tied_bf16", WeightType::F32),
+        ("qwen2_vl", "qwen2_vl_nested", WeightType::Q8_0),
+        ("llava_ov", "llava_ov_newer", WeightType::F32),
+        ("qwen3_vl", "qwen3_vl_small", WeightType::F16),
+        ("smolvlm", "smolvlm_untied", WeightType::F32),
+        ("qwen3_5", "qwen3_5_untied", WeightType::F32),
+    ] {
+        let mut bench = Bench::with_kv_type(name, small, dtype, KvType::F16, 1);
+        let placing = Placing::Original;
+        let uniform = VisualContext::Uniform { keep: 0.5, positions: placing, stamps: Default::default() };
+        for context in [VisualContext::Full {}, uniform] {
+            for sampler in [greedy, warm] {
+                let chain = method(TWIN, context.clone(), 4, Acceptance::Exact {});
+                let parallel =
+                    Method { schedule: Schedule::Parallel { window: Length::Fixed(3) }, ..chain.clone() };
+                let plain = bench.write(&Method::preset("autoregressive").unwrap(), sampler, 32);
+                for method in [chain, parallel] {
+                    let fast = bench.write(&method, sampler, 32);
+                    assert_eq!((&fast.ids, &fast.bits), (&plain.ids, &plain.bits), "{name} {method:?}");
+                    accepted += fast.accepted;
+                    judged += fast.judged;
+                }
+            }
+        }
+    }
+    assert!(accepted > 50 && judged > accepted, "both paths are walked: {accepted} of {judged}");
+}
+
+/// The twin is the same decoder as a checkpoint that was loaded in its weight type.
+#[test]
+fn a_twin_is_the_checkpoint_in_its_weight_type() {
+    for name in ["gqa_tied", "qwen3_vl", "llava_ov", "qwen3_5"] {
+        let load = |dtype| VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
+        let (target, loaded) = (load(WeightType::F32), load(WeightType::Q4_0));
+        let checkpoint = VideoLlm::open(&ModelFiles::open(&fixture(name), None).unwrap()).unwrap();
+        let twin = Arc::new(target.twin(&checkpoint, WeightType::Q4_0).unwrap());
+        assert!(twin.bytes() < target.decoder().bytes());
+        let config = target.processor().config();
+        let size = config.fixed.unwrap_or((4 * config.patch, 6 * config.patch));
+        let grid = specreel_model::processor::layout::Grid {
+            t: 2,
+            h: size.0 / config.patch,
+            w: size.1 / config.patch,
+        };
+        let row = config.row();
+        let data = (0..grid.t * grid.h * grid.w * row).map(|i| (i as f32 * 0.37).sin()).collect();
+        let patches = specreel_model::processor::Patches { data, grid, row };
+        let visual = target.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let grid = target.processor().visual_grid(grid).unwrap();
+        let clip = ClipFacts::steady(grid, grid.t * config.temporal, 2.0);
+        let prompt = target.prompt("What moves?", &clip).unwrap();
+        let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
+        let logits = |model: &VideoLlm, decoder: &Arc<_>| {
+            let (full, visual) = (VisualContext::Full {}, Some(&visual));
+            let ignore = &mut |_: usize, _: &[f32]| {};
+            let go_on = &mut |_, _| ControlFlow::Continue(());
+            let read = context::prefill_with(model, decoder, &prompt, visual, &rows, &full, 8, ignore, go_on);
+            let mut sequence = read.unwrap().unwrap();
+            let pass = sequence.feed(&prompt.ids[rows.len()..], &Taps::default()).unwrap();
+            with_slice(&pass.states, |states| states.iter().map(|v| v.to_bits()).collect::<Vec<_>>()).unwrap()
+        };
+        let [one, other] = [logits(&target, &twin), logits(&loaded, loaded.decoder())];
+        assert_eq!(one, other, "{name}");
+        assert_ne!(one, logits(&target, target.decoder()), "{name}: the twin rounds");
+    }
+}

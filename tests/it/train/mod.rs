@@ -1,0 +1,226 @@
+//! Training on a tiny random target: it learns, it can be broken off anywhere, and it repeats itself exactly.
+
+use std::{
+    cell::Cell,
+    path::{Path, PathBuf},
+};
+
+use specreel_model::{
+    draft_head::{DraftHead, Recipe, VisualRows},
+    family::VideoLlm,
+};
+use specreel_scenes::{Scene, encode};
+use specreel_tensor::{ComputeDevice, WeightType};
+use specreel_train::{Account, Clips, Job, News, Options, Outcome, TrainError, train};
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
+}
+
+fn target() -> PathBuf {
+    fixture("gqa_tied")
+}
+
+fn options(recipe: Recipe) -> Options {
+    Options {
+        max_new_tokens: 12,
+        epochs: 3,
+        batch: 2,
+        keep: 3,
+        learning_rate: 2e-3,
+        warm_up: 2,
+        ..Options::of(recipe)
+    }
+}
+
+/// Train until `stop` of the news says so; the news, too.
+fn run(
+    clips: &Clips,
+    options: &Options,
+    out: &Path,
+    stop: &dyn Fn(usize) -> bool,
+) -> (Result<Outcome, TrainError>, Vec<News>) {
+    run_for(&target(), clips, options, out, stop)
+}
+
+fn run_for(
+    target: &Path,
+    clips: &Clips,
+    options: &Options,
+    out: &Path,
+    stop: &dyn Fn(usize) -> bool,
+) -> (Result<Outcome, TrainError>, Vec<News>) {
+    let (told, mut news) = (Cell::new(0), Vec::new());
+    let place = ComputeDevice::cpu(WeightType::Q8_0);
+    let job = Job { target, place: &place, clips, options, out, save_every: 0.0 };
+    let outcome = train(
+        &job,
+        &mut |one| {
+            told.set(told.get() + 1);
+            news.push(one);
+        },
+        &|| stop(told.get()),
+    );
+    (outcome, news)
+}
+
+fn whole(clips: &Clips, options: &Options, out: &Path) -> Account {
+    match run(clips, options, out, &|_| false).0.unwrap() {
+        Outcome::Finished(account) => account,
+        Outcome::Stopped(_) => panic!("nobody stopped it"),
+    }
+}
+
+fn weights(out: &Path) -> Vec<u8> {
+    std::fs::read(out.join("model.safetensors")).unwrap()
+}
+
+#[test]
+fn what_is_learned_lowers_the_loss_and_loads() {
+    let dir = tempfile::tempdir().unwrap();
+    for recipe in [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec, Recipe::Hivis] {
+        let name = recipe.name();
+        let out = dir.path().join(name);
+        let clips = Clips::Scenes { count: 6 };
+        let options = Options { epochs: 20, text_share: 0.5, ..options(recipe) };
+        let account = whole(&clips, &options, &out);
+        assert_eq!((account.steps, account.text_steps, account.skipped), (80, 40, 0));
+        let (first, last) = (account.curve[0], account.curve[account.curve.len() - 1]);
+        assert!(last.loss < 0.8 * first.loss, "{name}: {} {}", first.loss, last.loss);
+        assert!(last.agreement > first.agreement, "{name}");
+        let model = VideoLlm::load(&target(), WeightType::Q8_0, &mut |_, _| {}).unwrap();
+        let layer = DraftHead::load(&out, model.decoder()).unwrap();
+        assert_eq!((layer.name(), layer.config().recipe), (name, recipe));
+        let files: Vec<_> = std::fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(files.len(), 3, "{files:?}");
+        assert!(matches!(run(&clips, &options, &out, &|_| false).0, Err(TrainError::Finished { .. })));
+    }
+}
+
+/// Targets without biases, with norms of queries and keys and several embeddings a visual token, or with text between the frames:
+/// a head has the form of its target's layers.
+#[test]
+fn heads_of_other_layers_are_learned_and_load() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["qwen3_vl", "smolvlm"] {
+        let model = VideoLlm::load(&fixture(name), WeightType::Q8_0, &mut |_, _| {}).unwrap();
+        let text = model.decoder().config();
+        for recipe in [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec] {
+            let out = dir.path().join(format!("{name}-{recipe:?}"));
+            let options = Options { epochs: 20, text_share: 0.5, ..options(recipe) };
+            let (outcome, _) =
+                run_for(&fixture(name), &Clips::Scenes { count: 4 }, &options, &out, &|_| false);
+            let Ok(Outcome::Finished(account)) = outcome else { panic!("{name}: {outcome:?}") };
+            let (first, last) = (account.curve[0], account.curve[account.curve.len() - 1]);
+            assert!(
+                account.text_steps < account.steps && last.loss < 0.9 * first.loss,
+                "{name}: {account:?}"
+            );
+            let head = DraftHead::load(&out, model.decoder()).unwrap();
+            let layer = head.decoder().config();
+            assert_eq!(
+                (layer.bias, layer.qk_norm, layer.interleaved, layer.deepstack),
+                (text.bias, text.qk_norm, text.interleaved, 0)
+            );
+            let saved = specreel_checkpoint::Checkpoint::open(&out).unwrap();
+            let names: Vec<&str> = saved.tensors().map(|tensor| tensor.name).collect();
+            assert!(names.iter().all(|name| !name.contains("_proj.bias")), "{names:?}");
+            assert_eq!(names.iter().any(|name| name.contains("q_norm")), text.qk_norm, "{names:?}");
+        }
+    }
+}
+
+#[test]
+fn broken_off_anywhere_it_ends_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let clips = Clips::Scenes { count: 7 };
+    let options = options(Recipe::Sparrow);
+    let once = dir.path().join("once");
+    let account = whole(&clips, &options, &once);
+    let again = dir.path().join("again");
+    whole(&clips, &options, &again);
+    assert!(weights(&once) == weights(&again), "a seed gives the same weights each time");
+
+    let pieces = dir.path().join("pieces");
+    let mut stops = 0;
+    let end = loop {
+        // A little further each time; what is told is told alike.
+        match run(&clips, &options, &pieces, &|told| told > 5 + stops).0.unwrap() {
+            Outcome::Stopped(_) => stops += 1,
+            Outcome::Finished(account) => break account,
+        }
+    };
+    assert!(stops > 3, "{stops}");
+    assert!(weights(&once) == weights(&pieces), "and however often it is broken off");
+    assert_eq!(
+        (end.steps, end.tokens, end.curve.len()),
+        (account.steps, account.tokens, account.curve.len())
+    );
+    let other = Options { seed: 1, ..options };
+    let elsewhere = dir.path().join("other");
+    whole(&clips, &other, &elsewhere);
+    assert!(weights(&once) != weights(&elsewhere));
+}
+
+#[test]
+fn other_settings_and_strange_folders_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let clips = Clips::Scenes { count: 4 };
+    let options = options(Recipe::Sparrow);
+    assert!(matches!(run(&clips, &options, &out, &|told| told > 4).0, Ok(Outcome::Stopped(_))));
+    let before = weights(&out);
+    let other = Options { visual_rows: VisualRows::Embeddings, ..options.clone() };
+    let error = run(&clips, &other, &out, &|_| false).0.unwrap_err();
+    assert!(error.to_string().ends_with("has visual-rows \"middle\", not \"embeddings\""), "{error}");
+    let error = run(&Clips::Scenes { count: 5 }, &options, &out, &|_| false).0.unwrap_err();
+    assert!(error.to_string().ends_with("has data scenes:4, not scenes:5"), "{error}");
+    assert!(weights(&out) == before, "nothing is lost");
+
+    std::fs::write(out.join("training.safetensors"), b"cut").unwrap();
+    assert!(matches!(run(&clips, &options, &out, &|_| false).0, Err(TrainError::Damaged { .. })));
+    let full = dir.path().join("full");
+    std::fs::create_dir(&full).unwrap();
+    std::fs::write(full.join("photo.jpg"), b"x").unwrap();
+    assert!(matches!(run(&clips, &options, &full, &|_| false).0, Err(TrainError::Occupied { .. })));
+    assert_eq!(std::fs::read_dir(&full).unwrap().count(), 1);
+    std::fs::write(dir.path().join("file"), b"x").unwrap();
+    let under = dir.path().join("file/out");
+    assert!(matches!(run(&clips, &options, &under, &|_| false).0, Err(TrainError::Write { .. })));
+}
+
+#[test]
+fn a_broken_clip_is_named_and_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("clips");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("broken.mp4"), b"this is no video").unwrap();
+    let options = options(Recipe::Msd);
+    let alone = run(&Clips::folder(&folder, 0).unwrap(), &options, &dir.path().join("alone"), &|_| false).0;
+    assert!(matches!(alone, Err(TrainError::AllBroken { count: 1, .. })), "{alone:?}");
+    for seed in 0..2 {
+        let path = folder.join(format!("{seed}.mp4"));
+        encode::mp4(&Scene::from_seed(seed), &path, 112, 112).unwrap();
+    }
+    let (outcome, news) =
+        run(&Clips::folder(&folder, 0).unwrap(), &options, &dir.path().join("out"), &|_| false);
+    let Ok(Outcome::Finished(account)) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(account.skipped, 1);
+    let named = |one: &News| matches!(one, News::Skipped { clip, .. } if clip.ends_with("broken.mp4"));
+    assert_eq!(news.iter().filter(|one| named(one)).count(), 1);
+}
+
+#[test]
+fn a_first_save_that_fails_leaves_room_for_the_next_attempt() {
+    let dir = tempfile::tempdir().unwrap();
+    let (clips, options) = (Clips::Scenes { count: 2 }, options(Recipe::Sparrow));
+    // What a full disk does: the file beside the place cannot be written.
+    let blocked = dir.path().join(".half-training.safetensors");
+    std::fs::create_dir(&blocked).unwrap();
+    let error = run(&clips, &options, dir.path(), &|_| false).0.err().unwrap();
+    assert!(error.to_string().contains("training.safetensors"), "{error}");
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, [".half-training.safetensors"]);
+    std::fs::remove_dir(&blocked).unwrap();
+    assert!(whole(&clips, &options, dir.path()).finished);
+}

@@ -1,0 +1,7 @@
+//! The studio without a terminal: pictures of its screens with styles, whole flows over a scripted engine, random keys.
+
+mod flows;
+mod looks;
+mod pictures;
+mod script;
+mod watch;

@@ -1,0 +1,6 @@
+//! Videos as people have them, seen from outside: every file here is made on the spot.
+
+mod decoding;
+pub mod make;
+mod probing;
+mod refusing;

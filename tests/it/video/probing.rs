@@ -1,0 +1,92 @@
+//! `probe`, `thumbnail` and `stills` on intact files.
+
+use std::ops::ControlFlow;
+
+use ffmpeg_next::util::format::Pixel;
+use specreel_video::{FrameCount, probe, stills, thumbnail};
+
+use crate::video::make::{Clip, number};
+
+#[test]
+fn a_plain_clip() {
+    let file = Clip::of(50).write();
+    let probe = probe(&file.path).unwrap();
+    assert_eq!((probe.width, probe.height, probe.rotation_degrees), (96, 64, 0));
+    assert_eq!(probe.frame_count, FrameCount::Exact(50));
+    assert!((probe.fps - 25.0).abs() < 0.01, "{}", probe.fps);
+    assert!((probe.duration_s - 2.0).abs() < 0.05, "{}", probe.duration_s);
+    assert_eq!((probe.codec.as_str(), probe.pixel_format.as_str()), ("mpeg4", "yuv420p"));
+    assert!(!probe.has_audio);
+}
+
+#[test]
+fn a_container_without_a_count_gives_an_estimate() {
+    let file = Clip::lossless(30, 96, 64, Pixel::YUV420P).write();
+    let count = probe(&file.path).unwrap().frame_count;
+    assert!(matches!(count, FrameCount::Estimated(29..=31)), "{count:?}");
+}
+
+#[test]
+fn the_size_is_after_rotation() {
+    for (matrix, degrees, size) in
+        [([0, 1, -1, 0], 90, (64, 96)), ([-1, 0, 0, -1], 180, (96, 64)), ([0, -1, 1, 0], 270, (64, 96))]
+    {
+        let file = Clip::of(3).write().turned(matrix);
+        let probe = probe(&file.path).unwrap();
+        assert_eq!((probe.rotation_degrees, (probe.width, probe.height)), (degrees, size));
+    }
+}
+
+#[test]
+fn odd_sizes_and_pixel_formats() {
+    for (width, height, pixel, name) in [
+        (97, 63, Pixel::YUV420P, "yuv420p"),
+        (96, 64, Pixel::YUV420P10LE, "yuv420p10le"),
+        (1, 1, Pixel::YUV444P, "yuv444p"),
+        (33, 17, Pixel::GRAY8, "gray"),
+    ] {
+        let file = Clip::lossless(3, width, height, pixel).write();
+        let probe = probe(&file.path).unwrap();
+        assert_eq!((probe.width, probe.height, probe.pixel_format.as_str()), (width, height, name));
+    }
+}
+
+#[test]
+fn a_thumbnail_is_small_and_from_the_requested_position() {
+    let file = Clip::h264(100, 20).write();
+    for (share, want) in [(0.0, 0), (0.5, 50), (0.99, 99), (7.0, 99), (-1.0, 0), (f64::NAN, 0)] {
+        let picture = thumbnail(&file.path, share, 48, 48).unwrap();
+        assert_eq!((picture.width, picture.height), (48, 32));
+        assert!(number(&picture).abs_diff(want) <= 1, "share {share} shows frame {}", number(&picture));
+    }
+    assert_eq!(thumbnail(&file.path, 0.5, 1000, 1000).unwrap().width, 96, "never enlarged");
+}
+
+#[test]
+fn a_thumbnail_is_upright() {
+    let file = Clip::of(5).write().turned([0, 1, -1, 0]);
+    let picture = thumbnail(&file.path, 0.0, 48, 48).unwrap();
+    assert_eq!((picture.width, picture.height), (32, 48));
+}
+
+#[test]
+fn stills_are_small_upright_and_evenly_spread() {
+    let file = Clip::h264(60, 20).write().turned([0, 1, -1, 0]);
+    let mut frames = Vec::new();
+    let mut take = |frame| {
+        frames.push(frame);
+        ControlFlow::Continue(())
+    };
+    stills(&file.path, 4, (48, 48), &mut take).unwrap();
+    let facts: Vec<_> = frames.iter().map(|f| (f.index, f.width, f.height, f.rgb.len())).collect();
+    let size = (32, 48, 32 * 48 * 3);
+    assert_eq!(facts, [0, 20, 39, 59].map(|index| (index, size.0, size.1, size.2)));
+
+    let mut seen = 0;
+    let mut first = |_| {
+        seen += 1;
+        ControlFlow::Break(())
+    };
+    assert!(stills(&file.path, 1000, (48, 48), &mut first).unwrap().cancelled);
+    assert_eq!(seen, 1);
+}
