@@ -58,7 +58,7 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Prefill and passes over so many slots, in words.
-fn measure(decoder: &Arc<Decoder>, slots: usize) -> candle_core::Result<String> {
+fn measure(decoder: &Arc<Decoder>, slots: usize) -> specreel_tensor::Result<String> {
     let (config, scale) = (decoder.config(), LAYERS[1] as f64 / LAYERS[0] as f64);
     let mut sequence = Sequence::new(decoder.clone(), slots + 64);
     let ids: Vec<u32> = (0..slots as u32).map(|i| i * 7 % 1024).collect();

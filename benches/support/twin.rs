@@ -3,9 +3,9 @@
 //! A rule is shown numbers, no states, and it cannot ask what would follow. A twin starts from a copy of the target's cache
 //! and finds its way to any text by itself: it keeps what the last text has in common with the new one.
 
-use candle_core::Result;
 use specreel_model::decoder::{Pass, Sequence, States, Taps};
 use specreel_speculate::sampling::RowFacts;
+use specreel_tensor::Result;
 
 /// See the module's text.
 pub struct Twin {

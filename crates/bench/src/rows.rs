@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use specreel_model::{
     config::TextConfig,

@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{
     pace::{Part, Rate, StagePace},

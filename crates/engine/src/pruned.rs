@@ -150,10 +150,9 @@ impl Runner<'_> {
         prompt: &Prompt,
         rows: &[usize],
         raters: Raters,
-    ) -> candle_core::Result<Vec<f32>> {
+    ) -> specreel_tensor::Result<Vec<f32>> {
         let slots = rows.iter().enumerate().filter(|(_, row)| prompt.visual.contains(**row));
-        let spans = VisualSpans::new(slots.map(|(slot, _)| slot..slot + 1), rows.len())
-            .map_err(candle_core::Error::wrap)?;
+        let spans = VisualSpans::new(slots.map(|(slot, _)| slot..slot + 1), rows.len())?;
         let last = prompt.ids.len() - 1;
         let first = match raters {
             Raters::Last => last,
@@ -180,13 +179,13 @@ impl Runner<'_> {
         let (mut predicted, mut result) = (Vec::with_capacity(plain.len()), Ok(()));
         // Within the room that was left for verify passes.
         for ids in input.chunks(16) {
-            result = (|| {
+            result = (|| -> specreel_tensor::Result<()> {
                 let pass = context.target.feed(ids, &Taps::default())?;
                 let logits = context.target.logits(&pass.states)?;
                 predicted.extend(
                     logits.read(&needs, |rows| rows.iter().map(LogitRow::argmax).collect::<Vec<u32>>())?,
                 );
-                candle_core::Result::Ok(())
+                specreel_tensor::Result::Ok(())
             })();
             if result.is_err() {
                 break;

@@ -4,7 +4,8 @@
 //! others, so of two nearly equally likely tokens either may win. The logits at that place are computed again, in a pass over
 //! the common text, and reported with the run.
 
-use candle_core::{DType, Result};
+use candle_core::DType;
+use specreel_tensor::Result;
 
 use specreel_model::decoder::{Sequence, Taps};
 use specreel_record::stats::Tie;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{
     generation::{GenerationConfig, GenerationInputs},

@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use candle_core::{Error, Result};
+use specreel_tensor::{Error, Result};
 
 use super::{
     generate::Finished,
@@ -253,7 +253,7 @@ pub(super) fn generate(
 ) -> Result<Finished> {
     let root = inputs.root();
     let Some(sequence) = inputs.drafter else {
-        return Err(Error::Msg("the parallel schedule needs a drafter that is a model".into()));
+        return Err(Error::Message("the parallel schedule needs a drafter that is a model".into()));
     };
     let mut window = window(config.method);
     let base = inputs.prefetched.as_ref().map_or(sequence.len(), |prefetched| prefetched.base);
@@ -315,7 +315,7 @@ fn window(method: &Method) -> WindowLength {
 fn failed(failure: WorkerError<Error>) -> Error {
     match failure {
         WorkerError::Worker(_, error) => error,
-        other => Error::Msg(other.to_string()),
+        other => Error::Message(other.to_string()),
     }
 }
 

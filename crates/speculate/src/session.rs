@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{
     accept::{RuleNeeds, relevance::VisualStates},

@@ -1,6 +1,6 @@
 //! From a proposal and the target's rows to the tokens of a step.
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{
     accept::{self, Row, RuleNeeds, relevance},

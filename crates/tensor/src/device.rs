@@ -186,10 +186,18 @@ impl ComputeDevice {
         self.float
     }
 
+    /// Wait until all queued operations are done.
+    ///
+    /// # Errors
+    /// One of them failed.
+    pub fn synchronize(&self) -> crate::Result<()> {
+        Ok(self.device.synchronize()?)
+    }
+
     /// Values as a tensor on the device, in its compute type.
-    pub(crate) fn tensor(&self, values: Vec<f32>, shape: &[usize]) -> candle_core::Result<Tensor> {
+    pub(crate) fn tensor(&self, values: Vec<f32>, shape: &[usize]) -> crate::Result<Tensor> {
         // Rounded on the CPU: half as much to transfer.
-        Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.float)?.to_device(&self.device)
+        Ok(Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.float)?.to_device(&self.device)?)
     }
 }
 

@@ -1,16 +1,56 @@
-//! Why weights cannot be used, and the text of tensor errors in messages.
+//! Why an operation failed, and why weights cannot be used.
 
 use std::path::{Path, PathBuf};
 
-use candle_core::Error;
 use specreel_record::{Failure, FailureClass};
 
-/// The message of a tensor error, without the backtrace that candle adds if `RUST_BACKTRACE` is set.
-pub fn tensor_error_text(error: &Error) -> String {
+use crate::{SpansError, gpu::GpuError};
+
+/// The result of an operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Arguments that do not fit together.
+    #[error("{0}")]
+    Message(String),
+    /// Ranges of visual tokens that do not fit the rows.
+    #[error(transparent)]
+    Spans(#[from] SpansError),
+    /// A GPU through wgpu.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// A mapped file that changed.
+    #[error(transparent)]
+    File(#[from] std::io::Error),
+    /// An accelerator through candle.
+    #[error("{}", candle_text(.0))]
+    Candle(#[from] candle_core::Error),
+}
+
+impl Error {
+    /// True if the device's memory is full.
+    pub fn is_out_of_memory(&self) -> bool {
+        is_out_of_memory(&self.to_string())
+    }
+}
+
+/// Return an [`Error::Message`].
+#[macro_export]
+macro_rules! bail {
+    ($($words:tt)*) => {
+        return Err($crate::Error::Message(format!($($words)*)))
+    };
+}
+
+/// The message of candle's error, without the backtrace that it adds if `RUST_BACKTRACE` is set.
+fn candle_text(error: &candle_core::Error) -> String {
+    use candle_core::Error;
     match error {
-        Error::WithBacktrace { inner, .. } => tensor_error_text(inner),
-        Error::WithPath { inner, path } => format!("{}: {}", path.display(), tensor_error_text(inner)),
-        Error::Context { inner, context } => format!("{context}: {}", tensor_error_text(inner)),
+        Error::WithBacktrace { inner, .. } => candle_text(inner),
+        Error::WithPath { inner, path } => format!("{}: {}", path.display(), candle_text(inner)),
+        Error::Context { inner, context } => format!("{context}: {}", candle_text(inner)),
         other => other.to_string(),
     }
 }
@@ -95,7 +135,9 @@ impl From<CheckpointError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use candle_core::Error;
+
+    use super::candle_text;
 
     #[test]
     fn backtraces_are_left_out() {
@@ -103,10 +145,10 @@ mod tests {
         let inner = || Box::new(Error::Msg("value 7 is NaN".into()));
         let error = Error::WithBacktrace { inner: inner(), backtrace };
         assert!(error.to_string().lines().count() > 1);
-        assert_eq!(tensor_error_text(&error), "value 7 is NaN");
+        assert_eq!(candle_text(&error), "value 7 is NaN");
         let error = Error::WithPath { inner: Box::new(error), path: "a.safetensors".into() };
-        assert_eq!(tensor_error_text(&error), "a.safetensors: value 7 is NaN");
+        assert_eq!(candle_text(&error), "a.safetensors: value 7 is NaN");
         let error = Error::Context { inner: inner(), context: Box::new("reading") };
-        assert_eq!(tensor_error_text(&error), "reading: value 7 is NaN");
+        assert_eq!(candle_text(&error), "reading: value 7 is NaN");
     }
 }

@@ -30,7 +30,7 @@ pub mod weights;
 pub use self::{
     accelerators::{Accelerator, accelerators},
     device::{ComputeDevice, DeviceChoice},
-    error::{CheckpointError, is_out_of_memory, tensor_error_text},
+    error::{CheckpointError, Error, Result},
     gpu::Gpu,
     kv::KvType,
     linear_attention::LinearAttention,

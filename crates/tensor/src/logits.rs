@@ -3,7 +3,8 @@
 
 use std::{borrow::Cow, cell::OnceCell};
 
-use candle_core::{Error, Result, Tensor};
+use crate::{Error, Result};
+use candle_core::Tensor;
 
 use super::{cpu::kernels, states::with_tensor};
 use crate::gpu::logits::rows::GpuLogits;
@@ -145,7 +146,7 @@ impl<'a> LogitRow<'a> {
             Self::Summary(summary) if id == summary.facts.argmax => Ok(summary.facts.max),
             Self::Summary(summary) => {
                 let known = summary.known.iter().chain(&summary.top).find(|known| known.0 == id);
-                let unknown = || Error::Msg(format!("the logit of id {id} was not requested"));
+                let unknown = || Error::Message(format!("the logit of id {id} was not requested"));
                 known.map(|known| known.1).ok_or_else(unknown)
             }
         }
@@ -188,7 +189,7 @@ impl<'a> LogitRow<'a> {
     pub fn values(&self) -> Result<&[f32]> {
         match self {
             Self::Whole(logits, _) => Ok(logits),
-            Self::Summary(_) => Err(Error::Msg("the logits of a row were not requested".into())),
+            Self::Summary(_) => Err(Error::Message("the logits of a row were not requested".into())),
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use candle_core::Result;
+use crate::Result;
 
 use super::{
     attention::{AttentionProbe, AttentionShape, AttentionStats, Mask},

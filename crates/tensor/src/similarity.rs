@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use candle_core::Result;
+use crate::Result;
 
 use super::{
     gpu::{Rows, relevance::VisualStates},
@@ -35,7 +35,7 @@ impl Resident {
     /// # Errors
     /// If the states have another width or are not on a GPU, or the device is lost.
     pub fn nearest(&self, states: &States, count: usize) -> Result<Nearest> {
-        let Some(rows) = states.on_gpu() else { candle_core::bail!("the states are not on the GPU") };
+        let Some(rows) = states.on_gpu() else { crate::bail!("the states are not on the GPU") };
         let stream = rows.stream();
         let (memory, start) = rows.place_for(stream)?;
         let (count_of, width) = rows.shape();

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use candle_core::{Device, Result, Tensor};
+use crate::Result;
+use candle_core::{Device, Tensor};
 
 use super::gpu::states::{GpuRows, Part, below};
 
@@ -135,7 +136,7 @@ impl States {
         let elsewhere = tensors.iter().map(|tensor| tensor.device()).find(|device| !device.is_cpu());
         let device = elsewhere.unwrap_or(&Device::Cpu);
         let tensors: Vec<Tensor> =
-            tensors.iter().map(|tensor| tensor.to_device(device)).collect::<Result<_>>()?;
+            tensors.iter().map(|tensor| tensor.to_device(device)).collect::<candle_core::Result<_>>()?;
         Ok(Self::Tensor(Tensor::cat(&tensors, 0)?))
     }
 
@@ -184,7 +185,7 @@ impl States {
 }
 
 fn check(holds: bool, problem: impl FnOnce() -> String) -> Result<()> {
-    if holds { Ok(()) } else { Err(candle_core::Error::Msg(problem())) }
+    if holds { Ok(()) } else { Err(crate::Error::Message(problem())) }
 }
 
 /// Call `f` with the values of rows: without a copy if they are in host memory, else after they were read from the device.
@@ -209,7 +210,7 @@ pub(crate) fn with_tensor<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Re
         (candle_core::Storage::Cpu(values), Some((start, end))) => {
             Ok(f(&values.as_slice::<f32>()?[start..end]))
         }
-        _ => candle_core::bail!("expected contiguous f32 values"),
+        _ => crate::bail!("expected contiguous f32 values"),
     }
 }
 

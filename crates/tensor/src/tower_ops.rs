@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use candle_core::Result;
+use crate::Result;
 
 use super::{
     fused::FusedMatrix,

@@ -7,7 +7,13 @@ use std::{
 
 use specreel_model::family::ModelError;
 use specreel_record::{Failure, FailureClass};
-use specreel_tensor::{CheckpointError, tensor_error_text};
+use specreel_tensor::CheckpointError;
+
+impl From<candle_core::Error> for TrainError {
+    fn from(error: candle_core::Error) -> Self {
+        Self::Tensor(error.into())
+    }
+}
 
 /// Why a training run failed. Checkpoints saved before stay as they are.
 #[derive(Debug, thiserror::Error)]
@@ -16,8 +22,8 @@ pub enum TrainError {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// A tensor operation failed.
-    #[error("a tensor operation failed: {}", tensor_error_text(.0))]
-    Tensor(#[from] candle_core::Error),
+    #[error("a tensor operation failed: {0}")]
+    Tensor(#[from] specreel_tensor::Error),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {

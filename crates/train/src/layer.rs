@@ -101,9 +101,7 @@ impl TrainedLayer {
             true => table.clone(),
             false => target.f32("lm_head.weight", &[config.vocab, d])?,
         };
-        let tensor = |e: candle_core::Error| {
-            CheckpointError::tensor("model.layers.0", &specreel_tensor::tensor_error_text(&e))
-        };
+        let tensor = |e: candle_core::Error| CheckpointError::tensor("model.layers.0", &e.to_string());
         let frozen = |values| Tensor::from_vec(values, (config.vocab, d), &Device::Cpu).map_err(tensor);
         let vars = values.into_iter().map(|(name, (values, shape))| {
             let made = Tensor::from_vec(values, shape, &Device::Cpu).and_then(|t| Var::from_tensor(&t));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::Mask;
 use specreel_tensor::{
@@ -120,7 +120,7 @@ impl<D: Ops> HybridCache<D> {
         if let Some(theirs) = &other.recurrence {
             let (from_start, end) = (self.len() == 0 && range.start == 0, range.end);
             if !from_start && (end != other.len() || other.owed() > 0) {
-                candle_core::bail!(
+                specreel_tensor::bail!(
                     "cannot append slots up to {end} of {}: their recurrent states are not kept",
                     other.len()
                 );
@@ -150,7 +150,7 @@ impl<D: Ops> HybridCache<D> {
     pub(super) fn plan(&self, rows: usize, mask: &Mask) -> Result<Option<Recurring>> {
         let Some(found) = &self.recurrence else { return Ok(None) };
         if self.owed() > 0 {
-            candle_core::bail!("the recurrent state after slot {} is not kept", self.len());
+            specreel_tensor::bail!("the recurrent state after slot {} is not kept", self.len());
         }
         let (base, paths) = match mask {
             Mask::Causal => (found.track.len(), None),
@@ -158,7 +158,7 @@ impl<D: Ops> HybridCache<D> {
         };
         match found.track.plan(rows, base, paths) {
             Some(plan) => Ok(Some(Recurring { plan, base, rows })),
-            None => candle_core::bail!("the recurrent state after slot {base} is not kept"),
+            None => specreel_tensor::bail!("the recurrent state after slot {base} is not kept"),
         }
     }
 

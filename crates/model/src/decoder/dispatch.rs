@@ -16,7 +16,7 @@ macro_rules! each {
 mod heads;
 mod slots;
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 pub use heads::Matrix;
 
@@ -33,7 +33,6 @@ use specreel_tensor::{
     gpu::{attention, ops::GpuOps},
     ops::Ops,
     store::check_maps,
-    tensor_error_text,
 };
 
 /// A decoder's weights, on a device.
@@ -92,7 +91,7 @@ impl Decoder {
             let ops = GpuOps::new(gpu, device.dtype(), kv_type);
             OnDevice::load(ops, checkpoint, config, progress).and_then(|decoder| {
                 let alike = decoder.computes_rows_alike();
-                if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &tensor_error_text(&e)))? {
+                if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &e.to_string()))? {
                     gpu.doubt();
                 }
                 Ok(Held::Gpu(decoder))
@@ -244,7 +243,7 @@ impl Decoder {
         let (c, input) = (self.config(), input.into());
         let (layout, got) = ([c.attention_layers(), c.kv_heads, c.head_dim], cache.layout());
         if layout != got {
-            candle_core::bail!(
+            specreel_tensor::bail!(
                 "the decoder has the layout {layout:?} (attention layers, key heads, head width), the cache {got:?}"
             );
         }
@@ -258,7 +257,7 @@ impl Decoder {
             (Held::Gpu(decoder), Cache::Gpu(cache)) => {
                 decoder.forward(input, positions, mask, cache, taps, &mut workspace.gpu)
             }
-            _ => candle_core::bail!("the decoder and the cache are on different devices"),
+            _ => specreel_tensor::bail!("the decoder and the cache are on different devices"),
         }?;
         check_maps()?;
         Ok(pass)

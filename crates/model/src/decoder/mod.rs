@@ -19,7 +19,7 @@ mod row_check;
 pub mod self_test;
 pub mod sequence;
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 pub use dispatch::{Cache, Decoder, Matrix, Workspace};
 pub use rope::Positions;
@@ -94,7 +94,7 @@ fn check_pass(
         || deep && levels >= config.deepstack.saturating_sub(first).max(1);
     let axes = positions.axes.each_ref().map(Vec::len);
     if !fits || axes != [rows; 3] || mask.rows().is_some_and(|n| n != rows) {
-        candle_core::bail!(
+        specreel_tensor::bail!(
             "a pass of {rows} rows of {width} values got {axes:?} positions, a mask for {:?} rows, and a model of width {hidden} with {} DeepStack levels",
             mask.rows(),
             config.deepstack
@@ -104,7 +104,7 @@ fn check_pass(
         for (row, path) in paths.iter().enumerate() {
             let own = path.last().map(|last| shared + last) == Some(before + row);
             if *shared > before || !own || !path.is_sorted_by(|a, b| a < b) {
-                candle_core::bail!(
+                specreel_tensor::bail!(
                     "row {row} of a tree after {before} slots has the path {path:?} from slot {shared} on"
                 );
             }

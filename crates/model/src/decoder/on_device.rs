@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{
     Mask, Pass, PassInput, Positions, Taps,
@@ -201,7 +201,7 @@ impl<D: Ops> OnDevice<D> {
     fn check_ids(&self, ids: &[u32]) -> Result<()> {
         match ids.iter().find(|&&id| id as usize >= self.config.vocab) {
             Some(id) => {
-                candle_core::bail!("token id {id} is outside of the vocabulary of {}", self.config.vocab)
+                specreel_tensor::bail!("token id {id} is outside of the vocabulary of {}", self.config.vocab)
             }
             None => Ok(()),
         }
@@ -221,7 +221,7 @@ impl<D: Ops> OnDevice<D> {
     /// See [`super::Decoder::fuse`].
     pub fn fuse(&self, ids: &[u32], before: &States, buffers: &mut Buffers<D>) -> Result<States> {
         let Some(projection) = &self.projection else {
-            candle_core::bail!("the model is not a draft head");
+            specreel_tensor::bail!("the model is not a draft head");
         };
         let both = self.beside(&self.embed(ids)?, before)?;
         self.ops.project(&mut buffers.work, projection, &both)
@@ -317,7 +317,7 @@ impl<D: Ops> OnDevice<D> {
                 }
                 Mixer::Linear { weights, number } => {
                     let (Some(recurring), Some(states)) = (&recurring, cache.states()) else {
-                        candle_core::bail!("the cache has no states for layers with linear attention");
+                        specreel_tensor::bail!("the cache has no states for layers with linear attention");
                     };
                     let (plan, next) = (&recurring.plan, &layer.output);
                     ops.mix(&mut pass, mixed, weights, plan, states, *number, next, answered)?;
@@ -354,7 +354,7 @@ impl<D: Ops> OnDevice<D> {
         ops.norm(&mut pass, x, pending.then_some(&*projected), &self.norm, c.norm_eps, None, normed)?;
         let after_layers: Option<Vec<States>> = tapped.into_iter().collect();
         let after_layers = after_layers.ok_or_else(|| {
-            candle_core::Error::Msg(format!("the model has only {} layers", self.layers.len()))
+            specreel_tensor::Error::Message(format!("the model has only {} layers", self.layers.len()))
         })?;
         let states = ops.take(&mut pass, normed)?;
         let before_norm = taps.before_norm.then(|| ops.take(&mut pass, x)).transpose()?;

@@ -1,6 +1,6 @@
 //! A check that a device computes a row alike whatever rows stand beside it.
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{Mask, Positions, Taps, buffers::Buffers, on_device::OnDevice};
 use specreel_tensor::{

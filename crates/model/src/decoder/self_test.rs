@@ -1,6 +1,6 @@
 //! A check that a device computes what the CPU does, with a tiny model of random weights.
 
-use candle_core::{Error, Result};
+use specreel_tensor::{Error, Result};
 
 use super::{Decoder, Mask, Positions, Taps, Workspace};
 use crate::{config::TextConfig, shapes};
@@ -57,7 +57,7 @@ impl SelfTest {
 
 /// The logits of a text. A `deep` model norms queries and keys, alternates axes, and adds a DeepStack level after its first layer.
 fn logits(device: &ComputeDevice, deep: bool) -> Result<Vec<f32>> {
-    let missing = || Error::Msg("the shape of the self-test is missing".into());
+    let missing = || Error::Message("the shape of the self-test is missing".into());
     let tiny = shapes::find("tiny").ok_or_else(missing)?;
     let sections = deep.then_some([4, 2, 2]).or(tiny.mrope_section);
     let config = TextConfig {
@@ -69,7 +69,7 @@ fn logits(device: &ComputeDevice, deep: bool) -> Result<Vec<f32>> {
         ..tiny
     };
     let decoder = Decoder::load(&Checkpoint::random(), &config, device, &mut |_, _| {})
-        .map_err(|error| Error::Msg(error.to_string()))?;
+        .map_err(|error| Error::Message(error.to_string()))?;
     let ids: Vec<u32> = (0..TOKENS).map(|i| i * 7919 % config.vocab as u32).collect();
     let (mut cache, mut workspace) = (decoder.cache(ids.len()), Workspace::default());
     let (mut positions, taps) = (Positions::text(0, ids.len()), Taps::default());

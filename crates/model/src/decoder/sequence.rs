@@ -6,7 +6,7 @@ mod staged;
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use history::History;
 pub use staged::{Staged, of_last_layer};

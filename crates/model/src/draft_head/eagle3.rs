@@ -170,7 +170,7 @@ impl Eagle3 {
         decoder: &Decoder,
         states: &States,
         workspace: &mut Workspace,
-    ) -> candle_core::Result<States> {
+    ) -> specreel_tensor::Result<States> {
         decoder.project(&self.reduce, states, workspace)
     }
 
@@ -181,7 +181,7 @@ impl Eagle3 {
         embeddings: &States,
         before: &[f32],
         workspace: &mut Workspace,
-    ) -> candle_core::Result<States> {
+    ) -> specreel_tensor::Result<States> {
         let width = decoder.width();
         let mut pairs = Vec::with_capacity(2 * before.len());
         let mut residual = Vec::with_capacity(before.len());

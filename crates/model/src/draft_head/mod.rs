@@ -23,7 +23,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 pub use config::{DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows, layer_of};
 pub use eagle3::DraftVocabulary;
@@ -216,7 +216,7 @@ impl DraftHead {
     pub fn fuse_embedded(&self, embeddings: &States, before: &[f32]) -> Result<States> {
         self.check(embeddings.rows(), before)?;
         match &self.rows {
-            Rows::Projected => candle_core::bail!("the draft head fuses text alone"),
+            Rows::Projected => specreel_tensor::bail!("the draft head fuses text alone"),
             Rows::Eagle3(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
             Rows::Mtp(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
         }
@@ -225,7 +225,7 @@ impl DraftHead {
     fn check(&self, rows: usize, before: &[f32]) -> Result<()> {
         let width = self.decoder.width();
         if before.len() != rows * width {
-            candle_core::bail!("expected {rows} states of {width} values, got {} values", before.len());
+            specreel_tensor::bail!("expected {rows} states of {width} values, got {} values", before.len());
         }
         Ok(())
     }
@@ -256,7 +256,9 @@ impl DraftHead {
 /// If it tapped none.
 pub fn tapped(pass: &Pass, target: &Decoder) -> Result<States> {
     let mut states = pass.after_layers.iter();
-    let Some(first) = states.next() else { candle_core::bail!("a pass without the states of its layers") };
+    let Some(first) = states.next() else {
+        specreel_tensor::bail!("a pass without the states of its layers")
+    };
     states.try_fold(first.clone(), |all, next| target.beside(&all, next))
 }
 

@@ -50,7 +50,7 @@ pub fn is_of(name: &str) -> bool {
 }
 
 /// The configuration of a target's own layer.
-pub(super) fn config(target: &Decoder, name: &str) -> candle_core::Result<DraftHeadConfig> {
+pub(super) fn config(target: &Decoder, name: &str) -> specreel_tensor::Result<DraftHeadConfig> {
     let identity = TargetIdentity::of(target, name)?;
     Ok(DraftHeadConfig::like(target.config(), identity, Recipe::Mtp, VisualRows::Embeddings))
 }
@@ -103,7 +103,7 @@ impl Mtp {
         embeddings: &States,
         before: &[f32],
         workspace: &mut Workspace,
-    ) -> candle_core::Result<States> {
+    ) -> specreel_tensor::Result<States> {
         let width = decoder.width();
         let mut pairs = Vec::with_capacity(2 * before.len());
         with_slice(embeddings, |embeddings| {

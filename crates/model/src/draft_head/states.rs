@@ -1,6 +1,6 @@
 //! The target's states that a draft head starts from.
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{DraftHead, Recipe, tapped};
 use crate::decoder::{Decoder, Pass, States, Taps};

@@ -2,7 +2,7 @@
 
 use crate::{processor::ProcessorError, template::TemplateError, text::TextError, vision::VisionError};
 use specreel_record::{Failure, FailureClass};
-use specreel_tensor::{CheckpointError, is_out_of_memory, store::SHORTER, tensor_error_text};
+use specreel_tensor::{CheckpointError, Error, gpu::GpuError};
 
 /// Why a model cannot be loaded or used.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum ModelError {
     },
     /// A tensor operation.
     #[error(transparent)]
-    Tensor(#[from] candle_core::Error),
+    Tensor(#[from] specreel_tensor::Error),
 }
 
 impl From<ModelError> for Failure {
@@ -61,42 +61,39 @@ impl From<ModelError> for Failure {
                 error: error.to_string(),
                 hint: Some("update its driver, or use --device cpu; specreel doctor repeats the check".into()),
             },
-            ModelError::Tensor(e) if is_out_of_memory(&tensor_error_text(&e)) => Failure {
+            ModelError::Tensor(e) if e.is_out_of_memory() => Failure {
                 class: FailureClass::Memory,
-                error: format!("out of device memory: {}", tensor_error_text(&e)),
+                error: format!("out of device memory: {e}"),
                 hint: Some("use fewer frames (--frames), smaller frames (--max-pixels) or smaller weights (--dtype q4_k)".into()),
             },
-            ModelError::Tensor(e) if tensor_error_text(&e).contains(LOST) => Failure {
+            ModelError::Tensor(Error::Gpu(e @ GpuError::Lost(_))) => Failure {
                 class: FailureClass::Internal,
-                error: tensor_error_text(&e),
+                error: e.to_string(),
                 hint: Some("run it again: the models are loaded anew; --device cpu always works".into()),
             },
-            ModelError::Tensor(e) if tensor_error_text(&e).contains(SHORTER) => Failure {
+            ModelError::Tensor(Error::File(e)) => Failure {
                 class: FailureClass::Input,
-                error: tensor_error_text(&e),
+                error: e.to_string(),
                 hint: Some("load the model again once no other program writes to the file".into()),
             },
             ModelError::Tensor(e) => Failure {
                 class: FailureClass::Internal,
-                error: format!("internal error: tensor operation failed: {}", tensor_error_text(&e)),
+                error: format!("internal error: tensor operation failed: {e}"),
                 hint: None,
             },
         }
     }
 }
 
-/// In the text of a lost GPU's error.
-const LOST: &str = "the GPU was lost";
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use specreel_tensor::gpu::GpuError;
 
     #[test]
     fn a_full_device_is_a_memory_failure() {
-        let class =
-            |text: &str| Failure::from(ModelError::Tensor(candle_core::Error::Msg(text.into()))).class;
+        let class = |text: &str| {
+            Failure::from(ModelError::Tensor(specreel_tensor::Error::Message(text.into()))).class
+        };
         let full = "DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")";
         assert_eq!(class(full), FailureClass::Memory);
         assert_eq!(class("shape mismatch"), FailureClass::Internal);

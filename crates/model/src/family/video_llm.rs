@@ -136,7 +136,7 @@ impl VideoLlm {
         }
         let tower = tower?;
         let decoder = Arc::new(Decoder::load(checkpoint, &config.text, place, progress)?);
-        check_maps().map_err(candle_core::Error::from)?;
+        check_maps().map_err(specreel_tensor::Error::from)?;
         checkpoint.kept().finish(checkpoint);
         Ok(Self {
             name: files.name(),
@@ -229,8 +229,8 @@ impl VideoLlm {
     pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<States, ModelError> {
         let embeddings = self.tower.encode(patches, progress)?;
         // Wait for the accelerator, so that measured times include the work.
-        self.place.device().synchronize()?;
-        check_maps().map_err(candle_core::Error::from)?;
+        self.place.synchronize()?;
+        check_maps().map_err(specreel_tensor::Error::from)?;
         Ok(embeddings)
     }
 
@@ -295,7 +295,7 @@ impl VideoLlm {
             () if prompt.visual.contains(row) => RowKind::Visual,
             () => RowKind::Newline,
         };
-        let fail = |problem: String| Err(candle_core::Error::Msg(problem).into());
+        let fail = |problem: String| Err(specreel_tensor::Error::Message(problem).into());
         let (length, tokens) = (prompt.ids.len(), prompt.visual.len());
         if let Some(row) = rows.iter().find(|row| **row >= length) {
             return fail(format!("row {row} is outside of a prompt of {length} rows"));

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::{EncodeProgress, VisionError};
 use crate::processor::{Grid, Patches};
-use specreel_tensor::{CheckpointError, states::States, tensor_error_text};
+use specreel_tensor::{CheckpointError, states::States};
 
 /// An error about a tensor.
-pub(super) fn on_tensor(name: &str, error: &candle_core::Error) -> CheckpointError {
-    CheckpointError::tensor(name, &tensor_error_text(error))
+pub(super) fn on_tensor(name: &str, error: &specreel_tensor::Error) -> CheckpointError {
+    CheckpointError::tensor(name, &error.to_string())
 }
 
 /// Check patches against their grid and the tower's `row` values a patch. `mismatch` is what the tower finds wrong with the

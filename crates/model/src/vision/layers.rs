@@ -1,6 +1,6 @@
 //! The layers of towers, on any device.
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::parts::{LayerParts, MlpParts, NormParts, ProjectorParts};
 use specreel_checkpoint::Checkpoint;

@@ -15,6 +15,7 @@ pub mod siglip;
 mod tower;
 pub(crate) mod values;
 
+use specreel_tensor::CheckpointError;
 use std::ops::ControlFlow;
 
 use super::family::Family;
@@ -22,7 +23,6 @@ pub use rules::TowerConfig;
 pub(super) use rules::{MergedPatches, Output, TowerRules, TowerSizes};
 pub use siglip::SiglipConfig;
 use specreel_record::{Failure, FailureClass};
-use specreel_tensor::tensor_error_text;
 pub use tower::Tower;
 
 /// Called after each layer of each chunk with (steps done, steps in total). `Break` cancels the encoding.
@@ -51,8 +51,8 @@ pub enum VisionError {
     #[error("config.json: invalid vision_config: {0}")]
     Parse(#[from] serde_json::Error),
     /// Weights are missing, have the wrong shape, or are not finite.
-    #[error("cannot load the vision tower: {}", tensor_error_text(.0))]
-    Weights(candle_core::Error),
+    #[error("cannot load the vision tower: {0}")]
+    Weights(CheckpointError),
     /// Patches that do not match the tower or their grid.
     #[error(
         "the vision tower cannot encode {rows} patches of {values} values as a grid of {t}x{h}x{w}: {reason}"
@@ -72,8 +72,8 @@ pub enum VisionError {
         reason: String,
     },
     /// The computation failed.
-    #[error("the vision tower failed: {}", tensor_error_text(.0))]
-    Compute(#[from] candle_core::Error),
+    #[error("the vision tower failed: {0}")]
+    Compute(#[from] specreel_tensor::Error),
     /// The progress callback cancelled.
     #[error("cancelled while encoding frames")]
     Cancelled,

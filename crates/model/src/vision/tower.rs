@@ -57,7 +57,7 @@ impl Tower {
         } else {
             OnDevice::load(TensorOps::new(device), checkpoint, config).map(Held::Tensors)
         };
-        held.map(Self).map_err(|error| VisionError::Weights(candle_core::Error::wrap(error)))
+        held.map(Self).map_err(VisionError::Weights)
     }
 
     /// Visual embeddings of patches, one row for each visual token in the order of the cells, without the newline.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use specreel_model::decoder::{Nearest, Resident, States, with_slice};
 use specreel_tensor::cpu::{

@@ -235,7 +235,7 @@ impl Preparation<'_> {
         let visual: Vec<States> = spans
             .ranges()
             .map(|span| states.narrow(span.start, span.len()))
-            .collect::<candle_core::Result<_>>()?;
+            .collect::<specreel_tensor::Result<_>>()?;
         Ok(Some(States::cat(&visual)?))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{
     AtLayer, Attention, ContextNeeds, Density, Raters, Rating, Selection, Signals, select, signals::likeness,

@@ -1,6 +1,6 @@
 //! Input rows of a draft head: each fuses a token with the state before it, the target's or the head's own.
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use specreel_model::{
     decoder::{Pass, States, Taps, with_slice},

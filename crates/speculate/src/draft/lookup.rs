@@ -1,6 +1,6 @@
 //! Prompt lookup: repeats what followed the same n-gram earlier, up to the next special token.
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{DraftRequest, Proposal, Proposer};
 use specreel_model::decoder::{Sequence, States};

@@ -10,7 +10,7 @@ pub use model::ModelDrafter;
 
 use std::sync::Arc;
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{sampling::Sampler, tree::Tree};
 use specreel_model::decoder::{Sequence, States};

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{DraftHeadState, DraftRequest, Form, Proposal, Proposer};
 use crate::{

@@ -1,6 +1,7 @@
 //! Attention of new rows over one layer of the cache, in tensors.
 
-use candle_core::{D, DType, Result, Tensor};
+use crate::Result;
+use candle_core::{D, DType, Tensor};
 use candle_nn::ops;
 
 use crate::attention::{AttentionProbe, AttentionShape, AttentionStats};
@@ -84,7 +85,7 @@ impl PassAttention {
         if let Some(probe) = probe {
             probe.end_layer()?;
         }
-        if parts.len() == 1 { Ok(parts.remove(0)) } else { Tensor::cat(&parts, 0) }
+        if parts.len() == 1 { Ok(parts.remove(0)) } else { Ok(Tensor::cat(&parts, 0)?) }
     }
 }
 
@@ -121,8 +122,9 @@ impl<'a> ProbeSums<'a> {
     fn add(&mut self, weights: &Tensor, shape: AttentionShape) -> Result<()> {
         let (heads, rows, slots) = weights.dims3()?;
         let spans = self.probe.spans.ranges_below(slots);
-        let parts: Vec<Tensor> =
-            spans.map(|span| weights.narrow(2, span.start, span.len())).collect::<Result<_>>()?;
+        let parts: Vec<Tensor> = spans
+            .map(|span| weights.narrow(2, span.start, span.len()))
+            .collect::<candle_core::Result<_>>()?;
         self.heads = heads;
         let probed = if parts.is_empty() { weights.narrow(2, 0, 0)? } else { Tensor::cat(&parts, 2)? };
         self.peaks.push(match parts.is_empty() {

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use candle_core::{DType, Device, Result, Tensor};
+use crate::Result;
+use candle_core::{DType, Device, Tensor};
 
 use crate::ops::{DeviceCache, GROW};
 
@@ -102,7 +103,7 @@ impl TensorCache {
 
     fn usable(&self) -> Result<()> {
         match &self.failed {
-            Some(error) => candle_core::bail!("the cache cannot be used after an error: {error}"),
+            Some(error) => crate::bail!("the cache cannot be used after an error: {error}"),
             None => Ok(()),
         }
     }
@@ -152,7 +153,8 @@ impl TensorCache {
     pub fn write(&mut self, layer: usize, keys: &Tensor, values: &Tensor) -> Result<()> {
         let [k, v] = &self.layers[layer];
         k.slice_set(&keys.contiguous()?, 1, self.len)?;
-        v.slice_set(&values.contiguous()?, 1, self.len)
+        v.slice_set(&values.contiguous()?, 1, self.len)?;
+        Ok(())
     }
 
     /// Count `rows` written rows as in use.
@@ -221,7 +223,7 @@ impl DeviceCache for TensorCache {
 
     fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
         if !self.device.same_device(&other.device) {
-            candle_core::bail!("the caches are on different devices");
+            crate::bail!("the caches are on different devices");
         }
         other.usable()?;
         self.reserve(range.len())?;

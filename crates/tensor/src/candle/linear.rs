@@ -1,11 +1,11 @@
 //! The decoder's matrices in tensors: `y = x Wᵀ + b`.
 
 use candle_core::{
-    Device, Module, Result, Tensor,
+    Device, Module, Tensor,
     quantized::{GgmlDType, QMatMul, QTensor},
 };
 
-use crate::{ComputeDevice, WeightType};
+use crate::{ComputeDevice, Result, WeightType};
 
 /// Rows for which a bias is stored repeated: a broadcast would send its strides to the device in each layer of each pass.
 const REPEATED: usize = 32;
@@ -57,8 +57,8 @@ impl Weight {
 fn repeated(bias: Option<Vec<f32>>, device: &ComputeDevice) -> Result<Option<Tensor>> {
     let Some(bias) = bias else { return Ok(None) };
     let outputs = bias.len();
-    let repeated = device.tensor(bias, &[1, outputs])?.broadcast_as((REPEATED, outputs))?.contiguous();
-    repeated.map(Some)
+    let repeated = device.tensor(bias, &[1, outputs])?.broadcast_as((REPEATED, outputs))?.contiguous()?;
+    Ok(Some(repeated))
 }
 
 impl Matrix {
@@ -111,11 +111,11 @@ impl Matrix {
             Weight::Float(weight) => x.matmul(&weight.t()?)?,
             Weight::Blocks(matmul) => matmul.forward(x)?,
         };
-        match (&self.bias, y.dim(0)?) {
-            (Some(bias), rows) if rows <= REPEATED => y + bias.narrow(0, 0, rows)?,
-            (Some(bias), _) => y.broadcast_add(&bias.narrow(0, 0, 1)?),
-            (None, _) => Ok(y),
-        }
+        Ok(match (&self.bias, y.dim(0)?) {
+            (Some(bias), rows) if rows <= REPEATED => (y + bias.narrow(0, 0, rows)?)?,
+            (Some(bias), _) => y.broadcast_add(&bias.narrow(0, 0, 1)?)?,
+            (None, _) => y,
+        })
     }
 
     /// For a matrix of gates `G` and then as many values `U`: `silu(G x) ∘ (U x)`, from `rows × inputs` to `rows × outputs / 2`.
@@ -123,17 +123,17 @@ impl Matrix {
     /// # Errors
     /// As [`Matrix::forward`].
     pub fn forward_gated(&self, x: &Tensor) -> Result<Tensor> {
-        match &self.weight {
+        Ok(match &self.weight {
             // One batched product of two, so that gates and values are contiguous.
             Weight::Float(weight) if self.bias.is_none() => {
                 let ((rows, inputs), outputs) = (x.dims2()?, weight.dim(0)?);
                 let weight = weight.reshape((2, outputs / 2, inputs))?;
                 let both =
                     x.unsqueeze(0)?.broadcast_as((2, rows, inputs))?.matmul(&weight.transpose(1, 2)?)?;
-                both.get(0)?.silu()? * both.get(1)?
+                (both.get(0)?.silu()? * both.get(1)?)?
             }
-            _ => candle_nn::ops::swiglu(&self.forward(x)?),
-        }
+            _ => candle_nn::ops::swiglu(&self.forward(x)?)?,
+        })
     }
 }
 

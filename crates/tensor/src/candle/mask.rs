@@ -1,6 +1,7 @@
 //! The mask of new rows, as a tensor to add to scores.
 
-use candle_core::{DType, Device, Result, Tensor};
+use crate::Result;
+use candle_core::{DType, Device, Tensor};
 
 use crate::attention::Mask;
 
@@ -30,7 +31,7 @@ pub fn hidden(
                 for &slot in &paths[row] {
                     match tail.get_mut(slot) {
                         Some(value) => *value = 0.0,
-                        None => candle_core::bail!("a tree path has slot {slot} of {width}"),
+                        None => crate::bail!("a tree path has slot {slot} of {width}"),
                     }
                 }
             }

@@ -3,7 +3,8 @@
 //! Rows that are logged are computed one by one, so that a step and its replay are the same operations. A part of a prompt is
 //! computed in chunks instead, in the parallel form of the gated delta rule (arXiv:2412.06464).
 
-use candle_core::{DType, Device, Result, Tensor};
+use crate::Result;
+use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
 use super::recurrent::{Held, LoggedRow, Recurrent};
@@ -42,7 +43,7 @@ impl TensorLinear {
         Ok(Self {
             convolution: (0..shape.kernel)
                 .map(|row| convolution.get(row)?.force_contiguous())
-                .collect::<Result<_>>()?,
+                .collect::<candle_core::Result<_>>()?,
             rates: Tensor::from_vec(rates, shape.value_heads, device)?,
             biases: Tensor::from_vec(biases, shape.value_heads, device)?,
             norm: Tensor::from_vec(norm, shape.value_dim, device)?,
@@ -125,7 +126,7 @@ pub fn mix(
     }
     let answers = answers.transpose(0, 1)?.contiguous()?;
     let normed = ops::rms_norm(&answers, &linear.norm, linear.eps)?.reshape((rows, values))?;
-    (normed * ops::silu(&gates)?)?.to_dtype(dtype)
+    Ok((normed * ops::silu(&gates)?)?.to_dtype(dtype)?)
 }
 
 /// The query of a row, `value_heads × 1 × key_dim`, and what the row adds to the state.
@@ -152,7 +153,7 @@ fn prepare(linear: &TensorLinear, windows: &[Tensor], turns: &Tensor, fades: &Te
             None => part,
         });
     }
-    let Some(sum) = sum else { candle_core::bail!("a convolution of no rows") };
+    let Some(sum) = sum else { crate::bail!("a convolution of no rows") };
     let mixed = ops::silu(&sum)?;
     let rows = mixed.dim(0)?;
     let in_heads = |first: usize, heads: usize, width: usize| {

@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use candle_core::{DType, Device, Result, Tensor};
+use crate::Result;
+use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
 use super::{
@@ -26,7 +27,6 @@ use crate::{
     ops::{DeviceCache as _, HeadNorms, Input, LinearWeights, Loaded, Ops, PassSpec},
     recurrent::Plan,
     states::States,
-    tensor_error_text,
 };
 
 /// Rows of a prefill pass on an accelerator, which few rows do not fill.
@@ -46,7 +46,7 @@ pub struct Rows(pub(super) Option<Tensor>);
 
 impl Rows {
     pub(super) fn get(&self) -> Result<&Tensor> {
-        self.0.as_ref().ok_or_else(|| candle_core::Error::Msg("rows are used before they are written".into()))
+        self.0.as_ref().ok_or_else(|| crate::Error::Message("rows are used before they are written".into()))
     }
 }
 
@@ -86,14 +86,14 @@ impl TensorOps {
     fn rows(&self, states: &States) -> Result<Tensor> {
         let Some(tensor) = states.tensor() else {
             let (values, shape) = (states.to_vec()?, states.shape());
-            return Tensor::from_vec(values, shape, self.device())?.to_dtype(self.dtype());
+            return Ok(Tensor::from_vec(values, shape, self.device())?.to_dtype(self.dtype())?);
         };
-        tensor.to_device(self.device())?.to_dtype(self.dtype())?.contiguous()
+        Ok(tensor.to_device(self.device())?.to_dtype(self.dtype())?.contiguous()?)
     }
 }
 
-pub(super) fn on_tensor(name: &str) -> impl Fn(candle_core::Error) -> CheckpointError {
-    move |error| CheckpointError::tensor(name, &tensor_error_text(&error))
+pub(super) fn on_tensor(name: &str) -> impl Fn(crate::Error) -> CheckpointError {
+    move |error| CheckpointError::tensor(name, &error.to_string())
 }
 
 impl Ops for TensorOps {
@@ -124,7 +124,8 @@ impl Ops for TensorOps {
 
     fn chosen(&self, columns: Vec<u32>) -> Loaded<Tensor> {
         let count = columns.len();
-        Tensor::from_vec(columns, count, self.device()).map_err(on_tensor("chosen columns"))
+        let columns = Tensor::from_vec(columns, count, self.device()).map_err(crate::Error::from);
+        columns.map_err(on_tensor("chosen columns"))
     }
 
     fn linear(&self, name: &str, weights: LinearWeights) -> Loaded<TensorLinear> {
@@ -182,7 +183,7 @@ impl Ops for TensorOps {
     ) -> Result<TensorPass<'a>> {
         let PassSpec { rows, layers, shape, cos, sin, mask, probe } = spec;
         if !cache.device().same_device(self.device()) {
-            candle_core::bail!("the decoder and the cache are on different devices");
+            crate::bail!("the decoder and the cache are on different devices");
         }
         cache.reserve(rows)?;
         let before = cache.len();
@@ -358,6 +359,6 @@ impl Ops for TensorOps {
     }
 
     fn synchronize(&self, (): &mut ()) -> Result<()> {
-        self.device().synchronize()
+        Ok(self.device().synchronize()?)
     }
 }

@@ -1,6 +1,7 @@
 //! The states of layers with linear attention in tensors, in f32 whatever the compute type.
 
-use candle_core::{DType, Device, Result, Tensor};
+use crate::Result;
+use candle_core::{DType, Device, Tensor};
 
 use crate::{
     LinearAttention,
@@ -48,7 +49,7 @@ pub(super) struct LoggedRow {
 impl LoggedRow {
     /// The state after this row.
     pub(super) fn replay(&self, state: &Tensor) -> Result<Tensor> {
-        state.broadcast_mul(&self.decay)? + self.key.broadcast_mul(&self.delta)?
+        Ok((state.broadcast_mul(&self.decay)? + self.key.broadcast_mul(&self.delta)?)?)
     }
 }
 
@@ -67,7 +68,7 @@ impl Recurrent {
         match self.layers.get_mut(layer) {
             Some(layer) => Ok(layer),
             None => {
-                candle_core::bail!("the cache has states for {count} layers with linear attention only")
+                crate::bail!("the cache has states for {count} layers with linear attention only")
             }
         }
     }
@@ -89,7 +90,7 @@ impl LayerStates {
         let Some(bank) = bank else { return Ok(empty) };
         match &self.banks[bank.index()] {
             Some(held) => Ok(held.clone()),
-            None => candle_core::bail!("the recurrent state is used before it is written"),
+            None => crate::bail!("the recurrent state is used before it is written"),
         }
     }
 
@@ -102,7 +103,7 @@ impl LayerStates {
     pub(super) fn logged(&self, place: usize) -> Result<&LoggedRow> {
         match self.log.get(place) {
             Some(Some(row)) => Ok(row),
-            _ => candle_core::bail!("row {place} of the log is used before it is written"),
+            _ => crate::bail!("row {place} of the log is used before it is written"),
         }
     }
 
@@ -122,8 +123,8 @@ impl LayerStates {
         // A row that is not one of the pass.
         let earlier = |source: &Source| match *source {
             Source::Logged(place) => Ok(self.logged(place)?.row.clone()),
-            Source::Held(_, at) => from.rows.narrow(0, at, 1),
-            _ => rows.narrow(0, 0, 1)?.zeros_like(),
+            Source::Held(_, at) => Ok(from.rows.narrow(0, at, 1)?),
+            _ => Ok(rows.narrow(0, 0, 1)?.zeros_like()?),
         };
         let mut all = sources.before.iter().map(earlier).collect::<Result<Vec<_>>>()?;
         let before = all.clone();
@@ -152,7 +153,7 @@ impl LayerStates {
             let rows: Vec<u32> = rows.map(|row| row as u32).collect();
             all.index_select(&Tensor::from_slice(&rows, rows.len(), all.device())?, 0)
         };
-        let mut windows = (0..kernel - 1).map(window).collect::<Result<Vec<_>>>()?;
+        let mut windows = (0..kernel - 1).map(window).collect::<candle_core::Result<Vec<_>>>()?;
         windows.push(rows.clone());
         let after = all.narrow(0, all.dim(0)? - (kernel - 1), kernel - 1)?;
         let before = match before.is_empty() {

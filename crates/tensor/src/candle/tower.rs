@@ -1,6 +1,7 @@
 //! The operations of vision towers in candle's tensors: matrices and states in the compute type, rotation in f32.
 
-use candle_core::{DType, Device, IndexOp, Result, Tensor};
+use crate::Result;
+use candle_core::{DType, Device, IndexOp, Tensor};
 use candle_nn::{ops, rotary_emb::rope};
 
 use super::{
@@ -67,7 +68,7 @@ impl Taps {
                 None => part,
             });
         }
-        sum.ok_or_else(|| candle_core::Error::Msg("rows are to be put together of no taps".into()))
+        sum.ok_or_else(|| crate::Error::Message("rows are to be put together of no taps".into()))
     }
 }
 
@@ -103,7 +104,7 @@ fn attend(q: &Tensor, k: &Tensor, v: &Tensor) -> Result<Tensor> {
 
 /// Concatenate tensors along a dimension, without a copy if there is one.
 fn concatenate(mut parts: Vec<Tensor>, dim: usize) -> Result<Tensor> {
-    if parts.len() == 1 { Ok(parts.remove(0)) } else { Tensor::cat(&parts, dim) }
+    if parts.len() == 1 { Ok(parts.remove(0)) } else { Ok(Tensor::cat(&parts, dim)?) }
 }
 
 impl TowerOps for TensorOps {
@@ -134,7 +135,7 @@ impl TowerOps for TensorOps {
     fn interpolate(&self, (): &mut (), table: &Tensor, _: usize, taps: &[Vec<Tap>]) -> Result<Tensor> {
         // In f32 for any compute type.
         let sums = Taps::new(taps, DType::F32, self.device())?.sum(&table.to_dtype(DType::F32)?)?;
-        sums.to_dtype(table.dtype())
+        Ok(sums.to_dtype(table.dtype())?)
     }
 
     fn layout(&self, layout: TowerLayout) -> Result<TensorLayout> {

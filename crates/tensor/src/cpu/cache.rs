@@ -4,7 +4,7 @@ use super::{
     kernels::{Held, SLOTS},
     plane::{RowBuffer, Stored},
 };
-use candle_core::Result;
+use crate::Result;
 
 use crate::{
     KvType,
@@ -175,7 +175,7 @@ impl DeviceCache for Cache {
 
     fn append(&mut self, other: &Cache, range: std::ops::Range<usize>) -> Result<()> {
         if self.kind != other.kind {
-            candle_core::bail!("the caches are of different types: {:?}, {:?}", self.kind, other.kind);
+            crate::bail!("the caches are of different types: {:?}, {:?}", self.kind, other.kind);
         }
         self.reserve(range.len());
         for index in 0..self.layers.len() {

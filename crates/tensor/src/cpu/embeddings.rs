@@ -1,6 +1,6 @@
 //! The embedding table, products of states, and what is kept between passes.
 
-use candle_core::Result;
+use crate::Result;
 
 use super::{attention::ProbedLayer, forms::QuantizedRows, linear::Linear, table::Table};
 use crate::states::{States, with_slice};
@@ -23,7 +23,7 @@ pub struct Embeddings {
 pub(super) fn look_up(table: &Embeddings, ids: &[u32], rows: &mut Vec<f32>) -> Result<()> {
     for &id in ids {
         if !table.table.row(id, rows) {
-            candle_core::bail!("token id {id} is outside of the embedding table");
+            crate::bail!("token id {id} is outside of the embedding table");
         }
     }
     Ok(())

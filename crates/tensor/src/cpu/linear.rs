@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use candle_core::Result;
+use crate::Result;
 
 pub use super::{
     builder::Builder,
@@ -285,7 +285,7 @@ impl Linear {
     ) -> Result<()> {
         let width = self.outputs / 2;
         if out.len() != rows * width {
-            candle_core::bail!("{} gated values for {rows} rows of {width}", out.len());
+            crate::bail!("{} gated values for {rows} rows of {width}", out.len());
         }
         let out = DisjointSliceMut::new(out);
         self.columns(x, rows, width, y, quantized, &|columns, y| {
@@ -308,7 +308,7 @@ impl Linear {
     fn check(&self, x: &[f32], rows: usize, y: &[f32]) -> Result<()> {
         let (inputs, outputs) = (self.inputs, self.outputs);
         if x.len() != rows * inputs || y.len() != rows * outputs {
-            candle_core::bail!(
+            crate::bail!(
                 "{rows} rows of a {outputs} × {inputs} matrix got {} inputs and {} outputs",
                 x.len(),
                 y.len()

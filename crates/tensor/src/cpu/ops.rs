@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use candle_core::{Device, Result, Tensor};
+use crate::Result;
+use candle_core::{Device, Tensor};
 
 use super::{
     attention::{self, ProbedLayer},
@@ -372,7 +373,7 @@ impl Ops for CpuOps {
     fn beside(&self, a: &States, b: &States) -> Result<States> {
         let ((rows, left), (other, right)) = (a.shape(), b.shape());
         if rows != other {
-            candle_core::bail!("{rows} rows beside {other}");
+            crate::bail!("{rows} rows beside {other}");
         }
         let mut both = Vec::with_capacity(rows * (left + right));
         with_slice(a, |a| {

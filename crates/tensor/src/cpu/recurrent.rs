@@ -4,7 +4,7 @@
 //! rows of a pass, and strips are shared out to the threads. So a row's result does not depend on the rows beside it or on the
 //! number of threads.
 
-use candle_core::Result;
+use crate::Result;
 
 use super::{
     forms::DisjointRowsMut,
@@ -65,7 +65,7 @@ pub(super) fn mix(
 ) -> Result<()> {
     let (shape, count) = (states.shape, states.layers.len());
     let Some(layer) = states.layers.get_mut(layer) else {
-        candle_core::bail!("the cache has states for {count} layers with linear attention only");
+        crate::bail!("the cache has states for {count} layers with linear attention only");
     };
     let input = Input { values, rows, channels: shape.channels() };
     layer.reserve(&shape, plan);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use candle_core::Result;
+use crate::Result;
 
 use super::{forms::QuantizedRows, linear::Linear};
 

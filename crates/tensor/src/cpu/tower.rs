@@ -3,7 +3,7 @@
 //! Matrices are f32, 16-bit floats that are widened as they are read, or 8-bit blocks (q8_0). Widths that are no whole blocks
 //! are padded with zeros, which changes no result. Every row is computed by the same operations whatever rows are beside it.
 
-use candle_core::Result;
+use crate::Result;
 
 use super::{
     embeddings::CpuWork,

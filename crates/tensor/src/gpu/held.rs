@@ -97,7 +97,7 @@ impl DeviceCache for GpuCache {
         Self::of(lock(&self.cache).gather(len, capacity, kept))
     }
 
-    fn append(&mut self, other: &Self, range: Range<usize>) -> candle_core::Result<()> {
+    fn append(&mut self, other: &Self, range: Range<usize>) -> crate::Result<()> {
         self.submit();
         other.submit();
         Ok(lock(&self.cache).append(&mut lock(&other.cache), range)?)

@@ -10,7 +10,6 @@ mod columns;
 mod context;
 pub mod elements;
 mod error;
-mod failure;
 pub mod held;
 mod kernel;
 pub mod logits;

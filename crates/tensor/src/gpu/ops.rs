@@ -5,7 +5,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use candle_core::Result;
+use crate::Result;
 
 use super::{
     Buffer, Gpu, Rows,
@@ -158,7 +158,7 @@ impl Ops for GpuOps {
     ) -> Result<GpuPass<'a>> {
         let PassSpec { rows, layers, shape, cos, sin, mask, probe } = spec;
         if !cache.is_on(&self.gpu) {
-            candle_core::bail!("the decoder and the cache are on different devices");
+            crate::bail!("the decoder and the cache are on different devices");
         }
         let stream = work.stream(&self.gpu);
         let mut recording = stream.lock();
@@ -382,7 +382,7 @@ impl Ops for GpuOps {
             None => [a, b][at].on_gpu().map(Part::Device),
         };
         let (Some(left), Some(right)) = (part(0), part(1)) else {
-            candle_core::bail!("rows beside each other are on no device");
+            crate::bail!("rows beside each other are on no device");
         };
         Ok(States::Gpu(beside(&self.stream, [left, right], [a.shape().1, b.shape().1])?))
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use candle_core::Result;
+use crate::Result;
 
 use super::{
     Buffer, Gpu, GpuError, Rows, Stream,
@@ -138,7 +138,7 @@ fn fit(stream: &mut Stream, rows: &mut Rows, next: &Matrix, spare: &mut Rows) ->
 /// Sums of up to four rows each, of tables that have `sources` rows.
 fn blend(gpu: &Gpu, lists: &[Vec<Tap>], sources: usize) -> Result<Blend> {
     if lists.len() > 4 {
-        candle_core::bail!("{} rows are to be put together, at most four can be", lists.len());
+        crate::bail!("{} rows are to be put together, at most four can be", lists.len());
     }
     let mut taps = vec![[(0, 0.0); 4]; lists.first().map_or(0, Vec::len)];
     for (nth, list) in lists.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! What only draft heads need of a decoder: a layer that begins after its queries, keys and values, and matrices beside it.
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{Decoder, Held, Workspace, check_gpu};
 use crate::{config::TextConfig, decoder::States};
@@ -113,7 +113,7 @@ impl Decoder {
     pub fn project(&self, matrix: &Matrix, rows: &States, workspace: &mut Workspace) -> Result<States> {
         let width = rows.shape().1;
         if width != matrix.inputs {
-            candle_core::bail!("a matrix for rows of {} values got rows of {width}", matrix.inputs);
+            specreel_tensor::bail!("a matrix for rows of {} values got rows of {width}", matrix.inputs);
         }
         match (&self.0, &matrix.held) {
             (Held::Cpu(decoder), HeldMatrix::Cpu(matrix)) => {
@@ -125,7 +125,7 @@ impl Decoder {
             (Held::Gpu(decoder), HeldMatrix::Gpu(matrix)) => {
                 decoder.project(matrix, rows, &mut workspace.gpu)
             }
-            _ => candle_core::bail!("the decoder and the matrix are on different devices"),
+            _ => specreel_tensor::bail!("the decoder and the matrix are on different devices"),
         }
     }
 }

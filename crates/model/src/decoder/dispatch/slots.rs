@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::Cache;
 use crate::config::TextConfig;
@@ -105,20 +105,20 @@ impl Cache {
     /// If the other cache is of another device or model, the slots are not in use, or the state after them is not kept.
     pub fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
         if self.layout() != other.layout() {
-            candle_core::bail!(
+            specreel_tensor::bail!(
                 "the caches are of different models: {:?}, {:?}",
                 self.layout(),
                 other.layout()
             );
         }
         if range.start > range.end || range.end > other.len() {
-            candle_core::bail!("cannot append the slots {range:?} of a cache of {} slots", other.len());
+            specreel_tensor::bail!("cannot append the slots {range:?} of a cache of {} slots", other.len());
         }
         match (self, other) {
             (Self::Cpu(cache), Self::Cpu(other)) => cache.append(other, range),
             (Self::Tensors(cache), Self::Tensors(other)) => cache.append(other, range),
             (Self::Gpu(cache), Self::Gpu(other)) => cache.append(other, range),
-            _ => candle_core::bail!("the caches are on different devices"),
+            _ => specreel_tensor::bail!("the caches are on different devices"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{Input, Positions, States};
 
@@ -113,7 +113,7 @@ impl History {
         };
         let count = again.input().rows();
         if count == 0 {
-            candle_core::bail!("the slots {slots:?} were not recorded");
+            specreel_tensor::bail!("the slots {slots:?} were not recorded");
         }
         let part = slots.start..slots.start + count;
         let axes = self.positions.each_ref().map(|axis| axis[part.clone()].to_vec());

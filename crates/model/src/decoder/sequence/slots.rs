@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::{Mask, Sequence, Taps, Workspace};
 
@@ -88,7 +88,7 @@ impl Sequence {
             return Ok(());
         }
         let Some(history) = &self.history else {
-            candle_core::bail!("the state of slot {} is not kept", self.len());
+            specreel_tensor::bail!("the state of slot {} is not kept", self.len());
         };
         let end = self.len();
         let mut at = end - owed;

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use candle_core::Result;
+use specreel_tensor::Result;
 
 use super::Sequence;
 use crate::decoder::{
@@ -42,7 +42,7 @@ impl Stage {
     ) -> Result<(States, Pass)> {
         let taps = Taps { before_norm: true, layers: Some(self.layers.clone()), probe, ..Taps::default() };
         let pass = self.decoder.forward(input, positions, mask, &mut self.cache, &taps, workspace)?;
-        let Some(below) = &pass.before_norm else { candle_core::bail!("a pass without states") };
+        let Some(below) = &pass.before_norm else { specreel_tensor::bail!("a pass without states") };
         let hidden = whole.width();
         let left = whole.config().deepstack.saturating_sub(self.layers.end);
         let first = 1 + self.layers.len();
@@ -133,7 +133,7 @@ impl Staged {
     ) -> Result<bool> {
         let from = self.done();
         if layers <= from || layers >= self.decoder.config().layers {
-            candle_core::bail!("a stage from layer {from} to layer {layers}");
+            specreel_tensor::bail!("a stage from layer {from} to layer {layers}");
         }
         let decoder = Arc::new(self.decoder.first_layers(layers));
         let cache = decoder.cache(self.len() + self.room);
