@@ -23,7 +23,7 @@ setup:
 test:
 	@sh scripts/setup.sh test
 	cargo fmt --all --check
-	cargo clippy --locked --all-targets --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet
-	cargo test --locked --doc --quiet
-	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --test-threads $$(( $$(nproc) + 1 )); else cargo test --locked --all-targets; fi
+	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+	cargo test --locked --workspace --doc --quiet
+	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --workspace --test-threads $$(( $$(nproc) + 1 )); else cargo test --locked --workspace --all-targets; fi

@@ -1,6 +1,6 @@
 """Samples from `specreel scenes stream`, tokenised and batched.
 
-The layout of the stream is documented in `src/scenes/stream.rs`: length-prefixed JSON header, then raw RGB pixels.
+The layout of the stream is documented in `crates/scenes/src/stream.rs`: length-prefixed JSON header, then raw RGB pixels.
 """
 
 import collections

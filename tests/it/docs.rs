@@ -2,12 +2,13 @@
 //! themes and events that they name exist.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
+use regex::Regex;
 use specreel::cli::Cli;
 use specreel_record::{Event, Verdict};
 use specreel_speculate::{
@@ -142,6 +143,85 @@ fn anchors_are_those_of_github() {
         Vec::from_iter(anchors(text)),
         ["lossless-or-lossy".to_owned(), "one-pass---suite-step".to_owned()]
     );
+}
+
+/// The sources of the workspace, as one text a crate: `record` -> all of `crates/record/src`, `specreel` -> all of `src`.
+fn sources() -> BTreeMap<String, String> {
+    fn collect(folder: &Path, text: &mut String) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, text);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text.push_str(&fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let crates =
+        crates.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path.join("src")));
+    let all = crates.chain([("specreel".to_owned(), root().join("src"))]);
+    all.map(|(name, folder)| {
+        let mut text = String::new();
+        collect(&folder, &mut text);
+        (name, text)
+    })
+    .collect()
+}
+
+/// True if a source defines an item of this name.
+fn defines(source: &str, item: &str) -> bool {
+    let item = item.trim_end_matches("()");
+    let kinds = "fn|struct|enum|trait|type|mod|const|static|macro_rules!|union";
+    Regex::new(&format!(r"\b(?:{kinds})\s+{}\b", regex::escape(item))).unwrap().is_match(source)
+}
+
+/// What is wrong with a path (`crates/record/src/log.rs`), a module or an item (`record::RunLog`), or a type (`RunLog`) that a page
+/// names in code; `None` for any other code.
+fn unknown(span: &str, sources: &BTreeMap<String, String>) -> Option<String> {
+    let is_word = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let refuse = |what: &str| Some(format!("`{span}`: {what}"));
+    if span.contains("::") {
+        let mut parts = span.trim_end_matches("()").split("::");
+        let name = parts.next().unwrap();
+        let Some(source) = sources.get(name.trim_start_matches("specreel_")) else {
+            // A path that starts at an item: `Command::Run`.
+            let known = sources.values().any(|source| defines(source, name));
+            return if known { None } else { refuse("no such crate") };
+        };
+        let missing = parts.find(|part| is_word(part) && !defines(source, part));
+        return missing.and_then(|part| refuse(&format!("no `{part}` in that crate")));
+    }
+    let is_path =
+        span.contains('/') && !span.contains(['*', '<', '|', '$', ' ', '~', ':']) && !span.starts_with('/');
+    if is_path {
+        let exists = root().join(span).exists() || span.contains("NAME");
+        return if exists { None } else { refuse("no such file") };
+    }
+    let is_type =
+        span.starts_with(char::is_uppercase) && is_word(span) && span.chars().any(char::is_lowercase);
+    let known = || sources.values().any(|source| defines(source, span));
+    if is_type && !known() { refuse("no such type") } else { None }
+}
+
+#[test]
+fn paths_modules_and_types_exist() {
+    let (sources, mut problems, mut count) = (sources(), Vec::new(), 0);
+    for path in ["docs/architecture.md", "CONTRIBUTING.md"] {
+        let text = read(path);
+        for span in lines(&text).into_iter().filter(|(code, _)| !code).flat_map(|(_, line)| spans(line)) {
+            count += 1;
+            problems.extend(unknown(&span, &sources).map(|problem| format!("{path}: {problem}")));
+        }
+    }
+    assert!(count > 100, "only {count} names were found");
+    none("names that do not exist:", &problems);
+    for wrong in ["record::NoSuchThing", "crates/record/src/nothing.rs", "NoSuchThing", "nocrate::x"] {
+        assert!(unknown(wrong, &sources).is_some(), "{wrong}");
+    }
+    for right in ["record::RunLog", "crates/record/src/log.rs", "RunLog", "cargo test", "--json", "done"] {
+        assert_eq!(unknown(right, &sources), None);
+    }
 }
 
 /// The arguments of a command of specreel, up to a pipe, a redirection, a comment or the end.

@@ -8,7 +8,7 @@ Needs torch (CPU), safetensors, numpy. Written below `tests/parity/fixtures/spar
     reference.safetensors            two samples, the states of a first pass, the loss of two passes and its gradients
 
 The layer is implemented here independently: row by row in the order of the prompt (text, video, text), with visual rows
-through the whole layer, one sample at a time, without the batching of `src/train`.
+through the whole layer, one sample at a time, without the batching of `crates/train/src`.
 """
 
 import json

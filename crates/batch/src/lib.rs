@@ -17,6 +17,19 @@
 //! row is cut off by the next writer. So what exists is whole, and a run that was killed goes on where it was. With
 //! `--existing overwrite`, `append` and `prepend`, whose outputs exist before they are done, a ledger knows what is done until the run
 //! ends.
+//!
+//! ```
+//! use specreel_batch::find;
+//!
+//! let dir = tempfile::tempdir()?;
+//! for name in ["b.mp4", "a.mkv", "notes.txt"] {
+//!     std::fs::write(dir.path().join(name), "")?;
+//! }
+//! let found = find(&[dir.path().to_owned()], &|_| Ok(None)).map_err(|failure| failure.error)?;
+//! let names: Vec<String> = found.clips.iter().map(|clip| clip.path().display().to_string()).collect();
+//! assert!(names[0].ends_with("a.mkv") && names[1].ends_with("b.mp4") && names.len() == 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod claim;
 pub mod csv;

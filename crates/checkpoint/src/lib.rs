@@ -1,4 +1,16 @@
 //! Files to weights: checkpoints in Hugging Face layout and GGUF, downloads, and the cache of converted weights.
+//!
+//! ```
+//! use specreel_checkpoint::ModelFiles;
+//!
+//! let demo = specreel_demo::demo(None)?;
+//! let files = ModelFiles::open(&demo.target, None)?;
+//! let checkpoint = files.checkpoint()?;
+//! let largest = checkpoint.tensors().max_by_key(|tensor| tensor.bytes).ok_or("no tensors")?;
+//! let values = checkpoint.f32(largest.name, largest.shape)?;
+//! assert_eq!(values.len(), largest.shape.iter().product::<usize>());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod checkpoint;
 pub mod files;

@@ -5,6 +5,24 @@
 //!   files are sinks.
 //! * [`Settings`] merges the command line over the configuration file ([`Config`]); each value knows where it came from.
 //! * [`Interrupt`] is the flag behind Ctrl-C. Signals are caught elsewhere; the follow loop only waits for the flag.
+//!
+//! ```no_run
+//! use specreel_client::Client;
+//! use specreel_engine::{Command, RunRequest};
+//! use specreel_record::RunLog;
+//! # fn request() -> RunRequest { unimplemented!() }
+//! # fn models() -> specreel_model::ModelSpec { unimplemented!() }
+//!
+//! let mut client = Client::start()?;
+//! client.load_blocking(models())?;
+//! let mut log = RunLog::new(1);
+//! client.send(Command::Run(Box::new(request())))?;
+//! while let (false, Some(event)) = (log.is_over(), client.next_blocking()) {
+//!     log.apply(&event);
+//! }
+//! println!("{}", log.text());
+//! # Ok::<(), specreel_record::Failure>(())
+//! ```
 
 pub mod chart;
 mod config;

@@ -3,6 +3,14 @@
 //! Models and FFmpeg need real files. They go to `demo-<hash>` in the cache directory,
 //! or in the temporary directory if that is not writable. Every file is compared with the embedded bytes each time, and
 //! a missing or different one is replaced atomically, so that no other process ever sees an incomplete file.
+//!
+//! ```
+//! let dir = tempfile::tempdir()?;
+//! let demo = specreel_demo::demo(Some(dir.path()))?;
+//! assert!(demo.target.join("model.safetensors").is_file());
+//! assert_eq!(demo.clips.len(), specreel_demo::clip_count());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::{
     fs, io,

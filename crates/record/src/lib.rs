@@ -2,6 +2,22 @@
 //!
 //! Nothing here knows tensors or screens. The same [`event::Event`] is the engine's message, a `--json` line, a line of a
 //! saved session and the input of a replay.
+//!
+//! [`RunLog`] is the only fold of events: text, merged verdicts, notes, statistics.
+//!
+//! ```
+//! use specreel_record::{Event, RunLog};
+//!
+//! let line = r#"{"run":1,"event":"step","index":0,"drafted":[5,9,4],"drafted_text":[" A"," red"," disc"],"judged":3,
+//!     "accepted":2,"tokens":[{"id":5,"text":" A","verdict":"exact","target_id":5},
+//!     {"id":9,"text":" red","verdict":"exact","target_id":9},{"id":8,"text":" circle","verdict":"corrected","target_id":8}],
+//!     "draft_ms":1.2,"verify_ms":3.4,"other_ms":0.1}"#;
+//! let mut log = RunLog::new(1);
+//! log.apply(&serde_json::from_str::<Event>(line)?);
+//! assert_eq!(log.text(), " A red circle");
+//! assert_eq!(log.token_count(), 3);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 pub mod bootstrap;
 pub mod comparison;

@@ -7,6 +7,15 @@
 //! The module knows nothing about models or methods; everything in it is a pure function of seeds.
 //!
 //! Seeds below [`world::TRAINING_SEEDS`]`.start` are held out from training.
+//!
+//! ```
+//! use specreel_scenes::{Scene, caption, facts};
+//!
+//! let scene = Scene::from_seed(7);
+//! let truth = facts::of(&scene);
+//! let score = facts::score(&truth, &caption::long(&scene, 1));
+//! assert_eq!((score.right, score.wrong), (score.total, 0));
+//! ```
 
 pub mod caption;
 pub mod encode;

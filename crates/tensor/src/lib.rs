@@ -3,6 +3,41 @@
 //!
 //! CUDA and Metal are Cargo features; a build without them recognises their names and explains what is missing. Every opened
 //! CUDA device has its own stream, so that a target and a drafter on one card can run concurrently.
+//!
+//! Weights come from a [`Weights`] source; a matrix is loaded by a device and multiplied there:
+//!
+//! ```
+//! use specreel_tensor::{
+//!     CheckpointError, ComputeDevice, DeviceChoice, KvType, WeightType, Weights,
+//!     cpu::ops::CpuOps, fused::FusedMatrix, gpu::ops::GpuOps, ops::Ops, states::States,
+//! };
+//!
+//! /// A matrix of ones.
+//! struct Ones;
+//!
+//! impl Weights for Ones {
+//!     fn f32(&self, _: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+//!         Ok(vec![1.0; shape.iter().product()])
+//!     }
+//! }
+//!
+//! fn row_sums<O: Ops>(ops: &O) -> Result<Vec<f32>, Box<dyn std::error::Error>> {
+//!     let list = FusedMatrix { tensors: vec![("ones".into(), 4)], inputs: 64, bias: false };
+//!     let matrix = ops.matrix(&list, &Ones)?;
+//!     let rows = States::new((0..128).map(|i| i as f32).collect(), 64)?;
+//!     Ok(ops.project(&mut O::Work::default(), &matrix, &rows)?.to_vec()?)
+//! }
+//!
+//! let sums = row_sums(&CpuOps::new(WeightType::F32, KvType::F32))?;
+//! assert_eq!(sums, [[2016.0; 4], [6112.0; 4]].concat());
+//! // The same on a GPU, where there is one.
+//! if let Ok(device) = ComputeDevice::open(DeviceChoice::Gpu(None), WeightType::F32)
+//!     && let Some(gpu) = device.gpu()
+//! {
+//!     assert_eq!(row_sums(&GpuOps::new(gpu, WeightType::F32, KvType::F32))?, sums);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod accelerators;
 pub mod attention;

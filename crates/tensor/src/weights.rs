@@ -18,22 +18,25 @@ const CHUNK: usize = 1 << 16;
 /// Takes the index of the first row of some rows of a matrix, and their values.
 pub type TakeRows<'a> = &'a (dyn Fn(usize, &[f32]) -> Result<(), String> + Sync);
 
-/// A source of tensors by name: the weight files of a model, usually.
+/// A source of tensors by name: the weight files of a model, usually. A source of f32 values needs [`Weights::f32`] only; the other
+/// methods spare conversions.
 ///
 /// Every method that reads or checks a tensor fails if the tensor is missing, has another shape or a type that is not supported,
 /// and if the loading was stopped.
 pub trait Weights: Sync {
-    /// Check that a tensor exists with this shape, without reading its values.
-    ///
-    /// # Errors
-    /// See [`Weights`].
-    fn verify(&self, name: &str, shape: &[usize]) -> Result<(), CheckpointError>;
-
     /// A tensor's values as f32, row-major.
     ///
     /// # Errors
     /// See [`Weights`]; values that are not finite.
     fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError>;
+
+    /// Check that a tensor exists with this shape, without reading its values.
+    ///
+    /// # Errors
+    /// See [`Weights`].
+    fn verify(&self, _name: &str, _shape: &[usize]) -> Result<(), CheckpointError> {
+        Ok(())
+    }
 
     /// Call `take` for all rows of a matrix, from several threads. Returns a hash of the tensor's bytes; 0 if the source has none.
     ///
@@ -44,35 +47,52 @@ pub trait Weights: Sync {
         name: &str,
         shape: [usize; 2],
         take: TakeRows<'_>,
-    ) -> Result<u64, CheckpointError>;
+    ) -> Result<u64, CheckpointError> {
+        take(0, &self.f32(name, &shape)?).map_err(|e| CheckpointError::tensor(name, &e))?;
+        Ok(0)
+    }
 
     /// A matrix in the source's own types, where they are used without conversion: its parts, each with its number of rows.
     /// `None` if this source's matrices are to be converted.
     ///
     /// # Errors
     /// See [`Weights`].
-    fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError>;
+    fn matrix(
+        &self,
+        _name: &str,
+        _shape: [usize; 2],
+    ) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError> {
+        Ok(None)
+    }
 
     /// A tensor's values in the source's type, and a hash of its bytes.
     ///
     /// # Errors
     /// See [`Weights`]; values that are not finite.
-    fn native(&self, name: &str, shape: [usize; 2]) -> Result<(Values, u64), CheckpointError>;
+    fn native(&self, name: &str, shape: [usize; 2]) -> Result<(Values, u64), CheckpointError> {
+        Ok((Values::F32(self.f32(name, &shape)?.into()), 0))
+    }
 
     /// The type of a tensor's values if they are 16-bit floats to be converted.
     ///
     /// # Errors
     /// See [`Weights`].
-    fn half_kind(&self, name: &str, shape: &[usize]) -> Result<Option<HalfKind>, CheckpointError>;
+    fn half_kind(&self, _name: &str, _shape: &[usize]) -> Result<Option<HalfKind>, CheckpointError> {
+        Ok(None)
+    }
 
     /// True if matrices are used in the source's own types.
-    fn keeps_types(&self) -> bool;
+    fn keeps_types(&self) -> bool {
+        false
+    }
 
     /// A matrix that an earlier loading converted and kept.
-    fn kept(&self, key: &str, outputs: usize, inputs: usize) -> Option<Weight>;
+    fn kept(&self, _key: &str, _outputs: usize, _inputs: usize) -> Option<Weight> {
+        None
+    }
 
     /// Keep a converted matrix of `[outputs, inputs]`, made from tensors with these hashes, for later loadings.
-    fn keep(&self, key: &str, weight: &Weight, shape: [usize; 2], sources: Vec<(String, u64)>);
+    fn keep(&self, _key: &str, _weight: &Weight, _shape: [usize; 2], _sources: Vec<(String, u64)>) {}
 }
 
 /// Random values of a tensor, deterministic by name: norms are one, biases zero, matrices uniform within bounds that preserve
@@ -152,19 +172,6 @@ pub(crate) mod tests {
             Ok(random_values(name, shape))
         }
 
-        fn rows_parallel(
-            &self,
-            name: &str,
-            shape: [usize; 2],
-            take: TakeRows<'_>,
-        ) -> Result<u64, CheckpointError> {
-            let values = random_values(name, &shape);
-            for (index, rows) in values.chunks(16 * shape[1]).enumerate() {
-                take(16 * index, rows).map_err(|e| CheckpointError::tensor(name, &e))?;
-            }
-            Ok(0)
-        }
-
         fn matrix(
             &self,
             name: &str,
@@ -197,11 +204,5 @@ pub(crate) mod tests {
         fn keeps_types(&self) -> bool {
             self.stored.is_some()
         }
-
-        fn kept(&self, _: &str, _: usize, _: usize) -> Option<Weight> {
-            None
-        }
-
-        fn keep(&self, _: &str, _: &Weight, _: [usize; 2], _: Vec<(String, u64)>) {}
     }
 }

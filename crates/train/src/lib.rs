@@ -3,6 +3,15 @@
 //! The target captions the clips itself, and its tokens and states are the only training data. A text stage uses the text rows
 //! alone; the visual stage that follows puts visual rows before them (IVSB). Each step adds passes on the head's own outputs
 //! (MTP). See `docs/sparrow.md`.
+//!
+//! ```
+//! use specreel_model::draft_head::Recipe;
+//! use specreel_train::Options;
+//!
+//! let sparrow = Options::of(Recipe::Sparrow);
+//! // The learning rate rises during the warm-up.
+//! assert!(sparrow.rate(1, 0.0) < sparrow.rate(sparrow.warm_up, 0.0));
+//! ```
 
 mod adamw;
 mod clips;

@@ -7,6 +7,17 @@
 //! frames however long the video is.
 //!
 //! A file is read through a Rust file handle, never by URL: names such as `http:…` or `concat:…` have no special meaning.
+//!
+//! ```
+//! use specreel_scenes::{Scene, encode};
+//!
+//! let dir = tempfile::tempdir()?;
+//! let path = dir.path().join("clip.mp4");
+//! encode::mp4(&Scene::from_seed(7), &path, 64, 48)?;
+//! let probe = specreel_video::probe(&path)?;
+//! assert!(probe.duration_s > 0.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod decode;
 pub mod error;
