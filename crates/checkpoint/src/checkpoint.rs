@@ -1,12 +1,11 @@
 //! A checkpoint, in Hugging Face layout or GGUF: its weight files opened, every tensor checked before it is read.
 //!
-//! One file (`model.safetensors`), shards with an index, or the mapped files of a GGUF model. A tensor is requested by one name and found under any spelling that
-//! checkpoints use for it, see [`super::names`].
+//! One file (`model.safetensors`), shards with an index, or the mapped files of a GGUF model. A tensor is requested by one
+//! name and found under any spelling that checkpoints use for it, see [`super::names`].
 
-mod header;
+mod kept;
 mod mapped;
 mod read;
-mod shard;
 mod tensors;
 mod weights;
 
@@ -22,9 +21,9 @@ use std::{
 
 use safetensors::tensor::{Dtype, TensorInfo};
 
-pub(super) use self::shard::Shard;
-use super::{files, gguf, names, weight_cache::Session};
-use crate::{ModelFiles, WeightCache};
+pub use self::kept::KeptWeights;
+use super::{files, gguf, names};
+use crate::{ModelFiles, WeightCache, shard::Shard};
 use specreel_tensor::CheckpointError;
 use specreel_tensor::cpu::thread_pool::DisjointSliceMut;
 use specreel_tensor::weights::random_values;
@@ -60,7 +59,7 @@ pub struct Checkpoint {
     progress: Option<LoadProgress>,
     /// Where weights are kept in the form in which they are used.
     weight_cache: Option<WeightCache>,
-    kept: Session,
+    kept: KeptWeights,
     /// Tensors read so far.
     read: AtomicUsize,
     stopped: AtomicBool,
@@ -137,7 +136,7 @@ impl Checkpoint {
             random: true,
             progress: None,
             weight_cache: None,
-            kept: Session::default(),
+            kept: KeptWeights::default(),
             read: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
         }
@@ -185,7 +184,7 @@ impl Checkpoint {
     }
 
     /// The kept weights, or those to be kept.
-    pub fn kept(&self) -> &Session {
+    pub fn kept(&self) -> &KeptWeights {
         &self.kept
     }
 

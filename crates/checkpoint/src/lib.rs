@@ -15,13 +15,15 @@
 mod checkpoint;
 pub mod files;
 pub mod gguf;
+pub(crate) mod header;
 pub mod hub;
 mod names;
+pub(crate) mod shard;
 mod source;
 pub mod weight_cache;
 
 pub use self::{
-    checkpoint::{Checkpoint, LoadProgress, StoredTensor},
+    checkpoint::{Checkpoint, KeptWeights, LoadProgress, StoredTensor},
     source::ModelFiles,
     weight_cache::WeightCache,
 };

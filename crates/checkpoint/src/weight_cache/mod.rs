@@ -13,10 +13,9 @@
 //! lock, the others go on without. A file is mapped, and may be removed while it is.
 
 mod entry;
-mod file;
-mod session;
-mod source;
-mod writer;
+pub(crate) mod file;
+pub(crate) mod source;
+pub(crate) mod writer;
 
 use std::{
     path::{Path, PathBuf},
@@ -24,7 +23,6 @@ use std::{
 };
 
 pub use entry::{CacheEntry, EntryState};
-pub use session::Session;
 pub use source::Standing;
 pub use writer::wait_for_writers;
 
@@ -38,11 +36,11 @@ pub const LEAST_CHECKPOINT: u64 = 64 << 20;
 pub const DEFAULT_LIMIT: u64 = 32_000_000_000;
 
 /// Ending of complete files.
-const ENDING: &str = "weights";
+pub(crate) const ENDING: &str = "weights";
 /// Ending of files that are being written.
 const PARTIAL: &str = "partial";
 /// Ending of the lists of sources.
-const SOURCES: &str = "sources.json";
+pub(crate) const SOURCES: &str = "sources.json";
 
 /// A directory of kept weights, and its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +52,7 @@ pub struct WeightCache {
 }
 
 impl WeightCache {
-    fn path(&self, id: &str, ending: &str) -> PathBuf {
+    pub(crate) fn path(&self, id: &str, ending: &str) -> PathBuf {
         self.dir.join(format!("{id}.{ending}"))
     }
 
@@ -100,7 +98,7 @@ impl WeightCache {
 }
 
 /// Note that a file is used now.
-fn touch(path: &Path) {
+pub(crate) fn touch(path: &Path) {
     // Without the right to do so, the file only looks older than it is.
     let _ = std::fs::File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
 }

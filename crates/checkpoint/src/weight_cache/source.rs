@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::FORMAT;
-use crate::{checkpoint::Shard, files};
+use crate::{files, shard::Shard};
 use specreel_tensor::{CheckpointError, cpu::kernels::Weights8};
 
 /// Age from which a file's times tell it apart from a later change: more than the resolution of any file system.

@@ -14,7 +14,7 @@ const METADATA: &str = "__metadata__";
 ///
 /// # Errors
 /// A description of what is wrong with the header.
-pub(super) fn parse(json: &[u8]) -> Result<(HashMap<String, TensorInfo>, usize), String> {
+pub(crate) fn parse(json: &[u8]) -> Result<(HashMap<String, TensorInfo>, usize), String> {
     let Header { tensors, duplicate } = serde_json::from_slice(json).map_err(|e| e.to_string())?;
     if let Some(name) = duplicate {
         return Err(format!("the header names `{name}` twice"));

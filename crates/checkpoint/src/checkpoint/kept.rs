@@ -7,14 +7,14 @@ use std::{
     time::SystemTime,
 };
 
-use super::{
+use crate::WeightCache;
+use crate::weight_cache::{
     ENDING, LEAST_CHECKPOINT, SOURCES,
     file::{CacheFile, Index, Matrix},
     source::{self, Source, Sources},
     touch,
     writer::Writer,
 };
-use crate::WeightCache;
 use crate::{Checkpoint, hub::free_space};
 use specreel_record::units::bytes;
 use specreel_tensor::{CheckpointError, cpu::linear::Weight};
@@ -24,7 +24,7 @@ const FREE: u64 = 1 << 30;
 
 /// The kept weights of a checkpoint that is being loaded. The default keeps none.
 #[derive(Default)]
-pub struct Session {
+pub struct KeptWeights {
     state: Mutex<State>,
     /// What users should know.
     note: Mutex<Option<String>>,
@@ -48,7 +48,7 @@ enum State {
     },
 }
 
-impl Session {
+impl KeptWeights {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
