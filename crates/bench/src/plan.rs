@@ -3,11 +3,11 @@
 
 use crate::{
     BASELINE,
-    sweep::{self, Sweep},
+    sweep::{self, Sweep, usage},
 };
 use specreel_engine::has_drafter;
 use specreel_model::ModelSpec;
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 use specreel_speculate::{Method, MethodError, method::sets};
 
 /// Finds a method by name or file.
@@ -162,10 +162,6 @@ fn changed(method: Method, sets: &[String], point: &[String]) -> Result<Method, 
         };
         Failure { class, error, hint: Some(hint) }
     })
-}
-
-fn usage(error: String, hint: &str) -> Failure {
-    Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use specreel_record::FailureClass;
 
 /// Models at paths that are never read.
 pub(crate) fn spec(drafter: bool) -> ModelSpec {
