@@ -246,7 +246,7 @@ pub fn published() -> ArgValueCompleter {
 
 /// Papers whose tables can be measured.
 pub fn papers() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(super::bench::paper::names())))
+    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(specreel_bench::paper::names())))
 }
 
 /// Shapes of known models.

@@ -23,7 +23,6 @@ mod dataset;
 pub mod dirs;
 mod doctor;
 mod dry_run;
-mod grid;
 mod inspect;
 mod interrupt;
 mod log;
@@ -51,7 +50,6 @@ mod train;
 mod user_methods;
 mod values;
 mod weight_cache;
-mod wrap;
 
 use std::ffi::OsString;
 
@@ -61,6 +59,7 @@ pub use args::Cli;
 
 use interrupt::{interrupted, runtime};
 
+use specreel_client::present::{grid, wrap};
 use specreel_record::{Failure, FailureClass};
 
 /// Runs the studio and returns the exit code. A function, because this module does not know the studio's engine.

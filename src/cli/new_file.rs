@@ -72,11 +72,6 @@ impl Named {
     }
 }
 
-/// True if the disk, or the user's quota of it, is full.
-pub fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
 /// Remove an output file that stayed empty: it would be refused as existing the next time.
 pub fn discard_empty(path: &Path) {
     if std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() == 0) {

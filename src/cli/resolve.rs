@@ -20,7 +20,8 @@ use specreel_record::{Failure, FailureClass, profile::Profile};
 use specreel_speculate::Method;
 use specreel_video::Sampling;
 
-pub use super::model_args::{has_drafter, model_directory, models, recipe, suggest_drafter, tell_unused};
+pub use super::model_args::{model_directory, models, recipe, suggest_drafter, tell_unused};
+pub use specreel_engine::has_drafter;
 
 /// Longest prompt that is read from stdin, in bytes.
 const MAX_PROMPT: u64 = 1 << 20;

@@ -77,7 +77,7 @@ pub(crate) fn unwritable(path: &std::path::Path, error: &std::io::Error) -> Fail
 }
 
 /// True if the disk, or the user's quota of it, is full.
-pub(crate) fn is_full(error: &std::io::Error) -> bool {
+pub fn is_full(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 

@@ -1,4 +1,95 @@
-//! Measuring: single passes of a decoder ([`rows`]), and a whole clip with random weights ([`clip_time`]).
+//! Measuring: what speculative decoding gains, and what it costs.
+//!
+//! | module | measures |
+//! |---|---|
+//! | [`rows`] | passes of a decoder by their number of rows: T(rows) |
+//! | [`clip_time`] | a clip in the shape of a known model with random weights, from patches to tokens |
+//! | [`step`], [`clip`] | the suites of these two: several contexts and models; a clip as its family samples it |
+//! | [`scenes`] | methods ([`plan`]) on clips with known facts, or on videos ([`videos`]): speed and accuracy |
+//! | [`paper`] | the tables of papers beside ours, and whether the order of their rows agrees |
+//!
+//! A suite takes plain options and gives its results to a [`Reporter`]: as data, and as tables of text without styles. Suites that
+//! caption run on the engine of a [`Client`](specreel_client::Client), one run after another ([`runs`]).
+//!
+//! Whether verification is nearly free is the ratio of two passes:
+//!
+//! ```
+//! use std::{ops::ControlFlow, sync::Arc, time::Duration};
+//!
+//! use specreel_bench::rows::{self, Effort};
+//! use specreel_checkpoint::Checkpoint;
+//! use specreel_model::{decoder::Decoder, shapes};
+//! use specreel_tensor::{ComputeDevice, WeightType};
+//!
+//! let config = shapes::find("tiny").ok_or("no such shape")?;
+//! let device = ComputeDevice::cpu(WeightType::Q8_0);
+//! let decoder = Arc::new(Decoder::load(&Checkpoint::random(), &config, &device, &mut |_, _| {})?);
+//! let effort = Effort { warm_up: 1, rounds: 3, at_most: Duration::from_millis(100) };
+//! let times = rows::time(&decoder, None, 16, &[1, 4], effort, &mut |_, _| ControlFlow::Continue(()))?;
+//! let times = times.ok_or("interrupted")?;
+//! println!("T(4) is {:.2} T(1)", times.passes[1].ms / times.passes[0].ms);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+pub mod clip;
 pub mod clip_time;
+mod clips;
+mod fronts;
+mod modelled;
+pub mod paper;
+mod picture;
+pub mod plan;
+mod report;
 pub mod rows;
+pub mod runs;
+pub mod scenes;
+pub mod step;
+mod sweep;
+mod tables;
+pub mod videos;
+
+use serde::Serialize;
+
+use specreel_record::{Failure, Stage};
+
+/// Name of the method that all others are measured against.
+pub const BASELINE: &str = "autoregressive";
+
+/// Takes what a benchmark reports.
+pub trait Reporter {
+    /// Why a benchmark ends early: it failed, or its results cannot be written.
+    type Error: From<Failure>;
+
+    /// Progress of a stage; a total of 0 is unknown.
+    fn stage(&mut self, stage: Stage, done: u64, total: u64);
+
+    /// The stages are over: results follow.
+    fn ended(&mut self);
+
+    /// Something to know about the results, in one line.
+    fn note(&mut self, note: &str);
+
+    /// A result as data, with the name of its kind.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn line<T: Serialize>(&mut self, event: &str, body: &T) -> Result<(), Self::Error>;
+
+    /// The width of tables in columns; none without a limit.
+    fn columns(&self) -> Option<usize>;
+
+    /// Tables for people.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    fn table(&mut self, text: &str) -> Result<(), Self::Error>;
+
+    /// Whether [`Reporter::file`] does anything.
+    fn wants_file(&self) -> bool;
+
+    /// The results as a file: the chart (SVG) of [`scenes`], the page (Markdown) of [`paper`].
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn file(&mut self, text: &str) -> Result<(), Self::Error>;
+}

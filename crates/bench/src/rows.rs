@@ -201,7 +201,8 @@ mod tests {
     }
 
     fn decoder() -> Arc<Decoder> {
-        let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
+        let dir =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/parity/fixtures/gqa_tied");
         VideoLlm::load(&dir, WeightType::Q8_0, &mut |_, _| {}).unwrap().decoder().clone()
     }
 

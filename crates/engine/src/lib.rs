@@ -29,6 +29,7 @@ mod measure;
 pub mod memory;
 pub mod memory_check;
 mod models;
+mod needs;
 mod own_head;
 mod pace;
 mod prefill;
@@ -46,4 +47,5 @@ mod validate;
 
 pub use command::{Command, RunRequest, TextSampling, Turn};
 pub use models::{clip_facts, frames};
+pub use needs::has_drafter;
 pub use thread::{Engine, EngineHandle};

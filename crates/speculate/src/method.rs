@@ -15,6 +15,7 @@ mod error;
 mod needs;
 mod parse;
 mod preset;
+pub mod sets;
 mod short;
 mod table;
 mod values;

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 
-use super::paper;
 use crate::cli::{
     args::{OUTPUT, RunArgs, whole},
     candidates,
@@ -115,7 +114,7 @@ impl BenchArgs {
     pub fn check(&self) -> Result<(), Failure> {
         let run = &self.run;
         if self.paper.is_some() && self.suite == Suite::Scenes {
-            paper::check(self)?;
+            check_paper(self)?;
         }
         let step = [
             ("--slots", !self.slots.is_empty(), "step"),
@@ -166,6 +165,44 @@ impl BenchArgs {
                 hint: Some(format!("remove it, or use --suite {other}")),
             }),
         }
+    }
+}
+
+/// Refuse what a run of papers' tables does not use.
+///
+/// # Errors
+/// The first such option (class usage).
+fn check_paper(args: &BenchArgs) -> Result<(), Failure> {
+    let run = &args.run;
+    let refused = [
+        ("--methods", args.methods.is_some()),
+        ("--method", run.method.is_some()),
+        ("--set", !run.set.is_empty()),
+        ("--sweep", !args.sweep.is_empty()),
+        ("--videos", !args.videos.is_empty()),
+        ("--svg", args.svg.is_some()),
+        ("--frames", run.frames.is_some()),
+        ("--fps", run.fps.is_some()),
+        ("--temperature", run.temperature > 0.0),
+    ];
+    let measuring = [
+        ("--clips", args.clips.is_some()),
+        ("--first-seed", args.first_seed.is_some()),
+        ("--profile", args.profile.is_some()),
+    ];
+    let usage =
+        |error: String, hint: &str| Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) };
+    if let Some((flag, _)) = refused.into_iter().find(|(_, given)| *given) {
+        return Err(usage(
+            format!("{flag} cannot be used with --paper"),
+            "the paper's tables say what is run",
+        ));
+    }
+    match measuring.into_iter().find(|(_, given)| *given && !args.from.is_empty()) {
+        Some((flag, _)) => {
+            Err(usage(format!("{flag} cannot be used with --from"), "the file says what was measured"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -1,123 +1,158 @@
-//! `specreel bench`: measured tables.
+//! `specreel bench`: arguments and outputs of [`specreel_bench`].
 //!
-//! `--suite scenes` measures the speed and the accuracy of methods on clips whose facts are known; `--suite step` times single
-//! passes, `--suite clip` a whole clip with random weights. `--paper` measures the tables of papers. stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
+//! stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
 
-pub mod args;
-mod clip;
-mod clips;
-mod fronts;
-mod modelled;
+mod args;
 mod output;
-pub mod paper;
-mod picture;
-mod plan;
-mod report;
-mod runs;
-mod scenes;
-mod step;
-mod sweep;
-mod tables;
-mod videos;
 
-use crate::cli::interrupt;
-use std::ops::Range;
+use std::{ops::Range, path::Path};
 
 pub use args::BenchArgs;
 
 use self::{
     args::Suite,
-    clips::ClipRenderer,
-    output::{Lines, ResultFile},
-    plan::{BASELINE, Plan},
-    report::Report,
-    runs::Runs,
-    scenes::Clips,
+    output::{Output, ResultFile},
+};
+use super::{
+    End,
+    config::Config,
+    dirs::Dirs,
+    interrupt::{self, Interrupt},
+    interrupted,
+    progress::Progress,
+    resolve, runtime, user_methods,
+};
+use specreel_bench::{
+    BASELINE,
+    clip::{self, ClipOptions},
+    paper::{self, PaperOptions},
+    plan::Plan,
+    runs::{Runs, Setup},
+    scenes::{self, Source},
+    step::{self, StepOptions},
     videos::OwnVideos,
 };
-use super::{End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime};
 use specreel_client::{Client, Settings, present};
-use specreel_record::{Failure, FailureClass, Trial};
+use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
+use specreel_record::{Failure, FailureClass};
 use specreel_scenes::world::TRAINING_SEEDS;
+use specreel_speculate::Method;
+use specreel_video::Sampling;
 
 const CLIPS: u32 = 20;
 const FIRST_SEED: u64 = 1000;
 
 /// Run a benchmark.
-pub fn run(mut args: BenchArgs, config: &Config) -> Result<i32, End> {
+pub fn run(args: BenchArgs, config: &Config) -> Result<i32, End> {
     args.check()?;
-    if args.paper.is_some() {
-        return paper::run(args, config);
-    }
-    let run = &args.run;
-    let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
-    if args.suite != Suite::Scenes {
-        let mut lines = lines(&args)?;
-        return match args.suite {
-            Suite::Clip => clip::run(&args, &models, &mut lines),
-            _ => step::run(&args, &models, &mut lines),
-        };
-    }
+    let whole = match (&args.paper, args.suite) {
+        (Some(_), _) => papers(args, config),
+        (None, Suite::Scenes) => methods(args, config),
+        (None, suite) => {
+            let models = models(&args, config)?;
+            let mut output = output(&args, None)?;
+            match suite {
+                Suite::Clip => {
+                    let options = clip_options(&args)?;
+                    clip::run(&options, &models, &listening()?, &mut output)
+                }
+                _ => step::run(&step_options(&args), &models, &listening()?, &mut output),
+            }
+        }
+    }?;
+    Ok(if whole { 0 } else { interrupted() })
+}
+
+/// Measure methods on clips. False if it was interrupted.
+fn methods(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
+    let models = models(&args, config)?;
     let profile = args.profile.as_deref().map(present::modelled::load).transpose()?;
     let methods = args.methods.take().or(args.run.method.take());
-    let plan = Plan::new(methods.as_deref(), &args.run.set, &args.sweep, &models)?;
-    let own = match &args.videos[..] {
-        [] => None,
-        videos => Some(OwnVideos::find(videos, args.clips)?),
-    };
-    let seeds = match &own {
-        Some(own) => 0..own.count() as u64,
-        None => seeds(&args)?,
+    let find = |name: &str| user_methods::find(name, Dirs::find().as_ref());
+    let plan = Plan::new(methods.as_deref(), &args.run.set, &args.sweep, &models, &find)?;
+    let source = match &args.videos[..] {
+        [] => Source::Scenes(seeds(&args)?),
+        videos => {
+            let warm_up = resolve::video("demo".as_ref())?;
+            let note = &mut |note: &str| tell!("note: {note}");
+            Source::Videos(OwnVideos::find(videos, args.clips, warm_up, note)?)
+        }
     };
     // Every run replaces the clip and the method of this request.
-    args.run.method = Some(BASELINE.into());
     args.run.set.clear();
-    let settings = Settings::merge(args.run.layer(), config);
-    let base = resolve::request(Default::default(), &args.run, &settings, &models)?;
-    let svg = args.svg.as_deref().map(|path| ResultFile::create(path, "--svg", args.force)).transpose()?;
-    let lines = lines(&args)?;
+    let setup = setup(&mut args, config, models, profile)?;
+    let svg = create(args.svg.as_deref(), "--svg", args.force)?;
+    let mut output = output(&args, svg)?;
     if !plan.skipped.is_empty() {
         tell!("hint: skipped without a drafter: {}", plan.skipped.join(", "));
     }
-
     plan.notes.iter().for_each(|note| tell!("note: {note}"));
-    let methods: Vec<&specreel_speculate::Method> =
-        plan.systems.iter().map(|system| &system.method).collect();
+    let methods: Vec<&Method> = plan.systems.iter().map(|system| &system.method).collect();
     resolve::tell_unused(&args.run, &methods, args.json);
+    let runs = runs(setup)?;
+    runtime()?.block_on(scenes::run(plan, source, runs, &mut output))
+}
 
+/// Measure the tables of `--paper`, or read them with `--from`. False if it was interrupted.
+fn papers(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
+    let name = args.paper.clone().unwrap_or_default();
+    let tables = paper::find(&name, args.table.as_deref())?;
+    let saved = args.from.iter().map(|path| paper::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let page = create(args.markdown.as_deref(), "--markdown", args.force)?;
+    if !saved.is_empty() {
+        return paper::show(&tables, &saved, &mut output(&args, page)?).map(|()| true);
+    }
+    let models = models(&args, config)?;
+    let profile = args.profile.as_deref().map(present::modelled::load).transpose()?;
+    let work = paper::Work::of(&tables, &models)?;
+    let seeds = seeds(&args)?;
+    // Every run replaces the clip, the method, and what its condition says.
+    let setup = setup(&mut args, config, models, profile)?;
+    let mut output = output(&args, page)?;
+    let runs = runs(setup)?;
+    let options = PaperOptions { name, tables, work, seeds, profile: args.profile };
+    runtime()?.block_on(paper::run(options, runs, &mut output))
+}
+
+fn models(args: &BenchArgs, config: &Config) -> Result<ModelSpec, Failure> {
+    resolve::models(&Settings::merge(args.run.layer(), config), args.run.rope)
+}
+
+/// What the runs share: a request of the baseline.
+fn setup(
+    args: &mut BenchArgs,
+    config: &Config,
+    models: ModelSpec,
+    profile: Option<specreel_record::profile::Profile>,
+) -> Result<Setup, Failure> {
+    args.run.method = Some(BASELINE.into());
+    let settings = Settings::merge(args.run.layer(), config);
+    let request = resolve::request(Default::default(), &args.run, &settings, &models)?;
+    Ok(Setup { models, ignore_memory: args.run.ignore_memory, request, profile })
+}
+
+/// Runs on a new engine, until an interrupt.
+fn runs(setup: Setup) -> Result<Runs, End> {
     let client = Client::start()?;
     let (interrupt, remote) = (Interrupt::default(), client.remote());
     interrupt::listen(&interrupt, move || remote.cancel_current())?;
-    let videos = own.as_ref().map(OwnVideos::names).unwrap_or_default();
-    let mut clips: Box<dyn Clips> = match own {
-        Some(own) => Box::new(own),
-        None => Box::new(ClipRenderer::open()?),
-    };
-    let mut runs = Runs::new(client, interrupt, base).with_profile(profile.clone());
-    let (common, systems, trials) = (plan.common, plan.systems, Vec::new());
-    let mut report = Report { lines, svg, seeds, videos, common, profile, systems, trials };
-    let mut progress = Progress::new(true);
-    runtime()?.block_on(async {
-        let Some(loaded) = runs.load(models, args.run.ignore_memory, &mut progress).await? else {
-            return Err(End::Reported(interrupted()));
-        };
-        let Report { lines, systems, trials, seeds, .. } = &mut report;
-        let mut sink = |trial: Trial| {
-            lines.write("trial", &trial)?;
-            trials.push(trial);
-            Ok(())
-        };
-        let whole =
-            scenes::measure(systems, seeds.clone(), &mut runs, &mut *clips, &mut progress, &mut sink).await;
-        progress.clear();
-        report.print(&loaded, matches!(whole, Ok(true)))?;
-        whole.map(|whole| if whole { 0 } else { interrupted() })
-    })
+    Ok(Runs::new(client, interrupt, setup))
 }
 
-fn lines(args: &BenchArgs) -> Result<Lines, Failure> {
-    let file = args.out.as_deref().map(|path| ResultFile::create(path, "--out", args.force)).transpose()?;
-    Ok(Lines { stdout: args.json, file })
+/// An interrupt that is listened for.
+fn listening() -> Result<Interrupt, End> {
+    let interrupt = Interrupt::default();
+    interrupt::listen(&interrupt, || {})?;
+    Ok(interrupt)
+}
+
+fn create(path: Option<&Path>, flag: &'static str, force: bool) -> Result<Option<ResultFile>, Failure> {
+    path.map(|path| ResultFile::create(path, flag, force)).transpose()
+}
+
+fn output(args: &BenchArgs, file: Option<ResultFile>) -> Result<Output, Failure> {
+    let lines = create(args.out.as_deref(), "--out", args.force)?;
+    Ok(Output { progress: Progress::new(true), json: args.json, lines, file })
 }
 
 /// The seeds of the clips.
@@ -132,4 +167,38 @@ fn seeds(args: &BenchArgs) -> Result<Range<u64>, Failure> {
         tell!("hint: the embedded models were trained on seeds from {}", TRAINING_SEEDS.start);
     }
     Ok(first..end)
+}
+
+fn step_options(args: &BenchArgs) -> StepOptions {
+    let sizes = |numbers: &[u32]| numbers.iter().map(|n| *n as usize).collect();
+    StepOptions {
+        slots: sizes(&args.slots),
+        rows: sizes(&args.rows),
+        shape: args.shape.clone(),
+        drafter_shape: args.drafter_shape.clone(),
+    }
+}
+
+fn clip_options(args: &BenchArgs) -> Result<ClipOptions, Failure> {
+    let shape = args.shape.as_deref().ok_or_else(|| Failure {
+        class: FailureClass::Usage,
+        error: "--suite clip needs --shape NAME".into(),
+        hint: Some(format!("shapes: {}", shapes::names().join(", "))),
+    })?;
+    let (run, base) = (&args.run, ClipOptions::new(shape));
+    Ok(ClipOptions {
+        seconds: args.seconds.unwrap_or(base.seconds),
+        size: args.size.unwrap_or(base.size),
+        sampling: match (run.frames, run.fps) {
+            (Some(n), _) => Sampling::Frames(n as usize),
+            (None, Some(fps)) => Sampling::Fps(fps),
+            (None, None) => Sampling::Auto,
+        },
+        limits: FrameLimits {
+            pixels: run.max_pixels.map(|n| n as usize),
+            tokens: run.max_visual_tokens.map(|n| n as usize),
+        },
+        tokens: run.max_new_tokens.map_or(base.tokens, |n| n as usize),
+        ..base
+    })
 }

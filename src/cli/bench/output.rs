@@ -12,8 +12,11 @@ use serde::Serialize;
 use crate::cli::{
     End,
     new_file::{Named, discard_empty},
+    progress::Progress,
+    terminal,
 };
-use specreel_record::Failure;
+use specreel_bench::Reporter;
+use specreel_record::{Failure, Stage};
 
 /// A result file. It is removed again if it stays empty.
 #[derive(Debug)]
@@ -55,12 +58,15 @@ impl Drop for ResultFile {
     }
 }
 
-/// JSON lines for stdout and a file.
-#[derive(Debug)]
-pub struct Lines {
-    /// Print the lines.
-    pub stdout: bool,
-    /// Write them to this file.
+/// Where a benchmark's results go.
+pub struct Output {
+    /// The progress line.
+    pub progress: Progress,
+    /// Print JSON lines instead of tables.
+    pub json: bool,
+    /// Write the JSON lines to this file.
+    pub lines: Option<ResultFile>,
+    /// The chart, or the page.
     pub file: Option<ResultFile>,
 }
 
@@ -72,26 +78,55 @@ struct TaggedResult<'a, T> {
     body: &'a T,
 }
 
-impl Lines {
-    /// Write one line: the fields of `body` after its name as `event`.
-    ///
-    /// # Errors
-    /// stdout or the file cannot be written.
-    pub fn write<T: Serialize>(&mut self, event: &str, body: &T) -> Result<(), End> {
-        if !self.stdout && self.file.is_none() {
+impl Reporter for Output {
+    type Error = End;
+
+    fn stage(&mut self, stage: Stage, done: u64, total: u64) {
+        self.progress.stage(stage, done, total);
+    }
+
+    fn ended(&mut self) {
+        self.progress.clear();
+    }
+
+    fn note(&mut self, note: &str) {
+        tell!("note: {note}");
+    }
+
+    fn line<T: Serialize>(&mut self, event: &str, body: &T) -> Result<(), End> {
+        if !self.json && self.lines.is_none() {
             return Ok(());
         }
         let mut line = serde_json::to_string(&TaggedResult { event, body }).map_err(io::Error::from)?;
         line.push('\n');
-        if let Some(file) = &mut self.file {
+        if let Some(file) = &mut self.lines {
             file.append(&line)?;
         }
-        if self.stdout {
+        if self.json {
             let mut out = io::stdout().lock();
             out.write_all(line.as_bytes())?;
             out.flush()?;
         }
         Ok(())
+    }
+
+    fn columns(&self) -> Option<usize> {
+        terminal::columns()
+    }
+
+    fn table(&mut self, text: &str) -> Result<(), End> {
+        if !self.json {
+            io::stdout().write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn wants_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    fn file(&mut self, text: &str) -> Result<(), End> {
+        Ok(self.file.as_mut().map_or(Ok(()), |file| file.append(text))?)
     }
 }
 
@@ -115,10 +150,10 @@ mod tests {
     fn lines_are_written_and_files_overwritten_only_with_force() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("bench.jsonl");
-        let file = ResultFile::create(&path, "--out", false).unwrap();
-        let mut lines = Lines { stdout: false, file: Some(file) };
-        lines.write("trial", &serde_json::json!({ "clip": 7 })).unwrap();
-        lines.write("summary", &serde_json::json!({})).unwrap();
+        let lines = Some(ResultFile::create(&path, "--out", false).unwrap());
+        let mut output = Output { progress: Progress::new(false), json: false, lines, file: None };
+        output.line("trial", &serde_json::json!({ "clip": 7 })).unwrap();
+        output.line("summary", &serde_json::json!({})).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "{\"event\":\"trial\",\"clip\":7}\n{\"event\":\"summary\"}\n");
 

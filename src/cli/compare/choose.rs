@@ -1,10 +1,9 @@
 //! The methods to compare.
 
-use super::sets;
 use crate::cli::{dirs::Dirs, resolve, user_methods};
 use specreel_model::ModelSpec;
 use specreel_record::{Failure, FailureClass, Row, RowState};
-use specreel_speculate::Method;
+use specreel_speculate::{Method, method::sets};
 
 /// Compared by default; `--help` and the README list them.
 const DEFAULT: [&str; 5] = ["autoregressive", "naive", "sd-uniform", "lvspec", "fly"];

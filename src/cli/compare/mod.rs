@@ -1,6 +1,6 @@
 //! `specreel compare`: the same clip and prompt under several methods, over one prefilled context.
 //!
-//! The runs go to one engine one after another, so that all but the first start from the kept context. `choose` and `sets` select
+//! The runs go to one engine one after another, so that all but the first start from the kept context. `choose` selects
 //! the methods; `follow` and `reporter` watch the runs; the result is [`Comparison`], shown by `text` (table and differences) and
 //! [`present::export`](specreel_client::present::export) (HTML).
 
@@ -10,7 +10,6 @@ mod differences;
 mod follow;
 mod page_file;
 mod reporter;
-pub mod sets;
 mod table;
 mod text;
 mod wrap;

@@ -15,6 +15,7 @@
 //! | [`formats`] | bytes, times, percentages, ratios |
 //! | [`systems`] | which system a method belongs to |
 //! | [`text`] | foreign text that reaches a terminal: sanitised, measured, cut |
+//! | [`grid`], [`wrap`] | text in columns, and in lines, for a width |
 //! | [`export`] | runs as text, Markdown, subtitles and HTML |
 //!
 //! Nothing here knows a terminal, an argument or a screen.
@@ -22,6 +23,7 @@
 pub mod estimate;
 pub mod export;
 pub mod formats;
+pub mod grid;
 pub mod heat;
 pub mod ledger;
 pub mod modelled;
@@ -31,3 +33,4 @@ pub mod statistics;
 pub mod systems;
 pub mod text;
 pub mod verdicts;
+pub mod wrap;

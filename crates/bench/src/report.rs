@@ -1,28 +1,23 @@
-//! Results of `--suite scenes`: the last JSON line, tables, charts.
+//! Results of suite `scenes`: the last JSON line, tables, charts.
 
-use std::{io::Write, ops::Range};
+use std::ops::Range;
 
 use serde::Serialize;
 
-use super::{
-    modelled,
-    output::{Lines, ResultFile},
-    picture,
-    plan::{BASELINE, System},
-    runs::Loaded,
+use crate::{
+    BASELINE, Reporter, modelled, picture,
+    plan::System,
     tables::{self, Row},
 };
-use crate::cli::{End, color, terminal, wrap::hang};
-use specreel_client::{chart, present::formats};
+use specreel_client::{
+    Loaded, chart,
+    present::{formats, text::clean, wrap::hang},
+};
 use specreel_record::{Summary, Trial, profile::Profile};
 use specreel_speculate::Method;
 
-/// The results so far, and their outputs.
+/// The results so far.
 pub struct Report {
-    /// JSON lines.
-    pub lines: Lines,
-    /// The chart.
-    pub svg: Option<ResultFile>,
     /// Seeds of the requested clips; numbers from 0 of the user's own videos.
     pub seeds: Range<u64>,
     /// The user's own videos, if they are not synthetic clips.
@@ -72,8 +67,13 @@ impl Report {
     /// Write tables and text chart, or the last JSON line, and the SVG chart.
     ///
     /// # Errors
-    /// stdout or a file cannot be written.
-    pub fn print(&mut self, loaded: &Loaded, complete: bool) -> Result<(), End> {
+    /// They cannot be written.
+    pub fn write<R: Reporter>(
+        &self,
+        loaded: &Loaded,
+        complete: bool,
+        reporter: &mut R,
+    ) -> Result<(), R::Error> {
         let summary = |system: &System| Summary::of(&system.label, BASELINE, &self.trials);
         let (systems, summaries): (Vec<&System>, Vec<Summary>) =
             self.systems.iter().filter_map(|s| Some((s, summary(s)?))).unzip();
@@ -83,7 +83,7 @@ impl Report {
         let clips = self.seeds.end - self.seeds.start;
         let title = format!("Facts kept against decode speedup, {clips_done} clips");
         let plot = picture::plot(&summaries, &title);
-        let on_front = |label: &str| plot.points().iter().any(|p| p.front && p.label == color::plain(label));
+        let on_front = |label: &str| plot.points().iter().any(|p| p.front && p.label == clean(label));
 
         let rows = systems.iter().zip(&summaries);
         let closing = Closing {
@@ -106,14 +106,11 @@ impl Report {
                 })
                 .collect(),
         };
-        self.lines.write("summary", &closing)?;
-        if let Some(svg) = &mut self.svg {
-            svg.append(&chart::svg(&plot))?;
+        reporter.line("summary", &closing)?;
+        if reporter.wants_file() {
+            reporter.file(&chart::svg(&plot))?;
         }
-        if self.lines.stdout {
-            return Ok(());
-        }
-        let columns = terminal::columns();
+        let columns = reporter.columns();
         let mut text = hang(&self.heading(loaded, (!complete).then_some(clips_done)), columns, 2);
         if !summaries.is_empty() {
             let rows: Vec<Row<'_>> =
@@ -126,8 +123,7 @@ impl Report {
         if let Some(picture) = picture::text(&plot, columns) {
             text += &format!("\n{picture}");
         }
-        std::io::stdout().write_all(text.as_bytes())?;
-        Ok(())
+        reporter.table(&text)
     }
 
     /// The models and clips; with the number of completed clips if it was interrupted.
@@ -143,6 +139,6 @@ impl Report {
         let common = if self.common.is_empty() { String::new() } else { format!("; {}", self.common) };
         let Loaded { target, device, dtype, .. } = loaded;
         let line = format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}{common}\n");
-        color::plain(&line).into_owned()
+        clean(&line).into_owned()
     }
 }

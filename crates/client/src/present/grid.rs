@@ -4,7 +4,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use specreel_client::present::text::fit;
+use super::text::fit;
 
 /// Between two columns.
 const GAP: usize = 2;

@@ -1,11 +1,10 @@
-use super::super::plan::{BASELINE, Plan};
 use super::*;
+use crate::{BASELINE, runs::Setup};
 use specreel_client::{
     Interrupt,
     fake::{self, FakeEngine},
 };
 use specreel_engine::RunRequest;
-use specreel_model::ModelSpec;
 use specreel_record::{EventKind, FailureClass, Stats, Timings};
 use specreel_scenes::facts;
 use specreel_speculate::Method;
@@ -39,44 +38,66 @@ fn plain_and_fast(request: &RunRequest) -> EventKind {
     }
 }
 
+/// Interrupts after so many trials.
+struct Stopping {
+    interrupt: Interrupt,
+    after: Option<usize>,
+    trials: usize,
+}
+
+impl Reporter for Stopping {
+    type Error = Failure;
+
+    fn stage(&mut self, _: Stage, _: u64, _: u64) {}
+
+    fn ended(&mut self) {}
+
+    fn note(&mut self, _: &str) {}
+
+    fn line<T: serde::Serialize>(&mut self, _: &str, _: &T) -> Result<(), Failure> {
+        self.trials += 1;
+        if self.after == Some(self.trials) {
+            self.interrupt.ask();
+        }
+        Ok(())
+    }
+
+    fn columns(&self) -> Option<usize> {
+        None
+    }
+
+    fn table(&mut self, _: &str) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn wants_file(&self) -> bool {
+        false
+    }
+
+    fn file(&mut self, _: &str) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
 struct Outcome {
-    whole: Result<bool, End>,
+    whole: Result<bool, Failure>,
     trials: Vec<Trial>,
     asked: Vec<(String, String, usize)>,
     left: Vec<u64>,
 }
 
 fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<usize>) -> Outcome {
-    let models = ModelSpec {
-        target: "t".into(),
-        drafter: Some("d".into()),
-        heads: Vec::new(),
-        device: Default::default(),
-        drafter_device: None,
-        kv_type: Default::default(),
-        mmproj: None,
-        drafter_mmproj: None,
-        dtype: Default::default(),
-        tower_dtype: Default::default(),
-        rope: Default::default(),
-        weight_cache: None,
-    };
-    let plan = Plan::new(Some(methods), &[], &[], &models).unwrap();
+    let models = crate::plan::tests::spec(true);
+    let plan = Plan::new(Some(methods), &[], &[], &models, &crate::plan::tests::find).unwrap();
     let (engine, client) = FakeEngine::answering(move |request| vec![answer(request)]);
     let interrupt = Interrupt::default();
-    let base = RunRequest { max_new_tokens: 99, ..fake::request(0, BASELINE) };
-    let mut runs = Runs::new(client, interrupt.clone(), base);
+    let request = RunRequest { max_new_tokens: 99, ..fake::request(0, BASELINE) };
+    let setup = Setup { models, ignore_memory: false, request, profile: None };
+    let mut runs = Runs::new(client, interrupt.clone(), setup);
     let (mut clips, mut trials) = (Named(vec![]), Vec::new());
-    let mut progress = Progress::new(false);
-    let mut sink = |trial| {
-        trials.push(trial);
-        if stop_after == Some(trials.len()) {
-            interrupt.ask();
-        }
-        Ok(())
-    };
+    let mut reporter = Stopping { interrupt, after: stop_after, trials: 0 };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let measured = measure(&plan.systems, 7..9, &mut runs, &mut clips, &mut progress, &mut sink);
+    let measured = measure(&plan.systems, 7..9, &mut runs, &mut clips, &mut reporter, &mut trials);
     let whole = runtime.block_on(measured);
     let asked = engine
         .requests()
@@ -174,6 +195,6 @@ fn a_failure_ends_it() {
         },
         None,
     );
-    assert!(matches!(outcome.whole, Err(End::Failed(f)) if f.error == "too much"));
+    assert!(matches!(outcome.whole, Err(f) if f.error == "too much"));
     assert_eq!(outcome.trials.len(), 2);
 }

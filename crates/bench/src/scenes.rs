@@ -1,20 +1,58 @@
-//! `--suite scenes`: every system on every clip, the baseline first, with one prefill per clip.
+//! Suite `scenes`: every system on every clip, the baseline first, with one prefill per clip.
 
-use super::{
-    clips::Clip,
+use std::ops::Range;
+
+use crate::{
+    Reporter,
+    clips::{Clip, ClipRenderer},
     fronts::Fronts,
-    plan::System,
+    plan::{Plan, System},
+    report::Report,
     runs::{Runs, Written},
+    videos::OwnVideos,
 };
-use crate::cli::{End, progress::Progress};
 use specreel_record::{Failure, Limits, Pair, Stage, StopReason, Trial, stats::Equality};
 use specreel_speculate::Drafter;
 
 /// Tokens of a warm-up run.
 const WARM_UP_TOKENS: usize = 32;
 
+/// What is captioned.
+#[derive(Debug)]
+pub enum Source {
+    /// Synthetic clips with these seeds, whose facts are known.
+    Scenes(Range<u64>),
+    /// The user's own videos.
+    Videos(OwnVideos),
+}
+
+/// Measure a plan, and report its tables. False if it was interrupted; then they show what is done.
+///
+/// # Errors
+/// The models cannot be loaded, a clip cannot be rendered, a run failed, or the results cannot be written.
+pub async fn run<R: Reporter>(
+    plan: Plan,
+    source: Source,
+    mut runs: Runs,
+    reporter: &mut R,
+) -> Result<bool, R::Error> {
+    let (seeds, videos, mut clips): (_, _, Box<dyn Clips>) = match source {
+        Source::Scenes(seeds) => (seeds, Vec::new(), Box::new(ClipRenderer::open()?)),
+        Source::Videos(own) => (0..own.count() as u64, own.names(), Box::new(own)),
+    };
+    let Some(loaded) = runs.load(reporter).await? else { return Ok(false) };
+    let mut trials = Vec::new();
+    let measured = measure(&plan.systems, seeds.clone(), &mut runs, &mut *clips, reporter, &mut trials);
+    let whole = measured.await;
+    reporter.ended();
+    let Plan { common, systems, .. } = plan;
+    let report = Report { seeds, videos, common, profile: runs.profile().cloned(), systems, trials };
+    report.write(&loaded, matches!(whole, Ok(true)), reporter)?;
+    whole
+}
+
 /// Source of clips.
-pub trait Clips {
+pub(crate) trait Clips {
     /// The clip of a seed.
     ///
     /// # Errors
@@ -25,7 +63,7 @@ pub trait Clips {
     fn give_back(&mut self, clip: &Clip);
 }
 
-impl Clips for super::clips::ClipRenderer {
+impl Clips for ClipRenderer {
     fn take(&mut self, seed: u64) -> Result<Clip, Failure> {
         self.render(seed)
     }
@@ -35,22 +73,22 @@ impl Clips for super::clips::ClipRenderer {
     }
 }
 
-/// Measure `systems` (the baseline first) on the clips of `seeds`, after a warm-up on another clip. Each trial is passed to
-/// `sink` at once. False if it was interrupted.
+/// Measure `systems` (the baseline first) on the clips of `seeds`, after a warm-up on another clip. Each trial is reported
+/// at once. False if it was interrupted.
 ///
 /// # Errors
-/// A clip cannot be rendered, or a run or the sink failed.
-pub async fn measure(
+/// A clip cannot be rendered, a run failed, or a trial cannot be written.
+async fn measure<R: Reporter>(
     systems: &[System],
-    seeds: std::ops::Range<u64>,
+    seeds: Range<u64>,
     runs: &mut Runs,
     clips: &mut dyn Clips,
-    progress: &mut Progress,
-    sink: &mut dyn FnMut(Trial) -> Result<(), End>,
-) -> Result<bool, End> {
+    reporter: &mut R,
+    trials: &mut Vec<Trial>,
+) -> Result<bool, R::Error> {
     // Not one of the measured clips: its prefill would be cached by the warm-up.
     let other = seeds.end;
-    if !warm_up(systems, other, runs, clips, progress).await? {
+    if !warm_up(systems, other, runs, clips, reporter).await? {
         return Ok(false);
     }
     let (mut done, all) = (0, (seeds.end - seeds.start) * systems.len() as u64);
@@ -58,16 +96,18 @@ pub async fn measure(
         if runs.stopped() {
             return Ok(false);
         }
-        progress.stage(Stage::Generate, done, all);
+        reporter.stage(Stage::Generate, done, all);
         let clip = clips.take(seed)?;
         let mut results = ClipResults::new(&clip);
         for system in systems {
-            progress.stage(Stage::Generate, done, all);
+            reporter.stage(Stage::Generate, done, all);
             let limit = runs.limit();
             let Some(written) = runs.run(&clip.path, &system.method, limit).await? else {
                 return Ok(false);
             };
-            sink(results.trial(system, written))?;
+            let trial = results.trial(system, written);
+            reporter.line("trial", &trial)?;
+            trials.push(trial);
             done += 1;
         }
         clips.give_back(&clip);
@@ -79,15 +119,15 @@ pub async fn measure(
 ///
 /// # Errors
 /// The clip cannot be rendered, or a run failed.
-pub async fn warm_up(
+pub(crate) async fn warm_up<R: Reporter>(
     systems: &[System],
     seed: u64,
     runs: &mut Runs,
     clips: &mut dyn Clips,
-    progress: &mut Progress,
-) -> Result<bool, End> {
+    reporter: &mut R,
+) -> Result<bool, R::Error> {
     let mut warm: Vec<&Drafter> = Vec::new();
-    progress.stage(Stage::Calibrate, 0, 0);
+    reporter.stage(Stage::Calibrate, 0, 0);
     let clip = clips.take(seed)?;
     for system in systems {
         if warm.contains(&&system.method.drafter) {
@@ -104,7 +144,7 @@ pub async fn warm_up(
 }
 
 /// Results of one clip while its systems run.
-pub struct ClipResults<'a> {
+pub(crate) struct ClipResults<'a> {
     clip: &'a Clip,
     fronts: Fronts,
     /// The time before the first token, if an earlier baseline on the same frames has it.

@@ -4,13 +4,12 @@ mod facts;
 
 use std::collections::BTreeSet;
 
-use crate::cli::{
-    grid::{fitting, grid, stacked},
-    wrap::hang,
-};
 use specreel_client::present::{
     formats::{NOTHING, percent},
+    grid::{fitting, grid, stacked},
     statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},
+    text::clean,
+    wrap::hang,
 };
 use specreel_record::{Summary, Verdict, paired::LEAST};
 
@@ -153,7 +152,7 @@ fn loosened(rows: &[Row<'_>], columns: Option<usize>) -> Option<String> {
 
 pub(super) fn name(row: &Row<'_>) -> String {
     // Labels may be file names.
-    let label = crate::cli::color::plain(&row.summary.system).into_owned();
+    let label = clean(&row.summary.system).into_owned();
     if row.lossless { label } else { label + " ~" }
 }
 

@@ -2,7 +2,7 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use specreel_client::present::text::width;
+use super::text::width;
 
 /// Wraps styled text while it streams in. Whole words go to the next line, so the last word is held back until it is complete.
 /// Lines also break between wide characters; a word that is wider than the terminal breaks where it must.
@@ -135,7 +135,7 @@ pub fn hang(text: &str, columns: Option<usize>, indent: usize) -> String {
 
 /// Columns of a text with styles.
 fn shown(text: &str) -> usize {
-    width(&specreel_client::present::text::clean_line(text))
+    width(&super::text::clean_line(text))
 }
 
 #[cfg(test)]

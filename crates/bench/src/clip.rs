@@ -1,26 +1,56 @@
-//! `--suite clip`: a whole clip in the shape of a known model, from its frames' patches to tokens.
+//! Suite `clip`: a whole clip in the shape of a known model, from its frames' patches to tokens.
 
-use crate::cli::interrupt;
-use specreel_bench::clip_time::{ClipTimes, ClipWork, ShapeModel};
-use std::{io::Write, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use super::{args::BenchArgs, output::Lines};
-use crate::cli::{End, grid::columns, interrupt::Interrupt, interrupted, progress::Progress};
-use specreel_client::present::formats::rate;
+use crate::{
+    Reporter,
+    clip_time::{ClipTimes, ClipWork, ShapeModel},
+};
+use specreel_client::{
+    Interrupt,
+    present::{formats::rate, grid::columns},
+};
 use specreel_engine as engine;
 use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
 use specreel_record::{Failure, FailureClass, Stage};
 use specreel_tensor::ComputeDevice;
 use specreel_video::{Sampling, sampling};
 
-/// Length of the clip in seconds, size of its frames, frames a second.
-const SECONDS: u32 = 10;
-const SIZE: (usize, usize) = (1280, 720);
+/// Frames a second.
 const FPS: f64 = 30.0;
-/// Tokens after the first.
-const TOKENS: u32 = 32;
+
+/// What to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClipOptions {
+    /// Name of the shape.
+    pub shape: String,
+    /// Length of the clip in seconds.
+    pub seconds: u32,
+    /// Width and height of its frames in pixels, before they are resized.
+    pub size: (usize, usize),
+    /// Which frames are sampled.
+    pub sampling: Sampling,
+    /// Limits of their size and number.
+    pub limits: FrameLimits,
+    /// Tokens after the first.
+    pub tokens: usize,
+}
+
+impl ClipOptions {
+    /// A clip of 10 seconds in 720p, sampled as the model wants it, and 32 tokens.
+    pub fn new(shape: &str) -> Self {
+        Self {
+            shape: shape.into(),
+            seconds: 10,
+            size: (1280, 720),
+            sampling: Sampling::Auto,
+            limits: FrameLimits::default(),
+            tokens: 32,
+        }
+    }
+}
 
 /// The result, as a JSON line.
 #[derive(Debug, Serialize)]
@@ -43,63 +73,49 @@ struct ClipResult {
     tokens: usize,
 }
 
-/// Measure a clip.
+/// Measure a clip on the device and with the weight types of `models`. False if it was interrupted.
 ///
 /// # Errors
-/// No shape is given, the clip does not fit the model, or the output cannot be written.
-pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i32, End> {
-    let name = args.shape.as_deref().ok_or_else(|| Failure {
-        class: FailureClass::Usage,
-        error: "--suite clip needs --shape NAME".into(),
-        hint: Some(format!("shapes: {}", shapes::names().join(", "))),
-    })?;
+/// There is no such shape, the clip does not fit the model, or the results cannot be written.
+pub fn run<R: Reporter>(
+    options: &ClipOptions,
+    models: &ModelSpec,
+    interrupt: &Interrupt,
+    reporter: &mut R,
+) -> Result<bool, R::Error> {
+    let name = &options.shape;
     let config = shapes::config(name).ok_or_else(|| Failure {
         class: FailureClass::Usage,
         error: format!("unknown shape `{name}`"),
         hint: Some(format!("expected one of: {}", shapes::names().join(", "))),
     })?;
     let place = models.target_place()?;
-    let interrupt = Interrupt::default();
-    interrupt::listen(&interrupt, || {})?;
-    let mut progress = Progress::new(true);
     let model = ShapeModel::load(config, &place, &mut |done, total| {
-        progress.stage(Stage::Load, done as u64, total as u64);
+        reporter.stage(Stage::Load, done as u64, total as u64);
     })
     .map_err(Failure::from)?;
-    let work = work(args, &model)?;
+    let work = work(options, &model)?;
     let times = model.time(&work, &mut |stage, done, total| {
         if interrupt.asked() {
             return ControlFlow::Break(());
         }
-        progress.stage(stage, done as u64, total as u64);
+        reporter.stage(stage, done as u64, total as u64);
         ControlFlow::Continue(())
     });
-    progress.clear();
-    let Some(times) = times.map_err(Failure::from)? else { return Ok(interrupted()) };
-    let result = result(name, args.seconds.unwrap_or(SECONDS), &model, &place, &work, &times);
-    lines.write("clip", &result)?;
-    if !lines.stdout {
-        std::io::stdout().write_all(text(&result).as_bytes())?;
-    }
-    Ok(0)
+    reporter.ended();
+    let Some(times) = times.map_err(Failure::from)? else { return Ok(false) };
+    let result = result(options, &model, &place, &work, &times);
+    reporter.line("clip", &result)?;
+    reporter.table(&text(&result))?;
+    Ok(true)
 }
 
 /// The frames that the family samples of the clip, and the tokens to write.
-fn work(args: &BenchArgs, model: &ShapeModel) -> Result<ClipWork, Failure> {
-    let run = &args.run;
-    let asked = match (run.frames, run.fps) {
-        (Some(n), _) => Sampling::Frames(n as usize),
-        (None, Some(fps)) => Sampling::Fps(fps),
-        (None, None) => Sampling::Auto,
-    };
-    let seconds = args.seconds.unwrap_or(SECONDS);
-    let (width, height) = args.size.unwrap_or(SIZE);
-    let limits = FrameLimits {
-        pixels: run.max_pixels.map(|n| n as usize),
-        tokens: run.max_visual_tokens.map(|n| n as usize),
-    };
+fn work(options: &ClipOptions, model: &ShapeModel) -> Result<ClipWork, Failure> {
+    let (width, height) = options.size;
+    let duration_s = f64::from(options.seconds);
     let rule = engine::frames(model.family(), model.processor().config());
-    let total = (f64::from(seconds) * FPS) as usize;
+    let total = (duration_s * FPS) as usize;
     let sampled = |asked| {
         sampling::plan(total, FPS, &rule, asked).map_err(|error| Failure {
             class: FailureClass::Usage,
@@ -107,35 +123,28 @@ fn work(args: &BenchArgs, model: &ShapeModel) -> Result<ClipWork, Failure> {
             hint: Some("omit --frames and --fps for the model's own sampling".into()),
         })
     };
-    let mut sample = sampled(asked)?;
-    let plan = model.processor().plan((height, width), sample.indices.len(), limits)?;
+    let mut sample = sampled(options.sampling)?;
+    let plan = model.processor().plan((height, width), sample.indices.len(), options.limits)?;
     if plan.frames < sample.indices.len() {
         sample = sampled(Sampling::Frames(plan.frames))?;
     }
-    let tokens = run.max_new_tokens.unwrap_or(TOKENS) as usize;
-    Ok(ClipWork {
-        size: plan.size,
-        timestamps_s: sample.timestamps_s,
-        duration_s: f64::from(seconds),
-        tokens,
-    })
+    Ok(ClipWork { size: plan.size, timestamps_s: sample.timestamps_s, duration_s, tokens: options.tokens })
 }
 
 fn result(
-    name: &str,
-    seconds: u32,
+    options: &ClipOptions,
     model: &ShapeModel,
     place: &ComputeDevice,
     work: &ClipWork,
     times: &ClipTimes,
 ) -> ClipResult {
     ClipResult {
-        model: format!("{name} (random weights)"),
+        model: format!("{} (random weights)", options.shape),
         family: model.family().model_type(),
         dtype: place.dtype().name(),
         tower_dtype: place.tower().name(),
         device: place.name().into(),
-        seconds,
+        seconds: options.seconds,
         frames: work.timestamps_s.len(),
         width: work.size.1,
         height: work.size.0,

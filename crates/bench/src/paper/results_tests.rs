@@ -1,5 +1,5 @@
 use super::*;
-use crate::cli::bench::paper::{catalog, cells, page, text};
+use crate::paper::{catalog, cells, page, text};
 
 const TABLE: &str = r#"
 name = "p"

@@ -1,6 +1,8 @@
 use super::*;
+use specreel_record::FailureClass;
 
-fn spec(drafter: bool) -> ModelSpec {
+/// Models at paths that are never read.
+pub(crate) fn spec(drafter: bool) -> ModelSpec {
     ModelSpec {
         target: "t".into(),
         drafter: drafter.then(|| "d".into()),
@@ -17,9 +19,13 @@ fn spec(drafter: bool) -> ModelSpec {
     }
 }
 
+pub(crate) fn find(name: &str) -> Result<Method, Failure> {
+    Ok(Method::find(name)?)
+}
+
 fn plan(methods: Option<&str>, sets: &[&str], sweeps: &[&str]) -> Result<Plan, Failure> {
     let texts = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
-    Plan::new(methods, &texts(sets), &texts(sweeps), &spec(true))
+    Plan::new(methods, &texts(sets), &texts(sweeps), &spec(true), &find)
 }
 
 fn labels(plan: &Plan) -> Vec<&str> {
@@ -48,10 +54,10 @@ fn the_baseline_is_first_and_never_twice() {
 
 #[test]
 fn without_a_drafter_all_are_those_that_need_none() {
-    let all = Plan::new(None, &[], &[], &spec(false)).unwrap();
+    let all = Plan::new(None, &[], &[], &spec(false), &find).unwrap();
     assert_eq!(all.systems.len() + all.skipped.len(), Method::presets().len());
     assert!(all.skipped.contains(&"naive".into()) && labels(&all).contains(&"lvspec-self"));
-    let failure = Plan::new(Some("naive"), &[], &[], &spec(false)).unwrap_err();
+    let failure = Plan::new(Some("naive"), &[], &[], &spec(false), &find).unwrap_err();
     assert_eq!(failure.class, FailureClass::Usage);
     assert!(failure.hint.unwrap().contains("--drafter DIR"));
 }

@@ -1,14 +1,15 @@
-//! `--suite step`: time of a forward pass of the target by number of rows, and of each drafter.
+//! Suite `step`: time of a forward pass of the target by number of rows, and of each drafter.
 
-use crate::cli::interrupt;
-use specreel_bench::rows::{self, Effort, Work};
-use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
 
 use serde::Serialize;
 
-use super::{args::BenchArgs, output::Lines};
-use crate::cli::{End, grid::stacked, interrupt::Interrupt, interrupted, progress::Progress, terminal};
+use crate::{
+    Reporter,
+    rows::{self, Effort, Work},
+};
 use specreel_checkpoint::{Checkpoint, ModelFiles};
+use specreel_client::{Interrupt, present::grid::stacked};
 use specreel_model::{
     ModelSpec,
     decoder::Decoder,
@@ -25,6 +26,19 @@ const TEXT: usize = 100;
 /// Rows of a drafter's passes: a chain, and a level of a tree of width 8.
 const DRAFTER_ROWS: [usize; 2] = [1, 8];
 const ROWS: [usize; 10] = [1, 2, 3, 4, 6, 8, 11, 16, 26, 32];
+
+/// What to measure.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepOptions {
+    /// Lengths of the context in tokens; none are 100, 300 and 1000.
+    pub slots: Vec<usize>,
+    /// Rows of the target's passes; none are 1 to 32.
+    pub rows: Vec<usize>,
+    /// Random weights in this shape instead of the target, and without draft heads.
+    pub shape: Option<String>,
+    /// The same instead of the drafter.
+    pub drafter_shape: Option<String>,
+}
 
 /// Passes of one model over one context.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -100,14 +114,19 @@ impl LoadedModel {
     }
 }
 
-/// Measure target and drafter.
+/// Measure target and drafter. False if it was interrupted.
 ///
 /// # Errors
-/// The models are unusable, or the output cannot be written.
-pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i32, End> {
-    let (slots, rows) = (numbers(&args.slots, &SLOTS), numbers(&args.rows, &ROWS));
-    let (target, drafter) = match &args.shape {
-        Some(shape) => (Source::Shape(shape), args.drafter_shape.as_deref().map(Source::Shape)),
+/// The models are unusable, or the results cannot be written.
+pub fn run<R: Reporter>(
+    options: &StepOptions,
+    models: &ModelSpec,
+    interrupt: &Interrupt,
+    reporter: &mut R,
+) -> Result<bool, R::Error> {
+    let (slots, rows) = (numbers(&options.slots, &SLOTS), numbers(&options.rows, &ROWS));
+    let (target, drafter) = match &options.shape {
+        Some(shape) => (Source::Shape(shape), options.drafter_shape.as_deref().map(Source::Shape)),
         None => {
             let target = models.target_files().map_err(Failure::from)?;
             let drafter = models.drafter_files().map_err(Failure::from)?;
@@ -116,23 +135,20 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         }
     };
     let places = (models.target_place()?, drafter.as_ref().map(|_| models.drafter_place()).transpose()?);
-    let interrupt = Interrupt::default();
-    interrupt::listen(&interrupt, || {})?;
-    let mut progress = Progress::new(true);
     let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
     roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &DRAFTER_ROWS[..])));
-    if args.shape.is_none() {
+    if options.shape.is_none() {
         let head = |dir| ("layer", Source::Head(dir), places.0.clone(), &DRAFTER_ROWS[..]);
         roles.extend(models.heads.iter().map(|dir| head(dir)));
     }
     let (mut target_row, mut decoder) = (Vec::new(), None);
     for (role, source, place, rows) in roles {
-        let model = load(&source, &place, decoder.as_ref(), &mut progress)?;
+        let model = load(&source, &place, decoder.as_ref(), reporter)?;
         fits(&model, &slots, rows)?;
         let mut curves = Vec::new();
         for &slots in &slots {
             let held = model.holds(slots);
-            let Some((fill_ms, passes)) = measure(&model, held, rows, &interrupt, &mut progress)? else {
+            let Some((fill_ms, passes)) = measure(&model, held, rows, interrupt, reporter)? else {
                 break;
             };
             let curve = PassCurve {
@@ -147,42 +163,41 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
                 weight_bytes: model.weight_bytes(),
                 passes,
             };
-            lines.write("rows", &curve)?;
+            reporter.line("rows", &curve)?;
             curves.push(curve);
         }
-        progress.clear();
-        if !lines.stdout && !curves.is_empty() {
-            std::io::stdout().write_all(table(&curves, &target_row).as_bytes())?;
+        reporter.ended();
+        if !curves.is_empty() {
+            reporter.table(&table(&curves, &target_row, reporter.columns()))?;
         }
         if interrupt.asked() {
-            return Ok(interrupted());
+            return Ok(false);
         }
         if role == "target" {
             target_row = curves.iter().filter_map(|c| Some(c.passes.first()?.ms)).collect();
             decoder = Some(model.decoder);
         }
     }
-    Ok(0)
+    Ok(true)
 }
 
 /// The requested numbers, without duplicates, ascending.
-fn numbers(given: &[u32], default: &[usize]) -> Vec<usize> {
-    let mut numbers: Vec<usize> =
-        if given.is_empty() { default.to_vec() } else { given.iter().map(|n| *n as usize).collect() };
+fn numbers(given: &[usize], default: &[usize]) -> Vec<usize> {
+    let mut numbers = if given.is_empty() { default } else { given }.to_vec();
     numbers.sort_unstable();
     numbers.dedup();
     numbers
 }
 
 /// `target` is the target's decoder, if loaded: a draft head uses its embeddings and output matrix.
-fn load(
+fn load<R: Reporter>(
     source: &Source<'_>,
     place: &ComputeDevice,
     target: Option<&Arc<Decoder>>,
-    progress: &mut Progress,
+    reporter: &mut R,
 ) -> Result<LoadedModel, Failure> {
     let mut progress = |done: usize, total: usize| {
-        progress.stage(Stage::Load, done as u64, total as u64);
+        reporter.stage(Stage::Load, done as u64, total as u64);
     };
     match source {
         Source::Files(files) => {
@@ -236,12 +251,12 @@ fn fits(model: &LoadedModel, slots: &[usize], rows: &[usize]) -> Result<(), Fail
 }
 
 /// The prefill time and the passes; none if it was interrupted.
-fn measure(
+fn measure<R: Reporter>(
     model: &LoadedModel,
     slots: usize,
     rows: &[usize],
     interrupt: &Interrupt,
-    progress: &mut Progress,
+    reporter: &mut R,
 ) -> Result<Option<(f64, Vec<Pass>)>, Failure> {
     // Ratios are relative to one row, even if it was not requested.
     let timed: Vec<usize> = if rows.contains(&1) { rows.to_vec() } else { [&[1], rows].concat() };
@@ -255,7 +270,7 @@ fn measure(
             if interrupt.asked() {
                 return ControlFlow::Break(());
             }
-            progress.stage(Stage::Calibrate, done as u64, total as u64);
+            reporter.stage(Stage::Calibrate, done as u64, total as u64);
             ControlFlow::Continue(())
         },
     );
@@ -283,7 +298,7 @@ fn measure(
 }
 
 /// One model's curves; `target_row` has the target's time for one row in each context, empty for the target itself.
-fn table(curves: &[PassCurve], target_row: &[f64]) -> String {
+fn table(curves: &[PassCurve], target_row: &[f64], columns: Option<usize>) -> String {
     let Some(first) = curves.first() else { return String::new() };
     let mut out = format!(
         "{} {} ({}, {}), {:.1} MB of weight matrices\n",
@@ -307,7 +322,7 @@ fn table(curves: &[PassCurve], target_row: &[f64]) -> String {
         row("  GB/s".into(), &|p| format!("{:.1}", p.gigabytes_per_second));
         row("  GMAC/s".into(), &|p| format!("{:.1}", p.gigamacs_per_second));
     }
-    out += &stacked(&cells, terminal::columns());
+    out += &stacked(&cells, columns);
     let fills: Vec<String> = curves.iter().map(|c| format!("{} in {:.0} ms", c.slots, c.fill_ms)).collect();
     out + &format!("prefill: {}\n", fills.join(", "))
 }
@@ -339,7 +354,7 @@ mod tests {
             passes: vec![pass(1, 0.05, 1.0), pass(4, 0.1, 2.0)],
         };
         assert_eq!(
-            table(&[curve], &[0.5]),
+            table(&[curve], &[0.5], None),
             "drafter small (cpu, q8_0), 1.5 MB of weight matrices\n\
              slots, rows        1       4\n\
              100 ms         0.050   0.100\n\

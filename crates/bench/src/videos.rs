@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::{clips::Clip, scenes::Clips};
-use crate::cli::{color, resolve};
 use specreel_batch as batch;
+use specreel_client::present::text::clean;
 use specreel_record::{Failure, FailureClass};
 use specreel_scenes::facts::Facts;
 use specreel_video as video;
@@ -17,11 +17,17 @@ pub struct OwnVideos {
 }
 
 impl OwnVideos {
-    /// Find at most `limit` clips that can be read; those that cannot are named.
+    /// At most `limit` clips that can be read; `note` gets a line about each that cannot. `warm_up` is another clip, whose prefill
+    /// may be kept.
     ///
     /// # Errors
     /// There is none.
-    pub fn find(arguments: &[PathBuf], limit: Option<u32>) -> Result<Self, Failure> {
+    pub fn find(
+        arguments: &[PathBuf],
+        limit: Option<u32>,
+        warm_up: PathBuf,
+        note: &mut dyn FnMut(&str),
+    ) -> Result<Self, Failure> {
         let found = batch::find(arguments, &|_| Ok(None))?;
         let limit = limit.map_or(usize::MAX, |limit| limit as usize);
         let mut paths = Vec::new();
@@ -31,7 +37,7 @@ impl OwnVideos {
             }
             match video::probe(&path) {
                 Ok(_) => paths.push(path),
-                Err(failure) => tell!("note: skipped: {}", color::plain(&Failure::from(failure).error)),
+                Err(failure) => note(&format!("skipped: {}", clean(&Failure::from(failure).error))),
             }
         }
         if paths.is_empty() {
@@ -41,17 +47,16 @@ impl OwnVideos {
                 hint: Some("specreel caption FILE says why".into()),
             });
         }
-        // Another clip than those that are measured, whose prefill would be kept.
-        Ok(Self { paths, warm_up: resolve::video("demo".as_ref())? })
+        Ok(Self { paths, warm_up })
     }
 
     /// How many there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.paths.len()
     }
 
     /// Their files, as JSON lines name them.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
     }
 }
@@ -79,7 +84,10 @@ mod tests {
     #[test]
     fn directories_without_videos_and_files_that_are_none_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let find = || OwnVideos::find(&[dir.path().into()], None).map(|_| ()).unwrap_err().error;
+        let find = || {
+            let found = OwnVideos::find(&[dir.path().into()], None, "w.mp4".into(), &mut |_| {});
+            found.map(|_| ()).unwrap_err().error
+        };
         assert!(find().starts_with("no videos in "));
         std::fs::write(dir.path().join("a.mp4"), "text").unwrap();
         assert_eq!(find(), "--videos: none of the videos can be read");

@@ -1,7 +1,7 @@
 //! The tables on a terminal.
 
 use super::{cells, results::Compared};
-use crate::cli::{color, grid::stacked, wrap::hang};
+use specreel_client::present::{grid::stacked, text::clean, wrap::hang};
 
 /// Below all tables.
 const LEGEND: &str = "[a to b]: 95 % of resampled sets of clips (at least 6 clips). order: of a row and all rows that the paper puts \
@@ -18,7 +18,7 @@ pub fn table(paper: &str, compared: &Compared, columns: Option<usize>) -> String
     }
     out += &stacked(&cells::cells(compared), columns);
     for (row, method) in cells::methods(compared) {
-        out += &hang(&color::plain(&format!("{row}: {}\n", method.replace('`', ""))), columns, 2);
+        out += &hang(&clean(&format!("{row}: {}\n", method.replace('`', ""))), columns, 2);
     }
     for (measure, orders) in &compared.orders {
         let line = format!("{}: {}\n", measure.title(), cells::agreement(&orders.agreement));

@@ -73,7 +73,7 @@ fn split(list: &str) -> Vec<String> {
     parts.map(|part| part.trim().to_owned()).collect()
 }
 
-fn usage(error: String, hint: &str) -> Failure {
+pub fn usage(error: String, hint: &str) -> Failure {
     Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) }
 }
 

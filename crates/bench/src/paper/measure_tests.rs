@@ -1,8 +1,8 @@
 use super::*;
-use crate::cli::bench::paper::catalog;
+use crate::paper::catalog;
 
 fn models(drafter: bool) -> ModelSpec {
-    crate::cli::resolve::tests::spec(drafter)
+    ModelSpec { heads: Vec::new(), ..crate::plan::tests::spec(drafter) }
 }
 
 fn work(name: &str, table: Option<&str>, drafter: bool) -> Work {

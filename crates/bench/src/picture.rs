@@ -1,10 +1,12 @@
 //! A chart of the cost of loosening: facts kept against decode speedup.
 
-use crate::cli::{
-    color,
-    grid::{fitting, grid},
+use specreel_client::{
+    chart::{self, Plot},
+    present::{
+        grid::{fitting, grid},
+        text::clean,
+    },
 };
-use specreel_client::chart::{self, Plot};
 use specreel_record::Summary;
 
 /// Size of the chart in cells.
@@ -14,7 +16,7 @@ const MIN_POINTS: usize = 3;
 
 /// The plot of all summaries that have both numbers.
 pub fn plot(summaries: &[Summary], title: &str) -> Plot {
-    let point = |s: &Summary| Some((s.decode?, s.retention? * 100.0, color::plain(&s.system).into_owned()));
+    let point = |s: &Summary| Some((s.decode?, s.retention? * 100.0, clean(&s.system).into_owned()));
     Plot::new(title, "decode speedup (x)", "facts kept (%)", summaries.iter().filter_map(point))
         .y_at_most(100.0)
 }

@@ -5,17 +5,15 @@ use std::{collections::BTreeMap, ops::Range};
 use super::{
     catalog::{Condition, Paper, Table},
     measures::ClipRun,
+    saved,
 };
-use crate::cli::{
-    End,
-    bench::{
-        plan::{BASELINE, System},
-        runs::Runs,
-        scenes::{ClipResults, Clips, warm_up},
-    },
-    progress::Progress,
-    resolve,
+use crate::{
+    BASELINE, Reporter,
+    plan::System,
+    runs::Runs,
+    scenes::{ClipResults, Clips, warm_up},
 };
+use specreel_engine::has_drafter;
 use specreel_model::ModelSpec;
 use specreel_record::{Failure, Stage};
 use specreel_speculate::{Method, MethodError};
@@ -59,7 +57,7 @@ impl Work {
                     Err(error) => return Err(error.into()),
                 };
                 let name = row.method.as_deref().unwrap_or(&method.name);
-                if let Err(failure) = resolve::has_drafter(&method, models) {
+                if let Err(failure) = has_drafter(&method, models) {
                     work.skipped.insert(key(name), failure.error);
                     continue;
                 }
@@ -93,22 +91,22 @@ impl Work {
     }
 }
 
-/// Do the work on the clips of `seeds`, after a warm-up on another clip. Each run is passed to `sink` at once. False if it was
+/// Do the work on the clips of `seeds`, after a warm-up on another clip. Each run is reported at once. False if it was
 /// interrupted.
 ///
 /// # Errors
-/// A clip cannot be rendered, or a run or the sink failed.
-pub async fn measure(
+/// A clip cannot be rendered, a run failed, or it cannot be written.
+pub async fn measure<R: Reporter>(
     work: &Work,
     seeds: Range<u64>,
     runs: &mut Runs,
     clips: &mut dyn Clips,
-    progress: &mut Progress,
-    sink: &mut dyn FnMut(ClipRun) -> Result<(), End>,
-) -> Result<bool, End> {
+    reporter: &mut R,
+    kept: &mut Vec<ClipRun>,
+) -> Result<bool, R::Error> {
     for group in &work.groups {
         runs.under(group.condition.temperature, group.condition.frames);
-        if !warm_up(&group.systems, seeds.end, runs, clips, progress).await? {
+        if !warm_up(&group.systems, seeds.end, runs, clips, reporter).await? {
             return Ok(false);
         }
     }
@@ -126,7 +124,7 @@ pub async fn measure(
             };
             let mut plain_right = None;
             for system in &group.systems {
-                progress.stage(Stage::Generate, done, all);
+                reporter.stage(Stage::Generate, done, all);
                 let limit = runs.limit();
                 let Some(written) = runs.run(&clip.path, &system.method, limit).await? else {
                     return Ok(false);
@@ -135,7 +133,9 @@ pub async fn measure(
                 let trial = results.trial(system, written);
                 // The baseline is the first.
                 let plain = *plain_right.get_or_insert(trial.facts.right);
-                sink(ClipRun::of(&trial, accepted, plain))?;
+                let run = ClipRun::of(&trial, accepted, plain);
+                reporter.line(saved::RUN, &run)?;
+                kept.push(run);
                 done += 1;
             }
             seen.push((frames, results));

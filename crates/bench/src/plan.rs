@@ -1,14 +1,17 @@
 //! The systems to measure: the baseline, and methods by name, file or sweep. Everything invalid is refused here, before any
 //! work begins.
 
-use super::sweep::{self, Sweep};
-use crate::cli::{compare::sets, dirs::Dirs, resolve, user_methods};
+use crate::{
+    BASELINE,
+    sweep::{self, Sweep, usage},
+};
+use specreel_engine::has_drafter;
 use specreel_model::ModelSpec;
-use specreel_record::{Failure, FailureClass};
-use specreel_speculate::{Method, MethodError};
+use specreel_record::Failure;
+use specreel_speculate::{Method, MethodError, method::sets};
 
-/// Name of the method that all others are measured against.
-pub const BASELINE: &str = "autoregressive";
+/// Finds a method by name or file.
+pub type Find<'a> = dyn Fn(&str) -> Result<Method, Failure> + 'a;
 
 /// A row of the tables.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,14 +45,15 @@ impl Plan {
         sets: &[String],
         sweeps: &[String],
         models: &ModelSpec,
+        find: &Find<'_>,
     ) -> Result<Plan, Failure> {
         let mut plan = Plan::default();
         plan.add(BASELINE, Method::preset(BASELINE)?);
         let sweeps = sweeps.iter().map(|text| Sweep::parse(text)).collect::<Result<Vec<_>, _>>()?;
         if sweeps.is_empty() {
-            plan.named(methods.unwrap_or("all"), sets, models)?;
+            plan.named(methods.unwrap_or("all"), sets, models, find)?;
         } else {
-            plan.swept(methods, sets, &sweeps, models)?;
+            plan.swept(methods, sets, &sweeps, models, find)?;
         }
         if !sets.is_empty() {
             let with = if plan.common.is_empty() { "with " } else { " with " };
@@ -58,7 +62,13 @@ impl Plan {
         Ok(plan)
     }
 
-    fn named(&mut self, methods: &str, sets: &[String], models: &ModelSpec) -> Result<(), Failure> {
+    fn named(
+        &mut self,
+        methods: &str,
+        sets: &[String],
+        models: &ModelSpec,
+        find: &Find<'_>,
+    ) -> Result<(), Failure> {
         let mut chosen = Vec::new();
         for name in methods.split(',').map(str::trim) {
             if name.is_empty() {
@@ -68,13 +78,13 @@ impl Plan {
                 ));
             }
             if name != "all" {
-                let method = user_methods::find(name, Dirs::find().as_ref())?;
-                resolve::has_drafter(&method, models)?;
+                let method = find(name)?;
+                has_drafter(&method, models)?;
                 chosen.push(method);
                 continue;
             }
             for preset in Method::presets().iter().filter(|m| m.name != BASELINE) {
-                match resolve::has_drafter(preset, models) {
+                match has_drafter(preset, models) {
                     Ok(()) => chosen.push(preset.clone()),
                     Err(_) => self.skipped.push(preset.name.clone()),
                 }
@@ -82,8 +92,10 @@ impl Plan {
         }
         self.notes = sets::apply(&mut chosen, sets)?;
         for method in chosen {
-            resolve::has_drafter(&method, models)?;
-            self.add(&user_methods::label(&method), method);
+            has_drafter(&method, models)?;
+            let changed = find(&method.name).is_ok_and(|original| original != method);
+            let mark = if changed { "*" } else { "" };
+            self.add(&format!("{}{mark}", method.name), method);
         }
         Ok(())
     }
@@ -94,16 +106,17 @@ impl Plan {
         sets: &[String],
         sweeps: &[Sweep],
         models: &ModelSpec,
+        find: &Find<'_>,
     ) -> Result<(), Failure> {
         let one = methods.map(str::trim).filter(|m| !m.is_empty() && *m != "all" && !m.contains(','));
         let Some(name) = one else {
             return Err(usage("--sweep needs one method".into(), "for example: --methods lvspec"));
         };
-        let base = user_methods::find(name, Dirs::find().as_ref())?;
+        let base = find(name)?;
         self.common = name.into();
         for point in sweep::grid(sweeps)? {
             let method = changed(base.clone(), sets, &point)?;
-            resolve::has_drafter(&method, models)?;
+            has_drafter(&method, models)?;
             self.add(&point.join(" "), method);
         }
         Ok(())
@@ -151,10 +164,6 @@ fn changed(method: Method, sets: &[String], point: &[String]) -> Result<Method, 
     })
 }
 
-fn usage(error: String, hint: &str) -> Failure {
-    Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) }
-}
-
 #[cfg(test)]
 #[path = "plan_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -1,11 +1,7 @@
 //! `--set` over several methods: it changes those that have the key.
 
-use super::choose::usage;
-use specreel_record::Failure;
-use specreel_speculate::{
-    Drafter, Method, MethodError,
-    method::{AXES, Axis, Origin, with_axis},
-};
+use super::{AXES, Axis, Drafter, Method, MethodError, Origin, with_axis};
+use specreel_record::{Failure, FailureClass};
 
 /// Apply each change to every method that has the key, except the baseline. The notes name the methods where it is not all.
 ///
@@ -72,6 +68,10 @@ fn takers(methods: &[Method], set: &str) -> Result<Vec<usize>, Failure> {
     Ok(takers)
 }
 
+fn usage(error: String, hint: &str) -> Failure {
+    Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) }
+}
+
 fn drafts(method: &Method) -> bool {
     method.drafter != Drafter::None {}
 }
@@ -112,7 +112,6 @@ fn whose(axis: &Axis, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use specreel_record::FailureClass;
 
     fn changed(names: &[&str], sets: &[&str]) -> Result<(Vec<Method>, Vec<String>), Failure> {
         let mut methods: Vec<Method> = names.iter().map(|name| Method::preset(name).unwrap()).collect();

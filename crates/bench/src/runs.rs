@@ -2,8 +2,8 @@
 
 use std::{convert::Infallible, ops::ControlFlow, path::Path};
 
-use crate::cli::progress::Progress;
-use specreel_client::{Client, Ending, GRACE, Interrupt, present::modelled};
+use crate::Reporter;
+use specreel_client::{Client, Ending, GRACE, Interrupt, Loaded, present::modelled};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{
@@ -13,11 +13,9 @@ use specreel_record::{
 use specreel_speculate::Method;
 use specreel_video::Sampling;
 
-pub use specreel_client::Loaded;
-
 /// What a run wrote.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Written {
+pub(crate) struct Written {
     /// Why it ended.
     pub reason: Option<StopReason>,
     /// The text.
@@ -32,66 +30,73 @@ pub struct Written {
     pub modelled: Option<Modelled>,
 }
 
-/// An engine and the request that all runs share.
+/// What all runs of a benchmark share.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The models.
+    pub models: ModelSpec,
+    /// Load them even if the available memory seems too small.
+    pub ignore_memory: bool,
+    /// The request; runs differ from it in number, video, method and length.
+    pub request: RunRequest,
+    /// A profile that charges every run as well.
+    pub profile: Option<Profile>,
+}
+
+/// An engine, and what all runs on it share.
 pub struct Runs {
     client: Client,
     interrupt: Interrupt,
-    base: RunRequest,
-    profile: Option<Profile>,
+    setup: Setup,
     last: u64,
 }
 
 impl Runs {
-    /// Runs that differ from `base` in number, video, method and length.
-    pub fn new(client: Client, interrupt: Interrupt, base: RunRequest) -> Self {
-        Self { client, interrupt, base, profile: None, last: 0 }
-    }
-
-    /// The same runs, charged by this profile as well.
-    pub fn with_profile(mut self, profile: Option<Profile>) -> Self {
-        self.profile = profile;
-        self
+    /// Runs on the engine of this client, until they are interrupted.
+    pub fn new(client: Client, interrupt: Interrupt, setup: Setup) -> Self {
+        Self { client, interrupt, setup, last: 0 }
     }
 
     /// Token limit of a run.
-    pub fn limit(&self) -> usize {
-        self.base.max_new_tokens
+    pub(crate) fn limit(&self) -> usize {
+        self.setup.request.max_new_tokens
+    }
+
+    /// The profile that charges the runs.
+    pub(crate) fn profile(&self) -> Option<&Profile> {
+        self.setup.profile.as_ref()
     }
 
     /// Sample the text of further runs at this temperature, and this many frames of their clips; none is the models' own number.
-    pub fn under(&mut self, temperature: f32, frames: Option<u32>) {
-        self.base.text.temperature = temperature;
-        self.base.sampling = frames.map_or(Sampling::Auto, |n| Sampling::Frames(n as usize));
+    pub(crate) fn under(&mut self, temperature: f32, frames: Option<u32>) {
+        self.setup.request.text.temperature = temperature;
+        self.setup.request.sampling = frames.map_or(Sampling::Auto, |n| Sampling::Frames(n as usize));
     }
 
     /// True once interrupted.
-    pub fn stopped(&self) -> bool {
+    pub(crate) fn stopped(&self) -> bool {
         self.interrupt.asked()
     }
 
-    /// Load models. None if interrupted.
+    /// Load the models. None if interrupted.
     ///
     /// # Errors
     /// They cannot be loaded.
-    pub async fn load(
-        &mut self,
-        models: ModelSpec,
-        ignore_memory: bool,
-        progress: &mut Progress,
-    ) -> Result<Option<Loaded>, Failure> {
+    pub(crate) async fn load<R: Reporter>(&mut self, reporter: &mut R) -> Result<Option<Loaded>, Failure> {
         let mut on = |kind: &EventKind| {
             if let EventKind::Stage { stage, done, total, .. } = kind {
-                progress.stage(*stage, *done, *total);
+                reporter.stage(*stage, *done, *total);
             }
         };
-        self.client.load_and_wait(models, ignore_memory, &mut on, &self.interrupt).await
+        let Setup { models, ignore_memory, .. } = &self.setup;
+        self.client.load_and_wait(models.clone(), *ignore_memory, &mut on, &self.interrupt).await
     }
 
     /// Caption a video. None if interrupted.
     ///
     /// # Errors
     /// The run failed.
-    pub async fn run(
+    pub(crate) async fn run(
         &mut self,
         video: &Path,
         method: &Method,
@@ -104,7 +109,7 @@ impl Runs {
             video: video.into(),
             method: method.clone(),
             max_new_tokens,
-            ..self.base.clone()
+            ..self.setup.request.clone()
         };
         let mut log = RunLog::new(self.last);
         let mut sink =
@@ -118,7 +123,7 @@ impl Runs {
                 ids: log.ids().to_vec(),
                 accepted: log.steps().iter().map(|step| step.accepted as u32).collect(),
                 stats: log.stats().clone(),
-                modelled: self.profile.as_ref().and_then(|profile| modelled::charge(profile, &log)),
+                modelled: self.profile().and_then(|profile| modelled::charge(profile, &log)),
             })),
             Ending::Failed(failure) | Ending::NoModels(failure) | Ending::Lost(failure) => Err(failure),
         }
