@@ -1,13 +1,16 @@
 //! `--suite clip`: a whole clip in the shape of a known model, from its frames' patches to tokens.
 
-use crate::cli::interrupt;
 use specreel_bench::clip_time::{ClipTimes, ClipWork, ShapeModel};
 use std::{io::Write, ops::ControlFlow};
 
 use serde::Serialize;
 
 use super::{args::BenchArgs, output::Lines};
-use crate::cli::{End, grid::columns, interrupt::Interrupt, interrupted, progress::Progress};
+use crate::cli::{
+    end::End,
+    interrupt::{self, Interrupt, interrupted},
+    output::{grid::columns, progress::Progress},
+};
 use specreel_client::present::formats::rate;
 use specreel_engine as engine;
 use specreel_model::{ModelSpec, processor::FrameLimits, shapes};

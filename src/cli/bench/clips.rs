@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::new_file::is_full;
+use crate::cli::output::new_file::is_full;
 use specreel_record::{FactCount, Failure, FailureClass};
 use specreel_scenes::{
     Scene, encode,

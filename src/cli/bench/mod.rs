@@ -20,7 +20,6 @@ mod sweep;
 mod tables;
 mod videos;
 
-use crate::cli::interrupt;
 use std::ops::Range;
 
 pub use args::BenchArgs;
@@ -35,7 +34,12 @@ use self::{
     scenes::Clips,
     videos::OwnVideos,
 };
-use super::{End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime};
+use super::{config::Config, interrupt::Interrupt, resolve};
+use crate::cli::{
+    end::End,
+    interrupt::{self, interrupted, runtime},
+    output::progress::Progress,
+};
 use specreel_client::{Client, Settings, present};
 use specreel_record::{Failure, FailureClass, Trial};
 use specreel_scenes::world::TRAINING_SEEDS;

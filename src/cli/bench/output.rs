@@ -10,8 +10,8 @@ use std::{
 use serde::Serialize;
 
 use crate::cli::{
-    End,
-    new_file::{Named, discard_empty},
+    end::End,
+    output::new_file::{Named, discard_empty},
 };
 use specreel_record::Failure;
 

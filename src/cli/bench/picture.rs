@@ -1,6 +1,6 @@
 //! A chart of the cost of loosening: facts kept against decode speedup.
 
-use crate::cli::{
+use crate::cli::output::{
     color,
     grid::{fitting, grid},
 };

@@ -2,7 +2,11 @@
 //! work begins.
 
 use super::sweep::{self, Sweep};
-use crate::cli::{compare::sets, dirs::Dirs, resolve, user_methods};
+use crate::cli::{
+    commands::compare::sets,
+    dirs::Dirs,
+    resolve::{self, user_methods},
+};
 use specreel_model::ModelSpec;
 use specreel_record::{Failure, FailureClass};
 use specreel_speculate::{Method, MethodError};

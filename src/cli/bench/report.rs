@@ -12,7 +12,10 @@ use super::{
     runs::Loaded,
     tables::{self, Row},
 };
-use crate::cli::{End, color, terminal, wrap::hang};
+use crate::cli::{
+    end::End,
+    output::{color, terminal, wrap::hang},
+};
 use specreel_client::{chart, present::formats};
 use specreel_record::{Summary, Trial, profile::Profile};
 use specreel_speculate::Method;

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, ops::ControlFlow, path::Path};
 
-use crate::cli::progress::Progress;
+use crate::cli::output::progress::Progress;
 use specreel_client::{Client, Ending, GRACE, Interrupt, present::modelled};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;

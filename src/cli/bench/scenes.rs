@@ -6,7 +6,7 @@ use super::{
     plan::System,
     runs::{Runs, Written},
 };
-use crate::cli::{End, progress::Progress};
+use crate::cli::{end::End, output::progress::Progress};
 use specreel_record::{Failure, Limits, Pair, Stage, StopReason, Trial, stats::Equality};
 use specreel_speculate::Drafter;
 

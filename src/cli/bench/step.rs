@@ -1,13 +1,16 @@
 //! `--suite step`: time of a forward pass of the target by number of rows, and of each drafter.
 
-use crate::cli::interrupt;
 use specreel_bench::rows::{self, Effort, Work};
 use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
 use serde::Serialize;
 
 use super::{args::BenchArgs, output::Lines};
-use crate::cli::{End, grid::stacked, interrupt::Interrupt, interrupted, progress::Progress, terminal};
+use crate::cli::{
+    end::End,
+    interrupt::{self, Interrupt, interrupted},
+    output::{grid::stacked, progress::Progress, terminal},
+};
 use specreel_checkpoint::{Checkpoint, ModelFiles};
 use specreel_model::{
     ModelSpec,

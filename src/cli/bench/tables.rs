@@ -4,7 +4,7 @@ mod facts;
 
 use std::collections::BTreeSet;
 
-use crate::cli::{
+use crate::cli::output::{
     grid::{fitting, grid, stacked},
     wrap::hang,
 };
@@ -153,7 +153,7 @@ fn loosened(rows: &[Row<'_>], columns: Option<usize>) -> Option<String> {
 
 pub(super) fn name(row: &Row<'_>) -> String {
     // Labels may be file names.
-    let label = crate::cli::color::plain(&row.summary.system).into_owned();
+    let label = crate::cli::output::color::plain(&row.summary.system).into_owned();
     if row.lossless { label } else { label + " ~" }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{clips::Clip, scenes::Clips};
-use crate::cli::{color, resolve};
+use crate::cli::{output::color, resolve};
 use specreel_batch as batch;
 use specreel_record::{Failure, FailureClass};
 use specreel_scenes::facts::Facts;

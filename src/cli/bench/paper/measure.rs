@@ -7,13 +7,13 @@ use super::{
     measures::ClipRun,
 };
 use crate::cli::{
-    End,
     bench::{
         plan::{BASELINE, System},
         runs::Runs,
         scenes::{ClipResults, Clips, warm_up},
     },
-    progress::Progress,
+    end::End,
+    output::progress::Progress,
     resolve,
 };
 use specreel_model::ModelSpec;

@@ -14,7 +14,6 @@ mod results;
 mod saved;
 mod text;
 
-use crate::cli::interrupt;
 use std::io::Write;
 
 use self::{
@@ -32,7 +31,11 @@ use super::{
     seeds,
 };
 use crate::cli::{
-    End, config::Config, interrupt::Interrupt, interrupted, progress::Progress, resolve, runtime, terminal,
+    config::Config,
+    end::End,
+    interrupt::{self, Interrupt, interrupted, runtime},
+    output::{progress::Progress, terminal},
+    resolve,
 };
 use specreel_client::{Client, Settings, present};
 use specreel_record::Failure;
@@ -108,10 +111,10 @@ fn show(tables: &Tables, all: &[Results], lines: &mut Lines, page: Option<Result
     let columns = terminal::columns();
     let mut text = String::new();
     for results in all {
-        text += &crate::cli::wrap::hang(
+        text += &crate::cli::output::wrap::hang(
             &format!(
                 "{}\n",
-                crate::cli::color::plain(&cells::heading(&results.header, results.clips_done()))
+                crate::cli::output::color::plain(&cells::heading(&results.header, results.clips_done()))
             ),
             columns,
             2,
