@@ -14,8 +14,9 @@ use super::{
 };
 use crate::cli::{
     end::End,
-    output::{color, terminal, wrap::hang},
+    output::{color, terminal},
 };
+use specreel_client::present::wrap::hang;
 use specreel_client::{chart, present::formats};
 use specreel_record::{Summary, Trial, profile::Profile};
 use specreel_speculate::Method;

@@ -4,10 +4,8 @@ mod facts;
 
 use std::collections::BTreeSet;
 
-use crate::cli::output::{
-    grid::{fitting, grid, stacked},
-    wrap::hang,
-};
+use crate::cli::output::grid::{fitting, grid, stacked};
+use specreel_client::present::wrap::hang;
 use specreel_client::present::{
     formats::{NOTHING, percent},
     statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},

@@ -12,10 +12,11 @@ use crate::cli::{
     args::methods::{MethodsArgs, MethodsCommand},
     dirs::Dirs,
     end::End,
-    output::{color, terminal, wrap::hang},
+    output::{color, terminal},
     resolve::user_methods,
 };
 use specreel_client::present::systems;
+use specreel_client::present::wrap::hang;
 use specreel_record::{Failure, FailureClass};
 use specreel_speculate::Method;
 

@@ -11,4 +11,3 @@ pub mod steps;
 pub mod style;
 pub mod suggest;
 pub mod terminal;
-pub mod wrap;

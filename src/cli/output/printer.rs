@@ -13,9 +13,9 @@ use super::{
     progress::Progress,
     session::{SessionFile, event_line},
     steps::Steps,
-    wrap::{Wrapper, hang},
 };
 use crate::cli::resolve::user_methods;
+use specreel_client::present::wrap::{Wrapper, hang};
 use specreel_client::present::{
     estimate,
     export::subtitles::{Cue, Cutter, stamp},

@@ -1,6 +1,6 @@
 //! `--steps`: the ledger of steps as lines, each as soon as its step is over.
 
-use super::wrap::hang;
+use specreel_client::present::wrap::hang;
 use specreel_client::present::{
     export::subtitles::stamp,
     formats::duration,

@@ -15,6 +15,7 @@
 //! | [`formats`] | bytes, times, percentages, ratios |
 //! | [`systems`] | which system a method belongs to |
 //! | [`text`] | foreign text that reaches a terminal: sanitised, measured, cut |
+//! | [`wrap`] | words, broken into lines |
 //! | [`export`] | runs as text, Markdown, subtitles and HTML |
 //!
 //! Nothing here knows a terminal, an argument or a screen.
@@ -31,3 +32,4 @@ pub mod statistics;
 pub mod systems;
 pub mod text;
 pub mod verdicts;
+pub mod wrap;

@@ -111,7 +111,7 @@ fn show(tables: &Tables, all: &[Results], lines: &mut Lines, page: Option<Result
     let columns = terminal::columns();
     let mut text = String::new();
     for results in all {
-        text += &crate::cli::output::wrap::hang(
+        text += &specreel_client::present::wrap::hang(
             &format!(
                 "{}\n",
                 crate::cli::output::color::plain(&cells::heading(&results.header, results.clips_done()))

@@ -1,7 +1,8 @@
 //! The tables on a terminal.
 
 use super::{cells, results::Compared};
-use crate::cli::output::{color, grid::stacked, wrap::hang};
+use crate::cli::output::{color, grid::stacked};
+use specreel_client::present::wrap::hang;
 
 /// Below all tables.
 const LEGEND: &str = "[a to b]: 95 % of resampled sets of clips (at least 6 clips). order: of a row and all rows that the paper puts \

@@ -1,9 +1,6 @@
 //! Which words of a method differ from autoregressive decoding, marked with and without colour.
 
-use super::{
-    text::Look,
-    wrap::{Word, sentence, wrap},
-};
+use super::text::{Look, Word, sentence, wrap};
 use specreel_client::present::{formats::differs_at, statistics::tie, text::clean};
 use specreel_record::{Change, Comparison, Edit, RunLog, difference};
 

@@ -12,7 +12,6 @@ mod reporter;
 pub mod sets;
 mod table;
 mod text;
-mod wrap;
 
 use std::{
     io::{self, IsTerminal, Write},

@@ -10,8 +10,9 @@ use crate::cli::{
     args::{VERSION, doctor::DoctorArgs, run::ColorChoice},
     config::{self, Config},
     end::End,
-    output::{color, terminal, wrap::hang},
+    output::{color, terminal},
 };
+use specreel_client::present::wrap::hang;
 
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

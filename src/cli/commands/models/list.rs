@@ -13,12 +13,12 @@ use crate::cli::{
         color,
         grid::{columns, fitting},
         terminal,
-        wrap::hang,
     },
     resolve::local_models::{self, LocalModel},
 };
 use specreel_checkpoint::ModelFiles;
 use specreel_client::present::text;
+use specreel_client::present::wrap::hang;
 use specreel_model::inspect::Facts;
 use specreel_record::{Failure, units::bytes};
 

@@ -8,10 +8,11 @@ use super::parameters;
 use crate::cli::{
     config::Config,
     end::End,
-    output::{color, grid::columns, terminal, wrap::hang},
+    output::{color, grid::columns, terminal},
     resolve::local_models,
 };
 use specreel_checkpoint::{Checkpoint, ModelFiles, hub::name_of};
+use specreel_client::present::wrap::hang;
 use specreel_engine::memory;
 use specreel_model::{
     draft_head::DraftHeadConfig,

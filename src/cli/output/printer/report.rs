@@ -1,7 +1,8 @@
 //! The statistics of a run, once it has ended and its speed is measured.
 
 use super::{NAMES, PrintError, Printer};
-use crate::cli::output::{color, wrap::hang};
+use crate::cli::output::color;
+use specreel_client::present::wrap::hang;
 use specreel_client::present::{
     statistics::{NOT_MEASURED, ending, loosened, statistics, verdicts},
     verdicts::Role,
