@@ -13,10 +13,11 @@ use crate::cli::{
     end::End,
     interrupt::{self, Interrupt, interrupted, runtime},
     output::{
+        new_file::OutputFile,
         printer::{PrintError, Printer, Style},
         progress::Progress,
         report,
-        session::SessionFile,
+        session::SESSION,
         terminal,
     },
     resolve,
@@ -57,7 +58,8 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     if *dry_run {
         return super::dry_run::run(caption.models, requests, args);
     }
-    let session = output.save.as_deref().map(|path| SessionFile::create(path, output.force)).transpose()?;
+    let session =
+        output.save.as_deref().map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?;
     let interrupt = Interrupt::default();
     let mut client = Client::start()?;
     let remote = client.remote();

@@ -8,12 +8,7 @@ mod report;
 use std::io::{self, Write};
 
 pub use super::style::Style;
-use super::{
-    color,
-    progress::Progress,
-    session::{SessionFile, event_line},
-    steps::Steps,
-};
+use super::{color, new_file::OutputFile, progress::Progress, session::event_line, steps::Steps};
 use crate::cli::resolve::user_methods;
 use specreel_client::present::wrap::{Wrapper, hang};
 use specreel_client::present::{
@@ -55,7 +50,7 @@ pub struct Printer<O, E> {
     talk: E,
     style: Style,
     progress: Progress,
-    session: Option<SessionFile>,
+    session: Option<OutputFile>,
     /// The current run, after those on earlier pieces of the same video.
     runs: Vec<RunLog>,
     /// The style that is switched on in `out`.
@@ -84,7 +79,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         talk: E,
         style: Style,
         progress: Progress,
-        session: Option<SessionFile>,
+        session: Option<OutputFile>,
         limit: usize,
     ) -> Self {
         Self {
@@ -114,7 +109,7 @@ impl<O: Write, E: Write> Printer<O, E> {
     /// A sink or the session file failed.
     pub fn event(&mut self, event: &Event) -> Result<Flow, PrintError> {
         if let Some(session) = &mut self.session {
-            session.append(event).map_err(PrintError::Session)?;
+            session.append(&event_line(event)?).map_err(PrintError::Session)?;
         }
         if self.style.json {
             // One write per line, without delay: a reader of the pipe gets whole events as they happen.

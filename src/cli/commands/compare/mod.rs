@@ -7,7 +7,6 @@
 mod choose;
 mod differences;
 mod follow;
-mod page_file;
 mod reporter;
 pub mod sets;
 mod table;
@@ -21,7 +20,6 @@ use std::{
 use serde::Serialize;
 
 use follow::Ending;
-use page_file::PageFile;
 use reporter::Reporter;
 
 use crate::cli::{
@@ -30,7 +28,13 @@ use crate::cli::{
     dirs::Dirs,
     end::End,
     interrupt::{self, Interrupt, interrupted, runtime},
-    output::{progress::Progress, report, session::SessionFile, terminal},
+    output::{
+        new_file::{Named, OutputFile},
+        progress::Progress,
+        report,
+        session::SESSION,
+        terminal,
+    },
     resolve::{self, stdin_video},
 };
 use specreel_client::{
@@ -40,6 +44,8 @@ use specreel_client::{
 use specreel_engine::RunRequest;
 use specreel_record::{Comparison, Failure, RowState, RunLog};
 use specreel_speculate::{Acceptance, Method};
+
+const PAGE: Named = Named { flag: "--html", what: "the page to " };
 
 /// Compare methods on one video.
 pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
@@ -54,8 +60,9 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     run.method = Some("autoregressive".into());
     let request = resolve::caption(&video, span, &run, config)?.request;
     resolve::suggest_drafter(&models, config, output.quiet || output.json);
-    let page = html.as_deref().map(|path| PageFile::claim(path, output.force)).transpose()?;
-    let session = output.save.as_deref().map(|path| SessionFile::create(path, output.force)).transpose()?;
+    let page = html.as_deref().map(|path| OutputFile::claim(PAGE, path, output.force)).transpose()?;
+    let session =
+        output.save.as_deref().map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?;
     let quiet = output.quiet || output.json;
     let compared: Vec<&Method> = chosen.methods.iter().collect();
     resolve::tell_unused(&run, &compared, quiet);
@@ -118,7 +125,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         let video = video.file_name().unwrap_or(video.as_os_str()).to_string_lossy();
         let video = if video == stdin_video::NAME { "a video from stdin".into() } else { video };
         let compared = Compared { video: &video, span: request.span, prompt: &request.prompt, sampled };
-        page.write(&comparison_page(&compared, &comparison, &runs))?;
+        page.replace(&comparison_page(&compared, &comparison, &runs))?;
     }
     let mut stdout = io::stdout().lock();
     if output.json {

@@ -6,12 +6,7 @@
 use std::io::Write;
 
 use crate::cli::{
-    output::{
-        color,
-        printer::PrintError,
-        progress::Progress,
-        session::{SessionFile, event_line},
-    },
+    output::{color, new_file::OutputFile, printer::PrintError, progress::Progress, session::event_line},
     resolve::user_methods,
 };
 use specreel_client::present::statistics::headline;
@@ -26,7 +21,7 @@ pub struct Reporter<O, E> {
     /// The progress line.
     pub progress: Progress,
     /// Keeps the events.
-    pub session: Option<SessionFile>,
+    pub session: Option<OutputFile>,
     /// The maximum number of tokens of a run.
     pub limit: usize,
     /// Notes and lines that have been printed.
@@ -40,7 +35,7 @@ impl<O: Write, E: Write> Reporter<O, E> {
     /// A sink or the session file failed.
     pub fn event(&mut self, event: &Event, log: &RunLog, place: (usize, usize)) -> Result<(), PrintError> {
         if let Some(session) = &mut self.session {
-            session.append(event).map_err(PrintError::Session)?;
+            session.append(&event_line(event)?).map_err(PrintError::Session)?;
         }
         if let Some(out) = &mut self.out {
             // One write per line, without delay: a reader of the pipe gets whole events as they happen.
