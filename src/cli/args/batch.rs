@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::values::choice;
 use specreel_batch::{Existing, Kind, Sidecar, shard::ShardChoice};
 
 /// Heading of these options.
@@ -13,20 +14,20 @@ const MANY: &str = "Many videos";
 #[derive(Debug, Default, Args)]
 pub struct BatchArgs {
     /// Write a file for each video, beside it or below --out-dir, with its name and another extension
-    #[arg(long, help_heading = MANY, value_name = "FORMAT", value_enum)]
-    pub sidecar: Option<SidecarFormat>,
+    #[arg(long, help_heading = MANY, value_name = "FORMAT", value_parser = choice::<Sidecar>())]
+    pub sidecar: Option<Sidecar>,
     /// Write sidecars below this directory, at the videos' relative paths; the data set, too, unless it is named
     #[arg(long, help_heading = MANY, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
     /// Write one file for all videos, in the form that a trainer reads
-    #[arg(long, help_heading = MANY, value_name = "KIND", value_enum)]
-    pub dataset: Option<DatasetKind>,
+    #[arg(long, help_heading = MANY, value_name = "KIND", value_parser = choice::<Kind>())]
+    pub dataset: Option<Kind>,
     /// File of the data set [default: dataset.jsonl, dataset.csv or metadata.jsonl (hf) in --out-dir or the videos' directory]
     #[arg(long, help_heading = MANY, value_name = "FILE", requires = "dataset")]
     pub dataset_file: Option<PathBuf>,
     /// What to do about videos that have captions
-    #[arg(long, help_heading = MANY, value_name = "WHAT", value_enum, default_value_t)]
-    pub existing: ExistingChoice,
+    #[arg(long, help_heading = MANY, value_name = "WHAT", value_parser = choice::<Existing>(), default_value = "skip")]
+    pub existing: Existing,
     /// Try videos again that failed before and have not changed since
     #[arg(long, help_heading = MANY)]
     pub retry_failed: bool,
@@ -61,7 +62,7 @@ impl BatchArgs {
         self.sidecar.is_some()
             || self.out_dir.is_some()
             || self.dataset.is_some()
-            || self.existing != ExistingChoice::default()
+            || self.existing != Existing::default()
             || self.retry_failed
             || self.limit.is_some()
             || self.prompt_file.is_some()
@@ -69,81 +70,5 @@ impl BatchArgs {
             || self.clean
             || self.shard.is_some()
             || self.stdin
-    }
-}
-
-/// The form of sidecars.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SidecarFormat {
-    /// The caption
-    Txt,
-    /// SubRip subtitles
-    Srt,
-    /// WebVTT subtitles
-    Vtt,
-    /// Captions with prompt, method and statistics
-    Json,
-}
-
-impl From<SidecarFormat> for Sidecar {
-    fn from(format: SidecarFormat) -> Self {
-        match format {
-            SidecarFormat::Txt => Sidecar::Txt,
-            SidecarFormat::Srt => Sidecar::Srt,
-            SidecarFormat::Vtt => Sidecar::Vtt,
-            SidecarFormat::Json => Sidecar::Json,
-        }
-    }
-}
-
-/// The form of a data set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DatasetKind {
-    /// JSON lines: video, caption, prompt, and how it was made
-    Jsonl,
-    /// Comma-separated values: video, caption, prompt, cut
-    Csv,
-    /// JSON lines for musubi-tuner: video_path, caption
-    Musubi,
-    /// JSON lines for the LTX trainers: caption, media_path
-    Ltx,
-    /// JSON lines for Hugging Face datasets: file_name, caption, prompt
-    Hf,
-}
-
-impl From<DatasetKind> for Kind {
-    fn from(kind: DatasetKind) -> Self {
-        match kind {
-            DatasetKind::Jsonl => Kind::Jsonl,
-            DatasetKind::Csv => Kind::Csv,
-            DatasetKind::Musubi => Kind::Musubi,
-            DatasetKind::Ltx => Kind::Ltx,
-            DatasetKind::Hf => Kind::Hf,
-        }
-    }
-}
-
-/// What to do about videos that have captions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ExistingChoice {
-    /// Leave them alone
-    #[default]
-    Skip,
-    /// Caption them again
-    Overwrite,
-    /// Add the new caption after the existing one (txt)
-    Append,
-    /// Add the new caption before the existing one (txt)
-    Prepend,
-}
-
-impl From<ExistingChoice> for Existing {
-    fn from(choice: ExistingChoice) -> Self {
-        match choice {
-            ExistingChoice::Skip => Existing::Skip,
-            ExistingChoice::Overwrite => Existing::Overwrite,
-            ExistingChoice::Append => Existing::Append,
-            ExistingChoice::Prepend => Existing::Prepend,
-        }
     }
 }

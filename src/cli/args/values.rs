@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use specreel_batch::{Existing, Kind, Sidecar};
 use specreel_client::{Charset, ImageProtocol};
 use specreel_model::family::Rope;
 use specreel_record::Cues;
@@ -100,6 +101,34 @@ impl Choice for Cues {
     const VALUES: &'static [(Self, &'static str, &'static str)] = &[
         (Self::Clip, "clip", "one over the whole clip or segment; more where it is longer than two lines"),
         (Self::Sentences, "sentences", "one for each sentence, at equal parts of the time"),
+    ];
+}
+
+impl Choice for Sidecar {
+    const VALUES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Txt, "txt", "The caption"),
+        (Self::Srt, "srt", "SubRip subtitles"),
+        (Self::Vtt, "vtt", "WebVTT subtitles"),
+        (Self::Json, "json", "Captions with prompt, method and statistics"),
+    ];
+}
+
+impl Choice for Kind {
+    const VALUES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Jsonl, "jsonl", "JSON lines: video, caption, prompt, and how it was made"),
+        (Self::Csv, "csv", "Comma-separated values: video, caption, prompt, cut"),
+        (Self::Musubi, "musubi", "JSON lines for musubi-tuner: video_path, caption"),
+        (Self::Ltx, "ltx", "JSON lines for the LTX trainers: caption, media_path"),
+        (Self::Hf, "hf", "JSON lines for Hugging Face datasets: file_name, caption, prompt"),
+    ];
+}
+
+impl Choice for Existing {
+    const VALUES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Skip, "skip", "Leave them alone"),
+        (Self::Overwrite, "overwrite", "Caption them again"),
+        (Self::Append, "append", "Add the new caption after the existing one (txt)"),
+        (Self::Prepend, "prepend", "Add the new caption before the existing one (txt)"),
     ];
 }
 

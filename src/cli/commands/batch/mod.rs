@@ -8,11 +8,7 @@ use std::path::{Path, PathBuf};
 
 use self::report::Reporter;
 use crate::cli::{
-    args::{
-        batch::{BatchArgs, ExistingChoice},
-        caption::CaptionArgs,
-        part::Format,
-    },
+    args::{batch::BatchArgs, caption::CaptionArgs, part::Format},
     config::Config,
     dirs::Dirs,
     end::End,
@@ -20,7 +16,7 @@ use crate::cli::{
     output::color,
     resolve::{self, stdin_video},
 };
-use specreel_batch::{self as batch, Batch, Clip, Halt, Kind, Outputs, Part, Polish, Shard, find};
+use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, find};
 use specreel_client::{Client, Settings};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
@@ -180,7 +176,7 @@ fn check(args: &CaptionArgs) -> Result<(), Failure> {
         ));
     }
     let writes = batch.sidecar.is_some() || batch.dataset.is_some();
-    if !writes && (batch.out_dir.is_some() || batch.existing != ExistingChoice::Skip || batch.retry_failed) {
+    if !writes && (batch.out_dir.is_some() || batch.existing != Existing::Skip || batch.retry_failed) {
         return Err(usage(
             "there is no output that --out-dir, --existing and --retry-failed could be about".into(),
             "add --sidecar txt or --dataset jsonl",
@@ -199,7 +195,6 @@ fn check(args: &CaptionArgs) -> Result<(), Failure> {
 fn options(args: &CaptionArgs, plan: &Plan, shard: Option<Shard>) -> batch::Options {
     let BatchArgs { sidecar, out_dir, dataset, dataset_file, existing, retry_failed, .. } = &args.batch;
     let dataset = dataset.map(|kind| {
-        let kind = Kind::from(kind);
         let default = || {
             let folder = match &args.videos[..] {
                 _ if out_dir.is_some() => out_dir.clone().unwrap_or_default(),
@@ -211,11 +206,11 @@ fn options(args: &CaptionArgs, plan: &Plan, shard: Option<Shard>) -> batch::Opti
         (kind, dataset_file.clone().unwrap_or_else(default))
     });
     batch::Options {
-        sidecar: sidecar.map(batch::Sidecar::from),
+        sidecar: *sidecar,
         cues: plan.cues,
         out_dir: out_dir.clone(),
         dataset,
-        existing: (*existing).into(),
+        existing: *existing,
         retry_failed: *retry_failed,
         prompts: plan.prompts.clone(),
         job: plan.job(shard),
