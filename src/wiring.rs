@@ -7,7 +7,7 @@ use specreel::{
     tui::{self, ClipFacts, FrameRequest, PromptPreset, StudioConfig, StudioError},
 };
 use specreel_batch as batch;
-use specreel_client::{Client, ExistingChoice, SidecarChoice};
+use specreel_client::{Client, SidecarChoice};
 use specreel_demo as assets;
 use specreel_engine::memory_check;
 use specreel_record::{Failure, FailureClass};
@@ -41,9 +41,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         presets: PromptPreset::built_in(embedded),
         recent: usual.recent.clone().filter(|_| settings.recent.or(true)),
         video: start.video,
-        clips: first_rejects(
-            start.clips.into_iter().map(|c| tui::Clip { title: c.title, path: c.path }).collect(),
-        ),
+        clips: first_rejects(start.clips),
         folder: start.folder,
         folders: if start.library.is_empty() { here() } else { start.library },
         methods,
@@ -62,10 +60,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
             SidecarChoice::Vtt => Some(batch::Sidecar::Vtt),
             SidecarChoice::None => None,
         },
-        existing: match settings.existing.or_default() {
-            ExistingChoice::Skip => batch::Existing::Skip,
-            ExistingChoice::Overwrite => batch::Existing::Overwrite,
-        },
+        existing: settings.existing.or_default(),
         cues: settings.cues.or_default(),
         profile: start.profile,
         sampling: start.request.sampling,
@@ -113,7 +108,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
 
 /// The clips, first the one whose caption is right and has the most corrections: on its first run a new user sees drafts
 /// rejected.
-fn first_rejects(mut clips: Vec<tui::Clip>) -> Vec<tui::Clip> {
+fn first_rejects(mut clips: Vec<assets::Clip>) -> Vec<assets::Clip> {
     clips.sort_by_key(|clip| clip.title != "three shapes");
     clips
 }

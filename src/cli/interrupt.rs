@@ -9,7 +9,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use super::End;
+use crate::cli::end::End;
 pub use specreel_client::Interrupt;
 use specreel_record::{Failure, FailureClass};
 

@@ -10,46 +10,17 @@ macro_rules! tell {
     }};
 }
 
-pub mod args;
-mod batch;
+mod args;
 mod bench;
-mod candidates;
-pub mod caption;
-mod color;
-mod compare;
-mod complete;
-pub mod config;
-mod dataset;
+mod commands;
+mod config;
 pub mod dirs;
-mod doctor;
-mod dry_run;
-mod inspect;
+mod end;
 mod interrupt;
 mod log;
-mod manual;
-mod methods;
-mod model_args;
-mod models;
-mod new_file;
+mod output;
 mod panic;
-mod part;
-pub mod printer;
-mod progress;
-mod replay;
-mod report;
 pub mod resolve;
-mod scenes;
-pub mod session;
-mod settings;
-mod stdin_video;
-mod steps;
-mod style;
-mod suggest;
-pub mod terminal;
-mod train;
-mod user_methods;
-mod values;
-mod weight_cache;
 
 use std::ffi::OsString;
 
@@ -57,10 +28,16 @@ use clap::Parser;
 
 pub use args::Cli;
 
-use interrupt::{interrupted, runtime};
-
-use specreel_client::present::{grid, wrap};
-use specreel_record::{Failure, FailureClass};
+use args::{Command, StudioArgs, batch::BatchArgs, caption::CaptionArgs, part::PartArgs, run::OutputArgs};
+use commands::{
+    caption, compare, complete, dataset, doctor, inspect, manual, methods, models, replay, scenes, train,
+};
+use config::Config;
+use end::End;
+pub use output::terminal;
+use output::{color, report, suggest};
+use resolve::stdin_video;
+use specreel_record::Failure;
 
 /// Runs the studio and returns the exit code. A function, because this module does not know the studio's engine.
 pub type RunStudio = fn(resolve::Studio) -> Result<i32, Failure>;
@@ -83,7 +60,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
     panic::install_hook(log.is_some());
     let outcome = panic::caught(|| dispatch(cli, run_studio)).unwrap_or_else(|failure| Err(failure.into()));
     stdin_video::remove();
-    if !matches!(outcome, Ok(code) if code == interrupted()) {
+    if !matches!(outcome, Ok(code) if code == interrupt::interrupted()) {
         specreel_checkpoint::weight_cache::wait_for_writers(LONGEST_WAIT);
     }
     outcome.unwrap_or_else(|end| match end {
@@ -95,7 +72,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
 }
 
 fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
-    use args::Command;
     let config = match &cli.command {
         // These do not use it, or report its errors themselves.
         Some(
@@ -107,11 +83,11 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
             | Command::Dataset(_)
             | Command::Replay(_)
             | Command::Doctor(_),
-        ) => config::Config::default(),
+        ) => Config::default(),
         // This takes only folders from it, and works without.
         Some(Command::Models(_)) => config::load().unwrap_or_else(|failure| {
             tell!("warning: {}", color::plain(&failure.error));
-            config::Config::default()
+            Config::default()
         }),
         _ => config::load()?,
     };
@@ -131,14 +107,14 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         Some(Command::Doctor(args)) => doctor::run(&args),
         Some(Command::Scenes(args)) => scenes::run(&args),
         Some(Command::Train(args)) => train::run(&args, &config),
-        Some(Command::Config(args)) => settings::run(&args),
+        Some(Command::Config(args)) => commands::config::run(&args),
         Some(Command::Completions { shell }) => complete::completions(shell),
         Some(Command::Man(args)) => manual::run(&args),
     }
 }
 
 /// The studio; without a terminal, a caption in plain text.
-fn studio(args: args::StudioArgs, config: &config::Config, run_studio: RunStudio) -> Result<i32, End> {
+fn studio(args: StudioArgs, config: &Config, run_studio: RunStudio) -> Result<i32, End> {
     if let Some(failure) = args.video.as_deref().filter(|video| !video.exists()).and_then(suggest::video) {
         return Err(failure.into());
     }
@@ -150,11 +126,11 @@ fn studio(args: args::StudioArgs, config: &config::Config, run_studio: RunStudio
         tell!("note: the studio needs a terminal; captioning the embedded clip `demo` instead");
         "demo".into()
     });
-    let (part, output) = (part::PartArgs::default(), args::OutputArgs::default());
+    let (part, output) = (PartArgs::default(), OutputArgs::default());
     caption::run(
-        &args::CaptionArgs {
+        &CaptionArgs {
             videos: vec![video],
-            batch: batch::BatchArgs::default(),
+            batch: BatchArgs::default(),
             part,
             run: args.run,
             output,
@@ -163,40 +139,4 @@ fn studio(args: args::StudioArgs, config: &config::Config, run_studio: RunStudio
         },
         config,
     )
-}
-
-/// Why a command ended early.
-#[derive(Debug)]
-pub enum End {
-    /// It failed; not yet reported.
-    Failed(Failure),
-    /// It ended with this code; everything has been printed.
-    Reported(i32),
-    /// The reader of stdout has gone.
-    PipeClosed,
-}
-
-impl From<Failure> for End {
-    fn from(failure: Failure) -> Self {
-        End::Failed(failure)
-    }
-}
-
-impl From<specreel_speculate::MethodError> for End {
-    fn from(error: specreel_speculate::MethodError) -> Self {
-        End::Failed(error.into())
-    }
-}
-
-impl From<std::io::Error> for End {
-    fn from(error: std::io::Error) -> Self {
-        if error.kind() == std::io::ErrorKind::BrokenPipe {
-            return End::PipeClosed;
-        }
-        End::Failed(Failure {
-            class: FailureClass::Internal,
-            error: format!("cannot write the output: {error}"),
-            hint: Some("is the disk full?".into()),
-        })
-    }
 }

@@ -8,6 +8,7 @@ use std::{
 
 use super::{ColorDepth, FrameRequest, ImageProtocol, images, question::Answers};
 use specreel_batch::{Existing, Sidecar};
+pub use specreel_demo::Clip;
 use specreel_engine::TextSampling;
 use specreel_record::{Cues, Pace, Span, profile::Profile};
 use specreel_speculate::Method;
@@ -18,15 +19,6 @@ pub const DEFAULT_PRESETS: &str = include_str!("../../assets/prompts/default.tom
 
 /// The preset prompts that the embedded models can answer (TOML).
 pub const EMBEDDED_PRESETS: &str = include_str!("../../assets/prompts/embedded.toml");
-
-/// A clip that the library shows under a title.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clip {
-    /// What the library shows.
-    pub title: String,
-    /// The video file.
-    pub path: PathBuf,
-}
 
 /// A preset prompt.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]

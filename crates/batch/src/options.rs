@@ -3,21 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{Kind, Sidecar};
+pub use specreel_client::Existing;
 use specreel_record::{Cues, Failure, FailureClass};
-
-/// What is done about clips that have captions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Existing {
-    /// They are left alone.
-    #[default]
-    Skip,
-    /// They are captioned again.
-    Overwrite,
-    /// The new caption follows the existing one.
-    Append,
-    /// The new caption precedes the existing one.
-    Prepend,
-}
 
 /// Where captions go.
 #[derive(Clone, Debug, Default, PartialEq)]

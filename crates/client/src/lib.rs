@@ -43,4 +43,4 @@ pub use settings::{
     Charset, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, ImageProtocol, Layer, Origin, Setting, Settings,
     parse_device, parse_tower_dtype,
 };
-pub use written::{ExistingChoice, SidecarChoice};
+pub use written::{Existing, SidecarChoice};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::{
     config::Config,
-    written::{ExistingChoice, SidecarChoice},
+    written::{Existing, SidecarChoice},
 };
 use specreel_record::{Cues, Failure, FailureClass, Pace};
 use specreel_tensor::{DeviceChoice, KvType, WeightType};
@@ -187,7 +187,7 @@ settings! {
     /// The files that the studio writes beside the clips of a batch: txt, json, srt, vtt or none; default txt.
     sidecar: SidecarChoice,
     /// What a batch of the studio does about clips that have such a file: skip or overwrite; default skip.
-    existing: ExistingChoice,
+    existing: Existing,
     /// The cues of a caption in subtitles: clip or sentences; default clip.
     cues: Cues,
     /// Whether the studio keeps every run as a session file; default true.

@@ -22,11 +22,17 @@ pub enum SidecarChoice {
 
 /// What is done about clips that have such a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ExistingChoice {
+#[serde(rename_all = "lowercase", rename = "ExistingChoice")]
+pub enum Existing {
     /// They are left alone
     #[default]
     Skip,
     /// They are captioned again
     Overwrite,
+    /// The new caption follows the existing one; not a setting.
+    #[serde(skip)]
+    Append,
+    /// The new caption precedes the existing one; not a setting.
+    #[serde(skip)]
+    Prepend,
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 
-use crate::cli::{
-    args::{OUTPUT, RunArgs, whole},
-    candidates,
+use crate::cli::args::{
+    run::{OUTPUT, RunArgs},
+    values::whole,
 };
 use specreel_model::shapes;
 use specreel_record::{Failure, FailureClass};
@@ -30,7 +30,7 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Comma-separated methods, by name or file; `all` is all built-in methods [default: all]
-    #[arg(long, value_name = "A,B,…", help_heading = SCENES, conflicts_with = "method", add = candidates::methods_or_all())]
+    #[arg(long, value_name = "A,B,…", help_heading = SCENES, conflicts_with = "method")]
     pub methods: Option<String>,
     /// Measure on these videos instead of synthetic clips: files or directories (repeatable). Nothing is known about what they show,
     /// so there are no facts
@@ -43,7 +43,7 @@ pub struct BenchArgs {
     #[arg(long, help_heading = SCENES, allow_negative_numbers = true, value_name = "S", value_parser = whole)]
     pub first_seed: Option<u64>,
     /// Run one method with each of these values; repeated, with every combination
-    #[arg(long, help_heading = SCENES, value_name = "AXIS.KEY=V,V,…", add = candidates::sets())]
+    #[arg(long, help_heading = SCENES, value_name = "AXIS.KEY=V,V,…")]
     pub sweep: Vec<String>,
     /// Also model the decode speedup on other hardware: a built-in profile, or a file
     #[arg(long, help_heading = SCENES, value_name = "NAME|FILE")]
@@ -52,7 +52,7 @@ pub struct BenchArgs {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Measure the tables of a paper: lvspec, specvlm, parallelvlm, std, sparrow, or all
-    #[arg(long, value_name = "NAME", help_heading = PAPER, add = candidates::papers())]
+    #[arg(long, value_name = "NAME", help_heading = PAPER)]
     pub paper: Option<String>,
     /// Only this table; F6 is figure 6 [default: all tables of the paper]
     #[arg(long, value_name = "N", help_heading = PAPER, requires = "paper")]
@@ -72,10 +72,10 @@ pub struct BenchArgs {
     /// Suites step and clip: random weights with the shapes of a known model instead of the target: qwen3.5-0.8b, -2b, -4b, -9b,
     /// -27b, qwen3-vl-2b, -4b, -8b, -32b, smolvlm2-256m, -500m, -2.2b, qwen2.5-vl-3b, -7b, -32b, -72b, llava-onevision-0.5b, -7b,
     /// -72b, tiny
-    #[arg(long, help_heading = SUITE, value_name = "NAME", add = candidates::shapes(), value_parser = shape, conflicts_with = "target")]
+    #[arg(long, help_heading = SUITE, value_name = "NAME", value_parser = shape, conflicts_with = "target")]
     pub shape: Option<String>,
     /// The same instead of the drafter
-    #[arg(long, help_heading = STEP, value_name = "NAME", add = candidates::shapes(), value_parser = shape, conflicts_with = "drafter", requires = "shape")]
+    #[arg(long, help_heading = STEP, value_name = "NAME", value_parser = shape, conflicts_with = "drafter", requires = "shape")]
     pub drafter_shape: Option<String>,
     /// Length of the clip in seconds [default: 10]
     #[arg(long, help_heading = CLIP, value_name = "N", value_parser = value_parser!(u32).range(1..=86_400))]

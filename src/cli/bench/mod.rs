@@ -13,14 +13,13 @@ use self::{
     args::Suite,
     output::{Output, ResultFile},
 };
-use super::{
-    End,
+use crate::cli::{
     config::Config,
     dirs::Dirs,
-    interrupt::{self, Interrupt},
-    interrupted,
-    progress::Progress,
-    resolve, runtime, user_methods,
+    end::End,
+    interrupt::{self, Interrupt, interrupted, runtime},
+    output::progress::Progress,
+    resolve::{self, user_methods},
 };
 use specreel_bench::{
     BASELINE,

@@ -10,10 +10,12 @@ use std::{
 use serde::Serialize;
 
 use crate::cli::{
-    End,
-    new_file::{Named, discard_empty},
-    progress::Progress,
-    terminal,
+    end::End,
+    output::{
+        new_file::{Named, discard_empty},
+        progress::Progress,
+        terminal,
+    },
 };
 use specreel_bench::Reporter;
 use specreel_record::{Failure, Stage};

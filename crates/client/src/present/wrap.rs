@@ -1,8 +1,9 @@
-//! Word wrap for a terminal: of text that streams in, and of lines that are complete.
+//! Word wrap for a terminal: of text that streams in, of lines that are complete, and of styled text whose lines must know where
+//! they begin.
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::text::width;
+use super::text::{clean_line, width};
 
 /// Wraps styled text while it streams in. Whole words go to the next line, so the last word is held back until it is complete.
 /// Lines also break between wide characters; a word that is wider than the terminal breaks where it must.
@@ -135,7 +136,90 @@ pub fn hang(text: &str, columns: Option<usize>, indent: usize) -> String {
 
 /// Columns of a text with styles.
 fn shown(text: &str) -> usize {
-    width(&super::text::clean_line(text))
+    width(&clean_line(text))
+}
+
+struct Cell<'a, S> {
+    text: &'a str,
+    columns: usize,
+    style: S,
+    /// Its position in the whole text, in bytes.
+    at: usize,
+}
+
+/// The pieces of a line, each with its style.
+pub type Line<S> = Vec<(S, String)>;
+
+/// Complete text in lines of at most `columns`, each with the byte offset at which it begins. Lines break at spaces and around
+/// wide characters; a longer word breaks where it must, and a character that is wider than a line is left out.
+pub fn lines<'a, S: Copy + PartialEq>(
+    pieces: impl IntoIterator<Item = (&'a str, S)>,
+    columns: usize,
+) -> Vec<(usize, Line<S>)> {
+    let mut lines = Vec::new();
+    let mut line: Vec<Cell<'a, S>> = Vec::new();
+    let mut used = 0;
+    // Index in `line` before which it may be broken.
+    let mut gap = None;
+    let mut at = 0;
+    let finish = |line: &[Cell<'_, S>], end: usize| (line.first().map_or(end, |c| c.at), joined(line));
+    for (text, style) in pieces {
+        for grapheme in text.graphemes(true) {
+            let here = at;
+            at += grapheme.len();
+            if grapheme == "\n" {
+                lines.push(finish(&line, here));
+                line.clear();
+                (used, gap) = (0, None);
+                continue;
+            }
+            let cell = Cell { text: grapheme, columns: width(grapheme), style, at: here };
+            if cell.columns > columns {
+                continue;
+            }
+            let blank = grapheme.chars().all(char::is_whitespace);
+            if used + cell.columns > columns {
+                // A blank at the end of a line is not drawn. A line may be broken before any wide character.
+                let rest = match gap.filter(|g| *g > 0 && !blank && cell.columns < 2) {
+                    Some(at) => line.split_off(at),
+                    None => Vec::new(),
+                };
+                lines.push(finish(&line, here));
+                line = rest;
+                used = line.iter().map(|c| c.columns).sum();
+                gap = None;
+                if blank {
+                    continue;
+                }
+            }
+            if cell.columns == 2 && !line.is_empty() {
+                gap = Some(line.len());
+            }
+            used += cell.columns;
+            let wide = cell.columns == 2;
+            line.push(cell);
+            if blank || wide {
+                gap = Some(line.len());
+            }
+        }
+    }
+    if !line.is_empty() {
+        lines.push(finish(&line, at));
+    }
+    lines
+}
+
+/// The cells up to the last that is not blank.
+fn joined<S: Copy + PartialEq>(cells: &[Cell<'_, S>]) -> Line<S> {
+    let mut pieces: Line<S> = Vec::new();
+    let end = cells.iter().rposition(|c| !c.text.chars().all(char::is_whitespace)).map_or(0, |i| i + 1);
+    for cell in &cells[..end] {
+        match pieces.last_mut() {
+            Some((style, text)) if *style == cell.style => text.push_str(cell.text),
+            _ => pieces.push((cell.style, cell.text.to_owned())),
+        }
+    }
+    pieces
 }
 
 #[cfg(test)]
@@ -188,6 +272,48 @@ mod tests {
         assert_eq!(hang("\x1b[1mone\x1b[0m two\n", Some(7), 2), "\x1b[1mone\x1b[0m two\n");
         assert_eq!(hang("one two\n", None, 2), "one two\n");
         assert_eq!(hang("abcdefgh ij\n", Some(4), 2), "abcdefgh\n  ij\n");
+    }
+
+    fn plain(text: &str, columns: usize) -> Vec<String> {
+        let whole = |(_, line): (usize, Line<()>)| line.into_iter().map(|(_, text)| text).collect();
+        lines([(text, ())], columns).into_iter().map(whole).collect()
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_inside_words_only_if_necessary() {
+        assert_eq!(plain("a red ball moves", 8), ["a red", "ball", "moves"]);
+        assert_eq!(plain("a red ball", 5), ["a red", "ball"]);
+        assert_eq!(plain("unbreakable", 4), ["unbr", "eaka", "ble"]);
+        assert_eq!(plain("a\n\nb", 4), ["a", "", "b"]);
+        assert_eq!(plain("", 4), Vec::<String>::new());
+    }
+
+    #[test]
+    fn wide_characters_never_stick_out() {
+        assert_eq!(plain("日本語の字", 5), ["日本", "語の", "字"]);
+        assert_eq!(plain("日本", 1), Vec::<String>::new());
+        for columns in 1..20 {
+            for line in plain("a 日本語 👩‍👩‍👧 e\u{301}tude 장면 naïve text", columns) {
+                assert!(width(&line) <= columns, "{line:?} in {columns}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_know_where_they_begin() {
+        let begin = |text: &str, columns| -> Vec<usize> {
+            lines([(text, ())], columns).iter().map(|(at, _)| *at).collect()
+        };
+        assert_eq!(begin("a red ball moves", 8), [0, 6, 11]);
+        assert_eq!(begin("a\n\nb", 4), [0, 2, 3]);
+        assert_eq!(begin("日本語の字", 5), [0, 6, 12]);
+    }
+
+    #[test]
+    fn a_word_of_two_styles_stays_one_word() {
+        let text = |text: &str| text.to_owned();
+        let expected = [(0, vec![(1, text("one"))]), (4, vec![(1, text("t")), (2, text("wo"))])];
+        assert_eq!(lines([("one t", 1), ("wo", 2)], 6), expected);
     }
 
     proptest! {

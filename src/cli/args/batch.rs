@@ -1,0 +1,74 @@
+//! Options of `caption` for many videos.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::choice;
+use specreel_batch::{Existing, Kind, Sidecar, shard::ShardChoice};
+
+/// Heading of these options.
+const MANY: &str = "Many videos";
+
+/// Options for many videos.
+#[derive(Debug, Default, Args)]
+pub struct BatchArgs {
+    /// Write a file for each video, beside it or below --out-dir, with its name and another extension
+    #[arg(long, help_heading = MANY, value_name = "FORMAT", value_parser = choice::<Sidecar>())]
+    pub sidecar: Option<Sidecar>,
+    /// Write sidecars below this directory, at the videos' relative paths; the data set, too, unless it is named
+    #[arg(long, help_heading = MANY, value_name = "DIR")]
+    pub out_dir: Option<PathBuf>,
+    /// Write one file for all videos, in the form that a trainer reads
+    #[arg(long, help_heading = MANY, value_name = "KIND", value_parser = choice::<Kind>())]
+    pub dataset: Option<Kind>,
+    /// File of the data set [default: dataset.jsonl, dataset.csv or metadata.jsonl (hf) in --out-dir or the videos' directory]
+    #[arg(long, help_heading = MANY, value_name = "FILE", requires = "dataset")]
+    pub dataset_file: Option<PathBuf>,
+    /// What to do about videos that have captions
+    #[arg(long, help_heading = MANY, value_name = "WHAT", value_parser = choice::<Existing>(), default_value = "skip")]
+    pub existing: Existing,
+    /// Try videos again that failed before and have not changed since
+    #[arg(long, help_heading = MANY)]
+    pub retry_failed: bool,
+    /// Caption at most this many videos
+    #[arg(long, help_heading = MANY, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: Option<u32>,
+    /// File with one prompt a line; each gives every video a caption
+    #[arg(long, help_heading = MANY, value_name = "FILE", conflicts_with = "prompt")]
+    pub prompt_file: Option<PathBuf>,
+    /// Begin every caption with this text, such as a trigger word
+    #[arg(long, help_heading = MANY, value_name = "TEXT", allow_hyphen_values = true)]
+    pub prefix: Option<String>,
+    /// Cut phrases such as "The video shows" off the beginning of captions; jsonl, csv and json keep what was cut
+    #[arg(long, help_heading = MANY)]
+    pub clean: bool,
+    /// Caption part I of N, or the part that Slurm (auto) or Kubernetes (auto/N) says
+    #[arg(long, help_heading = MANY, value_name = "I/N", allow_hyphen_values = true)]
+    pub shard: Option<ShardChoice>,
+    /// Read paths from stdin, one a line, and write a JSON line for each to stdout
+    #[arg(
+        long,
+        help_heading = MANY,
+        conflicts_with_all = ["videos", "sidecar", "out_dir", "dataset", "retry_failed", "limit", "prompt_file", "shard", "json",
+            "dry_run", "save", "steps"]
+    )]
+    pub stdin: bool,
+}
+
+impl BatchArgs {
+    /// True if an option is there that only makes sense for many videos, or that writes files for one.
+    pub fn is_used(&self) -> bool {
+        self.sidecar.is_some()
+            || self.out_dir.is_some()
+            || self.dataset.is_some()
+            || self.existing != Existing::default()
+            || self.retry_failed
+            || self.limit.is_some()
+            || self.prompt_file.is_some()
+            || self.prefix.is_some()
+            || self.clean
+            || self.shard.is_some()
+            || self.stdin
+    }
+}

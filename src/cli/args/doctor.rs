@@ -1,0 +1,31 @@
+//! Arguments of `specreel doctor`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{
+    run::{MODELS, OUTPUT},
+    values::{device, dtype},
+};
+use specreel_tensor::{DeviceChoice, WeightType};
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Target model to load: a directory, or the id of a cached model [default: embedded pair]
+    #[arg(long, value_name = "DIR|ID", help_heading = MODELS)]
+    pub target: Option<PathBuf>,
+    /// Drafter model to load, likewise
+    #[arg(long, value_name = "DIR|ID", help_heading = MODELS)]
+    pub drafter: Option<PathBuf>,
+    /// Device to load them on, as for `caption`
+    #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS)]
+    pub device: Option<DeviceChoice>,
+    /// Weight type to load them in, as for `caption`
+    #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS)]
+    pub dtype: Option<WeightType>,
+    /// Print JSON
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
+}

@@ -1,0 +1,36 @@
+//! Arguments of `specreel inspect`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::args::{part::SpanArgs, run::RunArgs};
+
+/// Arguments of `inspect`. Options that only change the caption are accepted but hidden, as no caption is written.
+#[derive(Debug, Args)]
+#[command(mut_arg("max_new_tokens", |arg| arg.hide(true)))]
+#[command(mut_arg("temperature", |arg| arg.hide(true)))]
+#[command(mut_arg("top_p", |arg| arg.hide(true)))]
+#[command(mut_arg("seed", |arg| arg.hide(true)))]
+pub struct InspectArgs {
+    /// Video; `demo` or `demo:2` is an embedded clip, `-` reads stdin
+    pub video: PathBuf,
+    /// Part of the video.
+    #[command(flatten)]
+    pub span: SpanArgs,
+    /// How to run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Write the frames to this PNG file instead of printing them as characters
+    #[arg(long, help_heading = "Output", value_name = "OUT")]
+    pub png: Option<PathBuf>,
+    /// Overwrite an existing --png file
+    #[arg(long, help_heading = "Output", requires = "png")]
+    pub force: bool,
+    /// Print the prompt event and a summary as JSON lines
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Do not print progress and notes
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+}

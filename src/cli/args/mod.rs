@@ -1,0 +1,233 @@
+//! The command line's arguments and the parsers of their values.
+
+pub mod batch;
+pub mod caption;
+pub mod compare;
+pub mod config;
+pub mod dataset;
+pub mod doctor;
+pub mod inspect;
+pub mod manual;
+pub mod methods;
+pub mod models;
+pub mod part;
+pub mod replay;
+pub mod run;
+pub mod scenes;
+pub mod train;
+pub mod values;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use super::bench::BenchArgs;
+use caption::CaptionArgs;
+use compare::CompareArgs;
+use config::ConfigArgs;
+use dataset::DatasetArgs;
+use doctor::DoctorArgs;
+use inspect::InspectArgs;
+use manual::ManArgs;
+use methods::MethodsArgs;
+use models::ModelsArgs;
+use replay::ReplayArgs;
+use run::RunArgs;
+use scenes::ScenesArgs;
+use train::TrainArgs;
+use values::choice;
+
+use specreel_client::{Charset, ImageProtocol, Layer};
+use specreel_record::Pace;
+
+/// Heading of options of the studio.
+const STUDIO: &str = "Studio";
+
+macro_rules! version {
+    ($features:literal) => {
+        concat!(env!("CARGO_PKG_VERSION"), " (", $features, ")")
+    };
+}
+
+/// Version, with the features of this build.
+pub const VERSION: &str = match (cfg!(feature = "cuda"), cfg!(feature = "metal")) {
+    (false, false) => version!("cpu"),
+    (true, false) => version!("cpu, cuda"),
+    (false, true) => version!("cpu, metal"),
+    (true, true) => version!("cpu, cuda, metal"),
+};
+
+/// Caption videos locally with Video-LLMs, speed it up with speculative decoding, and see how every token was verified.
+#[derive(Debug, Parser)]
+#[command(name = "specreel", version = VERSION, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Examples:
+  specreel                 open the studio
+  specreel caption demo    caption an embedded clip
+  specreel compare demo    compare methods on that clip
+  specreel inspect demo    show what the drafter sees of it
+  specreel methods         list decoding methods
+  specreel models          list local models; `pull ID` downloads one
+  specreel doctor          check this build, machine and terminal
+
+Embedded clips: demo, demo:2, demo:3, demo:4.
+
+Environment variables:
+  SPECREEL_THREADS       number of compute threads [default: all processors]
+  SPECREEL_LOG           log level: error, warn, info, debug [default: info]; the log is specreel.log in the state
+                         directory that `specreel doctor` prints
+  SPECREEL_WEIGHT_CACHE  directory of converted weights, or off [default: weights in the cache directory]
+  SPECREEL_GPU           off: do not look for GPUs; plain: no instructions that a driver may lack
+
+Exit codes: 0 success, 1 internal error or disk full, 2 usage error, 3 unusable input, 4 not enough memory,
+5 some of several videos failed, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM), 129 hung up (SIGHUP).")]
+pub struct Cli {
+    /// The subcommand; without one, the studio opens.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The studio's arguments.
+    #[command(flatten)]
+    pub studio: StudioArgs,
+}
+
+impl Cli {
+    /// True if stdout is JSON.
+    pub fn json(&self) -> bool {
+        match &self.command {
+            Some(Command::Caption(args)) => args.output.json,
+            Some(Command::Compare(args)) => args.output.json,
+            Some(Command::Inspect(args)) => args.json,
+            Some(Command::Bench(args)) => args.json,
+            Some(Command::Replay(args)) => args.json,
+            Some(Command::Methods(args)) => args.json,
+            Some(Command::Dataset(args)) => args.json(),
+            Some(Command::Scenes(args)) => args.json(),
+            Some(Command::Models(args)) => args.json,
+            Some(Command::Doctor(args)) => args.json,
+            Some(Command::Train(args)) => args.json,
+            Some(Command::Config(args)) => args.json(),
+            _ => false,
+        }
+    }
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Caption a video, or many
+    Caption(Box<CaptionArgs>),
+    /// Compare methods on one clip and prompt
+    Compare(CompareArgs),
+    /// Show which visual tokens the drafter sees, and their scores
+    Inspect(InspectArgs),
+    /// Benchmark methods on synthetic clips, or single forward passes
+    Bench(Box<BenchArgs>),
+    /// Replay a saved session
+    Replay(ReplayArgs),
+    /// List, show or check decoding methods
+    Methods(MethodsArgs),
+    /// List, inspect or download models
+    Models(ModelsArgs),
+    /// Render synthetic clips with known facts, and score captions of them
+    Scenes(ScenesArgs),
+    /// Merge, check or count the data sets that `caption --dataset` writes
+    Dataset(DatasetArgs),
+    /// Check this build, machine and terminal
+    Doctor(DoctorArgs),
+    /// Show configuration files, examples and schemas
+    Config(ConfigArgs),
+    /// Train a draft head for a target
+    Train(Box<TrainArgs>),
+    /// Print a shell completion script
+    #[command(after_help = "Set it up:
+  bash: echo 'source <(specreel completions bash)' >> ~/.bashrc
+  zsh:  echo 'source <(specreel completions zsh)' >> ~/.zshrc    (after compinit)
+  fish: specreel completions fish > ~/.config/fish/completions/specreel.fish")]
+    Completions {
+        /// Shell
+        shell: Shell,
+    },
+    /// Print man pages (roff)
+    Man(ManArgs),
+}
+
+/// Arguments of the studio.
+#[derive(Debug, Default, Args)]
+pub struct StudioArgs {
+    /// Video or folder of videos to open; `demo` or `demo:2` is an embedded clip. Without a terminal, the video is captioned as
+    /// plain text
+    pub video: Option<PathBuf>,
+    /// How to run.
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Folder of videos for the library (repeatable)
+    #[arg(long, value_name = "DIR", help_heading = STUDIO)]
+    pub library: Vec<PathBuf>,
+    /// Theme: auto (asks the terminal), dark, light, high-contrast, mono, catppuccin, catppuccin-latte, dracula, gruvbox, nord,
+    /// solarized-dark, solarized-light, tokyo-night, or your own
+    #[arg(long, value_name = "NAME", help_heading = STUDIO)]
+    pub theme: Option<String>,
+    /// How runs are played: auto (slows a run that would be over before it is seen), off, or a playback speed such as 0.01
+    #[arg(long, value_name = "PACE", allow_negative_numbers = true, help_heading = STUDIO)]
+    pub pace: Option<Pace>,
+    /// Also show the decode speedup that is modelled for other hardware: a built-in profile, or a file
+    #[arg(long, value_name = "NAME|FILE", help_heading = STUDIO)]
+    pub profile: Option<String>,
+    /// Image protocol of the terminal
+    #[arg(long, value_name = "NAME", value_parser = choice::<ImageProtocol>(), help_heading = STUDIO)]
+    pub image_protocol: Option<ImageProtocol>,
+    /// Enable the mouse; hold Shift to select text
+    #[arg(long, help_heading = STUDIO)]
+    pub mouse: bool,
+    /// Characters to draw with
+    #[arg(long, value_parser = choice::<Charset>(), help_heading = STUDIO)]
+    pub charset: Option<Charset>,
+}
+
+impl StudioArgs {
+    /// The flags as a layer of settings.
+    pub fn layer(&self) -> Layer {
+        Layer {
+            theme: self.theme.clone(),
+            pace: self.pace,
+            profile: self.profile.clone(),
+            image_protocol: self.image_protocol,
+            mouse: self.mouse.then_some(true),
+            charset: self.charset,
+            library: (!self.library.is_empty()).then(|| self.library.clone()),
+            ..self.run.layer()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use specreel_tensor::WeightType;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn frames_and_fps_exclude_each_other() {
+        assert!(
+            Cli::try_parse_from(["specreel", "caption", "a.mp4", "--frames", "4", "--fps", "2"]).is_err()
+        );
+        assert!(Cli::try_parse_from(["specreel", "caption", "a.mp4", "--force"]).is_err());
+        let cli = Cli::try_parse_from(["specreel", "a.mp4", "--method", "fly"]).unwrap();
+        assert_eq!(cli.studio.video, Some("a.mp4".into()));
+    }
+
+    #[test]
+    fn flags_are_a_layer_of_settings() {
+        let cli = Cli::try_parse_from(["specreel", "--theme", "dark", "--mouse", "--dtype", "f32"]).unwrap();
+        let layer = cli.studio.layer();
+        assert_eq!((layer.theme.as_deref(), layer.mouse, layer.library), (Some("dark"), Some(true), None));
+        assert_eq!(layer.dtype, Some(WeightType::F32));
+        assert_eq!(StudioArgs::default().layer(), Layer::default());
+    }
+}

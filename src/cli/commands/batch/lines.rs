@@ -1,0 +1,208 @@
+//! `specreel caption --stdin`: a path a line in, a JSON line out, for a program that keeps specreel loaded.
+
+use std::{
+    ffi::OsStr,
+    io::{self, BufRead, Read as _, Write},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, sync_channel},
+    },
+};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Plan, SOME_FAILED, embedded, halted};
+use crate::cli::{
+    args::caption::CaptionArgs,
+    dirs::Dirs,
+    end::End,
+    interrupt::{self, Interrupt, interrupted, runtime},
+    resolve,
+};
+use specreel_batch::{Ended, Progress, Report, rows::object};
+use specreel_client::Client;
+use specreel_record::{Event, Failure, FailureClass};
+
+/// Lines that may wait to be captioned.
+const WAITING: usize = 2;
+/// Longest line in bytes: the longest prompt with each byte escaped, and a path.
+const MAX_LINE: u64 = 8 << 20;
+/// Bytes of an invalid line that its answer repeats.
+const SHOWN: usize = 200;
+
+/// A line of JSON instead of a path.
+#[derive(Deserialize)]
+struct Line {
+    video: PathBuf,
+    prompt: Option<String>,
+}
+
+/// A line that asks for nothing: what stands in it, as far as it is shown, and why.
+#[derive(Debug)]
+struct Invalid {
+    text: String,
+    failure: Failure,
+}
+
+impl Line {
+    /// None of an empty line. `number` counts from 1.
+    fn parse(bytes: &[u8], number: u64) -> Option<Result<Self, Invalid>> {
+        let bytes = bytes.trim_ascii();
+        if bytes.is_empty() {
+            return None;
+        }
+        let invalid = |error: String, hint: &str| {
+            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
+            let failure = Failure {
+                class: FailureClass::Usage,
+                error: format!("line {number}: {error}"),
+                hint: Some(hint.into()),
+            };
+            Err(Invalid { text, failure })
+        };
+        if bytes.len() as u64 > MAX_LINE {
+            return Some(invalid(format!("it is longer than {} MiB", MAX_LINE >> 20), "shorten the prompt"));
+        }
+        let path = PathBuf::from(OsStr::from_bytes(bytes));
+        Some(match serde_json::from_slice::<Line>(bytes) {
+            Ok(line) => match line.prompt.as_deref().map_or(Ok(()), resolve::check_prompt) {
+                Ok(()) => Ok(line),
+                Err(failure) => invalid(failure.error, "shorten the prompt"),
+            },
+            // A file may be called like anything.
+            Err(error) if bytes.starts_with(b"{") && !path.exists() => invalid(
+                format!("not valid JSON: {error}"),
+                "write {\"video\": \"PATH\", \"prompt\": \"TEXT\"}, or a path",
+            ),
+            Err(_) => Ok(Line { video: path, prompt: None }),
+        })
+    }
+}
+
+/// Read a line, but no more of it than is needed to see that it is too long.
+fn read_line(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    bytes.clear();
+    let read = input.by_ref().take(MAX_LINE + 2).read_until(b'\n', bytes)?;
+    let mut rest = Vec::new();
+    while read as u64 == MAX_LINE + 2 && bytes.last() != Some(&b'\n') {
+        rest.clear();
+        if input.by_ref().take(MAX_LINE).read_until(b'\n', &mut rest)? == 0 || rest.last() == Some(&b'\n') {
+            break;
+        }
+    }
+    Ok(read)
+}
+
+/// The lines of stdin, read by a thread of its own: what is there already can be read ahead.
+fn lines() -> io::Result<Receiver<io::Result<Result<Line, Invalid>>>> {
+    let (sender, receiver) = sync_channel(WAITING);
+    std::thread::Builder::new().name("stdin".into()).spawn(move || {
+        let mut stdin = io::stdin().lock();
+        let mut bytes = Vec::new();
+        for number in 1.. {
+            let line = match read_line(&mut stdin, &mut bytes) {
+                Ok(0) => return,
+                Ok(_) => Line::parse(&bytes, number).map(Ok),
+                Err(e) => Some(Err(e)),
+            };
+            let ends = matches!(line, Some(Err(_)));
+            if line.is_some_and(|line| sender.send(line).is_err()) || ends {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+/// Nothing is reported beside the lines.
+struct Silent;
+
+impl Report for Silent {
+    fn event(&mut self, _: &Event) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn clip(&mut self, _: &Ended<'_>, _: &Progress) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Caption videos as they are asked for, until stdin ends.
+pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
+    let interrupt = Interrupt::default();
+    let mut client = Client::start()?;
+    let (remote, waits) = (client.remote(), Arc::new(AtomicBool::new(true)));
+    let idle = waits.clone();
+    interrupt::listen(&interrupt, move || {
+        remote.cancel_current();
+        // Nobody reads the flag while stdin is waited for.
+        if idle.load(Ordering::SeqCst) {
+            std::process::exit(interrupted());
+        }
+    })?;
+    client.keep_speeds(Dirs::speeds())?;
+    client.load(plan.models.clone(), args.run.ignore_memory)?;
+    let runtime = runtime()?;
+    let (mut run, mut failed, mut written, mut empty) = (1, 0, 0, 0);
+    let lines = lines()?;
+    let mut next = None;
+    while let Some(line) = next.take().or_else(|| lines.recv().ok()) {
+        next = lines.try_recv().ok();
+        let Line { video, prompt } = match line? {
+            Ok(line) => line,
+            Err(Invalid { text, failure }) => {
+                failed += 1;
+                write(
+                    &json!({ "video": text, "error": failure.error, "hint": failure.hint, "class": failure.class }),
+                )?;
+                continue;
+            }
+        };
+        waits.store(false, Ordering::SeqCst);
+        let mut batch = plan.batch(&mut client, &interrupt);
+        batch.request.prompt = prompt.unwrap_or(batch.request.prompt);
+        let prompt = batch.request.prompt.clone();
+        if let Some(Ok(path)) =
+            next.as_ref().and_then(|line| Some(file(&line.as_ref().ok()?.as_ref().ok()?.video)))
+        {
+            batch.ahead(&path);
+        }
+        let name = video.to_string_lossy().into_owned();
+        let ended = match file(&video) {
+            Ok(path) => runtime.block_on(batch.one(&path, &mut run, &mut Silent)).map_err(halted)?,
+            Err(failure) => Err(failure),
+        };
+        waits.store(true, Ordering::SeqCst);
+        let answer = match ended {
+            Ok(Some(c)) => {
+                *(if c.is_empty() { &mut empty } else { &mut written }) += 1;
+                object(&name, &c.text, &prompt, c.cut.as_deref(), &c.pieces, &c.made)
+            }
+            Ok(None) => return Ok(interrupted()),
+            Err(failure) => {
+                failed += 1;
+                json!({ "video": name, "prompt": prompt, "error": failure.error, "hint": failure.hint,
+                    "class": failure.class })
+            }
+        };
+        write(&answer)?;
+    }
+    Ok(if failed > 0 || empty > 0 && written == 0 { SOME_FAILED } else { 0 })
+}
+
+fn write(answer: &Value) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(format!("{answer}\n").as_bytes())?;
+    out.flush()
+}
+
+fn file(video: &Path) -> Result<PathBuf, Failure> {
+    match video.exists() {
+        true => Ok(video.to_owned()),
+        false => Ok(embedded(video)?.unwrap_or_else(|| video.to_owned())),
+    }
+}

@@ -1,0 +1,257 @@
+//! `specreel caption` for many videos.
+
+mod estimate;
+mod lines;
+mod report;
+
+use std::path::{Path, PathBuf};
+
+use self::report::Reporter;
+use crate::cli::{
+    args::{batch::BatchArgs, caption::CaptionArgs, part::Format},
+    config::Config,
+    dirs::Dirs,
+    end::End,
+    interrupt::{self, Interrupt, interrupted, runtime},
+    output::color,
+    resolve::{self, stdin_video},
+};
+use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, find};
+use specreel_client::{Client, Settings};
+use specreel_engine::RunRequest;
+use specreel_model::ModelSpec;
+use specreel_record::{Cues, Failure, FailureClass};
+
+/// Exit code if some of several videos failed, or the models wrote nothing about any.
+const SOME_FAILED: i32 = 5;
+
+/// Longest file of prompts, in bytes.
+const MAX_PROMPTS: u64 = 1 << 20;
+
+/// True if several videos are meant, or one whose caption goes to a file.
+pub fn is_meant(args: &CaptionArgs) -> bool {
+    let several = |video: &Path| video.is_dir() || find::list(video).is_some() || find::is_pattern(video);
+    args.batch.is_used() || args.videos.len() != 1 || args.videos.iter().any(|video| several(video))
+}
+
+/// What a batch needs of the arguments.
+struct Plan {
+    models: ModelSpec,
+    request: RunRequest,
+    prompts: Vec<String>,
+    part: Part,
+    polish: Polish,
+    cues: Cues,
+    limit: Option<usize>,
+}
+
+impl Plan {
+    fn new(args: &CaptionArgs, config: &Config) -> Result<Self, Failure> {
+        let settings = Settings::merge(args.run.layer(), config);
+        let models = resolve::models(&settings, args.run.rope)?;
+        let mut request = resolve::request(PathBuf::new(), &args.run, &settings, &models)?;
+        request.logprobs = args.output.logprobs as usize;
+        let prompts = match &args.batch.prompt_file {
+            Some(file) => prompts(file)?,
+            None => vec![request.prompt.clone()],
+        };
+        let span = args.part.span;
+        let quiet = args.output.quiet || args.output.json;
+        resolve::suggest_drafter(&models, config, quiet);
+        resolve::tell_unused(&args.run, &[&request.method], quiet);
+        Ok(Self {
+            models,
+            request,
+            prompts,
+            part: Part { start: span.start, end: span.end, segments: args.part.segments },
+            polish: Polish { prefix: args.batch.prefix.clone(), clean: args.batch.clean },
+            cues: args.part.cues(config),
+            limit: args.batch.limit.map(|limit| limit as usize),
+        })
+    }
+
+    /// What makes the captions of this run others than those of another one.
+    fn job(&self, shard: Option<Shard>) -> String {
+        let Self { models, request, part, polish, cues, .. } = self;
+        let request = RunRequest { run: 0, ..request.clone() };
+        format!("{:?} {:?} {request:?} {part:?} {polish:?} {shard:?} {cues:?}", models.target, models.drafter)
+    }
+
+    fn batch<'a>(&self, client: &'a mut Client, interrupt: &'a Interrupt) -> Batch<'a> {
+        let (request, part, polish) = (self.request.clone(), self.part, self.polish.clone());
+        Batch { client, interrupt, request, part, polish, limit: self.limit }
+    }
+}
+
+/// Caption many videos.
+pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
+    check(args)?;
+    if args.batch.stdin {
+        return lines::run(args, &Plan::new(args, config)?);
+    }
+    let plan = Plan::new(args, config)?;
+    let found = find::find(&args.videos, &embedded)?;
+    let shard = args.batch.shard.map(|choice| {
+        choice
+            .resolve(&|name| std::env::var(name).ok())
+            .map_err(|error| usage(format!("--shard: {error}"), "name the part: --shard I/N"))
+    });
+    let shard = shard.transpose()?;
+    let options = options(args, &plan, shard);
+    // Of all parts: whether two clips want one sidecar must not depend on who has which.
+    let mut outputs = Outputs::open(options, &found.clips)?;
+    let all = found.clips.len();
+    let mine = |clip: &Clip| shard.is_none_or(|shard| shard.has(clip));
+    let clips: Vec<Clip> = found.clips.into_iter().filter(mine).collect();
+    if let Some(shard) = shard
+        && !args.output.quiet
+    {
+        tell!("part {shard}: {} of {all} videos", clips.len());
+    }
+    if args.dry_run {
+        return estimate::run(args, &plan, &clips, &mut outputs);
+    }
+    outputs.prepare()?;
+
+    let interrupt = Interrupt::default();
+    let mut client = Client::start()?;
+    let remote = client.remote();
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
+    client.keep_speeds(Dirs::speeds())?;
+    client.load(plan.models.clone(), args.run.ignore_memory)?;
+    let mut report =
+        Reporter::new(&args.output, outputs.are_none(), outputs.are_timed().then_some(plan.cues));
+    // A directory that cannot be read holds clips that have no captions.
+    for (path, failure) in &found.unreadable {
+        report.unreadable(path, failure)?;
+    }
+    let unreadable = found.unreadable.len();
+    let mut batch = plan.batch(&mut client, &interrupt);
+    let ended = runtime()?.block_on(batch.run(clips, &mut outputs, &mut report));
+    report.clear();
+    let summary = ended.map_err(halted)?;
+    report.summary(&summary, unreadable)?;
+    Ok(match summary {
+        summary if summary.interrupted || interrupt.asked() => interrupted(),
+        summary if summary.progress.failed + unreadable > 0 => SOME_FAILED,
+        summary if summary.progress.empty > 0 && summary.progress.captioned == 0 => SOME_FAILED,
+        _ => 0,
+    })
+}
+
+fn halted(halt: Halt) -> End {
+    match halt {
+        Halt::Io(error) => error.into(),
+        Halt::Failed(failure) => End::Failed(failure),
+    }
+}
+
+fn usage(error: String, hint: &str) -> Failure {
+    Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) }
+}
+
+/// The file of an embedded clip, if the name is one.
+fn embedded(name: &Path) -> Result<Option<PathBuf>, Failure> {
+    let is_clip = name.to_str().and_then(specreel_demo::clip_index).is_some();
+    if is_clip { resolve::video(name).map(Some) } else { Ok(None) }
+}
+
+/// Refuse what only makes sense for one video.
+fn check(args: &CaptionArgs) -> Result<(), Failure> {
+    let CaptionArgs { batch, part, output, .. } = args;
+    if part.format != Format::Text {
+        return Err(usage("--format is for one video on stdout".into(), "use --sidecar srt or vtt"));
+    }
+    if output.save.is_some() || args.steps {
+        let option = if args.steps { "--steps" } else { "--save" };
+        return Err(usage(
+            format!("{option} is for one video"),
+            "use --json, which prints the events of all runs, or --sidecar json",
+        ));
+    }
+    if args.videos.iter().any(|video| stdin_video::is_meant(video)) {
+        return Err(usage(
+            "a video on stdin has no name to write captions under".into(),
+            "name the file; --stdin and @- read paths from stdin",
+        ));
+    }
+    let writes = batch.sidecar.is_some() || batch.dataset.is_some();
+    if !writes && (batch.out_dir.is_some() || batch.existing != Existing::Skip || batch.retry_failed) {
+        return Err(usage(
+            "there is no output that --out-dir, --existing and --retry-failed could be about".into(),
+            "add --sidecar txt or --dataset jsonl",
+        ));
+    }
+    if let Some(out) = batch.out_dir.as_deref().filter(|out| out.exists() && !out.is_dir()) {
+        return Err(Failure {
+            class: FailureClass::Input,
+            error: format!("--out-dir {}: it is a file", out.display()),
+            hint: Some("name a directory; it is created if it does not exist".into()),
+        });
+    }
+    Ok(())
+}
+
+fn options(args: &CaptionArgs, plan: &Plan, shard: Option<Shard>) -> batch::Options {
+    let BatchArgs { sidecar, out_dir, dataset, dataset_file, existing, retry_failed, .. } = &args.batch;
+    let dataset = dataset.map(|kind| {
+        let default = || {
+            let folder = match &args.videos[..] {
+                _ if out_dir.is_some() => out_dir.clone().unwrap_or_default(),
+                [one] if one.is_dir() => one.clone(),
+                _ => PathBuf::new(),
+            };
+            folder.join(numbered(kind.file_name(), shard))
+        };
+        (kind, dataset_file.clone().unwrap_or_else(default))
+    });
+    batch::Options {
+        sidecar: *sidecar,
+        cues: plan.cues,
+        out_dir: out_dir.clone(),
+        dataset,
+        existing: *existing,
+        retry_failed: *retry_failed,
+        prompts: plan.prompts.clone(),
+        job: plan.job(shard),
+    }
+}
+
+/// `dataset.2-of-4.jsonl` for a part of the data set.
+fn numbered(name: &str, shard: Option<Shard>) -> String {
+    match (shard, name.rsplit_once('.')) {
+        (Some(Shard { index, count }), Some((stem, extension))) => {
+            format!("{stem}.{index}-of-{count}.{extension}")
+        }
+        _ => name.to_owned(),
+    }
+}
+
+/// The prompts of a file: one a line; empty lines and those that begin with `#` do not count.
+fn prompts(file: &Path) -> Result<Vec<String>, Failure> {
+    let failed = |error: String| Failure {
+        class: FailureClass::Input,
+        error: format!("--prompt-file {}: {error}", file.display()),
+        hint: Some("it holds one prompt a line, as UTF-8 text".into()),
+    };
+    let length = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
+    if length > MAX_PROMPTS {
+        return Err(failed("it is longer than 1 MiB".into()));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
+    let mut prompts: Vec<String> = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if !prompts.iter().any(|prompt| prompt == line) {
+            prompts.push(line.to_owned());
+        }
+    }
+    match prompts.is_empty() {
+        true => Err(failed("it holds no prompt".into())),
+        false => Ok(prompts),
+    }
+}
+
+/// A path for people: on one line, without escape sequences.
+fn shown(path: &Path) -> String {
+    batch::text::one_line(&color::plain(&path.to_string_lossy()))
+}

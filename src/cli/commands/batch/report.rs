@@ -1,0 +1,228 @@
+//! What is said about a batch: a progress line, or lines; failures as they happen; a summary; JSON lines.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Map, Value, json};
+
+use super::shown;
+use crate::cli::{
+    args::run::OutputArgs,
+    output::{color, session::event_line},
+};
+use specreel_batch::{Ended, Outcome, Progress, Report, Summary, rows::Caption, text::one_line};
+use specreel_client::present::{estimate, export::subtitles::Cutter, formats::plural};
+use specreel_record::{Cues, Event, EventKind, Failure};
+
+/// Without a terminal, progress is told this often.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Says how a batch goes.
+pub struct Reporter {
+    json: bool,
+    quiet: bool,
+    /// Captions have no file: they go to stdout.
+    prints: bool,
+    bar: Option<ProgressBar>,
+    told: Option<Instant>,
+    /// How captions become cues, if they become subtitles.
+    cues: Option<Cues>,
+    /// Videos whose subtitles cannot be read in their time.
+    dense: u64,
+    /// Notes on the models that were told.
+    notes: Vec<String>,
+}
+
+impl Reporter {
+    /// A reporter; `prints` if captions are not written to files, `cues` if they become subtitles.
+    pub fn new(output: &OutputArgs, prints: bool, cues: Option<Cues>) -> Self {
+        let quiet = output.quiet || output.json;
+        let bar = (!quiet && !ProgressDrawTarget::stderr().is_hidden()).then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(Duration::from_millis(120));
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+                bar.set_style(style);
+            }
+            bar.set_message("loading models");
+            bar
+        });
+        Self { json: output.json, quiet, prints, bar, told: None, cues, dense: 0, notes: Vec::new() }
+    }
+
+    /// Remove the progress line.
+    pub fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// A directory that could not be searched.
+    pub fn unreadable(&mut self, path: &Path, failure: &Failure) -> io::Result<()> {
+        self.above("failed", &failure.error);
+        if self.json {
+            let line = json!({ "run": 0, "event": "clip", "video": path.to_string_lossy(), "outcome": "failed",
+                "error": failure.error, "hint": failure.hint });
+            return print(&line);
+        }
+        Ok(())
+    }
+
+    /// The last words.
+    pub fn summary(&mut self, summary: &Summary, unreadable: usize) -> io::Result<()> {
+        let progress = &summary.progress;
+        let failed = progress.failed + unreadable;
+        if self.json {
+            let stats = &progress.stats;
+            return print(&json!({
+                "run": 0, "event": "batch", "total": progress.total, "captioned": progress.captioned,
+                "empty": progress.empty, "skipped": progress.skipped, "busy": progress.busy, "failed": failed,
+                "seconds": seconds(progress.elapsed), "tau": stats.tau, "tokens_per_second": stats.tokens_per_second,
+                "interrupted": summary.interrupted, "limited": summary.limited,
+            }));
+        }
+        if self.quiet {
+            return Ok(());
+        }
+        tell!("{}", progress.counts(failed));
+        if progress.written() > 0 {
+            tell!("{}", progress.speeds());
+        }
+        if summary.interrupted {
+            tell!("interrupted: the same command goes on from here");
+        }
+        if progress.empty > 0 {
+            tell!(
+                "hint: the model wrote nothing about {}: change --prompt, or give it more --frames, with --existing overwrite",
+                plural(progress.empty as u64, "video")
+            );
+        }
+        if self.dense > 0 {
+            tell!(
+                "note: {} cannot be read in the time that the video has for them: use longer --segments, or ask for shorter \
+                 captions in --prompt",
+                plural(self.dense, "subtitle file")
+            );
+        }
+        if failed > 0 {
+            tell!("hint: --retry-failed tries videos again that failed and have not changed");
+        }
+        Ok(())
+    }
+
+    /// Say something about a clip above the progress line.
+    fn above(&self, what: &str, words: &str) {
+        let say = || tell!("{what}: {}", color::plain(words));
+        match &self.bar {
+            Some(bar) => bar.suspend(say),
+            None => say(),
+        }
+    }
+
+    /// True if it becomes subtitles that cannot be read in their time.
+    fn is_dense(&self, caption: &Caption) -> bool {
+        let Some(cues) = self.cues else { return false };
+        let mut cutter = Cutter::new(cues);
+        caption.pieces.iter().for_each(|(span, text)| drop(cutter.push(*span, text)));
+        cutter.finish();
+        cutter.note().is_some()
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        if self.quiet || progress.written() + progress.failed == 0 {
+            return;
+        }
+        let left =
+            progress.left().map(|left| format!(", {} left", estimate::left(left.as_secs_f64() * 1000.0)));
+        let line = format!(
+            "{}/{} videos, {} failed{}{}",
+            progress.over(),
+            progress.total,
+            progress.failed,
+            left.unwrap_or_default(),
+            if progress.written() > 0 { format!("; {}", progress.speeds()) } else { String::new() },
+        );
+        match &self.bar {
+            Some(bar) => bar.set_message(line),
+            None if self.told.is_none_or(|told| told.elapsed() >= EVERY) => {
+                self.told = Some(Instant::now());
+                tell!("{line}");
+            }
+            None => {}
+        }
+    }
+}
+
+impl Report for Reporter {
+    fn event(&mut self, event: &Event) -> io::Result<()> {
+        if self.json {
+            return io::stdout().write_all(&event_line(event)?);
+        }
+        if let EventKind::Ready { notes, .. } | EventKind::Prompt { notes, .. } = &event.kind
+            && !self.quiet
+        {
+            // Of notes that all clips have, one is enough; those on single files would drown the rest.
+            for note in notes.iter().filter(|_| event.run <= 1) {
+                if !self.notes.contains(note) {
+                    self.notes.push(note.clone());
+                    self.above("note", note);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn clip(&mut self, ended: &Ended<'_>, progress: &Progress) -> io::Result<()> {
+        let Ended { clip, run, outcome } = ended;
+        let path = clip.path();
+        match outcome {
+            Outcome::Failed(failure) => self.above("failed", &failure.error),
+            Outcome::Empty(_) if !self.quiet => self.above("empty", &shown(&path)),
+            _ => {}
+        }
+        if let Outcome::Captioned(captions) | Outcome::Empty(captions) = outcome {
+            self.dense += u64::from(captions.iter().any(|caption| self.is_dense(caption)));
+            if self.prints && !self.json {
+                for caption in captions {
+                    let line =
+                        format!("{}: {}\n", shown(&clip.relative), one_line(&color::plain(&caption.text)));
+                    io::stdout().write_all(line.as_bytes())?;
+                }
+            }
+        }
+        if self.json {
+            let mut line = Map::new();
+            line.insert("run".into(), (*run).into());
+            line.insert("event".into(), "clip".into());
+            line.insert("video".into(), path.to_string_lossy().into());
+            let (outcome, error, hint) = match outcome {
+                Outcome::Captioned(_) => ("captioned", None, None),
+                Outcome::Empty(_) => ("empty", None, None),
+                Outcome::Skipped => ("skipped", None, None),
+                Outcome::Busy => ("busy", None, None),
+                Outcome::Failed(failure) => ("failed", Some(failure.error.clone()), failure.hint.clone()),
+                Outcome::FailedBefore(error) => ("failed_before", Some(error.clone()), None),
+            };
+            line.insert("outcome".into(), outcome.into());
+            line.extend(error.map(|error| ("error".to_owned(), error.into())));
+            line.extend(hint.map(|hint| ("hint".to_owned(), hint.into())));
+            line.insert("over".into(), progress.over().into());
+            line.insert("total".into(), progress.total.into());
+            return print(&Value::Object(line));
+        }
+        self.progress(progress);
+        Ok(())
+    }
+}
+
+fn print(line: &Value) -> io::Result<()> {
+    io::stdout().write_all(format!("{line}\n").as_bytes())
+}
+
+/// Seconds with two decimals.
+fn seconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 100.0).round() / 100.0
+}

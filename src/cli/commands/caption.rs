@@ -1,0 +1,165 @@
+//! `specreel caption`: one run, or one for each piece of a video, printed as it happens.
+
+use std::{
+    io::{IsTerminal, Write},
+    ops::ControlFlow,
+    time::Duration,
+};
+
+use crate::cli::{
+    args::caption::CaptionArgs,
+    config::Config,
+    dirs::Dirs,
+    end::End,
+    interrupt::{self, Interrupt, interrupted, runtime},
+    output::{
+        new_file::OutputFile,
+        printer::{PrintError, Printer, Style},
+        progress::Progress,
+        report,
+        session::SESSION,
+        terminal,
+    },
+    resolve,
+};
+use specreel_client::{Client, Ending, GRACE, Sink};
+use specreel_engine::{RunRequest, memory_check};
+use specreel_record::{Event, RunLog, StopReason};
+
+/// Caption a video.
+pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
+    let CaptionArgs { videos, part, run, output, dry_run, steps, .. } = args;
+    part.span.check()?;
+    let video = match &videos[..] {
+        [video] if !super::batch::is_meant(args) => video,
+        _ => return super::batch::run(args, config),
+    };
+    let mut caption = resolve::whole_video(video, run, config)?;
+    resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
+    resolve::tell_unused(run, &[&caption.request.method], output.quiet || output.json);
+    caption.request.logprobs = output.logprobs as usize;
+    let is_watched = std::io::stderr().is_terminal() && !output.quiet && !output.json;
+    caption.request.measure = output.measure.measures(is_watched);
+    if output.logprobs > 0 && !output.json && output.save.is_none() && !output.quiet {
+        tell!("hint: --logprobs needs --json or --save");
+    }
+    let limit = caption.request.max_new_tokens;
+    let file = caption.request.video.clone();
+    let mut requests =
+        part.runs(caption.request).map_err(|failure| resolve::as_typed(failure, &file, video))?;
+    if requests.len() > 1 {
+        // The next piece must not wait for the figures of this one.
+        requests.iter_mut().for_each(|request| request.measure = false);
+    }
+    let longest = requests.iter().max_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+    if let Some(longest) = longest.filter(|_| !run.ignore_memory) {
+        memory_check::check_request(&caption.models, longest)?;
+    }
+    if *dry_run {
+        return super::dry_run::run(caption.models, requests, args);
+    }
+    let session =
+        output.save.as_deref().map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?;
+    let interrupt = Interrupt::default();
+    let mut client = Client::start()?;
+    let remote = client.remote();
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
+
+    let out_terminal = std::io::stdout().is_terminal();
+    let style = Style {
+        json: output.json,
+        color: terminal::color_stdout(output.color) && !output.json,
+        color_talk: terminal::color_stderr(output.color),
+        quiet: output.quiet,
+        terminal: out_terminal,
+        columns: terminal::columns(),
+        columns_talk: terminal::columns_stderr(),
+        subtitles: part.format.subtitles(),
+        cues: part.cues(config),
+        steps: *steps,
+    };
+    let lines_on_screen = output.json && out_terminal;
+    let shown = !output.quiet && !lines_on_screen;
+    let mut printer = Printer::new(
+        std::io::stdout().lock(),
+        std::io::stderr(),
+        style,
+        Progress::new(shown),
+        session,
+        limit,
+    );
+    client.keep_speeds(Dirs::speeds())?;
+    client.load(caption.models, run.ignore_memory)?;
+    runtime()?.block_on(async {
+        for request in requests {
+            let code = one(&mut client, request, &mut printer, &interrupt, GRACE).await?;
+            if code != 0 {
+                return Ok(code);
+            }
+        }
+        Ok(0)
+    })
+}
+
+/// The length of what a run looks at; 0 if it is the whole video, which then is the only run.
+fn seconds(request: &RunRequest) -> f64 {
+    request.span.map_or(0.0, |span| span.seconds())
+}
+
+/// Print one run, and return the exit code.
+///
+/// # Errors
+/// The output cannot be written, or the run failed.
+async fn one<O: Write, E: Write>(
+    client: &mut Client,
+    request: RunRequest,
+    printer: &mut Printer<O, E>,
+    interrupt: &Interrupt,
+    grace: Duration,
+) -> Result<i32, End> {
+    let mut log = RunLog::new(request.run);
+    let is_measured = request.is_measured();
+    printer.measures(is_measured);
+    match client.follow(request, &mut log, printer, interrupt, grace).await.map_err(ended)? {
+        Ending::Done(StopReason::Eos | StopReason::Length) => {
+            if is_measured {
+                client.settle(&mut [&mut log], printer, interrupt, grace).await.map_err(ended)?;
+            }
+            printer.report().map_err(ended)?;
+            Ok(0)
+        }
+        Ending::Done(StopReason::Cancelled) => Ok(interrupted()),
+        // With --json the event itself is the last line already.
+        Ending::Failed(failure) | Ending::NoModels(failure) => {
+            Err(End::Reported(report::failure(&failure, false)))
+        }
+        Ending::NotSent => {
+            printer.end().map_err(ended)?;
+            Ok(interrupted())
+        }
+        Ending::Lost(failure) => {
+            printer.end().map_err(ended)?;
+            Err(End::Failed(failure))
+        }
+    }
+}
+
+impl<O: Write, E: Write> Sink for Printer<O, E> {
+    type Error = PrintError;
+
+    fn event(&mut self, event: &Event, _: &RunLog) -> Result<ControlFlow<()>, PrintError> {
+        Printer::event(self, event)?;
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+pub(crate) fn ended(error: PrintError) -> End {
+    match error {
+        PrintError::Io(e) => e.into(),
+        PrintError::Session(failure) => End::Failed(failure),
+    }
+}
+
+#[cfg(test)]
+#[path = "caption_tests.rs"]
+mod tests;

@@ -1,0 +1,92 @@
+//! The comparison as text: table, notes on its figures, differences.
+
+use super::{differences::differences, table::table};
+use specreel_client::present::{statistics::comparison_notes, wrap::hang};
+use specreel_record::{Comparison, RowState, RunLog};
+
+/// Where the text is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Columns of the terminal; none without a terminal.
+    pub width: Option<usize>,
+    /// Whether styles are shown.
+    pub color: bool,
+}
+
+impl Look {
+    /// Text in a style, if styles are shown.
+    pub fn paint(&self, sgr: &str, text: &str) -> String {
+        if self.color && !sgr.is_empty() { format!("\x1b[{sgr}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// The whole text. `sampled`: text is sampled, and one of the methods accepts by sampling.
+pub fn text(comparison: &Comparison, runs: &[RunLog], sampled: bool, look: &Look) -> String {
+    let (table, dropped) = table(comparison, look);
+    let mut notes = comparison_notes(comparison, sampled);
+    let waiting = comparison.rows.iter().filter(|row| row.state == RowState::Waiting);
+    let why = waiting.filter_map(|row| Some((&row.method, row.failure.as_ref()?)));
+    notes.extend(why.map(|(method, failure)| format!("{method} is left out: {}.", failure.error)));
+    if !dropped.is_empty() {
+        notes.push(format!("Columns that do not fit this terminal: {}.", dropped.join(", ")));
+    }
+    let notes = wrap(&sentence(&notes.join(" ")), 0, look);
+    format!("{table}\n{notes}{}", differences(comparison, runs, look))
+}
+
+/// A word.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Word {
+    /// The word itself.
+    pub text: String,
+    /// Its style.
+    pub sgr: &'static str,
+    /// A space or a line break precedes it.
+    pub spaced: bool,
+}
+
+/// The words of a plain sentence.
+pub fn sentence(text: &str) -> Vec<Word> {
+    text.split_whitespace().map(|word| Word { text: word.into(), sgr: "", spaced: true }).collect()
+}
+
+/// Lines of at most the look's width, indented; a longer word gets a line of its own.
+pub fn wrap(words: &[Word], indent: usize, look: &Look) -> String {
+    let mut out = " ".repeat(indent);
+    for (at, word) in words.iter().enumerate() {
+        // Words without a space between them stay together.
+        if at > 0 && word.spaced {
+            out.push(' ');
+        }
+        out += &look.paint(word.sgr, &word.text);
+    }
+    hang(&(out + "\n"), look.width, indent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_only() {
+        let look = Look { width: Some(10), color: false };
+        assert_eq!(
+            wrap(&sentence("one two three fourteen-long five"), 2, &look),
+            "  one two\n  three\n  fourteen-long\n  five\n"
+        );
+        let mut words = sentence("aaaa bbbb");
+        words.push(Word { text: "cc".into(), sgr: "", spaced: false });
+        assert_eq!(wrap(&words, 0, &look), "aaaa\nbbbbcc\n");
+        assert_eq!(
+            wrap(&sentence("one two three"), 1, &Look { width: None, color: false }),
+            " one two three\n"
+        );
+    }
+
+    #[test]
+    fn styles_take_no_columns() {
+        let words = [Word { text: "one".into(), sgr: "31", spaced: true }, sentence("two").remove(0)];
+        let look = Look { width: Some(7), color: true };
+        assert_eq!(wrap(&words, 0, &look), "\x1b[31mone\x1b[0m two\n");
+    }
+}

@@ -1,0 +1,296 @@
+//! Values that shell completion offers, with descriptions where the shell shows them.
+//!
+//! They are looked up when Tab is pressed, so that your own methods and themes and downloaded models are among them. Nothing
+//! here fails or prints: what cannot be read is not offered.
+
+use std::{ffi::OsStr, path::Path};
+
+use clap::{Command, CommandFactory};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
+
+use crate::cli::{
+    args::Cli,
+    config,
+    dirs::Dirs,
+    resolve::{local_models, user_methods},
+};
+use crate::tui::Theme;
+use specreel_checkpoint::gguf::file_names;
+use specreel_demo as assets;
+use specreel_model::{
+    known::{KNOWN, KnownModel},
+    shapes as known_shapes,
+};
+use specreel_speculate::{
+    Method,
+    method::{AXES, Key, Value as Takes},
+};
+use specreel_tensor::{KvType, WeightType};
+use specreel_video::folder::is_video;
+
+/// The command `name`, with a completer for each argument that has one.
+pub fn attach(command: Command, name: &str) -> Command {
+    let command = command.mut_args(|arg| match completer(name, arg.get_id().as_str()) {
+        Some(completer) => arg.add(completer),
+        None => arg,
+    });
+    command.mut_subcommands(|sub| {
+        let name = format!("{name} {}", sub.get_name());
+        attach(sub, name.trim_start())
+    })
+}
+
+/// The values of an argument of a command.
+fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
+    Some(match (command, argument) {
+        ("" | "caption" | "compare" | "inspect", "video" | "videos") => videos(),
+        ("bench", "methods") => methods_or_all(),
+        ("compare", "methods") | (_, "method") | ("methods show", "name") => methods(),
+        ("methods check", "file") => method_files(),
+        ("bench", "sweep") | (_, "set") => sets(),
+        (_, "target" | "drafter") | ("models inspect", "model") => models(),
+        (_, "mmproj" | "drafter_mmproj") => towers(),
+        (_, "device" | "drafter_device") => devices(),
+        (_, "dtype") => dtypes(),
+        (_, "tower_dtype") => tower_dtypes(),
+        (_, "kv_type") => kv_types(),
+        (_, "rope") => ropes(),
+        (_, "theme") => themes(),
+        ("man", "command") => subcommands(),
+        ("models pull", "id") => published(),
+        ("bench", "paper") => papers(),
+        ("bench", "shape" | "drafter_shape") => shapes(),
+        _ => return None,
+    })
+}
+
+/// A value and its description.
+type Value = (String, Option<String>);
+
+/// The values that begin with what was typed.
+fn beginning(current: &OsStr, values: impl IntoIterator<Item = Value>) -> Vec<CompletionCandidate> {
+    let Some(typed) = current.to_str() else { return Vec::new() };
+    let begins = values.into_iter().filter(|(value, _)| value.starts_with(typed));
+    begins.map(|(value, help)| CompletionCandidate::new(value).help(help.map(Into::into))).collect()
+}
+
+/// The same, and paths if none of them fits.
+fn or_paths(current: &OsStr, values: Vec<Value>, paths: &PathCompleter) -> Vec<CompletionCandidate> {
+    let found = beginning(current, values);
+    if found.is_empty() { paths.complete(current) } else { found }
+}
+
+fn toml() -> PathCompleter {
+    PathCompleter::file().filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
+}
+
+fn plain(values: impl IntoIterator<Item = impl Into<String>>) -> Vec<Value> {
+    values.into_iter().map(|value| (value.into(), None)).collect()
+}
+
+/// Methods: built-in ones, your own, files.
+fn methods() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| or_paths(current, all_methods(), &toml()))
+}
+
+/// The same, and `all`.
+fn methods_or_all() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        // Of a list that the program splits itself, the last one is completed.
+        let (before, last) = match current.to_str().and_then(|typed| typed.rsplit_once(',')) {
+            Some((before, last)) => (format!("{before},"), OsStr::new(last)),
+            None => (String::new(), current),
+        };
+        let mut values = all_methods();
+        if before.is_empty() {
+            values.push(("all".into(), Some("all built-in methods".into())));
+        }
+        let found = or_paths(last, values, &toml());
+        found.into_iter().map(|candidate| candidate.add_prefix(&before)).collect()
+    })
+}
+
+/// Your own methods, and files.
+fn method_files() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| or_paths(current, own_methods(), &toml()))
+}
+
+fn all_methods() -> Vec<Value> {
+    let built_in = Method::presets().iter().map(|method| (method.name.clone(), Some(method.about.clone())));
+    let own = own_methods().into_iter().filter(|(name, _)| Method::preset(name).is_err());
+    built_in.chain(own).collect()
+}
+
+fn own_methods() -> Vec<Value> {
+    let names = user_methods::names(Dirs::find().as_ref());
+    names.into_iter().map(|name| (name, Some("your own method".into()))).collect()
+}
+
+/// `axis.key=` of every axis, and after it the words that the key takes, or else its default. The axis may be left out.
+fn sets() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let typed = current.to_string_lossy();
+        let has_axis =
+            typed.is_empty() || AXES.iter().any(|axis| axis.name.starts_with(&*typed)) || typed.contains('.');
+        let mut values: Vec<Value> = Vec::new();
+        for axis in AXES {
+            for kind in axis.kinds {
+                for key in kind.keys {
+                    let name = if has_axis {
+                        format!("{}.{}=", axis.name, key.name)
+                    } else {
+                        format!("{}=", key.name)
+                    };
+                    let set: Vec<String> = match typed.contains('=') {
+                        true => choices(key).into_iter().map(|value| format!("{name}{value}")).collect(),
+                        false => vec![name],
+                    };
+                    for set in set {
+                        if !values.iter().any(|(value, _)| *value == set) {
+                            values.push((set, Some(format!("of {} = {}", axis.name, kind.name))));
+                        }
+                    }
+                }
+            }
+        }
+        beginning(current, values)
+    })
+}
+
+/// What can be written for a key.
+fn choices(key: &Key) -> Vec<&'static str> {
+    match key.value {
+        Takes::Word(words) | Takes::CountOr(words) => words.to_vec(),
+        Takes::Flag => vec!["true", "false"],
+        Takes::Number | Takes::Count => vec![key.example],
+        Takes::Words | Takes::Choices => Vec::new(),
+    }
+}
+
+/// Target models and small models: embedded, in configured folders, in caches, directories, GGUF files.
+fn models() -> ArgValueCompleter {
+    let is_model = |path: &Path| path.is_dir() || is_gguf(path) && !names_tower(path);
+    ArgValueCompleter::new(move |current: &OsStr| {
+        or_paths(current, all_models(), &PathCompleter::any().filter(is_model))
+    })
+}
+
+/// Vision towers: GGUF files, whatever their names.
+fn towers() -> ArgValueCompleter {
+    ArgValueCompleter::new(PathCompleter::any().filter(is_gguf))
+}
+
+fn is_gguf(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| file_names::is_gguf(&name.to_string_lossy())) && path.is_file()
+}
+
+fn names_tower(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| file_names::is_tower(&name.to_string_lossy()))
+}
+
+fn all_models() -> Vec<Value> {
+    let config = config::load().unwrap_or_default();
+    local_models::names(&config).into_iter().map(|(name, origin)| (name, Some(origin.to_owned()))).collect()
+}
+
+/// Accelerators that are Cargo features, of those of this build.
+fn accelerators() -> impl Iterator<Item = &'static str> {
+    let all = [("cuda", cfg!(feature = "cuda")), ("metal", cfg!(feature = "metal"))];
+    all.into_iter().filter(|(_, built)| *built).map(|(name, _)| name)
+}
+
+/// Devices of this build.
+fn devices() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        beginning(current, plain(["auto", "cpu", "gpu"].into_iter().chain(accelerators())))
+    })
+}
+
+/// Weight types.
+fn dtypes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        beginning(current, plain([WeightType::Auto].into_iter().chain(WeightType::ALL).map(WeightType::name)))
+    })
+}
+
+/// Weight types of vision towers.
+fn tower_dtypes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let types = [WeightType::Auto].into_iter().chain(WeightType::TOWERS);
+        beginning(current, plain(types.map(WeightType::name)))
+    })
+}
+
+/// Types of keys and values.
+fn kv_types() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        beginning(current, plain([KvType::Auto].into_iter().chain(KvType::ALL).map(KvType::name)))
+    })
+}
+
+/// Position encodings.
+fn ropes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(["auto", "mrope", "sequential"])))
+}
+
+/// Themes: built-in ones and your own.
+fn themes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let built_in = plain(std::iter::once("auto").chain(Theme::names()));
+        let own = Dirs::find().map(|dirs| dirs.config.join("themes"));
+        let own = own.as_deref().map(stems).unwrap_or_default();
+        let own = own.into_iter().map(|name| (name, Some("your own theme".into())));
+        beginning(current, built_in.into_iter().chain(own))
+    })
+}
+
+/// Names of the TOML files in a folder, without their ending.
+fn stems(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = entries.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    let mut names: Vec<String> =
+        files.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+    names.sort();
+    names
+}
+
+/// Videos: files, and the embedded clips.
+fn videos() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let clips = (0..assets::clip_count()).map(|at| match at {
+            0 => ("demo".to_owned(), Some("embedded clip".to_owned())),
+            at => (format!("demo:{}", at + 1), Some("embedded clip".to_owned())),
+        });
+        let is_offered = |path: &Path| path.is_dir() || is_video(path);
+        let mut found = PathCompleter::any().filter(is_offered).stdio().complete(current);
+        found.extend(beginning(current, clips));
+        found
+    })
+}
+
+/// Subcommands, by the words that lead to them.
+fn subcommands() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let root = Cli::command();
+        let about = |sub: &Command| sub.get_about().map(ToString::to_string);
+        beginning(current, root.get_subcommands().map(|sub| (sub.get_name().to_owned(), about(sub))))
+    })
+}
+
+/// Ids of published models.
+fn published() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name());
+        beginning(current, KNOWN.iter().map(|known| (known.id.to_owned(), about(known).map(str::to_owned))))
+    })
+}
+
+/// Papers whose tables can be measured.
+fn papers() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(specreel_bench::paper::names())))
+}
+
+/// Shapes of known models.
+fn shapes() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(known_shapes::names())))
+}

@@ -1,0 +1,73 @@
+//! `specreel caption --dry-run`: what a run would take, without running it.
+
+use std::{io::Write, ops::ControlFlow};
+
+use crate::cli::{
+    args::caption::CaptionArgs,
+    dirs::Dirs,
+    end::End,
+    interrupt::{self, Interrupt, interrupted, runtime},
+    output::{color, progress::Progress, report, session::event_line},
+};
+use specreel_client::{Client, Ending, GRACE, present::estimate};
+use specreel_engine::RunRequest;
+use specreel_model::ModelSpec;
+use specreel_record::{Event, EventKind, RunLog};
+
+/// Columns of the names of values.
+const NAMES: usize = 8;
+
+/// Load the models, and print the estimate of each request.
+pub fn run(models: ModelSpec, requests: Vec<RunRequest>, args: &CaptionArgs) -> Result<i32, End> {
+    let (json, quiet) = (args.output.json, args.output.quiet);
+    let interrupt = Interrupt::default();
+    let mut client = Client::start()?;
+    let remote = client.remote();
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
+    let mut progress = Progress::new(!quiet && !json);
+    client.keep_speeds(Dirs::speeds())?;
+    client.load(models, args.run.ignore_memory)?;
+    let runtime = runtime()?;
+    let mut out = std::io::stdout().lock();
+    let (mut estimates, mut notes) = (Vec::new(), Vec::new());
+    for request in requests {
+        let mut log = RunLog::new(request.run);
+        let mut sink = |event: &Event, _: &RunLog| -> std::io::Result<ControlFlow<()>> {
+            match &event.kind {
+                EventKind::Stage { stage, done, total, .. } => progress.stage(*stage, *done, *total),
+                EventKind::Estimate(_) | EventKind::Failed(_) if json => {
+                    out.write_all(&event_line(event)?)?
+                }
+                _ => {}
+            }
+            Ok(ControlFlow::Continue(()))
+        };
+        let request = RunRequest { estimate_only: true, measure: false, ..request };
+        let following = client.follow(request, &mut log, &mut sink, &interrupt, GRACE);
+        let ending = runtime.block_on(following)?;
+        progress.clear();
+        match (ending, log.estimate()) {
+            (Ending::Failed(failure) | Ending::NoModels(failure), _) => {
+                return Err(End::Reported(report::failure(&failure, false)));
+            }
+            (Ending::Lost(failure), _) => return Err(End::Failed(failure)),
+            (Ending::Done(_), Some(found)) if !interrupt.asked() => estimates.push(found.clone()),
+            _ => return Ok(interrupted()),
+        }
+        for note in log.notes() {
+            if !notes.contains(note) {
+                notes.push(note.clone());
+            }
+        }
+    }
+    if !json {
+        if !quiet {
+            notes.iter().for_each(|note| tell!("note: {}", color::plain(note)));
+        }
+        for (name, value) in estimate::rows(&estimates) {
+            writeln!(out, "{name:<NAMES$}{value}")?;
+        }
+    }
+    out.flush()?;
+    Ok(0)
+}

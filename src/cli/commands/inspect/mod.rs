@@ -1,0 +1,144 @@
+//! `specreel inspect`: the visual tokens that the drafter sees, as a picture, as text or as JSON.
+//!
+//! A run is followed (`watch`) until its `prompt` event says which visual tokens the drafter sees and the scores of all
+//! (`drafter_view`, `summary`). Text is `text` and `map`. For the picture, the frames are decoded once more (`stills`);
+//! `picture` draws it, with `panel` for a frame, `layout` for positions, and `colors` and `font`.
+
+mod colors;
+mod drafter_view;
+mod font;
+mod layout;
+mod map;
+mod panel;
+mod picture;
+mod png_file;
+mod stills;
+mod summary;
+mod text;
+mod watch;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    path::Path,
+};
+
+use drafter_view::DrafterView;
+use picture::Picture;
+use png_file::PngFile;
+use summary::{Drawn, Summary};
+
+use crate::cli::{
+    args::inspect::InspectArgs,
+    config::Config,
+    dirs::Dirs,
+    end::End,
+    interrupt::{self, Interrupt, interrupted as code, runtime},
+    output::{color, progress::Progress, terminal},
+    resolve,
+};
+use specreel_client::{Client, GRACE};
+use specreel_engine::RunRequest;
+use specreel_record::{Failure, FailureClass};
+
+/// Columns of text that goes to no terminal.
+const COLUMNS: usize = 100;
+
+/// Show what the drafter sees.
+pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
+    let resolve::Caption { models, mut request } =
+        resolve::caption(&args.video, args.span, &args.run, config)?;
+    drafter_view::check_method(&request.method, &models)?;
+    resolve::tell_unused(&args.run, &[&request.method], args.quiet || args.json);
+    request.max_new_tokens = 1;
+    let file = args.png.as_deref().map(|path| PngFile::claim(path, args.force)).transpose()?;
+
+    let interrupt = Interrupt::default();
+    let mut client = Client::start()?;
+    let remote = client.remote();
+    let id = request.run;
+    interrupt::listen(&interrupt, move || remote.cancel_current())?;
+    let lines_on_screen = args.json && io::stdout().is_terminal();
+    let mut progress = Progress::new(!lines_on_screen && !args.quiet);
+    client.keep_speeds(Dirs::speeds())?;
+    client.load(models, args.run.ignore_memory)?;
+    let watching = watch::watch(&mut client, request.clone(), &mut progress, &interrupt, GRACE);
+    let watched = runtime()?.block_on(watching);
+    progress.clear();
+    let Some(watched) = watched?.filter(|_| !interrupt.asked()) else { return Ok(interrupted(args)) };
+    if !args.quiet && !args.json {
+        watched.log.notes().iter().for_each(|note| tell!("note: {}", color::plain(note)));
+    }
+    let (Some(started), Some(prompt)) = (watched.log.started(), watched.log.prompt()) else {
+        return Err(internal("the engine did not report the prompt".into()).into());
+    };
+    let view = DrafterView::of(prompt);
+
+    let context = request.method.context.describe();
+    let mut summary =
+        Summary::of(id, &request.method.name, started.drafter.as_deref().unwrap_or_default(), context, &view);
+    if let (Some(file), Some(path)) = (file, &args.png) {
+        let Some(picture) = write(file, path, &summary, &view, &request, &interrupt, &mut progress)? else {
+            return Ok(interrupted(args));
+        };
+        if !args.quiet && !args.json {
+            let (frames, summary::Picture { width, height, .. }) = (picture.frames.len(), &picture);
+            tell!("wrote {}: {width} x {height} pixels, {frames} frames", path.display());
+        }
+        summary.picture = Some(picture);
+    }
+    let mut stdout = io::stdout().lock();
+    if args.json {
+        let event = serde_json::to_string(&watched.prompt).map_err(io::Error::from)?;
+        let figures = serde_json::to_string(&summary).map_err(io::Error::from)?;
+        stdout.write_all(format!("{event}\n{figures}\n").as_bytes())?;
+    } else if args.png.is_none() {
+        let width = terminal::columns().unwrap_or(COLUMNS);
+        stdout.write_all(text::text(&summary, &view, width).as_bytes())?;
+    }
+    stdout.flush()?;
+    Ok(0)
+}
+
+/// Draw and write the picture. None if interrupted; then nothing is written.
+fn write(
+    file: PngFile,
+    path: &Path,
+    summary: &Summary,
+    view: &DrafterView,
+    request: &RunRequest,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Option<summary::Picture>, Failure> {
+    let picture = Picture::new(summary, view);
+    let layout = picture.layout;
+    let Some(stills) =
+        stills::stills(request, view, &picture.drawn, layout.panel_size(), interrupt, progress)?
+    else {
+        return Ok(None);
+    };
+    let image = picture.draw(&stills);
+    let bytes = picture::png(&image).map_err(|e| internal(format!("cannot encode the picture: {e}")))?;
+    file.write(&bytes)?;
+    let frames = picture.drawn.iter().zip(&stills).enumerate().map(|(tile, (&frame, still))| {
+        let (x, y) = layout.panel(tile, 0);
+        Drawn { frame, time_s: still.as_ref().map_or_else(|| view.time(frame), |still| still.time_s), x, y }
+    });
+    Ok(Some(summary::Picture {
+        file: path.display().to_string(),
+        width: image.width(),
+        height: image.height(),
+        cell: layout.cell,
+        frames: frames.collect(),
+    }))
+}
+
+fn interrupted(args: &InspectArgs) -> i32 {
+    if !args.quiet && !args.json {
+        tell!("interrupted");
+    }
+    code()
+}
+
+fn internal(error: String) -> Failure {
+    Failure { class: FailureClass::Internal, error, hint: None }
+}

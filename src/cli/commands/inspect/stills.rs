@@ -1,0 +1,89 @@
+//! The frames of a clip as small pictures.
+
+use std::{cell::Cell, ops::ControlFlow};
+
+use image::{
+    RgbImage,
+    imageops::{self, FilterType},
+};
+
+use super::drafter_view::DrafterView;
+use crate::cli::{interrupt::Interrupt, output::progress::Progress};
+use specreel_engine::RunRequest;
+use specreel_record::{Failure, Stage};
+use specreel_video::{self as video, Frame, Rule, Sampling};
+
+/// A frame, made small.
+#[derive(Debug)]
+pub struct Still {
+    /// Its time in seconds.
+    pub time_s: f64,
+    /// Its pixels.
+    pub image: RgbImage,
+}
+
+/// The first sampled frame of every frame in `drawn` (ascending), scaled to `size` as the model's own frames are: the whole
+/// picture, slightly stretched. An entry is none if the file lacks that frame. None if interrupted.
+///
+/// # Errors
+/// The video cannot be decoded.
+pub fn stills(
+    request: &RunRequest,
+    view: &DrafterView,
+    drawn: &[usize],
+    size: (u32, u32),
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> Result<Option<Vec<Option<Still>>>, Failure> {
+    let mut stills: Vec<Option<Still>> = drawn.iter().map(|_| None).collect();
+    let each = view.frames_a_place();
+    let (mut number, total) = (0, Cell::new(0));
+    video::decode_part(
+        &request.video,
+        request.span,
+        // One frame for each time stamp of the run, whatever rule of the model determined their number.
+        (&Rule::ANY, Sampling::Frames(view.times.len())),
+        &|_, frames| frames,
+        &mut |_, plan| {
+            total.set(plan.indices.len() as u64);
+            ControlFlow::Continue(())
+        },
+        &mut |frame| {
+            if interrupt.asked() {
+                return ControlFlow::Break(());
+            }
+            if number % each == 0
+                && let Ok(place) = drawn.binary_search(&(number / each))
+            {
+                stills[place] = still(frame, size);
+            }
+            number += 1;
+            progress.stage(Stage::Decode, number as u64, total.get());
+            ControlFlow::Continue(())
+        },
+    )?;
+    progress.clear();
+    Ok(Some(stills).filter(|_| !interrupt.asked()))
+}
+
+fn still(frame: Frame, (width, height): (u32, u32)) -> Option<Still> {
+    let whole = RgbImage::from_raw(frame.width, frame.height, frame.rgb)?;
+    let image = imageops::resize(&whole, width, height, FilterType::Triangle);
+    Some(Still { time_s: frame.timestamp_s, image })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_scaled_whole() {
+        let mut rgb = vec![0; 8 * 4 * 3];
+        rgb[..4 * 3].fill(255);
+        let frame = |rgb| Frame { index: 0, timestamp_s: 1.5, width: 8, height: 4, rgb };
+        let still_of = still(frame(rgb), (16, 16)).unwrap();
+        assert_eq!((still_of.time_s, still_of.image.dimensions()), (1.5, (16, 16)));
+        assert!(still_of.image.get_pixel(0, 0).0[0] > 200 && still_of.image.get_pixel(15, 15).0[0] == 0);
+        assert!(still(frame(vec![0; 5]), (4, 4)).is_none());
+    }
+}

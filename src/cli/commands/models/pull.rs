@@ -1,0 +1,126 @@
+//! `specreel models pull`: progress with bytes, speed and time left on stderr, the directory or GGUF file on stdout.
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    ops::ControlFlow,
+    path::Path,
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use super::known;
+use crate::cli::{
+    config::Config,
+    end::End,
+    interrupt::{self, Interrupt, interrupted},
+    output::color,
+    resolve::local_models,
+};
+use specreel_checkpoint::{
+    gguf::GgufModel,
+    hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Settings},
+};
+use specreel_model::config::VlConfig;
+use specreel_record::{Failure, units::bytes};
+
+/// Download a model. Exit code 130 if it was interrupted; the next pull resumes the download.
+pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
+    let id = ModelId::parse(id).map_err(Failure::from)?;
+    let hub = Hub::new(Settings::from_env()).map_err(Failure::from)?;
+    let interrupt = Interrupt::default();
+    interrupt::listen(&interrupt, || {})?;
+    let mut watch = DownloadBar { bar: None, interrupt, started: false };
+    let outcome = hub.pull(&id, &mut watch);
+    watch.clear();
+    let pulled = match outcome {
+        Ok(pulled) => pulled,
+        Err(HubError::Cancelled) => {
+            tell!("interrupted; run the same command again to resume");
+            return Ok(interrupted());
+        }
+        Err(error) => return Err(End::Failed(error.into())),
+    };
+    let mut out = std::io::stdout();
+    if json {
+        let mut value = json!({
+            "id": id.to_string(), "dir": pulled.dir, "commit": pulled.commit, "files": pulled.files,
+            "bytes": pulled.bytes, "fetched": pulled.fetched
+        });
+        if let Some(file) = &pulled.file {
+            value["file"] = json!(file);
+            value["mmproj"] = json!(pulled.mmproj);
+        }
+        writeln!(out, "{value}")?;
+        return Ok(0);
+    }
+    let fetched = if pulled.fetched == 0 {
+        "already up to date".into()
+    } else {
+        format!("{} downloaded", bytes(pulled.fetched))
+    };
+    tell!("{id}: {} files, {}, {fetched}", pulled.files, bytes(pulled.bytes));
+    if pulled.file.is_some() && pulled.mmproj.is_none() {
+        tell!("note: {} has no mmproj file: pass the model's vision tower with --mmproj", id.repository());
+    }
+    if let Some(hint) = local_models::suggestion(pulled.path(), config).or_else(|| known::suggestion(&id)) {
+        tell!("hint: {}", color::plain(&hint));
+    }
+    writeln!(out, "{}", pulled.path().display())?;
+    Ok(0)
+}
+
+/// The progress bar of a download, if stderr is a terminal.
+struct DownloadBar {
+    bar: Option<ProgressBar>,
+    interrupt: Interrupt,
+    started: bool,
+}
+
+impl DownloadBar {
+    fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl PullObserver for DownloadBar {
+    fn progress(&mut self, progress: &PullProgress) -> ControlFlow<()> {
+        if self.interrupt.asked() {
+            return ControlFlow::Break(());
+        }
+        if !self.started && std::io::stderr().is_terminal() {
+            let bar = ProgressBar::with_draw_target(Some(progress.total), ProgressDrawTarget::stderr());
+            let template =
+                "{msg} {bar:20} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            // Bytes of an earlier download do not count for the speed.
+            bar.set_position(progress.done);
+            bar.reset_eta();
+            self.bar = Some(bar);
+        }
+        self.started = true;
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!(
+                "{}/{} {}",
+                progress.number,
+                progress.files,
+                color::plain(&progress.file)
+            ));
+            bar.set_length(progress.total);
+            bar.set_position(progress.done);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn check(&mut self, path: &Path) -> Result<(), Failure> {
+        match path.is_dir() {
+            true => VlConfig::read(path).map(|_| ())?,
+            false => GgufModel::check_tower(path)?,
+        }
+        Ok(())
+    }
+}

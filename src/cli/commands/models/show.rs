@@ -1,0 +1,196 @@
+//! `specreel models inspect`.
+
+use specreel_client::present::grid::columns;
+use std::{fmt::Write as _, io::Write as _, path::Path};
+
+use serde_json::json;
+
+use super::parameters;
+use crate::cli::{
+    config::Config,
+    end::End,
+    output::{color, terminal},
+    resolve::local_models,
+};
+use specreel_checkpoint::{Checkpoint, ModelFiles, hub::name_of};
+use specreel_client::present::wrap::hang;
+use specreel_engine::memory;
+use specreel_model::{
+    draft_head::DraftHeadConfig,
+    inspect::{EXAMPLE, Inspection},
+};
+use specreel_record::{
+    Failure, FailureClass,
+    units::{self, bytes},
+};
+use specreel_speculate::{Drafter, Method};
+
+/// Print the facts of a model. Exit code 3 if it is unusable.
+pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
+    let dir = local_models::directory(model).map_err(|(what, hint)| Failure {
+        class: FailureClass::Input,
+        error: format!("model {}: {what}", model.display()),
+        hint: Some(hint),
+    })?;
+    if DraftHeadConfig::is_in(&dir) {
+        return draft_head(&dir, as_json);
+    }
+    let inspection = Inspection::of(&dir);
+    let drafters: Vec<String> = match inspection.problems.is_empty() {
+        true => local_models::drafters(&dir, config).into_iter().map(|found| found.name).collect(),
+        false => Vec::new(),
+    };
+    let available = memory::available();
+    let files = ModelFiles::open(&dir, None).ok();
+    let mmproj = files.as_ref().and_then(ModelFiles::gguf).map(|model| model.tower.path());
+    let text = if as_json {
+        let mut value = serde_json::to_value(&inspection).map_err(std::io::Error::from)?;
+        value["dir"] = json!(dir);
+        if let Some(mmproj) = mmproj {
+            value["mmproj"] = json!(mmproj);
+        }
+        value["drafters"] = json!(drafters);
+        value["available_memory"] = json!(available);
+        format!("{value}\n")
+    } else {
+        words(&inspection, &dir, mmproj, &drafters, available)
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(if inspection.problems.is_empty() { 0 } else { 3 })
+}
+
+/// A draft head that was trained for one target.
+fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
+    let config = DraftHeadConfig::read(dir).map_err(Failure::from)?;
+    let bytes = Checkpoint::open(dir).map_err(Failure::from)?.bytes();
+    let recipe = config.recipe.name();
+    let name = name_of(dir);
+    let text = if as_json {
+        let value = json!({
+            "name": name, "dir": dir, "kind": "trained layer", "recipe": recipe, "target": config.target,
+            "bytes": bytes, "problems": []
+        });
+        format!("{value}\n")
+    } else {
+        let methods = Method::presets().iter().filter(
+            |method| matches!(method.drafter, Drafter::Sparrow { recipe } if recipe == config.recipe),
+        );
+        let methods: Vec<&str> = methods.map(|method| method.name.as_str()).collect();
+        let target = &config.target;
+        let rows = [
+            ("directory", dir.display().to_string()),
+            ("kind", format!("draft head trained for one target (recipe {recipe})")),
+            (
+                "target",
+                match &config.eagle3 {
+                    None => format!(
+                        "{}: {} layers, hidden size {}, vocabulary {}",
+                        target.name, target.num_hidden_layers, target.hidden_size, target.vocab_size
+                    ),
+                    Some(own) => format!(
+                        "hidden size {}, vocabulary {}, of which it drafts {}",
+                        target.hidden_size, target.vocab_size, own.draft_vocab
+                    ),
+                },
+            ),
+            ("files", units::bytes(bytes)),
+            ("methods", methods.join(", ")),
+        ];
+        let rows: Vec<Vec<String>> =
+            rows.map(|(name, value)| vec![name.to_owned(), color::plain(&value).into_owned()]).to_vec();
+        let shown = dir.display().to_string();
+        format!(
+            "{}\n{}\nuse it with its target and --drafter {}\n",
+            color::plain(&name),
+            hang(&columns(&rows), terminal::columns(), 11),
+            color::plain(&shown)
+        )
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(0)
+}
+
+fn words(
+    found: &Inspection,
+    dir: &Path,
+    mmproj: Option<&Path>,
+    drafters: &[String],
+    available: Option<u64>,
+) -> String {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
+    let path = |path: &Path| color::plain(&path.display().to_string()).into_owned();
+    row(if dir.is_file() { "file" } else { "directory" }, path(dir));
+    if let Some(mmproj) = mmproj {
+        row("mmproj", path(mmproj));
+    }
+    if let Some(family) = &found.family {
+        row("family", family.clone());
+    }
+    if let Some([text, rest]) = found.parameters {
+        row("parameters", format!("{} language model, {} vision", parameters(text), parameters(rest)));
+    }
+    if !found.shares.is_empty() {
+        let shares: Vec<String> =
+            found.shares.iter().map(|s| format!("{} {} tensors", s.tensors, s.dtype)).collect();
+        row("files", format!("{}, {}", bytes(found.bytes), shares.join(", ")));
+    }
+    if let Some(text) = &found.text {
+        let shape = [text.layers, text.hidden, text.intermediate, text.heads, text.kv_heads];
+        let [layers, hidden, ffn, heads, kv] = shape.map(|n| n.to_string());
+        row(
+            "layers",
+            format!(
+                "{layers}, hidden size {hidden}, feed-forward {ffn}, {heads} heads, {kv} key-value heads"
+            ),
+        );
+        let known = found.vocabulary.map(|n| format!("{n} tokens, ")).unwrap_or_default();
+        let tied = if text.tied { ", head tied" } else { "" };
+        row("vocabulary", format!("{known}{} embeddings{tied}", text.vocab));
+        row("context", format!("{} tokens", text.max_positions));
+    }
+    let video = format!("30 s of {}p", EXAMPLE.size.0);
+    if let Some([visual, frames]) = found.example {
+        let share = visual as f64 / frames.max(1) as f64;
+        let share = if share < 10.0 { format!("{share:.1}") } else { format!("{share:.0}") };
+        row("visual tokens", format!("{visual} for {video} in {frames} frames, {share} per frame"));
+    }
+    let mut out =
+        format!("{}\n", color::plain(&found.name)) + &hang(&columns(&rows), terminal::columns(), 15);
+    if !found.memory.is_empty() {
+        let mut rows = vec![["MEMORY", "WEIGHTS", "RUNNING", ""].map(str::to_owned).to_vec()];
+        for memory in &found.memory {
+            let fits = match available {
+                Some(available) if memory.run > available => "not enough memory",
+                _ => "",
+            };
+            rows.push(vec![memory.dtype.into(), bytes(memory.weights), bytes(memory.run), fits.into()]);
+        }
+        let now = available.map(|n| format!("; {} available", bytes(n))).unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _ = write!(out, "\n{}running: for {video}, without a drafter{now}\n", columns(&rows));
+    }
+    match drafters {
+        [] => {}
+        drafters => {
+            let _ = write!(out, "\ncompatible drafters, best first:\n");
+            drafters.iter().for_each(|name| out += &format!("  {}\n", color::plain(name)));
+        }
+    }
+    for note in &found.notes {
+        let _ = write!(out, "\nnote: {}\n", color::plain(note));
+    }
+    if found.problems.is_empty() {
+        return out + "\nusable\n";
+    }
+    let _ = write!(out, "\nunusable:\n");
+    let hints = found.problems.iter().map(|problem| problem.hint.as_deref());
+    for (problem, next) in found.problems.iter().zip(hints.skip(1).chain([None])) {
+        let _ = writeln!(out, "  {}", color::plain(&problem.error));
+        // Consecutive problems with the same hint share it.
+        if let Some(hint) = problem.hint.as_deref().filter(|hint| next != Some(hint)) {
+            let _ = writeln!(out, "    {}", color::plain(hint));
+        }
+    }
+    out
+}

@@ -1,0 +1,199 @@
+//! `specreel replay`: play a session file at its original speed or another.
+
+use std::{
+    io::{IsTerminal, Read, Write},
+    path::Path,
+    time::Duration,
+};
+
+use super::caption::ended;
+use crate::cli::{
+    args::replay::ReplayArgs,
+    end::End,
+    interrupt::{self, Interrupt, interrupted, runtime},
+    output::{
+        color,
+        printer::{Flow, Printer, Style},
+        progress::Progress,
+        report, terminal,
+    },
+};
+use specreel_client::present::player::Player;
+use specreel_record::{
+    Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, StopReason,
+    session::{RecordedEvent, SessionError},
+};
+
+/// Maximum bytes of a session that are read from stdin.
+const MAX_STDIN: u64 = 1 << 30;
+
+/// Replay a session file.
+pub fn run(args: &ReplayArgs) -> Result<i32, End> {
+    let (session, invalid) = read(&args.file)?;
+    if !args.quiet {
+        if let Some((line, problem)) = invalid.first() {
+            let more = match invalid.len() {
+                1 => String::new(),
+                n => format!("; {} more lines are skipped", n - 1),
+            };
+            let file = args.file.display();
+            tell!("warning: {file}: line {line} is skipped ({}){more}", color::plain(problem));
+        }
+        if session.torn {
+            tell!("note: the last line of the file is incomplete and is skipped");
+        }
+    }
+    let mut runs = session.runs();
+    if runs.is_empty() {
+        return Err(End::Failed(Failure {
+            class: FailureClass::Input,
+            error: format!("session file {} contains no runs", args.file.display()),
+            hint: Some("the program that wrote it was stopped before its first run".into()),
+        }));
+    }
+    if let Some(run) = args.run {
+        if !runs.contains(&run) {
+            let known = runs.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            return Err(End::Failed(Failure {
+                class: FailureClass::Usage,
+                error: format!("session file {} has no run {run}", args.file.display()),
+                hint: Some(format!("expected one of: {known}")),
+            }));
+        }
+        runs = vec![run];
+    }
+    let spanned = |l: &RecordedEvent| matches!(l.event.kind, EventKind::Started { span: Some(_), .. });
+    if args.format.subtitles().is_some() && !session.lines.iter().any(spanned) {
+        return Err(End::Failed(Failure {
+            class: FailureClass::Usage,
+            error: format!(
+                "session file {} does not say which part of its video was captioned",
+                args.file.display()
+            ),
+            hint: Some("subtitles need runs made with --segments, --start or --end".into()),
+        }));
+    }
+    let speed = match (args.pace, args.speed) {
+        (Some(Pace::Auto), _) => 1.0,
+        (Some(Pace::Off), _) => 0.0,
+        (Some(Pace::Speed(speed)), _) | (None, Some(speed)) => speed,
+        (None, None) if args.json => 0.0,
+        (None, None) => 1.0,
+    };
+    let times = session.times();
+    let interrupt = Interrupt::default();
+    interrupt::listen(&interrupt, || {})?;
+    let runtime = runtime()?;
+    let terminal = std::io::stdout().is_terminal();
+    let style = Style {
+        json: args.json,
+        color: terminal::color_stdout(args.color) && !args.json,
+        color_talk: terminal::color_stderr(args.color),
+        quiet: args.quiet,
+        terminal,
+        columns: terminal::columns(),
+        columns_talk: terminal::columns_stderr(),
+        subtitles: args.format.subtitles(),
+        cues: args.cues.unwrap_or_default(),
+        steps: args.steps,
+    };
+    let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);
+    let (out, talk) = (std::io::stdout().lock(), std::io::stderr());
+    let mut printer = Printer::new(out, talk, style, progress, None, 0);
+    let mut code = 0;
+    for (i, run) in runs.iter().enumerate() {
+        let lines = session.lines.iter().zip(&times);
+        // Events of loading models precede the first run.
+        let own: Vec<_> =
+            lines.filter(|(l, _)| l.event.run == *run || (i == 0 && l.event.run == 0)).collect();
+        if i > 0 && !args.json && !args.quiet && !own.iter().any(|(line, _)| is_piece(&line.event)) {
+            tell!("");
+        }
+        let speeds = Speeds { stages: speed, steps: speed * slowed(args.pace, *run, &own) };
+        printer.measures(own.iter().any(|(line, _)| is_speed(&line.event)));
+        code = code.max(runtime.block_on(play(&mut printer, *run, own.into_iter(), speeds, &interrupt))?);
+        if interrupt.asked() {
+            return Ok(interrupted());
+        }
+    }
+    printer.end().map_err(ended)?;
+    Ok(code)
+}
+
+/// The readable events of a session file, or of stdin (`-`), and its invalid lines.
+fn read(file: &Path) -> Result<(Session, Vec<(usize, String)>), Failure> {
+    let bytes = match file == Path::new("-") {
+        true => {
+            let mut bytes = Vec::new();
+            let read = std::io::stdin().lock().take(MAX_STDIN).read_to_end(&mut bytes);
+            read.map_err(|source| SessionError::Read { file: "stdin".into(), source })?;
+            bytes
+        }
+        false => Session::bytes(file)?,
+    };
+    Ok(Session::salvage(&bytes, file)?)
+}
+
+/// True for the start of a run on a piece of a video.
+fn is_piece(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Started { segment: Some(_), .. })
+}
+
+/// True for the measured speed of a run, which follows its `done`.
+fn is_speed(event: &Event) -> bool {
+    matches!(event.kind, EventKind::Speed { .. })
+}
+
+/// Playback speeds; 0 is at once.
+#[derive(Clone, Copy)]
+struct Speeds {
+    stages: f64,
+    steps: f64,
+}
+
+/// What the speed of a run's steps is multiplied with.
+fn slowed(pace: Option<Pace>, run: u64, lines: &[(&RecordedEvent, &f64)]) -> f64 {
+    if pace != Some(Pace::Auto) {
+        return 1.0;
+    }
+    let events = lines.iter().map(|(line, at)| (**at, line.event.clone())).collect();
+    Player::recorded(RunLog::new(run), Pace::Auto, events).rate()
+}
+
+/// Print one run at these speeds; the exit code is the run's own, but a cancelled run is a success here.
+async fn play<O: Write, E: Write>(
+    printer: &mut Printer<O, E>,
+    run: u64,
+    lines: impl Iterator<Item = (&RecordedEvent, &f64)>,
+    speeds: Speeds,
+    interrupt: &Interrupt,
+) -> Result<i32, End> {
+    let (mut before, mut log) = (None, RunLog::new(run));
+    for (line, at) in lines {
+        let wait = before.replace(*at).map_or(0.0, |before| at - before);
+        let steps = log.steps().len();
+        log.apply(&line.event);
+        let speed = if log.steps().len() > steps { speeds.steps } else { speeds.stages };
+        // Nothing is shown while a speed is measured.
+        if speed > 0.0 && wait > 0.0 && !is_speed(&line.event) {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs_f64(wait / speed / 1000.0)) => {}
+                () = interrupt.waited(Duration::ZERO) => {}
+            }
+        }
+        if interrupt.asked() {
+            printer.end().map_err(ended)?;
+            return Ok(interrupted());
+        }
+        match printer.event(&line.event).map_err(ended)? {
+            Flow::Go => {}
+            // Its speed may follow.
+            Flow::Done(StopReason::Eos | StopReason::Length) => {}
+            Flow::Done(StopReason::Cancelled) => return Ok(0),
+            Flow::Failed(failure) => return Ok(report::failure(&failure, false)),
+        }
+    }
+    printer.close().map_err(ended)?;
+    printer.report().map_err(ended)?;
+    Ok(0)
+}

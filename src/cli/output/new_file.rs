@@ -1,0 +1,204 @@
+//! Output files that a flag names; existing ones are only overwritten with `--force`.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use specreel_record::{Failure, FailureClass};
+
+/// A kind of output file, for error messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// The flag that names the file, such as `--save`.
+    pub flag: &'static str,
+    /// What is written, such as `the session to `; empty if the path says it.
+    pub what: &'static str,
+}
+
+impl Named {
+    /// Open the file for writing: a new one, or with `force` an existing one, truncated if `empty`.
+    ///
+    /// # Errors
+    /// It exists (class usage), or cannot be written (class input).
+    pub fn open(self, path: &Path, force: bool, empty: bool) -> Result<File, Failure> {
+        let mut options = OpenOptions::new();
+        match force {
+            true => options.create(true).truncate(empty),
+            false => options.create_new(true),
+        };
+        options.write(true).open(path).map_err(|e| match e.kind() {
+            _ if path.is_dir() => self.directory(path),
+            io::ErrorKind::AlreadyExists => self.exists(path),
+            _ => self.unwritable(path, &e),
+        })
+    }
+
+    /// The file exists, and `--force` is missing (class usage).
+    pub fn exists(self, path: &Path) -> Failure {
+        Failure {
+            class: FailureClass::Usage,
+            error: format!("{} already exists", path.display()),
+            hint: Some(format!("choose another path for {}, or add --force to overwrite it", self.flag)),
+        }
+    }
+
+    /// The path is a directory (class input).
+    fn directory(self, path: &Path) -> Failure {
+        Failure {
+            class: FailureClass::Input,
+            error: format!("cannot write {}{}: it is a directory", self.what, path.display()),
+            hint: Some(format!("give {} a file in that directory", self.flag)),
+        }
+    }
+
+    /// The file cannot be written (class input).
+    pub fn unwritable(self, path: &Path, why: &dyn std::fmt::Display) -> Failure {
+        Failure {
+            class: FailureClass::Input,
+            error: format!("cannot write {}{}: {why}", self.what, path.display()),
+            hint: Some(format!("choose a writable path for {}", self.flag)),
+        }
+    }
+
+    /// Writing failed (class internal).
+    pub fn broken(self, path: &Path, why: &io::Error, hint: &str) -> Failure {
+        Failure {
+            class: FailureClass::Internal,
+            error: format!("cannot write {}{}: {why}", self.what, path.display()),
+            hint: Some(hint.into()),
+        }
+    }
+}
+
+/// Remove an output file that stayed empty: it would be refused as existing the next time.
+pub fn discard_empty(path: &Path) {
+    if std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() == 0) {
+        // If that fails, an empty file stays: no harm.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// An output file. A new one is removed if it stays empty.
+#[derive(Debug)]
+pub struct OutputFile {
+    file: File,
+    named: Named,
+    path: PathBuf,
+    /// It did not exist before.
+    new: bool,
+}
+
+impl OutputFile {
+    /// Create the file; with `force`, replace what is there.
+    ///
+    /// # Errors
+    /// It exists (class usage), or cannot be created (class input).
+    pub fn create(named: Named, path: &Path, force: bool) -> Result<Self, Failure> {
+        let new = !path.exists();
+        Ok(Self { file: named.open(path, force, true)?, named, path: path.into(), new })
+    }
+
+    /// Open the file. With `force`, an existing one is kept until [`OutputFile::replace`].
+    ///
+    /// # Errors
+    /// It exists (class usage), or cannot be written (class input).
+    pub fn claim(named: Named, path: &Path, force: bool) -> Result<Self, Failure> {
+        let new = !path.exists();
+        Ok(Self { file: named.open(path, force, false)?, named, path: path.into(), new })
+    }
+
+    /// Append in one write, so that a crash loses at most this.
+    ///
+    /// # Errors
+    /// The file cannot be written (class internal: what was written before is kept).
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.file.write_all(bytes).map_err(|e| self.failed(&e))
+    }
+
+    /// Replace what is there.
+    ///
+    /// # Errors
+    /// The file cannot be written (class internal).
+    pub fn replace(&mut self, text: &str) -> Result<(), Failure> {
+        let write = || -> io::Result<()> {
+            // Pipes and devices have no length.
+            if self.file.metadata()?.is_file() {
+                self.file.set_len(0)?;
+            }
+            (&self.file).write_all(text.as_bytes())
+        };
+        write().map_err(|e| self.named.broken(&self.path, &e, "check the free disk space"))
+    }
+
+    /// Flush it to the disk.
+    ///
+    /// # Errors
+    /// As [`OutputFile::append`].
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        match self.file.sync_all() {
+            // Pipes and devices cannot be synced and need not be.
+            Err(e) if e.kind() != io::ErrorKind::InvalidInput && e.kind() != io::ErrorKind::Unsupported => {
+                Err(self.failed(&e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        self.named.broken(&self.path, error, "events saved so far are kept; check the free disk space")
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if self.new {
+            discard_empty(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMED: Named = Named { flag: "--save", what: "the session to " };
+
+    #[test]
+    fn lines_are_written_at_once_and_existing_files_need_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run.jsonl");
+        let mut file = OutputFile::create(NAMED, &path, false).unwrap();
+        file.append(b"one\n").unwrap();
+        file.append(b"two\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+        file.finish().unwrap();
+
+        let other = dir.path().join("other.jsonl");
+        drop(OutputFile::create(NAMED, &other, false).unwrap());
+        assert!(!other.exists());
+
+        assert_eq!(OutputFile::create(NAMED, &path, false).unwrap_err().class, FailureClass::Usage);
+        OutputFile::create(NAMED, &path, true).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+        assert_eq!(OutputFile::create(NAMED, dir.path(), true).unwrap_err().class, FailureClass::Input);
+    }
+
+    #[test]
+    fn claimed_files_need_force_and_are_kept_until_they_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("page.html");
+        let claim = |path: &Path, force| OutputFile::claim(NAMED, path, force);
+        drop(claim(&path, false).unwrap());
+        assert!(!path.exists());
+
+        claim(&path, false).unwrap().replace("a long old page").unwrap();
+        assert_eq!(claim(&path, false).unwrap_err().class, FailureClass::Usage);
+        drop(claim(&path, true).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a long old page");
+        claim(&path, true).unwrap().replace("new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(claim(dir.path(), true).unwrap_err().class, FailureClass::Input);
+    }
+}

@@ -1,0 +1,396 @@
+//! Events to text: the caption on stdout as it is written, messages on stderr, or events as JSON lines.
+//!
+//! A [`Printer`] knows no engine and no terminal: it writes to the sinks that it is given, in the style that they support.
+
+mod held;
+mod report;
+
+use std::io::{self, Write};
+
+pub use super::style::Style;
+use super::{color, new_file::OutputFile, progress::Progress, session::event_line, steps::Steps};
+use crate::cli::resolve::user_methods;
+use specreel_client::present::wrap::{Wrapper, hang};
+use specreel_client::present::{
+    estimate,
+    export::subtitles::{Cue, Cutter, stamp},
+    statistics::headline,
+    verdicts::Role,
+};
+use specreel_record::{Event, EventKind, Failure, RunLog, Segment, Span, Stage, StopReason, Verdict};
+
+/// The state of the run after an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Flow {
+    /// It is active: more events will come.
+    Go,
+    /// It is done, for this reason.
+    Done(StopReason),
+    /// It failed; the failure has been written to stdout with `json`, but not yet to stderr.
+    Failed(Failure),
+}
+
+/// Why printing stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum PrintError {
+    /// A sink failed; a closed pipe is one of these errors.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The session file failed.
+    #[error("{}", .0.error)]
+    Session(Failure),
+}
+
+/// Columns of the names of statistics.
+const NAMES: usize = 10;
+
+/// Prints the events of one run, or of the runs on a video's pieces one after another.
+pub struct Printer<O, E> {
+    out: O,
+    talk: E,
+    style: Style,
+    progress: Progress,
+    session: Option<OutputFile>,
+    /// The current run, after those on earlier pieces of the same video.
+    runs: Vec<RunLog>,
+    /// The style that is switched on in `out`.
+    painted: String,
+    ends_line: bool,
+    wrapper: Wrapper<Verdict>,
+    /// Times of the current piece that are not written yet.
+    stamp: Option<String>,
+    limit: usize,
+    /// The speed of the current run is measured after it: its statistics wait for that.
+    measures: bool,
+    /// Statistics that are still to be printed, and how the run ended.
+    due: Option<StopReason>,
+    /// Number of cues written; none before the file's header.
+    cues: Option<usize>,
+    cutter: Cutter,
+    steps: Steps,
+    /// The current run's caption has been held back, and is not written yet.
+    held: bool,
+}
+
+impl<O: Write, E: Write> Printer<O, E> {
+    /// A printer to these sinks. `limit` is the maximum number of tokens of a run, 0 if unknown.
+    pub fn new(
+        out: O,
+        talk: E,
+        style: Style,
+        progress: Progress,
+        session: Option<OutputFile>,
+        limit: usize,
+    ) -> Self {
+        Self {
+            out,
+            talk,
+            style,
+            progress,
+            session,
+            runs: vec![RunLog::new(0)],
+            painted: String::new(),
+            ends_line: true,
+            wrapper: Wrapper::new(style.columns),
+            stamp: None,
+            limit,
+            measures: false,
+            due: None,
+            cues: None,
+            cutter: Cutter::new(style.cues),
+            steps: Steps::new(style.color_talk, style.columns_talk),
+            held: false,
+        }
+    }
+
+    /// Print one event.
+    ///
+    /// # Errors
+    /// A sink or the session file failed.
+    pub fn event(&mut self, event: &Event) -> Result<Flow, PrintError> {
+        if let Some(session) = &mut self.session {
+            session.append(&event_line(event)?).map_err(PrintError::Session)?;
+        }
+        if self.style.json {
+            // One write per line, without delay: a reader of the pipe gets whole events as they happen.
+            self.out.write_all(&event_line(event)?)?;
+            self.out.flush()?;
+        }
+        if event.run != 0 && self.run().run() != 0 && event.run != self.run().run() {
+            self.runs.push(RunLog::new(event.run));
+        }
+        let current = self.runs.len() - 1;
+        let added = self.runs[current].apply(event);
+        for note in added.notes {
+            let note = &self.runs[current].notes()[note];
+            // The pieces of a video share their notes.
+            if !self.runs[..current].iter().any(|run| run.notes().contains(note)) {
+                self.say(&color::plain(&format!("note: {note}\n")))?;
+            }
+        }
+        if self.holds() {
+            self.held |= !added.chunks.is_empty();
+        } else if !self.style.json && self.style.subtitles.is_none() {
+            self.chunks(added.chunks)?;
+        }
+        if self.style.steps && !self.style.json {
+            let lines = self.steps.lines(&self.runs[current]);
+            self.tell(&lines);
+        }
+        match &event.kind {
+            EventKind::Started { method, .. } => {
+                self.started(&user_methods::label_of(method))?;
+                Ok(Flow::Go)
+            }
+            EventKind::Estimate(estimate) => {
+                // Of a video's pieces, the first one says it.
+                let line = estimate::line(estimate).filter(|_| current == 0 && self.progress.is_shown());
+                self.say(&line.map(|line| line + "\n").unwrap_or_default())?;
+                Ok(Flow::Go)
+            }
+            EventKind::Stage { stage, done, total, left_ms } => {
+                // What the target thinks is not written: the progress says that it goes on.
+                let thinks = self.run().chunks().is_empty() && !self.run().thinking().is_empty();
+                let streams =
+                    self.style.subtitles.is_none() && (self.style.json || (self.style.terminal && !thinks));
+                if *stage != Stage::Generate || !streams {
+                    self.progress.piece(self.segment());
+                    self.progress.stage_with(*stage, *done, *total, *left_ms);
+                }
+                Ok(Flow::Go)
+            }
+            EventKind::Done { reason, .. } => {
+                self.done(*reason)?;
+                Ok(Flow::Done(*reason))
+            }
+            EventKind::Failed(failure) => {
+                self.end()?;
+                Ok(Flow::Failed(failure.clone()))
+            }
+            EventKind::Step(_)
+            | EventKind::Draft { .. }
+            | EventKind::Prompt { .. }
+            | EventKind::Ready { .. }
+            | EventKind::Speed { .. } => Ok(Flow::Go),
+        }
+    }
+
+    /// The current run.
+    fn run(&self) -> &RunLog {
+        &self.runs[self.runs.len() - 1]
+    }
+
+    fn span(&self) -> Option<Span> {
+        self.run().started()?.span
+    }
+
+    fn segment(&self) -> Option<Segment> {
+        self.run().started()?.segment
+    }
+
+    fn started(&mut self, name: &str) -> Result<(), PrintError> {
+        // Earlier runs only matter if they are pieces of the same video.
+        let group = self.segment().map(|segment| segment.first);
+        let before = self.runs.iter().rev().nth(1).and_then(RunLog::started);
+        if group.is_none() || before.is_none_or(|before| before.segment.map(|s| s.first) != group) {
+            self.runs.drain(..self.runs.len() - 1);
+            self.end_cues()?;
+        }
+        self.begin()?;
+        // All pieces of a video run with the same models and method.
+        if self.runs.len() > 1 {
+            return Ok(());
+        }
+        let mut text = headline(name, self.run()) + "\n";
+        for turn in self.run().started().into_iter().flat_map(|started| &started.before) {
+            text += &format!("> {}\n{}\n", turn.prompt.trim(), turn.answer.trim());
+        }
+        self.say(&color::plain(&text))?;
+        Ok(())
+    }
+
+    /// The header of a subtitle file, the times of a piece.
+    fn begin(&mut self) -> io::Result<()> {
+        match (self.style.subtitles, self.segment(), self.span()) {
+            _ if self.style.json => {}
+            (Some(subtitles), ..) if self.cues.is_none() => {
+                self.cues = Some(0);
+                self.out.write_all(subtitles.head().as_bytes())?;
+                self.out.flush()?;
+            }
+            // Written with the first words: until then the line belongs to the progress.
+            (None, Some(_), Some(span)) => self.stamp = Some(stamp(span) + " "),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The times of a piece, if they are not on its line yet.
+    fn stamp(&mut self) -> io::Result<()> {
+        let Some(stamp) = self.stamp.take() else { return Ok(()) };
+        self.progress.clear();
+        self.out.write_all(stamp.as_bytes())?;
+        self.wrapper.skip(stamp.len());
+        self.ends_line = false;
+        Ok(())
+    }
+
+    /// The caption as cues, as far as their times are certain.
+    fn caption_cues(&mut self) -> io::Result<()> {
+        let (Some(_), Some(span)) = (self.style.subtitles, self.span()) else { return Ok(()) };
+        let cues = self.cutter.push(span, self.runs[self.runs.len() - 1].text());
+        self.write_cues(&cues)
+    }
+
+    /// The cues that are left of a video.
+    fn end_cues(&mut self) -> io::Result<()> {
+        let mut cutter = std::mem::replace(&mut self.cutter, Cutter::new(self.style.cues));
+        let cues = cutter.finish();
+        self.write_cues(&cues)?;
+        let note = cutter.note().map(|note| format!("note: {note}\n"));
+        self.say(&note.unwrap_or_default())
+    }
+
+    fn write_cues(&mut self, cues: &[Cue]) -> io::Result<()> {
+        let Some(subtitles) = self.style.subtitles.filter(|_| !cues.is_empty()) else { return Ok(()) };
+        let mut number = self.cues.unwrap_or_default();
+        self.progress.clear();
+        for cue in cues {
+            number += 1;
+            self.out.write_all(subtitles.cue(number, cue).as_bytes())?;
+        }
+        self.cues = Some(number);
+        Ok(())
+    }
+
+    /// These chunks of the current run.
+    fn chunks(&mut self, which: std::ops::Range<usize>) -> io::Result<()> {
+        if which.is_empty() {
+            return Ok(());
+        }
+        if self.style.terminal {
+            self.progress.clear();
+        }
+        self.stamp()?;
+        for at in which {
+            let chunk = &self.run().chunks()[at];
+            let (verdict, raw) = (chunk.verdict, chunk.text.clone());
+            let text = if self.style.color || self.style.terminal {
+                color::plain(&raw)
+            } else {
+                raw.as_str().into()
+            };
+            if !text.is_empty() {
+                self.ends_line = text.ends_with('\n');
+            }
+            let ready = self.wrapper.push(verdict, &text);
+            self.pieces(ready)?;
+        }
+        self.out.flush()
+    }
+
+    /// Text with its verdicts, as it is.
+    fn pieces(&mut self, pieces: Vec<(Verdict, String)>) -> io::Result<()> {
+        for (verdict, text) in pieces {
+            if self.style.color {
+                self.paint(&Role::of(verdict).look().sgr(true))?;
+            }
+            self.out.write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn paint(&mut self, sgr: &str) -> io::Result<()> {
+        if sgr == self.painted {
+            return Ok(());
+        }
+        if !self.painted.is_empty() {
+            self.out.write_all(b"\x1b[0m")?;
+        }
+        if !sgr.is_empty() {
+            write!(self.out, "\x1b[{sgr}m")?;
+        }
+        sgr.clone_into(&mut self.painted);
+        Ok(())
+    }
+
+    fn done(&mut self, reason: StopReason) -> Result<(), PrintError> {
+        if !self.style.json && reason != StopReason::Cancelled {
+            // A cancelled run gives no cue: its caption is incomplete.
+            self.caption_cues()?;
+            if !self.held {
+                self.stamp()?;
+            }
+        }
+        match self.segment() {
+            Some(piece) if reason != StopReason::Cancelled && piece.index + 1 < piece.count => {
+                self.close()?
+            }
+            _ => self.end()?,
+        }
+        self.due = Some(reason);
+        if self.measures && reason != StopReason::Cancelled {
+            self.progress.after_runs("measuring the speedup");
+            return Ok(());
+        }
+        self.report()
+    }
+
+    /// Expect that the speed of the next run is measured: its statistics wait for [`Printer::report`].
+    pub fn measures(&mut self, measures: bool) {
+        self.measures = measures;
+    }
+
+    /// End the output: no piece of the video follows.
+    ///
+    /// # Errors
+    /// As [`Printer::event`].
+    pub fn end(&mut self) -> Result<(), PrintError> {
+        self.end_cues()?;
+        self.close()
+    }
+
+    /// End the caption's line and flush the session file.
+    ///
+    /// # Errors
+    /// As [`Printer::event`].
+    pub fn close(&mut self) -> Result<(), PrintError> {
+        self.progress.clear();
+        self.release()?;
+        if !self.style.json {
+            let rest = self.wrapper.finish();
+            self.pieces(rest)?;
+            self.paint("")?;
+            if !self.ends_line {
+                self.out.write_all(b"\n")?;
+                self.ends_line = true;
+            }
+        }
+        self.out.flush()?;
+        if let Some(session) = &mut self.session {
+            session.finish().map_err(PrintError::Session)?;
+        }
+        Ok(())
+    }
+
+    /// Write to stderr, unless quiet. A closed stderr does not stop the run.
+    fn say(&mut self, text: &str) -> io::Result<()> {
+        if !self.style.quiet && !self.style.json {
+            self.tell(text);
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.progress.clear();
+            let text = hang(text, self.style.columns_talk, 0);
+            let _ = self.talk.write_all(text.as_bytes());
+            let _ = self.talk.flush();
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "printer_tests.rs"]
+mod tests;

@@ -1,0 +1,96 @@
+//! The statistics of a run, once it has ended and its speed is measured.
+
+use super::{NAMES, PrintError, Printer};
+use crate::cli::output::color;
+use specreel_client::present::wrap::hang;
+use specreel_client::present::{
+    statistics::{NOT_MEASURED, ending, loosened, statistics, verdicts},
+    verdicts::Role,
+};
+use specreel_record::{Pieces, RunLog, Stats, StopReason, Verdict};
+use std::io::Write;
+
+impl<O: Write, E: Write> Printer<O, E> {
+    /// Print the statistics of the run that has ended, unless that is done.
+    ///
+    /// # Errors
+    /// As [`Printer::event`].
+    pub fn report(&mut self) -> Result<(), PrintError> {
+        let Some(reason) = self.due.take() else { return Ok(()) };
+        self.close()?;
+        let runs = Pieces::of(&self.runs);
+        let stats = runs.stats();
+        if stats.emitted == 0 && reason == StopReason::Cancelled {
+            self.say("interrupted\n")?;
+            return Ok(());
+        }
+        if !runs.is_over() {
+            return Ok(());
+        }
+        let mut text = String::new();
+        if self.style.terminal && !self.style.json && !self.run().chunks().is_empty() {
+            // On a screen, an empty line separates the caption from its statistics.
+            text.push('\n');
+        }
+        let columns = self.style.columns_talk;
+        let mut row =
+            |name: &str, value: &str| text += &hang(&format!("{name:<NAMES$}{value}\n"), columns, NAMES);
+        if let Some((done, count)) = runs.progress() {
+            row("pieces", &format!("{done} of {count}"));
+        }
+        let legend = self.legend(&stats);
+        if !legend.is_empty() {
+            row("verdicts", &legend);
+        }
+        let is_whole = runs.logs().len() == 1;
+        for (name, value) in statistics(&stats) {
+            match (value.as_str(), self.measures) {
+                // The pieces of a video have a speedup each.
+                (NOT_MEASURED, _) if !is_whole => {}
+                (NOT_MEASURED, false) => {
+                    row(name, &format!("{NOT_MEASURED}; measure it with --measure always"))
+                }
+                (NOT_MEASURED, true) => {
+                    row(name, &format!("{NOT_MEASURED}: too few repetitions in the time there was"))
+                }
+                _ => row(name, &value),
+            }
+        }
+        if let Some(ending) = runs.reason().and_then(|reason| ending(reason, &stats, self.limit)) {
+            text += &(ending + "\n");
+        }
+        let thinks = |run: &&RunLog| run.chunks().is_empty() && !run.thinking().is_empty();
+        if reason == StopReason::Length && runs.logs().iter().any(thinks) {
+            text += "note: the target was still thinking; raise --max-new-tokens\n";
+        }
+        let empty = runs.logs().iter().filter(|run| run.is_finished() && run.text().trim().is_empty());
+        match (empty.filter(|run| !thinks(run)).count(), runs.logs().len()) {
+            (0, _) => {}
+            (n, all) => {
+                let about = if all > 1 { format!(" about {n} of {all} pieces") } else { String::new() };
+                text += &format!(
+                    "note: the model wrote nothing{about}; change --prompt, or give it more --frames\n"
+                );
+            }
+        }
+        self.say(&text)?;
+        Ok(())
+    }
+
+    /// The verdicts that occurred, with counts, in their own styles.
+    fn legend(&self, stats: &Stats) -> String {
+        let legend = verdicts(stats, |verdict: Verdict, count| {
+            if self.style.color_talk {
+                format!("{} {count}", color::paint(verdict, verdict.name()))
+            } else if self.style.color {
+                format!("{verdict} {count} ({})", Role::of(verdict).look().words)
+            } else {
+                format!("{verdict} {count}")
+            }
+        });
+        match loosened(self.run().is_lossless(), stats) {
+            lossy if !lossy.is_empty() && !legend.is_empty() => format!("{legend} (lossy: {lossy})"),
+            _ => legend,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Errors on stderr as `error: …` and `hint: …`; with `--json` also as a last event on stdout.
+
+use std::{ffi::OsString, io::Write};
+
+use clap::error::ErrorKind;
+
+use super::suggest;
+use crate::cli::resolve::stdin_video;
+use specreel_record::{Event, EventKind, Failure, FailureClass};
+
+/// Report a failure and give its exit code.
+pub fn failure(failure: &Failure, json: bool) -> i32 {
+    let failure = &stdin_video::named(failure);
+    tracing::error!(error = failure.error, "failed");
+    if json {
+        let event = Event::new(0, EventKind::Failed(failure.clone()));
+        if let Ok(line) = serde_json::to_string(&event) {
+            // stderr gets it as well, so a closed stdout is ignored.
+            let _ = writeln!(std::io::stdout(), "{line}");
+        }
+    }
+    let _ = std::io::stderr().write_all(lines(failure).as_bytes());
+    failure.class.exit_code()
+}
+
+/// The lines for people.
+pub fn lines(failure: &Failure) -> String {
+    let mut out = format!("error: {}\n", super::color::plain(failure.error.trim_end()));
+    if let Some(hint) = &failure.hint {
+        out += &format!("hint: {}\n", super::color::plain(hint.trim_end()));
+    }
+    out
+}
+
+/// Print clap's output: help and version on stdout, errors on stderr.
+pub fn usage(error: &clap::Error, arguments: &[OsString]) -> i32 {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            0
+        }
+        _ => {
+            let failed = suggest::arguments(arguments, error).unwrap_or_else(|| {
+                let (what, hint) = split(&error.render().to_string(), &suggest::help(arguments));
+                Failure { class: FailureClass::Usage, error: what, hint: Some(hint) }
+            });
+            failure(&failed, arguments.iter().any(|argument| argument == "--json"))
+        }
+    }
+}
+
+/// clap's text as error and hint.
+fn split(text: &str, help: &str) -> (String, String) {
+    let mut what = Vec::new();
+    let mut hints = Vec::new();
+    for line in text.lines().map(str::trim_end) {
+        let bare = line.trim_start();
+        if let Some(tip) = bare.strip_prefix("tip: ") {
+            // Something that looks like a flag is rarely meant as a value.
+            if !tip.starts_with("to pass ") {
+                hints.push(tip.to_owned());
+            }
+        } else if let Some(usage) = bare.strip_prefix("Usage: ") {
+            hints.push(format!("usage: {}", bare_groups(usage)));
+        } else if bare.starts_with("specreel ") && !hints.is_empty() {
+            // A second line of usage.
+        } else if !bare.is_empty() && !bare.starts_with("For more information") {
+            what.push(bare_groups(bare.strip_prefix("error: ").unwrap_or(line)));
+        }
+    }
+    if hints.is_empty() {
+        hints.push(format!("see {help}"));
+    }
+    (what.join("\n"), hints.join("; "))
+}
+
+/// Unwrap a group of one flag: `--save <FILE>` for `<--save <FILE>>`.
+fn bare_groups(text: &str) -> String {
+    let mut out = text.to_owned();
+    while let Some(start) = out.find("<--") {
+        let Some(end) = out[start..].find(">>").map(|at| start + at) else { break };
+        out.replace_range(end..end + 2, ">");
+        out.replace_range(start..start + 1, "");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clap_errors_are_split_into_error_and_hint() {
+        let text = "error: unexpected argument '--metod' found\n\n  tip: a similar argument exists: '--method'\n\n\
+                    Usage: specreel caption <VIDEO>\n\nFor more information, try '--help'.\n";
+        let (what, hint) = split(text, "specreel caption --help");
+        assert_eq!(what, "unexpected argument '--metod' found");
+        assert_eq!(hint, "a similar argument exists: '--method'; usage: specreel caption <VIDEO>");
+    }
+
+    #[test]
+    fn groups_are_unwrapped_and_misleading_tips_dropped() {
+        let text = "error: the following required arguments were not provided:\n  <--save <FILE>>\n\n\
+                    Usage: specreel caption --force <--save <FILE>> <VIDEO>\n       specreel <COMMAND>\n";
+        let (what, hint) = split(text, "specreel caption --help");
+        assert_eq!(what, "the following required arguments were not provided:\n  --save <FILE>");
+        assert_eq!(hint, "usage: specreel caption --force --save <FILE> <VIDEO>");
+        let text = "error: unexpected argument '-1' found\n\n  tip: to pass '-1' as a value, use '-- -1'\n";
+        assert_eq!(split(text, "specreel scenes --help").1, "see specreel scenes --help");
+    }
+
+    #[test]
+    fn no_escape_sequence_reaches_the_terminal() {
+        let failure = Failure { class: FailureClass::Input, error: "a\x1b[31mb".into(), hint: None };
+        assert_eq!(lines(&failure), "error: ab\n");
+    }
+}

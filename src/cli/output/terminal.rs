@@ -1,0 +1,87 @@
+//! Capabilities of the terminal.
+
+use std::io::IsTerminal;
+
+use crate::cli::args::run::ColorChoice;
+use specreel_client::Charset;
+
+/// True if the studio can run: stdin and stdout are a capable terminal.
+pub fn can_draw() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !is_dumb()
+}
+
+/// True if the terminal cannot position the cursor (`TERM=dumb`).
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|t| t == "dumb")
+}
+
+/// True if stdout gets colour.
+pub fn color_stdout(choice: ColorChoice) -> bool {
+    color(choice, supports_color::Stream::Stdout)
+}
+
+/// True if stderr gets colour.
+pub fn color_stderr(choice: ColorChoice) -> bool {
+    color(choice, supports_color::Stream::Stderr)
+}
+
+fn color(choice: ColorChoice, stream: supports_color::Stream) -> bool {
+    match choice {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => supports_color::on(stream).is_some(),
+    }
+}
+
+/// The locale for characters: the first non-empty one of `LC_ALL`, `LC_CTYPE` and `LANG`.
+pub fn locale() -> Option<String> {
+    ["LC_ALL", "LC_CTYPE", "LANG"].iter().filter_map(|name| std::env::var(name).ok()).find(|v| !v.is_empty())
+}
+
+/// True if the studio may draw characters beyond ASCII. Without a locale UTF-8 is assumed: containers and remote shells often
+/// have none. The font of the Linux console (`TERM=linux`) lacks most of them.
+pub fn draws_unicode(choice: Charset) -> bool {
+    match choice {
+        Charset::Utf8 => true,
+        Charset::Ascii => false,
+        Charset::Auto => !is_console() && locale().is_none_or(|locale| is_utf8(&locale)),
+    }
+}
+
+fn is_console() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "linux")
+}
+
+/// True if the name of a locale says UTF-8.
+pub fn is_utf8(locale: &str) -> bool {
+    locale.to_lowercase().replace('-', "").contains("utf8")
+}
+
+/// Width of the terminal in columns; none if stdout is not a terminal.
+pub fn columns() -> Option<usize> {
+    columns_of(std::io::stdout())
+}
+
+/// The same of stderr.
+pub fn columns_stderr() -> Option<usize> {
+    columns_of(std::io::stderr())
+}
+
+fn columns_of(stream: impl IsTerminal) -> Option<usize> {
+    if !stream.is_terminal() {
+        return None;
+    }
+    crossterm::terminal::size().ok().map(|(columns, _)| columns.into()).filter(|&columns| columns > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locales_name_their_character_set() {
+        assert!(["C.UTF-8", "de_DE.utf8", "en_US.UTF-8@euro"].into_iter().all(is_utf8));
+        assert!(!["C", "POSIX", "de_DE@euro", "ru_RU.KOI8-R"].into_iter().any(is_utf8));
+        assert!(draws_unicode(Charset::Utf8) && !draws_unicode(Charset::Ascii));
+    }
+}

@@ -1,0 +1,360 @@
+//! From arguments and configuration to what is run.
+
+mod gguf;
+pub mod local_models;
+mod models;
+mod part;
+pub mod stdin_video;
+pub mod user_methods;
+pub mod weight_cache;
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use crate::cli::{
+    args::{StudioArgs, part::SpanArgs, run::RunArgs},
+    dirs::Dirs,
+};
+use specreel_client::{Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings, present};
+use specreel_demo::{self as assets, Clip};
+use specreel_engine::{RunRequest, TextSampling, memory_check};
+use specreel_model::ModelSpec;
+use specreel_record::{Failure, FailureClass, profile::Profile};
+use specreel_speculate::Method;
+use specreel_video::Sampling;
+
+pub(crate) use models::{model_directory, models, recipe, suggest_drafter, tell_unused};
+pub use specreel_engine::has_drafter;
+
+/// Longest prompt that is read from stdin, in bytes.
+const MAX_PROMPT: u64 = 1 << 20;
+
+/// What the studio starts with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Studio {
+    /// Video to open at once.
+    pub video: Option<PathBuf>,
+    /// Embedded clips for the library.
+    pub clips: Vec<Clip>,
+    /// Folders of videos for the library.
+    pub library: Vec<PathBuf>,
+    /// The one that was named instead of a video, in which the library opens.
+    pub folder: Option<PathBuf>,
+    /// Models to load.
+    pub models: ModelSpec,
+    /// The first run's request; the studio changes prompt, method, video and number.
+    pub request: RunRequest,
+    /// The user's own methods.
+    pub methods: Vec<Method>,
+    /// The hardware whose modelled speed is shown beside the measured one.
+    pub profile: Option<Profile>,
+    /// A message to show at the beginning.
+    pub notice: Option<String>,
+    /// Theme, pictures, mouse, characters, and what is kept.
+    pub settings: Settings,
+    /// Load and run even if the available memory seems too small.
+    pub ignore_memory: bool,
+}
+
+/// One caption to write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Caption {
+    /// Models to load.
+    pub models: ModelSpec,
+    /// What to run.
+    pub request: RunRequest,
+}
+
+/// One run on a video, or on a part of it, checked against the available memory.
+///
+/// # Errors
+/// The video, its part, the prompt, the method or the models cannot be used, or do not fit into memory.
+pub fn caption(video: &Path, span: SpanArgs, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
+    span.check()?;
+    let mut caption = whole_video(video, args, config)?;
+    let file = caption.request.video.clone();
+    caption.request.span = span.of(&file).map_err(|failure| as_typed(failure, &file, video))?;
+    if !args.ignore_memory {
+        memory_check::check_request(&caption.models, &caption.request)?;
+    }
+    Ok(caption)
+}
+
+/// A failure that names a video as it was typed: `demo`, not the file it was unpacked to.
+pub fn as_typed(failure: Failure, file: &Path, typed: &Path) -> Failure {
+    let error = failure.error.replace(&file.display().to_string(), &typed.display().to_string());
+    Failure { error, ..failure }
+}
+
+/// One run on the whole video, not yet checked against the available memory.
+///
+/// # Errors
+/// As [`caption`].
+pub fn whole_video(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
+    let settings = Settings::merge(args.layer(), config);
+    if stdin_video::is_meant(video) && settings.prompt.value.as_deref() == Some(stdin_video::NAME) {
+        let failure = Failure {
+            class: FailureClass::Usage,
+            error: "video and prompt cannot both be read from stdin".into(),
+            hint: Some("name the video, or use --prompt TEXT".into()),
+        };
+        return Err(failure);
+    }
+    let video = self::video(video)?;
+    let models = models(&settings, args.rope)?;
+    let request = request(video, args, &settings, &models)?;
+    Ok(Caption { models, request })
+}
+
+/// What the studio starts with.
+///
+/// # Errors
+/// As [`caption`].
+pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
+    // A folder is opened as one of videos.
+    let folder = args.video.as_deref().filter(|path| path.is_dir());
+    let video = args.video.as_deref().filter(|_| folder.is_none()).map(self::video).transpose()?;
+    let settings = Settings::merge(args.layer(), config);
+    let models = models(&settings, args.run.rope)?;
+    let request = request(video.clone().unwrap_or_default(), &args.run, &settings, &models)?;
+    let dirs = Dirs::find();
+    let clips = assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
+    let library = match folder {
+        Some(folder) => [folder.to_owned()].into_iter().chain(args.library.iter().cloned()).collect(),
+        None => settings.library.or_default(),
+    };
+    let (methods, problems) = user_methods::all(dirs.as_ref());
+    let notice = problems.into_iter().next().map(|problem| problem.error);
+    let profile = settings.profile.value.as_deref().map(present::modelled::load).transpose();
+    let profile = profile.map_err(|failure| settings.profile.blame(failure))?;
+    let ignore_memory = args.run.ignore_memory;
+    let folder = folder.map(Path::to_owned);
+    Ok(Studio {
+        video,
+        clips,
+        library,
+        folder,
+        models,
+        request,
+        methods,
+        profile,
+        notice,
+        settings,
+        ignore_memory,
+    })
+}
+
+/// The file of a video; `demo` and `demo:N` are embedded clips, `-` is read from stdin.
+///
+/// # Errors
+/// There is no such file or clip, or it is a directory, or there is no video on stdin.
+pub fn video(name: &Path) -> Result<PathBuf, Failure> {
+    if stdin_video::is_meant(name) {
+        return stdin_video::read();
+    }
+    if !name.exists()
+        && let Some(index) = name.to_str().and_then(assets::clip_index)
+    {
+        let index = index?;
+        let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
+        return demo
+            .clips
+            .get(index)
+            .map(|clip| clip.path.clone())
+            .ok_or_else(|| assets::AssetError::Absent.into());
+    }
+    let input = |what: String, hint: &str| Failure {
+        class: FailureClass::Input,
+        error: format!("video {}: {what}", name.display()),
+        hint: Some(hint.into()),
+    };
+    match std::fs::metadata(name) {
+        Ok(m) if m.is_dir() => Err(input(
+            "it is a directory".into(),
+            "name a video file in it; to browse it in the studio: specreel DIR",
+        )),
+        Ok(m) if m.is_file() && m.len() == 0 => {
+            Err(input("the file is empty".into(), "was it copied or downloaded completely?"))
+        }
+        Ok(_) => Ok(name.to_owned()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(input("no such file".into(), "check the path; `demo` is an embedded clip"))
+        }
+        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            Err(input(e.to_string(), "a symbolic link leads back to itself; name the file itself"))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(input(e.to_string(), "part of the path is a file; check the path"))
+        }
+        Err(e) => Err(input(e.to_string(), "make it readable")),
+    }
+}
+
+/// The request for a video.
+///
+/// # Errors
+/// The prompt or the method cannot be used.
+pub fn request(
+    video: PathBuf,
+    args: &RunArgs,
+    settings: &Settings,
+    models: &ModelSpec,
+) -> Result<RunRequest, Failure> {
+    Ok(RunRequest {
+        span: None,
+        segment: None,
+        before: Vec::new(),
+        run: 1,
+        video,
+        prompt: prompt(&settings.prompt, &mut std::io::stdin())?,
+        method: method(args, settings, models)?,
+        sampling: match (args.frames, args.fps) {
+            (Some(n), _) => Sampling::Frames(n as usize),
+            (None, Some(fps)) => Sampling::Fps(fps),
+            (None, None) => Sampling::Auto,
+        },
+        max_pixels: args.max_pixels.map(|n| n as usize),
+        max_visual_tokens: settings.max_visual_tokens.value.map(|n| n as usize),
+        thinking: settings.thinking.or(false),
+        max_new_tokens: settings.max_new_tokens.or(DEFAULT_MAX_NEW_TOKENS) as usize,
+        text: TextSampling { temperature: args.temperature, top_p: args.top_p, seed: args.seed },
+        logprobs: 0,
+        measure: false,
+        estimate_only: false,
+    })
+}
+
+/// The method of the settings. The default is lossless: the named draft head's, else `naive`, or `autoregressive` without a
+/// drafter.
+fn method(args: &RunArgs, settings: &Settings, models: &ModelSpec) -> Result<Method, Failure> {
+    let head = args.drafter.as_deref().and_then(recipe);
+    let default = match (head, &models.drafter) {
+        (Some(recipe), _) => recipe.name(),
+        (None, Some(_)) => "naive",
+        (None, None) => "autoregressive",
+    };
+    let name = settings.method.or(default.into());
+    let base = user_methods::find(&name, Dirs::find().as_ref()).map_err(|f| settings.method.blame(f))?;
+    let method = base.with_sets(args.set.iter().map(String::as_str))?;
+    has_drafter(&method, models)?;
+    Ok(method)
+}
+
+fn prompt(given: &Setting<String>, stdin: &mut dyn Read) -> Result<String, Failure> {
+    let usage = |error: &str, hint: &str| {
+        let hint = Some(hint.into());
+        given.blame(Failure { class: FailureClass::Usage, error: error.into(), hint })
+    };
+    let mut text = given.or(DEFAULT_PROMPT.into());
+    if text == "-" {
+        let mut bytes = Vec::new();
+        stdin.take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(|e| {
+            usage(
+                &format!("cannot read the prompt from stdin: {e}"),
+                "pipe some text in, or use --prompt TEXT",
+            )
+        })?;
+        // What is cut off in a character is too long, not malformed.
+        text = match bytes.len() as u64 > MAX_PROMPT {
+            true => String::from_utf8_lossy(&bytes).into_owned(),
+            false => String::from_utf8(bytes)
+                .map_err(|_| usage("the prompt on stdin is not UTF-8 text", "pipe plain text in"))?,
+        };
+    }
+    check_prompt(&text).map_err(|failure| given.blame(failure))?;
+    match text.trim() {
+        "" => Err(usage("the prompt is empty", "for example: --prompt \"Describe the video.\"")),
+        text => Ok(text.to_owned()),
+    }
+}
+
+/// Refuse a prompt that no context window holds, before time is spent on its tokens.
+///
+/// # Errors
+/// It is too long (class usage).
+pub fn check_prompt(text: &str) -> Result<(), Failure> {
+    if text.len() as u64 <= MAX_PROMPT {
+        return Ok(());
+    }
+    Err(Failure {
+        class: FailureClass::Usage,
+        error: "the prompt is longer than 1 MiB, more than a context window holds".into(),
+        hint: Some("shorten it".into()),
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use specreel_client::Origin;
+
+    /// Models at paths that are never read.
+    pub fn spec(drafter: bool) -> ModelSpec {
+        ModelSpec {
+            target: "t".into(),
+            drafter: drafter.then(|| "d".into()),
+            heads: Vec::new(),
+            device: Default::default(),
+            drafter_device: None,
+            kv_type: Default::default(),
+            mmproj: None,
+            drafter_mmproj: None,
+            dtype: Default::default(),
+            tower_dtype: Default::default(),
+            rope: Default::default(),
+            weight_cache: None,
+        }
+    }
+
+    #[test]
+    fn prompts() {
+        let given =
+            |text: &str| Setting { value: Some(text.to_owned()), origin: Origin::Flag("--prompt".into()) };
+        let stdin = |text: &[u8]| prompt(&given("-"), &mut std::io::Cursor::new(text.to_vec()));
+        assert_eq!(prompt(&Setting::default(), &mut std::io::empty()).unwrap(), DEFAULT_PROMPT);
+        assert_eq!(prompt(&given(" What? \n"), &mut std::io::empty()).unwrap(), "What?");
+        assert_eq!(stdin(b"Who is it?\n").unwrap(), "Who is it?");
+        for bad in [&b""[..], b" \n", b"\xff\xfe", &vec![b'a'; (MAX_PROMPT + 1) as usize]] {
+            let failure = stdin(bad).unwrap_err();
+            assert_eq!(failure.class, FailureClass::Usage);
+            assert!(failure.error.starts_with("--prompt: the prompt "), "{}", failure.error);
+        }
+    }
+
+    #[test]
+    fn the_method_comes_from_arguments_then_configuration_then_the_models() {
+        let mut args = RunArgs::default();
+        let mut config = Config::default();
+        let method = |args: &RunArgs, config: &Config, models: &ModelSpec| {
+            method(args, &Settings::merge(args.layer(), config), models)
+        };
+        assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "naive");
+        assert_eq!(method(&args, &config, &spec(false)).unwrap().name, "autoregressive");
+        config.values.method = Some("fly".into());
+        assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "fly");
+        args.method = Some("naive".into());
+        args.set = vec!["shape.length=3".into()];
+        assert_eq!(method(&args, &config, &spec(true)).unwrap().shape.describe(), "chain of 3");
+        let failure = method(&args, &config, &spec(false)).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Usage);
+        assert!(failure.hint.unwrap().contains("--drafter DIR"));
+    }
+
+    #[test]
+    fn unusable_videos_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let empty = dir.path().join("empty.mp4");
+        std::fs::write(&empty, b"").unwrap();
+        for (path, part) in [
+            (dir.path().to_owned(), "it is a directory"),
+            (empty, "the file is empty"),
+            (dir.path().join("no.mp4"), "no such file"),
+        ] {
+            let failure = video(&path).unwrap_err();
+            assert_eq!(failure.class, FailureClass::Input);
+            assert!(failure.error.ends_with(part), "{}", failure.error);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! User-defined methods: TOML files in the folder `methods` beside `config.toml`, found by file name.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::cli::dirs::Dirs;
+use specreel_record::Failure;
+use specreel_speculate::{Method, MethodError};
+
+/// The folder; it need not exist.
+pub fn folder(dirs: &Dirs) -> PathBuf {
+    dirs.config.join("methods")
+}
+
+/// The files, sorted by name.
+fn files(dirs: Option<&Dirs>) -> Vec<PathBuf> {
+    let entries = dirs.and_then(|dirs| std::fs::read_dir(folder(dirs)).ok());
+    let mut files: Vec<PathBuf> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|e| e == "toml"));
+    files.sort();
+    files
+}
+
+/// Their names.
+pub fn names(dirs: Option<&Dirs>) -> Vec<String> {
+    files(dirs).iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect()
+}
+
+/// The file of this name.
+pub fn file(name: &str, dirs: Option<&Dirs>) -> Option<PathBuf> {
+    files(dirs).into_iter().find(|file| file.file_stem().is_some_and(|stem| stem == name))
+}
+
+/// A method by name or file; the name of a preset, or else of a file in the folder.
+///
+/// # Errors
+/// There is none of that name, or its file is not valid.
+pub fn find(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
+    match Method::find(name) {
+        Err(MethodError::Unknown { name, known }) => match file(&name, dirs) {
+            Some(file) => Ok(Method::from_file(&file)?),
+            None => {
+                let known = known.into_iter().chain(names(dirs)).collect();
+                Err(MethodError::Unknown { name, known }.into())
+            }
+        },
+        found => Ok(found?),
+    }
+}
+
+/// All of them, and what is wrong with those that are not valid.
+pub fn all(dirs: Option<&Dirs>) -> (Vec<Method>, Vec<Failure>) {
+    let (mut methods, mut problems) = (Vec::new(), Vec::new());
+    for file in files(dirs) {
+        match Method::from_file(&file) {
+            Ok(method) => methods.push(method),
+            Err(error) => problems.push(error.into()),
+        }
+    }
+    (methods, problems)
+}
+
+/// A method's name for people, with a `*` if its values differ from those of the named method.
+pub fn label(method: &Method) -> String {
+    serde_json::to_value(method).map_or_else(|_| method.name.clone(), |value| label_of(&value))
+}
+
+/// [`label`] of a method as an event contains it.
+pub fn label_of(method: &Value) -> String {
+    let name = method["name"].as_str().unwrap_or("?");
+    // Events of other programs may contain less.
+    let whole = method.get("schedule").is_some();
+    let original =
+        find(name, Dirs::find().as_ref()).ok().and_then(|method| serde_json::to_value(method).ok());
+    let changed = whole && original.is_some_and(|original| original != *method);
+    if changed { format!("{name}*") } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_method_is_marked() {
+        let naive = Method::preset("naive").unwrap();
+        assert_eq!(label(&naive), "naive");
+        assert_eq!(label(&naive.with_set("shape.length=3").unwrap()), "naive*");
+        assert_eq!(label(&naive.with_set("shape.length=5").unwrap()), "naive", "its original value");
+        assert_eq!(label(&Method { name: "of-a-file".into(), ..naive }), "of-a-file");
+        assert_eq!(label_of(&serde_json::json!({"name": "naive", "drafter": {"kind": "model"}})), "naive");
+    }
+
+    #[test]
+    fn user_methods_are_found_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let dirs = Dirs { config: at("config"), data: at("data"), state: at("state"), cache: at("cache") };
+        assert_eq!(all(Some(&dirs)), (vec![], vec![]));
+        std::fs::create_dir_all(folder(&dirs)).unwrap();
+        let mine = Method { name: "mine".into(), ..Method::preset("lvspec").unwrap() };
+        std::fs::write(at("config/methods/mine.toml"), mine.to_toml()).unwrap();
+        std::fs::write(at("config/methods/broken.toml"), "name = 3").unwrap();
+        assert_eq!(find("mine", Some(&dirs)).unwrap(), mine);
+        assert_eq!(find("naive", Some(&dirs)).unwrap().name, "naive");
+        assert!(find("other", Some(&dirs)).is_err() && find("mine", None).is_err());
+        let hint = find("mien", Some(&dirs)).unwrap_err().hint.unwrap();
+        assert!(hint.starts_with("did you mean `mine`?"), "{hint}");
+        let (methods, problems) = all(Some(&dirs));
+        assert_eq!(methods, [mine]);
+        assert!(problems.len() == 1 && problems[0].error.contains("broken.toml"), "{problems:?}");
+    }
+}
