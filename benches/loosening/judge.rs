@@ -58,11 +58,11 @@ impl<'a> Judge<'a> {
                 rows.iter_mut().zip(relevance).for_each(|(row, relevance)| row.relevance = Some(relevance));
                 Ok(plain(&visual(*lambda, *top_n), &rows))
             }
-            Rule::Stare { below } => Ok(each(rows, |_, row| row.gaze.is_some_and(|gaze| gaze < *below))),
-            Rule::Cost { ratio, gaze, below } => Ok(each(rows, |_, row| {
+            Rule::Stare { below } => Ok(each(rows, |_, row| row.attention_peak.is_some_and(|peak| peak < *below))),
+            Rule::Cost { ratio, peak, below } => Ok(each(rows, |_, row| {
                 let short = row.log_p_max - row.log_p_draft;
-                let stare = row.gaze.unwrap_or_default();
-                row.divergence.is_some_and(|kl| kl + ratio * short + gaze * stare < *below)
+                let stare = row.attention_peak.unwrap_or_default();
+                row.divergence.is_some_and(|kl| kl + ratio * short + peak * stare < *below)
             })),
             Rule::Words => {
                 let mut all = text.to_vec();

@@ -194,7 +194,7 @@ impl Survey {
                     .iter()
                     .map(|row| row.divergence.unwrap_or(f32::NAN) + row.log_p_max - row.log_p_draft)
                     .collect(),
-                Source::AttentionStats => rows.iter().map(|row| row.gaze.unwrap_or(f32::NAN)).collect(),
+                Source::AttentionStats => rows.iter().map(|row| row.attention_peak.unwrap_or(f32::NAN)).collect(),
             };
             let strict = strict(&signal.strict, &values, rows);
             for (i, row) in rows.iter().enumerate().filter(|(_, row)| !row.protected) {

@@ -18,14 +18,15 @@ mod overlap;
 mod verify;
 
 pub use accept::relevance::VisualStates;
-pub use generate::{Finished, generate};
-pub use generation::{CustomRule, GenerationConfig, GenerationInputs, PlainPasses};
+pub use generate::generate;
+pub use generation::{
+    CustomRule, Finished, GenerationConfig, GenerationInputs, PlainPasses, PrefetchedDraft,
+};
 pub use method::{
     Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Limit, Method, MethodError, Part, Placing,
     Schedule, Shape, Stamps, StateAt, TwinType, VisualContext,
 };
 pub use method::{closest, suggest};
-pub use overlap::PrefetchedDraft;
 pub use sampling::Sampler;
 pub use session::Session;
 pub use tree::Tree;

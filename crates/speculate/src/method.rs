@@ -15,12 +15,14 @@ mod error;
 mod needs;
 mod parse;
 mod preset;
+mod rule;
 mod short;
 mod table;
 mod values;
 
 pub use axes::{AXES, Acceptance, Drafter, Schedule, Shape, VisualContext};
 pub use error::{MethodError, Origin, Problem, closest, suggest};
+pub use rule::{RelevanceNeeds, RuleNeeds};
 pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
 pub use values::{AcceptedRows, Auto, EntropyOver, Length, Limit, Part, Placing, Stamps, StateAt, TwinType};

@@ -356,10 +356,10 @@ impl Run {
         let needs = RuleNeeds::of(rule);
         assert_eq!(token.relevance.is_some(), needs.relevance.is_some());
         assert_eq!(token.relevance_rank.is_some(), token.relevance.is_some());
-        assert_eq!(token.gaze.is_some(), needs.gaze || self.method.shape.gate() > 0.0);
+        assert_eq!(token.attention_peak.is_some(), needs.attention_peaks || self.method.shape.gate() > 0.0);
         assert_eq!(token.divergence.is_some(), needs.divergence);
         assert!(token.relevance.is_none_or(|cosine| cosine.abs() < 1.0001));
-        assert!(token.gaze.is_none_or(|gaze| (0.0..=1.0001).contains(&gaze)));
+        assert!(token.attention_peak.is_none_or(|peak| (0.0..=1.0001).contains(&peak)));
         assert!(token.divergence.is_none_or(|nats| nats >= 0.0));
         let guesses = matches!(self.method.drafter, Drafter::Lookup { .. });
         assert_eq!(token.drafter_probability.is_none(), guesses);
