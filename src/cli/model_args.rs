@@ -111,7 +111,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
             "drafts with a small model",
             "add --drafter DIR (specreel models inspect lists models that fit), or use the method lvspec-self or autoregressive",
         ),
-        Drafter::Sparrow { recipe: Recipe::Mtp } => match models.target_predicts() {
+        Drafter::Head { recipe: Recipe::Mtp } => match models.target_predicts() {
             // A target that cannot be read is reported when it is loaded.
             None | Some(true) => return Ok(()),
             Some(false) => {
@@ -128,7 +128,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
             }
         },
         // A head that cannot be read is reported when it is loaded.
-        Drafter::Sparrow { recipe }
+        Drafter::Head { recipe }
             if models.heads.iter().all(|head| self::recipe(head).is_some_and(|own| own != recipe)) =>
         {
             (needs_head(recipe), recipe.hint())
@@ -142,7 +142,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
             method.name,
             match method.drafter {
                 _ if models.drafter.is_none() && models.heads.is_empty() => "--drafter is missing",
-                Drafter::Sparrow { .. } => "no such head is loaded",
+                Drafter::Head { .. } => "no such head is loaded",
                 _ => "--drafter is of another kind",
             }
         ),
@@ -167,7 +167,7 @@ fn unused(args: &RunArgs, methods: &[&Method]) -> Vec<String> {
         let kind = recipe(drafter);
         let uses = |method: &&Method| match method.drafter {
             Drafter::Model {} => kind.is_none(),
-            Drafter::Sparrow { recipe } => kind == Some(recipe),
+            Drafter::Head { recipe } => kind == Some(recipe),
             _ => false,
         };
         if !methods.iter().any(uses) {

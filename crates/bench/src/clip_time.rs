@@ -7,9 +7,8 @@ use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    config::VlConfig,
     decoder::{Decoder, Sequence, States, Taps},
-    family::{ClipFacts, Family, ModelError, Prompt},
+    family::{ClipFacts, Family, ModelError, Prompt, VlConfig},
     processor::{
         Grid, Patches, VideoProcessor,
         layout::{self, VisualRope},
@@ -78,7 +77,7 @@ impl ShapeModel {
         place: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
-        let (tower_config, checkpoint) = (TowerConfig::of(&config)?, Checkpoint::random());
+        let (tower_config, checkpoint) = (config.tower()?, Checkpoint::random());
         let tower = Tower::load(&checkpoint, &tower_config, place)?;
         let decoder = Arc::new(Decoder::load(&checkpoint, &config.text, place, progress)?);
         Ok(Self {
@@ -181,7 +180,7 @@ impl ShapeModel {
 
     /// The family's prompt with a token for each word.
     fn prompt(&self, clip: &ClipFacts) -> Result<Prompt, ModelError> {
-        let rules = self.config.family.rules();
+        let rules = self.config.family;
         let temporal = self.processor.config().temporal;
         let rendered = ChatTemplate::new(rules.template(), "the built-in family").render(QUESTION)?;
         let video = rules.video_text(clip, temporal);

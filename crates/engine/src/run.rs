@@ -93,10 +93,10 @@ impl Runner<'_> {
             }
             Drafter::EarlyExit { .. } => Some(self.models.target.name().to_owned()),
             // Loaded later.
-            Drafter::Sparrow { recipe: Recipe::Mtp } => {
+            Drafter::Head { recipe: Recipe::Mtp } => {
                 Some(format!("multi-token prediction of {}", self.models.target.name()))
             }
-            Drafter::Sparrow { recipe } => self.models.head(recipe).map(|head| head.name().to_owned()),
+            Drafter::Head { recipe } => self.models.head(recipe).map(|head| head.name().to_owned()),
             Drafter::Lookup { .. } => Some("lookup".into()),
         }
     }

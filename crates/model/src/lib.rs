@@ -1,4 +1,40 @@
-//! Checkpoints and forward passes: what the Video-LLMs compute.
+//! Video-LLMs: what a checkpoint describes, and what it computes of frames and text.
+//!
+//! [`family::VideoLlm`] is a loaded model of any family. A caption passes these parts of it:
+//!
+//! 1. [`processor`] resizes frames and cuts them into patches.
+//! 2. [`vision`] encodes the patches to visual embeddings.
+//! 3. [`template`] and [`text`] write the question as ids; [`family::Prompt`] says where among them the visual tokens are, and the
+//!    positions of all rows.
+//! 4. [`decoder`] reads the rows: a [`decoder::Sequence`] holds keys and values, is fed, and goes back to any earlier length.
+//!
+//! [`draft_head`] has the layers that draft from a decoder's states. [`config`] is below all of these, [`family`] above: a family is
+//! a folder and a line of [`family::Family::ALL`]. [`inspect`], [`mac_count`], [`shapes`] and [`known`] answer without weights what
+//! a model is and costs.
+//!
+//! Two contracts hold on the CPU and on a GPU of this workspace's own kernels, and speculative decoding builds on them: a row's result
+//! has the same bits whatever rows are computed beside it, and a sequence that was rolled back continues as if it had never been fed
+//! more. Operations come from `specreel-tensor`, files from `specreel-checkpoint`.
+//!
+//! ```
+//! use specreel_model::{
+//!     decoder::{Sequence, Taps, argmax},
+//!     family::VideoLlm,
+//! };
+//! use specreel_tensor::WeightType;
+//!
+//! let demo = specreel_demo::demo(None)?;
+//! let model = VideoLlm::load(&demo.target, WeightType::F32, &mut |_layer, _layers| {})?;
+//! assert_eq!(model.family().name(), "Qwen2.5-VL");
+//!
+//! let ids = model.tokenizer().encode("A red ball")?;
+//! let mut sequence = Sequence::new(model.decoder().clone(), ids.len());
+//! let pass = sequence.feed(&ids, &Taps::default())?;
+//! let logits = sequence.logits(&pass.states)?.to_vec2()?;
+//! let next = argmax(&logits[ids.len() - 1]);
+//! println!("A red ball{}", model.tokenizer().token_text(next));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod config;
 pub mod decoder;
@@ -6,18 +42,17 @@ pub mod draft_head;
 pub mod family;
 pub mod inspect;
 pub mod known;
+pub mod mac_count;
 pub mod processor;
 pub mod shapes;
-mod source;
 pub mod template;
 pub mod text;
 pub mod vision;
-pub mod work;
 
 use std::path::PathBuf;
 
+pub use self::family::ReadModel;
 use self::family::Rope;
-pub use self::source::ReadModel;
 use specreel_checkpoint::{ModelFiles, WeightCache};
 use specreel_record::{Failure, FailureClass};
 use specreel_tensor::{CheckpointError, ComputeDevice, DeviceChoice, DeviceMemory, KvType, WeightType};
@@ -103,7 +138,7 @@ impl ModelSpec {
     ///
     /// # Errors
     /// As [`ComputeDevice::open`].
-    pub fn target_place(&self) -> Result<ComputeDevice, Failure> {
+    pub fn open_target_device(&self) -> Result<ComputeDevice, Failure> {
         ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype).with_kv_type(self.kv_type)
     }
 
@@ -116,10 +151,10 @@ impl ModelSpec {
     ///
     /// # Errors
     /// As [`ComputeDevice::open`].
-    pub fn drafter_place(&self) -> Result<ComputeDevice, Failure> {
-        let place = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
-        let place = place.with_tower(self.tower_dtype);
+    pub fn open_drafter_device(&self) -> Result<ComputeDevice, Failure> {
+        let device = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
+        let device = device.with_tower(self.tower_dtype);
         // Beside a target on the CPU, a drafter elsewhere has a type of its device where it lacks the requested one.
-        Ok(place.clone().with_kv_type(self.kv_type).unwrap_or(place))
+        Ok(device.clone().with_kv_type(self.kv_type).unwrap_or(device))
     }
 }

@@ -132,6 +132,14 @@ impl TargetSide<'_> {
         own_tokens(self.config.sampler, &self.rows, &self.distributions, position..)
     }
 
+    /// Ask the judge of the method's acceptance about drafts from this output position on.
+    fn with_judge<T>(&self, position: usize, ask: impl FnOnce(&mut dyn Judge<Evidence>) -> T) -> T {
+        match self.config.draws_drafts() {
+            true => ask(&mut Sampled { rows: &self.distributions, sampler: self.config.sampler }),
+            false => ask(&mut Exact { wanted: &self.wanted(position) }),
+        }
+    }
+
     fn token(&self, row: usize, id: u32, verdict: Verdict, wanted: u32) -> Result<Token> {
         let drafted = verdict.is_accepted_draft();
         Ok(Token {
@@ -166,19 +174,11 @@ impl TargetSide<'_> {
 impl Judge<Evidence> for TargetSide<'_> {
     fn accept(&mut self, case: &Case<'_, Evidence>) -> Vec<Verdict> {
         self.probabilities = case.drafts.iter().map(|draft| draft.evidence.probability).collect();
-        match self.config.draws_drafts() {
-            true => Sampled { rows: &self.distributions, sampler: self.config.sampler }.accept(case),
-            false => Exact { wanted: &self.wanted(case.position) }.accept(case),
-        }
+        self.with_judge(case.position, |judge| judge.accept(case))
     }
 
     fn replacement(&mut self, case: &Case<'_, Evidence>, row: usize) -> u32 {
-        match self.config.draws_drafts() {
-            true => {
-                Sampled { rows: &self.distributions, sampler: self.config.sampler }.replacement(case, row)
-            }
-            false => Exact { wanted: &self.wanted(case.position) }.replacement(case, row),
-        }
+        self.with_judge(case.position, |judge| judge.replacement(case, row))
     }
 }
 

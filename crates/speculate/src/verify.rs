@@ -134,7 +134,10 @@ impl<'a> VerifiedRows<'a> {
             let q = judged.path.get(i).and_then(|&node| self.proposal.distributions.get(node));
             tokens.push(Token {
                 drafter_logprobs: q.map_or_else(Vec::new, |q| top_of_distribution(q, logprobs)),
-                nearest_visual: node.and_then(|node| self.nearest_visual.get(node + 1)).cloned().unwrap_or_default(),
+                nearest_visual: node
+                    .and_then(|node| self.nearest_visual.get(node + 1))
+                    .cloned()
+                    .unwrap_or_default(),
                 target_id: self.wanted[row],
                 relevance,
                 relevance_rank: relevance.and_then(|_| ranks.iter().position(|&r| r == i)).map(|r| r as u32),

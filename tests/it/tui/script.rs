@@ -307,7 +307,8 @@ fn told(index: usize, mut step: Step) -> Step {
             token.relevance = Some(0.2 + 0.05 * i as f32);
             token.relevance_rank = Some(i as u32);
             if i + 1 < n {
-                token.nearest_visual = (0..8).map(|k| ((17 * i as u32 + 3 * k) % 96, 0.8 - 0.05 * k as f32)).collect();
+                token.nearest_visual =
+                    (0..8).map(|k| ((17 * i as u32 + 3 * k) % 96, 0.8 - 0.05 * k as f32)).collect();
             }
         }
     }

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::config::{TextConfig, VlConfig};
+use crate::{config::TextConfig, family::VlConfig};
 
 /// The published file of the 0.8B model, with layers that are named one by one.
 fn published() -> Value {

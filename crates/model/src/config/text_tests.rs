@@ -28,7 +28,7 @@ fn smol() -> Value {
 }
 
 fn language_model(raw: &Value) -> &'static LanguageModel {
-    Family::of(raw).unwrap().rules().language_model()
+    Family::of(raw).unwrap().language_model()
 }
 
 fn resolve(raw: &Value) -> Result<TextConfig, String> {

@@ -1,15 +1,12 @@
 //! What distinguishes the families.
 
-use super::ClipFacts;
-
+use super::{ClipFacts, VlConfig};
 use crate::{
-    config::{
-        VlConfig,
-        text::{self, LanguageModel},
-    },
+    config::text::{self, LanguageModel},
     processor::VisualRope,
     vision::{TowerConfig, VisionError},
 };
+use specreel_record::sampling::Rule;
 
 /// A clip as the text of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +49,9 @@ pub trait FamilyRules: Sync {
     fn language_model(&self) -> &'static LanguageModel {
         &text::QWEN2
     }
+
+    /// How its frames are sampled, where a checkpoint's files say nothing else.
+    fn sampling(&self) -> Rule;
 
     /// True if prompts take that template whatever the checkpoint's own.
     fn forces_template(&self) -> bool {

@@ -3,7 +3,7 @@
 use crate::ReadModel as _;
 use std::path::Path;
 
-use crate::{family::ModelError, vision::TowerConfig};
+use crate::family::ModelError;
 use specreel_checkpoint::{ModelFiles, files};
 
 /// True if both directories have the same `tokenizer.json`, byte for byte: a quick check that implies equal vocabularies.
@@ -20,7 +20,7 @@ pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
     let read = |dir: &Path| -> Result<_, ModelError> {
         let files = ModelFiles::open(dir, None)?;
         let config = files.config()?;
-        let processor = files.processor(&TowerConfig::of(&config)?)?;
+        let processor = files.processor(&config.tower()?)?;
         Ok((config.family, processor, files))
     };
     let read = |dir: &Path| read(dir).map_err(|e| e.to_string());

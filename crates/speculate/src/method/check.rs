@@ -147,7 +147,7 @@ impl Method {
                 "pick schedule = sequential, or drafter = model or self",
             ),
             (
-                matches!(self.drafter, Drafter::Sparrow { .. }) && parallel,
+                matches!(self.drafter, Drafter::Head { .. }) && parallel,
                 [drafter, schedule],
                 "the draft head needs the states of the verify pass that would still be running",
                 "pick schedule = sequential, or drafter = model or self",

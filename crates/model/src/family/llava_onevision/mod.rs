@@ -8,11 +8,9 @@ mod tower;
 
 pub use config::{LlavaConfig, POOL};
 
-use super::FamilyRules;
-use crate::{
-    config::VlConfig,
-    vision::{TowerConfig, VisionError},
-};
+use super::{FamilyRules, VlConfig};
+use crate::vision::{TowerConfig, VisionError};
+use specreel_record::sampling::Rule;
 
 /// The template for checkpoints without one.
 pub const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message['role'] }}\n\
@@ -38,6 +36,10 @@ impl FamilyRules for LlavaOnevision {
 
     fn template(&self) -> &'static str {
         TEMPLATE
+    }
+
+    fn sampling(&self) -> Rule {
+        Rule::LLAVA_ONEVISION
     }
 
     fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError> {

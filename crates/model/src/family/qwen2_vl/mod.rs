@@ -10,12 +10,12 @@ mod windows;
 
 pub use config::{Generation, RawVisionConfig, VisionConfig};
 
-use super::FamilyRules;
+use super::{FamilyRules, VlConfig};
 use crate::{
-    config::VlConfig,
     processor::VisualRope,
     vision::{TowerConfig, VisionError},
 };
+use specreel_record::sampling::Rule;
 
 /// The template for checkpoints without one.
 pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}\
@@ -50,6 +50,10 @@ impl FamilyRules for Generation {
 
     fn template(&self) -> &'static str {
         TEMPLATE
+    }
+
+    fn sampling(&self) -> Rule {
+        Rule::QWEN_VL
     }
 
     fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError> {

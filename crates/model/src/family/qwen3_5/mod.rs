@@ -6,17 +6,17 @@
 mod prompt;
 
 use super::{
-    ClipFacts, FamilyRules, VideoText,
+    ClipFacts, FamilyRules, VideoText, VlConfig,
     qwen3_vl::{self, VisionConfig},
 };
 use crate::{
     config::{
-        VlConfig,
         hybrid::Hybrid,
         text::{LanguageModel, Sizes},
     },
     vision::{TowerConfig, VisionError},
 };
+use specreel_record::sampling::Rule;
 use specreel_tensor::LinearAttention;
 
 /// Qwen3.5; the defaults are those of the 9B model.
@@ -73,6 +73,10 @@ impl FamilyRules for Qwen35 {
 
     fn template(&self) -> &'static str {
         prompt::TEMPLATE
+    }
+
+    fn sampling(&self) -> Rule {
+        Rule::QWEN3_VL
     }
 
     fn tokens(&self) -> &'static [&'static str] {

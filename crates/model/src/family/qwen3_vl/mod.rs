@@ -9,14 +9,12 @@ mod tower;
 
 pub use config::VisionConfig;
 
-use super::{ClipFacts, FamilyRules, VideoText};
+use super::{ClipFacts, FamilyRules, VideoText, VlConfig};
 use crate::{
-    config::{
-        VlConfig,
-        text::{LanguageModel, Sizes},
-    },
+    config::text::{LanguageModel, Sizes},
     vision::{TowerConfig, VisionError},
 };
+use specreel_record::sampling::Rule;
 
 /// Qwen3.
 const LANGUAGE_MODEL: LanguageModel = LanguageModel {
@@ -61,6 +59,10 @@ impl FamilyRules for Qwen3Vl {
 
     fn template(&self) -> &'static str {
         prompt::TEMPLATE
+    }
+
+    fn sampling(&self) -> Rule {
+        Rule::QWEN3_VL
     }
 
     fn tokens(&self) -> &'static [&'static str] {

@@ -8,14 +8,12 @@ mod tower;
 
 pub use config::VisionConfig;
 
-use super::{ClipFacts, FamilyRules, VideoText};
+use super::{ClipFacts, FamilyRules, VideoText, VlConfig};
 use crate::{
-    config::{
-        VlConfig,
-        text::{LanguageModel, Sizes},
-    },
+    config::text::{LanguageModel, Sizes},
     vision::{TowerConfig, VisionError},
 };
+use specreel_record::sampling::Rule;
 
 /// Llama.
 const LANGUAGE_MODEL: LanguageModel = LanguageModel {
@@ -60,6 +58,10 @@ impl FamilyRules for SmolVlm {
 
     fn template(&self) -> &'static str {
         prompt::TEMPLATE
+    }
+
+    fn sampling(&self) -> Rule {
+        Rule::SMOLVLM
     }
 
     fn forces_template(&self) -> bool {

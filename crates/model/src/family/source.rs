@@ -3,9 +3,8 @@
 use specreel_checkpoint::ModelFiles;
 use specreel_tensor::CheckpointError;
 
+use super::{Family, ModelError, VlConfig};
 use crate::{
-    config::VlConfig,
-    family::{Family, ModelError},
     processor::VideoProcessor,
     template::{ChatTemplate, TemplateError},
     text::{TextError, TextTokenizer},
