@@ -239,7 +239,7 @@ pub fn subcommands() -> ArgValueCompleter {
 /// Ids of published models.
 pub fn published() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name());
+        let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name);
         beginning(current, KNOWN.iter().map(|known| (known.id.to_owned(), about(known).map(str::to_owned))))
     })
 }

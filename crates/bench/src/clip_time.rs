@@ -182,13 +182,13 @@ impl ShapeModel {
     fn prompt(&self, clip: &ClipFacts) -> Result<Prompt, ModelError> {
         let rules = self.config.family;
         let temporal = self.processor.config().temporal;
-        let rendered = ChatTemplate::new(rules.template(), "the built-in family").render(QUESTION)?;
-        let video = rules.video_text(clip, temporal);
+        let rendered = ChatTemplate::new(rules.template, "the built-in family").render(QUESTION)?;
+        let video = rules.video_text.map(|write| write(clip, temporal));
         let text = video.as_ref().map_or(rendered.clone(), |video| video.replace(&rendered));
         let ids: Vec<u32> = pieces(&text).into_iter().map(|piece| self.id(piece)).collect();
         let seconds = layout::seconds_per_grid(temporal, clip.sample_fps);
         let axes = self.config.text.mrope_section;
-        let rope = axes.map_or(VisualRope::Sequential, |_| rules.positions(&self.tower_config, seconds));
+        let rope = axes.map_or(VisualRope::Sequential, |_| (rules.positions)(&self.tower_config, seconds));
         let per_span = if video.is_some() { 1 } else { clip.grid.t };
         let newline = self.tower.newline().is_some();
         Ok(Prompt::lay_out(&ids, self.config.video_token, clip.grid, per_span, newline, rope)?)

@@ -59,7 +59,7 @@ pub fn clip_facts(grid: VisualGrid, plan: &Plan) -> ClipFacts {
 /// How a model of this family with this frame processor samples frames.
 pub fn frames(family: Family, processor: &ProcessorConfig) -> Rule {
     let own = processor.sampling.unwrap_or_default();
-    family.sampling().with(own.fps, own.min_frames, own.max_frames)
+    family.sampling.with(own.fps, own.min_frames, own.max_frames)
 }
 
 impl Models {
@@ -183,7 +183,7 @@ impl Models {
                 hint: Some("use a smaller checkpoint of the target's family".into()),
             };
             if target.family() != drafter.family() {
-                let [ours, theirs] = [&target, drafter].map(|model| model.family().name());
+                let [ours, theirs] = [&target, drafter].map(|model| model.family().name);
                 return Err(refuse(format!("its family is {theirs}, not {ours}")));
             }
             target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;

@@ -182,7 +182,7 @@ impl Runner<'_> {
         let family = self.models.target.family();
         let in_vain = self.request.method.context.stamps() == Stamps::Drop && !family.writes_stamps();
         in_vain.then(|| {
-            format!("context.stamps=drop has no effect: prompts of {} have no time stamps", family.name())
+            format!("context.stamps=drop has no effect: prompts of {} have no time stamps", family.name)
         })
     }
 

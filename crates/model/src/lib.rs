@@ -25,7 +25,7 @@
 //!
 //! let demo = specreel_demo::demo(None)?;
 //! let model = VideoLlm::load(&demo.target, WeightType::F32, &mut |_layer, _layers| {})?;
-//! assert_eq!(model.family().name(), "Qwen2.5-VL");
+//! assert_eq!(model.family().name, "Qwen2.5-VL");
 //!
 //! let ids = model.tokenizer().encode("A red ball")?;
 //! let mut sequence = Sequence::new(model.decoder().clone(), ids.len());

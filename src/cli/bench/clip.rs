@@ -131,7 +131,7 @@ fn result(
 ) -> ClipResult {
     ClipResult {
         model: format!("{name} (random weights)"),
-        family: model.family().model_type(),
+        family: model.family().model_type,
         dtype: place.dtype().name(),
         tower_dtype: place.tower().name(),
         device: place.name().into(),

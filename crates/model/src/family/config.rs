@@ -44,7 +44,7 @@ impl VlConfig {
     pub fn resolve(raw: serde_json::Value) -> Result<Self, String> {
         LanguageModel::refuse_experts(&raw)?;
         let family = Family::of(&raw)?;
-        let model = family.language_model();
+        let model = &family.language_model;
         let text = model.config(&raw)?;
         let video_token = model.video_token(&raw)?;
         let video_token = u32::try_from(video_token).ok().filter(|id| (*id as usize) < text.vocab);
@@ -66,7 +66,7 @@ impl VlConfig {
         if self.raw.get("vision_config").is_none() {
             return Err(VisionError::Setting { name: "vision_config", problem: "is missing".into() });
         }
-        self.family.tower(self)
+        (self.family.tower)(self)
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
             "model_type": "llava_onevision", "video_token_index": 9, "tie_word_embeddings": false, "text_config": text
         });
         let config = VlConfig::resolve(raw.clone()).unwrap();
-        assert_eq!((config.family.name(), config.video_token), ("LLaVA-OneVision", 9));
+        assert_eq!((config.family.name, config.video_token), ("LLaVA-OneVision", 9));
         assert_eq!((config.text.tied, config.text.mrope_section), (true, None));
         raw["text_config"]["model_type"] = json!("llama");
         assert!(VlConfig::resolve(raw).unwrap_err().contains("llama"));

@@ -1,6 +1,6 @@
 //! Whole Video-LLMs: which tower, prompt layout and positions a checkpoint uses.
 //!
-//! [`VideoLlm`] is a loaded model of any family. A family is a folder with implementations of [`FamilyRules`] and of its tower's
+//! [`VideoLlm`] is a loaded model of any family. A family is a folder with [`FamilyRules`] and an implementation of its tower's
 //! rules, and a line in [`Family::ALL`]. No other code depends on the family.
 
 mod clip;
@@ -31,32 +31,29 @@ pub use rules::{FamilyRules, VideoText};
 pub use source::ReadModel;
 pub use video_llm::VideoLlm;
 
-use crate::processor::VisualGrid;
-
 /// A family of Video-LLMs, with its tower, prompt layout and positions: a reference to its [`FamilyRules`].
 #[derive(Clone, Copy)]
-pub struct Family(&'static dyn FamilyRules);
+pub struct Family(&'static FamilyRules);
 
 impl Family {
     /// All families.
     pub const ALL: [Family; 6] = [
-        Family(&qwen2_vl::Generation::Qwen2),
-        Family(&qwen2_vl::Generation::Qwen25),
-        Family(&llava_onevision::LlavaOnevision),
-        Family(&qwen3_vl::Qwen3Vl),
-        Family(&qwen3_5::Qwen35),
-        Family(&smolvlm::SmolVlm),
+        Family(&qwen2_vl::QWEN2_VL),
+        Family(&qwen2_vl::QWEN25_VL),
+        Family(&llava_onevision::FAMILY),
+        Family(&qwen3_vl::FAMILY),
+        Family(&qwen3_5::FAMILY),
+        Family(&smolvlm::FAMILY),
     ];
 
     /// True if prompts have a time stamp before the visual tokens of every temporal grid.
     pub fn writes_stamps(self) -> bool {
-        let one = ClipFacts::steady(VisualGrid { t: 1, h: 1, w: 1 }, 1, 1.0);
-        self.video_text(&one, 1).is_some()
+        self.video_text.is_some()
     }
 
     /// All names, comma-separated.
     pub fn supported() -> String {
-        Self::ALL.map(|family| format!("{} ({})", family.name(), family.model_type())).join(", ")
+        Self::ALL.map(|family| format!("{} ({})", family.name, family.model_type)).join(", ")
     }
 
     /// The family of a `config.json`, by `model_type` or else by `architectures`.
@@ -67,8 +64,8 @@ impl Family {
         let model_type = config.get("model_type").and_then(Value::as_str);
         let architecture = || config.get("architectures")?.as_array()?.first()?.as_str();
         let known = |family: &&Self| {
-            model_type == Some(family.model_type())
-                || (model_type.is_none() && architecture() == Some(family.architecture()))
+            model_type == Some(family.model_type)
+                || (model_type.is_none() && architecture() == Some(family.architecture))
         };
         Self::ALL.iter().find(known).copied().ok_or_else(|| match model_type.or_else(architecture) {
             None => "missing `model_type`: not a Hugging Face model directory".into(),
@@ -80,7 +77,7 @@ impl Family {
 }
 
 impl Deref for Family {
-    type Target = dyn FamilyRules;
+    type Target = FamilyRules;
 
     fn deref(&self) -> &Self::Target {
         self.0
@@ -89,7 +86,7 @@ impl Deref for Family {
 
 impl PartialEq for Family {
     fn eq(&self, other: &Self) -> bool {
-        self.model_type() == other.model_type()
+        self.model_type == other.model_type
     }
 }
 
@@ -97,7 +94,7 @@ impl Eq for Family {}
 
 impl fmt::Debug for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.name)
     }
 }
 
@@ -110,15 +107,15 @@ mod tests {
     #[test]
     fn families_are_found_by_either_name() {
         for family in Family::ALL {
-            assert_eq!(Family::of(&json!({"model_type": family.model_type()})), Ok(family));
-            assert_eq!(Family::of(&json!({"architectures": [family.architecture()]})), Ok(family));
+            assert_eq!(Family::of(&json!({"model_type": family.model_type})), Ok(family));
+            assert_eq!(Family::of(&json!({"architectures": [family.architecture]})), Ok(family));
         }
     }
 
     #[test]
     fn newer_families_write_the_time() {
         let stamped = Family::ALL.into_iter().filter(|family| family.writes_stamps());
-        let names: Vec<&str> = stamped.map(|family| family.name()).collect();
+        let names: Vec<&str> = stamped.map(|family| family.name).collect();
         assert_eq!(names, ["Qwen3-VL", "Qwen3.5", "SmolVLM2"]);
     }
 
@@ -129,7 +126,7 @@ mod tests {
         {
             let error = Family::of(&config).unwrap_err();
             assert!(error.contains(word), "{error}");
-            assert!(Family::ALL.iter().all(|f| error.contains(f.name()) && error.contains(f.model_type())));
+            assert!(Family::ALL.iter().all(|f| error.contains(f.name) && error.contains(f.model_type)));
         }
         assert!(Family::of(&json!({})).unwrap_err().contains("missing `model_type`"));
         assert!(Family::of(&json!([1])).is_err());

@@ -16,7 +16,7 @@ impl Family {
         tokenizer: TextTokenizer,
         video_token: u32,
     ) -> Result<TextTokenizer, TextError> {
-        for (i, token) in self.tokens().iter().enumerate() {
+        for (i, token) in self.tokens.iter().enumerate() {
             let id = tokenizer.require(token)?;
             if i == 0 && id != video_token {
                 let path = tokenizer.path().to_owned();
@@ -28,7 +28,7 @@ impl Family {
                 });
             }
         }
-        match self.end_of_turn() {
+        match self.end_of_turn {
             Some(token) => tokenizer.ending_with(token),
             None => Ok(tokenizer),
         }
@@ -48,7 +48,7 @@ pub(crate) fn prompt_ids(
     (clip, frames_per_grid): (&ClipFacts, usize),
 ) -> Result<(Vec<u32>, Option<VideoText>), ModelError> {
     clip.check()?;
-    let video = config.family.video_text(clip, frames_per_grid);
+    let video = config.family.video_text.map(|write| write(clip, frames_per_grid));
     let rewrite = |rendered: String| match &video {
         Some(video) => video.replace(&rendered),
         None => rendered,

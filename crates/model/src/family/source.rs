@@ -59,10 +59,10 @@ impl ReadModel for ModelFiles {
     }
 
     fn template(&self, family: Family) -> Result<ChatTemplate, TemplateError> {
-        let built_in = || ChatTemplate::new(family.template(), "the built-in family");
+        let built_in = || ChatTemplate::new(family.template, "the built-in family");
         match self {
-            _ if family.forces_template() => Ok(built_in()),
-            Self::Directory(dir) => ChatTemplate::load(dir, family.template()),
+            _ if family.forces_template => Ok(built_in()),
+            Self::Directory(dir) => ChatTemplate::load(dir, family.template),
             Self::Gguf(model) => Ok(match model.template() {
                 Some(source) => ChatTemplate::new(source, model.text.path().display().to_string()),
                 None => built_in(),

@@ -252,7 +252,7 @@ impl VideoLlm {
         let axes = self.config.text.mrope_section.filter(|_| self.rope != Rope::Sequential);
         let seconds = layout::seconds_per_grid(frames_per_grid, clip.sample_fps);
         let rope = axes
-            .map_or(VisualRope::Sequential, |_| self.config.family.positions(&self.tower_config, seconds));
+            .map_or(VisualRope::Sequential, |_| (self.config.family.positions)(&self.tower_config, seconds));
         let newline = self.tower.newline().is_some();
         let per_span = if video.is_some() { 1 } else { clip.grid.t };
         let mut prompt = Prompt::lay_out(&ids, pad, clip.grid, per_span, newline, rope)?;

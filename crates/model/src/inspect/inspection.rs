@@ -164,7 +164,7 @@ impl Inspection {
             );
         }
         let mut inspection = Self {
-            family: family.map(|family| family.model_type().to_owned()),
+            family: family.map(|family| family.model_type.to_owned()),
             text: config.as_ref().map(|c| c.text.clone()),
             shares: checkpoint.as_ref().map(shares).unwrap_or_default(),
             bytes: checkpoint.as_ref().map_or(0, Checkpoint::bytes),

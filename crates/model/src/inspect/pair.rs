@@ -26,7 +26,7 @@ pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
     let read = |dir: &Path| read(dir).map_err(|e| e.to_string());
     let ((ours, processor, target_files), (theirs, other, drafter_files)) = (read(target)?, read(drafter)?);
     if ours != theirs {
-        return Err(format!("the target is {}, the drafter is {}", ours.name(), theirs.name()));
+        return Err(format!("the target is {}, the drafter is {}", ours.name, theirs.name));
     }
     if processor.config().temporal != other.config().temporal {
         return Err("patches of target and drafter have different numbers of frames".into());

@@ -8,8 +8,8 @@ mod tower;
 
 pub use config::{LlavaConfig, POOL};
 
-use super::{FamilyRules, VlConfig};
-use crate::vision::{TowerConfig, VisionError};
+use super::FamilyRules;
+use crate::{config::text::QWEN2, processor::VisualRope};
 use specreel_record::sampling::Rule;
 
 /// The template for checkpoints without one.
@@ -19,30 +19,17 @@ pub const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message[
 {% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// The family.
-pub(crate) struct LlavaOnevision;
-
-impl FamilyRules for LlavaOnevision {
-    fn name(&self) -> &'static str {
-        "LLaVA-OneVision"
-    }
-
-    fn model_type(&self) -> &'static str {
-        "llava_onevision"
-    }
-
-    fn architecture(&self) -> &'static str {
-        "LlavaOnevisionForConditionalGeneration"
-    }
-
-    fn template(&self) -> &'static str {
-        TEMPLATE
-    }
-
-    fn sampling(&self) -> Rule {
-        Rule::LLAVA_ONEVISION
-    }
-
-    fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError> {
-        Ok(LlavaConfig::from_json(&config.raw, config.text.hidden)?.into())
-    }
-}
+pub(super) const FAMILY: FamilyRules = FamilyRules {
+    name: "LLaVA-OneVision",
+    model_type: "llava_onevision",
+    architecture: "LlavaOnevisionForConditionalGeneration",
+    language_model: QWEN2,
+    tower: |config| Ok(LlavaConfig::from_json(&config.raw, config.text.hidden)?.into()),
+    sampling: Rule::LLAVA_ONEVISION,
+    template: TEMPLATE,
+    forces_template: false,
+    tokens: &[],
+    end_of_turn: None,
+    video_text: None,
+    positions: |_, _| VisualRope::GRIDS,
+};
