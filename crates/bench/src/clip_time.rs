@@ -90,7 +90,7 @@ impl ShapeModel {
     }
 
     /// The family.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> &'static Family {
         self.config.family
     }
 

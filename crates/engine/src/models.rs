@@ -57,7 +57,7 @@ pub fn clip_facts(grid: VisualGrid, plan: &Plan) -> ClipFacts {
 }
 
 /// How a model of this family with this frame processor samples frames.
-pub fn frames(family: Family, processor: &ProcessorConfig) -> Rule {
+pub fn frames(family: &Family, processor: &ProcessorConfig) -> Rule {
     let own = processor.sampling.unwrap_or_default();
     family.sampling.with(own.fps, own.min_frames, own.max_frames)
 }

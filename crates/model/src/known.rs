@@ -60,7 +60,7 @@ pub const KNOWN: [KnownModel; 19] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownSizes {
     /// Its family.
-    pub family: Family,
+    pub family: &'static Family,
     /// Parameters of the language model.
     pub text: u64,
     /// Parameters of the vision tower and its projector.

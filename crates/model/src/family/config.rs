@@ -14,7 +14,7 @@ use specreel_tensor::CheckpointError;
 #[derive(Clone, Debug, PartialEq)]
 pub struct VlConfig {
     /// The family.
-    pub family: Family,
+    pub family: &'static Family,
     /// The language model.
     pub text: TextConfig,
     /// The placeholder id of a visual token in a video.

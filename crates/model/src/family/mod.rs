@@ -1,6 +1,6 @@
 //! Whole Video-LLMs: which tower, prompt layout and positions a checkpoint uses.
 //!
-//! [`VideoLlm`] is a loaded model of any family. A family is a folder with [`FamilyRules`] and an implementation of its tower's
+//! [`VideoLlm`] is a loaded model of any family. A family is a folder with a [`Family`] and an implementation of its tower's
 //! rules, and a line in [`Family::ALL`]. No other code depends on the family.
 
 mod clip;
@@ -18,7 +18,7 @@ pub mod smolvlm;
 mod source;
 mod video_llm;
 
-use std::{fmt, ops::Deref};
+use std::fmt;
 
 use serde_json::Value;
 
@@ -27,27 +27,23 @@ pub use config::VlConfig;
 pub use error::ModelError;
 pub use prompt::{Prompt, Rope};
 pub(crate) use prompt_ids::prompt_ids;
-pub use rules::{FamilyRules, VideoText};
+pub use rules::{Family, VideoText};
 pub use source::ReadModel;
 pub use video_llm::VideoLlm;
 
-/// A family of Video-LLMs, with its tower, prompt layout and positions: a reference to its [`FamilyRules`].
-#[derive(Clone, Copy)]
-pub struct Family(&'static FamilyRules);
-
 impl Family {
     /// All families.
-    pub const ALL: [Family; 6] = [
-        Family(&qwen2_vl::QWEN2_VL),
-        Family(&qwen2_vl::QWEN25_VL),
-        Family(&llava_onevision::FAMILY),
-        Family(&qwen3_vl::FAMILY),
-        Family(&qwen3_5::FAMILY),
-        Family(&smolvlm::FAMILY),
+    pub const ALL: [&'static Family; 6] = [
+        &qwen2_vl::QWEN2_VL,
+        &qwen2_vl::QWEN25_VL,
+        &llava_onevision::FAMILY,
+        &qwen3_vl::FAMILY,
+        &qwen3_5::FAMILY,
+        &smolvlm::FAMILY,
     ];
 
     /// True if prompts have a time stamp before the visual tokens of every temporal grid.
-    pub fn writes_stamps(self) -> bool {
+    pub fn writes_stamps(&self) -> bool {
         self.video_text.is_some()
     }
 
@@ -60,10 +56,10 @@ impl Family {
     ///
     /// # Errors
     /// A message with the supported families.
-    pub fn of(config: &Value) -> Result<Self, String> {
+    pub fn of(config: &Value) -> Result<&'static Self, String> {
         let model_type = config.get("model_type").and_then(Value::as_str);
         let architecture = || config.get("architectures")?.as_array()?.first()?.as_str();
-        let known = |family: &&Self| {
+        let known = |family: &&&Self| {
             model_type == Some(family.model_type)
                 || (model_type.is_none() && architecture() == Some(family.architecture))
         };
@@ -73,14 +69,6 @@ impl Family {
                 format!("unsupported architecture `{other}`, expected one of: {}", Self::supported())
             }
         })
-    }
-}
-
-impl Deref for Family {
-    type Target = FamilyRules;
-
-    fn deref(&self) -> &Self::Target {
-        self.0
     }
 }
 

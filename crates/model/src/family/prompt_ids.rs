@@ -12,7 +12,7 @@ impl Family {
     /// # Errors
     /// [`TextError::MissingToken`] for the first that it lacks, [`TextError::Placeholder`] for another placeholder.
     pub(crate) fn prepare_tokenizer(
-        self,
+        &self,
         tokenizer: TextTokenizer,
         video_token: u32,
     ) -> Result<TextTokenizer, TextError> {

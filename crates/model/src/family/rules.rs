@@ -31,8 +31,8 @@ impl VideoText {
     }
 }
 
-/// What a family is: its names, language model, tower, prompt and positions. Each has its own in its folder.
-pub struct FamilyRules {
+/// A family of Video-LLMs: its names, language model, tower, prompt and positions. Each has its own in its folder.
+pub struct Family {
     /// The display name.
     pub name: &'static str,
     /// `model_type` in `config.json`.

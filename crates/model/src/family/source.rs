@@ -29,7 +29,7 @@ pub trait ReadModel {
     ///
     /// # Errors
     /// As [`ChatTemplate::load`].
-    fn template(&self, family: Family) -> Result<ChatTemplate, TemplateError>;
+    fn template(&self, family: &Family) -> Result<ChatTemplate, TemplateError>;
 
     /// The frame processor of a model with this tower.
     ///
@@ -58,7 +58,7 @@ impl ReadModel for ModelFiles {
         }
     }
 
-    fn template(&self, family: Family) -> Result<ChatTemplate, TemplateError> {
+    fn template(&self, family: &Family) -> Result<ChatTemplate, TemplateError> {
         let built_in = || ChatTemplate::new(family.template, "the built-in family");
         match self {
             _ if family.forces_template => Ok(built_in()),

@@ -186,7 +186,7 @@ impl VideoLlm {
     }
 
     /// The family.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> &'static Family {
         self.config.family
     }
 

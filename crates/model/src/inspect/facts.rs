@@ -55,7 +55,7 @@ pub struct VideoInputs {
 #[derive(Clone)]
 pub struct Facts {
     /// The family.
-    pub family: Family,
+    pub family: &'static Family,
     /// The language model.
     pub text: TextConfig,
     /// Parameters of the language model.

@@ -8,7 +8,7 @@ mod tower;
 
 pub use config::{LlavaConfig, POOL};
 
-use super::FamilyRules;
+use super::Family;
 use crate::{config::text::QWEN2, processor::VisualRope};
 use specreel_record::sampling::Rule;
 
@@ -19,7 +19,7 @@ pub const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message[
 {% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// The family.
-pub(super) const FAMILY: FamilyRules = FamilyRules {
+pub(super) const FAMILY: Family = Family {
     name: "LLaVA-OneVision",
     model_type: "llava_onevision",
     architecture: "LlavaOnevisionForConditionalGeneration",

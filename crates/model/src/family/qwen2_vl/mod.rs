@@ -10,7 +10,7 @@ mod windows;
 
 pub use config::{Generation, RawVisionConfig, VisionConfig};
 
-use super::FamilyRules;
+use super::Family;
 use crate::{config::text::QWEN2, processor::VisualRope};
 use specreel_record::sampling::Rule;
 
@@ -23,7 +23,7 @@ pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and me
 {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// Qwen2-VL.
-pub(super) const QWEN2_VL: FamilyRules = FamilyRules {
+pub(super) const QWEN2_VL: Family = Family {
     name: "Qwen2-VL",
     model_type: "qwen2_vl",
     architecture: "Qwen2VLForConditionalGeneration",
@@ -42,7 +42,7 @@ pub(super) const QWEN2_VL: FamilyRules = FamilyRules {
 };
 
 /// Qwen2.5-VL.
-pub(super) const QWEN25_VL: FamilyRules = FamilyRules {
+pub(super) const QWEN25_VL: Family = Family {
     name: "Qwen2.5-VL",
     model_type: "qwen2_5_vl",
     architecture: "Qwen2_5_VLForConditionalGeneration",

@@ -6,7 +6,7 @@
 mod prompt;
 
 use super::{
-    FamilyRules,
+    Family,
     qwen3_vl::{self, VisionConfig},
 };
 use crate::config::{
@@ -52,7 +52,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
 };
 
 /// The family.
-pub(super) const FAMILY: FamilyRules = FamilyRules {
+pub(super) const FAMILY: Family = Family {
     name: "Qwen3.5",
     model_type: "qwen3_5",
     architecture: "Qwen3_5ForConditionalGeneration",

@@ -9,7 +9,7 @@ mod tower;
 
 pub use config::VisionConfig;
 
-use super::FamilyRules;
+use super::Family;
 use crate::{
     config::text::{LanguageModel, Sizes},
     processor::VisualRope,
@@ -42,7 +42,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
 };
 
 /// The family.
-pub(super) const FAMILY: FamilyRules = FamilyRules {
+pub(super) const FAMILY: Family = Family {
     name: "Qwen3-VL",
     model_type: "qwen3_vl",
     architecture: "Qwen3VLForConditionalGeneration",

@@ -8,7 +8,7 @@ mod tower;
 
 pub use config::VisionConfig;
 
-use super::FamilyRules;
+use super::Family;
 use crate::{
     config::text::{LanguageModel, Sizes},
     processor::VisualRope,
@@ -41,7 +41,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
 };
 
 /// The family.
-pub(super) const FAMILY: FamilyRules = FamilyRules {
+pub(super) const FAMILY: Family = Family {
     name: "SmolVLM2",
     model_type: "smolvlm",
     architecture: "SmolVLMForConditionalGeneration",
