@@ -13,11 +13,10 @@ use std::{ops::ControlFlow, time::Instant};
 use candle_core::{Device, Tensor};
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    config::VlConfig,
+    family::VlConfig,
     processor::{Grid, Patches},
     shapes,
-    vision::{Tower, TowerConfig},
-    work::TowerWork,
+    vision::Tower,
 };
 use specreel_tensor::{ComputeDevice, WeightType};
 
@@ -41,14 +40,14 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(layers) = option("--layers").and_then(|layers| layers.parse().ok()) {
         cut(&mut raw["vision_config"], layers);
     }
-    let config = TowerConfig::of(&VlConfig::resolve(raw)?)?;
+    let config = VlConfig::resolve(raw)?.tower()?;
     let frames = config.frames();
     let factor = frames.patch * frames.merge;
     let pixels = frames.fixed.map_or(number("--side", 448) / factor * factor, |(side, _)| side);
     let (grids, rounds) = (number("--grids", 1), number("--rounds", 3));
     let side = pixels / frames.patch;
     let grid = Grid { t: grids, h: side, w: side };
-    let macs = TowerWork::new(&config, grid).total().total();
+    let macs = config.mac_count(grid).total().total();
     let data = Tensor::randn(0f32, 1.0, grids * side * side * frames.row(), &Device::Cpu)?.to_vec1()?;
     let patches = Patches { data, grid, row: frames.row() };
     let types = option("--types").unwrap_or_else(|| "tensors,f32,bf16,f16,q8_0".into());

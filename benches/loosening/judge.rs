@@ -12,10 +12,10 @@ use specreel_speculate::{
 };
 
 use crate::{
-    foresight,
     kept::{Kept, Problem},
+    lookahead,
     systems::Rule,
-    twin::{Look, Twin},
+    target_copy::{Look, TargetCopy},
     words::Words,
 };
 
@@ -29,13 +29,13 @@ pub struct Judge<'a> {
     pub ends: &'a [u32],
     pub visual: VisualStates,
     pub visual_before: VisualStates,
-    twin: RefCell<Twin>,
+    copy: RefCell<TargetCopy>,
 }
 
 impl<'a> Judge<'a> {
     pub fn new(kept: &Kept<'_>, words: &'a Words, truth: &'a Facts, ends: &'a [u32], room: usize) -> Self {
         let (visual, visual_before) = (kept.visual.clone(), kept.visual_before.clone());
-        Self { words, truth, ends, visual, visual_before, twin: RefCell::new(kept.twin(room)) }
+        Self { words, truth, ends, visual, visual_before, copy: RefCell::new(kept.target_copy(room)) }
     }
 
     /// Judge the drafts after a text.
@@ -58,11 +58,13 @@ impl<'a> Judge<'a> {
                 rows.iter_mut().zip(relevance).for_each(|(row, relevance)| row.relevance = Some(relevance));
                 Ok(plain(&visual(*lambda, *top_n), &rows))
             }
-            Rule::Stare { below } => Ok(each(rows, |_, row| row.gaze.is_some_and(|gaze| gaze < *below))),
-            Rule::Cost { ratio, gaze, below } => Ok(each(rows, |_, row| {
+            Rule::Stare { below } => {
+                Ok(each(rows, |_, row| row.attention_peak.is_some_and(|peak| peak < *below)))
+            }
+            Rule::Cost { ratio, peak, below } => Ok(each(rows, |_, row| {
                 let short = row.log_p_max - row.log_p_draft;
-                let stare = row.gaze.unwrap_or_default();
-                row.divergence.is_some_and(|kl| kl + ratio * short + gaze * stare < *below)
+                let stare = row.attention_peak.unwrap_or_default();
+                row.divergence.is_some_and(|kl| kl + ratio * short + peak * stare < *below)
             })),
             Rule::Words => {
                 let mut all = text.to_vec();
@@ -73,8 +75,8 @@ impl<'a> Judge<'a> {
                 }))
             }
             Rule::Sentences => {
-                let scene = foresight::Scene { truth: self.truth, words: self.words, ends: self.ends };
-                scene.judge(&mut self.twin.borrow_mut(), text, rows)
+                let scene = lookahead::Scene { truth: self.truth, words: self.words, ends: self.ends };
+                scene.judge(&mut self.copy.borrow_mut(), text, rows)
             }
         }
     }
@@ -82,7 +84,7 @@ impl<'a> Judge<'a> {
     /// The target's states at the drafts of these rows.
     pub fn look(&self, text: &[u32], rows: &[Row]) -> Result<Look, Problem> {
         let drafts: Vec<u32> = rows.iter().map(|row| row.draft).collect();
-        Ok(self.twin.borrow_mut().look(text, &drafts)?)
+        Ok(self.copy.borrow_mut().look(text, &drafts)?)
     }
 
     /// LVSpec's relevance of each draft: from its own state, or from the one that predicts it.

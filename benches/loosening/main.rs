@@ -10,13 +10,13 @@ mod clip;
 mod engine;
 #[path = "../support/kept.rs"]
 mod kept;
-#[path = "../support/twin.rs"]
-mod twin;
+#[path = "../support/target_copy.rs"]
+mod target_copy;
 
 mod account;
-mod foresight;
 mod grid;
 mod judge;
+mod lookahead;
 mod options;
 mod report;
 mod signals;

@@ -194,7 +194,9 @@ impl Survey {
                     .iter()
                     .map(|row| row.divergence.unwrap_or(f32::NAN) + row.log_p_max - row.log_p_draft)
                     .collect(),
-                Source::AttentionStats => rows.iter().map(|row| row.gaze.unwrap_or(f32::NAN)).collect(),
+                Source::AttentionStats => {
+                    rows.iter().map(|row| row.attention_peak.unwrap_or(f32::NAN)).collect()
+                }
             };
             let strict = strict(&signal.strict, &values, rows);
             for (i, row) in rows.iter().enumerate().filter(|(_, row)| !row.protected) {
@@ -244,11 +246,11 @@ fn strict(strict: &Strict, values: &[f32], rows: &[Row]) -> Vec<bool> {
     }
 }
 
-/// The twin must see what the session sees.
+/// The copy must see what the session sees.
 fn check(own: &[f32], rows: &[Row]) -> Result<(), Problem> {
     let differs = |(own, row): (&f32, &Row)| row.relevance.is_none_or(|theirs| (own - theirs).abs() > 1e-4);
     match own.len() != rows.len() || own.iter().zip(rows).any(differs) {
-        true => Err("the twin's relevance is not the session's: the two have read different texts".into()),
+        true => Err("the copy's relevance is not the session's: the two have read different texts".into()),
         false => Ok(()),
     }
 }

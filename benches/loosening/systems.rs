@@ -17,8 +17,8 @@ pub enum Rule {
     Relevance { lambda: f64, top_n: usize, before_norm: bool, predicting: bool },
     /// A mismatch passes where the peak attention is below a fixed value.
     Stare { below: f32 },
-    /// A mismatch passes where divergence + ratio · log(p max / p draft) + gaze · peak attention is below a value.
-    Cost { ratio: f32, gaze: f32, below: f32 },
+    /// A mismatch passes where divergence + ratio · log(p max / p draft) + peak · attention peak is below a value.
+    Cost { ratio: f32, peak: f32, below: f32 },
     /// The oracle by words: a mismatch passes unless what its word says is not what the target's word says.
     Words,
     /// The oracle by sentences: a mismatch passes unless the facts are worse at the end of the sentence.
@@ -35,7 +35,7 @@ impl Rule {
             }
             Rule::WholeWord(rule) => rule.signals(),
             Rule::Stare { .. } => Acceptance::Glance { lambda: 1.0 },
-            Rule::Cost { gaze, .. } if *gaze > 0.0 => Acceptance::AllOf {
+            Rule::Cost { peak, .. } if *peak > 0.0 => Acceptance::AllOf {
                 rules: vec![Acceptance::Divergence { threshold: 1.0 }, Acceptance::Glance { lambda: 1.0 }],
             },
             Rule::Cost { .. } => Acceptance::Divergence { threshold: 1.0 },
@@ -143,12 +143,12 @@ pub fn standard() -> Vec<System> {
 }
 
 /// A sum of signals.
-fn cost(ratio: f32, gaze: f32, below: f32) -> System {
-    let (family, setting) = match gaze > 0.0 {
-        true => ("cost with gaze", format!("{ratio}, {gaze}, {below}")),
+fn cost(ratio: f32, peak: f32, below: f32) -> System {
+    let (family, setting) = match peak > 0.0 {
+        true => ("cost with gaze", format!("{ratio}, {peak}, {below}")),
         false => ("cost", format!("{ratio}, {below}")),
     };
-    system(family, setting, Rule::Cost { ratio, gaze, below })
+    system(family, setting, Rule::Cost { ratio, peak, below })
 }
 
 /// Two rules, both of which have to agree.
@@ -198,8 +198,8 @@ pub fn search() -> Vec<System> {
         for ratio in [0.3, 0.6, 1.0, 1.5, 2.5] {
             all.push(cost(ratio, 0.0, below));
         }
-        for (ratio, gaze) in [(0.0, 5.0), (0.5, 5.0), (1.0, 5.0), (0.5, 15.0), (1.0, 15.0)] {
-            all.push(cost(ratio, gaze, below));
+        for (ratio, peak) in [(0.0, 5.0), (0.5, 5.0), (1.0, 5.0), (0.5, 15.0), (1.0, 15.0)] {
+            all.push(cost(ratio, peak, below));
         }
     }
     all.iter_mut().for_each(|system| system.grid = true);

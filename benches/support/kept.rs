@@ -15,7 +15,7 @@ use specreel_speculate::{
 };
 use specreel_tensor::WeightType;
 
-use super::{clip::Clip, twin::Twin};
+use super::{clip::Clip, target_copy::TargetCopy};
 
 /// What went wrong.
 pub type Problem = Box<dyn std::error::Error>;
@@ -175,8 +175,8 @@ impl Kept<'_> {
     }
 
     /// The target once more, to look at texts that a rule thinks about.
-    pub fn twin(&self, room: usize) -> Twin {
+    pub fn target_copy(&self, room: usize) -> TargetCopy {
         let vocab = self.pair.target.tokenizer().vocabulary();
-        Twin::new(&self.target, self.prompt.ids.last().copied().unwrap_or_default(), vocab, room)
+        TargetCopy::new(&self.target, self.prompt.ids.last().copied().unwrap_or_default(), vocab, room)
     }
 }

@@ -104,7 +104,7 @@ pub(crate) fn step_of(tokens: &[(&str, Verdict)], judged: usize) -> Step {
         judged,
         accepted: tokens.iter().filter(|(_, v)| v.is_accepted_draft()).count(),
         tokens: tokens.iter().map(|(t, v)| Token::new(1, *t, *v)).collect(),
-        root_looks: Vec::new(),
+        root_nearest_visual: Vec::new(),
         gate: None,
         draft_ms: 4.0,
         verify_ms: 16.0,

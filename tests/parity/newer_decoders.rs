@@ -6,8 +6,8 @@ use std::{ops::ControlFlow, sync::Arc};
 use candle_core::Device;
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    config::VlConfig,
     decoder::{Decoder, Mask, Positions, Sequence, States, Taps, Workspace},
+    family::VlConfig,
 };
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
 

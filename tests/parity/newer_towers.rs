@@ -6,8 +6,8 @@ use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    config::VlConfig,
     decoder::States,
+    family::VlConfig,
     family::qwen3_vl,
     processor::{Grid, Patches},
     vision::{Tower, TowerConfig, VisionError},
@@ -31,7 +31,7 @@ fn go(_: usize, _: usize) -> ControlFlow<()> {
 }
 
 fn of_json(config: Value) -> Result<TowerConfig, VisionError> {
-    TowerConfig::of(&VlConfig::resolve(config).unwrap())
+    VlConfig::resolve(config).unwrap().tower()
 }
 
 fn config(name: &str) -> TowerConfig {

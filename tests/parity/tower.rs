@@ -5,7 +5,7 @@ use std::{fs, ops::ControlFlow, path::Path};
 use candle_core::Device;
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    config::VlConfig,
+    family::VlConfig,
     family::qwen2_vl::{Generation, VisionConfig},
     processor::{Grid, Patches},
     vision::{Tower, TowerConfig, VisionError},
@@ -15,7 +15,7 @@ use specreel_tensor::{ComputeDevice, WeightType};
 use super::{CHECKPOINTS, difference, fixture, patches, tensors};
 
 fn config(dir: &Path) -> TowerConfig {
-    TowerConfig::of(&VlConfig::read(dir).unwrap()).unwrap()
+    VlConfig::read(dir).unwrap().tower().unwrap()
 }
 
 fn load(dir: &Path, config: &TowerConfig) -> Result<Tower, VisionError> {

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    config::VlConfig,
     decoder::States,
+    family::VlConfig,
     family::qwen2_vl::{Generation, VisionConfig},
     processor::{Grid, Patches},
     vision::{Tower, TowerConfig, VisionError},
@@ -21,7 +21,7 @@ fn load(checkpoint: &Checkpoint, config: &TowerConfig, dtype: WeightType) -> Tow
 
 fn tower(name: &str, dtype: WeightType) -> Tower {
     let dir = fixture(name);
-    let config = TowerConfig::of(&VlConfig::read(&dir).unwrap()).unwrap();
+    let config = VlConfig::read(&dir).unwrap().tower().unwrap();
     load(&Checkpoint::open(&dir).unwrap(), &config, dtype)
 }
 

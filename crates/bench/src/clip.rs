@@ -89,7 +89,7 @@ pub fn run<R: Reporter>(
         error: format!("unknown shape `{name}`"),
         hint: Some(format!("expected one of: {}", shapes::names().join(", "))),
     })?;
-    let place = models.target_place()?;
+    let place = models.open_target_device()?;
     let model = ShapeModel::load(config, &place, &mut |done, total| {
         reporter.stage(Stage::Load, done as u64, total as u64);
     })
@@ -140,7 +140,7 @@ fn result(
 ) -> ClipResult {
     ClipResult {
         model: format!("{} (random weights)", options.shape),
-        family: model.family().model_type(),
+        family: model.family().model_type,
         dtype: place.dtype().name(),
         tower_dtype: place.tower().name(),
         device: place.name().into(),

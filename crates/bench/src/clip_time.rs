@@ -7,9 +7,8 @@ use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    config::VlConfig,
     decoder::{Decoder, Sequence, States, Taps},
-    family::{ClipFacts, Family, ModelError, Prompt},
+    family::{ClipFacts, Family, ModelError, Prompt, VlConfig},
     processor::{
         Grid, Patches, VideoProcessor,
         layout::{self, VisualRope},
@@ -78,7 +77,7 @@ impl ShapeModel {
         place: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
-        let (tower_config, checkpoint) = (TowerConfig::of(&config)?, Checkpoint::random());
+        let (tower_config, checkpoint) = (config.tower()?, Checkpoint::random());
         let tower = Tower::load(&checkpoint, &tower_config, place)?;
         let decoder = Arc::new(Decoder::load(&checkpoint, &config.text, place, progress)?);
         Ok(Self {
@@ -91,7 +90,7 @@ impl ShapeModel {
     }
 
     /// The family.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> &'static Family {
         self.config.family
     }
 
@@ -181,15 +180,15 @@ impl ShapeModel {
 
     /// The family's prompt with a token for each word.
     fn prompt(&self, clip: &ClipFacts) -> Result<Prompt, ModelError> {
-        let rules = self.config.family.rules();
+        let rules = self.config.family;
         let temporal = self.processor.config().temporal;
-        let rendered = ChatTemplate::new(rules.template(), "the built-in family").render(QUESTION)?;
-        let video = rules.video_text(clip, temporal);
+        let rendered = ChatTemplate::new(rules.template, "the built-in family").render(QUESTION)?;
+        let video = rules.video_text.map(|write| write(clip, temporal));
         let text = video.as_ref().map_or(rendered.clone(), |video| video.replace(&rendered));
         let ids: Vec<u32> = pieces(&text).into_iter().map(|piece| self.id(piece)).collect();
         let seconds = layout::seconds_per_grid(temporal, clip.sample_fps);
         let axes = self.config.text.mrope_section;
-        let rope = axes.map_or(VisualRope::Sequential, |_| rules.positions(&self.tower_config, seconds));
+        let rope = axes.map_or(VisualRope::Sequential, |_| (rules.positions)(&self.tower_config, seconds));
         let per_span = if video.is_some() { 1 } else { clip.grid.t };
         let newline = self.tower.newline().is_some();
         Ok(Prompt::lay_out(&ids, self.config.video_token, clip.grid, per_span, newline, rope)?)

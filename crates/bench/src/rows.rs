@@ -16,7 +16,7 @@ use specreel_model::{
     config::TextConfig,
     decoder::{Decoder, Sequence, Taps},
     draft_head::DraftHead,
-    work,
+    mac_count,
 };
 use specreel_record::summary::median;
 
@@ -155,7 +155,7 @@ fn macs(c: &TextConfig, slots: u64, rows: u64) -> u64 {
         [c.attention_layers(), c.heads * c.head_dim, c.hidden * c.vocab].map(|n| n as u64);
     // Row r sees the context, the rows before it and itself; once for scores, once for values.
     let seen = rows * slots + rows * (rows + 1) / 2;
-    rows * (work::row(c) as u64 + head) + layers * 2 * queries * seen
+    rows * (mac_count::row(c) as u64 + head) + layers * 2 * queries * seen
 }
 
 #[cfg(test)]

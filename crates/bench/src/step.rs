@@ -134,7 +134,8 @@ pub fn run<R: Reporter>(
             (Source::Files(target), drafter.map(Source::Files))
         }
     };
-    let places = (models.target_place()?, drafter.as_ref().map(|_| models.drafter_place()).transpose()?);
+    let places =
+        (models.open_target_device()?, drafter.as_ref().map(|_| models.open_drafter_device()).transpose()?);
     let mut roles = vec![("target", target, places.0.clone(), &rows[..])];
     roles.extend(drafter.zip(places.1).map(|(source, place)| ("drafter", source, place, &DRAFTER_ROWS[..])));
     if options.shape.is_none() {

@@ -192,7 +192,7 @@ pub fn step(text: &str) -> EventKind {
         judged: 1,
         accepted: 1,
         tokens: vec![Token::new(7, text, Verdict::Exact)],
-        root_looks: Vec::new(),
+        root_nearest_visual: Vec::new(),
         gate: None,
         draft_ms: 1.0,
         verify_ms: 1.0,

@@ -99,7 +99,7 @@ impl Runner<'_> {
             vocab: tokenizer.vocabulary(),
         };
         stats.tie =
-            difference.measure(&mut context.target, target.place(), &|id| tokenizer.token_text(id))?;
+            difference.measure(&mut context.target, target.device(), &|id| tokenizer.token_text(id))?;
         Ok(())
     }
 }

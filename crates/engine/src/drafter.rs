@@ -10,9 +10,9 @@ use super::{
 use specreel_model::{
     decoder::{Sequence, States},
     family::{ModelError, Prompt, VideoLlm},
+    mac_count,
     processor::Patches,
     vision::VisionError,
-    work::{self, TowerWork},
 };
 use specreel_record::{Stage, Stats};
 use specreel_speculate::{
@@ -180,7 +180,8 @@ impl Runner<'_> {
         let rows = self.preparation(prompt, clip).rows(selection);
         let started = Instant::now();
         let config = model.decoder().config();
-        let mut watch = self.watch(Stage::Prefill, Part::Prompt, model, work::prompt(config, 0, rows.len()));
+        let mut watch =
+            self.watch(Stage::Prefill, Part::Prompt, model, mac_count::prompt(config, 0, rows.len()));
         let sequence = context::prefill_with(
             model,
             decoder,
@@ -190,7 +191,7 @@ impl Runner<'_> {
             &method.context,
             self.request.max_new_tokens + KV_HEADROOM,
             &mut |_, _| {},
-            &mut |done, total| watch.tick(done, total, work::prompt(config, 0, done)),
+            &mut |done, total| watch.tick(done, total, mac_count::prompt(config, 0, done)),
         )?;
         let sequence = sequence.ok_or(Stop::Cancelled)?;
         // A twin says nothing of the target's own speed.
@@ -208,7 +209,7 @@ impl Runner<'_> {
         alone: bool,
     ) -> Result<(States, f64), Stop> {
         let started = Instant::now();
-        let tower = TowerWork::new(model.tower_config(), patches.grid);
+        let tower = model.tower_config().mac_count(patches.grid);
         let mut watch = self.watch(Stage::Encode, Part::Tower, model, tower.total());
         let embeddings =
             model.encode(patches, &mut |done, total| watch.tick(done, total, tower.after(done, total)));

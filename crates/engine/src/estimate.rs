@@ -23,8 +23,8 @@ use super::{
 use specreel_model::{
     family::{Prompt, VideoLlm},
     inspect::VideoInputs,
+    mac_count::{self, MacCount},
     processor::{Grid, VisualGrid},
-    work::{self, Macs, TowerWork},
 };
 use specreel_record::{Basis, Estimate, EventKind, Stage, Stats};
 use specreel_speculate::{
@@ -67,7 +67,7 @@ impl Layout {
 struct Todo<'m> {
     part: Part,
     model: &'m VideoLlm,
-    work: Macs,
+    work: MacCount,
 }
 
 impl Runner<'_> {
@@ -112,9 +112,9 @@ impl Runner<'_> {
         let context = cache.contexts.find(|other, _| other == key);
         let same_clip = cache.contexts.find(|other, _| other.0 == key.0).is_some();
         let mut todo = Vec::new();
-        let tower = |model: &VideoLlm| TowerWork::new(model.tower_config(), layout.patches).total();
+        let tower = |model: &VideoLlm| model.tower_config().mac_count(layout.patches).total();
         let read = |model: &VideoLlm, before: usize, rows: usize| {
-            work::prompt(model.decoder().config(), before, rows)
+            mac_count::prompt(model.decoder().config(), before, rows)
         };
         if context.is_none() {
             if clip.is_none_or(|clip| clip.target.is_none()) {
@@ -144,7 +144,7 @@ impl Runner<'_> {
             });
         }
         let slots = layout.prompt + self.request.max_new_tokens / 2;
-        let token = work::token(target.decoder().config(), slots);
+        let token = mac_count::token(target.decoder().config(), slots);
         todo.push(Todo {
             part: Part::Token,
             model: target,
@@ -224,7 +224,7 @@ impl Runner<'_> {
         let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
         let (target, t1_ms) = (&self.models.target, stats.timings.t1_ms);
         let slots = prompt + stats.emitted as usize / 2;
-        let token = work::token(target.decoder().config(), slots);
+        let token = mac_count::token(target.decoder().config(), slots);
         let key = rates::key(Part::Token, target);
         let like = rates.get(&key).map_or(Rate::unknown(Part::Token), |known| known.0);
         if let Some(rate) = Rate::of(&token, t1_ms, &like) {
@@ -244,7 +244,7 @@ impl Runner<'_> {
         stage: Stage,
         part: Part,
         model: &VideoLlm,
-        total: Macs,
+        total: MacCount,
     ) -> StageWatch<'r> {
         let key = rates::key(part, model);
         let rate = self
@@ -266,7 +266,7 @@ pub(super) struct StageWatch<'r> {
 
 impl StageWatch<'_> {
     /// Report progress and the time left, given the work that is done; break if the run is cancelled.
-    pub fn tick(&mut self, done: usize, total: usize, work: Macs) -> ControlFlow<()> {
+    pub fn tick(&mut self, done: usize, total: usize, work: MacCount) -> ControlFlow<()> {
         let left_ms = self.pace.tick(work, since(self.started));
         self.runner.report(self.stage, done, total, left_ms)
     }

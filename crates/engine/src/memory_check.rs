@@ -6,7 +6,6 @@ use specreel_model::ReadModel as _;
 use specreel_model::{
     ModelSpec,
     inspect::{Facts, Need, VideoInputs},
-    vision::TowerConfig,
 };
 use specreel_record::{Failure, FailureClass, units::bytes};
 use specreel_tensor::{DeviceMemory, KvType, WeightType};
@@ -64,7 +63,7 @@ pub fn rule(spec: &ModelSpec) -> Rule {
     let read = || -> Option<Rule> {
         let files = spec.target_files().ok()?;
         let config = files.config().ok()?;
-        let processor = files.processor(&TowerConfig::of(&config).ok()?).ok()?;
+        let processor = files.processor(&config.tower().ok()?).ok()?;
         Some(frames(config.family, processor.config()))
     };
     read().unwrap_or(Rule::QWEN_VL)

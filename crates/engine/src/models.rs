@@ -57,27 +57,21 @@ pub fn clip_facts(grid: VisualGrid, plan: &Plan) -> ClipFacts {
 }
 
 /// How a model of this family with this frame processor samples frames.
-pub fn frames(family: Family, processor: &ProcessorConfig) -> Rule {
-    let rule = match family {
-        Family::Qwen2Vl | Family::Qwen25Vl => Rule::QWEN_VL,
-        Family::LlavaOnevision => Rule::LLAVA_ONEVISION,
-        Family::Qwen3Vl | Family::Qwen35 => Rule::QWEN3_VL,
-        Family::SmolVlm => Rule::SMOLVLM,
-    };
+pub fn frames(family: &Family, processor: &ProcessorConfig) -> Rule {
     let own = processor.sampling.unwrap_or_default();
-    rule.with(own.fps, own.min_frames, own.max_frames)
+    family.sampling.with(own.fps, own.min_frames, own.max_frames)
 }
 
 impl Models {
     /// True if a GPU that holds one of the models is lost: they cannot run again.
     pub fn are_lost(&self) -> bool {
-        let mut gpus = self.all().filter_map(|model| model.place().gpu());
+        let mut gpus = self.all().filter_map(|model| model.device().gpu());
         gpus.any(|gpu| gpu.check().is_err())
     }
 
     /// What passed to and from the models' GPUs so far; none without one.
     pub fn traffic(&self) -> Option<Traffic> {
-        let gpus = self.all().filter_map(|model| Some(model.place().gpu()?.traffic()));
+        let gpus = self.all().filter_map(|model| Some(model.device().gpu()?.traffic()));
         gpus.reduce(|a, b| a + b)
     }
 
@@ -137,7 +131,7 @@ impl Models {
         let kept = self.all().filter_map(|model| model.cache_note().map(str::to_owned));
         // Both models may be on one GPU.
         let gpus: BTreeSet<String> =
-            self.all().filter_map(|model| Some(model.place().gpu()?.notes())).flatten().collect();
+            self.all().filter_map(|model| Some(model.device().gpu()?.notes())).flatten().collect();
         penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).chain(kept).chain(gpus).collect()
     }
 
@@ -156,8 +150,8 @@ impl Models {
     /// If a device is missing, a checkpoint cannot be used, or the two do not fit together.
     pub fn load(spec: &ModelSpec, sender: &EventSender, cancelled: &Cancelled) -> Result<Self, Failure> {
         // Both before either model is read, so that a missing device is reported at once.
-        let place = spec.target_place()?;
-        let beside = spec.drafter.as_ref().map(|_| spec.drafter_place()).transpose()?;
+        let place = spec.open_target_device()?;
+        let beside = spec.drafter.as_ref().map(|_| spec.open_drafter_device()).transpose()?;
         let (sender, cancelled) = (sender.clone(), cancelled.clone());
         let progress: LoadProgress = Arc::new(move |done, total| {
             if cancelled.contains(0) {
@@ -189,7 +183,7 @@ impl Models {
                 hint: Some("use a smaller checkpoint of the target's family".into()),
             };
             if target.family() != drafter.family() {
-                let [ours, theirs] = [&target, drafter].map(|model| model.family().name());
+                let [ours, theirs] = [&target, drafter].map(|model| model.family().name);
                 return Err(refuse(format!("its family is {theirs}, not {ours}")));
             }
             target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;

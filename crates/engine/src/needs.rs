@@ -18,7 +18,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
             "drafts with a small model",
             "add --drafter DIR (specreel models inspect lists models that fit), or use the method lvspec-self or autoregressive",
         ),
-        Drafter::Sparrow { recipe: Recipe::Mtp } => match models.target_predicts() {
+        Drafter::Head { recipe: Recipe::Mtp } => match models.target_predicts() {
             // A target that cannot be read is reported when it is loaded.
             None | Some(true) => return Ok(()),
             Some(false) => {
@@ -35,7 +35,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
             }
         },
         // A head that cannot be read is reported when it is loaded.
-        Drafter::Sparrow { recipe }
+        Drafter::Head { recipe }
             if models
                 .heads
                 .iter()
@@ -52,7 +52,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
             method.name,
             match method.drafter {
                 _ if models.drafter.is_none() && models.heads.is_empty() => "--drafter is missing",
-                Drafter::Sparrow { .. } => "no such head is loaded",
+                Drafter::Head { .. } => "no such head is loaded",
                 _ => "--drafter is of another kind",
             }
         ),

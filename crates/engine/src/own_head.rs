@@ -43,7 +43,7 @@ impl Runner<'_> {
     /// It cannot be read; [`Stop::Cancelled`].
     pub(super) fn load_own_head(&self) -> Result<(), Stop> {
         let own = &self.models.own_head;
-        let drafts = self.request.method.drafter == Drafter::Sparrow { recipe: Recipe::Mtp };
+        let drafts = self.request.method.drafter == Drafter::Head { recipe: Recipe::Mtp };
         if !drafts || own.get().is_some() {
             return Ok(());
         }

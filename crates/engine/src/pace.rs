@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use specreel_model::work::Macs;
+use specreel_model::mac_count::MacCount;
 
 /// What a stage is: each has a speed of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +44,13 @@ pub(super) struct Rate {
 
 impl Rate {
     /// The time of this work, in milliseconds.
-    pub fn ms(&self, work: &Macs) -> f64 {
+    pub fn ms(&self, work: &MacCount) -> f64 {
         (self.products * work.products + self.attention * work.attention) / 1e9
     }
 
     /// The rate at which work takes so long, from its total alone; `like` says what attention costs relative to products.
     /// None where nothing was done or no time passed.
-    pub fn of(work: &Macs, ms: f64, like: &Rate) -> Option<Self> {
+    pub fn of(work: &MacCount, ms: f64, like: &Rate) -> Option<Self> {
         let scale = ms / like.ms(work);
         let rate = Self { products: like.products * scale, attention: like.attention * scale };
         rate.is_sane().then_some(rate)
@@ -85,14 +85,14 @@ const RATIOS: std::ops::Range<f64> = 0.1..100.0;
 #[derive(Clone, Copy, Debug, Default)]
 struct Pieces {
     count: usize,
-    work: Macs,
+    work: MacCount,
     ms: f64,
     /// Sums of products², products · attention, attention², products · ms, attention · ms, in units of 10⁹.
     sums: [f64; 5],
 }
 
 impl Pieces {
-    fn add(&mut self, work: Macs, ms: f64) {
+    fn add(&mut self, work: MacCount, ms: f64) {
         let (p, a) = (work.products / 1e9, work.attention / 1e9);
         self.count += 1;
         self.work = self.work + work;
@@ -122,23 +122,23 @@ const EXPECTED: f64 = 0.1;
 /// The pace of one stage.
 #[derive(Clone, Debug)]
 pub(super) struct StagePace {
-    total: Macs,
+    total: MacCount,
     rate: Rate,
     /// The rate is a measured one, not only a ratio.
     known: bool,
-    done: Macs,
+    done: MacCount,
     elapsed_ms: f64,
     pieces: Pieces,
 }
 
 impl StagePace {
     /// A stage that begins, with its rate if that is known.
-    pub fn new(part: Part, total: Macs, rate: Option<Rate>) -> Self {
+    pub fn new(part: Part, total: MacCount, rate: Option<Rate>) -> Self {
         Self {
             total,
             rate: rate.unwrap_or(Rate::unknown(part)),
             known: rate.is_some(),
-            done: Macs::default(),
+            done: MacCount::default(),
             elapsed_ms: 0.0,
             pieces: Pieces::default(),
         }
@@ -146,7 +146,7 @@ impl StagePace {
 
     /// Note that so much is done, `elapsed_ms` after the beginning. Returns the time left in milliseconds; none where it cannot
     /// be known yet.
-    pub fn tick(&mut self, done: Macs, elapsed_ms: f64) -> Option<f64> {
+    pub fn tick(&mut self, done: MacCount, elapsed_ms: f64) -> Option<f64> {
         let (piece, ms) = (done - self.done, elapsed_ms - self.elapsed_ms);
         if piece.total() > 0.0 {
             self.pieces.add(piece, ms);
@@ -168,7 +168,7 @@ impl StagePace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use specreel_model::{shapes, work};
+    use specreel_model::{mac_count, shapes};
 
     /// Any machine: 4 ms per 10⁹ multiply-adds of products, 20 of attention.
     const MACHINE: Rate = Rate { products: 4.0, attention: 20.0 };
@@ -178,9 +178,9 @@ mod tests {
     }
 
     /// The chunks of a long prompt: what is done after each.
-    fn chunks(rows: usize) -> Vec<Macs> {
+    fn chunks(rows: usize) -> Vec<MacCount> {
         let config = shapes::find("qwen2.5-vl-3b").unwrap();
-        (0..=rows / 128).map(|n| work::prompt(&config, 0, 128 * n)).collect()
+        (0..=rows / 128).map(|n| mac_count::prompt(&config, 0, 128 * n)).collect()
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
                 && near(rate.ms(&chunks[2]), 2.0 * MACHINE.ms(&chunks[2]))
         );
 
-        let piece = Macs { products: 1e9, attention: 1e7 };
+        let piece = MacCount { products: 1e9, attention: 1e7 };
         let mut pace = StagePace::new(Part::Tower, piece * 9.0, Some(MACHINE));
         for n in (0..10).map(f64::from) {
             pace.tick(piece * n, n * 7.0);
@@ -224,7 +224,7 @@ mod tests {
         let total = chunks[chunks.len() - 1];
         let mut pace = StagePace::new(Part::Prompt, total, Some(MACHINE));
         let half = chunks[chunks.len() / 2];
-        assert!(near(pace.tick(Macs::default(), 0.0).unwrap(), MACHINE.ms(&total)), "the estimate");
+        assert!(near(pace.tick(MacCount::default(), 0.0).unwrap(), MACHINE.ms(&total)), "the estimate");
         let left = pace.tick(half, MACHINE.ms(&half)).unwrap();
         assert!(near(left, MACHINE.ms(&total) - MACHINE.ms(&half)), "as fast as expected");
         assert!(left > 1.2 * MACHINE.ms(&half), "later chunks take longer: a straight line would say less");
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn the_time_left_follows_the_measured_pace() {
-        let total = Macs { products: 100e9, attention: 0.0 };
+        let total = MacCount { products: 100e9, attention: 0.0 };
         let at = |done: f64, elapsed_ms: f64, rate| {
             StagePace::new(Part::Tower, total, rate).tick(total * done, elapsed_ms)
         };
@@ -251,11 +251,11 @@ mod tests {
 
     #[test]
     fn impossible_rates_are_refused() {
-        let work = Macs { products: 1e9, attention: 0.0 };
+        let work = MacCount { products: 1e9, attention: 0.0 };
         for ms in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert_eq!(Rate::of(&work, ms, &MACHINE), None, "{ms}");
         }
-        assert_eq!(Rate::of(&Macs::default(), 5.0, &MACHINE), None);
+        assert_eq!(Rate::of(&MacCount::default(), 5.0, &MACHINE), None);
         assert_eq!(MACHINE.towards(&Rate { products: 6.0, attention: 20.0 }).products, 5.0);
     }
 }

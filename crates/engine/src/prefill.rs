@@ -13,7 +13,7 @@ use specreel_model::{
     decoder::Sequence,
     draft_head::{StateReader, TextStates},
     family::{ModelError, Prompt},
-    work,
+    mac_count,
 };
 use specreel_record::{Stage, Stats};
 use specreel_speculate::{
@@ -103,8 +103,12 @@ impl Runner<'_> {
             Some(at) if method.drafter.reads() => self.in_two_parts(at, clip, &prompt, &mut states, stats)?,
             _ => {
                 let config = target.decoder().config();
-                let mut watch =
-                    self.watch(Stage::Prefill, Part::Prompt, target, work::prompt(config, 0, rows.len()));
+                let mut watch = self.watch(
+                    Stage::Prefill,
+                    Part::Prompt,
+                    target,
+                    mac_count::prompt(config, 0, rows.len()),
+                );
                 let sequence = context::prefill_read_by(
                     &mut reader,
                     target,
@@ -112,7 +116,7 @@ impl Runner<'_> {
                     clip.target.as_ref().map(|t| &t.0),
                     self.request.max_new_tokens + KV_HEADROOM,
                     &mut states,
-                    &mut |done, total| watch.tick(done, total, work::prompt(config, 0, done)),
+                    &mut |done, total| watch.tick(done, total, mac_count::prompt(config, 0, done)),
                 )?;
                 let target = sequence.ok_or(Stop::Cancelled)?;
                 watch.learn();
@@ -152,7 +156,7 @@ impl Runner<'_> {
         let mut sequence =
             Sequence::new(target.decoder().clone(), rows.len() + self.request.max_new_tokens + KV_HEADROOM);
         let config = target.decoder().config();
-        let all = |done: usize| work::prompt(config, 0, done);
+        let all = |done: usize| mac_count::prompt(config, 0, done);
         let share = layers as f64 / config.layers.max(1) as f64;
         let mut watch = self.watch(Stage::Prefill, Part::Prompt, target, all(rows.len()));
         let mut progress = |done: usize, total: usize| watch.tick(done, 2 * total, all(done) * share);

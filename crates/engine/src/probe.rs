@@ -12,9 +12,9 @@ use specreel_model::{
     config::TextConfig,
     decoder::{Positions, Sequence, Taps},
     family::{ModelError, VideoLlm},
+    mac_count::{self, MacCount},
     processor::{Grid, Patches},
     vision::VisionError,
-    work::{self, Macs, TowerWork},
 };
 
 /// Slots before the pass in which attention is timed.
@@ -42,13 +42,13 @@ fn prompt_layers(c: &TextConfig) -> usize {
 }
 
 /// What [`decoder`] computes.
-pub(super) fn decoder_work(model: &VideoLlm) -> Macs {
+pub(super) fn decoder_work(model: &VideoLlm) -> MacCount {
     let (decoder, mut c) = (model.decoder(), model.decoder().config().clone());
     let rows = decoder.chunk();
     c.layers = prompt_layers(&c);
-    let passes = work::prompt(&c, 0, rows) * 2.0 + work::prompt(&c, CONTEXT, rows);
+    let passes = mac_count::prompt(&c, 0, rows) * 2.0 + mac_count::prompt(&c, CONTEXT, rows);
     c.layers = token_layers(model);
-    passes + work::prompt(&c, 0, 1) * 2.0
+    passes + mac_count::prompt(&c, 0, 1) * 2.0
 }
 
 /// The speeds of reading a prompt and of writing a token: passes through the first layers.
@@ -80,7 +80,7 @@ pub(super) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
         sequence.append(&copy, 0..rows)?;
     }
     let later_ms = pass(&mut sequence)?;
-    let (first, later) = (work::prompt(&c, 0, rows), work::prompt(&c, CONTEXT, rows));
+    let (first, later) = (mac_count::prompt(&c, 0, rows), mac_count::prompt(&c, CONTEXT, rows));
     let attention = (later_ms - first_ms) * 1e9 / (later - first).attention;
     let products = (first_ms - attention * first.attention / 1e9) * 1e9 / first.products;
     let exact = Some(Rate { products, attention }).filter(Rate::is_sane);
@@ -97,7 +97,7 @@ pub(super) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
         Ok(since(started))
     };
     row()?;
-    let token = Rate::of(&work::prompt(&c, 0, 1), row()?, &Rate::unknown(Part::Token));
+    let token = Rate::of(&mac_count::prompt(&c, 0, 1), row()?, &Rate::unknown(Part::Token));
     Ok([prompt, token])
 }
 
@@ -110,8 +110,8 @@ fn tower_grid(model: &VideoLlm, grid: Grid) -> Grid {
 }
 
 /// What [`tower`] computes.
-pub(super) fn tower_work(model: &VideoLlm, grid: Grid) -> Macs {
-    let work = TowerWork::new(model.tower_config(), tower_grid(model, grid));
+pub(super) fn tower_work(model: &VideoLlm, grid: Grid) -> MacCount {
+    let work = model.tower_config().mac_count(tower_grid(model, grid));
     work.after(TOWER_LAYERS, model.tower_config().layers())
 }
 
@@ -121,14 +121,14 @@ pub(super) fn tower_work(model: &VideoLlm, grid: Grid) -> Macs {
 /// If the pass fails.
 pub(super) fn tower(model: &VideoLlm, grid: Grid) -> std::result::Result<Option<Rate>, ModelError> {
     let grid = tower_grid(model, grid);
-    let work = TowerWork::new(model.tower_config(), grid);
+    let work = model.tower_config().mac_count(grid);
     let row = model.processor().config().row();
     // Not zeros, which some products would skip.
     let data = (0..grid.h * grid.w * row).map(|i| (i % 17) as f32 / 17.0 - 0.5).collect();
     let patches = Patches { data, grid, row };
     let (mut pace, mut started) = (None::<StagePace>, Instant::now());
     let encoded = model.encode(&patches, &mut |done, total| {
-        if model.place().device().synchronize().is_err() {
+        if model.device().device().synchronize().is_err() {
             return ControlFlow::Break(());
         }
         let done_work = work.after(done, total) - work.after(1, total);

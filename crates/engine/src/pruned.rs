@@ -11,7 +11,7 @@ use specreel_model::{
     decoder::{LogitNeeds, LogitRow, Sequence, Staged, Taps},
     draft_head::TextStates,
     family::{ModelError, Prompt},
-    work,
+    mac_count,
 };
 use specreel_record::{Stage, Stats};
 use specreel_speculate::{
@@ -77,7 +77,8 @@ impl Runner<'_> {
         let selection = preparation.select(&method.context, preparation.grid, signals);
         let rows = preparation.rows(&selection);
         let config = target.decoder().config();
-        let mut watch = self.watch(Stage::Prefill, Part::Prompt, target, work::prompt(config, 0, rows.len()));
+        let mut watch =
+            self.watch(Stage::Prefill, Part::Prompt, target, mac_count::prompt(config, 0, rows.len()));
         let mut states = Vec::with_capacity(rows.len() * config.hidden);
         let sequence = context::prefill(
             target,
@@ -87,7 +88,7 @@ impl Runner<'_> {
             &method.context,
             self.request.max_new_tokens + KV_HEADROOM,
             &mut |_, chunk| states.extend_from_slice(chunk),
-            &mut |done, total| watch.tick(done, total, work::prompt(config, 0, done)),
+            &mut |done, total| watch.tick(done, total, mac_count::prompt(config, 0, done)),
         )?;
         let kept = selection.kept.unwrap_or_else(|| (0..prompt.visual.len()).collect());
         Ok(PrunedRead { target: sequence.ok_or(Stop::Cancelled)?, kept, rows, states })
@@ -103,7 +104,7 @@ impl Runner<'_> {
         let positions = prompt.positions.select(&rows);
         let room = self.request.max_new_tokens + KV_HEADROOM;
         let mut staged = Staged::new(target.decoder().clone(), embeddings, positions, room);
-        let all = work::prompt(config, 0, last);
+        let all = mac_count::prompt(config, 0, last);
         let watch = Cell::new(Some(self.watch(Stage::Prefill, Part::Prompt, target, all)));
         // Layers that have run, as a share of all.
         let share = |layers: usize| layers as f64 / config.layers.max(1) as f64;

@@ -93,10 +93,10 @@ impl Runner<'_> {
             }
             Drafter::EarlyExit { .. } => Some(self.models.target.name().to_owned()),
             // Loaded later.
-            Drafter::Sparrow { recipe: Recipe::Mtp } => {
+            Drafter::Head { recipe: Recipe::Mtp } => {
                 Some(format!("multi-token prediction of {}", self.models.target.name()))
             }
-            Drafter::Sparrow { recipe } => self.models.head(recipe).map(|head| head.name().to_owned()),
+            Drafter::Head { recipe } => self.models.head(recipe).map(|head| head.name().to_owned()),
             Drafter::Lookup { .. } => Some("lookup".into()),
         }
     }
@@ -182,7 +182,7 @@ impl Runner<'_> {
         let family = self.models.target.family();
         let in_vain = self.request.method.context.stamps() == Stamps::Drop && !family.writes_stamps();
         in_vain.then(|| {
-            format!("context.stamps=drop has no effect: prompts of {} have no time stamps", family.name())
+            format!("context.stamps=drop has no effect: prompts of {} have no time stamps", family.name)
         })
     }
 

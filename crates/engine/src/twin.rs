@@ -46,7 +46,7 @@ impl Models {
             let problem = "a GGUF file keeps its types".to_owned();
             return Err(refuse(problem, "load the checkpoint in Hugging Face layout, or omit drafter.dtype"));
         }
-        let own = self.target.place().dtype();
+        let own = self.target.device().dtype();
         let [needed, now] = [dtype, own].map(|dtype| self.target.bytes_in(checkpoint, dtype));
         if needed < now {
             return Ok(needed);
@@ -86,7 +86,7 @@ impl Runner<'_> {
             return Err(Failure { class: FailureClass::Memory, error, hint: Some(hint) }.into());
         }
         let checkpoint = checkpoint.with_progress(self.load_progress());
-        let twin = match self.models.target.twin(&checkpoint, dtype) {
+        let twin = match self.models.target.self_draft(&checkpoint, dtype) {
             Ok(twin) => Arc::new(twin),
             Err(_) if checkpoint.stopped() => return Err(Stop::Cancelled),
             Err(error) => return Err(error.into()),

@@ -53,7 +53,7 @@ impl Runner<'_> {
     /// The draft head of the method, if it drafts with one and it is loaded.
     pub(super) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
         match self.request.method.drafter {
-            Drafter::Sparrow { recipe } => self.models.head(recipe),
+            Drafter::Head { recipe } => self.models.head(recipe),
             _ => None,
         }
     }

@@ -1,9 +1,8 @@
 //! Published models of the supported families: their ids on the hub, their sizes, and which of them can draft for which.
 
 use super::{
-    config::VlConfig,
     decoder::parts,
-    family::Family,
+    family::{Family, VlConfig},
     shapes,
     vision::{self, TowerConfig},
 };
@@ -61,7 +60,7 @@ pub const KNOWN: [KnownModel; 19] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownSizes {
     /// Its family.
-    pub family: Family,
+    pub family: &'static Family,
     /// Parameters of the language model.
     pub text: u64,
     /// Parameters of the vision tower and its projector.
@@ -77,7 +76,7 @@ impl KnownModel {
     /// Its sizes; none if its shape is not known.
     pub fn sizes(&self) -> Option<KnownSizes> {
         let config = shapes::config(self.shape)?;
-        let tower = TowerConfig::of(&config).ok()?;
+        let tower = config.tower().ok()?;
         Some(sizes(&config, &tower))
     }
 }
@@ -143,7 +142,7 @@ mod tests {
                 assert!(drafter.sizes().unwrap().text < parameters, "{id}");
                 let read = |known: &KnownModel| {
                     let config = shapes::config(known.shape).unwrap();
-                    let tower = TowerConfig::of(&config).unwrap();
+                    let tower = config.tower().unwrap();
                     (config.family, tower.frames())
                 };
                 let ((ours, frames), (theirs, cut)) = (read(known), read(drafter));

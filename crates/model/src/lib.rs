@@ -1,4 +1,40 @@
-//! Checkpoints and forward passes: what the Video-LLMs compute.
+//! Video-LLMs: what a checkpoint describes, and what it computes of frames and text.
+//!
+//! [`family::VideoLlm`] is a loaded model of any family. A caption passes these parts of it:
+//!
+//! 1. [`processor`] resizes frames and cuts them into patches.
+//! 2. [`vision`] encodes the patches to visual embeddings.
+//! 3. [`template`] and [`text`] write the question as ids; [`family::Prompt`] says where among them the visual tokens are, and the
+//!    positions of all rows.
+//! 4. [`decoder`] reads the rows: a [`decoder::Sequence`] holds keys and values, is fed, and goes back to any earlier length.
+//!
+//! [`draft_head`] has the layers that draft from a decoder's states. [`config`] is below all of these, [`family`] above: a family is
+//! a folder and a line of [`family::Family::ALL`]. [`inspect`], [`mac_count`], [`shapes`] and [`known`] answer without weights what
+//! a model is and costs.
+//!
+//! Two contracts hold on the CPU and on a GPU of this workspace's own kernels, and speculative decoding builds on them: a row's result
+//! has the same bits whatever rows are computed beside it, and a sequence that was rolled back continues as if it had never been fed
+//! more. Operations come from `specreel-tensor`, files from `specreel-checkpoint`.
+//!
+//! ```
+//! use specreel_model::{
+//!     decoder::{Sequence, Taps, argmax},
+//!     family::VideoLlm,
+//! };
+//! use specreel_tensor::WeightType;
+//!
+//! let demo = specreel_demo::demo(None)?;
+//! let model = VideoLlm::load(&demo.target, WeightType::F32, &mut |_layer, _layers| {})?;
+//! assert_eq!(model.family().name, "Qwen2.5-VL");
+//!
+//! let ids = model.tokenizer().encode("A red ball")?;
+//! let mut sequence = Sequence::new(model.decoder().clone(), ids.len());
+//! let pass = sequence.feed(&ids, &Taps::default())?;
+//! let logits = sequence.logits(&pass.states)?.to_vec2()?;
+//! let next = argmax(&logits[ids.len() - 1]);
+//! println!("A red ball{}", model.tokenizer().token_text(next));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod config;
 pub mod decoder;
@@ -6,120 +42,12 @@ pub mod draft_head;
 pub mod family;
 pub mod inspect;
 pub mod known;
+pub mod mac_count;
 pub mod processor;
 pub mod shapes;
-mod source;
+mod spec;
 pub mod template;
 pub mod text;
 pub mod vision;
-pub mod work;
 
-use std::path::PathBuf;
-
-use self::family::Rope;
-pub use self::source::ReadModel;
-use specreel_checkpoint::{ModelFiles, WeightCache};
-use specreel_record::{Failure, FailureClass};
-use specreel_tensor::{CheckpointError, ComputeDevice, DeviceChoice, DeviceMemory, KvType, WeightType};
-
-/// Which models to run, on what, in which weights.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ModelSpec {
-    /// The target: a directory in Hugging Face layout, or a GGUF file.
-    pub target: PathBuf,
-    /// The vision tower of a target in GGUF; none = the mmproj file beside it.
-    pub mmproj: Option<PathBuf>,
-    /// The drafter, likewise; none for methods without a small model.
-    pub drafter: Option<PathBuf>,
-    /// The vision tower of a drafter in GGUF; none = the mmproj file beside it.
-    pub drafter_mmproj: Option<PathBuf>,
-    /// Directories of draft heads ([`draft_head`]).
-    pub heads: Vec<PathBuf>,
-    /// Device of the target.
-    pub device: DeviceChoice,
-    /// Device of the drafter; none = the target's.
-    pub drafter_device: Option<DeviceChoice>,
-    /// Weight type of the language models.
-    pub dtype: WeightType,
-    /// Weight type of the vision towers on a CPU.
-    pub tower_dtype: WeightType,
-    /// Type of keys and values on the CPU.
-    pub kv_type: KvType,
-    /// Positions of a prompt's tokens, for both models.
-    pub rope: Rope,
-    /// Where converted weights are kept; none to convert them at every start.
-    pub weight_cache: Option<WeightCache>,
-}
-
-impl ModelSpec {
-    /// The target's files.
-    ///
-    /// # Errors
-    /// As [`ModelFiles::open`].
-    pub fn target_files(&self) -> Result<ModelFiles, CheckpointError> {
-        ModelFiles::open(&self.target, self.mmproj.as_deref())
-    }
-
-    /// True if the target's checkpoint has a layer for multi-token prediction ([`draft_head::mtp`]); none if it cannot be read.
-    pub fn target_predicts(&self) -> Option<bool> {
-        let checkpoint = self.target_files().ok()?.checkpoint().ok()?;
-        Some(draft_head::mtp::is_in(&checkpoint))
-    }
-
-    /// The drafter's files; none without a drafter.
-    ///
-    /// # Errors
-    /// As [`ModelFiles::open`].
-    pub fn drafter_files(&self) -> Result<Option<ModelFiles>, CheckpointError> {
-        let open = |drafter: &PathBuf| ModelFiles::open(drafter, self.drafter_mmproj.as_deref());
-        self.drafter.as_ref().map(open).transpose()
-    }
-
-    /// Check that the requested weight type applies to a model. GGUF files keep their types; the type of most of their weights
-    /// may be requested.
-    ///
-    /// # Errors
-    /// If both models are GGUF files of other types (class usage).
-    pub fn check_dtype(&self, target: &ModelFiles, drafter: Option<&ModelFiles>) -> Result<(), Failure> {
-        let (dtype, mut files) = (self.dtype, std::iter::once(target).chain(drafter));
-        let fixed =
-            |files: &ModelFiles| files.gguf().is_some_and(|model| model.main_type().name() != dtype.name());
-        if dtype == WeightType::Auto || !files.all(fixed) {
-            return Ok(());
-        }
-        let held = target.gguf().map_or("", |model| model.main_type().name());
-        Err(Failure {
-            class: FailureClass::Usage,
-            error: format!(
-                "the weight type {} does not apply to {}: a GGUF file keeps its types (mostly {held})",
-                dtype.name(),
-                target.path().display()
-            ),
-            hint: Some(format!("omit it, or use a GGUF file in {}", dtype.name())),
-        })
-    }
-
-    /// Open the target's device.
-    ///
-    /// # Errors
-    /// As [`ComputeDevice::open`].
-    pub fn target_place(&self) -> Result<ComputeDevice, Failure> {
-        ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype).with_kv_type(self.kv_type)
-    }
-
-    /// The memory of the target's device, and of the drafter's.
-    pub fn memories(&self) -> [DeviceMemory; 2] {
-        [self.device, self.drafter_device.unwrap_or(self.device)].map(DeviceChoice::memory)
-    }
-
-    /// Open the drafter's device, with a queue of its own.
-    ///
-    /// # Errors
-    /// As [`ComputeDevice::open`].
-    pub fn drafter_place(&self) -> Result<ComputeDevice, Failure> {
-        let place = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
-        let place = place.with_tower(self.tower_dtype);
-        // Beside a target on the CPU, a drafter elsewhere has a type of its device where it lacks the requested one.
-        Ok(place.clone().with_kv_type(self.kv_type).unwrap_or(place))
-    }
-}
+pub use self::{family::ReadModel, spec::ModelSpec};

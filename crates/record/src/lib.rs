@@ -31,6 +31,7 @@ pub mod paired;
 pub mod pareto;
 pub mod pieces;
 pub mod profile;
+pub mod sampling;
 pub mod session;
 pub mod span;
 pub mod speedup;

@@ -383,14 +383,14 @@ impl RunLog {
     }
 
     /// The visual tokens that a token resembles most, with cosine similarities: reported with it, or, for the last token of a
-    /// step, by the next step ([`Step::root_looks`]).
-    pub fn looks(&self, number: usize) -> &[(u32, f32)] {
+    /// step, by the next step ([`Step::root_nearest_visual`]).
+    pub fn nearest_visual(&self, number: usize) -> &[(u32, f32)] {
         let Some(placed) = self.token(number) else { return &[] };
-        if !placed.token.looks.is_empty() || placed.at + 1 < placed.step.tokens.len() {
-            return &placed.token.looks;
+        if !placed.token.nearest_visual.is_empty() || placed.at + 1 < placed.step.tokens.len() {
+            return &placed.token.nearest_visual;
         }
         let next = self.steps.iter().skip_while(|step| !std::ptr::eq(*step, placed.step)).nth(1);
-        next.map_or(&[], |step| &step.root_looks)
+        next.map_or(&[], |step| &step.root_nearest_visual)
     }
 }
 

@@ -75,12 +75,12 @@ fn looks_of_a_steps_last_token_come_with_the_next_step() {
     let EventKind::Step(mut first) = step(&[("A", Verdict::Exact), ("b", Verdict::Corrected)]) else {
         panic!()
     };
-    first.tokens[0].looks = vec![(4, 0.5)];
+    first.tokens[0].nearest_visual = vec![(4, 0.5)];
     let mut second = first.clone();
-    second.root_looks = vec![(7, 0.9)];
+    second.root_nearest_visual = vec![(7, 0.9)];
     let log = log([EventKind::Step(first), EventKind::Step(second)]);
-    assert_eq!((log.looks(0), log.looks(1)), (&[(4, 0.5)][..], &[(7, 0.9)][..]));
-    assert!(log.looks(3).is_empty() && log.looks(99).is_empty());
+    assert_eq!((log.nearest_visual(0), log.nearest_visual(1)), (&[(4, 0.5)][..], &[(7, 0.9)][..]));
+    assert!(log.nearest_visual(3).is_empty() && log.nearest_visual(99).is_empty());
     assert_eq!((log.token(3).unwrap().at, log.token(4).is_none()), (1, true));
 }
 

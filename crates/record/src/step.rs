@@ -25,8 +25,8 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relevance_rank: Option<u32>,
     /// The largest attention weight on one visual token in the target's row before, mean over layers and heads (glance).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gaze: Option<f32>,
+    #[serde(rename = "gaze", default, skip_serializing_if = "Option::is_none")]
+    pub attention_peak: Option<f32>,
     /// KL(target, drafter) here, in nats (divergence).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divergence: Option<f32>,
@@ -56,9 +56,9 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_text: Option<String>,
     /// The visual tokens whose final states resemble this token's most, with the cosine similarities, best first
-    /// (`--logprobs K`). For accepted drafts; those of a step's last token come with the next step ([`Step::root_looks`]).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub looks: Vec<(u32, f32)>,
+    /// (`--logprobs K`). For accepted drafts; those of a step's last token come with the next step ([`Step::root_nearest_visual`]).
+    #[serde(rename = "looks", default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest_visual: Vec<(u32, f32)>,
 }
 
 impl Token {
@@ -72,7 +72,7 @@ impl Token {
             target_id: id,
             relevance: None,
             relevance_rank: None,
-            gaze: None,
+            attention_peak: None,
             divergence: None,
             entropy: None,
             probability: None,
@@ -82,7 +82,7 @@ impl Token {
             drafter_logprobs: Vec::new(),
             drafter_texts: Vec::new(),
             target_text: None,
-            looks: Vec::new(),
+            nearest_visual: Vec::new(),
         }
     }
 }
@@ -109,9 +109,9 @@ pub struct Step {
     pub accepted: usize,
     /// The tokens emitted by this step: the accepted drafts, then the target's own token where there is one.
     pub tokens: Vec<Token>,
-    /// As [`Token::looks`], for the token before this step's first one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub root_looks: Vec<(u32, f32)>,
+    /// As [`Token::nearest_visual`], for the token before this step's first one.
+    #[serde(rename = "root_looks", default, skip_serializing_if = "Vec::is_empty")]
+    pub root_nearest_visual: Vec<(u32, f32)>,
     /// Time spent drafting, in milliseconds.
     pub draft_ms: f64,
     /// Time of the target's pass, in milliseconds.

@@ -5,26 +5,12 @@ use std::ops::ControlFlow;
 use specreel_tensor::Result;
 
 use super::{
-    generation::{GenerationConfig, GenerationInputs},
+    generation::{Finished, GenerationConfig, GenerationInputs},
     method::Schedule,
     overlap,
-    schedule::Tally,
     session::Session,
 };
-use specreel_record::{Step, StopReason};
-
-/// How a generation ended, and its measurements.
-#[derive(Clone, Debug, Default)]
-pub struct Finished {
-    /// Why it ended; none if `on` stopped it.
-    pub reason: Option<StopReason>,
-    /// Time spent on visual relevance, in milliseconds.
-    pub relevance_ms: f64,
-    /// Times of single drafter rows, in milliseconds.
-    pub drafter_row_ms: Vec<f64>,
-    /// Counts of the parallel schedule.
-    pub tally: Option<Tally>,
-}
+use specreel_record::Step;
 
 /// Generate to an end token or the length limit, under the method's schedule. `on` receives every finished step and may stop the
 /// generation. The sequences hold the new tokens afterwards: truncate them to reuse them.

@@ -1,15 +1,15 @@
-//! The configuration and the inputs of a generation.
+//! The configuration, the inputs and the outcome of a generation.
 
 use super::{
     accept::{Row, relevance::VisualStates},
     draft::{DraftHeadState, Lookup, ModelDrafter, Proposer},
-    method::{Acceptance, AcceptedRows, Drafter, Method, VisualContext},
-    overlap::PrefetchedDraft,
+    method::{Acceptance, AcceptedRows, Drafter, Method, Schedule, VisualContext},
     sampling::Sampler,
+    schedule::{DraftToken, Tally},
     tree::Tree,
 };
 use specreel_model::decoder::{AttentionProbe, Sequence, Taps};
-use specreel_record::Verdict;
+use specreel_record::{StopReason, Verdict};
 use specreel_tensor::VisualSpans;
 
 /// Everything but the prompt that determines the text.
@@ -90,9 +90,9 @@ impl<'a> GenerationInputs<'a> {
         self.prompt.last().copied().unwrap_or_default()
     }
 
-    /// The taps of a verify pass: the states that a draft head reads; `gaze` asks for its attention peaks on the visual tokens.
-    pub(super) fn taps(&self, gaze: bool) -> Taps {
-        let probe = gaze.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
+    /// The taps of a verify pass: the states that a draft head reads; `peaks` asks for its attention peaks on the visual tokens.
+    pub(super) fn taps(&self, peaks: bool) -> Taps {
+        let probe = peaks.then(|| AttentionProbe { spans: self.spans.clone(), by_head: false });
         let after_layers = self.head.as_ref().map_or_else(Vec::new, |head| head.layer().taps().to_vec());
         Taps { probe, after_layers, ..Taps::default() }
     }
@@ -113,4 +113,62 @@ pub(super) fn drafter<'a>(
     sequence.map(|sequence| {
         Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)) as Box<dyn Proposer + 'a>
     })
+}
+
+/// The drafter's side of a draft token.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    pub(crate) probability: f32,
+    /// The distribution that it was drawn from; empty for greedy drafts.
+    pub(crate) distribution: Vec<f32>,
+}
+
+impl AsRef<[f32]> for Evidence {
+    fn as_ref(&self) -> &[f32] {
+        &self.distribution
+    }
+}
+
+/// A first window that was drafted while the target was still in its prefill (ParallelVLM's first stage). The drafter's
+/// sequence holds what was fed for it, beyond the prompt.
+#[derive(Debug)]
+pub struct PrefetchedDraft {
+    pub(crate) sampler: Sampler,
+    /// True if its drafts were drawn and have distributions.
+    pub(crate) drawn: bool,
+    pub(crate) base: usize,
+    pub(crate) window: Vec<DraftToken<Evidence>>,
+    pub(crate) ms: f64,
+}
+
+impl PrefetchedDraft {
+    /// True if a generation with this configuration may begin with it, as it would draft the same.
+    pub fn fits(&self, config: &GenerationConfig<'_>) -> bool {
+        matches!(config.method.schedule, Schedule::Parallel { .. })
+            && self.sampler == config.sampler
+            && self.drawn == config.draws_drafts()
+    }
+
+    /// Drafting time, in milliseconds.
+    pub fn ms(&self) -> f64 {
+        self.ms
+    }
+
+    /// Slots of the drafter's sequence that are the prompt's.
+    pub fn base(&self) -> usize {
+        self.base
+    }
+}
+
+/// How a generation ended, and its measurements.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// Why it ended; none if `on` stopped it.
+    pub reason: Option<StopReason>,
+    /// Time spent on visual relevance, in milliseconds.
+    pub relevance_ms: f64,
+    /// Times of single drafter rows, in milliseconds.
+    pub drafter_row_ms: Vec<f64>,
+    /// Counts of the parallel schedule.
+    pub tally: Option<Tally>,
 }

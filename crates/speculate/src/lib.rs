@@ -1,4 +1,37 @@
-//! How tokens are drafted, verified and accepted; methods as data.
+//! Speculative decoding of Video-LLMs: how tokens are drafted, verified and accepted, with methods as data.
+//!
+//! A [`Method`] is five choices: a drafter, what it sees of the video, the shape of its drafts, the rule by which they pass, and the
+//! schedule. [`generate()`] runs one under a [`GenerationConfig`] on the sequences of [`GenerationInputs`] and reports every
+//! step. On the way of a step:
+//!
+//! 1. [`context`] has chosen and read the drafter's part of the video, before the first step.
+//! 2. [`draft`] proposes a [`Tree`] of tokens after the last one.
+//! 3. The target reads all of them in one pass; [`sampling`] has its choices at a temperature, the same for the same position
+//!    whatever was drafted.
+//! 4. [`accept`] judges the drafts: pure functions from rows of signals to verdicts. Which signals a rule needs it says itself
+//!    ([`accept::RuleNeeds`]); only those are computed.
+//!
+//! [`Session`] makes the steps one after the other; [`schedule`] lets drafter and target work side by side, as a machine without
+//! models that is tested by itself. [`auto`] chooses lengths by measured times.
+//!
+//! What [`Method::lossless`] calls lossless writes the text of autoregressive decoding: token for token when greedy or when drafts
+//! pass exactly, in distribution when drafts are sampled.
+//!
+//! ```
+//! use specreel_speculate::{Acceptance, Method, Sampler, accept, sampling::Purpose};
+//!
+//! for name in ["naive", "lvspec"] {
+//!     let method = Method::preset(name)?;
+//!     println!("{name}: {}, lossless: {}", method.describe(), method.lossless());
+//! }
+//!
+//! // Three drafts, of which the target would have written two.
+//! let rows = [(5, 5), (6, 6), (8, 7)].map(|(draft, wanted)| accept::Row { draft, wanted, ..Default::default() });
+//! let mut rng = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 }.rng(0, Purpose::Accept);
+//! let verdicts = accept::judge(&Acceptance::Exact {}, &rows, &mut rng);
+//! assert_eq!(accept::accepted(&verdicts), 2);
+//! # Ok::<(), specreel_speculate::MethodError>(())
+//! ```
 
 pub mod accept;
 pub mod auto;
@@ -18,14 +51,15 @@ mod overlap;
 mod verify;
 
 pub use accept::relevance::VisualStates;
-pub use generate::{Finished, generate};
-pub use generation::{CustomRule, GenerationConfig, GenerationInputs, PlainPasses};
+pub use generate::generate;
+pub use generation::{
+    CustomRule, Finished, GenerationConfig, GenerationInputs, PlainPasses, PrefetchedDraft,
+};
 pub use method::{
     Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Limit, Method, MethodError, Part, Placing,
-    Schedule, Shape, Stamps, StateAt, TwinType, VisualContext,
+    Schedule, SelfDraftType, Shape, Stamps, StateAt, VisualContext,
 };
 pub use method::{closest, suggest};
-pub use overlap::PrefetchedDraft;
 pub use sampling::Sampler;
 pub use session::Session;
 pub use tree::Tree;

@@ -15,6 +15,7 @@ mod error;
 mod needs;
 mod parse;
 mod preset;
+mod rule;
 pub mod sets;
 mod short;
 mod table;
@@ -22,9 +23,12 @@ mod values;
 
 pub use axes::{AXES, Acceptance, Drafter, Schedule, Shape, VisualContext};
 pub use error::{MethodError, Origin, Problem, closest, suggest};
+pub use rule::{RelevanceNeeds, RuleNeeds};
 pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
-pub use values::{AcceptedRows, Auto, EntropyOver, Length, Limit, Part, Placing, Stamps, StateAt, TwinType};
+pub use values::{
+    AcceptedRows, Auto, EntropyOver, Length, Limit, Part, Placing, SelfDraftType, Stamps, StateAt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -132,7 +136,7 @@ impl Method {
 
 impl Drafter {
     /// The target itself, in its own weights.
-    pub const SELF: Drafter = Drafter::Target { dtype: TwinType::Own };
+    pub const SELF: Drafter = Drafter::Target { dtype: SelfDraftType::Own };
 
     /// True if it is a decoder, which has to prefill the prompt.
     pub fn reads(&self) -> bool {

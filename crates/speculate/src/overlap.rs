@@ -5,16 +5,15 @@ use std::{ops::ControlFlow, time::Instant};
 use specreel_tensor::{Error, Result};
 
 use super::{
-    generate::Finished,
-    generation::{GenerationConfig, GenerationInputs},
-    method::{Length, Method, Schedule, Shape},
+    generation::{Evidence, Finished, GenerationConfig, GenerationInputs, PrefetchedDraft},
+    method::{Length, Method, RuleNeeds, Schedule, Shape},
     sampling::{Purpose, Sampler, draw},
     schedule::{
         Case, DraftToken, DrafterTask, Exact, Judge, Limits, Parallel, Sampled, TargetTask, WindowLength,
         workers::{DrafterThread, DrafterWorker, TargetWorker, Ticked, WorkerError},
     },
     tree::Tree,
-    verify::emitted_token,
+    verify::{distributions, emitted_token, logit_needs, own_tokens},
 };
 use specreel_model::decoder::{LogitNeeds, LogitRow, Sequence, Taps};
 use specreel_record::{Step, Token, Verdict};
@@ -23,32 +22,6 @@ use specreel_record::{Step, Token, Verdict};
 const LONGEST: usize = 32;
 /// Window of the first ticks, before times are known.
 const START: usize = 4;
-
-/// The drafter's side of a draft token.
-#[derive(Debug)]
-struct Evidence {
-    probability: f32,
-    /// The distribution that it was drawn from; empty for greedy drafts.
-    distribution: Vec<f32>,
-}
-
-impl AsRef<[f32]> for Evidence {
-    fn as_ref(&self) -> &[f32] {
-        &self.distribution
-    }
-}
-
-/// A first window that was drafted while the target was still in its prefill (ParallelVLM's first stage). The drafter's
-/// sequence holds what was fed for it, beyond the prompt.
-#[derive(Debug)]
-pub struct PrefetchedDraft {
-    sampler: Sampler,
-    /// True if its drafts were drawn and have distributions.
-    drawn: bool,
-    base: usize,
-    window: Vec<DraftToken<Evidence>>,
-    ms: f64,
-}
 
 impl PrefetchedDraft {
     /// Draft the first window under the configuration of the generation that follows. `sequence` holds the prompt without its last
@@ -64,23 +37,6 @@ impl PrefetchedDraft {
         let window = DrafterSide::new(config, sequence, base).draft(&task)?;
         let ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(Self { sampler: config.sampler, drawn: config.draws_drafts(), base, window, ms })
-    }
-
-    /// True if a generation with this configuration may begin with it, as it would draft the same.
-    pub fn fits(&self, config: &GenerationConfig<'_>) -> bool {
-        matches!(config.method.schedule, Schedule::Parallel { .. })
-            && self.sampler == config.sampler
-            && self.drawn == config.draws_drafts()
-    }
-
-    /// Drafting time, in milliseconds.
-    pub fn ms(&self) -> f64 {
-        self.ms
-    }
-
-    /// Slots of the drafter's sequence that are the prompt's.
-    pub fn base(&self) -> usize {
-        self.base
     }
 }
 
@@ -159,22 +115,13 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
         self.sequence.truncate(self.base + task.truncate_to);
         let pass = self.sequence.feed(&task.rows, &Taps::default())?;
         let logits = self.sequence.logits(&pass.states)?;
-        let sampler = self.config.sampler;
-        let needs = LogitNeeds {
-            vocab: self.config.vocab,
-            whole: !sampler.is_greedy(),
-            top: self.config.logprobs,
-            // The draft after each row.
-            ids: task.rows.iter().skip(1).map(|id| vec![*id]).chain([Vec::new()]).collect(),
-        };
+        let drafts = Tree::chain(task.rows[1..].iter().copied());
+        let needs = logit_needs(&self.config, &RuleNeeds::of(&self.config.method.acceptance), &drafts);
         self.rows = logits.read(&needs, |rows| {
             let rows = rows.into_iter().enumerate();
             rows.map(|(index, row)| row.extract(&needs, index)).collect()
         })?;
-        if !sampler.is_greedy() {
-            let distributions = self.rows.iter().map(|row| Ok(sampler.distribution(row.values()?)));
-            self.distributions = distributions.collect::<Result<_>>()?;
-        }
+        self.distributions = distributions(self.config.sampler, &self.rows)?;
         Ok(())
     }
 }
@@ -182,12 +129,15 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
 impl TargetSide<'_> {
     /// The target's own token of each row.
     fn wanted(&self, position: usize) -> Vec<u32> {
-        let sampler = self.config.sampler;
-        if sampler.is_greedy() {
-            return self.rows.iter().map(LogitRow::argmax).collect();
+        own_tokens(self.config.sampler, &self.rows, &self.distributions, position..)
+    }
+
+    /// Ask the judge of the method's acceptance about drafts from this output position on.
+    fn with_judge<T>(&self, position: usize, ask: impl FnOnce(&mut dyn Judge<Evidence>) -> T) -> T {
+        match self.config.draws_drafts() {
+            true => ask(&mut Sampled { rows: &self.distributions, sampler: self.config.sampler }),
+            false => ask(&mut Exact { wanted: &self.wanted(position) }),
         }
-        let token = |(p, at): (&Vec<f32>, usize)| sampler.draw(p, at);
-        self.distributions.iter().zip(position..).map(token).collect()
     }
 
     fn token(&self, row: usize, id: u32, verdict: Verdict, wanted: u32) -> Result<Token> {
@@ -209,19 +159,14 @@ impl TargetSide<'_> {
         Ok(Step {
             index,
             drafted: outcome.judged.clone(),
-            parents: Vec::new(),
-            path: Vec::new(),
-            drafted_text: Vec::new(),
             judged: outcome.judged.len(),
             accepted: outcome.accepted,
             tokens,
-            root_looks: Vec::new(),
-            gate: None,
             draft_ms,
             verify_ms: ticked.target_ms,
             other_ms: (started.elapsed().as_secs_f64() * 1e3 - draft_ms - ticked.target_ms).max(0.0),
-            plain_ms: None,
             busy: Some(ticked.busy),
+            ..Step::default()
         })
     }
 }
@@ -229,19 +174,11 @@ impl TargetSide<'_> {
 impl Judge<Evidence> for TargetSide<'_> {
     fn accept(&mut self, case: &Case<'_, Evidence>) -> Vec<Verdict> {
         self.probabilities = case.drafts.iter().map(|draft| draft.evidence.probability).collect();
-        match self.config.draws_drafts() {
-            true => Sampled { rows: &self.distributions, sampler: self.config.sampler }.accept(case),
-            false => Exact { wanted: &self.wanted(case.position) }.accept(case),
-        }
+        self.with_judge(case.position, |judge| judge.accept(case))
     }
 
     fn replacement(&mut self, case: &Case<'_, Evidence>, row: usize) -> u32 {
-        match self.config.draws_drafts() {
-            true => {
-                Sampled { rows: &self.distributions, sampler: self.config.sampler }.replacement(case, row)
-            }
-            false => Exact { wanted: &self.wanted(case.position) }.replacement(case, row),
-        }
+        self.with_judge(case.position, |judge| judge.replacement(case, row))
     }
 }
 

@@ -11,23 +11,23 @@ use std::time::{Duration, Instant};
 use specreel_tensor::Result;
 
 use super::{
-    accept::{RuleNeeds, relevance::VisualStates},
+    accept::relevance::VisualStates,
     auto::AutoLength,
     draft::{DraftRequest, Form, Proposal, Proposer},
     gate::Gate,
     generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
-    method::{Acceptance, Length, Shape},
-    tree::Template,
-    verify::VerifiedRows,
+    method::{Acceptance, Length, RuleNeeds, Shape},
+    tree::{Template, Tree},
+    verify::{VerifiedRows, logit_needs},
 };
 use specreel_model::{
-    decoder::{LogitNeeds, LogitRow, Sequence, States, Taps},
+    decoder::{LogitNeeds, LogitRow, Logits, Nearest, Pass, Sequence, Taps},
     draft_head::tapped,
 };
 use specreel_record::{Step, StopReason, Token};
 
-/// Visual tokens reported with each inspected token.
-const LOOKS: usize = 24;
+/// Most similar visual tokens that are reported with each inspected token.
+const NEAREST_VISUAL: usize = 24;
 
 /// A running generation.
 pub struct Session<'a> {
@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
         let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. })
             .then(|| AutoLength::new(config.row_ms));
         Self {
-            taps: inputs.taps(needs.gaze || method.shape.gate() > 0.0),
+            taps: inputs.taps(needs.attention_peaks || method.shape.gate() > 0.0),
             root: inputs.root(),
             drafter: drafter(method, inputs.drafter, inputs.head, inputs.prompt),
             target: inputs.target,
@@ -105,55 +105,23 @@ impl<'a> Session<'a> {
             Some(_) => Proposal::default(),
         };
         let tree = &proposal.tree;
-        let drafted_at = started.elapsed();
+        let draft_ms = ms(started.elapsed());
         if let Some(on_draft) = self.config.on_draft.filter(|_| !tree.is_empty()) {
             on_draft(tree);
         }
-        let (base, position) = (self.target.len(), self.text.emitted);
-        let rows: Vec<u32> =
-            std::iter::once(self.root).chain(tree.nodes().iter().map(|node| node.id)).collect();
-        let depths = tree.depths();
-        let pass = match tree.is_chain() {
-            true => self.target.feed(&rows, &self.taps)?,
-            false => self.target.feed_tree(&rows, base, &depths, tree.rows(), &self.taps)?,
-        };
+        let base = self.target.len();
+        let pass = self.feed(tree)?;
         let logits = self.target.logits(&pass.states)?;
-        let verified_at = started.elapsed();
-
-        let relevance = match self.needs.relevance {
-            Some(needs) if !tree.is_empty() => {
-                let started = Instant::now();
-                let relevance = self.visual.relevance_of_drafts(&pass.states, tree, needs)?;
-                self.relevance_ms += ms(started.elapsed());
-                Some(relevance)
-            }
-            _ => None,
-        };
+        let passed_ms = ms(started.elapsed());
         // Log-probabilities are requested by inspectors, which also show the most similar visual tokens.
-        let looks = match self.config.logprobs {
+        let nearest_visual = match self.config.logprobs {
             0 => Vec::new(),
-            _ => self.visual.nearest_of(&pass.states, LOOKS)?,
+            _ => self.visual.nearest_of(&pass.states, NEAREST_VISUAL)?,
         };
-        let read = match pass.after_layers.is_empty() {
-            true => pass.states.clone(),
-            false => tapped(&pass, self.target.decoder())?,
-        };
-        let peaks = pass.attention.map(|stats| stats.peaks);
-        let needs = VerifiedRows::needs(&self.config, tree);
-        let (tokens, path) = logits.read(&needs, |logits| {
-            let mut verified = VerifiedRows::new(&self.config, logits, &depths, position)?;
-            verified.relevance = relevance;
-            verified.gaze.clone_from(&peaks);
-            verified.looks = &looks;
-            verified.judge(&self.config, &proposal, position)
-        })??;
-        if let (Some(gate), Some(peaks)) = (&mut self.gate, &peaks) {
-            let last = path.last().map_or(0, |node| node + 1);
-            gate.note(peaks.get(last).copied());
-        }
-        self.commit(base, &proposal, &path, &tokens, &read)?;
+        let (tokens, path) = self.judge(&proposal, &pass, &logits, &nearest_visual)?;
+        self.commit(base, &proposal, &path, &tokens, &pass)?;
         let tokens = self.text.emit(tokens, self.config.ends);
-        let (draft_ms, verify_ms) = (ms(drafted_at), ms(verified_at - drafted_at));
+        let verify_ms = passed_ms - draft_ms;
         if let Some(auto) = &mut self.auto {
             auto.note(tree.len(), path.len(), verify_ms, draft_ms);
         }
@@ -166,17 +134,64 @@ impl<'a> Session<'a> {
             parents: tree.parents(),
             path: if tree.is_chain() { Vec::new() } else { path },
             drafted: tree.nodes().iter().map(|node| node.id).collect(),
-            drafted_text: Vec::new(),
             accepted: tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count(),
             tokens,
-            root_looks: looks.into_iter().next().unwrap_or_default(),
+            root_nearest_visual: nearest_visual.into_iter().next().unwrap_or_default(),
             draft_ms,
             verify_ms,
-            other_ms: whole_ms - ms(verified_at),
+            other_ms: whole_ms - passed_ms,
             plain_ms,
             gate,
-            busy: None,
+            ..Step::default()
         }))
+    }
+
+    /// Feed the target the root and its drafts.
+    fn feed(&mut self, tree: &Tree) -> Result<Pass> {
+        let ids = tree.nodes().iter().map(|node| node.id);
+        let rows: Vec<u32> = std::iter::once(self.root).chain(ids).collect();
+        match tree.is_chain() {
+            true => self.target.feed(&rows, &self.taps),
+            false => {
+                let base = self.target.len();
+                self.target.feed_tree(&rows, base, &tree.depths(), tree.rows(), &self.taps)
+            }
+        }
+    }
+
+    /// The tokens that the step emits, and the accepted nodes.
+    fn judge(
+        &mut self,
+        proposal: &Proposal,
+        pass: &Pass,
+        logits: &Logits,
+        nearest_visual: &Nearest,
+    ) -> Result<(Vec<Token>, Vec<usize>)> {
+        let tree = &proposal.tree;
+        let relevance = match self.needs.relevance {
+            Some(needs) if !tree.is_empty() => {
+                let started = Instant::now();
+                let relevance = self.visual.relevance_of_drafts(&pass.states, tree, needs)?;
+                self.relevance_ms += ms(started.elapsed());
+                Some(relevance)
+            }
+            _ => None,
+        };
+        let peaks = pass.attention.as_ref().map(|stats| &stats.peaks);
+        let needs = logit_needs(&self.config, &self.needs, tree);
+        let (tokens, path) = logits.read(&needs, |rows| {
+            let (config, position) = (&self.config, self.text.emitted);
+            let mut verified = VerifiedRows::new(config, self.needs, proposal, rows, position)?;
+            verified.relevance = relevance;
+            verified.attention_peaks = peaks.cloned();
+            verified.nearest_visual = nearest_visual;
+            verified.judge()
+        })??;
+        if let (Some(gate), Some(peaks)) = (&mut self.gate, peaks) {
+            let last = path.last().map_or(0, |node| node + 1);
+            gate.note(peaks.get(last).copied());
+        }
+        Ok((tokens, path))
     }
 
     /// Time a pass of the target over the root alone, as autoregressive decoding would make here, in milliseconds.
@@ -235,7 +250,7 @@ impl<'a> Session<'a> {
         proposal: &Proposal,
         path: &[usize],
         tokens: &[Token],
-        states: &States,
+        pass: &Pass,
     ) -> Result<()> {
         if proposal.tree.is_chain() {
             self.target.truncate(base + 1 + path.len());
@@ -245,6 +260,10 @@ impl<'a> Session<'a> {
         }
         let Some(last) = tokens.last() else { return Ok(()) };
         if let Some(drafter) = &mut self.drafter {
+            let states = match pass.after_layers.is_empty() {
+                true => &pass.states,
+                false => &tapped(pass, self.target.decoder())?,
+            };
             drafter.commit(proposal, path, last.id, self.target, base, states)?;
         }
         self.root = last.id;

@@ -3,88 +3,104 @@
 use specreel_tensor::Result;
 
 use super::{
-    accept::{self, Row, RuleNeeds, relevance},
+    accept::{self, Row, relevance},
     draft::Proposal,
     generation::GenerationConfig,
-    method::{Acceptance, Method},
+    method::{Acceptance, Method, RuleNeeds},
     sampling::{Purpose, RowFacts, Sampler, divergence, entropy_full, top_log_probabilities},
     tree::Tree,
 };
 use specreel_model::decoder::{LogitNeeds, LogitRow};
 use specreel_record::{Token, Verdict};
 
+/// What judging a tree needs of the target's logits: of each row the logits of the drafts after it, and the most likely ids that
+/// are reported; whole rows where a rule compares distributions.
+pub(super) fn logit_needs(config: &GenerationConfig<'_>, rule: &RuleNeeds, tree: &Tree) -> LogitNeeds {
+    let mut ids = vec![Vec::new(); tree.len() + 1];
+    for node in tree.nodes() {
+        ids[node.parent.map_or(0, |parent| parent + 1)].push(node.id);
+    }
+    let whole = !config.sampler.is_greedy() || rule.divergence || rule.entropy_full;
+    LogitNeeds { vocab: config.vocab, whole, top: config.logprobs, ids }
+}
+
+/// The distribution of each row, where the text is sampled.
+pub(super) fn distributions(sampler: Sampler, logits: &[LogitRow<'_>]) -> Result<Vec<Vec<f32>>> {
+    let rows = if sampler.is_greedy() { &[] } else { logits };
+    rows.iter().map(|row| Ok(sampler.distribution(row.values()?))).collect()
+}
+
+/// The target's own token after each row, at these output positions.
+///
+/// Judging a tree's siblings in order with the rest of the distribution (EAGLE) is equivalent to drawing the target's token and
+/// checking whether it was drafted. Drawn by position, it is also the token of plain decoding.
+pub(super) fn own_tokens(
+    sampler: Sampler,
+    logits: &[LogitRow<'_>],
+    distributions: &[Vec<f32>],
+    positions: impl Iterator<Item = usize>,
+) -> Vec<u32> {
+    match sampler.is_greedy() {
+        true => logits.iter().map(LogitRow::argmax).collect(),
+        false => distributions.iter().zip(positions).map(|(p, at)| sampler.draw(p, at)).collect(),
+    }
+}
+
 /// The rows of one verify pass: row 0 is the root's, row `i + 1` node `i`'s.
 pub(super) struct VerifiedRows<'a> {
+    config: &'a GenerationConfig<'a>,
+    needs: RuleNeeds,
+    proposal: &'a Proposal,
+    /// Output position after the root.
+    position: usize,
     /// Logits without padding.
-    pub logits: Vec<LogitRow<'a>>,
-    /// The distribution of each row, where drafts were drawn and are judged by it.
+    logits: Vec<LogitRow<'a>>,
+    /// The distribution of each row, where the text is sampled.
     distributions: Vec<Vec<f32>>,
     /// The target's own token after each row.
-    pub wanted: Vec<u32>,
+    wanted: Vec<u32>,
     /// Relevance of each node, if a rule needs it.
     pub relevance: Option<Vec<f32>>,
     /// Attention peak of each row, if a rule needs it.
-    pub gaze: Option<Vec<f32>>,
+    pub attention_peaks: Option<Vec<f32>>,
     /// The visual tokens most similar to each row's state, if requested.
-    pub looks: &'a [Vec<(u32, f32)>],
+    pub nearest_visual: &'a [Vec<(u32, f32)>],
 }
 
 impl<'a> VerifiedRows<'a> {
-    /// What judging a tree needs of the target's logits: of each row the logits of the drafts after it, and the most likely
-    /// ids that are reported; whole rows where a rule compares distributions.
-    pub fn needs(config: &GenerationConfig<'_>, tree: &Tree) -> LogitNeeds {
-        let mut ids = vec![Vec::new(); tree.len() + 1];
-        for node in tree.nodes() {
-            ids[node.parent.map_or(0, |parent| parent + 1)].push(node.id);
-        }
-        let needs = RuleNeeds::of(&config.method.acceptance);
-        let whole = !config.sampler.is_greedy() || needs.divergence || needs.entropy_full;
-        LogitNeeds { vocab: config.vocab, whole, top: config.logprobs, ids }
-    }
-
-    /// Take the logits of a pass; `depths` are the rows' distances from the root, `position` is the output position after it.
+    /// Take the logits of the pass over a proposal; `position` is the output position after its root.
     pub fn new(
-        config: &GenerationConfig<'_>,
+        config: &'a GenerationConfig<'a>,
+        needs: RuleNeeds,
+        proposal: &'a Proposal,
         logits: Vec<LogitRow<'a>>,
-        depths: &[usize],
         position: usize,
     ) -> Result<Self> {
-        let sampler = config.sampler;
-        let draws = config.draws_drafts();
-        let distributions: Vec<Vec<f32>> = match draws {
-            true => {
-                logits.iter().map(|row| Ok(sampler.distribution(row.values()?))).collect::<Result<_>>()?
-            }
-            false => Vec::new(),
-        };
-        // Judging a tree's siblings in order with the rest of the distribution (EAGLE) is equivalent to drawing the target's
-        // token and checking whether it was drafted. Drawn by position, it is also the token of plain decoding.
-        let positions = depths.iter().map(|depth| position + depth);
-        let wanted = match (sampler.is_greedy(), draws) {
-            (true, _) => logits.iter().map(LogitRow::argmax).collect(),
-            (false, true) => distributions.iter().zip(positions).map(|(p, at)| sampler.draw(p, at)).collect(),
-            (false, false) => {
-                let tokens =
-                    logits.iter().zip(positions).map(|(row, at)| Ok(sampler.token(row.values()?, at)));
-                tokens.collect::<Result<_>>()?
-            }
-        };
-        Ok(Self { logits, distributions, wanted, relevance: None, gaze: None, looks: &[] })
+        let distributions = distributions(config.sampler, &logits)?;
+        let positions = proposal.tree.depths().into_iter().map(|depth| position + depth);
+        let wanted = own_tokens(config.sampler, &logits, &distributions, positions);
+        Ok(Self {
+            config,
+            needs,
+            proposal,
+            position,
+            logits,
+            distributions,
+            wanted,
+            relevance: None,
+            attention_peaks: None,
+            nearest_visual: &[],
+        })
     }
 
     /// The tokens that a step emits, and the accepted nodes: the longest accepted branch (of equally long ones the one with
     /// the fewest loosened tokens), and the target's own token after it.
-    pub fn judge(
-        &self,
-        config: &GenerationConfig<'_>,
-        proposal: &Proposal,
-        position: usize,
-    ) -> Result<(Vec<Token>, Vec<usize>)> {
-        let (tree, method) = (&proposal.tree, config.method);
-        let rows = self.rows(config, proposal)?;
+    pub fn judge(&self) -> Result<(Vec<Token>, Vec<usize>)> {
+        let (tree, logprobs) = (&self.proposal.tree, self.config.logprobs);
+        let rows = self.rows()?;
         let mut best: Option<(usize, usize, Judged)> = None;
         for leaf in tree.leaves() {
-            let judged = self.branch(config, proposal, &rows, tree.path(leaf), position);
+            let judged = self.branch(&rows, tree.path(leaf));
             let accepted = accept::accepted(&judged.verdicts);
             let loosened =
                 judged.verdicts[..accepted].iter().flatten().filter(|verdict| !verdict.is_strict()).count();
@@ -96,7 +112,6 @@ impl<'a> VerifiedRows<'a> {
             }
         }
         let (accepted, judged) = best.map(|(n, _, judged)| (n, judged)).unwrap_or_default();
-        let full = RuleNeeds::of(&method.acceptance).entropy_full;
         let ranks = relevance::ascending(&judged.rows, |row| row.relevance);
         let mut tokens = Vec::with_capacity(accepted + 1);
         for i in 0..=accepted {
@@ -116,53 +131,50 @@ impl<'a> VerifiedRows<'a> {
             let known = judged.rows.get(i).filter(|_| drafted);
             let relevance = known.and_then(|row| row.relevance);
             let logits = &self.logits[row];
-            let q = judged.path.get(i).and_then(|&node| proposal.distributions.get(node));
+            let q = judged.path.get(i).and_then(|&node| self.proposal.distributions.get(node));
             tokens.push(Token {
-                drafter_logprobs: q.map_or_else(Vec::new, |q| top_of_distribution(q, config.logprobs)),
-                looks: node.and_then(|node| self.looks.get(node + 1)).cloned().unwrap_or_default(),
+                drafter_logprobs: q.map_or_else(Vec::new, |q| top_of_distribution(q, logprobs)),
+                nearest_visual: node
+                    .and_then(|node| self.nearest_visual.get(node + 1))
+                    .cloned()
+                    .unwrap_or_default(),
                 target_id: self.wanted[row],
                 relevance,
                 relevance_rank: relevance.and_then(|_| ranks.iter().position(|&r| r == i)).map(|r| r as u32),
-                gaze: known.and_then(|row| row.gaze),
+                attention_peak: known.and_then(|row| row.attention_peak),
                 divergence: known.and_then(|row| row.divergence),
-                entropy: Some(match full {
+                entropy: Some(match self.needs.entropy_full {
                     true => entropy_full(logits.values()?, logits.facts()),
                     false => logits.facts().entropy_top3(),
                 }),
                 drafter_probability: node.and_then(|node| tree.nodes()[node].probability),
-                ..emitted_token(config, id, verdict, logits)?
+                ..emitted_token(self.config, id, verdict, logits)?
             });
         }
         let path = judged.path[..accepted].to_vec();
         Ok((tokens, path))
     }
 
-    fn branch(
-        &self,
-        config: &GenerationConfig<'_>,
-        proposal: &Proposal,
-        rows: &[Row],
-        path: Vec<usize>,
-        position: usize,
-    ) -> Judged {
+    fn branch(&self, rows: &[Row], path: Vec<usize>) -> Judged {
         let rows: Vec<Row> = path.iter().map(|&node| rows[node].clone()).collect();
-        let method = config.method;
-        if method.acceptance == (Acceptance::Sampled {}) && !proposal.distributions.is_empty() {
-            let (verdicts, replacement) = self.sampled(config.sampler, proposal, &path, position);
+        let (method, sampler) = (self.config.method, self.config.sampler);
+        if method.acceptance == (Acceptance::Sampled {}) && !self.proposal.distributions.is_empty() {
+            let (verdicts, replacement) = self.sampled(&path);
             return Judged { path, rows, verdicts, replacement };
         }
-        if let Some(rule) = config.rule {
-            let verdicts = rule(&rows);
-            return Judged { path, rows, verdicts, replacement: None };
-        }
-        let mut rng = chance(method, config.sampler).rng(position, Purpose::Accept);
-        let verdicts = accept::judge(&method.acceptance, &rows, &mut rng);
+        let verdicts = match self.config.rule {
+            Some(rule) => rule(&rows),
+            None => {
+                let mut rng = chance(method, sampler).rng(self.position, Purpose::Accept);
+                accept::judge(&method.acceptance, &rows, &mut rng)
+            }
+        };
         Judged { path, rows, verdicts, replacement: None }
     }
 
     /// The row of every node; it does not depend on the branch in which the node is judged.
-    fn rows(&self, config: &GenerationConfig<'_>, proposal: &Proposal) -> Result<Vec<Row>> {
-        let needs = RuleNeeds::of(&config.method.acceptance);
+    fn rows(&self) -> Result<Vec<Row>> {
+        let (config, needs, proposal) = (self.config, &self.needs, self.proposal);
         let probabilities = needs.probabilities || config.rule.is_some();
         let protected = |id: u32| config.ends.contains(&id) || (config.protected)(id);
         let nodes = proposal.tree.nodes().iter().enumerate();
@@ -174,7 +186,7 @@ impl<'a> VerifiedRows<'a> {
                     draft,
                     wanted,
                     relevance: self.relevance.as_ref().map(|relevance| relevance[node]),
-                    gaze: self.gaze.as_ref().map(|gaze| gaze[row]),
+                    attention_peak: self.attention_peaks.as_ref().map(|peaks| peaks[row]),
                     protected: protected(draft) || protected(wanted),
                     ..Row::default()
                 };
@@ -198,18 +210,13 @@ impl<'a> VerifiedRows<'a> {
 
     /// Accept draft i with min(1, p/q); the first rejected one is replaced by a token from norm(max(p - q, 0)). The result has
     /// the target's distribution. The bonus is the target's own token.
-    fn sampled(
-        &self,
-        sampler: Sampler,
-        proposal: &Proposal,
-        path: &[usize],
-        position: usize,
-    ) -> (Vec<Option<Verdict>>, Option<u32>) {
+    fn sampled(&self, path: &[usize]) -> (Vec<Option<Verdict>>, Option<u32>) {
+        let (sampler, proposal) = (self.config.sampler, self.proposal);
         let mut verdicts = Vec::with_capacity(path.len());
         for (i, &node) in path.iter().enumerate() {
             let (id, q) = (proposal.tree.nodes()[node].id, &proposal.distributions[node]);
             let row = i.checked_sub(1).map_or(0, |before| path[before] + 1);
-            let (p, at) = (&self.distributions[row], position + i);
+            let (p, at) = (&self.distributions[row], self.position + i);
             if !sampler.accepts(id, p, q, at) {
                 verdicts.resize(path.len(), None);
                 return (verdicts, Some(sampler.replacement(p, q, at)));

@@ -50,7 +50,7 @@ struct Case {
     rows: Vec<Vec<f32>>,
     proposal: Proposal,
     relevance: Vec<f32>,
-    gaze: Vec<f32>,
+    peaks: Vec<f32>,
     logprobs: usize,
     rule: Acceptance,
     custom: bool,
@@ -67,7 +67,7 @@ prop_compose! {
         rows in prop::collection::vec(prop::collection::vec((0u8..9).prop_map(|v| f32::from(v) * 0.8 - 3.0), vocab), parents.len() + 1),
         drafts in prop::collection::vec((0..vocab as u32, 0usize..3), parents.len()),
         distributions in prop::collection::vec(prop::collection::vec(1u8..9, vocab), parents.len()),
-        (relevance, gaze) in (prop::collection::vec(-1.0f32..1.0, parents.len()), prop::collection::vec(0.0f32..1.0, parents.len() + 1)),
+        (relevance, peaks) in (prop::collection::vec(-1.0f32..1.0, parents.len()), prop::collection::vec(0.0f32..1.0, parents.len() + 1)),
         (drawn, logprobs, custom, position) in (any::<bool>(), 0usize..5, prop::bool::weighted(0.2), 0usize..100),
         (rule, parents, vocab, padding) in (rule(), Just(parents), Just(vocab), Just(padding)),
     ) -> Case {
@@ -90,16 +90,20 @@ prop_compose! {
         let distributions = if drawn { distributions.collect() } else { Vec::new() };
         let rows = rows.into_iter().map(|row| [row, vec![50.0; padding]].concat()).collect();
         let proposal = Proposal { tree, distributions, pass_ms: Vec::new() };
-        Case { vocab, rows, proposal, relevance, gaze, logprobs, rule, custom, position }
+        Case { vocab, rows, proposal, relevance, peaks, logprobs, rule, custom, position }
     }
 }
 
-fn judged(case: &Case, config: &GenerationConfig<'_>, rows: Vec<LogitRow<'_>>) -> (Vec<Token>, Vec<usize>) {
+fn judged<'a>(
+    case: &'a Case,
+    config: &'a GenerationConfig<'a>,
+    rows: Vec<LogitRow<'a>>,
+) -> (Vec<Token>, Vec<usize>) {
     let needs = RuleNeeds::of(&case.rule);
-    let mut verified = VerifiedRows::new(config, rows, &case.proposal.tree.depths(), case.position).unwrap();
+    let mut verified = VerifiedRows::new(config, needs, &case.proposal, rows, case.position).unwrap();
     verified.relevance = needs.relevance.map(|_| case.relevance.clone());
-    verified.gaze = needs.gaze.then(|| case.gaze.clone());
-    verified.judge(config, &case.proposal, case.position).unwrap()
+    verified.attention_peaks = needs.attention_peaks.then(|| case.peaks.clone());
+    verified.judge().unwrap()
 }
 
 proptest! {
@@ -127,7 +131,7 @@ proptest! {
             on_draft: None,
             rule: case.custom.then_some(&lenient),
         };
-        let needs = VerifiedRows::needs(&config, &case.proposal.tree);
+        let needs = logit_needs(&config, &RuleNeeds::of(&case.rule), &case.proposal.tree);
         prop_assert_eq!((needs.vocab, needs.ids.len()), (case.vocab, case.rows.len()));
         let whole = || case.rows.iter().map(|row| LogitRow::whole(&row[..case.vocab])).collect::<Vec<_>>();
         let want = judged(&case, &config, whole());

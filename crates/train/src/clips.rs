@@ -110,7 +110,7 @@ impl Clips {
     pub fn pixels(
         &self,
         index: usize,
-        family: Family,
+        family: &'static Family,
         processor: &VideoProcessor,
     ) -> Result<Pixels, Failure> {
         let rule = &frames(family, processor.config());

@@ -3,6 +3,8 @@
 //! All rules count n = total / video_fps × fps frames, clamped to the family's minimum and maximum and to the number of frames,
 //! and spread them evenly. They differ in how they round both: see [`Spacing`].
 
+pub use specreel_record::sampling::{MAX_FRAMES, Rule, Spacing};
+
 /// Requested sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Sampling {
@@ -15,84 +17,8 @@ pub enum Sampling {
     Fps(f64),
 }
 
-/// How a family counts frames, and spreads them over a video.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Spacing {
-    /// The count is floored; indices = round(linspace(0, total − 1, n)), halves to even, in whole numbers: rounding does not
-    /// depend on the length of the video. As in `qwen_vl_utils` (fetch_video, smart_nframes).
-    Whole,
-    /// The same with a step in double precision, which moves some halves: as NumPy's linspace.
-    Rounded,
-    /// The count is rounded, halves to even; indices are truncated. This many seconds are left out at both ends of a video that is
-    /// longer without them than the maximum of frames times the frames per second (sic).
-    Truncated {
-        /// Seconds at each end.
-        skip_s: f64,
-    },
-}
-
-/// Default sampling of a model family.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rule {
-    /// Frames per second of video.
-    pub default_fps: f64,
-    /// At least this many frames (if the video has them).
-    pub min_frames: usize,
-    /// At most this many frames.
-    pub max_frames: usize,
-    /// The number of frames is a multiple of this (if the video has that many).
-    pub multiple: usize,
-    /// Counting and spreading.
-    pub spacing: Spacing,
-}
-
-impl Rule {
-    /// Qwen2-VL and Qwen2.5-VL: 2 frames a second, 4 to 768, in pairs.
-    pub const QWEN_VL: Rule =
-        Rule { default_fps: 2.0, min_frames: 4, max_frames: 768, multiple: 2, spacing: Spacing::Whole };
-    /// LLaVA-OneVision: 32 frames whatever the length.
-    pub const LLAVA_ONEVISION: Rule =
-        Rule { default_fps: 1.0, min_frames: 32, max_frames: 32, multiple: 1, spacing: Spacing::Whole };
-    /// Qwen3-VL: 2 frames a second, 4 to 768; the last of an odd number is repeated by the processor.
-    pub const QWEN3_VL: Rule = Rule { multiple: 1, spacing: Spacing::Rounded, ..Rule::QWEN_VL };
-    /// SmolVLM2: a frame a second, up to 64, without the first and the last second of longer videos.
-    pub const SMOLVLM: Rule = Rule {
-        default_fps: 1.0,
-        min_frames: 1,
-        max_frames: 64,
-        multiple: 1,
-        spacing: Spacing::Truncated { skip_s: 1.0 },
-    };
-
-    /// Any number of frames, independent of models.
-    pub const ANY: Rule = Rule {
-        default_fps: 1.0,
-        min_frames: 1,
-        max_frames: MAX_FRAMES,
-        multiple: 1,
-        spacing: Spacing::Whole,
-    };
-
-    /// The rule with what a checkpoint's own files say: frames per second, and the minimum and maximum number of frames.
-    #[must_use]
-    pub fn with(mut self, fps: Option<f64>, min_frames: Option<usize>, max_frames: Option<usize>) -> Self {
-        self.default_fps = fps.unwrap_or(self.default_fps);
-        self.max_frames = max_frames.unwrap_or(self.max_frames).min(MAX_FRAMES);
-        self.min_frames = min_frames.unwrap_or(self.min_frames).min(self.max_frames);
-        self
-    }
-
-    /// True where the family uses a fixed number of frames.
-    fn is_fixed(&self) -> bool {
-        self.min_frames == self.max_frames && self.spacing == Spacing::Whole
-    }
-}
-
 /// Highest sampling rate, in frames per second.
 pub const MAX_FPS: f64 = 1000.0;
-
-/// Largest number of frames; a fixed-number family under `Fps` stops at [`Rule::QWEN_VL`]'s limit.
-pub const MAX_FRAMES: usize = 10_000;
 
 /// Which frames to decode.
 #[derive(Clone, Debug, PartialEq)]

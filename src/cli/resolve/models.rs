@@ -118,7 +118,7 @@ fn unused(args: &RunArgs, methods: &[&Method]) -> Vec<String> {
         let kind = recipe(drafter);
         let uses = |method: &&Method| match method.drafter {
             Drafter::Model {} => kind.is_none(),
-            Drafter::Sparrow { recipe } => kind == Some(recipe),
+            Drafter::Head { recipe } => kind == Some(recipe),
             _ => false,
         };
         if !methods.iter().any(uses) {

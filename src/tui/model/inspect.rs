@@ -5,7 +5,7 @@
 pub(crate) enum Heat {
     /// The visual tokens that resemble this token most.
     #[default]
-    Looks,
+    NearestVisual,
     /// The visual tokens that the drafter sees.
     Kept,
     /// The scores by which they were chosen.
@@ -15,9 +15,9 @@ pub(crate) enum Heat {
 impl Heat {
     pub fn next(self) -> Self {
         match self {
-            Heat::Looks => Heat::Kept,
+            Heat::NearestVisual => Heat::Kept,
             Heat::Kept => Heat::Scores,
-            Heat::Scores => Heat::Looks,
+            Heat::Scores => Heat::NearestVisual,
         }
     }
 }

@@ -67,7 +67,9 @@ pub(super) fn draw(
 fn values(run: &Run, number: usize, what: Heat) -> (&'static str, Option<Vec<f32>>) {
     let prompt = run.log.prompt();
     match what {
-        Heat::Looks => ("visual tokens most similar to this token", heat::looks(&run.log, number)),
+        Heat::NearestVisual => {
+            ("visual tokens most similar to this token", heat::nearest_visual(&run.log, number))
+        }
         Heat::Kept if prompt.is_some_and(|prompt| prompt.kept.is_none()) => {
             ("the drafter sees all visual tokens", prompt.map(heat::kept))
         }

@@ -238,7 +238,7 @@ mod tests {
             judged: drafted,
             accepted: 0,
             tokens: Vec::new(),
-            root_looks: Vec::new(),
+            root_nearest_visual: Vec::new(),
             gate: None,
             draft_ms: 0.0,
             verify_ms: 0.0,

@@ -54,7 +54,7 @@ fn the_caption_is_stdout_and_the_rest_is_stderr() {
 fn presets() -> impl Iterator<Item = &'static Method> {
     let embedded: Vec<String> = specreel_demo::model_names().collect();
     Method::presets().iter().filter(move |method| match method.drafter {
-        Drafter::Sparrow { recipe } => embedded.contains(&format!("demo-{}", recipe.name())),
+        Drafter::Head { recipe } => embedded.contains(&format!("demo-{}", recipe.name())),
         _ => true,
     })
 }

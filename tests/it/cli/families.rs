@@ -314,7 +314,7 @@ fn every_preset_runs_with_time_stamps_in_the_prompt() {
         let fits = |preset: &&Method| !(preset.prunes() && target.starts_with("qwen3_5"));
         let presets: Vec<&Method> = Method::presets()
             .iter()
-            .filter(|preset| !matches!(preset.drafter, Drafter::Sparrow { .. }))
+            .filter(|preset| !matches!(preset.drafter, Drafter::Head { .. }))
             .filter(fits)
             .collect();
         assert!(presets.len() > 20);

@@ -236,9 +236,9 @@ fn pruned_targets_read_what_they_keep() {
 }
 
 #[test]
-fn a_twin_stays_with_the_models_and_must_be_smaller() {
+fn a_self_draft_stays_with_the_models_and_must_be_smaller() {
     let mut rig = Rig::new();
-    let twin = |rig: &mut Rig, set: &str| {
+    let draft = |rig: &mut Rig, set: &str| {
         let mut request = rig.request("twin", "What is seen?");
         request.method = request.method.with_set(set).unwrap();
         let run = request.run;
@@ -247,9 +247,9 @@ fn a_twin_stays_with_the_models_and_must_be_smaller() {
     };
     let plain = done(&rig.run("autoregressive", "What is seen?")).1;
     for set in ["drafter.dtype=q4_0", "context.kind=none", "drafter.dtype=own", "drafter.dtype=q4_0"] {
-        assert_eq!(done(&twin(&mut rig, set)).1, plain, "{set}");
+        assert_eq!(done(&draft(&mut rig, set)).1, plain, "{set}");
     }
-    let events = twin(&mut rig, "drafter.dtype=q4_0");
+    let events = draft(&mut rig, "drafter.dtype=q4_0");
     let drafter = events.iter().find_map(|event| match event {
         EventKind::Started { drafter, .. } => drafter.clone(),
         _ => None,
@@ -257,7 +257,7 @@ fn a_twin_stays_with_the_models_and_must_be_smaller() {
     assert_eq!(drafter.as_deref(), Some("gqa_tied in q4_0"));
     // The target is in q8_0.
     for dtype in ["q8_0", "f16"] {
-        match twin(&mut rig, &format!("drafter.dtype={dtype}")).pop() {
+        match draft(&mut rig, &format!("drafter.dtype={dtype}")).pop() {
             Some(EventKind::Failed(failure)) => {
                 assert_eq!(failure.class, FailureClass::Input);
                 assert!(failure.error.contains("is not smaller than the target in q8_0"), "{failure:?}");
@@ -266,10 +266,10 @@ fn a_twin_stays_with_the_models_and_must_be_smaller() {
         }
     }
     // The engine is usable afterwards.
-    assert_eq!(done(&twin(&mut rig, "drafter.dtype=q4_0")).1, plain);
+    assert_eq!(done(&draft(&mut rig, "drafter.dtype=q4_0")).1, plain);
     rig.load("gguf/gqa_tied/model-q4_0.gguf", None);
     assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
-    match twin(&mut rig, "drafter.dtype=q4_0").pop() {
+    match draft(&mut rig, "drafter.dtype=q4_0").pop() {
         Some(EventKind::Failed(failure)) => assert!(failure.error.contains("GGUF"), "{failure:?}"),
         other => panic!("{other:?}"),
     }
@@ -412,7 +412,7 @@ fn every_preset_accounts_for_every_token() {
     let mut rig = Rig::new();
     let plain = done(&rig.run("autoregressive", "Say it.")).1;
     // The target of this test has no layer for multi-token prediction.
-    let own = |method: &&Method| matches!(method.drafter, Drafter::Sparrow { recipe: Recipe::Mtp });
+    let own = |method: &&Method| matches!(method.drafter, Drafter::Head { recipe: Recipe::Mtp });
     for method in Method::presets().iter().filter(|method| !own(method)) {
         let events = rig.run(&method.name, "Say it.");
         let (_, ids, stats) = done(&events);

@@ -6,9 +6,9 @@ mod gates;
 mod heads;
 mod on_a_gpu;
 mod random_methods;
+mod self_drafts;
 mod spans;
 mod support;
-mod twins;
 
 use specreel_model::draft_head::Recipe;
 use specreel_record::{Step, StopReason};
@@ -138,40 +138,40 @@ fn speculative() -> Vec<Method> {
             VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
         ),
         (
-            Drafter::Sparrow { recipe: Recipe::Sparrow },
+            Drafter::Head { recipe: Recipe::Sparrow },
             VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
         ),
         (
-            Drafter::Sparrow { recipe: Recipe::Sparrow },
+            Drafter::Head { recipe: Recipe::Sparrow },
             VisualContext::None { positions: Placing::Compact, stamps: Stamps::Keep },
         ),
-        (Drafter::Sparrow { recipe: Recipe::Sparrow }, VisualContext::Full {}),
-        (Drafter::Sparrow { recipe: Recipe::Msd }, VisualContext::Full {}),
+        (Drafter::Head { recipe: Recipe::Sparrow }, VisualContext::Full {}),
+        (Drafter::Head { recipe: Recipe::Msd }, VisualContext::Full {}),
         (
-            Drafter::Sparrow { recipe: Recipe::Msd },
+            Drafter::Head { recipe: Recipe::Msd },
             VisualContext::Uniform { keep: 0.3, positions: Placing::Compact, stamps: Stamps::Keep },
         ),
-        (Drafter::Sparrow { recipe: Recipe::Vispec }, VisualContext::Full {}),
+        (Drafter::Head { recipe: Recipe::Vispec }, VisualContext::Full {}),
         (
-            Drafter::Sparrow { recipe: Recipe::Vispec },
+            Drafter::Head { recipe: Recipe::Vispec },
             VisualContext::Uniform { keep: 0.3, positions: Placing::Compact, stamps: Stamps::Keep },
         ),
         (
-            Drafter::Sparrow { recipe: Recipe::Hivis },
+            Drafter::Head { recipe: Recipe::Hivis },
             VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
         ),
-        (Drafter::Sparrow { recipe: Recipe::Eagle3 }, VisualContext::Full {}),
-        (Drafter::Sparrow { recipe: Recipe::Mtp }, VisualContext::Full {}),
+        (Drafter::Head { recipe: Recipe::Eagle3 }, VisualContext::Full {}),
+        (Drafter::Head { recipe: Recipe::Mtp }, VisualContext::Full {}),
         (
-            Drafter::Sparrow { recipe: Recipe::Mtp },
-            VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
-        ),
-        (
-            Drafter::Sparrow { recipe: Recipe::Eagle3 },
+            Drafter::Head { recipe: Recipe::Mtp },
             VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
         ),
         (
-            Drafter::Sparrow { recipe: Recipe::Eagle3 },
+            Drafter::Head { recipe: Recipe::Eagle3 },
+            VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep },
+        ),
+        (
+            Drafter::Head { recipe: Recipe::Eagle3 },
             VisualContext::Uniform { keep: 0.3, positions: Placing::Compact, stamps: Stamps::Keep },
         ),
     ];
@@ -413,10 +413,10 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
     let small = chain(Drafter::Model {}, VisualContext::Full {});
     let mut parallel = small.clone();
     parallel.schedule = Schedule::Parallel { window: Length::Fixed(3) };
-    let layer = chain(Drafter::Sparrow { recipe: Recipe::Sparrow }, none());
-    let eagle3 = chain(Drafter::Sparrow { recipe: Recipe::Eagle3 }, VisualContext::Full {});
-    let mtp = chain(Drafter::Sparrow { recipe: Recipe::Mtp }, VisualContext::Full {});
-    let vispec = chain(Drafter::Sparrow { recipe: Recipe::Vispec }, VisualContext::Full {});
+    let layer = chain(Drafter::Head { recipe: Recipe::Sparrow }, none());
+    let eagle3 = chain(Drafter::Head { recipe: Recipe::Eagle3 }, VisualContext::Full {});
+    let mtp = chain(Drafter::Head { recipe: Recipe::Mtp }, VisualContext::Full {});
+    let vispec = chain(Drafter::Head { recipe: Recipe::Vispec }, VisualContext::Full {});
     let own = chain(Drafter::SELF, none());
     let mut early = 0;
     for (sampled, temperature, top_p, limit) in [

@@ -8,8 +8,8 @@ use rand_chacha::ChaCha8Rng;
 use specreel_model::draft_head::Recipe;
 use specreel_record::{Step, StopReason, Token, Verdict};
 use specreel_speculate::{
-    Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Part, Placing, Sampler, Schedule, Shape,
-    Stamps, TwinType, VisualContext,
+    Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Part, Placing, Sampler, Schedule,
+    SelfDraftType, Shape, Stamps, VisualContext,
     accept::{RuleNeeds, verdict},
     method::{AXES, Kind, Range, Value},
 };
@@ -49,9 +49,9 @@ fn drafter(rng: &mut ChaCha8Rng) -> Drafter {
         0 => Drafter::None {},
         1..=3 => Drafter::Model {},
         4..=5 => Drafter::SELF,
-        6 => Drafter::Target { dtype: pick(rng, &[TwinType::Q8_0, TwinType::Q4_0]) },
+        6 => Drafter::Target { dtype: pick(rng, &[SelfDraftType::Q8_0, SelfDraftType::Q4_0]) },
         7..=8 => Drafter::EarlyExit { depth: pick(rng, &[0.01, 0.5, 0.99]) },
-        9..=10 => Drafter::Sparrow { recipe: pick(rng, &Recipe::ALL) },
+        9..=10 => Drafter::Head { recipe: pick(rng, &Recipe::ALL) },
         _ => Drafter::Lookup { ngram: pick(rng, &[1, 3, 16]) },
     }
 }
@@ -356,10 +356,10 @@ impl Run {
         let needs = RuleNeeds::of(rule);
         assert_eq!(token.relevance.is_some(), needs.relevance.is_some());
         assert_eq!(token.relevance_rank.is_some(), token.relevance.is_some());
-        assert_eq!(token.gaze.is_some(), needs.gaze || self.method.shape.gate() > 0.0);
+        assert_eq!(token.attention_peak.is_some(), needs.attention_peaks || self.method.shape.gate() > 0.0);
         assert_eq!(token.divergence.is_some(), needs.divergence);
         assert!(token.relevance.is_none_or(|cosine| cosine.abs() < 1.0001));
-        assert!(token.gaze.is_none_or(|gaze| (0.0..=1.0001).contains(&gaze)));
+        assert!(token.attention_peak.is_none_or(|peak| (0.0..=1.0001).contains(&peak)));
         assert!(token.divergence.is_none_or(|nats| nats >= 0.0));
         let guesses = matches!(self.method.drafter, Drafter::Lookup { .. });
         assert_eq!(token.drafter_probability.is_none(), guesses);

@@ -34,7 +34,7 @@ fn bench(family: &[&str]) -> Bench {
 pub fn methods(keep: f64) -> Vec<Method> {
     let positions = Placing::Original;
     let (model, own) = (Drafter::Model {}, Drafter::SELF);
-    let [sparrow, msd, vispec, hivis, eagle3, mtp] = Recipe::ALL.map(|recipe| Drafter::Sparrow { recipe });
+    let [sparrow, msd, vispec, hivis, eagle3, mtp] = Recipe::ALL.map(|recipe| Drafter::Head { recipe });
     [
         (model.clone(), VisualContext::Full {}),
         (model.clone(), VisualContext::Random { keep, seed: 3, positions, stamps: Stamps::Keep }),

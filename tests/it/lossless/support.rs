@@ -48,7 +48,7 @@ pub struct Bench {
     target: VideoLlm,
     /// Where the target's files are, and the target in fewer bits, by weight type.
     files: PathBuf,
-    twins: HashMap<&'static str, Arc<Decoder>>,
+    self_drafts: HashMap<&'static str, Arc<Decoder>>,
     small: VideoLlm,
     prompt: Prompt,
     grid: VisualGrid,
@@ -169,7 +169,7 @@ impl Bench {
         let mut bench = Self {
             target,
             files: fixture(name),
-            twins: HashMap::new(),
+            self_drafts: HashMap::new(),
             small,
             prompt,
             grid,
@@ -281,22 +281,22 @@ impl Bench {
     }
 
     /// The target in fewer bits, if it drafts so.
-    fn twin(&mut self, method: &Method) -> Option<Arc<Decoder>> {
+    fn self_draft(&mut self, method: &Method) -> Option<Arc<Decoder>> {
         let Drafter::Target { dtype } = method.drafter else { return None };
         let dtype = dtype.weights()?;
         let load = || {
             let checkpoint = VideoLlm::open(&ModelFiles::open(&self.files, None).unwrap()).unwrap();
-            Arc::new(self.target.twin(&checkpoint, dtype).unwrap())
+            Arc::new(self.target.self_draft(&checkpoint, dtype).unwrap())
         };
-        Some(self.twins.entry(dtype.name()).or_insert_with(load).clone())
+        Some(self.self_drafts.entry(dtype.name()).or_insert_with(load).clone())
     }
 
     /// A drafter's sequence, made as the engine makes it.
     fn drafter(&mut self, method: &Method, target: &mut Sequence) -> Option<HeadPrefill> {
-        let twin = self.twin(method);
+        let self_draft = self.self_draft(method);
         let (model, embeddings) = match method.drafter {
             Drafter::None {} | Drafter::Lookup { .. } => return None,
-            Drafter::Sparrow { .. } => (&self.target, &self.embeddings[0]),
+            Drafter::Head { .. } => (&self.target, &self.embeddings[0]),
             Drafter::Model {} => (&self.small, &self.embeddings[1]),
             Drafter::Target { .. } | Drafter::EarlyExit { .. } => (&self.target, &self.embeddings[0]),
         };
@@ -322,7 +322,7 @@ impl Bench {
         let prompt = &self.prompt;
         let made = context::prefill_with(
             model,
-            twin.as_ref().unwrap_or(model.decoder()),
+            self_draft.as_ref().unwrap_or(model.decoder()),
             prompt,
             Some(embeddings),
             &rows,
@@ -336,7 +336,7 @@ impl Bench {
 
     /// The layer that drafts for this method.
     fn layer(&self, method: &Method) -> Option<&DraftHead> {
-        let Drafter::Sparrow { recipe } = method.drafter else { return None };
+        let Drafter::Head { recipe } = method.drafter else { return None };
         self.layers.iter().find(|head| head.config().recipe == recipe)
     }
 

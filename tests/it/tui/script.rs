@@ -233,7 +233,7 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
         judged,
         accepted,
         tokens,
-        root_looks: Vec::new(),
+        root_nearest_visual: Vec::new(),
         gate: None,
         draft_ms,
         verify_ms,
@@ -288,7 +288,7 @@ fn told(index: usize, mut step: Step) -> Step {
         step.drafted_text.truncate(step.accepted);
         step.drafted_text.extend(drafts.cycle().take(step.judged - step.accepted));
     }
-    step.root_looks = vec![(8 * index as u32 % 96, 0.7), (8 * index as u32 % 96 + 1, 0.6)];
+    step.root_nearest_visual = vec![(8 * index as u32 % 96, 0.7), (8 * index as u32 % 96 + 1, 0.6)];
     let n = step.tokens.len();
     for (i, token) in step.tokens.iter_mut().enumerate() {
         let strict = token.verdict.is_strict();
@@ -307,7 +307,8 @@ fn told(index: usize, mut step: Step) -> Step {
             token.relevance = Some(0.2 + 0.05 * i as f32);
             token.relevance_rank = Some(i as u32);
             if i + 1 < n {
-                token.looks = (0..8).map(|k| ((17 * i as u32 + 3 * k) % 96, 0.8 - 0.05 * k as f32)).collect();
+                token.nearest_visual =
+                    (0..8).map(|k| ((17 * i as u32 + 3 * k) % 96, 0.8 - 0.05 * k as f32)).collect();
             }
         }
     }

@@ -31,15 +31,15 @@ pub fn kept(prompt: &PromptSeen) -> Vec<f32> {
 }
 
 /// The visual tokens that an emitted token resembles most, from 0.25 (the least of them) to 1; none if not recorded.
-pub fn looks(log: &RunLog, token: usize) -> Option<Vec<f32>> {
-    let (prompt, looks) = (log.prompt()?, log.looks(token));
-    let similarities: Vec<f32> = looks.iter().map(|look| look.1).collect();
+pub fn nearest_visual(log: &RunLog, token: usize) -> Option<Vec<f32>> {
+    let (prompt, nearest) = (log.prompt()?, log.nearest_visual(token));
+    let similarities: Vec<f32> = nearest.iter().map(|near| near.1).collect();
     let (low, high) = range(&similarities)?;
     let value = |similarity: f32| match high > low {
         true => 0.25 + 0.75 * (similarity - low) / (high - low),
         false => 1.0,
     };
-    Some(spread(prompt, looks.iter().map(|(index, similarity)| (*index, value(*similarity)))))
+    Some(spread(prompt, nearest.iter().map(|(index, similarity)| (*index, value(*similarity)))))
 }
 
 fn tokens(prompt: &PromptSeen) -> usize {
@@ -80,13 +80,13 @@ mod tests {
         let EventKind::Step(mut first) = step(&[("A", Verdict::Exact), (" b", Verdict::Exact)]) else {
             panic!()
         };
-        first.tokens[0].looks = vec![(1, 0.9), (3, 0.5), (99, 0.4)];
+        first.tokens[0].nearest_visual = vec![(1, 0.9), (3, 0.5), (99, 0.4)];
         let log = run(1, [prompt(Some(vec![2, 99])), EventKind::Step(first)]);
         assert_eq!(kept(log.prompt().unwrap()), [0.0, 0.0, 1.0, 0.0]);
         assert_eq!(kept(run(1, [prompt(None)]).prompt().unwrap()), [1.0; 4]);
-        let values = looks(&log, 0).unwrap();
+        let values = nearest_visual(&log, 0).unwrap();
         assert_eq!((values[0], values[1]), (0.0, 1.0));
         assert!(values[3] > 0.25 && values[3] < 0.5, "{values:?}");
-        assert_eq!(looks(&log, 1), None);
+        assert_eq!(nearest_visual(&log, 1), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use specreel_model::{shapes, work};
+use specreel_model::{mac_count, shapes};
 use specreel_record::{
     Failure, FailureClass, RunLog, RunState, StopReason,
     profile::{Drafting, Modelled, Profile, Sizes, Window, Workload},
@@ -70,7 +70,7 @@ fn sizes(shape: &str) -> Option<Sizes> {
     let (layers, attending) = (c.layers as f64, c.attention_layers() as f64 / c.layers as f64);
     Some(Sizes {
         layers,
-        layer_weights: work::row(&c) / layers,
+        layer_weights: mac_count::row(&c) / layers,
         head_weights: (c.vocab * c.hidden) as f64,
         kv_values: (2 * key) as f64 * attending,
         attention: (2 * query) as f64 * attending,
@@ -136,7 +136,7 @@ fn drafting(method: &Method, dtype: &str) -> Drafting {
         Drafter::None {} => Drafting::Nothing,
         Drafter::Lookup { .. } => Drafting::Free,
         Drafter::Model {} => Drafting::Model,
-        Drafter::Sparrow { recipe, .. } => Drafting::Head(
+        Drafter::Head { recipe, .. } => Drafting::Head(
             serde_json::to_value(recipe).ok().and_then(|r| Some(r.as_str()?.to_owned())).unwrap_or_default(),
         ),
         Drafter::EarlyExit { depth } => Drafting::Target { share: *depth, weights: 1.0 },
@@ -155,9 +155,9 @@ fn lighter(method: &Method, dtype: &str) -> f64 {
         _ => None,
     };
     let own = method["drafter"]["dtype"].as_str();
-    // A profile's target has 16 bits whatever runs here, so a twin of the same type as here is no lighter.
-    let twin = own.filter(|own| *own != dtype).and_then(bits);
-    twin.map_or(1.0, |twin: f64| (twin / 16.0).min(1.0))
+    // A profile's target has 16 bits whatever runs here, so a self-draft of the same type as here is no lighter.
+    let lighter = own.filter(|own| *own != dtype).and_then(bits);
+    lighter.map_or(1.0, |bits: f64| (bits / 16.0).min(1.0))
 }
 
 fn window(method: &Method) -> Option<Window> {

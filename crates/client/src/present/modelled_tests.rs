@@ -160,7 +160,7 @@ fn a_run_is_charged_by_its_method_and_its_prompt() {
 }
 
 #[test]
-fn a_twin_of_fewer_bits_moves_fewer_bytes() {
+fn a_self_draft_of_fewer_bits_moves_fewer_bytes() {
     let method = Method::preset("streaming").unwrap();
     assert_eq!(lighter(&method, "f32"), 1.0);
     assert_eq!(drafting(&Method::preset("sparrow").unwrap(), "f32"), Drafting::Head("sparrow".into()));

@@ -41,7 +41,7 @@ pub fn details(token: &Token) -> Vec<(&'static str, String)> {
     let probability = |value: Option<f32>| value.map(|value| percent(f64::from(value)));
     let all = [
         ("visual relevance", number(token.relevance)),
-        ("visual attention", number(token.gaze)),
+        ("visual attention", number(token.attention_peak)),
         ("entropy", nats(token.entropy)),
         ("divergence", nats(token.divergence)),
         ("target probability", probability(token.probability)),

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::config::{TextConfig, VlConfig};
+use crate::{config::TextConfig, family::VlConfig};
 
 /// The published file of the 0.8B model, with layers that are named one by one.
 fn published() -> Value {
@@ -34,7 +34,7 @@ fn resolve(raw: &Value) -> Result<TextConfig, String> {
 #[test]
 fn the_published_file_resolves() {
     let config = VlConfig::resolve(published()).unwrap();
-    assert_eq!((config.family.name(), config.video_token), ("Qwen3.5", 248_057));
+    assert_eq!((config.family.name, config.video_token), ("Qwen3.5", 248_057));
     let c = config.text;
     assert_eq!((c.hidden, c.layers, c.heads, c.kv_heads, c.head_dim), (1024, 24, 8, 2, 256));
     assert_eq!((c.tied, c.bias, c.qk_norm, c.interleaved, c.deepstack), (true, false, true, true, 0));

@@ -27,12 +27,8 @@ fn smol() -> Value {
     })
 }
 
-fn language_model(raw: &Value) -> &'static LanguageModel {
-    Family::of(raw).unwrap().rules().language_model()
-}
-
 fn resolve(raw: &Value) -> Result<TextConfig, String> {
-    language_model(raw).config(raw)
+    Family::of(raw).unwrap().language_model.config(raw)
 }
 
 #[test]
@@ -60,7 +56,7 @@ fn a_llama_has_one_axis_and_no_biases() {
     let mut raw = smol();
     raw["text_config"]["tie_word_embeddings"] = json!(true);
     assert!(resolve(&raw).unwrap().tied);
-    assert_eq!(language_model(&raw).video_token(&raw), Ok(49_190));
+    assert_eq!(Family::of(&raw).unwrap().language_model.video_token(&raw), Ok(49_190));
 }
 
 #[test]
@@ -70,7 +66,7 @@ fn keys_that_a_saved_file_leaves_out_have_their_defaults() {
     assert_eq!((c.hidden, c.layers, c.kv_heads, c.head_dim, c.vocab), (4096, 32, 32, 128, 151_936));
     assert_eq!((c.intermediate, c.rope_theta, c.mrope_section), (22_016, 5e5, Some([24, 20, 20])));
     assert_eq!((c.max_positions, c.norm_eps, c.deepstack), (128_000, 1e-6, 3));
-    assert_eq!(language_model(&raw).video_token(&raw), Ok(151_656));
+    assert_eq!(Family::of(&raw).unwrap().language_model.video_token(&raw), Ok(151_656));
     let raw =
         json!({"model_type": "smolvlm", "text_config": {"hidden_size": 2048, "num_key_value_heads": 8}});
     let c = resolve(&raw).unwrap();

@@ -163,7 +163,7 @@ pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(WeightType, usize)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::VlConfig, decoder::Decoder};
+    use crate::{decoder::Decoder, family::VlConfig};
     use specreel_tensor::ComputeDevice;
 
     fn fixture(name: &str) -> (Checkpoint, TextConfig) {

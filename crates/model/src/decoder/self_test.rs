@@ -3,7 +3,7 @@
 use specreel_tensor::{Error, Result};
 
 use super::{Decoder, Mask, Positions, Taps, Workspace};
-use crate::{config::TextConfig, shapes};
+use crate::config::{TextConfig, text::QWEN2};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{ComputeDevice, WeightType};
 
@@ -57,16 +57,17 @@ impl SelfTest {
 
 /// The logits of a text. A `deep` model norms queries and keys, alternates axes, and adds a DeepStack level after its first layer.
 fn logits(device: &ComputeDevice, deep: bool) -> Result<Vec<f32>> {
-    let missing = || Error::Message("the shape of the self-test is missing".into());
-    let tiny = shapes::find("tiny").ok_or_else(missing)?;
-    let sections = deep.then_some([4, 2, 2]).or(tiny.mrope_section);
+    let tiny = serde_json::json!({
+        "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "intermediate_size": 128, "vocab_size": 512, "tie_word_embeddings": true,
+    });
     let config = TextConfig {
-        mrope_section: sections,
+        mrope_section: deep.then_some([4, 2, 2]),
         interleaved: deep,
         bias: !deep,
         qk_norm: deep,
         deepstack: usize::from(deep),
-        ..tiny
+        ..QWEN2.config(&tiny).map_err(Error::Message)?
     };
     let decoder = Decoder::load(&Checkpoint::random(), &config, device, &mut |_, _| {})
         .map_err(|error| Error::Message(error.to_string()))?;

@@ -1,5 +1,6 @@
 //! The error of all parts of a model.
 
+use super::Family;
 use crate::{processor::ProcessorError, template::TemplateError, text::TextError, vision::VisionError};
 use specreel_record::{Failure, FailureClass};
 use specreel_tensor::{CheckpointError, Error, gpu::GpuError};
@@ -82,6 +83,29 @@ impl From<ModelError> for Failure {
                 hint: None,
             },
         }
+    }
+}
+
+impl From<VisionError> for Failure {
+    fn from(error: VisionError) -> Self {
+        use VisionError as E;
+        let (class, hint) = match &error {
+            E::Config { .. } | E::Setting { .. } | E::Parse(_) => {
+                let families = Family::ALL.map(|family| family.name).join(", ");
+                let hint =
+                    format!("use a checkpoint with its family's own vision tower; supported: {families}");
+                (FailureClass::Input, Some(hint))
+            }
+            E::Weights(_) => (
+                FailureClass::Input,
+                Some("download the checkpoint again: its files are damaged or do not match".to_owned()),
+            ),
+            E::Patches { .. } | E::Cancelled => (FailureClass::Internal, None),
+            E::Compute(_) => {
+                (FailureClass::Internal, Some("use fewer frames or a smaller --max-pixels".to_owned()))
+            }
+        };
+        Failure { class, error: error.to_string(), hint }
     }
 }
 

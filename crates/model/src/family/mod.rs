@@ -1,26 +1,122 @@
 //! Whole Video-LLMs: which tower, prompt layout and positions a checkpoint uses.
 //!
-//! [`VideoLlm`] is a loaded model of any family. A family is defined in its folder, by implementations of
-//! `FamilyRules` and of its tower's rules; [`Family`] names them all. No other code depends on the family.
+//! [`VideoLlm`] is a loaded model of any family. A family is a folder with a [`Family`] and an implementation of its tower's
+//! rules, and a line in [`Family::ALL`]. No other code depends on the family.
 
 mod clip;
+mod config;
 mod error;
-mod kind;
 pub mod llava_onevision;
 mod prompt;
+mod prompt_ids;
 pub mod qwen2_vl;
 pub mod qwen3_5;
 pub mod qwen3_vl;
 mod rules;
+mod self_draft;
 pub mod smolvlm;
-mod twin;
+mod source;
 mod video_llm;
-mod writing;
+
+use std::fmt;
+
+use serde_json::Value;
 
 pub use clip::ClipFacts;
+pub use config::VlConfig;
 pub use error::ModelError;
-pub use kind::Family;
 pub use prompt::{Prompt, Rope};
-pub use rules::{FamilyRules, VideoText};
+pub(crate) use prompt_ids::prompt_ids;
+pub use rules::{Family, VideoText};
+pub use source::ReadModel;
 pub use video_llm::VideoLlm;
-pub(super) use writing::write;
+
+impl Family {
+    /// All families.
+    pub const ALL: [&'static Family; 6] = [
+        &qwen2_vl::QWEN2_VL,
+        &qwen2_vl::QWEN25_VL,
+        &llava_onevision::FAMILY,
+        &qwen3_vl::FAMILY,
+        &qwen3_5::FAMILY,
+        &smolvlm::FAMILY,
+    ];
+
+    /// True if prompts have a time stamp before the visual tokens of every temporal grid.
+    pub fn writes_stamps(&self) -> bool {
+        self.video_text.is_some()
+    }
+
+    /// All names, comma-separated.
+    pub fn supported() -> String {
+        Self::ALL.map(|family| format!("{} ({})", family.name, family.model_type)).join(", ")
+    }
+
+    /// The family of a `config.json`, by `model_type` or else by `architectures`.
+    ///
+    /// # Errors
+    /// A message with the supported families.
+    pub fn of(config: &Value) -> Result<&'static Self, String> {
+        let model_type = config.get("model_type").and_then(Value::as_str);
+        let architecture = || config.get("architectures")?.as_array()?.first()?.as_str();
+        let known = |family: &&&Self| {
+            model_type == Some(family.model_type)
+                || (model_type.is_none() && architecture() == Some(family.architecture))
+        };
+        Self::ALL.iter().find(known).copied().ok_or_else(|| match model_type.or_else(architecture) {
+            None => "missing `model_type`: not a Hugging Face model directory".into(),
+            Some(other) => {
+                format!("unsupported architecture `{other}`, expected one of: {}", Self::supported())
+            }
+        })
+    }
+}
+
+impl PartialEq for Family {
+    fn eq(&self, other: &Self) -> bool {
+        self.model_type == other.model_type
+    }
+}
+
+impl Eq for Family {}
+
+impl fmt::Debug for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn families_are_found_by_either_name() {
+        for family in Family::ALL {
+            assert_eq!(Family::of(&json!({"model_type": family.model_type})), Ok(family));
+            assert_eq!(Family::of(&json!({"architectures": [family.architecture]})), Ok(family));
+        }
+    }
+
+    #[test]
+    fn newer_families_write_the_time() {
+        let stamped = Family::ALL.into_iter().filter(|family| family.writes_stamps());
+        let names: Vec<&str> = stamped.map(|family| family.name).collect();
+        assert_eq!(names, ["Qwen3-VL", "Qwen3.5", "SmolVLM2"]);
+    }
+
+    #[test]
+    fn other_architectures_are_refused_with_the_list() {
+        let both = json!({"model_type": "qwen9_vl", "architectures": ["Qwen2VLForConditionalGeneration"]});
+        for (config, word) in [(both, "qwen9_vl"), (json!({"architectures": ["LlamaForCausalLM"]}), "Llama")]
+        {
+            let error = Family::of(&config).unwrap_err();
+            assert!(error.contains(word), "{error}");
+            assert!(Family::ALL.iter().all(|f| error.contains(f.name) && error.contains(f.model_type)));
+        }
+        assert!(Family::of(&json!({})).unwrap_err().contains("missing `model_type`"));
+        assert!(Family::of(&json!([1])).is_err());
+    }
+}

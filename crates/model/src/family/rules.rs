@@ -1,15 +1,12 @@
 //! What distinguishes the families.
 
-use super::ClipFacts;
-
+use super::{ClipFacts, VlConfig};
 use crate::{
-    config::{
-        VlConfig,
-        text::{self, LanguageModel},
-    },
+    config::text::LanguageModel,
     processor::VisualRope,
     vision::{TowerConfig, VisionError},
 };
+use specreel_record::sampling::Rule;
 
 /// A clip as the text of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,53 +31,30 @@ impl VideoText {
     }
 }
 
-/// What a family is: its names, language model, tower, prompt and positions. Each has its own in its folder.
-pub trait FamilyRules: Sync {
+/// A family of Video-LLMs: its names, language model, tower, prompt and positions. Each has its own in its folder.
+pub struct Family {
     /// The display name.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// `model_type` in `config.json`.
-    fn model_type(&self) -> &'static str;
-
+    pub model_type: &'static str,
     /// The entry of `architectures` in `config.json`.
-    fn architecture(&self) -> &'static str;
-
-    /// The chat template for checkpoints without one.
-    fn template(&self) -> &'static str;
-
-    /// What its language model fixes; Qwen2 unless it says otherwise.
-    fn language_model(&self) -> &'static LanguageModel {
-        &text::QWEN2
-    }
-
-    /// True if prompts take that template whatever the checkpoint's own.
-    fn forces_template(&self) -> bool {
-        false
-    }
-
-    /// The special tokens of a prompt, the video's placeholder first.
-    fn tokens(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// The token that ends a turn, whether or not the checkpoint's files say so.
-    fn end_of_turn(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// How prompts write a clip of so many frames in a temporal grid; none for one placeholder where the template has it.
-    fn video_text(&self, _: &ClipFacts, _frames_per_grid: usize) -> Option<VideoText> {
-        None
-    }
-
+    pub architecture: &'static str,
+    /// What its language model fixes.
+    pub language_model: LanguageModel,
     /// The vision tower.
-    ///
-    /// # Errors
-    /// [`VisionError`] for values that are missing, out of range or not supported.
-    fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError>;
-
-    /// Positions of visual tokens on three axes, in models that have them.
-    fn positions(&self, _: &TowerConfig, _seconds_per_grid: f32) -> VisualRope {
-        VisualRope::GRIDS
-    }
+    pub tower: fn(&VlConfig) -> Result<TowerConfig, VisionError>,
+    /// How its frames are sampled, where a checkpoint's files say nothing else.
+    pub sampling: Rule,
+    /// The chat template for checkpoints without one.
+    pub template: &'static str,
+    /// True if prompts take that template whatever the checkpoint's own.
+    pub forces_template: bool,
+    /// The special tokens of a prompt, the video's placeholder first.
+    pub tokens: &'static [&'static str],
+    /// The token that ends a turn, whether or not the checkpoint's files say so.
+    pub end_of_turn: Option<&'static str>,
+    /// How prompts write a clip of so many frames in a temporal grid; none for one placeholder where the template has it.
+    pub video_text: Option<fn(&ClipFacts, usize) -> VideoText>,
+    /// Positions of visual tokens on three axes, in models that have them, of temporal grids of so many seconds.
+    pub positions: fn(&TowerConfig, f32) -> VisualRope,
 }

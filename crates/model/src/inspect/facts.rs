@@ -5,10 +5,10 @@ use std::{collections::HashSet, path::Path};
 
 use super::Need;
 use crate::{
-    config::{TextConfig, VlConfig},
+    config::TextConfig,
     decoder::parts,
     draft_head::mtp,
-    family::{Family, ModelError},
+    family::{Family, ModelError, VlConfig},
     processor::{FrameLimits, VideoProcessor, layout::Grid},
     vision::{TowerConfig, TowerSizes},
 };
@@ -55,7 +55,7 @@ pub struct VideoInputs {
 #[derive(Clone)]
 pub struct Facts {
     /// The family.
-    pub family: Family,
+    pub family: &'static Family,
     /// The language model.
     pub text: TextConfig,
     /// Parameters of the language model.
@@ -88,7 +88,7 @@ impl Facts {
     /// As [`Facts::read`].
     pub fn read_files(files: &ModelFiles) -> Result<Self, ModelError> {
         let config = files.config()?;
-        let tower = TowerConfig::of(&config)?;
+        let tower = config.tower()?;
         let processor = files.processor(&tower)?;
         Ok(Self::of(&files.checkpoint()?, config, tower, processor))
     }

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::{Facts, SampledVideo};
 use crate::{
-    config::{TextConfig, VlConfig},
+    config::TextConfig,
     decoder::parts,
     draft_head::mtp,
-    family::{ClipFacts, Family, write},
+    family::{ClipFacts, Family, VlConfig, prompt_ids},
     processor::{FrameLimits, ProcessorConfig, VideoProcessor, VisualGrid},
     template::{ChatTemplate, Question},
     text::TextTokenizer,
@@ -125,13 +125,13 @@ impl Inspection {
         }
         let checkpoint = files.checkpoint().ok();
         let prepared = |tokenizer| match &config {
-            Some(config) => config.family.prepare(tokenizer, config.video_token),
+            Some(config) => config.family.prepare_tokenizer(tokenizer, config.video_token),
             None => Ok(tokenizer),
         };
         let tokenizer = problems.take(files.tokenizer().and_then(prepared));
         let family = config.as_ref().map(|config| config.family);
-        let template = problems.take(files.template(family.unwrap_or(Family::Qwen2Vl)));
-        let tower = config.as_ref().and_then(|config| problems.take(TowerConfig::of(config)));
+        let template = problems.take(files.template(family.unwrap_or(Family::ALL[0])));
+        let tower = config.as_ref().and_then(|config| problems.take(config.tower()));
         let processor = match (&tower, files.gguf()) {
             (Some(tower), _) => problems.take(files.processor(tower)),
             (None, None) => problems.take(VideoProcessor::load(dir, ProcessorConfig::default())),
@@ -164,7 +164,7 @@ impl Inspection {
             );
         }
         let mut inspection = Self {
-            family: family.map(|family| family.model_type().to_owned()),
+            family: family.map(|family| family.model_type.to_owned()),
             text: config.as_ref().map(|c| c.text.clone()),
             shares: checkpoint.as_ref().map(shares).unwrap_or_default(),
             bytes: checkpoint.as_ref().map_or(0, Checkpoint::bytes),
@@ -259,7 +259,7 @@ fn check_text(
         problems.note(problem(format!("{path}: has {known} ids, but the model has {vocab} embeddings")));
     }
     let clip = ClipFacts::steady(VisualGrid { t: 1, h: 1, w: 1 }, 1, 1.0);
-    let written = write(
+    let written = prompt_ids(
         config,
         tokenizer,
         template,

@@ -3,7 +3,7 @@
 use crate::ReadModel as _;
 use std::path::Path;
 
-use crate::{family::ModelError, vision::TowerConfig};
+use crate::family::ModelError;
 use specreel_checkpoint::{ModelFiles, files};
 
 /// True if both directories have the same `tokenizer.json`, byte for byte: a quick check that implies equal vocabularies.
@@ -20,13 +20,13 @@ pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
     let read = |dir: &Path| -> Result<_, ModelError> {
         let files = ModelFiles::open(dir, None)?;
         let config = files.config()?;
-        let processor = files.processor(&TowerConfig::of(&config)?)?;
+        let processor = files.processor(&config.tower()?)?;
         Ok((config.family, processor, files))
     };
     let read = |dir: &Path| read(dir).map_err(|e| e.to_string());
     let ((ours, processor, target_files), (theirs, other, drafter_files)) = (read(target)?, read(drafter)?);
     if ours != theirs {
-        return Err(format!("the target is {}, the drafter is {}", ours.name(), theirs.name()));
+        return Err(format!("the target is {}, the drafter is {}", ours.name, theirs.name));
     }
     if processor.config().temporal != other.config().temporal {
         return Err("patches of target and drafter have different numbers of frames".into());

@@ -18,11 +18,9 @@ pub(crate) mod values;
 use specreel_tensor::CheckpointError;
 use std::ops::ControlFlow;
 
-use super::family::Family;
 pub use rules::TowerConfig;
 pub(super) use rules::{MergedPatches, Output, TowerRules, TowerSizes};
 pub use siglip::SiglipConfig;
-use specreel_record::{Failure, FailureClass};
 pub use tower::Tower;
 
 /// Called after each layer of each chunk with (steps done, steps in total). `Break` cancels the encoding.
@@ -77,27 +75,4 @@ pub enum VisionError {
     /// The progress callback cancelled.
     #[error("cancelled while encoding frames")]
     Cancelled,
-}
-
-impl From<VisionError> for Failure {
-    fn from(error: VisionError) -> Self {
-        use VisionError as E;
-        let (class, hint) = match &error {
-            E::Config { .. } | E::Setting { .. } | E::Parse(_) => {
-                let families = Family::ALL.map(Family::name).join(", ");
-                let hint =
-                    format!("use a checkpoint with its family's own vision tower; supported: {families}");
-                (FailureClass::Input, Some(hint))
-            }
-            E::Weights(_) => (
-                FailureClass::Input,
-                Some("download the checkpoint again: its files are damaged or do not match".to_owned()),
-            ),
-            E::Patches { .. } | E::Cancelled => (FailureClass::Internal, None),
-            E::Compute(_) => {
-                (FailureClass::Internal, Some("use fewer frames or a smaller --max-pixels".to_owned()))
-            }
-        };
-        Failure { class, error: error.to_string(), hint }
-    }
 }

@@ -118,7 +118,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::VlConfig;
+    use crate::family::VlConfig;
     use specreel_checkpoint::Checkpoint;
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
                 .join("tests/parity/fixtures")
                 .join(name);
             let checkpoint = Checkpoint::open(&dir).unwrap();
-            let listed = tensors(&TowerConfig::of(&VlConfig::read(&dir).unwrap()).unwrap());
+            let listed = tensors(&VlConfig::read(&dir).unwrap().tower().unwrap());
             for (tensor, shape) in &listed {
                 checkpoint.verify(tensor, shape).unwrap();
             }

@@ -2,11 +2,10 @@
 
 use std::{fmt::Debug, sync::Arc};
 
-use super::{VisionError, parts::TowerParts};
+use super::parts::TowerParts;
 use crate::{
-    config::VlConfig,
+    mac_count::TowerMacCount,
     processor::{Grid, ProcessorConfig},
-    work::TowerWork,
 };
 use specreel_tensor::tower_ops::{Tap, TowerLayout};
 
@@ -111,8 +110,8 @@ pub(crate) trait TowerRules: Debug + Send + Sync {
     /// The layout of a grid without mismatch.
     fn layout(&self, grid: Grid, output: Output) -> TowerLayout;
 
-    /// The work of a grid.
-    fn work(&self, grid: Grid) -> TowerWork;
+    /// The multiply-adds of a grid.
+    fn mac_count(&self, grid: Grid) -> TowerMacCount;
 }
 
 /// The tower of a checkpoint.
@@ -131,15 +130,9 @@ impl TowerConfig {
         &*self.0
     }
 
-    /// Read the tower's dimensions from `config.json`.
-    ///
-    /// # Errors
-    /// [`VisionError`] for values that are missing, out of range or not supported.
-    pub fn of(config: &VlConfig) -> Result<Self, VisionError> {
-        if config.raw.get("vision_config").is_none() {
-            return Err(VisionError::Setting { name: "vision_config", problem: "is missing".into() });
-        }
-        config.family.rules().tower(config)
+    /// The multiply-adds of the tower on a grid of patches.
+    pub fn mac_count(&self, grid: Grid) -> TowerMacCount {
+        self.0.mac_count(grid)
     }
 
     /// Settings of a frame processor that cuts frames as the tower takes them, where no file says more.

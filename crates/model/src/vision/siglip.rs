@@ -11,8 +11,8 @@ use super::{
     values::{LARGEST, required, within},
 };
 use crate::{
+    mac_count::{MacCount, TowerMacCount},
     processor::Grid,
-    work::{Macs, TowerWork},
 };
 use specreel_tensor::tower_ops::Activation;
 
@@ -157,16 +157,16 @@ impl SiglipConfig {
         ((grid.h, grid.w) != (side, side)).then(|| format!("expected {side}x{side} patches a frame"))
     }
 
-    /// The work of pictures, with that of their projection.
-    pub(crate) fn work(&self, grid: Grid, projection: Macs) -> TowerWork {
+    /// The multiply-adds of pictures, with that of their projection.
+    pub(crate) fn mac_count(&self, grid: Grid, projection: MacCount) -> TowerMacCount {
         let (patches, d) = (self.side().pow(2), self.hidden);
-        let layer = Macs {
+        let layer = MacCount {
             products: (patches * d * (4 * d + 2 * self.ffn)) as f64,
             attention: 2.0 * d as f64 * (patches as f64).powi(2),
         };
-        TowerWork {
+        TowerMacCount {
             grids: grid.t,
-            before: Macs { products: (patches * self.row() * d) as f64, attention: 0.0 },
+            before: MacCount { products: (patches * self.row() * d) as f64, attention: 0.0 },
             layers: vec![layer; self.layers],
             after: projection,
         }

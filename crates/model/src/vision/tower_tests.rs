@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    config::VlConfig,
     family::{
+        VlConfig,
         llava_onevision::LlavaConfig,
         qwen2_vl::{Generation, VisionConfig},
         qwen3_vl, smolvlm,
@@ -150,7 +150,7 @@ fn progress_on_a_gpu_counts_layers_and_a_break_cancels() {
 fn a_tower_that_a_gpu_cannot_compute_is_on_the_cpu() {
     let Some(gpu) = gpu_or_skip() else { return };
     let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/parity/fixtures/gqa_tied");
-    let config = TowerConfig::of(&VlConfig::read(&dir).unwrap()).unwrap();
+    let config = VlConfig::read(&dir).unwrap().tower().unwrap();
     let device = ComputeDevice::gpu_device(gpu, WeightType::F32);
     let tower = Tower::load(&Checkpoint::open(&dir).unwrap(), &config, &device).unwrap();
     assert!(!is_on_gpu(&tower) && config.head_dim() == 12);

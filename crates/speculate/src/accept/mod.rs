@@ -3,7 +3,7 @@
 //! Row i (from 0) judges draft i against the target's prediction of the row before it. The longest prefix of passed drafts
 //! is accepted; the caller appends the target's own token after it.
 //!
-//! A new rule needs a row of the table (`method::axes`) and a line in each of [`RuleNeeds::of`], [`verdict`], [`is_strict`] and
+//! A new rule needs a row of the table (`method::axes`) and a line in each of [`RuleNeeds::of`], [`verdict`], `Acceptance::is_strict` and
 //! `mismatches`.
 
 pub mod relevance;
@@ -11,7 +11,8 @@ pub mod relevance;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::method::{Acceptance, EntropyOver, StateAt};
+use super::method::{Acceptance, EntropyOver};
+pub use super::method::{RelevanceNeeds, RuleNeeds};
 use specreel_record::Verdict;
 
 /// One draft with everything that a rule may judge it by.
@@ -34,7 +35,7 @@ pub struct Row {
     pub relevance: Option<f32>,
     /// The largest attention weight on one visual token in the row before, mean over layers and heads; none where no rule
     /// needs it.
-    pub gaze: Option<f32>,
+    pub attention_peak: Option<f32>,
     /// KL(target, drafter) at this position, in nats; none where no rule needs it, or the drafter has no distribution.
     pub divergence: Option<f32>,
     /// Draft or wanted token is an end or special token, or a word that must stay strict: never loosened.
@@ -50,64 +51,6 @@ impl Row {
         match over {
             EntropyOver::Top3 => self.entropy_top3,
             EntropyOver::Full => self.entropy_full,
-        }
-    }
-}
-
-/// Which visual relevance a rule needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RelevanceNeeds {
-    /// N: the mean of that many largest similarities.
-    pub top_n: usize,
-    /// The state that is compared.
-    pub at: StateAt,
-}
-
-/// The signals that a rule needs beside the target's logits. Only these are computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RuleNeeds {
-    /// Visual relevance.
-    pub relevance: Option<RelevanceNeeds>,
-    /// Attention peaks on the visual tokens.
-    pub gaze: bool,
-    /// Probabilities under the target, and the entropy of the three most likely.
-    pub probabilities: bool,
-    /// The drafter's distributions.
-    pub divergence: bool,
-    /// Random numbers.
-    pub chance: bool,
-    /// The entropy of whole distributions.
-    pub entropy_full: bool,
-}
-
-impl RuleNeeds {
-    /// The needs of a rule.
-    pub fn of(rule: &Acceptance) -> Self {
-        match rule {
-            Acceptance::Visual { top_n, at, .. } => {
-                Self { relevance: Some(RelevanceNeeds { top_n: *top_n, at: *at }), ..Self::default() }
-            }
-            Acceptance::Glance { .. } => Self { gaze: true, ..Self::default() },
-            Acceptance::Divergence { .. } => Self { divergence: true, ..Self::default() },
-            Acceptance::Cost { .. } => Self { divergence: true, probabilities: true, ..Self::default() },
-            Acceptance::Lenient { .. } => Self { probabilities: true, ..Self::default() },
-            Acceptance::Typical { .. } => Self { probabilities: true, entropy_full: true, ..Self::default() },
-            Acceptance::Entropy { entropy, .. } | Acceptance::Window { entropy, .. } => match entropy {
-                EntropyOver::Top3 => Self { probabilities: true, ..Self::default() },
-                EntropyOver::Full => Self { entropy_full: true, ..Self::default() },
-            },
-            Acceptance::AllOf { rules } => {
-                rules.iter().map(RuleNeeds::of).fold(Self::default(), |a, b| Self {
-                    relevance: a.relevance.or(b.relevance),
-                    gaze: a.gaze || b.gaze,
-                    probabilities: a.probabilities || b.probabilities,
-                    divergence: a.divergence || b.divergence,
-                    chance: a.chance || b.chance,
-                    entropy_full: a.entropy_full || b.entropy_full,
-                })
-            }
-            Acceptance::Random { .. } => Self { chance: true, ..Self::default() },
-            Acceptance::Exact {} | Acceptance::Sampled {} => Self::default(),
         }
     }
 }
@@ -169,7 +112,7 @@ fn mismatches(rule: &Acceptance, rows: &[Row], chances: &[f64]) -> Vec<Option<Ve
             rows.iter().zip(loosened).map(verdict).collect()
         }
         Acceptance::Glance { lambda } => {
-            let loosened = relevance::lowest(rows, *lambda, |row| row.gaze);
+            let loosened = relevance::lowest(rows, *lambda, |row| row.attention_peak);
             each(&|i, _| loosened[i])
         }
         Acceptance::Lenient { rho } => each(&|_, row| row.log_p_draft >= rho.ln() + row.log_p_max),
@@ -191,27 +134,6 @@ fn mismatches(rule: &Acceptance, rows: &[Row], chances: &[f64]) -> Vec<Option<Ve
     }
 }
 
-/// True if the rule passes nothing but matches among at most `k` drafts.
-///
-/// Lenient never is, not even at rho = 1: two tokens may tie.
-pub fn is_strict(rule: &Acceptance, k: usize) -> bool {
-    // Fewer may be drafted than K, never more, so the share rounded down stays 0.
-    let none_of = |lambda: f64| (lambda * k as f64 + 1e-9).floor() == 0.0;
-    match rule {
-        Acceptance::Exact {} | Acceptance::Sampled {} => true,
-        Acceptance::Visual { lambda, shift_tolerant, .. } => !shift_tolerant && none_of(*lambda),
-        Acceptance::Glance { lambda } => none_of(*lambda),
-        Acceptance::Window { length, .. } => *length > k,
-        Acceptance::Random { probability, .. } => *probability == 0.0,
-        Acceptance::AllOf { rules } => rules.iter().any(|rule| is_strict(rule, k)),
-        Acceptance::Entropy { .. }
-        | Acceptance::Lenient { .. }
-        | Acceptance::Typical { .. }
-        | Acceptance::Divergence { .. }
-        | Acceptance::Cost { .. } => false,
-    }
-}
-
 /// Length of the accepted prefix.
 pub fn accepted(verdicts: &[Option<Verdict>]) -> usize {
     verdicts.iter().take_while(|v| v.is_some()).count()
@@ -226,6 +148,7 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
+    use crate::method::StateAt;
 
     fn rng() -> ChaCha8Rng {
         ChaCha8Rng::seed_from_u64(0)

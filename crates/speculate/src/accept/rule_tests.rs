@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 
 use super::*;
+use crate::method::StateAt;
 
 fn verdicts(rule: &Acceptance, rows: &[Row]) -> Vec<Option<Verdict>> {
     judge(rule, rows, &mut ChaCha8Rng::seed_from_u64(11))
@@ -91,24 +92,25 @@ fn cost_adds_what_the_models_and_the_draft_differ_by() {
 
 #[test]
 fn glance_loosens_where_attention_peaks_least() {
-    let rows =
-        |gazes: &[Option<f32>]| -> Vec<Row> { gazes.iter().map(|&gaze| Row { gaze, ..wrong() }).collect() };
-    let passed = |lambda, gazes: &[Option<f32>]| -> Vec<bool> {
-        let got = verdicts(&Acceptance::Glance { lambda }, &rows(gazes));
+    let rows = |peaks: &[Option<f32>]| -> Vec<Row> {
+        peaks.iter().map(|&attention_peak| Row { attention_peak, ..wrong() }).collect()
+    };
+    let passed = |lambda, peaks: &[Option<f32>]| -> Vec<bool> {
+        let got = verdicts(&Acceptance::Glance { lambda }, &rows(peaks));
         assert!(got.iter().flatten().all(|verdict| *verdict == Verdict::Loosened));
         got.iter().map(Option::is_some).collect()
     };
-    let gazes = [Some(0.5), Some(0.1), Some(0.9), Some(0.2)];
-    assert_eq!(passed(0.5, &gazes), [false, true, false, true]);
-    assert_eq!(passed(0.25, &gazes), [false, true, false, false]);
+    let peaks = [Some(0.5), Some(0.1), Some(0.9), Some(0.2)];
+    assert_eq!(passed(0.5, &peaks), [false, true, false, true]);
+    assert_eq!(passed(0.25, &peaks), [false, true, false, false]);
     // The share is of the drafts there are, rounded down: 0.7 of 3 is 2, 0.9 of 1 is none.
-    assert_eq!(passed(0.7, &gazes[..3]), [true, true, false]);
-    assert_eq!(passed(0.9, &gazes[..1]), [false]);
-    // Ties go to the earlier draft; a gaze that is not there counts as none at all.
+    assert_eq!(passed(0.7, &peaks[..3]), [true, true, false]);
+    assert_eq!(passed(0.9, &peaks[..1]), [false]);
+    // Ties go to the earlier draft; a peak that is not there counts as none at all.
     assert_eq!(passed(0.5, &[Some(0.3), Some(0.3)]), [true, false]);
     assert_eq!(passed(0.5, &[Some(0.3), None]), [false, true]);
     // A match keeps its place in the order and uses up its share.
-    let mut rows = rows(&gazes);
+    let mut rows = rows(&peaks);
     rows[1].wanted = 1;
     let got = verdicts(&Acceptance::Glance { lambda: 0.5 }, &rows);
     assert_eq!(got, [None, Some(Verdict::Exact), None, Some(Verdict::Loosened)]);
@@ -160,7 +162,7 @@ fn each_rule_asks_for_its_own_signals() {
     let needs = RuleNeeds::of(&all_of(&[visual, glance, divergence, full]));
     let most = RuleNeeds {
         relevance: Some(RelevanceNeeds { top_n: 4, at: StateAt::Before }),
-        gaze: true,
+        attention_peaks: true,
         divergence: true,
         entropy_full: true,
         ..RuleNeeds::default()
@@ -181,7 +183,7 @@ prop_compose! {
         log_p in (-6.0f32..0.0, -3.0f32..0.0),
         entropy in (0.0f32..1.1, 0.0f32..4.0),
         relevance in prop::option::of(-1.0f32..1.0),
-        gaze in prop::option::of(0.0f32..1.0),
+        attention_peak in prop::option::of(0.0f32..1.0),
         divergence in prop::option::of(0.0f32..3.0),
     ) -> Row {
         Row {
@@ -192,7 +194,7 @@ prop_compose! {
             entropy_top3: entropy.0,
             entropy_full: entropy.1,
             relevance,
-            gaze,
+            attention_peak,
             divergence,
             protected,
         }

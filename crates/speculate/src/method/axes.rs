@@ -9,7 +9,7 @@ use super::{
     defaults::{all, half, is_zero, one, three_tenths, twenty, two},
     percent,
     table::{Axis, Field, Key, Kind, choices, optional, required},
-    values::{AcceptedRows, EntropyOver, Length, Limit, Part, Placing, Stamps, StateAt, TwinType},
+    values::{AcceptedRows, EntropyOver, Length, Limit, Part, Placing, SelfDraftType, Stamps, StateAt},
 };
 use crate::tree;
 use specreel_model::draft_head::Recipe;
@@ -35,8 +35,8 @@ choices! {
         /// The target itself, with a reduced visual context; weights are shared.
         "self" Target {
             /// Weight type of the target while it drafts: its own, or a smaller one, for which its weights are loaded once more.
-            #[serde(default, skip_serializing_if = "TwinType::is_own")]
-            dtype: TwinType = optional("\"own\""),
+            #[serde(default, skip_serializing_if = "SelfDraftType::is_own")]
+            dtype: SelfDraftType = optional("\"own\""),
         } => match dtype.weights() {
             None => "target drafts for itself".to_owned(),
             Some(dtype) => format!("target in {} drafts for itself", dtype.name()),
@@ -47,7 +47,7 @@ choices! {
             depth: f64 = required("0.5").above_zero(0.9),
         } => format!("target's first {} of layers draft", percent(*depth)),
         /// A trained draft head: one layer on the target's states, with the target's embeddings (Sparrow, MSD, ViSpec, HiViS, EAGLE-3), or its own one (MTP).
-        "sparrow" Sparrow {
+        "sparrow" Head {
             /// How the head was trained; with several loaded, the one of this recipe drafts.
             #[serde(default)]
             recipe: Recipe = optional("\"sparrow\""),

@@ -1,13 +1,10 @@
 //! Methods that are refused, and methods that are lossless.
 
 use super::{
-    AXES, Acceptance, Axis, Drafter, Key, Length, Method, MethodError, Origin, Problem, Schedule, Shape,
-    VisualContext,
+    AXES, Acceptance, Axis, Drafter, Key, Length, Method, MethodError, Origin, Problem, RuleNeeds, Schedule,
+    Shape, VisualContext,
 };
-use crate::{
-    accept::{self, RuleNeeds},
-    tree,
-};
+use crate::tree;
 
 impl Method {
     /// Check ranges and combinations. Methods that were read from TOML have been checked already; those built or changed
@@ -25,14 +22,14 @@ impl Method {
     /// True if the output is certain to be that of autoregressive decoding: token for token when greedy, in distribution
     /// when sampling.
     ///
-    /// A target that reads a part of the visual tokens is not certain to write the same, whatever the part. Exact and sampled acceptance are lossless. A loosening rule is lossless only where its numbers leave it nothing to loosen
-    /// ([`accept::is_strict`]). Rules that must all pass are lossless where one of them is.
+    /// A target that reads a part of the visual tokens is not certain to write the same, whatever the part. Exact and sampled
+    /// acceptance are lossless. A loosening rule is lossless only where its numbers leave it nothing to loosen. Rules that must all pass are lossless where one of them is.
     pub fn lossless(&self) -> bool {
         if self.prunes() {
             // What the target does not read it may have needed.
             return false;
         }
-        !self.drafts() || accept::is_strict(&self.acceptance, self.shape.longest())
+        !self.drafts() || self.acceptance.is_strict(self.shape.longest())
     }
 
     /// The first problem, if any.
@@ -150,7 +147,7 @@ impl Method {
                 "pick schedule = sequential, or drafter = model or self",
             ),
             (
-                matches!(self.drafter, Drafter::Sparrow { .. }) && parallel,
+                matches!(self.drafter, Drafter::Head { .. }) && parallel,
                 [drafter, schedule],
                 "the draft head needs the states of the verify pass that would still be running",
                 "pick schedule = sequential, or drafter = model or self",

@@ -22,13 +22,13 @@ impl Method {
                 "a small model",
                 "add one with --drafter, or use a method that drafts with the target itself (lvspec-self)",
             )?,
-            Drafter::Sparrow { recipe: Recipe::Mtp } if !parts.own_head => {
+            Drafter::Head { recipe: Recipe::Mtp } if !parts.own_head => {
                 let error = format!(
                     "method `{name}` drafts with the target's own layer for multi-token prediction, but {target} has none"
                 );
                 refuse(error, Recipe::Mtp.hint())?;
             }
-            Drafter::Sparrow { recipe } if recipe != Recipe::Mtp && !has_head(parts, recipe) => {
+            Drafter::Head { recipe } if recipe != Recipe::Mtp && !has_head(parts, recipe) => {
                 missing("a draft head on the target's states", recipe.hint())?;
             }
             _ => {}

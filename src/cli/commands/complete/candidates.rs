@@ -280,7 +280,7 @@ fn subcommands() -> ArgValueCompleter {
 /// Ids of published models.
 fn published() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name());
+        let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name);
         beginning(current, KNOWN.iter().map(|known| (known.id.to_owned(), about(known).map(str::to_owned))))
     })
 }

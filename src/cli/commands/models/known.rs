@@ -31,7 +31,7 @@ fn table(is_here: &dyn Fn(&KnownModel) -> bool, width: Option<usize>) -> String 
     let mut rows = vec![["MODEL", "FAMILY", "PARAMETERS", "CACHED", "DRAFTERS"].map(str::to_owned).to_vec()];
     for known in &KNOWN {
         let sizes = known.sizes();
-        let family = sizes.map_or("-", |sizes| sizes.family.name()).to_owned();
+        let family = sizes.map_or("-", |sizes| sizes.family.name).to_owned();
         let count = sizes.map_or_else(|| "-".to_owned(), |sizes| parameters(sizes.text + sizes.tower));
         let cached = if is_here(known) { "yes" } else { "no" }.to_owned();
         rows.push(vec![known.id.to_owned(), family, count, cached, drafters(known)]);
@@ -51,7 +51,7 @@ fn as_json(known: &KnownModel, cached: bool) -> Value {
     let sizes = known.sizes();
     json!({
         "id": known.id,
-        "family": sizes.map(|sizes| sizes.family.model_type()),
+        "family": sizes.map(|sizes| sizes.family.model_type),
         "parameters": sizes.map(|sizes| sizes.text + sizes.tower),
         "cached": cached,
         "drafters": known.drafters,

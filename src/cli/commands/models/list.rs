@@ -55,7 +55,7 @@ fn summary(found: &LocalModel) -> Result<Summary, Failure> {
     let checkpoint = files.checkpoint()?;
     let facts = Facts::read_files(&files)?;
     Ok(Summary {
-        family: config.family.model_type().to_owned(),
+        family: config.family.model_type.to_owned(),
         dtype: checkpoint.main_type(),
         parameters: facts.text_parameters + facts.tower_parameters,
         bytes: checkpoint.bytes(),

@@ -21,7 +21,7 @@ use specreel_checkpoint::{
     gguf::GgufModel,
     hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Settings},
 };
-use specreel_model::config::VlConfig;
+use specreel_model::family::VlConfig;
 use specreel_record::{Failure, units::bytes};
 
 /// Download a model. Exit code 130 if it was interrupted; the next pull resumes the download.

@@ -72,9 +72,9 @@ fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
         });
         format!("{value}\n")
     } else {
-        let methods = Method::presets().iter().filter(
-            |method| matches!(method.drafter, Drafter::Sparrow { recipe } if recipe == config.recipe),
-        );
+        let methods = Method::presets()
+            .iter()
+            .filter(|method| matches!(method.drafter, Drafter::Head { recipe } if recipe == config.recipe));
         let methods: Vec<&str> = methods.map(|method| method.name.as_str()).collect();
         let target = &config.target;
         let rows = [

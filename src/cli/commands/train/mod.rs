@@ -41,7 +41,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
         rope: Default::default(),
         weight_cache: None,
     };
-    let place = spec.target_place()?;
+    let place = spec.open_target_device()?;
     let interrupt = Interrupt::default();
     interrupt::listen(&interrupt, || {})?;
     ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);

@@ -8,11 +8,9 @@ mod tower;
 
 pub use config::{LlavaConfig, POOL};
 
-use super::FamilyRules;
-use crate::{
-    config::VlConfig,
-    vision::{TowerConfig, VisionError},
-};
+use super::Family;
+use crate::{config::text::QWEN2, processor::VisualRope};
+use specreel_record::sampling::Rule;
 
 /// The template for checkpoints without one.
 pub const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message['role'] }}\n\
@@ -21,26 +19,17 @@ pub const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message[
 {% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// The family.
-pub(crate) struct LlavaOnevision;
-
-impl FamilyRules for LlavaOnevision {
-    fn name(&self) -> &'static str {
-        "LLaVA-OneVision"
-    }
-
-    fn model_type(&self) -> &'static str {
-        "llava_onevision"
-    }
-
-    fn architecture(&self) -> &'static str {
-        "LlavaOnevisionForConditionalGeneration"
-    }
-
-    fn template(&self) -> &'static str {
-        TEMPLATE
-    }
-
-    fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError> {
-        Ok(LlavaConfig::from_json(&config.raw, config.text.hidden)?.into())
-    }
-}
+pub(super) const FAMILY: Family = Family {
+    name: "LLaVA-OneVision",
+    model_type: "llava_onevision",
+    architecture: "LlavaOnevisionForConditionalGeneration",
+    language_model: QWEN2,
+    tower: |config| Ok(LlavaConfig::from_json(&config.raw, config.text.hidden)?.into()),
+    sampling: Rule::LLAVA_ONEVISION,
+    template: TEMPLATE,
+    forces_template: false,
+    tokens: &[],
+    end_of_turn: None,
+    video_text: None,
+    positions: |_, _| VisualRope::GRIDS,
+};

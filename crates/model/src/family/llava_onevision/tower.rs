@@ -7,12 +7,12 @@
 
 use super::{LlavaConfig, POOL, config::taps};
 use crate::{
+    mac_count::{MacCount, TowerMacCount},
     processor::{Grid, ProcessorConfig},
     vision::{
         Output, TowerRules, TowerSizes,
         parts::{ProjectorParts, TowerParts, matrix},
     },
-    work::{Macs, TowerWork},
 };
 use specreel_tensor::tower_ops::TowerLayout;
 
@@ -46,10 +46,10 @@ impl TowerRules for LlavaConfig {
         layout(self, output)
     }
 
-    fn work(&self, grid: Grid) -> TowerWork {
+    fn mac_count(&self, grid: Grid) -> TowerMacCount {
         let LlavaConfig { tower, out, .. } = self;
         let products = tower.side().pow(2) * out * (tower.hidden + out);
-        tower.work(grid, Macs { products: products as f64, attention: 0.0 })
+        tower.mac_count(grid, MacCount { products: products as f64, attention: 0.0 })
     }
 }
 

@@ -10,12 +10,9 @@ mod windows;
 
 pub use config::{Generation, RawVisionConfig, VisionConfig};
 
-use super::FamilyRules;
-use crate::{
-    config::VlConfig,
-    processor::VisualRope,
-    vision::{TowerConfig, VisionError},
-};
+use super::Family;
+use crate::{config::text::QWEN2, processor::VisualRope};
+use specreel_record::sampling::Rule;
 
 /// The template for checkpoints without one.
 pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and message['role'] != 'system' %}\
@@ -25,41 +22,30 @@ pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and me
 {{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}\
 {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// The two families.
-impl FamilyRules for Generation {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Qwen2 => "Qwen2-VL",
-            Self::Qwen25 => "Qwen2.5-VL",
-        }
-    }
+/// Qwen2-VL.
+pub(super) const QWEN2_VL: Family = Family {
+    name: "Qwen2-VL",
+    model_type: "qwen2_vl",
+    architecture: "Qwen2VLForConditionalGeneration",
+    language_model: QWEN2,
+    tower: |config| Ok(VisionConfig::from_json(&config.raw["vision_config"], Generation::Qwen2)?.into()),
+    sampling: Rule::QWEN_VL,
+    template: TEMPLATE,
+    forces_template: false,
+    tokens: &[],
+    end_of_turn: None,
+    video_text: None,
+    positions: |tower, seconds_per_grid| match tower.rules().tokens_per_second() {
+        None => VisualRope::GRIDS,
+        Some(tokens_per_second) => VisualRope::Multimodal { seconds_per_grid, tokens_per_second },
+    },
+};
 
-    fn model_type(&self) -> &'static str {
-        match self {
-            Self::Qwen2 => "qwen2_vl",
-            Self::Qwen25 => "qwen2_5_vl",
-        }
-    }
-
-    fn architecture(&self) -> &'static str {
-        match self {
-            Self::Qwen2 => "Qwen2VLForConditionalGeneration",
-            Self::Qwen25 => "Qwen2_5_VLForConditionalGeneration",
-        }
-    }
-
-    fn template(&self) -> &'static str {
-        TEMPLATE
-    }
-
-    fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError> {
-        Ok(VisionConfig::from_json(&config.raw["vision_config"], *self)?.into())
-    }
-
-    fn positions(&self, tower: &TowerConfig, seconds_per_grid: f32) -> VisualRope {
-        match tower.rules().tokens_per_second() {
-            None => VisualRope::GRIDS,
-            Some(tokens_per_second) => VisualRope::Multimodal { seconds_per_grid, tokens_per_second },
-        }
-    }
-}
+/// Qwen2.5-VL.
+pub(super) const QWEN25_VL: Family = Family {
+    name: "Qwen2.5-VL",
+    model_type: "qwen2_5_vl",
+    architecture: "Qwen2_5_VLForConditionalGeneration",
+    tower: |config| Ok(VisionConfig::from_json(&config.raw["vision_config"], Generation::Qwen25)?.into()),
+    ..QWEN2_VL
+};

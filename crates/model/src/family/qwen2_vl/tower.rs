@@ -6,13 +6,13 @@
 
 use super::{Generation, VisionConfig, windows::Windows};
 use crate::{
+    mac_count::{MacCount, TowerMacCount},
     processor::{Grid, ProcessorConfig},
     vision::{
         MergedPatches, Output, TowerRules, TowerSizes,
         parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
         places,
     },
-    work::{Macs, TowerWork},
 };
 use specreel_tensor::tower_ops::{Activation, TowerLayout};
 
@@ -56,15 +56,15 @@ impl TowerRules for VisionConfig {
         layout(self, grid, output)
     }
 
-    fn work(&self, grid: Grid) -> TowerWork {
-        let products = |products: usize| Macs { products: products as f64, attention: 0.0 };
+    fn mac_count(&self, grid: Grid) -> TowerMacCount {
+        let products = |products: usize| MacCount { products: products as f64, attention: 0.0 };
         let patches = grid.h * grid.w;
         let cells = patches / (self.merge * self.merge).max(1);
         let width = self.hidden * self.merge * self.merge;
-        TowerWork {
+        TowerMacCount {
             grids: grid.t,
             before: products(patches * self.row() * self.hidden),
-            layers: self.full_attention.iter().map(|full| layer_work(self, grid, *full)).collect(),
+            layers: self.full_attention.iter().map(|full| layer_macs(self, grid, *full)).collect(),
             after: products(cells * width * (width + self.out)),
         }
     }
@@ -136,7 +136,7 @@ fn layout(config: &VisionConfig, grid: Grid, output: Output) -> TowerLayout {
 }
 
 /// A block on one temporal grid.
-fn layer_work(c: &VisionConfig, grid: Grid, full: bool) -> Macs {
+fn layer_macs(c: &VisionConfig, grid: Grid, full: bool) -> MacCount {
     let (d, patches) = (c.hidden, grid.h * grid.w);
     let mlp = match c.generation {
         Generation::Qwen2 => 2,
@@ -154,7 +154,7 @@ fn layer_work(c: &VisionConfig, grid: Grid, full: bool) -> Macs {
         };
         along(grid.h) * along(grid.w) * (merge as f64).powi(4)
     };
-    Macs { products: (patches * d * (4 * d + mlp * c.ffn)) as f64, attention: 2.0 * d as f64 * pairs }
+    MacCount { products: (patches * d * (4 * d + mlp * c.ffn)) as f64, attention: 2.0 * d as f64 * pairs }
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
             Generation::Qwen25,
         )
         .unwrap();
-        let (window, full) = (layer_work(&c, grid, false), layer_work(&c, grid, true));
+        let (window, full) = (layer_macs(&c, grid, false), layer_macs(&c, grid, true));
         assert_eq!(window.products, full.products);
         assert_eq!(full.attention, 64.0 * 120.0 * 120.0);
         // (16 + 4) x (16 + 1) pairs of cells, of 16 pairs of patches.

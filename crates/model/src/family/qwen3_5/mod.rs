@@ -6,16 +6,12 @@
 mod prompt;
 
 use super::{
-    ClipFacts, FamilyRules, VideoText,
+    Family,
     qwen3_vl::{self, VisionConfig},
 };
-use crate::{
-    config::{
-        VlConfig,
-        hybrid::Hybrid,
-        text::{LanguageModel, Sizes},
-    },
-    vision::{TowerConfig, VisionError},
+use crate::config::{
+    hybrid::Hybrid,
+    text::{LanguageModel, Sizes},
 };
 use specreel_tensor::LinearAttention;
 
@@ -56,43 +52,15 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
 };
 
 /// The family.
-pub(crate) struct Qwen35;
-
-impl FamilyRules for Qwen35 {
-    fn name(&self) -> &'static str {
-        "Qwen3.5"
-    }
-
-    fn model_type(&self) -> &'static str {
-        "qwen3_5"
-    }
-
-    fn architecture(&self) -> &'static str {
-        "Qwen3_5ForConditionalGeneration"
-    }
-
-    fn template(&self) -> &'static str {
-        prompt::TEMPLATE
-    }
-
-    fn tokens(&self) -> &'static [&'static str] {
-        prompt::TOKENS
-    }
-
-    /// Files of the smaller sizes name only the end of the text.
-    fn end_of_turn(&self) -> Option<&'static str> {
-        Some(prompt::END_OF_TURN)
-    }
-
-    fn video_text(&self, clip: &ClipFacts, frames_per_grid: usize) -> Option<VideoText> {
-        Some(qwen3_vl::prompt::video_text(clip, frames_per_grid))
-    }
-
-    fn language_model(&self) -> &'static LanguageModel {
-        &LANGUAGE_MODEL
-    }
-
-    fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError> {
-        Ok(VisionConfig::without_deepstack(&config.raw["vision_config"])?.into())
-    }
-}
+pub(super) const FAMILY: Family = Family {
+    name: "Qwen3.5",
+    model_type: "qwen3_5",
+    architecture: "Qwen3_5ForConditionalGeneration",
+    language_model: LANGUAGE_MODEL,
+    tower: |config| Ok(VisionConfig::without_deepstack(&config.raw["vision_config"])?.into()),
+    template: prompt::TEMPLATE,
+    tokens: prompt::TOKENS,
+    // Files of the smaller sizes name only the end of the text.
+    end_of_turn: Some(prompt::END_OF_TURN),
+    ..qwen3_vl::FAMILY
+};

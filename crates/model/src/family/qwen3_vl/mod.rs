@@ -9,14 +9,12 @@ mod tower;
 
 pub use config::VisionConfig;
 
-use super::{ClipFacts, FamilyRules, VideoText};
+use super::Family;
 use crate::{
-    config::{
-        VlConfig,
-        text::{LanguageModel, Sizes},
-    },
-    vision::{TowerConfig, VisionError},
+    config::text::{LanguageModel, Sizes},
+    processor::VisualRope,
 };
+use specreel_record::sampling::Rule;
 
 /// Qwen3.
 const LANGUAGE_MODEL: LanguageModel = LanguageModel {
@@ -44,38 +42,17 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
 };
 
 /// The family.
-pub(crate) struct Qwen3Vl;
-
-impl FamilyRules for Qwen3Vl {
-    fn name(&self) -> &'static str {
-        "Qwen3-VL"
-    }
-
-    fn model_type(&self) -> &'static str {
-        "qwen3_vl"
-    }
-
-    fn architecture(&self) -> &'static str {
-        "Qwen3VLForConditionalGeneration"
-    }
-
-    fn template(&self) -> &'static str {
-        prompt::TEMPLATE
-    }
-
-    fn tokens(&self) -> &'static [&'static str] {
-        prompt::TOKENS
-    }
-
-    fn video_text(&self, clip: &ClipFacts, frames_per_grid: usize) -> Option<VideoText> {
-        Some(prompt::video_text(clip, frames_per_grid))
-    }
-
-    fn language_model(&self) -> &'static LanguageModel {
-        &LANGUAGE_MODEL
-    }
-
-    fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError> {
-        Ok(VisionConfig::from_json(&config.raw["vision_config"])?.into())
-    }
-}
+pub(super) const FAMILY: Family = Family {
+    name: "Qwen3-VL",
+    model_type: "qwen3_vl",
+    architecture: "Qwen3VLForConditionalGeneration",
+    language_model: LANGUAGE_MODEL,
+    tower: |config| Ok(VisionConfig::from_json(&config.raw["vision_config"])?.into()),
+    sampling: Rule::QWEN3_VL,
+    template: prompt::TEMPLATE,
+    forces_template: false,
+    tokens: prompt::TOKENS,
+    end_of_turn: None,
+    video_text: Some(prompt::video_text),
+    positions: |_, _| VisualRope::GRIDS,
+};

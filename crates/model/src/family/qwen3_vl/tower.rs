@@ -7,13 +7,13 @@
 
 use super::VisionConfig;
 use crate::{
+    mac_count::{MacCount, TowerMacCount},
     processor::{Grid, ProcessorConfig},
     vision::{
         MergedPatches, Output, TowerRules, TowerSizes,
         parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
         places,
     },
-    work::{Macs, TowerWork},
 };
 use specreel_tensor::tower_ops::{Activation, Tap, TowerLayout};
 
@@ -93,12 +93,12 @@ impl TowerRules for VisionConfig {
         }
     }
 
-    fn work(&self, grid: Grid) -> TowerWork {
-        let products = |products: usize| Macs { products: products as f64, attention: 0.0 };
+    fn mac_count(&self, grid: Grid) -> TowerMacCount {
+        let products = |products: usize| MacCount { products: products as f64, attention: 0.0 };
         let (d, patches) = (self.hidden, grid.h * grid.w);
         let width = d * self.joined();
         let merger = products(patches / self.joined() * width * (width + self.out));
-        let layer = Macs {
+        let layer = MacCount {
             products: (patches * d * (4 * d + 2 * self.ffn)) as f64,
             attention: 2.0 * d as f64 * (patches as f64).powi(2),
         };
@@ -106,7 +106,7 @@ impl TowerRules for VisionConfig {
             true => layer + merger,
             false => layer,
         };
-        TowerWork {
+        TowerMacCount {
             grids: grid.t,
             before: products(patches * self.row() * d),
             layers: (0..self.depth).map(with_merger).collect(),
@@ -170,13 +170,13 @@ mod tests {
     #[test]
     fn work_of_a_merger_counts_with_the_layer_before_it() {
         let grid = Grid { t: 3, h: 4, w: 6 };
-        let (plain, deep) = (config(&[]).work(grid), config(&[1, 3]).work(grid));
+        let (plain, deep) = (config(&[]).mac_count(grid), config(&[1, 3]).mac_count(grid));
         // Six cells of 4 x 32 values, through 128 x 128 and 128 x 64.
-        let merger = Macs { products: 6.0 * 128.0 * (128.0 + 64.0), attention: 0.0 };
+        let merger = MacCount { products: 6.0 * 128.0 * (128.0 + 64.0), attention: 0.0 };
         assert_eq!(plain.after, merger);
         assert_eq!(plain.layers[1].attention, 2.0 * 32.0 * 24.0 * 24.0);
-        let added: Vec<Macs> = deep.layers.iter().zip(&plain.layers).map(|(a, b)| *a - *b).collect();
-        assert_eq!(added, [Macs::default(), merger, Macs::default(), merger]);
+        let added: Vec<MacCount> = deep.layers.iter().zip(&plain.layers).map(|(a, b)| *a - *b).collect();
+        assert_eq!(added, [MacCount::default(), merger, MacCount::default(), merger]);
         assert_eq!(deep.total(), plain.total() + merger * 6.0);
     }
 

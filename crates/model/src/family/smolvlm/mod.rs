@@ -8,14 +8,12 @@ mod tower;
 
 pub use config::VisionConfig;
 
-use super::{ClipFacts, FamilyRules, VideoText};
+use super::Family;
 use crate::{
-    config::{
-        VlConfig,
-        text::{LanguageModel, Sizes},
-    },
-    vision::{TowerConfig, VisionError},
+    config::text::{LanguageModel, Sizes},
+    processor::VisualRope,
 };
+use specreel_record::sampling::Rule;
 
 /// Llama.
 const LANGUAGE_MODEL: LanguageModel = LanguageModel {
@@ -43,46 +41,17 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
 };
 
 /// The family.
-pub(crate) struct SmolVlm;
-
-impl FamilyRules for SmolVlm {
-    fn name(&self) -> &'static str {
-        "SmolVLM2"
-    }
-
-    fn model_type(&self) -> &'static str {
-        "smolvlm"
-    }
-
-    fn architecture(&self) -> &'static str {
-        "SmolVLMForConditionalGeneration"
-    }
-
-    fn template(&self) -> &'static str {
-        prompt::TEMPLATE
-    }
-
-    fn forces_template(&self) -> bool {
-        true
-    }
-
-    fn tokens(&self) -> &'static [&'static str] {
-        prompt::TOKENS
-    }
-
-    fn end_of_turn(&self) -> Option<&'static str> {
-        Some(prompt::END_OF_TURN)
-    }
-
-    fn video_text(&self, clip: &ClipFacts, frames_per_grid: usize) -> Option<VideoText> {
-        Some(prompt::video_text(clip, frames_per_grid))
-    }
-
-    fn language_model(&self) -> &'static LanguageModel {
-        &LANGUAGE_MODEL
-    }
-
-    fn tower(&self, config: &VlConfig) -> Result<TowerConfig, VisionError> {
-        Ok(VisionConfig::from_json(&config.raw, config.text.hidden)?.into())
-    }
-}
+pub(super) const FAMILY: Family = Family {
+    name: "SmolVLM2",
+    model_type: "smolvlm",
+    architecture: "SmolVLMForConditionalGeneration",
+    language_model: LANGUAGE_MODEL,
+    tower: |config| Ok(VisionConfig::from_json(&config.raw, config.text.hidden)?.into()),
+    sampling: Rule::SMOLVLM,
+    template: prompt::TEMPLATE,
+    forces_template: true,
+    tokens: prompt::TOKENS,
+    end_of_turn: Some(prompt::END_OF_TURN),
+    video_text: Some(prompt::video_text),
+    positions: |_, _| VisualRope::GRIDS,
+};

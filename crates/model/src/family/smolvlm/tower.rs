@@ -7,13 +7,13 @@
 
 use super::VisionConfig;
 use crate::{
+    mac_count::{MacCount, TowerMacCount},
     processor::{Grid, ProcessorConfig},
     vision::{
         Output, TowerRules, TowerSizes,
         parts::{ProjectorParts, TowerParts, matrix},
         places,
     },
-    work::{Macs, TowerWork},
 };
 use specreel_tensor::tower_ops::{Tap, TowerLayout};
 
@@ -98,9 +98,9 @@ impl TowerRules for VisionConfig {
         }
     }
 
-    fn work(&self, grid: Grid) -> TowerWork {
+    fn mac_count(&self, grid: Grid) -> TowerMacCount {
         let products = self.tower.side().pow(2) * self.tower.hidden * self.out;
-        self.tower.work(grid, Macs { products: products as f64, attention: 0.0 })
+        self.tower.mac_count(grid, MacCount { products: products as f64, attention: 0.0 })
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(config.layout(grid, Output::Embeddings).sources, 4);
         let positions = config.positions(grid).unwrap();
         assert!(positions[0].iter().zip(&layout.order).all(|(tap, patch)| tap.row == *patch));
-        assert_eq!(config.work(grid).after.products, (4 * 4 * 32 * 64) as f64);
+        assert_eq!(config.mac_count(grid).after.products, (4 * 4 * 32 * 64) as f64);
         assert!(config.mismatch(Grid { h: 2, ..grid }).is_some());
     }
 }

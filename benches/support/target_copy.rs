@@ -1,6 +1,6 @@
 //! A second copy of the target: its states at drafts, and its continuations.
 //!
-//! A rule is shown numbers, no states, and it cannot ask what would follow. A twin starts from a copy of the target's cache
+//! A rule is shown numbers, no states, and it cannot ask what would follow. It starts from a copy of the target's cache
 //! and finds its way to any text by itself: it keeps what the last text has in common with the new one.
 
 use specreel_model::decoder::{Pass, Sequence, States, Taps};
@@ -8,7 +8,7 @@ use specreel_speculate::sampling::RowFacts;
 use specreel_tensor::Result;
 
 /// See the module's text.
-pub struct Twin {
+pub struct TargetCopy {
     sequence: Sequence,
     /// Slots of the prompt without its last token.
     base: usize,
@@ -29,8 +29,8 @@ pub struct Look {
     pub width: usize,
 }
 
-impl Twin {
-    /// A twin of a sequence that holds a prompt without its last token, `root`.
+impl TargetCopy {
+    /// A copy of a sequence that holds a prompt without its last token, `root`.
     pub fn new(target: &Sequence, root: u32, vocab: usize, room: usize) -> Self {
         let base = target.len();
         let slots: Vec<usize> = (0..base).collect();

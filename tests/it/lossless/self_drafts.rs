@@ -8,7 +8,7 @@ use specreel_model::{
     family::{ClipFacts, VideoLlm},
 };
 use specreel_speculate::{
-    Acceptance, Drafter, Length, Method, Placing, Sampler, Schedule, TwinType, VisualContext, context,
+    Acceptance, Drafter, Length, Method, Placing, Sampler, Schedule, SelfDraftType, VisualContext, context,
 };
 use specreel_tensor::{KvType, WeightType};
 
@@ -17,10 +17,10 @@ use super::{
     support::{Bench, fixture},
 };
 
-const TWIN: Drafter = Drafter::Target { dtype: TwinType::Q4_0 };
+const SELF_DRAFT: Drafter = Drafter::Target { dtype: SelfDraftType::Q4_0 };
 
 #[test]
-fn a_twin_changes_no_token() {
+fn self_drafts_change_no_token() {
     let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let warm = Sampler { temperature: 0.8, top_p: 0.95, seed: 3 };
     let (mut accepted, mut judged) = (0, 0);
@@ -37,7 +37,7 @@ fn a_twin_changes_no_token() {
         let uniform = VisualContext::Uniform { keep: 0.5, positions: placing, stamps: Default::default() };
         for context in [VisualContext::Full {}, uniform] {
             for sampler in [greedy, warm] {
-                let chain = method(TWIN, context.clone(), 4, Acceptance::Exact {});
+                let chain = method(SELF_DRAFT, context.clone(), 4, Acceptance::Exact {});
                 let parallel =
                     Method { schedule: Schedule::Parallel { window: Length::Fixed(3) }, ..chain.clone() };
                 let plain = bench.write(&Method::preset("autoregressive").unwrap(), sampler, 32);
@@ -53,15 +53,15 @@ fn a_twin_changes_no_token() {
     assert!(accepted > 50 && judged > accepted, "both paths are walked: {accepted} of {judged}");
 }
 
-/// The twin is the same decoder as a checkpoint that was loaded in its weight type.
+/// A self-draft is the same decoder as a checkpoint that was loaded in its weight type.
 #[test]
-fn a_twin_is_the_checkpoint_in_its_weight_type() {
+fn a_self_draft_is_the_checkpoint_in_its_weight_type() {
     for name in ["gqa_tied", "qwen3_vl", "llava_ov", "qwen3_5"] {
         let load = |dtype| VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
         let (target, loaded) = (load(WeightType::F32), load(WeightType::Q4_0));
         let checkpoint = VideoLlm::open(&ModelFiles::open(&fixture(name), None).unwrap()).unwrap();
-        let twin = Arc::new(target.twin(&checkpoint, WeightType::Q4_0).unwrap());
-        assert!(twin.bytes() < target.decoder().bytes());
+        let draft = Arc::new(target.self_draft(&checkpoint, WeightType::Q4_0).unwrap());
+        assert!(draft.bytes() < target.decoder().bytes());
         let config = target.processor().config();
         let size = config.fixed.unwrap_or((4 * config.patch, 6 * config.patch));
         let grid = specreel_model::processor::layout::Grid {
@@ -86,8 +86,8 @@ fn a_twin_is_the_checkpoint_in_its_weight_type() {
             let pass = sequence.feed(&prompt.ids[rows.len()..], &Taps::default()).unwrap();
             with_slice(&pass.states, |states| states.iter().map(|v| v.to_bits()).collect::<Vec<_>>()).unwrap()
         };
-        let [one, other] = [logits(&target, &twin), logits(&loaded, loaded.decoder())];
+        let [one, other] = [logits(&target, &draft), logits(&loaded, loaded.decoder())];
         assert_eq!(one, other, "{name}");
-        assert_ne!(one, logits(&target, target.decoder()), "{name}: the twin rounds");
+        assert_ne!(one, logits(&target, target.decoder()), "{name}: the self-draft rounds");
     }
 }

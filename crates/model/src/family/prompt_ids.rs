@@ -1,8 +1,7 @@
-//! How a checkpoint writes prompts, by the rules of its family.
+//! The ids of a prompt, by the rules of a checkpoint's family.
 
-use super::{ClipFacts, Family, ModelError, VideoText};
+use super::{ClipFacts, Family, ModelError, VideoText, VlConfig};
 use crate::{
-    config::VlConfig,
     template::{ChatTemplate, Question},
     text::{TextError, TextTokenizer},
 };
@@ -12,13 +11,12 @@ impl Family {
     ///
     /// # Errors
     /// [`TextError::MissingToken`] for the first that it lacks, [`TextError::Placeholder`] for another placeholder.
-    pub(crate) fn prepare(
-        self,
+    pub(crate) fn prepare_tokenizer(
+        &self,
         tokenizer: TextTokenizer,
         video_token: u32,
     ) -> Result<TextTokenizer, TextError> {
-        let rules = self.rules();
-        for (i, token) in rules.tokens().iter().enumerate() {
+        for (i, token) in self.tokens.iter().enumerate() {
             let id = tokenizer.require(token)?;
             if i == 0 && id != video_token {
                 let path = tokenizer.path().to_owned();
@@ -30,15 +28,10 @@ impl Family {
                 });
             }
         }
-        match rules.end_of_turn() {
+        match self.end_of_turn {
             Some(token) => tokenizer.ending_with(token),
             None => Ok(tokenizer),
         }
-    }
-
-    /// True if prompts take [`Self::template`] whatever the checkpoint's own.
-    pub(crate) fn forces_template(self) -> bool {
-        self.rules().forces_template()
     }
 }
 
@@ -47,7 +40,7 @@ impl Family {
 ///
 /// # Errors
 /// The template or the tokenizer fails, or the clip's times cannot be written.
-pub(crate) fn write(
+pub(crate) fn prompt_ids(
     config: &VlConfig,
     tokenizer: &TextTokenizer,
     template: &ChatTemplate,
@@ -55,7 +48,7 @@ pub(crate) fn write(
     (clip, frames_per_grid): (&ClipFacts, usize),
 ) -> Result<(Vec<u32>, Option<VideoText>), ModelError> {
     clip.check()?;
-    let video = config.family.rules().video_text(clip, frames_per_grid);
+    let video = config.family.video_text.map(|write| write(clip, frames_per_grid));
     let rewrite = |rendered: String| match &video {
         Some(video) => video.replace(&rendered),
         None => rendered,
@@ -65,5 +58,5 @@ pub(crate) fn write(
 }
 
 #[cfg(test)]
-#[path = "writing_tests.rs"]
+#[path = "prompt_ids_tests.rs"]
 mod tests;

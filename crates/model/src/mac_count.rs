@@ -1,46 +1,46 @@
-//! The work of a model in multiply-adds, from sizes alone: what a tower, a prompt and a token cost before they are computed.
+//! Multiply-adds (MACs) of a model, from sizes alone: what a tower, a prompt and a token cost before they are computed.
 //!
 //! Matrix products and attention are counted apart, because they run at different speeds, and because attention over a prompt
 //! grows with the square of its length.
 
 use std::ops::{Add, Mul, Sub};
 
-use super::{config::TextConfig, processor::Grid, vision::TowerConfig};
+use crate::config::TextConfig;
 
-/// Multiply-adds of some work.
+/// A number of multiply-adds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Macs {
+pub struct MacCount {
     /// Products with weight matrices.
     pub products: f64,
     /// Queries with keys, and weights with values.
     pub attention: f64,
 }
 
-impl Add for Macs {
-    type Output = Macs;
+impl Add for MacCount {
+    type Output = MacCount;
 
-    fn add(self, other: Macs) -> Macs {
-        Macs { products: self.products + other.products, attention: self.attention + other.attention }
+    fn add(self, other: MacCount) -> MacCount {
+        MacCount { products: self.products + other.products, attention: self.attention + other.attention }
     }
 }
 
-impl Sub for Macs {
-    type Output = Macs;
+impl Sub for MacCount {
+    type Output = MacCount;
 
-    fn sub(self, other: Macs) -> Macs {
+    fn sub(self, other: MacCount) -> MacCount {
         self + other * -1.0
     }
 }
 
-impl Mul<f64> for Macs {
-    type Output = Macs;
+impl Mul<f64> for MacCount {
+    type Output = MacCount;
 
-    fn mul(self, times: f64) -> Macs {
-        Macs { products: self.products * times, attention: self.attention * times }
+    fn mul(self, times: f64) -> MacCount {
+        MacCount { products: self.products * times, attention: self.attention * times }
     }
 }
 
-impl Macs {
+impl MacCount {
     /// All multiply-adds.
     pub fn total(&self) -> f64 {
         self.products + self.attention
@@ -48,10 +48,10 @@ impl Macs {
 }
 
 /// What it takes to read `rows` rows after `before` others through all layers, without logits.
-pub fn prompt(c: &TextConfig, before: usize, rows: usize) -> Macs {
+pub fn prompt(c: &TextConfig, before: usize, rows: usize) -> MacCount {
     let (n, before) = (rows as f64, before as f64);
     let query = (c.heads * c.head_dim) as f64;
-    Macs {
+    MacCount {
         products: n * row(c),
         // Row i sees the rows before it and itself.
         attention: c.attention_layers() as f64 * 2.0 * query * n * (before + (n + 1.0) / 2.0),
@@ -59,8 +59,8 @@ pub fn prompt(c: &TextConfig, before: usize, rows: usize) -> Macs {
 }
 
 /// What it takes to write one token after `before` others: a pass of one row, and its logits.
-pub fn token(c: &TextConfig, before: usize) -> Macs {
-    prompt(c, before, 1) + Macs { products: (c.vocab * c.hidden) as f64, attention: 0.0 }
+pub fn token(c: &TextConfig, before: usize) -> MacCount {
+    prompt(c, before, 1) + MacCount { products: (c.vocab * c.hidden) as f64, attention: 0.0 }
 }
 
 /// Multiply-adds of a row in all layers: one for each weight of their matrices, and four for each value of a recurrent state, which
@@ -76,37 +76,32 @@ pub fn row(c: &TextConfig) -> f64 {
     (attended + (c.layers - attention) * linear + c.layers * ffn) as f64
 }
 
-/// The work of a vision tower on the patches of a video, and how much of it is done when its progress says so.
+/// The multiply-adds of a vision tower on the patches of a video, and how many of them are done when its progress says so.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TowerWork {
+pub struct TowerMacCount {
     /// Temporal grids.
     pub grids: usize,
     /// What comes before the layers, on one temporal grid.
-    pub before: Macs,
+    pub before: MacCount,
     /// Each layer.
-    pub layers: Vec<Macs>,
+    pub layers: Vec<MacCount>,
     /// What comes after them.
-    pub after: Macs,
+    pub after: MacCount,
 }
 
-impl TowerWork {
-    /// The work of this tower on a grid of patches.
-    pub fn new(tower: &TowerConfig, grid: Grid) -> Self {
-        tower.rules().work(grid)
-    }
-
+impl TowerMacCount {
     /// All of it.
-    pub fn total(&self) -> Macs {
+    pub fn total(&self) -> MacCount {
         self.one_grid() * self.grids as f64
     }
 
-    fn one_grid(&self) -> Macs {
+    fn one_grid(&self) -> MacCount {
         self.layers.iter().fold(self.before + self.after, |sum, layer| sum + *layer)
     }
 
     /// What is done after `done` of `total` units of progress: a unit is a layer of a chunk, and chunks have equally many
     /// temporal grids, but for the last.
-    pub fn after(&self, done: usize, total: usize) -> Macs {
+    pub fn after(&self, done: usize, total: usize) -> MacCount {
         let depth = self.layers.len().max(1);
         if total == 0 || done >= total {
             return self.total();
@@ -117,7 +112,7 @@ impl TowerWork {
         let chunk = self.grids.div_ceil(total / depth);
         let (whole, layers) = (done / depth * chunk, done % depth);
         let grids = chunk.min(self.grids.saturating_sub(whole)) as f64;
-        let begun = if layers > 0 { self.before } else { Macs::default() };
+        let begun = if layers > 0 { self.before } else { MacCount::default() };
         let part = self.layers.iter().take(layers).fold(begun, |sum, layer| sum + *layer);
         self.one_grid() * whole.min(self.grids) as f64 + part * grids
     }
@@ -128,7 +123,9 @@ mod tests {
     use super::*;
     use crate::{
         family::qwen2_vl::{Generation, VisionConfig},
+        processor::Grid,
         shapes,
+        vision::TowerConfig,
     };
 
     fn qwen25() -> TowerConfig {
@@ -157,8 +154,8 @@ mod tests {
 
     #[test]
     fn progress_adds_up_to_the_total() {
-        let tower = TowerWork::new(&qwen25(), Grid { t: 5, h: 12, w: 12 });
-        assert_eq!(tower.after(0, 8), Macs::default());
+        let tower = tower_of(5);
+        assert_eq!(tower.after(0, 8), MacCount::default());
         // Two chunks of three and two grids, of four layers each.
         let done: Vec<f64> = (0..=8).map(|done| tower.after(done, 8).total()).collect();
         assert!(done.windows(2).all(|pair| pair[0] < pair[1]), "{done:?}");
@@ -169,11 +166,11 @@ mod tests {
         assert!(layer(3) < layer(4));
         // Units that are not layers count alike.
         assert_eq!(tower.after(1, 5), tower.total() * 0.2);
-        let pictures = TowerWork { grids: 1, ..tower };
+        let pictures = TowerMacCount { grids: 1, ..tower };
         assert_eq!(pictures.total() * 5.0, tower_of(5).total());
     }
 
-    fn tower_of(grids: usize) -> TowerWork {
-        TowerWork::new(&qwen25(), Grid { t: grids, h: 12, w: 12 })
+    fn tower_of(grids: usize) -> TowerMacCount {
+        qwen25().mac_count(Grid { t: grids, h: 12, w: 12 })
     }
 }

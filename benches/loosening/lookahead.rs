@@ -8,7 +8,7 @@ use specreel_record::Verdict;
 use specreel_scenes::facts::{self, Facts, Score};
 use specreel_speculate::accept::Row;
 
-use crate::{judge::Verdicts, kept::Problem, twin::Twin, words::Words};
+use crate::{judge::Verdicts, kept::Problem, target_copy::TargetCopy, words::Words};
 
 /// No sentence is longer than this many tokens.
 const LONGEST: usize = 60;
@@ -22,13 +22,13 @@ pub struct Scene<'a> {
 
 impl Scene<'_> {
     /// Judge the drafts after a text. What follows a rejected one is not looked at.
-    pub fn judge(&self, twin: &mut Twin, text: &[u32], rows: &[Row]) -> Result<Verdicts, Problem> {
+    pub fn judge(&self, copy: &mut TargetCopy, text: &[u32], rows: &[Row]) -> Result<Verdicts, Problem> {
         let mut verdicts = vec![None; rows.len()];
         let mut text = text.to_vec();
         for (row, verdict) in rows.iter().zip(&mut verdicts) {
             *verdict = match row.draft == row.wanted {
                 true => Some(Verdict::Exact),
-                false if row.protected || !self.harmless(twin, &text, row)? => break,
+                false if row.protected || !self.harmless(copy, &text, row)? => break,
                 false => Some(Verdict::Loosened),
             };
             text.push(row.draft);
@@ -36,10 +36,10 @@ impl Scene<'_> {
         Ok(verdicts)
     }
 
-    fn harmless(&self, twin: &mut Twin, text: &[u32], row: &Row) -> Result<bool, Problem> {
+    fn harmless(&self, copy: &mut TargetCopy, text: &[u32], row: &Row) -> Result<bool, Problem> {
         let with = |id: u32| [text, &[id]].concat();
-        let wanted = self.score(&self.finish(twin, with(row.wanted), false)?);
-        let mut drafted = self.finish(twin, with(row.draft), false)?;
+        let wanted = self.score(&self.finish(copy, with(row.wanted), false)?);
+        let mut drafted = self.finish(copy, with(row.draft), false)?;
         let score = self.score(&drafted);
         if no_worse(&score, &wanted) {
             return Ok(true);
@@ -47,17 +47,17 @@ impl Scene<'_> {
         if score.right >= wanted.right {
             return Ok(false);
         }
-        drafted = self.finish(twin, drafted, true)?;
+        drafted = self.finish(copy, drafted, true)?;
         Ok(no_worse(&self.score(&drafted), &wanted))
     }
 
     /// Write on to the end of the sentence, or of the next one where `more`.
-    fn finish(&self, twin: &mut Twin, mut text: Vec<u32>, more: bool) -> Result<Vec<u32>, Problem> {
+    fn finish(&self, copy: &mut TargetCopy, mut text: Vec<u32>, more: bool) -> Result<Vec<u32>, Problem> {
         let over = |text: &[u32]| text.last().is_some_and(|&id| self.words.text(id).contains('.'));
         let mut going = more || !over(&text);
         let most = text.len() + LONGEST;
         while going && text.len() < most {
-            let id = twin.next(&text)?;
+            let id = copy.next(&text)?;
             if self.ends.contains(&id) {
                 break;
             }

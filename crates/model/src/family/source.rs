@@ -3,9 +3,8 @@
 use specreel_checkpoint::ModelFiles;
 use specreel_tensor::CheckpointError;
 
+use super::{Family, ModelError, VlConfig};
 use crate::{
-    config::VlConfig,
-    family::{Family, ModelError},
     processor::VideoProcessor,
     template::{ChatTemplate, TemplateError},
     text::{TextError, TextTokenizer},
@@ -30,7 +29,7 @@ pub trait ReadModel {
     ///
     /// # Errors
     /// As [`ChatTemplate::load`].
-    fn template(&self, family: Family) -> Result<ChatTemplate, TemplateError>;
+    fn template(&self, family: &Family) -> Result<ChatTemplate, TemplateError>;
 
     /// The frame processor of a model with this tower.
     ///
@@ -59,11 +58,11 @@ impl ReadModel for ModelFiles {
         }
     }
 
-    fn template(&self, family: Family) -> Result<ChatTemplate, TemplateError> {
-        let built_in = || ChatTemplate::new(family.template(), "the built-in family");
+    fn template(&self, family: &Family) -> Result<ChatTemplate, TemplateError> {
+        let built_in = || ChatTemplate::new(family.template, "the built-in family");
         match self {
-            _ if family.forces_template() => Ok(built_in()),
-            Self::Directory(dir) => ChatTemplate::load(dir, family.template()),
+            _ if family.forces_template => Ok(built_in()),
+            Self::Directory(dir) => ChatTemplate::load(dir, family.template),
             Self::Gguf(model) => Ok(match model.template() {
                 Some(source) => ChatTemplate::new(source, model.text.path().display().to_string()),
                 None => built_in(),

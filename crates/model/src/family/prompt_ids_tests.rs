@@ -1,14 +1,13 @@
-use crate::ReadModel as _;
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
 use super::*;
+use crate::family::ReadModel as _;
 use crate::{
     processor::{VideoProcessor, VisualGrid},
     template::Turn,
-    vision::TowerConfig,
 };
 use specreel_checkpoint::ModelFiles;
 use specreel_record::{Failure, FailureClass};
@@ -46,9 +45,9 @@ impl Writer {
     fn of(dir: &Path) -> Result<Self, Failure> {
         let files = ModelFiles::Directory(dir.to_owned());
         let config = files.config()?;
-        let tokenizer = config.family.prepare(files.tokenizer()?, config.video_token)?;
+        let tokenizer = config.family.prepare_tokenizer(files.tokenizer()?, config.video_token)?;
         let template = files.template(config.family)?;
-        let processor = files.processor(&TowerConfig::of(&config).map_err(ModelError::from)?)?;
+        let processor = files.processor(&config.tower().map_err(ModelError::from)?)?;
         Ok(Self { config, tokenizer, template, processor })
     }
 
@@ -58,7 +57,7 @@ impl Writer {
 
     fn ask(&self, question: &Question<'_>, clip: &ClipFacts) -> Result<Vec<u32>, ModelError> {
         let frames = self.processor.config().temporal;
-        Ok(write(&self.config, &self.tokenizer, &self.template, question, (clip, frames))?.0)
+        Ok(prompt_ids(&self.config, &self.tokenizer, &self.template, question, (clip, frames))?.0)
     }
 
     fn clip(&self, frames: usize) -> ClipFacts {

@@ -1,0 +1,110 @@
+//! Which models to run, and on what.
+
+use std::path::PathBuf;
+
+use crate::{draft_head, family::Rope};
+use specreel_checkpoint::{ModelFiles, WeightCache};
+use specreel_record::{Failure, FailureClass};
+use specreel_tensor::{CheckpointError, ComputeDevice, DeviceChoice, DeviceMemory, KvType, WeightType};
+
+/// Which models to run, on what, in which weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelSpec {
+    /// The target: a directory in Hugging Face layout, or a GGUF file.
+    pub target: PathBuf,
+    /// The vision tower of a target in GGUF; none = the mmproj file beside it.
+    pub mmproj: Option<PathBuf>,
+    /// The drafter, likewise; none for methods without a small model.
+    pub drafter: Option<PathBuf>,
+    /// The vision tower of a drafter in GGUF; none = the mmproj file beside it.
+    pub drafter_mmproj: Option<PathBuf>,
+    /// Directories of draft heads ([`draft_head`]).
+    pub heads: Vec<PathBuf>,
+    /// Device of the target.
+    pub device: DeviceChoice,
+    /// Device of the drafter; none = the target's.
+    pub drafter_device: Option<DeviceChoice>,
+    /// Weight type of the language models.
+    pub dtype: WeightType,
+    /// Weight type of the vision towers on a CPU.
+    pub tower_dtype: WeightType,
+    /// Type of keys and values on the CPU.
+    pub kv_type: KvType,
+    /// Positions of a prompt's tokens, for both models.
+    pub rope: Rope,
+    /// Where converted weights are kept; none to convert them at every start.
+    pub weight_cache: Option<WeightCache>,
+}
+
+impl ModelSpec {
+    /// The target's files.
+    ///
+    /// # Errors
+    /// As [`ModelFiles::open`].
+    pub fn target_files(&self) -> Result<ModelFiles, CheckpointError> {
+        ModelFiles::open(&self.target, self.mmproj.as_deref())
+    }
+
+    /// True if the target's checkpoint has a layer for multi-token prediction ([`draft_head::mtp`]); none if it cannot be read.
+    pub fn target_predicts(&self) -> Option<bool> {
+        let checkpoint = self.target_files().ok()?.checkpoint().ok()?;
+        Some(draft_head::mtp::is_in(&checkpoint))
+    }
+
+    /// The drafter's files; none without a drafter.
+    ///
+    /// # Errors
+    /// As [`ModelFiles::open`].
+    pub fn drafter_files(&self) -> Result<Option<ModelFiles>, CheckpointError> {
+        let open = |drafter: &PathBuf| ModelFiles::open(drafter, self.drafter_mmproj.as_deref());
+        self.drafter.as_ref().map(open).transpose()
+    }
+
+    /// Check that the requested weight type applies to a model. GGUF files keep their types; the type of most of their weights
+    /// may be requested.
+    ///
+    /// # Errors
+    /// If both models are GGUF files of other types (class usage).
+    pub fn check_dtype(&self, target: &ModelFiles, drafter: Option<&ModelFiles>) -> Result<(), Failure> {
+        let (dtype, mut files) = (self.dtype, std::iter::once(target).chain(drafter));
+        let fixed =
+            |files: &ModelFiles| files.gguf().is_some_and(|model| model.main_type().name() != dtype.name());
+        if dtype == WeightType::Auto || !files.all(fixed) {
+            return Ok(());
+        }
+        let held = target.gguf().map_or("", |model| model.main_type().name());
+        Err(Failure {
+            class: FailureClass::Usage,
+            error: format!(
+                "the weight type {} does not apply to {}: a GGUF file keeps its types (mostly {held})",
+                dtype.name(),
+                target.path().display()
+            ),
+            hint: Some(format!("omit it, or use a GGUF file in {}", dtype.name())),
+        })
+    }
+
+    /// Open the target's device.
+    ///
+    /// # Errors
+    /// As [`ComputeDevice::open`].
+    pub fn open_target_device(&self) -> Result<ComputeDevice, Failure> {
+        ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype).with_kv_type(self.kv_type)
+    }
+
+    /// The memory of the target's device, and of the drafter's.
+    pub fn memories(&self) -> [DeviceMemory; 2] {
+        [self.device, self.drafter_device.unwrap_or(self.device)].map(DeviceChoice::memory)
+    }
+
+    /// Open the drafter's device, with a queue of its own.
+    ///
+    /// # Errors
+    /// As [`ComputeDevice::open`].
+    pub fn open_drafter_device(&self) -> Result<ComputeDevice, Failure> {
+        let device = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
+        let device = device.with_tower(self.tower_dtype);
+        // Beside a target on the CPU, a drafter elsewhere has a type of its device where it lacks the requested one.
+        Ok(device.clone().with_kv_type(self.kv_type).unwrap_or(device))
+    }
+}
