@@ -5,11 +5,11 @@
 
 use super::{
     command::RunRequest,
+    events::{Cancelled, EventSender, Stop},
     memory,
     models::Models,
     prefix_cache::{Clip, ClipKey, PrefixCache},
-    run::{Runner, Stop},
-    thread::{Cancelled, EventSender},
+    runner::Runner,
 };
 
 /// Of the available memory, the next clip may take one part in so many.

@@ -3,17 +3,15 @@
 use std::{ops::ControlFlow, time::Instant};
 
 use super::{
-    generate::Decoding,
+    events::{Stop, since},
+    generate::{BASELINE, Decoding},
     prefix_cache::{Prefill, Reference},
-    run::{Runner, Stop, median, since},
+    runner::Runner,
     tie::Difference,
 };
 use specreel_model::family::ModelError;
-use specreel_record::{Stage, Stats, StopReason, stats::Equality};
+use specreel_record::{Stage, Stats, StopReason, stats::Equality, summary::median};
 use specreel_speculate::{Method, PlainPasses};
-
-/// The method that every other is compared with.
-pub(super) const BASELINE: &str = "autoregressive";
 
 /// Autoregressive steps of a calibration; the first ones warm up.
 const CALIBRATION: usize = 12;
@@ -50,9 +48,7 @@ impl Runner<'_> {
             return Err(Stop::Cancelled);
         }
         let warm = if passes.len() > WARM_UP { WARM_UP } else { 0 };
-        if !passes.is_empty() {
-            context.t1_ms = median(passes.split_off(warm));
-        }
+        context.t1_ms = median(passes.split_off(warm)).unwrap_or(context.t1_ms);
         Ok(())
     }
 

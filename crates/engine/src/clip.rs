@@ -4,9 +4,10 @@ use std::{cell::Cell, ops::ControlFlow, time::Instant};
 
 use super::{
     estimate::Layout,
-    models,
+    events::{Stop, since},
     prefix_cache::{Clip, ClipKey, ContextKey, PrefixCache},
-    run::{Runner, Stop, since},
+    runner::Runner,
+    sampling,
 };
 use specreel_model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError};
 use specreel_record::{Stage, Stats};
@@ -90,7 +91,7 @@ impl Runner<'_> {
         let decoded = video::decode_part(
             &self.request.video,
             self.request.span,
-            (&models::frames(self.models.target.family(), processor.config()), self.request.sampling),
+            (&sampling::frames(self.models.target.family(), processor.config()), self.request.sampling),
             &|probe, frames| {
                 sampled.set(frames);
                 // What cannot be planned is refused below.
@@ -134,14 +135,14 @@ impl Runner<'_> {
             (Some(drafter), Some(builder)) => {
                 let patches = builder.finish()?;
                 let grid = drafter.processor().visual_grid(patches.grid)?;
-                Some((models::clip_facts(grid, &decoded.plan), patches))
+                Some((sampling::clip_facts(grid, &decoded.plan), patches))
             }
             _ => None,
         };
         Ok(Clip {
             notes: decoded.notes(),
             thinned,
-            facts: models::clip_facts(grid, &decoded.plan),
+            facts: sampling::clip_facts(grid, &decoded.plan),
             timestamps_s: decoded.plan.timestamps_s,
             patches,
             recut,

@@ -1,14 +1,17 @@
 //! The drafter's side of a prefill: its visual tokens, and its own reading of the prompt.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use super::{
+    events::{Stop, since},
+    models::Models,
     pace::Part,
     prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
-    run::{KV_HEADROOM, Runner, Stop, since},
+    runner::{KV_HEADROOM, Runner},
 };
 use specreel_model::{
-    decoder::{Sequence, States},
+    decoder::{Decoder, Sequence, States},
+    draft_head::DraftHead,
     family::{ModelError, Prompt, VideoLlm},
     processor::Patches,
     vision::VisionError,
@@ -29,6 +32,26 @@ pub(super) struct Share {
 }
 
 impl Runner<'_> {
+    /// The quantized target that drafts in this method, if it does.
+    ///
+    /// # Errors
+    /// As [`Twins::of`](super::twin::Twins::of).
+    pub(super) fn twin(&self) -> Result<Option<Arc<Decoder>>, Stop> {
+        let Models { target, twins, footprint, .. } = self.models;
+        let fits = |bytes| {
+            self.ignore_memory || footprint.as_ref().is_none_or(|footprint| footprint.check_available(bytes))
+        };
+        twins.of(target, &self.request.method.drafter, fits, || self.load_progress())
+    }
+
+    /// The draft head of the method, if it drafts with one and it is loaded.
+    pub(super) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
+        match self.request.method.drafter {
+            Drafter::Sparrow { recipe } => self.models.head(recipe),
+            _ => None,
+        }
+    }
+
     /// Select the drafter's visual tokens, computing the signals of the target's prefill that the method needs.
     pub(super) fn select(
         &self,

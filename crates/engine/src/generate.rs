@@ -1,23 +1,28 @@
 //! The decoding loop's surroundings: token texts, timings, statistics, events.
 
-use std::{cell::Cell, ops::ControlFlow, time::Instant};
+use std::{cell::Cell, ops::ControlFlow, sync::PoisonError, time::Instant};
 
 use super::{
-    baseline::BASELINE,
     contention::ContentionMeter,
+    estimate,
+    events::{Stop, since},
     memory,
     prefix_cache::{DrafterKey, Prefill},
-    run::{Runner, Stop, median, since},
+    runner::Runner,
     thinking::Thinking,
 };
 use specreel_model::family::ModelError;
 use specreel_record::{
-    EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason, paired::Pace,
+    EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason,
+    paired::Pace, summary::median,
 };
 use specreel_speculate::{
     self as speculate, Finished, GenerationConfig, GenerationInputs, Method, PlainPasses, PrefetchedDraft,
-    Sampler, Schedule, Tree,
+    Schedule, Tree,
 };
+
+/// The method that every other is compared with.
+pub(super) const BASELINE: &str = "autoregressive";
 
 /// Where steps take at least this long, in milliseconds, their drafts are reported before they are verified: a person can see
 /// them.
@@ -87,11 +92,6 @@ impl Runner<'_> {
             on_draft: None,
             rule: None,
         }
-    }
-
-    pub(super) fn sampler(&self) -> Sampler {
-        let text = self.request.text;
-        Sampler { temperature: text.temperature, top_p: text.top_p, seed: text.seed }
     }
 
     /// Decode over a prepared context, step by step; `on` gets every step with its texts. Afterwards the sequences hold the
@@ -229,7 +229,7 @@ impl Runner<'_> {
         let Decoded { finished, rest, read_ms } = decoded;
         let reason = finished.reason.unwrap_or(StopReason::Cancelled);
         stats.timings.relevance_ms = finished.relevance_ms;
-        stats.timings.td_ms = median(finished.drafter_row_ms);
+        stats.timings.td_ms = median(finished.drafter_row_ms).unwrap_or_default();
         if let Some(tally) = &finished.tally {
             // Steps report only the drafts that were judged.
             stats.drafted = tally.drafted;
@@ -237,8 +237,8 @@ impl Runner<'_> {
         }
         text.push_str(&rest);
 
-        stats.timings.t1_ms = if plain_ms.is_empty() { context.t1_ms } else { median(plain_ms) };
-        stats.timings.tk1_ms = median(full_ms);
+        stats.timings.t1_ms = median(plain_ms).unwrap_or(context.t1_ms);
+        stats.timings.tk1_ms = median(full_ms).unwrap_or_default();
         stats.peak_memory_bytes = memory::peak();
         self.compare(context, stats, &ids, reason);
         self.explain(context, stats, &ids)?;
@@ -258,7 +258,10 @@ impl Runner<'_> {
         };
         stats.speedup = Speedup::of(BASELINE, stats.emitted, &measured);
         // Before the last event: a command that waits for it ends the process.
-        self.learn_writing(stats, context.prompt.ids.len());
+        if let Some(rates) = self.rates {
+            let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
+            estimate::learn_writing(&mut rates, method, self.models, stats, context.prompt.ids.len());
+        }
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
         Ok(Generated { reason, pace, front, limits })
     }

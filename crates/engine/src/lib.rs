@@ -24,6 +24,7 @@ pub mod command;
 mod contention;
 mod drafter;
 mod estimate;
+mod events;
 mod generate;
 mod measure;
 pub mod memory;
@@ -38,6 +39,10 @@ mod pruned;
 mod rates;
 mod reuse;
 mod run;
+mod runner;
+mod sampling;
+#[cfg(test)]
+mod testing;
 mod thinking;
 pub mod thread;
 mod tie;
@@ -45,5 +50,5 @@ mod twin;
 mod validate;
 
 pub use command::{Command, RunRequest, TextSampling, Turn};
-pub use models::{clip_facts, frames};
+pub use sampling::{clip_facts, frames};
 pub use thread::{Engine, EngineHandle};

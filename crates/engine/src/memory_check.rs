@@ -1,6 +1,6 @@
 //! Whether the machine has the memory that models and a run need, asked before minutes are spent on loading or prefill.
 
-use super::{command::RunRequest, memory, models::frames};
+use super::{command::RunRequest, memory, sampling::frames};
 use specreel_checkpoint::{ModelFiles, hub::name_of};
 use specreel_model::ReadModel as _;
 use specreel_model::{

@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, ops::ControlFlow, path::Path, sync::Arc};
 
 use super::{
+    events::{Cancelled, EventSender},
     memory_check::Footprint,
     own_head::OwnHead,
-    thread::{Cancelled, EventSender},
     twin::Twins,
 };
 use specreel_checkpoint::{LoadProgress, ModelFiles};
@@ -14,12 +14,10 @@ use specreel_model::{
     ModelSpec,
     decoder::parts,
     draft_head::{DraftHead, Recipe},
-    family::{ClipFacts, Family, Rope, VideoLlm},
-    processor::{ProcessorConfig, VisualGrid},
+    family::{Rope, VideoLlm},
 };
 use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic};
 use specreel_tensor::{CheckpointError, ComputeDevice, WeightType};
-use specreel_video::{Plan, Rule};
 
 /// The loaded models.
 pub struct Models {
@@ -44,28 +42,6 @@ pub struct Models {
     /// The target's own layer for multi-token prediction, where a method asks for it.
     pub(super) own_head: OwnHead,
     rope: Rope,
-}
-
-/// What prompts say of a clip whose frames `plan` samples.
-pub fn clip_facts(grid: VisualGrid, plan: &Plan) -> ClipFacts {
-    ClipFacts {
-        grid,
-        sample_fps: plan.sample_fps,
-        timestamps_s: plan.seconds.clone(),
-        duration_s: plan.duration_s,
-    }
-}
-
-/// How a model of this family with this frame processor samples frames.
-pub fn frames(family: Family, processor: &ProcessorConfig) -> Rule {
-    let rule = match family {
-        Family::Qwen2Vl | Family::Qwen25Vl => Rule::QWEN_VL,
-        Family::LlavaOnevision => Rule::LLAVA_ONEVISION,
-        Family::Qwen3Vl | Family::Qwen35 => Rule::QWEN3_VL,
-        Family::SmolVlm => Rule::SMOLVLM,
-    };
-    let own = processor.sampling.unwrap_or_default();
-    rule.with(own.fps, own.min_frames, own.max_frames)
 }
 
 impl Models {

@@ -3,11 +3,10 @@
 use std::time::Instant;
 
 use super::{
+    events::{Stop, internal, since},
     pace::Part,
-    prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, Prefill, PrefixCache},
-    reuse::kept_prefix,
-    run::{KV_HEADROOM, Runner, Stop, since},
-    thread::internal,
+    prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, Prefill, PrefixCache, kept_prefix},
+    runner::{KV_HEADROOM, Runner},
 };
 use specreel_model::{
     decoder::Sequence,

@@ -11,7 +11,7 @@
 
 use std::{path::PathBuf, time::SystemTime};
 
-use super::{command::Reading, thread::internal};
+use super::{command::Reading, events::internal};
 use specreel_model::{
     decoder::{Sequence, States},
     draft_head::{DraftHead, TextStates},
@@ -368,6 +368,26 @@ impl PrefixCache {
             self.contexts.take(&key);
         }
     }
+}
+
+/// A kept context over the same clip that shares a prefix with this prompt, at least up to the video's end; and the length of
+/// the common prefix, without the prompt's last token.
+pub(super) fn kept_prefix<'a>(
+    contexts: &'a Recent<ContextKey, Prefill>,
+    key: &ClipKey,
+    prompt: &Prompt,
+) -> Option<(&'a Prefill, usize)> {
+    let common = |context: &Prefill| {
+        let same = context.prompt.ids.iter().zip(&prompt.ids).take_while(|(a, b)| a == b).count();
+        same.min(prompt.ids.len() - 1).min(context.target.len())
+    };
+    let fits = |(clip, _): &ContextKey, context: &Prefill| {
+        let kept = &context.prompt;
+        let same_video = (&kept.visual, kept.newline) == (&prompt.visual, prompt.newline);
+        // A target that left out a part of the video has nothing to share.
+        clip == key && context.kept.is_none() && same_video && common(context) >= prompt.video_end()
+    };
+    contexts.find(fits).map(|context| (context, common(context)))
 }
 
 #[cfg(test)]

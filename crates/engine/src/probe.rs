@@ -5,8 +5,8 @@ use std::{ops::ControlFlow, sync::Arc, time::Instant};
 use candle_core::Result;
 
 use super::{
+    events::since,
     pace::{Part, Rate, StagePace},
-    run::since,
 };
 use specreel_model::{
     config::TextConfig,

@@ -3,9 +3,10 @@
 use std::{cell::Cell, time::Instant};
 
 use super::{
+    events::{Stop, since},
     pace::Part,
     prefix_cache::{Clip, Prefill},
-    run::{KV_HEADROOM, Runner, Stop, since},
+    runner::{KV_HEADROOM, Runner},
 };
 use specreel_model::{
     decoder::{LogitNeeds, LogitRow, Sequence, Staged, Taps},

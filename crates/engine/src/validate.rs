@@ -1,16 +1,16 @@
 //! Checks of a request before anything is computed or evicted.
 
-use std::sync::Arc;
+use std::sync::PoisonError;
 
 use super::{
-    estimate::Layout,
+    estimate::{Forecast, Layout},
+    events::Stop,
     memory_check::Work,
-    models::clip_facts,
     prefix_cache::{Clip, ClipKey, ContextKey, PrefixCache},
-    run::{Runner, Stop},
+    runner::Runner,
+    sampling::clip_facts,
 };
 use specreel_model::{
-    draft_head::DraftHead,
     family::{ClipFacts, Prompt},
     inspect::VideoInputs,
     processor::{
@@ -18,8 +18,7 @@ use specreel_model::{
         layout::{Grid, VisualGrid},
     },
 };
-use specreel_record::{Failure, FailureClass};
-use specreel_speculate::Drafter;
+use specreel_record::{EventKind, Failure, FailureClass};
 use specreel_video::{Plan, sampling};
 
 impl Runner<'_> {
@@ -48,14 +47,6 @@ impl Runner<'_> {
             return Err(input(error, "1 samples from the whole distribution"));
         }
         Ok(())
-    }
-
-    /// The draft head of the method, if it drafts with one and it is loaded.
-    pub(super) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
-        match self.request.method.drafter {
-            Drafter::Sparrow { recipe } => self.models.head(recipe),
-            _ => None,
-        }
     }
 
     /// Check the prompt's length and the memory for a video that has been opened but not decoded: the frames of `plan`, resized to
@@ -99,6 +90,23 @@ impl Runner<'_> {
             ),
             "use fewer frames (--frames), smaller ones (--max-pixels), a shorter prompt or --max-new-tokens",
         ))
+    }
+
+    /// Report what this run takes. `cache` says what earlier runs have left for it.
+    ///
+    /// # Errors
+    /// [`Stop::Cancelled`] after the report, if the request asks for nothing else.
+    pub(super) fn announce(
+        &self,
+        cache: &PrefixCache,
+        key: &ContextKey,
+        layout: &Layout,
+    ) -> Result<(), Stop> {
+        let Some(rates) = self.rates else { return Ok(()) };
+        let forecast = Forecast { request: self.request, models: self.models, cache, key, layout };
+        let estimate = forecast.estimate(&mut rates.lock().unwrap_or_else(PoisonError::into_inner));
+        self.sender.send(EventKind::Estimate(estimate));
+        if self.request.estimate_only { Err(Stop::Cancelled) } else { Ok(()) }
     }
 
     /// Evict kept contexts until this run fits, and refuse it if it does not fit without them.
