@@ -7,7 +7,6 @@
 //! * [`Interrupt`] is the flag behind Ctrl-C. Signals are caught elsewhere; the follow loop only waits for the flag.
 
 pub mod chart;
-mod config;
 mod connection;
 #[doc(hidden)]
 pub mod fake;
@@ -17,12 +16,11 @@ pub mod present;
 mod settings;
 mod written;
 
-pub use config::Config;
 pub use connection::{Backend, Client, Remote};
 pub use follow::{Ending, GRACE, Loaded, Sink, cancelled};
 pub use interrupt::Interrupt;
 pub use settings::{
-    Charset, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, ImageProtocol, Layer, Origin, Setting, Settings,
+    Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, ImageProtocol, Layer, Origin, Setting, Settings,
     parse_device, parse_tower_dtype,
 };
 pub use written::{ExistingChoice, SidecarChoice};

@@ -3,13 +3,13 @@
 //! Its vision tower is not run ahead: decoding keeps all processors busy, and sharing them costs more than what is left over
 //! (docs/scale.md has the measurement).
 
-use super::{
+use crate::{
+    cache::{Clip, ClipKey, PrefixCache},
     command::RunRequest,
     events::{Cancelled, EventSender, Stop},
     memory,
     models::Models,
-    prefix_cache::{Clip, ClipKey, PrefixCache},
-    runner::Runner,
+    stages::Runner,
 };
 
 /// Of the available memory, the next clip may take one part in so many.
@@ -17,7 +17,7 @@ const SHARE: u64 = 8;
 
 /// The next clip: what to read, then what was read.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(crate) struct Ahead {
     request: Option<Box<RunRequest>>,
     clip: Option<(ClipKey, Clip)>,
 }

@@ -58,18 +58,18 @@ impl RunRequest {
     }
 
     /// The limits on its frames.
-    pub(super) fn limits(&self) -> FrameLimits {
+    pub(crate) fn limits(&self) -> FrameLimits {
         FrameLimits { pixels: self.max_pixels, tokens: self.max_visual_tokens }
     }
 
     /// What the target reads. A pruned target's reading is no other method's.
-    pub(super) fn reading(&self) -> Reading {
+    pub(crate) fn reading(&self) -> Reading {
         let pruned = self.method.prunes().then(|| self.method.context.clone());
         Reading { pruned, ..self.conversation() }
     }
 
     /// What a target reads that is not pruned.
-    pub(super) fn conversation(&self) -> Reading {
+    pub(crate) fn conversation(&self) -> Reading {
         Reading {
             before: self.before.clone(),
             prompt: self.prompt.clone(),
@@ -79,7 +79,7 @@ impl RunRequest {
     }
 
     /// What the models are asked.
-    pub(super) fn question(&self) -> Question<'_> {
+    pub(crate) fn question(&self) -> Question<'_> {
         Question { before: &self.before, text: &self.prompt, thinking: self.thinking }
     }
 }

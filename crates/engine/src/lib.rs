@@ -18,37 +18,21 @@
 //! What the first four leave is kept in the [`PrefixCache`](prefix_cache::PrefixCache) and is bounded in bytes.
 
 mod ahead;
-mod baseline;
-mod clip;
-pub mod command;
-mod contention;
-mod drafter;
-mod estimate;
+mod cache;
+mod command;
 mod events;
-mod generate;
 mod measure;
 pub mod memory;
-pub mod memory_check;
 mod models;
-mod own_head;
-mod pace;
-mod prefill;
-pub mod prefix_cache;
-mod probe;
-mod pruned;
-mod rates;
-mod reuse;
-mod run;
-mod runner;
-mod sampling;
+mod stages;
 #[cfg(test)]
 mod testing;
-mod thinking;
-pub mod thread;
-mod tie;
-mod twin;
-mod validate;
+mod thread;
+mod timing;
 
 pub use command::{Command, RunRequest, TextSampling, Turn};
-pub use sampling::{clip_facts, frames};
+pub use models::{
+    memory_check,
+    sampling::{clip_facts, frames},
+};
 pub use thread::{Engine, EngineHandle};

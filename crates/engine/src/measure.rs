@@ -13,14 +13,12 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use super::{
-    contention::ContentionMeter,
+use crate::{
+    cache::{ContextKey, PrefixCache},
     events::{Cancelled, EventSender, Stop, since},
-    generate::{BASELINE, Decoding},
     models::Models,
-    prefix_cache::{ContextKey, PrefixCache},
-    run::FinishedRun,
-    runner::Runner,
+    stages::{BASELINE, Decoding, FinishedRun, Runner},
+    timing::ContentionMeter,
 };
 use specreel_record::{
     EventKind, Measured, PairedRatio, Speedup, Stats, Step, StopReason,
@@ -62,7 +60,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    pub(super) fn new(run: FinishedRun) -> Self {
+    pub(crate) fn new(run: FinishedRun) -> Self {
         Self {
             ratios: run.generated.pace.ratios(),
             run,
@@ -128,12 +126,12 @@ impl Trial {
 
 /// The runs that are being measured, all on one context.
 #[derive(Default)]
-pub(super) struct Trials {
+pub(crate) struct Trials {
     trials: Vec<Trial>,
 }
 
 /// What a measurement works with.
-pub(super) struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     pub models: &'a Models,
     pub cancelled: &'a Cancelled,
     pub sender: &'a EventSender,
@@ -370,7 +368,7 @@ impl Trial {
         on: &mut dyn FnMut(Step) -> ControlFlow<()>,
     ) -> Result<Option<StopReason>, Stop> {
         #[cfg(test)]
-        super::testing::repeat_point(&self.run.request.prompt, ends)?;
+        crate::testing::repeat_point(&self.run.request.prompt, ends)?;
         let key = if plan.method.is_autoregressive() { &self.run.plain_key } else { &self.run.key };
         // If this fails, the context may be half-written.
         cache.writing = Some(key.clone());

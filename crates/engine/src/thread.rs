@@ -12,16 +12,16 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::{
+use crate::{
     ahead::Ahead,
+    cache::PrefixCache,
     command::{Command, RunRequest},
     events::{Cancelled, EVENTS, EventSender, Stop, internal},
     measure::{Bench, Trial, Trials},
-    memory, memory_check,
-    models::Models,
-    prefix_cache::PrefixCache,
-    rates::Rates,
-    runner::Runner,
+    memory,
+    models::{Models, memory_check},
+    stages::Runner,
+    timing::Rates,
 };
 use specreel_model::ModelSpec;
 use specreel_record::{Event, EventKind, Failure, FailureClass, panic_words};

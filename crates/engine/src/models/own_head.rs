@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::events::Stop;
+use crate::events::Stop;
 use specreel_checkpoint::LoadProgress;
 use specreel_model::{
     ModelSpec,
@@ -41,7 +41,7 @@ impl OwnHead {
     ///
     /// # Errors
     /// It cannot be read; [`Stop::Cancelled`].
-    pub(super) fn load(
+    pub(crate) fn load(
         &self,
         target: &VideoLlm,
         drafter: &Drafter,

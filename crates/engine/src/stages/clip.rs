@@ -2,12 +2,12 @@
 
 use std::{cell::Cell, ops::ControlFlow, time::Instant};
 
-use super::{
-    estimate::Layout,
+use crate::{
+    cache::{Clip, ClipKey, ContextKey, PrefixCache},
     events::{Stop, since},
-    prefix_cache::{Clip, ClipKey, ContextKey, PrefixCache},
-    runner::Runner,
-    sampling,
+    models::sampling,
+    stages::Runner,
+    timing::Layout,
 };
 use specreel_model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError};
 use specreel_record::{Stage, Stats};
@@ -35,7 +35,7 @@ impl Builders {
 
 impl Runner<'_> {
     /// What identifies the clip: the file as it is now, and how it is sampled.
-    pub(super) fn clip_key(&self) -> ClipKey {
+    pub(crate) fn clip_key(&self) -> ClipKey {
         let path = &self.request.video;
         let metadata = std::fs::metadata(path).ok();
         ClipKey {
@@ -51,7 +51,7 @@ impl Runner<'_> {
 
     /// Decode the clip unless it is kept. Between opening the file and decoding the first frame, the run is checked against the
     /// context window and the memory, and what it takes is reported.
-    pub(super) fn ensure_clip(
+    pub(crate) fn ensure_clip(
         &self,
         cache: &mut PrefixCache,
         context: &ContextKey,
@@ -77,7 +77,7 @@ impl Runner<'_> {
 
     /// Decode the clip. `begin` may refuse it as soon as the size of its frames, which frames are sampled, and what a limit of
     /// visual tokens changed are known.
-    pub(super) fn read_clip(&self, begin: &mut Begin<'_>) -> Result<Clip, Stop> {
+    pub(crate) fn read_clip(&self, begin: &mut Begin<'_>) -> Result<Clip, Stop> {
         let started = Instant::now();
         let processor = self.models.target.processor();
         // Both callbacks fill these; they never run at the same time.

@@ -2,13 +2,12 @@
 
 use std::sync::PoisonError;
 
-use super::{
-    estimate::{Forecast, Layout},
+use crate::{
+    cache::{Clip, ClipKey, ContextKey, PrefixCache},
     events::Stop,
-    memory_check::Work,
-    prefix_cache::{Clip, ClipKey, ContextKey, PrefixCache},
-    runner::Runner,
-    sampling::clip_facts,
+    models::{memory_check::Work, sampling::clip_facts},
+    stages::Runner,
+    timing::{Forecast, Layout},
 };
 use specreel_model::{
     family::{ClipFacts, Prompt},
@@ -26,7 +25,7 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// Names what cannot be used (class input).
-    pub(super) fn validate(&self) -> Result<(), Failure> {
+    pub(crate) fn validate(&self) -> Result<(), Failure> {
         let (request, method) = (self.request, &self.request.method);
         method.validate()?;
         method.check_parts(&self.models.parts(), self.models.target.name())?;
@@ -51,7 +50,7 @@ impl Runner<'_> {
 
     /// Check the prompt's length and the memory for a video that has been opened but not decoded: the frames of `plan`, resized to
     /// `size` (height, width). Returns what will be read.
-    pub(super) fn check_video(
+    pub(crate) fn check_video(
         &self,
         cache: &mut PrefixCache,
         key: &ClipKey,
@@ -69,14 +68,14 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// It is longer than the target's context window.
-    pub(super) fn lay_out(&self, clip: &ClipFacts) -> Result<Prompt, Stop> {
+    pub(crate) fn lay_out(&self, clip: &ClipFacts) -> Result<Prompt, Stop> {
         let prompt = self.models.target.prompt_for(&self.request.question(), clip)?;
         self.check_length(prompt.ids.len(), clip.grid.len())?;
         Ok(prompt)
     }
 
     /// Check that a prompt of so many tokens, and the caption, fit the target's context window.
-    pub(super) fn check_length(&self, tokens: usize, visual: usize) -> Result<(), Failure> {
+    pub(crate) fn check_length(&self, tokens: usize, visual: usize) -> Result<(), Failure> {
         let (target, new_tokens) = (&self.models.target, self.request.max_new_tokens);
         let limit = target.decoder().config().max_positions;
         if tokens + new_tokens <= limit {
@@ -96,7 +95,7 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// [`Stop::Cancelled`] after the report, if the request asks for nothing else.
-    pub(super) fn announce(
+    pub(crate) fn announce(
         &self,
         cache: &PrefixCache,
         key: &ContextKey,
@@ -110,7 +109,7 @@ impl Runner<'_> {
     }
 
     /// Evict kept contexts until this run fits, and refuse it if it does not fit without them.
-    pub(super) fn make_room(
+    pub(crate) fn make_room(
         &self,
         cache: &mut PrefixCache,
         key: &ClipKey,
@@ -132,7 +131,7 @@ impl Runner<'_> {
     }
 
     /// Evict other contexts until this run's may grow by so many bytes, and refuse it if that does not suffice.
-    pub(super) fn make_room_in(
+    pub(crate) fn make_room_in(
         &self,
         cache: &mut PrefixCache,
         key: &ContextKey,
@@ -151,7 +150,7 @@ impl Runner<'_> {
 
 impl Clip {
     /// The sizes of a decoded clip.
-    pub(super) fn sample(&self) -> VideoInputs {
+    pub(crate) fn sample(&self) -> VideoInputs {
         let grid = self.patches.grid;
         VideoInputs {
             visual: self.facts.grid.len(),

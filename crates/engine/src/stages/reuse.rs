@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
-use super::{
+use crate::{
+    cache::Prefill,
     events::{Stop, since},
-    prefix_cache::Prefill,
-    runner::{KV_HEADROOM, Runner},
+    stages::{KV_HEADROOM, Runner},
 };
 use specreel_model::{
     decoder::{Taps, with_slice},
@@ -19,7 +19,7 @@ const READ_AT_ONCE: usize = 256;
 
 impl Runner<'_> {
     /// The context of a prompt that shares a prefix with a kept one: only the rest is read.
-    pub(super) fn extend(
+    pub(crate) fn extend(
         &self,
         (kept, common): (&Prefill, usize),
         prompt: Prompt,

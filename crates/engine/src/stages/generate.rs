@@ -2,14 +2,12 @@
 
 use std::{cell::Cell, ops::ControlFlow, sync::PoisonError, time::Instant};
 
-use super::{
-    contention::ContentionMeter,
-    estimate,
+use crate::{
+    cache::{DrafterKey, Prefill},
     events::{Stop, since},
     memory,
-    prefix_cache::{DrafterKey, Prefill},
-    runner::Runner,
-    thinking::Thinking,
+    stages::{Runner, thinking::Thinking},
+    timing::{ContentionMeter, estimate},
 };
 use specreel_model::family::ModelError;
 use specreel_record::{
@@ -22,7 +20,7 @@ use specreel_speculate::{
 };
 
 /// The method that every other is compared with.
-pub(super) const BASELINE: &str = "autoregressive";
+pub(crate) const BASELINE: &str = "autoregressive";
 
 /// Where steps take at least this long, in milliseconds, their drafts are reported before they are verified: a person can see
 /// them.
@@ -32,7 +30,7 @@ const VISIBLE_MS: f64 = 150.0;
 const PLAIN_SHARE: f64 = 0.02;
 
 /// How to decode a request once.
-pub(super) struct Decoding<'a> {
+pub(crate) struct Decoding<'a> {
     pub method: &'a Method,
     pub max_new_tokens: usize,
     pub plain_passes: PlainPasses,
@@ -42,7 +40,7 @@ pub(super) struct Decoding<'a> {
 
 /// A generation that has ended.
 #[derive(Default)]
-pub(super) struct Decoded {
+pub(crate) struct Decoded {
     pub finished: Finished,
     /// Text of the bytes that never became a character.
     pub rest: String,
@@ -52,7 +50,7 @@ pub(super) struct Decoded {
 
 /// Times before the first token, as measured when the parts were made, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Front {
+pub(crate) struct Front {
     /// What autoregressive decoding needs, too.
     pub shared_ms: f64,
     /// What only this run's drafter needs.
@@ -60,7 +58,7 @@ pub(super) struct Front {
 }
 
 /// What is known of a run that has been reported.
-pub(super) struct Generated {
+pub(crate) struct Generated {
     pub reason: StopReason,
     pub pace: Pace,
     pub front: Front,
@@ -70,7 +68,7 @@ pub(super) struct Generated {
 
 impl Runner<'_> {
     /// How to generate with this method; the request says the rest.
-    pub(super) fn config<'r>(
+    pub(crate) fn config<'r>(
         &'r self,
         method: &'r Method,
         max_new_tokens: usize,
@@ -96,7 +94,7 @@ impl Runner<'_> {
 
     /// Decode over a prepared context, step by step; `on` gets every step with its texts. Afterwards the sequences hold the
     /// prompt again, however it ended.
-    pub(super) fn decode(
+    pub(crate) fn decode(
         &self,
         context: &mut Prefill,
         drafter_key: Option<&DrafterKey>,
@@ -156,7 +154,7 @@ impl Runner<'_> {
     }
 
     /// Generate the caption over a prepared context and report it. Returns what a measurement of its speed needs.
-    pub(super) fn generate(
+    pub(crate) fn generate(
         &self,
         context: &mut Prefill,
         drafter_key: Option<&DrafterKey>,

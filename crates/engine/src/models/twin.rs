@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::events::Stop;
+use crate::events::Stop;
 use specreel_checkpoint::{Checkpoint, LoadProgress};
 use specreel_model::{ModelSpec, decoder::Decoder, family::VideoLlm};
 use specreel_record::{Failure, FailureClass, units::bytes};
@@ -31,7 +31,7 @@ impl Twins {
     ///
     /// # Errors
     /// It is not smaller than the target, does not fit into memory, or cannot be read; [`Stop::Cancelled`].
-    pub(super) fn of(
+    pub(crate) fn of(
         &self,
         target: &VideoLlm,
         drafter: &Drafter,

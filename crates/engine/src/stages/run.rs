@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use super::{
+use crate::{
+    cache::{ContextKey, PrefixCache},
     command::RunRequest,
     events::{Stop, internal, since},
-    generate::Generated,
-    prefix_cache::{ContextKey, PrefixCache},
-    runner::Runner,
+    stages::{Runner, generate::Generated},
 };
 use specreel_demo as assets;
 use specreel_model::draft_head::Recipe;
@@ -15,7 +14,7 @@ use specreel_record::{EventKind, Failure, Stats, StopReason};
 use specreel_speculate::{Drafter, Stamps, context::Selection};
 
 /// A finished run, and what a measurement of its speed needs to repeat it.
-pub(super) struct FinishedRun {
+pub(crate) struct FinishedRun {
     pub request: RunRequest,
     /// Its context.
     pub key: ContextKey,

@@ -11,7 +11,7 @@ use specreel_record::stats::Tie;
 use specreel_tensor::ComputeDevice;
 
 /// The text that both runs have in common, and the next token of each; none is its end.
-pub(super) struct Difference<'a> {
+pub(crate) struct Difference<'a> {
     /// The prompt's last token.
     pub root: u32,
     /// The tokens of both.

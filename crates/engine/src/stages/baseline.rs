@@ -2,12 +2,10 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use super::{
+use crate::{
+    cache::{Prefill, Reference},
     events::{Stop, since},
-    generate::{BASELINE, Decoding},
-    prefix_cache::{Prefill, Reference},
-    runner::Runner,
-    tie::Difference,
+    stages::{BASELINE, Decoding, Runner, tie::Difference},
 };
 use specreel_model::family::ModelError;
 use specreel_record::{Stage, Stats, StopReason, stats::Equality, summary::median};
@@ -24,7 +22,7 @@ const CALIBRATION_SHARE: f64 = 0.02;
 impl Runner<'_> {
     /// Time a few autoregressive steps, unless this run is autoregressive or they would delay it: an automatic draft length
     /// starts from them, and they say how long a repetition would take. `spent_ms` is the time that the run has taken until now.
-    pub(super) fn calibrate(&self, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
+    pub(crate) fn calibrate(&self, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
         let method = &self.request.method;
         let budget_ms = f64::max(CALIBRATION_MS, CALIBRATION_SHARE * spent_ms);
         if !method.drafts() || context.t1_ms > budget_ms {
@@ -53,7 +51,7 @@ impl Runner<'_> {
     }
 
     /// Keep the ids of an autoregressive run as reference; compare those of any other run with them.
-    pub(super) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
+    pub(crate) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
         let (sampler, max_new_tokens) = (self.sampler(), self.request.max_new_tokens);
         if self.request.method.is_autoregressive() {
             context.t1_ms = stats.timings.t1_ms;
@@ -73,7 +71,7 @@ impl Runner<'_> {
     }
 
     /// If a lossless method differs from autoregressive decoding, measure how close the two tokens were.
-    pub(super) fn explain(
+    pub(crate) fn explain(
         &self,
         context: &mut Prefill,
         stats: &mut Stats,

@@ -4,9 +4,9 @@ use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use candle_core::Result;
 
-use super::{
+use crate::{
     events::since,
-    pace::{Part, Rate, StagePace},
+    timing::pace::{Part, Rate, StagePace},
 };
 use specreel_model::{
     config::TextConfig,
@@ -42,7 +42,7 @@ fn prompt_layers(c: &TextConfig) -> usize {
 }
 
 /// What [`decoder`] computes.
-pub(super) fn decoder_work(model: &VideoLlm) -> Macs {
+pub(crate) fn decoder_work(model: &VideoLlm) -> Macs {
     let (decoder, mut c) = (model.decoder(), model.decoder().config().clone());
     let rows = decoder.chunk();
     c.layers = prompt_layers(&c);
@@ -55,7 +55,7 @@ pub(super) fn decoder_work(model: &VideoLlm) -> Macs {
 ///
 /// # Errors
 /// If a pass fails.
-pub(super) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
+pub(crate) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
     let whole = model.decoder();
     let rows = whole.chunk();
     let ids: Vec<u32> = (0..rows as u32).map(|id| id % whole.config().vocab.max(1) as u32).collect();
@@ -110,7 +110,7 @@ fn tower_grid(model: &VideoLlm, grid: Grid) -> Grid {
 }
 
 /// What [`tower`] computes.
-pub(super) fn tower_work(model: &VideoLlm, grid: Grid) -> Macs {
+pub(crate) fn tower_work(model: &VideoLlm, grid: Grid) -> Macs {
     let work = TowerWork::new(model.tower_config(), tower_grid(model, grid));
     work.after(TOWER_LAYERS, model.tower_config().layers())
 }
@@ -119,7 +119,7 @@ pub(super) fn tower_work(model: &VideoLlm, grid: Grid) -> Macs {
 ///
 /// # Errors
 /// If the pass fails.
-pub(super) fn tower(model: &VideoLlm, grid: Grid) -> std::result::Result<Option<Rate>, ModelError> {
+pub(crate) fn tower(model: &VideoLlm, grid: Grid) -> std::result::Result<Option<Rate>, ModelError> {
     let grid = tower_grid(model, grid);
     let work = TowerWork::new(model.tower_config(), grid);
     let row = model.processor().config().row();

@@ -1,28 +1,44 @@
 //! One run: what its stages share, and how they report progress.
 
+mod baseline;
+mod clip;
+mod draft;
+mod generate;
+mod prefill;
+mod pruned;
+mod reuse;
+mod run;
+mod thinking;
+mod tie;
+mod validate;
+
 use std::{
     ops::ControlFlow,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
-use super::{
+use crate::{
     command::RunRequest,
     events::{Cancelled, EventSender, since},
     models::Models,
-    pace::{Part, StagePace},
-    rates::{self, Rates},
+    timing::{Part, Rates, StagePace, rates},
 };
 use specreel_checkpoint::LoadProgress;
 use specreel_model::{family::VideoLlm, work::Macs};
 use specreel_record::{EventKind, Stage};
 use specreel_speculate::Sampler;
 
+pub(crate) use self::{
+    generate::{BASELINE, Decoding},
+    run::FinishedRun,
+};
+
 /// Cache slots that a verify pass may need beyond the longest caption.
-pub(super) const KV_HEADROOM: usize = 96;
+pub(crate) const KV_HEADROOM: usize = 96;
 
 /// One run.
-pub(super) struct Runner<'a> {
+pub(crate) struct Runner<'a> {
     pub request: &'a RunRequest,
     pub models: &'a Models,
     pub sender: &'a EventSender,
@@ -36,18 +52,18 @@ pub(super) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    pub(super) fn sampler(&self) -> Sampler {
+    pub(crate) fn sampler(&self) -> Sampler {
         let text = self.request.text;
         Sampler { temperature: text.temperature, top_p: text.top_p, seed: text.seed }
     }
 
     /// Report progress; break if the run is cancelled.
-    pub(super) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
+    pub(crate) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
         self.report(stage, done, total, None)
     }
 
     /// Reports the progress of a load within a run, from another thread too; breaks if the run is cancelled.
-    pub(super) fn load_progress(&self) -> LoadProgress {
+    pub(crate) fn load_progress(&self) -> LoadProgress {
         let (sender, cancelled, run) = (self.sender.clone(), self.cancelled.clone(), self.request.run);
         Arc::new(move |done, total| {
             if cancelled.contains(run) {
@@ -60,7 +76,7 @@ impl Runner<'_> {
     }
 
     /// Report progress with the time left, if it is known; break if the run is cancelled.
-    pub(super) fn report(
+    pub(crate) fn report(
         &self,
         stage: Stage,
         done: usize,
@@ -68,7 +84,7 @@ impl Runner<'_> {
         left_ms: Option<f64>,
     ) -> ControlFlow<()> {
         #[cfg(test)]
-        super::testing::fail_point(&self.request.prompt, stage);
+        crate::testing::fail_point(&self.request.prompt, stage);
         if let Some(ends) = self.idle {
             return if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         }
@@ -84,7 +100,7 @@ impl Runner<'_> {
     }
 
     /// Watch a stage: its progress gets the time left, and its end teaches its speed.
-    pub(super) fn watch<'r>(
+    pub(crate) fn watch<'r>(
         &'r self,
         stage: Stage,
         part: Part,
@@ -101,7 +117,7 @@ impl Runner<'_> {
 }
 
 /// A stage that is being watched.
-pub(super) struct StageWatch<'r> {
+pub(crate) struct StageWatch<'r> {
     runner: &'r Runner<'r>,
     stage: Stage,
     key: String,

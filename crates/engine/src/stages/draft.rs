@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Instant};
 
-use super::{
+use crate::{
+    cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
     events::{Stop, since},
     models::Models,
-    pace::Part,
-    prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
-    runner::{KV_HEADROOM, Runner},
+    stages::{KV_HEADROOM, Runner},
+    timing::Part,
 };
 use specreel_model::{
     decoder::{Decoder, Sequence, States},
@@ -24,7 +24,7 @@ use specreel_speculate::{
 };
 
 /// A drafter that has read its share.
-pub(super) struct Share {
+pub(crate) struct Share {
     pub sequence: Sequence,
     pub prefill_ms: f64,
     /// Its visual embeddings and their time, if they were computed now.
@@ -35,8 +35,8 @@ impl Runner<'_> {
     /// The quantized target that drafts in this method, if it does.
     ///
     /// # Errors
-    /// As [`Twins::of`](super::twin::Twins::of).
-    pub(super) fn twin(&self) -> Result<Option<Arc<Decoder>>, Stop> {
+    /// As [`Twins::of`](crate::models::twin::Twins::of).
+    pub(crate) fn twin(&self) -> Result<Option<Arc<Decoder>>, Stop> {
         let Models { target, twins, footprint, .. } = self.models;
         let fits = |bytes| {
             self.ignore_memory || footprint.as_ref().is_none_or(|footprint| footprint.check_available(bytes))
@@ -45,7 +45,7 @@ impl Runner<'_> {
     }
 
     /// The draft head of the method, if it drafts with one and it is loaded.
-    pub(super) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
+    pub(crate) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
         match self.request.method.drafter {
             Drafter::Sparrow { recipe } => self.models.head(recipe),
             _ => None,
@@ -53,7 +53,7 @@ impl Runner<'_> {
     }
 
     /// Select the drafter's visual tokens, computing the signals of the target's prefill that the method needs.
-    pub(super) fn select(
+    pub(crate) fn select(
         &self,
         cache: &mut PrefixCache,
         key: &ContextKey,
@@ -81,7 +81,7 @@ impl Runner<'_> {
         Ok(selection)
     }
 
-    pub(super) fn preparation<'p>(&'p self, prompt: &'p Prompt, clip: &'p Clip) -> Preparation<'p> {
+    pub(crate) fn preparation<'p>(&'p self, prompt: &'p Prompt, clip: &'p Clip) -> Preparation<'p> {
         Preparation {
             target: &self.models.target,
             prompt,
@@ -91,7 +91,7 @@ impl Runner<'_> {
     }
 
     /// Make sure that the drafter has read its share of the prompt. None if it reads nothing.
-    pub(super) fn ensure_drafter(
+    pub(crate) fn ensure_drafter(
         &self,
         cache: &mut PrefixCache,
         key: &ContextKey,
@@ -169,7 +169,7 @@ impl Runner<'_> {
 
     /// Let the drafter read its share of the prompt. A small model encodes the clip first, unless that is done. `alone` is false
     /// while the target computes as well.
-    pub(super) fn read_share(
+    pub(crate) fn read_share(
         &self,
         clip: &Clip,
         prompt: &Prompt,
@@ -224,7 +224,7 @@ impl Runner<'_> {
     }
 
     /// Visual embeddings of a clip, and the time that took.
-    pub(super) fn encode(
+    pub(crate) fn encode(
         &self,
         model: &VideoLlm,
         patches: &Patches,

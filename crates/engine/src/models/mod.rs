@@ -1,12 +1,15 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
+pub mod memory_check;
+mod own_head;
+pub mod sampling;
+mod twin;
+
 use std::{collections::BTreeSet, ops::ControlFlow, path::Path, sync::Arc};
 
-use super::{
+use crate::{
     events::{Cancelled, EventSender},
-    memory_check::Footprint,
-    own_head::OwnHead,
-    twin::Twins,
+    models::{memory_check::Footprint, own_head::OwnHead, twin::Twins},
 };
 use specreel_checkpoint::{LoadProgress, ModelFiles};
 use specreel_demo as assets;
@@ -38,9 +41,9 @@ pub struct Models {
     /// The requested weight type.
     requested: WeightType,
     /// The target in fewer bits, where a method asks for it.
-    pub(super) twins: Twins,
+    pub(crate) twins: Twins,
     /// The target's own layer for multi-token prediction, where a method asks for it.
-    pub(super) own_head: OwnHead,
+    pub(crate) own_head: OwnHead,
     rope: Rope,
 }
 

@@ -3,18 +3,19 @@
 //! The work of each stage is counted in multiply-adds ([`work`]); finished stages teach how long those take here ([`Rates`]).
 //! Models that have never run are probed if that costs next to nothing compared with the run.
 //!
-//! [`Rates`]: super::rates::Rates
+//! [`Rates`]: crate::timing::rates::Rates
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{
+use crate::{
+    cache::{ContextKey, PrefixCache},
     command::RunRequest,
-    memory_check::Work,
-    models::Models,
-    pace::{Part, Rate},
-    prefix_cache::{ContextKey, PrefixCache},
-    probe,
-    rates::{self, Rates},
+    models::{Models, memory_check::Work},
+    timing::{
+        pace::{Part, Rate},
+        probe,
+        rates::{self, Rates},
+    },
 };
 use specreel_model::{
     family::{Prompt, VideoLlm},
@@ -33,7 +34,7 @@ const WORTH: f64 = 50.0;
 
 /// What a run will read.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Sampled frames.
     pub frames: usize,
     /// Patches of the video.
@@ -67,7 +68,7 @@ struct Todo<'m> {
 }
 
 /// A run that has not begun, and what earlier runs have left for it.
-pub(super) struct Forecast<'a> {
+pub(crate) struct Forecast<'a> {
     pub request: &'a RunRequest,
     pub models: &'a Models,
     pub cache: &'a PrefixCache,
@@ -213,7 +214,7 @@ fn writing_key(method: &Method, models: &Models) -> String {
 }
 
 /// Learn the speed of writing from a finished run over a prompt of so many tokens.
-pub(super) fn learn_writing(
+pub(crate) fn learn_writing(
     rates: &mut Rates,
     method: &Method,
     models: &Models,
