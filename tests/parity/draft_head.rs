@@ -87,7 +87,7 @@ fn the_adaptor_computes_what_torch_computes() {
         out.drain(front * width..(front + n) * width);
         let worst = out.iter().zip(values(&reference.0[&format!("{i}.out")])).map(|(a, b)| (a - b).abs());
         let worst = worst.fold(0.0, f32::max);
-        assert!(worst < 5e-5, "sample {i} on {}: {worst}", target.place().name());
+        assert!(worst < 5e-5, "sample {i} on {}: {worst}", target.device().name());
     }
 }
 
@@ -130,7 +130,7 @@ fn the_head_computes_what_torch_computes() {
         out.drain(front * width..(front + visual) * width);
         let worst = out.iter().zip(values(&reference.0[&format!("{i}.out")])).map(|(a, b)| (a - b).abs());
         let worst = worst.fold(0.0, f32::max);
-        assert!(worst < 2e-5, "sample {i} on {}: {worst}", target.place().name());
+        assert!(worst < 2e-5, "sample {i} on {}: {worst}", target.device().name());
     }
 }
 

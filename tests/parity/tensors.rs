@@ -39,7 +39,7 @@ fn pairs(name: &str) -> Vec<[VideoLlm; 2]> {
 
 /// What to call the second model of a pair.
 fn called(name: &str, model: &VideoLlm) -> String {
-    format!("{name} on {}", model.place().name())
+    format!("{name} on {}", model.device().name())
 }
 
 fn ids(n: usize) -> Vec<u32> {

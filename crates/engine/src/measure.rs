@@ -236,7 +236,7 @@ impl Trials {
         let ends = || bench.ends(&runs);
         let most =
             self.trials.iter().map(|trial| trial.run.generated.pace.tokens()).max().unwrap_or_default();
-        let plain = Method::preset(BASELINE)?;
+        let plain = Method::default();
         let started = Instant::now();
         let mut own = vec![0.0; self.trials.len()];
         let mut plain_ms = 0.0;
@@ -304,7 +304,7 @@ impl Trial {
         let method = self.run.request.method.clone();
         let limit = self.run.request.max_new_tokens;
         if method.prunes() || matches!(method.schedule, Schedule::Parallel { .. }) {
-            let plain = Method::preset(BASELINE)?;
+            let plain = Method::default();
             let mut contention = ContentionMeter::default();
             let passes = contention.during(|| self.first_steps(cache, bench, &ends, (&plain, limit)))?;
             let steps = self.first_steps(cache, bench, &ends, (&method, limit))?;

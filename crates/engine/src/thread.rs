@@ -13,13 +13,13 @@ use std::{
 use tokio::sync::mpsc;
 
 use crate::{
-    ahead::Ahead,
     cache::PrefixCache,
     command::{Command, RunRequest},
     events::{Cancelled, EVENTS, EventSender, Stop, internal},
     measure::{Bench, Trial, Trials},
     memory,
     models::{Models, memory_check},
+    next_clip::NextClip,
     stages::Runner,
     timing::Rates,
 };
@@ -132,7 +132,7 @@ struct Worker<'a> {
     trials: Trials,
     rates: Mutex<Rates>,
     ignore_memory: bool,
-    ahead: Ahead,
+    next_clip: NextClip,
 }
 
 fn work(mut inbox: mpsc::Receiver<Command>, events: EventSender, cancelled: &Cancelled) {
@@ -147,7 +147,7 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: EventSender, cancelled: &Can
         trials,
         rates,
         ignore_memory: false,
-        ahead: Ahead::default(),
+        next_clip: NextClip::default(),
     };
     while let Some(command) = inbox.blocking_recv() {
         match command {
@@ -156,7 +156,7 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: EventSender, cancelled: &Can
                 worker.rates.get_mut().unwrap_or_else(PoisonError::into_inner).keep_in(file);
             }
             Command::Load(spec) => worker.load(spec),
-            Command::Ahead(request) => worker.ahead.ask(request),
+            Command::ReadNext(request) => worker.next_clip.ask(request),
             Command::Run(request) => {
                 worker.revive();
                 worker.run(&request);
@@ -183,7 +183,7 @@ impl Worker<'_> {
         // The old models go first: two large pairs need not fit together.
         self.trials.finish(&self.events);
         self.models = None;
-        self.ahead.clear();
+        self.next_clip.clear();
         self.cache = PrefixCache::with_memory(None);
         let sender = self.events.clone();
         let fits = || if self.ignore_memory { Ok(()) } else { memory_check::check(&spec, None) };
@@ -196,9 +196,9 @@ impl Worker<'_> {
     fn run(&mut self, request: &RunRequest) {
         let (sender, cancelled, ignore_memory) =
             (self.events.of(request.run), self.cancelled, self.ignore_memory);
-        self.ahead.give(&mut self.cache);
+        self.next_clip.give(&mut self.cache);
         let (models, cache, rates) = (self.models.as_ref(), &mut self.cache, Some(&self.rates));
-        let ahead = &mut self.ahead;
+        let next_clip = &mut self.next_clip;
         let finished = guarded(&sender, || {
             let models = models.ok_or_else(|| Failure {
                 class: FailureClass::Input,
@@ -207,7 +207,7 @@ impl Worker<'_> {
             })?;
             let runner =
                 Runner { request, models, sender: &sender, cancelled, ignore_memory, rates, idle: None };
-            ahead.during(models, &sender, cancelled, request.run, || runner.run(cache))
+            next_clip.during(models, &sender, cancelled, request.run, || runner.run(cache))
         });
         match finished {
             Some(run) => {

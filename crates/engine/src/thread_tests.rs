@@ -1,14 +1,11 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::{
-    TextSampling,
-    testing::{LOSES, PANICS, SLOW},
-};
+use crate::testing::{LOSES, PANICS, SLOW};
 use specreel_record::Stage;
 use specreel_scenes::{self as scenes, Scene};
 use specreel_speculate::Method;
-use specreel_tensor::{DeviceChoice, WeightType, gpu::testing};
+use specreel_tensor::{DeviceChoice, gpu::testing};
 use specreel_video::Sampling;
 
 /// Two tiny random models.
@@ -19,16 +16,8 @@ fn spec(device: DeviceChoice) -> ModelSpec {
     ModelSpec {
         target: fixture("gqa_tied"),
         drafter: Some(fixture("mha_tied_bf16")),
-        heads: Vec::new(),
         device,
-        drafter_device: None,
-        kv_type: Default::default(),
-        mmproj: None,
-        drafter_mmproj: None,
-        dtype: WeightType::Auto,
-        tower_dtype: WeightType::Auto,
-        rope: Default::default(),
-        weight_cache: None,
+        ..ModelSpec::default()
     }
 }
 
@@ -60,20 +49,11 @@ impl Rig {
         RunRequest {
             run: self.next,
             video: self.clip.clone(),
-            span: None,
-            segment: None,
-            before: Vec::new(),
             prompt: prompt.into(),
             method: Method::preset("naive").unwrap(),
             sampling: Sampling::Frames(4),
-            max_pixels: None,
-            max_visual_tokens: None,
-            thinking: false,
             max_new_tokens: 8,
-            text: TextSampling::default(),
-            logprobs: 0,
-            measure: false,
-            estimate_only: false,
+            ..RunRequest::default()
         }
     }
 

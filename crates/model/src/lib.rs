@@ -22,8 +22,8 @@ use specreel_checkpoint::{ModelFiles, WeightCache};
 use specreel_record::{Failure, FailureClass};
 use specreel_tensor::{CheckpointError, ComputeDevice, DeviceChoice, DeviceMemory, KvType, WeightType};
 
-/// Which models to run, on what, in which weights.
-#[derive(Clone, Debug, PartialEq)]
+/// Which models to run, on what, in which weights. The default has no target yet, and everything else as an automatic choice.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelSpec {
     /// The target: a directory in Hugging Face layout, or a GGUF file.
     pub target: PathBuf,
@@ -103,7 +103,7 @@ impl ModelSpec {
     ///
     /// # Errors
     /// As [`ComputeDevice::open`].
-    pub fn target_place(&self) -> Result<ComputeDevice, Failure> {
+    pub fn open_target_device(&self) -> Result<ComputeDevice, Failure> {
         ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype).with_kv_type(self.kv_type)
     }
 
@@ -116,10 +116,10 @@ impl ModelSpec {
     ///
     /// # Errors
     /// As [`ComputeDevice::open`].
-    pub fn drafter_place(&self) -> Result<ComputeDevice, Failure> {
-        let place = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
-        let place = place.with_tower(self.tower_dtype);
+    pub fn open_drafter_device(&self) -> Result<ComputeDevice, Failure> {
+        let device = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
+        let device = device.with_tower(self.tower_dtype);
         // Beside a target on the CPU, a drafter elsewhere has a type of its device where it lacks the requested one.
-        Ok(place.clone().with_kv_type(self.kv_type).unwrap_or(place))
+        Ok(device.clone().with_kv_type(self.kv_type).unwrap_or(device))
     }
 }

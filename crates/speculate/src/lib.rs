@@ -22,7 +22,7 @@ pub use generate::{Finished, generate};
 pub use generation::{CustomRule, GenerationConfig, GenerationInputs, PlainPasses};
 pub use method::{
     Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Limit, Method, MethodError, Part, Placing,
-    Schedule, Shape, Stamps, StateAt, TwinType, VisualContext,
+    Schedule, SelfDraftType, Shape, Stamps, StateAt, VisualContext,
 };
 pub use method::{closest, suggest};
 pub use overlap::PrefetchedDraft;

@@ -23,7 +23,9 @@ pub use axes::{AXES, Acceptance, Drafter, Schedule, Shape, VisualContext};
 pub use error::{MethodError, Origin, Problem, closest, suggest};
 pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
-pub use values::{AcceptedRows, Auto, EntropyOver, Length, Limit, Part, Placing, Stamps, StateAt, TwinType};
+pub use values::{
+    AcceptedRows, Auto, EntropyOver, Length, Limit, Part, Placing, SelfDraftType, Stamps, StateAt,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +53,22 @@ pub struct Method {
     pub acceptance: Acceptance,
     /// When drafting and verifying happen.
     pub schedule: Schedule,
+}
+
+impl Default for Method {
+    /// The preset `autoregressive`: the target alone, which every other method is compared with.
+    fn default() -> Self {
+        Self {
+            name: "autoregressive".into(),
+            about: "The target alone, one token per pass: the baseline of every speedup".into(),
+            paper: None,
+            drafter: Drafter::None {},
+            context: VisualContext::None { positions: Placing::default(), stamps: Stamps::default() },
+            shape: Shape::Chain { length: Length::Fixed(1), gate: 0.0 },
+            acceptance: Acceptance::Exact {},
+            schedule: Schedule::Sequential {},
+        }
+    }
 }
 
 impl Method {
@@ -131,7 +149,7 @@ impl Method {
 
 impl Drafter {
     /// The target itself, in its own weights.
-    pub const SELF: Drafter = Drafter::Target { dtype: TwinType::Own };
+    pub const SELF: Drafter = Drafter::Target { dtype: SelfDraftType::Own };
 
     /// True if it is a decoder, which has to prefill the prompt.
     pub fn reads(&self) -> bool {

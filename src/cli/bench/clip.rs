@@ -58,7 +58,7 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
         error: format!("unknown shape `{name}`"),
         hint: Some(format!("expected one of: {}", shapes::names().join(", "))),
     })?;
-    let place = models.target_place()?;
+    let place = models.open_target_device()?;
     let interrupt = Interrupt::default();
     interrupt::listen(&interrupt, || {})?;
     let mut progress = Progress::new(true);

@@ -47,20 +47,7 @@ struct Outcome {
 }
 
 fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<usize>) -> Outcome {
-    let models = ModelSpec {
-        target: "t".into(),
-        drafter: Some("d".into()),
-        heads: Vec::new(),
-        device: Default::default(),
-        drafter_device: None,
-        kv_type: Default::default(),
-        mmproj: None,
-        drafter_mmproj: None,
-        dtype: Default::default(),
-        tower_dtype: Default::default(),
-        rope: Default::default(),
-        weight_cache: None,
-    };
+    let models = ModelSpec { target: "t".into(), drafter: Some("d".into()), ..ModelSpec::default() };
     let plan = Plan::new(Some(methods), &[], &[], &models).unwrap();
     let (engine, client) = FakeEngine::answering(move |request| vec![answer(request)]);
     let interrupt = Interrupt::default();

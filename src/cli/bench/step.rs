@@ -115,7 +115,8 @@ pub fn run(args: &BenchArgs, models: &ModelSpec, lines: &mut Lines) -> Result<i3
             (Source::Files(target), drafter.map(Source::Files))
         }
     };
-    let places = (models.target_place()?, drafter.as_ref().map(|_| models.drafter_place()).transpose()?);
+    let places =
+        (models.open_target_device()?, drafter.as_ref().map(|_| models.open_drafter_device()).transpose()?);
     let interrupt = Interrupt::default();
     interrupt::listen(&interrupt, || {})?;
     let mut progress = Progress::new(true);

@@ -286,7 +286,7 @@ impl Bench {
         let dtype = dtype.weights()?;
         let load = || {
             let checkpoint = VideoLlm::open(&ModelFiles::open(&self.files, None).unwrap()).unwrap();
-            Arc::new(self.target.twin(&checkpoint, dtype).unwrap())
+            Arc::new(self.target.quantized(&checkpoint, dtype).unwrap())
         };
         Some(self.twins.entry(dtype.name()).or_insert_with(load).clone())
     }

@@ -8,7 +8,7 @@ use specreel_model::{
     family::{ClipFacts, VideoLlm},
 };
 use specreel_speculate::{
-    Acceptance, Drafter, Length, Method, Placing, Sampler, Schedule, TwinType, VisualContext, context,
+    Acceptance, Drafter, Length, Method, Placing, Sampler, Schedule, SelfDraftType, VisualContext, context,
 };
 use specreel_tensor::{KvType, WeightType};
 
@@ -17,7 +17,7 @@ use super::{
     support::{Bench, fixture},
 };
 
-const TWIN: Drafter = Drafter::Target { dtype: TwinType::Q4_0 };
+const TWIN: Drafter = Drafter::Target { dtype: SelfDraftType::Q4_0 };
 
 #[test]
 fn a_twin_changes_no_token() {
@@ -60,7 +60,7 @@ fn a_twin_is_the_checkpoint_in_its_weight_type() {
         let load = |dtype| VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
         let (target, loaded) = (load(WeightType::F32), load(WeightType::Q4_0));
         let checkpoint = VideoLlm::open(&ModelFiles::open(&fixture(name), None).unwrap()).unwrap();
-        let twin = Arc::new(target.twin(&checkpoint, WeightType::Q4_0).unwrap());
+        let twin = Arc::new(target.quantized(&checkpoint, WeightType::Q4_0).unwrap());
         assert!(twin.bytes() < target.decoder().bytes());
         let config = target.processor().config();
         let size = config.fixed.unwrap_or((4 * config.patch, 6 * config.patch));

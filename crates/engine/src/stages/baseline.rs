@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, time::Instant};
 use crate::{
     cache::{Prefill, Reference},
     events::{Stop, since},
-    stages::{BASELINE, Decoding, Runner, tie::Difference},
+    stages::{Decoding, Runner, divergence::Divergence},
 };
 use specreel_model::family::ModelError;
 use specreel_record::{Stage, Stats, StopReason, stats::Equality, summary::median};
@@ -29,7 +29,7 @@ impl Runner<'_> {
             return Ok(());
         }
         let plan = Decoding {
-            method: &Method::preset(BASELINE)?,
+            method: &Method::default(),
             max_new_tokens: CALIBRATION,
             plain_passes: PlainPasses::Never,
             on_draft: None,
@@ -84,7 +84,7 @@ impl Runner<'_> {
         }
         let Some(reference) = &context.reference else { return Ok(()) };
         let (target, tokenizer) = (&self.models.target, self.models.target.tokenizer());
-        let difference = Difference {
+        let divergence = Divergence {
             root: context.prompt.ids.last().copied().unwrap_or_default(),
             common: &ids[..at],
             plain: reference.ids.get(at).copied(),
@@ -93,7 +93,7 @@ impl Runner<'_> {
             vocab: tokenizer.vocabulary(),
         };
         stats.tie =
-            difference.measure(&mut context.target, target.place(), &|id| tokenizer.token_text(id))?;
+            divergence.measure(&mut context.target, target.device(), &|id| tokenizer.token_text(id))?;
         Ok(())
     }
 }

@@ -35,13 +35,13 @@ impl Runner<'_> {
     /// The quantized target that drafts in this method, if it does.
     ///
     /// # Errors
-    /// As [`Twins::of`](crate::models::twin::Twins::of).
-    pub(crate) fn twin(&self) -> Result<Option<Arc<Decoder>>, Stop> {
-        let Models { target, twins, footprint, .. } = self.models;
+    /// As [`SelfDrafters::of`](crate::models::self_draft::SelfDrafters::of).
+    pub(crate) fn self_drafter(&self) -> Result<Option<Arc<Decoder>>, Stop> {
+        let Models { target, self_drafters, footprint, .. } = self.models;
         let fits = |bytes| {
             self.ignore_memory || footprint.as_ref().is_none_or(|footprint| footprint.check_available(bytes))
         };
-        twins.of(target, &self.request.method.drafter, fits, || self.load_progress())
+        self_drafters.of(target, &self.request.method.drafter, fits, || self.load_progress())
     }
 
     /// The draft head of the method, if it drafts with one and it is loaded.
@@ -181,8 +181,8 @@ impl Runner<'_> {
             (Drafter::Model {}, Some(drafter)) => (drafter, false),
             _ => (&self.models.target, true),
         };
-        let twin = self.twin()?;
-        let decoder = twin.as_ref().unwrap_or(model.decoder());
+        let quantized = self.self_drafter()?;
+        let decoder = quantized.as_ref().unwrap_or(model.decoder());
         let recut = clip.recut.as_ref().filter(|_| !own);
         let (own_prompt, own_selection);
         let (prompt, selection, patches) = match recut {
@@ -216,8 +216,8 @@ impl Runner<'_> {
             &mut |done, total| watch.tick(done, total, work::prompt(config, 0, done)),
         )?;
         let sequence = sequence.ok_or(Stop::Cancelled)?;
-        // A twin says nothing of the target's own speed.
-        if alone && twin.is_none() {
+        // A quantized target says nothing of the target's own speed.
+        if alone && quantized.is_none() {
             watch.learn();
         }
         Ok(Share { sequence, prefill_ms: since(started), encoded })

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod clip;
+mod divergence;
 mod draft;
 mod generate;
 mod prefill;
@@ -9,7 +10,6 @@ mod pruned;
 mod reuse;
 mod run;
 mod thinking;
-mod tie;
 mod validate;
 
 use std::{

@@ -82,10 +82,8 @@ impl Runner<'_> {
         let started = Instant::now();
         let mut stats = Stats::default();
         // Before the video is read: it may be refused.
-        self.twin()?;
-        self.models
-            .own_head
-            .load(&self.models.target, &self.request.method.drafter, || self.load_progress())?;
+        self.self_drafter()?;
+        self.models.mtp.load(&self.models.target, &self.request.method.drafter, || self.load_progress())?;
         let key = (self.clip_key(), self.request.reading());
         self.ensure_clip(cache, &key, &mut stats)?;
         let reused = self.ensure_context(cache, &key, &mut stats)?;
@@ -122,9 +120,9 @@ impl Runner<'_> {
                 .notes
                 .iter()
                 .cloned()
-                .chain(self.limits())
-                .chain(self.unstamped())
-                .chain(self.thoughtless())
+                .chain(self.demo_note())
+                .chain(self.stamps_note())
+                .chain(self.thinking_note())
                 .collect(),
         });
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
@@ -159,13 +157,13 @@ impl Runner<'_> {
     }
 
     /// A note if the models cannot know what the video shows.
-    fn limits(&self) -> Option<String> {
+    fn demo_note(&self) -> Option<String> {
         let is_foreign = self.models.embedded && !assets::is_embedded_clip(&self.request.video);
         is_foreign.then(|| assets::LIMITS_NOTE.to_owned())
     }
 
     /// A note if the method drops time stamps, and the prompt has none.
-    fn unstamped(&self) -> Option<String> {
+    fn stamps_note(&self) -> Option<String> {
         let family = self.models.target.family();
         let in_vain = self.request.method.context.stamps() == Stamps::Drop && !family.writes_stamps();
         in_vain.then(|| {
@@ -174,7 +172,7 @@ impl Runner<'_> {
     }
 
     /// That the target cannot think, if it should.
-    fn thoughtless(&self) -> Option<String> {
+    fn thinking_note(&self) -> Option<String> {
         let target = &self.models.target;
         (self.request.thinking && !target.offers_thinking())
             .then(|| format!("--thinking has no effect: {} cannot think before it answers", target.name()))

@@ -93,15 +93,15 @@ impl Rates {
 pub(crate) fn key(part: Part, model: &VideoLlm) -> String {
     let c = model.decoder().config();
     let sizes = match part {
-        Part::Tower => format!("{} {}", model.tower_config().sizes(), model.place().tower().name()),
+        Part::Tower => format!("{} {}", model.tower_config().sizes(), model.device().tower().name()),
         Part::Prompt | Part::Token => {
             let bytes = model.decoder().matrix_bytes();
-            let kv = model.place().kv_type().name();
+            let kv = model.device().kv_type().name();
             format!("{}x{}x{}, {bytes} bytes, keys in {kv}", c.layers, c.hidden, c.intermediate)
         }
     };
-    let device = match model.decoder().is_batch_invariant() && model.place().gpu().is_none() {
-        false => model.place().name().to_owned(),
+    let device = match model.decoder().is_batch_invariant() && model.device().gpu().is_none() {
+        false => model.device().name().to_owned(),
         true => {
             let kernels = match (kernels::has_avx512(), kernels::has_avx2()) {
                 (true, _) => "avx512",

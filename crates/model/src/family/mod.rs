@@ -8,12 +8,12 @@ mod error;
 mod kind;
 pub mod llava_onevision;
 mod prompt;
+mod quantized;
 pub mod qwen2_vl;
 pub mod qwen3_5;
 pub mod qwen3_vl;
 mod rules;
 pub mod smolvlm;
-mod twin;
 mod video_llm;
 mod writing;
 

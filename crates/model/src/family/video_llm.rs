@@ -22,7 +22,7 @@ use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, store::check_m
 pub struct VideoLlm {
     name: String,
     stored: Option<&'static str>,
-    place: ComputeDevice,
+    device: ComputeDevice,
     config: VlConfig,
     rope: Rope,
     decoder: Arc<Decoder>,
@@ -36,13 +36,13 @@ pub struct VideoLlm {
 }
 
 /// Check a GPU before a model is loaded to it. The software adapter is checked by this crate's tests.
-fn self_test(place: &ComputeDevice) -> Result<(), ModelError> {
-    let Some(gpu) = place.gpu().filter(|gpu| !gpu.is_software()) else { return Ok(()) };
+fn self_test(device: &ComputeDevice) -> Result<(), ModelError> {
+    let Some(gpu) = device.gpu().filter(|gpu| !gpu.is_software()) else { return Ok(()) };
     let found = SelfTest::run(&|dtype| ComputeDevice::gpu_device(gpu.clone(), dtype))?;
     match found.wrong() {
         None => Ok(()),
         Some((dtype, difference)) => Err(ModelError::Gpu {
-            device: place.name().to_owned(),
+            device: device.name().to_owned(),
             problem: format!("in {} its logits differ by {:.1} %", dtype.name(), 100.0 * difference),
         }),
     }
@@ -76,10 +76,10 @@ impl VideoLlm {
     /// A file is missing, damaged, or inconsistent with the others, or the device is out of memory.
     pub fn load_on(
         dir: &Path,
-        place: &ComputeDevice,
+        device: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
-        Self::from_checkpoint(&Self::open(&ModelFiles::open(dir, None)?)?, place, progress)
+        Self::from_checkpoint(&Self::open(&ModelFiles::open(dir, None)?)?, device, progress)
     }
 
     /// Open a model of a supported family.
@@ -97,7 +97,7 @@ impl VideoLlm {
     /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the progress callback stopped the loading.
     pub fn from_checkpoint(
         checkpoint: &Checkpoint,
-        place: &ComputeDevice,
+        device: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self, ModelError> {
         let files = checkpoint.files();
@@ -118,8 +118,8 @@ impl VideoLlm {
             return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
         // A GPU has layouts of its own.
-        if place.is_batch_invariant() && place.gpu().is_none() {
-            let (dtype, tower) = (place.dtype(), place.tower());
+        if device.is_batch_invariant() && device.gpu().is_none() {
+            let (dtype, tower) = (device.dtype(), device.tower());
             let variant = match tower == dtype {
                 true => dtype.name().to_owned(),
                 false => format!("{}, tower {}", dtype.name(), tower.name()),
@@ -129,19 +129,19 @@ impl VideoLlm {
             let expected = parts::bytes(&config.text, dtype, table);
             checkpoint.open_weight_cache(&variant, expected)?;
         }
-        self_test(place)?;
-        let tower = Tower::load(checkpoint, &tower_config, place);
+        self_test(device)?;
+        let tower = Tower::load(checkpoint, &tower_config, device);
         if checkpoint.stopped() {
             return Err(CheckpointError::Stopped.into());
         }
         let tower = tower?;
-        let decoder = Arc::new(Decoder::load(checkpoint, &config.text, place, progress)?);
+        let decoder = Arc::new(Decoder::load(checkpoint, &config.text, device, progress)?);
         check_maps().map_err(candle_core::Error::from)?;
         checkpoint.kept().finish(checkpoint);
         Ok(Self {
             name: files.name(),
             stored: files.gguf().map(|model| model.main_type().name()),
-            place: place.clone(),
+            device: device.clone(),
             config,
             rope: Rope::Auto,
             decoder,
@@ -174,7 +174,7 @@ impl VideoLlm {
 
     /// The type of most of the language model's weights, if they are used as a GGUF file has them.
     pub fn stored_type(&self) -> Option<&'static str> {
-        self.stored.filter(|_| self.place.is_batch_invariant())
+        self.stored.filter(|_| self.device.is_batch_invariant())
     }
 
     /// Why its converted weights are not kept for the next start, if they should be.
@@ -183,8 +183,8 @@ impl VideoLlm {
     }
 
     /// Its device.
-    pub fn place(&self) -> &ComputeDevice {
-        &self.place
+    pub fn device(&self) -> &ComputeDevice {
+        &self.device
     }
 
     /// The family.
@@ -229,7 +229,7 @@ impl VideoLlm {
     pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<States, ModelError> {
         let embeddings = self.tower.encode(patches, progress)?;
         // Wait for the accelerator, so that measured times include the work.
-        self.place.device().synchronize()?;
+        self.device.device().synchronize()?;
         check_maps().map_err(candle_core::Error::from)?;
         Ok(embeddings)
     }

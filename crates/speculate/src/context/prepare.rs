@@ -238,7 +238,7 @@ pub fn prefill(
     prefill_with(model, model.decoder(), prompt, visual, rows, context, room, states, progress)
 }
 
-/// As [`prefill`], with a decoder of the model's sizes in place of its own: a twin in fewer bits.
+/// As [`prefill`], with a decoder of the model's sizes in place of its own: the same one, quantized.
 ///
 /// # Errors
 /// As [`prefill`].

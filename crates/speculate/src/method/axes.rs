@@ -9,7 +9,7 @@ use super::{
     defaults::{all, half, is_zero, one, three_tenths, twenty, two},
     percent,
     table::{Axis, Field, Key, Kind, choices, optional, required},
-    values::{AcceptedRows, EntropyOver, Length, Limit, Part, Placing, Stamps, StateAt, TwinType},
+    values::{AcceptedRows, EntropyOver, Length, Limit, Part, Placing, SelfDraftType, Stamps, StateAt},
 };
 use crate::tree;
 use specreel_model::draft_head::Recipe;
@@ -35,8 +35,8 @@ choices! {
         /// The target itself, with a reduced visual context; weights are shared.
         "self" Target {
             /// Weight type of the target while it drafts: its own, or a smaller one, for which its weights are loaded once more.
-            #[serde(default, skip_serializing_if = "TwinType::is_own")]
-            dtype: TwinType = optional("\"own\""),
+            #[serde(default, skip_serializing_if = "SelfDraftType::is_own")]
+            dtype: SelfDraftType = optional("\"own\""),
         } => match dtype.weights() {
             None => "target drafts for itself".to_owned(),
             Some(dtype) => format!("target in {} drafts for itself", dtype.name()),

@@ -173,7 +173,7 @@ impl std::fmt::Display for Length {
 /// Weight type of a target that drafts for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TwinType {
+pub enum SelfDraftType {
     /// The target's own weights, shared.
     #[default]
     Own,
@@ -198,23 +198,23 @@ pub enum TwinType {
     Q4_0,
 }
 
-impl TwinType {
-    /// The weight type of a twin; none for the target's own weights.
+impl SelfDraftType {
+    /// The weight type of a quantized self-drafter; none for the target's own weights.
     pub fn weights(self) -> Option<WeightType> {
         Some(match self {
-            TwinType::Own => return None,
-            TwinType::F16 => WeightType::F16,
-            TwinType::Bf16 => WeightType::Bf16,
-            TwinType::Q8_0 => WeightType::Q8_0,
-            TwinType::Q6K => WeightType::Q6K,
-            TwinType::Q5K => WeightType::Q5K,
-            TwinType::Q4K => WeightType::Q4K,
-            TwinType::Q4_0 => WeightType::Q4_0,
+            SelfDraftType::Own => return None,
+            SelfDraftType::F16 => WeightType::F16,
+            SelfDraftType::Bf16 => WeightType::Bf16,
+            SelfDraftType::Q8_0 => WeightType::Q8_0,
+            SelfDraftType::Q6K => WeightType::Q6K,
+            SelfDraftType::Q5K => WeightType::Q5K,
+            SelfDraftType::Q4K => WeightType::Q4K,
+            SelfDraftType::Q4_0 => WeightType::Q4_0,
         })
     }
 
     pub(super) fn is_own(&self) -> bool {
-        *self == TwinType::Own
+        *self == SelfDraftType::Own
     }
 }
 
@@ -286,6 +286,6 @@ fields! {
     AcceptedRows = Value::Word(&["dense", "sparse"]);
     EntropyOver = Value::Word(&["top3", "full"]);
     StateAt = Value::Word(&["draft", "before"]);
-    TwinType = Value::Word(&["own", "bf16", "f16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0"]);
+    SelfDraftType = Value::Word(&["own", "bf16", "f16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0"]);
     Recipe = Value::Word(&["sparrow", "msd", "vispec", "hivis", "eagle3", "mtp"]);
 }

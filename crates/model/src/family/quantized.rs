@@ -15,14 +15,14 @@ impl VideoLlm {
     ///
     /// # Errors
     /// As of [`VideoLlm::from_checkpoint`].
-    pub fn twin(&self, checkpoint: &Checkpoint, dtype: WeightType) -> Result<Decoder, ModelError> {
-        let place = self.place().with_dtype(dtype);
+    pub fn quantized(&self, checkpoint: &Checkpoint, dtype: WeightType) -> Result<Decoder, ModelError> {
+        let device = self.device().with_dtype(dtype);
         // A GPU has layouts of its own.
-        if place.is_batch_invariant() && place.gpu().is_none() {
+        if device.is_batch_invariant() && device.gpu().is_none() {
             let variant = format!("{}, no tower", dtype.name());
             checkpoint.open_weight_cache(&variant, self.bytes_in(checkpoint, dtype))?;
         }
-        let decoder = Decoder::load(checkpoint, self.decoder().config(), &place, &mut |_, _| {});
+        let decoder = Decoder::load(checkpoint, self.decoder().config(), &device, &mut |_, _| {});
         if checkpoint.stopped() {
             return Err(CheckpointError::Stopped.into());
         }

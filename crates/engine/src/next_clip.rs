@@ -17,12 +17,12 @@ const SHARE: u64 = 8;
 
 /// The next clip: what to read, then what was read.
 #[derive(Default)]
-pub(crate) struct Ahead {
+pub(crate) struct NextClip {
     request: Option<Box<RunRequest>>,
     clip: Option<(ClipKey, Clip)>,
 }
 
-impl Ahead {
+impl NextClip {
     /// Read the clip of this request during the next run.
     pub fn ask(&mut self, request: Box<RunRequest>) {
         self.request = Some(request);

@@ -13,14 +13,14 @@ use specreel_record::{Failure, FailureClass};
 use specreel_speculate::Drafter;
 
 /// The layer, and what loads it.
-pub struct OwnHead {
+pub struct MtpLayer {
     spec: ModelSpec,
     /// The target's checkpoint has one.
     exists: bool,
     loaded: OnceLock<Arc<DraftHead>>,
 }
 
-impl OwnHead {
+impl MtpLayer {
     /// It is not loaded yet.
     pub fn new(spec: &ModelSpec) -> Self {
         let exists = spec.target_predicts().unwrap_or(false);

@@ -1,4 +1,4 @@
-//! The target in fewer bits, which drafts for it: loaded by the first method that asks for it, and kept with the models.
+//! The quantized self-drafter, which is the target in fewer bits: loaded by the first method that asks for it, and kept with the models.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,13 +9,13 @@ use specreel_record::{Failure, FailureClass, units::bytes};
 use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;
 
-/// Twins of the target, by their weight type, and what loads them.
-pub struct Twins {
+/// SelfDrafters of the target, by their weight type, and what loads them.
+pub struct SelfDrafters {
     spec: ModelSpec,
     loaded: Mutex<Vec<(WeightType, Arc<Decoder>)>>,
 }
 
-impl Twins {
+impl SelfDrafters {
     /// None are loaded yet.
     pub fn new(spec: &ModelSpec) -> Self {
         Self { spec: spec.clone(), loaded: Mutex::default() }
@@ -23,10 +23,10 @@ impl Twins {
 
     fn find(&self, dtype: WeightType) -> Option<Arc<Decoder>> {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        loaded.iter().find(|(other, _)| *other == dtype).map(|(_, twin)| twin.clone())
+        loaded.iter().find(|(other, _)| *other == dtype).map(|(_, drafter)| drafter.clone())
     }
 
-    /// The twin of `target` that this drafter is, if it is one; loaded now if it is the first time. `fits` says whether the
+    /// The quantized `target` that this drafter is, if it is one; loaded now if it is the first time. `fits` says whether the
     /// memory has so many bytes.
     ///
     /// # Errors
@@ -40,8 +40,8 @@ impl Twins {
     ) -> Result<Option<Arc<Decoder>>, Stop> {
         let Drafter::Target { dtype } = drafter else { return Ok(None) };
         let Some(dtype) = dtype.weights() else { return Ok(None) };
-        if let Some(twin) = self.find(dtype) {
-            return Ok(Some(twin));
+        if let Some(loaded) = self.find(dtype) {
+            return Ok(Some(loaded));
         }
         let checkpoint = VideoLlm::open(&self.spec.target_files().map_err(Failure::from)?)?;
         let needed = check(target, &checkpoint, dtype)?;
@@ -57,17 +57,17 @@ impl Twins {
         }
         let checkpoint =
             checkpoint.with_weight_cache(self.spec.weight_cache.clone()).with_progress(progress());
-        let twin = match target.twin(&checkpoint, dtype) {
-            Ok(twin) => Arc::new(twin),
+        let quantized = match target.quantized(&checkpoint, dtype) {
+            Ok(quantized) => Arc::new(quantized),
             Err(_) if checkpoint.stopped() => return Err(Stop::Cancelled),
             Err(error) => return Err(error.into()),
         };
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).push((dtype, twin.clone()));
-        Ok(Some(twin))
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).push((dtype, quantized.clone()));
+        Ok(Some(quantized))
     }
 }
 
-/// The bytes that a twin of this type needs. Refuses one that would not be smaller than the target.
+/// The bytes that the target quantized to this type needs. Refuses one that would not be smaller than the target.
 fn check(target: &VideoLlm, checkpoint: &Checkpoint, dtype: WeightType) -> Result<u64, Failure> {
     let refuse = |problem: String, hint: &str| Failure {
         class: FailureClass::Input,
@@ -78,7 +78,7 @@ fn check(target: &VideoLlm, checkpoint: &Checkpoint, dtype: WeightType) -> Resul
         let problem = "a GGUF file keeps its types".to_owned();
         return Err(refuse(problem, "load the checkpoint in Hugging Face layout, or omit drafter.dtype"));
     }
-    let own = target.place().dtype();
+    let own = target.device().dtype();
     let [needed, now] = [dtype, own].map(|dtype| target.bytes_in(checkpoint, dtype));
     if needed < now {
         return Ok(needed);
