@@ -7,7 +7,7 @@
 mod engine;
 
 use specreel_demo as assets;
-use specreel_record::Stats;
+use specreel_record::{Stats, summary::median};
 use specreel_speculate::Method;
 
 fn main() {
@@ -73,16 +73,12 @@ impl Row {
     }
 
     fn print(&self) {
-        let m: Vec<f64> = self.columns.iter().map(|c| median(c.clone())).collect();
+        let m: Vec<f64> =
+            self.columns.iter().map(|c| median(c.iter().copied()).unwrap_or_default()).collect();
         let mark = if self.method.lossless() { " " } else { "~" };
         println!(
             "{:<16}{mark} {:>8.0}  {:>7.2}x  {:>5.2}  {:>12.2}  {:>7.1}%  {:>7.3}  {:>9.3}  {:>5.3}  {:>4.1}%  {:>7.2}%",
             self.method.name, m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8], m[9]
         );
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use specreel_engine::{Command, Engine, EngineHandle, RunRequest, TextSampling};
+use specreel_engine::{Command, Engine, EngineHandle, RunRequest};
 use specreel_model::ModelSpec;
 use specreel_record::{Event, EventKind, Stats};
 use specreel_speculate::Method;
 use specreel_tensor::{DeviceChoice, WeightType};
-use specreel_video::Sampling;
 use tokio::sync::mpsc::Receiver;
 
 /// Run a bench; its problem goes to stderr and makes the exit code 1.
@@ -42,16 +41,9 @@ impl Loaded {
         let spec = ModelSpec {
             target: target.to_owned(),
             drafter: drafter.map(Path::to_owned),
-            heads: Vec::new(),
             device: DeviceChoice::Cpu,
-            drafter_device: None,
-            kv_type: Default::default(),
-            mmproj: None,
-            drafter_mmproj: None,
-            dtype: WeightType::Auto,
             tower_dtype,
-            rope: Default::default(),
-            weight_cache: None,
+            ..ModelSpec::default()
         };
         handle.send(Command::Load(spec)).map_err(|f| f.error)?;
         Ok(Self { handle, events, runs: 0 })
@@ -79,22 +71,12 @@ impl Loaded {
         self.runs += 1;
         let name = method.name.clone();
         let request = RunRequest {
-            span: None,
-            segment: None,
-            before: Vec::new(),
             run: self.runs,
             video: video.to_owned(),
             prompt: "Describe the video in detail.".into(),
             method,
-            sampling: Sampling::Auto,
-            max_pixels: None,
-            max_visual_tokens: None,
-            thinking: false,
-            max_new_tokens: 256,
-            text: TextSampling::default(),
-            logprobs: 0,
             measure,
-            estimate_only: false,
+            ..RunRequest::default()
         };
         self.handle.send(Command::Run(Box::new(request))).map_err(|f| f.error)?;
         while let Some(event) = self.events.blocking_recv() {

@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(dir.path().join("a.txt")).unwrap(), "A disc.\n");
         assert_eq!(fake.requests().iter().map(|request| request.run).collect::<Vec<_>>(), [40, 41]);
         // Read ahead, as on the command line.
-        assert!(fake.commands().iter().any(|command| matches!(command, Command::Ahead(_))));
+        assert!(fake.commands().iter().any(|command| matches!(command, Command::ReadNext(_))));
     }
 
     #[test]

@@ -67,16 +67,31 @@ fn sources() -> Vec<Source> {
     sources
 }
 
-/// The paths after `crate::` in a text, groups resolved. Comments do not count.
-fn uses(text: &str) -> Vec<String> {
+/// The paths from the crate's root that a text names after `crate::` or `super::`, groups resolved; `modules` lead from the root
+/// to the text. Comments do not count.
+fn uses(text: &str, modules: &[&str]) -> Vec<String> {
     let code: String = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
     let mut found = Vec::new();
-    for (at, start) in code.match_indices("crate::") {
-        if !code[..at].ends_with(['$', '_']) && !code[..at].ends_with(char::is_alphanumeric) {
-            resolve(&code[at + start.len()..], "", &mut found);
+    for start in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(start) {
+            let before = &code[..at];
+            let is_start = !before.ends_with(['$', '_', ':']) && !before.ends_with(char::is_alphanumeric);
+            if is_start {
+                resolve(&code[at..], "", &mut found);
+            }
         }
     }
-    found
+    let absolute = |path: String| {
+        let (mut rest, mut above) = (&path[..], modules);
+        while let Some(after) = rest.strip_prefix("super::") {
+            (rest, above) = (after, &above[..above.len().saturating_sub(1)]);
+        }
+        match rest.strip_prefix("crate::") {
+            Some(rest) => rest.to_owned(),
+            None => above.iter().copied().chain([rest]).collect::<Vec<_>>().join("::"),
+        }
+    };
+    found.into_iter().map(absolute).collect()
 }
 
 /// Add the paths of a use tree to `found`; returns the text after it.
@@ -147,7 +162,7 @@ fn folders_of_a_crate_do_not_use_each_other_in_a_circle() {
         // Files at a crate's root may gather what is below; folders may not use them in return, see below.
         let Some(own) = modules.first() else { continue };
         let edges = graphs.entry(source.name().to_owned()).or_default();
-        for used in uses(source.without_tests()) {
+        for used in uses(source.without_tests(), &modules) {
             let folder = used.split("::").next().unwrap_or_default();
             let exists = sources
                 .iter()
@@ -217,7 +232,7 @@ fn the_reader_of_uses_finds_groups_and_paths() {
     let text = "use crate::{\n    engine::{self, Command},\n    model::x as y,\n    tui,\n};\n// crate::video\n\
                 fn f() { crate::record::g(); $crate::scenes::h() }\nuse crate::speculate::{Method, rules};\n";
     assert_eq!(
-        uses(text),
+        uses(text, &["cli"]),
         [
             "engine::self",
             "engine::Command",
@@ -226,6 +241,19 @@ fn the_reader_of_uses_finds_groups_and_paths() {
             "record::g",
             "speculate::Method",
             "speculate::rules"
+        ]
+    );
+    let text = "use super::{\n    run::{Runner, Stop},\n    super::video,\n};\nfn f() { super::super::tui::draw(super::g()) }\n\
+                use super::*;\n";
+    assert_eq!(
+        uses(text, &["engine", "stages", "clip"]),
+        [
+            "engine::stages::run::Runner",
+            "engine::stages::run::Stop",
+            "engine::video",
+            "engine::tui::draw",
+            "engine::stages::g",
+            "engine::stages::"
         ]
     );
     let edge = |from: &str, to: &str| (from.to_owned(), BTreeMap::from([(to.to_owned(), String::new())]));

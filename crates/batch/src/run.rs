@@ -262,7 +262,7 @@ impl Batch<'_> {
 
     /// Have this read while the next run is captioned. Without it, it is read when it is its turn.
     fn read_ahead(&mut self, request: RunRequest) {
-        let _ = self.client.send(Command::Ahead(Box::new(RunRequest { run: u64::MAX, ..request })));
+        let _ = self.client.send(Command::ReadNext(Box::new(RunRequest { run: u64::MAX, ..request })));
     }
 
     /// While the next video is captioned, read the one at this path, which comes after it.

@@ -83,7 +83,7 @@ fn a_bad_clip_stops_nothing_and_done_ones_are_skipped() {
     let runs: Vec<(&str, u64)> = kept.clips.iter().map(|(name, run, _)| (name.as_str(), *run)).collect();
     assert_eq!(runs, [("a.mp4", 1), ("c.mp4", 0), ("bad.mp4", 2), ("d.mp4", 3)]);
     // The engine knew each clip but the first before its turn.
-    let ahead = |command: &Command| matches!(command, Command::Ahead(_));
+    let ahead = |command: &Command| matches!(command, Command::ReadNext(_));
     assert_eq!(fake.commands().iter().filter(|command| ahead(command)).count(), 2);
     assert_eq!(fake.requests().iter().map(|request| request.run).collect::<Vec<_>>(), [1, 2, 3]);
 

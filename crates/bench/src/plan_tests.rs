@@ -7,15 +7,7 @@ pub(crate) fn spec(drafter: bool) -> ModelSpec {
         target: "t".into(),
         drafter: drafter.then(|| "d".into()),
         heads: vec!["h".into(); usize::from(drafter)],
-        device: Default::default(),
-        drafter_device: None,
-        kv_type: Default::default(),
-        mmproj: None,
-        drafter_mmproj: None,
-        dtype: Default::default(),
-        tower_dtype: Default::default(),
-        rope: Default::default(),
-        weight_cache: None,
+        ..ModelSpec::default()
     }
 }
 

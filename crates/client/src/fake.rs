@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
 use super::{Backend, Client, cancelled};
-use specreel_engine::{Command, RunRequest, TextSampling};
+use specreel_engine::{Command, RunRequest};
 use specreel_record::{Event, EventKind, Failure, FailureClass, Stats, Step, StopReason, Token, Verdict};
 use specreel_speculate::Method;
-use specreel_video::Sampling;
 
 type Answer = dyn Fn(&RunRequest) -> Vec<EventKind> + Send + Sync;
 
@@ -129,22 +128,12 @@ impl Backend for FakeEngine {
 /// A request for the named preset; tests change what they need.
 pub fn request(run: u64, method: &str) -> RunRequest {
     RunRequest {
-        span: None,
-        segment: None,
-        before: Vec::new(),
         run,
         video: "v.mp4".into(),
         prompt: "p".into(),
         method: Method::preset(method).expect("a preset"),
-        sampling: Sampling::Auto,
-        max_pixels: None,
-        max_visual_tokens: None,
-        thinking: false,
         max_new_tokens: 8,
-        text: TextSampling::default(),
-        logprobs: 0,
-        measure: false,
-        estimate_only: false,
+        ..RunRequest::default()
     }
 }
 

@@ -25,7 +25,6 @@
 //! ```
 
 pub mod chart;
-mod config;
 mod connection;
 #[doc(hidden)]
 pub mod fake;
@@ -35,12 +34,11 @@ pub mod present;
 mod settings;
 mod written;
 
-pub use config::Config;
 pub use connection::{Backend, Client, Remote};
 pub use follow::{Ending, GRACE, Loaded, Sink, cancelled};
 pub use interrupt::Interrupt;
 pub use settings::{
-    Charset, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, ImageProtocol, Layer, Origin, Setting, Settings,
+    Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, ImageProtocol, Layer, Origin, Setting, Settings,
     parse_device, parse_tower_dtype,
 };
 pub use written::{Existing, SidecarChoice};

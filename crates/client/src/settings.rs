@@ -1,15 +1,15 @@
 //! Settings: the command line over the configuration file over defaults. Each value knows where it came from, so that an error
 //! names the flag, or the file, line and key.
 
+mod config;
+
 use std::{fmt, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use super::{
-    config::Config,
-    written::{Existing, SidecarChoice},
-};
+pub use self::config::Config;
+use super::written::{Existing, SidecarChoice};
 use specreel_record::{Cues, Failure, FailureClass, Pace};
 use specreel_tensor::{DeviceChoice, KvType, WeightType};
 

@@ -51,6 +51,30 @@ pub struct RunRequest {
     pub estimate_only: bool,
 }
 
+impl Default for RunRequest {
+    /// The target alone writes up to 256 tokens, greedily, and nothing is measured. Video and prompt are missing.
+    fn default() -> Self {
+        Self {
+            run: 1,
+            video: PathBuf::new(),
+            span: None,
+            segment: None,
+            before: Vec::new(),
+            prompt: String::new(),
+            thinking: false,
+            method: Method::default(),
+            sampling: Sampling::Auto,
+            max_pixels: None,
+            max_visual_tokens: None,
+            max_new_tokens: 256,
+            text: TextSampling::default(),
+            logprobs: 0,
+            measure: false,
+            estimate_only: false,
+        }
+    }
+}
+
 impl RunRequest {
     /// True if its `done` event is followed by `speed` events: it asks for them, and is no baseline itself.
     pub fn is_measured(&self) -> bool {
@@ -58,18 +82,18 @@ impl RunRequest {
     }
 
     /// The limits on its frames.
-    pub(super) fn limits(&self) -> FrameLimits {
+    pub(crate) fn limits(&self) -> FrameLimits {
         FrameLimits { pixels: self.max_pixels, tokens: self.max_visual_tokens }
     }
 
     /// What the target reads. A pruned target's reading is no other method's.
-    pub(super) fn reading(&self) -> Reading {
+    pub(crate) fn reading(&self) -> Reading {
         let pruned = self.method.prunes().then(|| self.method.context.clone());
         Reading { pruned, ..self.conversation() }
     }
 
     /// What a target reads that is not pruned.
-    pub(super) fn conversation(&self) -> Reading {
+    pub(crate) fn conversation(&self) -> Reading {
         Reading {
             before: self.before.clone(),
             prompt: self.prompt.clone(),
@@ -79,7 +103,7 @@ impl RunRequest {
     }
 
     /// What the models are asked.
-    pub(super) fn question(&self) -> Question<'_> {
+    pub(crate) fn question(&self) -> Question<'_> {
         Question { before: &self.before, text: &self.prompt, thinking: self.thinking }
     }
 }
@@ -124,7 +148,7 @@ pub enum Command {
     /// Load the models, replacing any that are loaded; answered by `ready` or `failed` with run 0.
     Load(ModelSpec),
     /// While the next run is active, read the clip of this later one; nothing answers it.
-    Ahead(Box<RunRequest>),
+    ReadNext(Box<RunRequest>),
     /// Run one generation.
     Run(Box<RunRequest>),
 }

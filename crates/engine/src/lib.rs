@@ -1,51 +1,72 @@
 //! The engine thread: owns device, models and caches; takes commands and sends events.
 //!
-//! A run goes through these stages, each a method of `run::Runner` in a file of its own:
+//! [`Engine::start`] gives a handle that sends [`Command`]s, and the receiver of all events. A [`RunRequest`] says what to
+//! caption and how; every event carries its number.
+//!
+//! ```
+//! use specreel_engine::{Command, Engine, RunRequest};
+//! use specreel_model::ModelSpec;
+//! use specreel_record::EventKind;
+//!
+//! let demo = specreel_demo::demo(None)?;
+//! let (engine, mut events) = Engine::start()?;
+//! engine.send(Command::Load(ModelSpec { target: demo.target, ..ModelSpec::default() }))?;
+//! engine.send(Command::Run(Box::new(RunRequest {
+//!     video: demo.clips[0].path.clone(),
+//!     prompt: "Describe the video in detail.".into(),
+//!     max_new_tokens: 12,
+//!     ..RunRequest::default()
+//! })))?;
+//! let mut caption = String::new();
+//! while let Some(event) = events.blocking_recv() {
+//!     match event.kind {
+//!         EventKind::Step(step) => caption.extend(step.tokens.into_iter().map(|token| token.text)),
+//!         EventKind::Done { text, .. } => {
+//!             assert_eq!(caption, text);
+//!             break;
+//!         }
+//!         EventKind::Failed(failure) => return Err(failure),
+//!         _ => {}
+//!     }
+//! }
+//! assert!(!caption.is_empty());
+//! # Ok::<(), specreel_record::Failure>(())
+//! ```
+//!
+//! A run goes through these `stages`, each a method of its `Runner` in a file of its own:
 //!
 //! 1. `validate`: the method against the models, sampling, prompt; then, as soon as the video is open, the prompt's length and
 //!    the memory. Nothing is computed or evicted before.
-//! 2. `clip`: decode the sampled frames. Before that, `estimate` reports what the run takes, from `rates` that `pace` computes of
-//!    finished stages, or that `probe` measures.
-//! 3. `prefill`: the target reads video and prompt, or what follows a prefix that it has read before (`reuse`).
-//! 4. `drafter`: the drafter's visual tokens are selected, and it reads its share of the prompt.
+//! 2. `clip`: decode the sampled frames. Before that, the run's estimate is reported.
+//! 3. `prefill`: the target reads video and prompt, or what follows a prefix that it has read before (`reuse`), or a part of
+//!    the visual tokens (`pruned`).
+//! 4. `draft`: the drafter's visual tokens are selected, and it reads its share of the prompt.
 //! 5. `generate`: draft, verify, report; before that, `baseline` times a few autoregressive steps.
 //!
-//! Then, while no other command waits, `measure` repeats parts of the run to measure its speed; `contention` tells how much of
-//! the time went into waiting for processors that other programs used.
+//! Then, while no other command waits, `measure` repeats parts of the run to measure its speed. While a run is active,
+//! `next_clip` may decode the clip of the next one.
 //!
-//! While a run is active, `ahead` may decode the clip of the next one.
-//!
-//! What the first four leave is kept in the [`PrefixCache`](prefix_cache::PrefixCache) and is bounded in bytes.
+//! The stages stand on `models`, which are loaded once; on the `cache` of clips and contexts, bounded in bytes; and on
+//! `timing`, which knows the speeds of finished stages and estimates later ones by them.
 
-mod ahead;
-mod baseline;
-mod clip;
-pub mod command;
-mod contention;
-mod drafter;
-mod estimate;
-mod generate;
+mod cache;
+mod command;
+mod events;
 mod measure;
 pub mod memory;
-pub mod memory_check;
 mod models;
 mod needs;
-mod own_head;
-mod pace;
-mod prefill;
-pub mod prefix_cache;
-mod probe;
-mod pruned;
-mod rates;
-mod reuse;
-mod run;
-mod thinking;
-pub mod thread;
-mod tie;
-mod twin;
-mod validate;
+mod next_clip;
+mod stages;
+#[cfg(test)]
+mod testing;
+mod thread;
+mod timing;
 
 pub use command::{Command, RunRequest, TextSampling, Turn};
-pub use models::{clip_facts, frames};
+pub use models::{
+    memory_check,
+    sampling::{clip_facts, frames},
+};
 pub use needs::has_drafter;
 pub use thread::{Engine, EngineHandle};

@@ -13,21 +13,19 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use super::{
-    baseline::BASELINE,
-    command::RunRequest,
-    contention::ContentionMeter,
-    generate::{Decoding, Front, Generated},
+use crate::{
+    cache::{ContextKey, PrefixCache},
+    events::{Cancelled, EventSender, Stop, since},
     models::Models,
-    prefix_cache::{ContextKey, PrefixCache},
-    run::{Runner, Stop, median, since},
-    thread::{Cancelled, EventSender},
+    stages::{BASELINE, Decoding, FinishedRun, Runner},
+    timing::ContentionMeter,
 };
 use specreel_record::{
-    EventKind, Limits, Measured, PairedRatio, Speedup, Stats, Step, StopReason,
+    EventKind, Measured, PairedRatio, Speedup, Stats, Step, StopReason,
     paired::{self, Pace},
+    summary::median,
 };
-use specreel_speculate::{Method, PlainPasses, Schedule, context::Selection};
+use specreel_speculate::{Method, PlainPasses, Schedule};
 
 /// Time for the measurement of one run, in milliseconds; a run that took longer than ten times this gets a tenth of its time.
 const BUDGET_MS: f64 = 1000.0;
@@ -47,15 +45,7 @@ const TOGETHER: usize = 64;
 
 /// A finished run whose speed is measured.
 pub struct Trial {
-    request: RunRequest,
-    key: ContextKey,
-    /// The context of autoregressive decoding: its own, unless it prunes the target.
-    plain_key: ContextKey,
-    selection: Selection,
-    stats: Stats,
-    pace: Pace,
-    front: Front,
-    limits: Limits,
+    run: FinishedRun,
     /// The pairs so far.
     ratios: Vec<f64>,
     /// Milliseconds per token of whole repetitions. Their pairs replace those of single passes.
@@ -70,25 +60,10 @@ pub struct Trial {
 }
 
 impl Trial {
-    pub(super) fn new(
-        request: RunRequest,
-        [key, plain_key]: [ContextKey; 2],
-        selection: Selection,
-        stats: Stats,
-        generated: Generated,
-    ) -> Self {
-        let Generated { pace, front, limits, .. } = generated;
-        let ratios = pace.ratios();
+    pub(crate) fn new(run: FinishedRun) -> Self {
         Self {
-            request,
-            key,
-            plain_key,
-            selection,
-            stats,
-            pace,
-            front,
-            limits,
-            ratios,
+            ratios: run.generated.pace.ratios(),
+            run,
             repeated: Vec::new(),
             contention: ContentionMeter::default(),
             spent_ms: 0.0,
@@ -98,8 +73,12 @@ impl Trial {
         }
     }
 
+    fn number(&self) -> u64 {
+        self.run.request.run
+    }
+
     fn budget_ms(&self) -> f64 {
-        f64::max(BUDGET_MS, BUDGET_SHARE * self.pace.total_ms())
+        f64::max(BUDGET_MS, BUDGET_SHARE * self.run.generated.pace.total_ms())
     }
 
     /// Decide whether the pairs are enough: their interval is narrow, or the budget is spent, or nothing was written.
@@ -107,7 +86,7 @@ impl Trial {
         let is_busy = self.contention.share().is_some_and(|share| share >= paired::BUSY);
         let enough = if is_busy { PAIRS } else { paired::LEAST };
         let patience = if self.ratios.len() < enough { PATIENCE } else { 1.0 };
-        self.settled |= self.pace.tokens() == 0 || self.spent_ms >= patience * self.budget_ms();
+        self.settled |= self.run.generated.pace.tokens() == 0 || self.spent_ms >= patience * self.budget_ms();
         if self.ratios.len() >= self.next_look {
             self.next_look = self.ratios.len() + LOOKS;
             self.settled |= PairedRatio::of(&self.ratios).is_some_and(|ratio| ratio.is_settled());
@@ -117,25 +96,26 @@ impl Trial {
     /// True if enough pairs for an interval fit into the budget when the run is repeated whole. `plain_ms` is the time of an
     /// autoregressive step.
     fn is_short(&self, plain_ms: f64) -> bool {
-        let round_ms = 2.0 * (self.pace.total_ms() + self.pace.tokens() as f64 * plain_ms);
+        let round_ms =
+            2.0 * (self.run.generated.pace.total_ms() + self.run.generated.pace.tokens() as f64 * plain_ms);
         !self.repeated.is_empty() || plain_ms > 0.0 && round_ms * paired::LEAST as f64 <= self.budget_ms()
     }
 
     /// What the pairs so far show.
     fn speedup(&self) -> Option<Speedup> {
         let per_token = match self.repeated.is_empty() {
-            true => self.pace.per_token()?,
-            false => median(self.repeated.clone()),
+            true => self.run.generated.pace.per_token()?,
+            false => median(self.repeated.iter().copied())?,
         };
         let measured = Measured {
             ratios: &self.ratios,
-            generate_ms: per_token * self.pace.tokens() as f64,
-            limits: self.limits,
+            generate_ms: per_token * self.run.generated.pace.tokens() as f64,
+            limits: self.run.generated.limits,
             contention: self.contention.share(),
-            front_ms: self.front.shared_ms,
-            drafter_ms: self.front.drafter_ms,
+            front_ms: self.run.generated.front.shared_ms,
+            drafter_ms: self.run.generated.front.drafter_ms,
         };
-        Speedup::of(BASELINE, self.stats.emitted, &measured)
+        Speedup::of(BASELINE, self.run.emitted, &measured)
     }
 
     fn report(&mut self, sender: &EventSender, measuring: bool) {
@@ -146,16 +126,15 @@ impl Trial {
 
 /// The runs that are being measured, all on one context.
 #[derive(Default)]
-pub(super) struct Trials {
+pub(crate) struct Trials {
     trials: Vec<Trial>,
 }
 
 /// What a measurement works with.
-pub(super) struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     pub models: &'a Models,
     pub cancelled: &'a Cancelled,
-    /// The sender of a run's events.
-    pub sender: &'a (dyn Fn(u64) -> EventSender + Sync),
+    pub sender: &'a EventSender,
     /// True as soon as the engine has something else to do.
     pub busy: &'a (dyn Fn() -> bool + Sync),
 }
@@ -172,9 +151,9 @@ impl Bench<'_> {
         ends: &(dyn Fn() -> bool + Sync),
         f: impl FnOnce(&Runner<'_>) -> T,
     ) -> T {
-        let sender = (self.sender)(trial.request.run);
+        let sender = self.sender.of(trial.number());
         f(&Runner {
-            request: &trial.request,
+            request: &trial.run.request,
             models: self.models,
             sender: &sender,
             cancelled: self.cancelled,
@@ -192,27 +171,27 @@ impl Trials {
     }
 
     /// Measure this run, too. Runs on another clip or prompt are reported as they are.
-    pub fn add(&mut self, trial: Trial, sender: &dyn Fn(u64) -> EventSender) {
-        self.report_if(sender, |other| other.plain_key != trial.plain_key);
+    pub fn add(&mut self, trial: Trial, sender: &EventSender) {
+        self.report_if(sender, |other| other.run.plain_key != trial.run.plain_key);
         if self.trials.len() == TOGETHER {
             let mut oldest = self.trials.remove(0);
-            oldest.report(&sender(oldest.request.run), false);
+            oldest.report(&sender.of(oldest.number()), false);
         }
         self.trials.push(trial);
     }
 
     /// Report the runs that are not measured any further, and forget them.
-    fn report_if(&mut self, sender: &dyn Fn(u64) -> EventSender, ends: impl Fn(&Trial) -> bool) {
+    fn report_if(&mut self, sender: &EventSender, ends: impl Fn(&Trial) -> bool) {
         for trial in &mut self.trials {
             if ends(trial) {
-                trial.report(&sender(trial.request.run), false);
+                trial.report(&sender.of(trial.number()), false);
             }
         }
         self.trials.retain(|trial| !ends(trial));
     }
 
     /// Report all as they are, and forget them.
-    pub fn finish(&mut self, sender: &dyn Fn(u64) -> EventSender) {
+    pub fn finish(&mut self, sender: &EventSender) {
         self.report_if(sender, |_| true);
     }
 
@@ -225,10 +204,10 @@ impl Trials {
             self.trials.iter_mut().for_each(Trial::look);
             // A context that has been evicted cannot be measured any more.
             let is_kept = |key: &ContextKey| cache.contexts.keys().any(|kept| kept == key);
-            let gone = |trial: &Trial| !is_kept(&trial.key) || !is_kept(&trial.plain_key);
-            let cancelled = |trial: &Trial| bench.cancelled.contains(trial.request.run);
+            let gone = |trial: &Trial| !is_kept(&trial.run.key) || !is_kept(&trial.run.plain_key);
+            let cancelled = |trial: &Trial| bench.cancelled.contains(trial.number());
             let over = |trial: &Trial| trial.settled || gone(trial) || cancelled(trial);
-            let ended: Vec<u64> = self.trials.iter().filter(|t| over(t)).map(|t| t.request.run).collect();
+            let ended: Vec<u64> = self.trials.iter().filter(|t| over(t)).map(|t| t.number()).collect();
             self.report_if(bench.sender, over);
             ended.iter().for_each(|run| bench.cancelled.forget(*run));
             if self.trials.is_empty() || (bench.busy)() {
@@ -241,7 +220,7 @@ impl Trials {
             }
             for trial in &mut self.trials {
                 if !trial.reported && trial.ratios.len() >= PAIRS {
-                    trial.report(&(bench.sender)(trial.request.run), true);
+                    trial.report(&bench.sender.of(trial.number()), true);
                 }
             }
         }
@@ -249,14 +228,15 @@ impl Trials {
 
     /// One round: of all short runs together, or some passes of the first longer one.
     fn round(&mut self, cache: &mut PrefixCache, bench: &Bench<'_>) -> Result<(), Stop> {
-        let plain_ms = cache.entry(&self.trials[0].plain_key)?.1.t1_ms;
+        let plain_ms = cache.entry(&self.trials[0].run.plain_key)?.1.t1_ms;
         if let Some(longer) = self.trials.iter_mut().find(|trial| !trial.is_short(plain_ms)) {
             return longer.repeat_steps(cache, bench);
         }
-        let runs: Vec<u64> = self.trials.iter().map(|trial| trial.request.run).collect();
+        let runs: Vec<u64> = self.trials.iter().map(|trial| trial.number()).collect();
         let ends = || bench.ends(&runs);
-        let most = self.trials.iter().map(|trial| trial.pace.tokens()).max().unwrap_or_default();
-        let plain = Method::preset(BASELINE)?;
+        let most =
+            self.trials.iter().map(|trial| trial.run.generated.pace.tokens()).max().unwrap_or_default();
+        let plain = Method::default();
         let started = Instant::now();
         let mut own = vec![0.0; self.trials.len()];
         let mut plain_ms = 0.0;
@@ -301,7 +281,8 @@ impl Trial {
         plain: Option<(&Method, usize)>,
     ) -> Result<Option<f64>, Stop> {
         let mut pace = Pace::default();
-        let (method, max_new_tokens) = plain.unwrap_or((&self.request.method, self.request.max_new_tokens));
+        let (method, max_new_tokens) =
+            plain.unwrap_or((&self.run.request.method, self.run.request.max_new_tokens));
         let plan = Decoding { method, max_new_tokens, plain_passes: PlainPasses::Never, on_draft: None };
         let reason = self.decode(cache, bench, ends, &plan, &mut |step| {
             pace.add(&step);
@@ -317,19 +298,19 @@ impl Trial {
     /// parallel schedule nothing can be timed between the steps, and of a pruned target such a pass is not the baseline's:
     /// there, a few steps alternate with a few of autoregressive decoding.
     fn repeat_steps(&mut self, cache: &mut PrefixCache, bench: &Bench<'_>) -> Result<(), Stop> {
-        let run = self.request.run;
+        let run = self.number();
         let ends = || bench.ends(&[run]);
         let (started, budget_ms) = (Instant::now(), self.budget_ms() - self.spent_ms);
-        let method = self.request.method.clone();
-        let limit = self.request.max_new_tokens;
+        let method = self.run.request.method.clone();
+        let limit = self.run.request.max_new_tokens;
         if method.prunes() || matches!(method.schedule, Schedule::Parallel { .. }) {
-            let plain = Method::preset(BASELINE)?;
+            let plain = Method::default();
             let mut contention = ContentionMeter::default();
             let passes = contention.during(|| self.first_steps(cache, bench, &ends, (&plain, limit)))?;
             let steps = self.first_steps(cache, bench, &ends, (&method, limit))?;
             if !ends() {
-                let plain_ms = median(passes.iter().map(Step::total_ms).collect());
-                self.ratios.extend(self.pace.ratio_of_repeat(plain_ms, &steps));
+                let plain_ms = median(passes.iter().map(Step::total_ms)).unwrap_or_default();
+                self.ratios.extend(self.run.generated.pace.ratio_of_repeat(plain_ms, &steps));
                 self.contention.add(&contention);
             }
         } else {
@@ -350,7 +331,7 @@ impl Trial {
                     }
                 })
             })?;
-            self.ratios.extend(self.pace.ratios_of_repeat(&steps));
+            self.ratios.extend(self.run.generated.pace.ratios_of_repeat(&steps));
             self.contention.add(&contention);
         }
         self.spent_ms += since(started);
@@ -387,13 +368,13 @@ impl Trial {
         on: &mut dyn FnMut(Step) -> ControlFlow<()>,
     ) -> Result<Option<StopReason>, Stop> {
         #[cfg(test)]
-        super::thread::tests::repeat_point(&self.request.prompt, ends)?;
-        let key = if plan.method.is_autoregressive() { &self.plain_key } else { &self.key };
+        crate::testing::repeat_point(&self.run.request.prompt, ends)?;
+        let key = if plan.method.is_autoregressive() { &self.run.plain_key } else { &self.run.key };
         // If this fails, the context may be half-written.
         cache.writing = Some(key.clone());
         let reason = bench.with_runner(self, ends, |runner| {
             let drafter = match plan.method.drafts() {
-                true => runner.ensure_drafter(cache, key, &self.selection, &mut Stats::default())?,
+                true => runner.ensure_drafter(cache, key, &self.run.selection, &mut Stats::default())?,
                 false => None,
             };
             let context = cache.entry(key)?.1;

@@ -5,8 +5,9 @@ use std::{
 
 use super::*;
 use crate::{
-    Command,
-    thread::tests::{CANCELLED_LATER, PANICS_LATER, Rig},
+    Command, RunRequest,
+    testing::{CANCELLED_LATER, PANICS_LATER},
+    thread::tests::Rig,
 };
 use specreel_record::{Event, Speedup};
 

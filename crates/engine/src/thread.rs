@@ -6,51 +6,28 @@
 //! the run was changing.
 
 use std::{
-    collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 use tokio::sync::mpsc;
 
-use super::{
-    ahead::Ahead,
+use crate::{
+    cache::PrefixCache,
     command::{Command, RunRequest},
-    measure::{Bench, Trials},
-    memory, memory_check,
-    models::Models,
-    prefix_cache::PrefixCache,
-    rates::Rates,
-    run::{Runner, Stop},
+    events::{Cancelled, EVENTS, EventSender, Stop, internal},
+    measure::{Bench, Trial, Trials},
+    memory,
+    models::{Models, memory_check},
+    next_clip::NextClip,
+    stages::Runner,
+    timing::Rates,
 };
 use specreel_model::ModelSpec;
 use specreel_record::{Event, EventKind, Failure, FailureClass, panic_words};
 
 /// Commands that may wait.
 const COMMANDS: usize = 64;
-/// Events that may wait before the engine does.
-const EVENTS: usize = 1024;
-
-/// Cancelled runs; 0 is the loading of models.
-#[derive(Clone, Default)]
-pub struct Cancelled(Arc<Mutex<BTreeSet<u64>>>);
-
-impl Cancelled {
-    /// Cancel this run, even if it still waits.
-    pub fn add(&self, run: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(run);
-    }
-
-    /// True if this run is cancelled.
-    pub fn contains(&self, run: u64) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&run)
-    }
-
-    pub(super) fn forget(&self, run: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
-    }
-}
-
 /// Forgets that a run was cancelled, when dropped.
 struct Forget<'a> {
     cancelled: &'a Cancelled,
@@ -60,27 +37,6 @@ struct Forget<'a> {
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
         self.cancelled.forget(self.run);
-    }
-}
-
-/// Where a run's events go.
-#[derive(Clone)]
-pub struct EventSender {
-    events: mpsc::Sender<Event>,
-    run: u64,
-}
-
-impl EventSender {
-    /// Send an event of this run; waits for a slow reader. False if the reader has gone.
-    pub fn send(&self, kind: EventKind) -> bool {
-        self.events.blocking_send(Event::new(self.run, kind)).is_ok()
-    }
-
-    /// Send an event that may be dropped if the reader is slow: progress, which the next one replaces.
-    pub fn offer(&self, kind: EventKind) {
-        if self.events.capacity() > EVENTS / 2 {
-            let _ = self.events.try_send(Event::new(self.run, kind));
-        }
     }
 }
 
@@ -124,7 +80,7 @@ impl Engine {
             .spawn(move || {
                 // Threads started from here inherit the priority.
                 prepare();
-                work(inbox, &events, &flags);
+                work(inbox, EventSender::new(events), &flags);
             })
             .map_err(|e| internal(format!("cannot start the engine thread: {e}")))?;
         Ok((EngineHandle { commands, cancelled }, outbox))
@@ -165,7 +121,8 @@ impl EngineHandle {
 
 /// What the thread owns.
 struct Worker<'a> {
-    events: &'a mpsc::Sender<Event>,
+    /// Where events of run 0 go.
+    events: EventSender,
     cancelled: &'a Cancelled,
     models: Option<Models>,
     /// Of the models.
@@ -175,14 +132,14 @@ struct Worker<'a> {
     trials: Trials,
     rates: Mutex<Rates>,
     ignore_memory: bool,
-    ahead: Ahead,
+    next_clip: NextClip,
 }
 
-fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancelled: &Cancelled) {
+fn work(mut inbox: mpsc::Receiver<Command>, events: EventSender, cancelled: &Cancelled) {
     let cache = PrefixCache::with_memory(None);
     let (trials, rates) = (Trials::default(), Mutex::default());
     let mut worker = Worker {
-        events,
+        events: events.clone(),
         cancelled,
         models: None,
         spec: None,
@@ -190,7 +147,7 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancel
         trials,
         rates,
         ignore_memory: false,
-        ahead: Ahead::default(),
+        next_clip: NextClip::default(),
     };
     while let Some(command) = inbox.blocking_recv() {
         match command {
@@ -199,7 +156,7 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancel
                 worker.rates.get_mut().unwrap_or_else(PoisonError::into_inner).keep_in(file);
             }
             Command::Load(spec) => worker.load(spec),
-            Command::Ahead(request) => worker.ahead.ask(request),
+            Command::ReadNext(request) => worker.next_clip.ask(request),
             Command::Run(request) => {
                 worker.revive();
                 worker.run(&request);
@@ -213,10 +170,6 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: &mpsc::Sender<Event>, cancel
 }
 
 impl Worker<'_> {
-    fn sender(&self, run: u64) -> EventSender {
-        EventSender { events: self.events.clone(), run }
-    }
-
     /// Load models again whose GPU was lost: opened anew, it may work.
     fn revive(&mut self) {
         if self.models.as_ref().is_some_and(Models::are_lost)
@@ -228,11 +181,11 @@ impl Worker<'_> {
 
     fn load(&mut self, spec: ModelSpec) {
         // The old models go first: two large pairs need not fit together.
-        self.trials.finish(&|run| EventSender { events: self.events.clone(), run });
+        self.trials.finish(&self.events);
         self.models = None;
-        self.ahead.clear();
+        self.next_clip.clear();
         self.cache = PrefixCache::with_memory(None);
-        let sender = self.sender(0);
+        let sender = self.events.clone();
         let fits = || if self.ignore_memory { Ok(()) } else { memory_check::check(&spec, None) };
         self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, fits));
         self.spec = Some(spec);
@@ -242,10 +195,10 @@ impl Worker<'_> {
 
     fn run(&mut self, request: &RunRequest) {
         let (sender, cancelled, ignore_memory) =
-            (self.sender(request.run), self.cancelled, self.ignore_memory);
-        self.ahead.give(&mut self.cache);
+            (self.events.of(request.run), self.cancelled, self.ignore_memory);
+        self.next_clip.give(&mut self.cache);
         let (models, cache, rates) = (self.models.as_ref(), &mut self.cache, Some(&self.rates));
-        let ahead = &mut self.ahead;
+        let next_clip = &mut self.next_clip;
         let finished = guarded(&sender, || {
             let models = models.ok_or_else(|| Failure {
                 class: FailureClass::Input,
@@ -254,13 +207,13 @@ impl Worker<'_> {
             })?;
             let runner =
                 Runner { request, models, sender: &sender, cancelled, ignore_memory, rates, idle: None };
-            ahead.during(models, &sender, cancelled, request.run, || runner.run(cache))
+            next_clip.during(models, &sender, cancelled, request.run, || runner.run(cache))
         });
         match finished {
-            Some(trial) => {
+            Some(run) => {
                 self.cache.writing = None;
-                if let Some(trial) = trial {
-                    self.trials.add(trial, &|run| EventSender { events: self.events.clone(), run });
+                if let Some(run) = run {
+                    self.trials.add(Trial::new(run), &self.events);
                 }
             }
             None => self.cache.abandon(),
@@ -271,8 +224,7 @@ impl Worker<'_> {
     /// Measure the speed of finished runs until the engine is `busy`. A failure costs the figures and the context, no run.
     fn measure(&mut self, busy: &(dyn Fn() -> bool + Sync)) {
         let Some(models) = self.models.as_ref().filter(|_| !self.trials.is_empty()) else { return };
-        let sender = |run| EventSender { events: self.events.clone(), run };
-        let bench = Bench { models, cancelled: self.cancelled, sender: &sender, busy };
+        let bench = Bench { models, cancelled: self.cancelled, sender: &self.events, busy };
         let (trials, cache) = (&mut self.trials, &mut self.cache);
         let measured = catch_unwind(AssertUnwindSafe(|| trials.measure(cache, &bench)));
         match measured {
@@ -280,7 +232,7 @@ impl Worker<'_> {
             Ok(Err(Stop::Failed(_))) | Err(_) => {
                 tracing::warn!("measuring the speed of a run failed");
                 self.cache.abandon();
-                self.trials.finish(&sender);
+                self.trials.finish(&self.events);
             }
         }
     }
@@ -326,10 +278,6 @@ fn load(
     Ok(models)
 }
 
-pub(super) fn internal(error: String) -> Failure {
-    Failure { class: FailureClass::Internal, error, hint: None }
-}
-
 #[cfg(test)]
 #[path = "thread_tests.rs"]
-pub(super) mod tests;
+pub(crate) mod tests;

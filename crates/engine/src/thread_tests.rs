@@ -1,50 +1,12 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::TextSampling;
+use crate::testing::{LOSES, PANICS, SLOW};
 use specreel_record::Stage;
 use specreel_scenes::{self as scenes, Scene};
 use specreel_speculate::Method;
-use specreel_tensor::{DeviceChoice, WeightType, gpu::testing};
+use specreel_tensor::{DeviceChoice, gpu::testing};
 use specreel_video::Sampling;
-
-/// A prompt whose run loses the GPU.
-const LOSES: &str = "lose the GPU";
-
-/// A prompt that makes its run panic, and when.
-const PANICS: &str = "panic while generating";
-
-/// A prompt whose run is fine, but not its measurement.
-pub const PANICS_LATER: &str = "panic while measuring";
-
-/// A prompt whose repetition is cancelled before it decodes.
-pub const CANCELLED_LATER: &str = "cancel while measuring";
-
-/// Called when a run is repeated; `ends` is true once the measurement has to end.
-pub(crate) fn repeat_point(prompt: &str, ends: &(dyn Fn() -> bool + Sync)) -> Result<(), Stop> {
-    assert!(prompt != PANICS_LATER, "out of luck again");
-    if prompt == CANCELLED_LATER {
-        while !ends() {
-            std::thread::yield_now();
-        }
-        return Err(Stop::Cancelled);
-    }
-    Ok(())
-}
-
-/// A prompt whose steps take at least 200 ms.
-const SLOW: &str = "slowly";
-
-/// Called at every progress report of a run.
-pub fn fail_point(prompt: &str, stage: Stage) {
-    if prompt == SLOW && stage == Stage::Generate {
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
-    if prompt == LOSES && stage == Stage::Generate {
-        testing::lose_opened();
-    }
-    assert!(!(prompt == PANICS && stage == Stage::Generate), "out of luck");
-}
 
 /// Two tiny random models.
 fn spec(device: DeviceChoice) -> ModelSpec {
@@ -54,16 +16,8 @@ fn spec(device: DeviceChoice) -> ModelSpec {
     ModelSpec {
         target: fixture("gqa_tied"),
         drafter: Some(fixture("mha_tied_bf16")),
-        heads: Vec::new(),
         device,
-        drafter_device: None,
-        kv_type: Default::default(),
-        mmproj: None,
-        drafter_mmproj: None,
-        dtype: WeightType::Auto,
-        tower_dtype: WeightType::Auto,
-        rope: Default::default(),
-        weight_cache: None,
+        ..ModelSpec::default()
     }
 }
 
@@ -95,20 +49,11 @@ impl Rig {
         RunRequest {
             run: self.next,
             video: self.clip.clone(),
-            span: None,
-            segment: None,
-            before: Vec::new(),
             prompt: prompt.into(),
             method: Method::preset("naive").unwrap(),
             sampling: Sampling::Frames(4),
-            max_pixels: None,
-            max_visual_tokens: None,
-            thinking: false,
             max_new_tokens: 8,
-            text: TextSampling::default(),
-            logprobs: 0,
-            measure: false,
-            estimate_only: false,
+            ..RunRequest::default()
         }
     }
 
@@ -217,7 +162,7 @@ fn a_refused_request_costs_nothing() {
 #[test]
 fn a_cancel_of_a_loading_that_failed_is_not_one_of_the_next() {
     let (events, _outbox) = mpsc::channel(EVENTS);
-    let (sender, cancelled) = (EventSender { events, run: 0 }, Cancelled::default());
+    let (sender, cancelled) = (EventSender::new(events), Cancelled::default());
     let outcomes: [fn() -> Result<(), Failure>; 2] =
         [|| Err(internal("not enough memory".into())), || panic!("on purpose")];
     for fits in outcomes {
@@ -231,7 +176,7 @@ fn a_cancel_of_a_loading_that_failed_is_not_one_of_the_next() {
 fn a_kept_context_grows_only_into_memory_that_is_there() {
     let mut rig = Rig::new();
     let (events, _outbox) = mpsc::channel(EVENTS);
-    let (sender, cancelled) = (EventSender { events, run: 1 }, Cancelled::default());
+    let (sender, cancelled) = (EventSender::new(events).of(1), Cancelled::default());
     let spec = spec(DeviceChoice::Cpu);
     let mut models = load(&spec, &sender, &cancelled, || Ok(())).unwrap();
     let mut cache = PrefixCache::new(u64::MAX);

@@ -58,6 +58,22 @@ pub struct Method {
     pub schedule: Schedule,
 }
 
+impl Default for Method {
+    /// The preset `autoregressive`: the target alone, which every other method is compared with.
+    fn default() -> Self {
+        Self {
+            name: "autoregressive".into(),
+            about: "The target alone, one token per pass: the baseline of every speedup".into(),
+            paper: None,
+            drafter: Drafter::None {},
+            context: VisualContext::None { positions: Placing::default(), stamps: Stamps::default() },
+            shape: Shape::Chain { length: Length::Fixed(1), gate: 0.0 },
+            acceptance: Acceptance::Exact {},
+            schedule: Schedule::Sequential {},
+        }
+    }
+}
+
 impl Method {
     /// The five choices in one line, for example
     /// `small model drafts · sees 10 % evenly spaced · chain of 5 · exact matches pass · sequential`.

@@ -8,25 +8,10 @@ use super::{
     probe, sampling, segments,
     source::Source,
     thumbnail,
-    timeline::{ROUNDING_S, Timeline},
+    timeline::{ROUNDING_S, Timeline, Truncated},
     walk::Walk,
 };
 use specreel_record::{Span, clock};
-
-/// A file with fewer frames than its header says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Truncated {
-    /// Frames in the header, or in the plan.
-    pub promised: usize,
-    /// Frames that could be read.
-    pub found: usize,
-}
-
-impl std::fmt::Display for Truncated {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the header promises {} frames, only {} could be read", self.promised, self.found)
-    }
-}
 
 /// Result of a decode.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,7 +165,7 @@ fn run(
     }
 
     let still = source.is_of_pictures() && timeline.total == 1;
-    let truncated = truncation(&source, &timeline);
+    let truncated = timeline.truncation(&source);
     let lengths_s = truncated.and_then(|_| Some([source.duration_s()?, timeline.length()]));
     let mut decoded = Decoded {
         plan,
@@ -234,15 +219,6 @@ fn run(
         tracing::warn!(path = %path.display(), "{note}");
     }
     Ok(decoded)
-}
-
-/// Detects a header that promises more frames than the file has. AVI headers count chunks that only repeat a frame; a
-/// header whose rate differs from the real one is not trusted for its count either.
-pub(super) fn truncation(source: &Source, timeline: &Timeline) -> Option<Truncated> {
-    let (promised, found) = (source.promised_frames()?, timeline.total);
-    let short = promised > found + timeline.silent + 2;
-    let trusted = source.promise_is_consistent() && source.fps() == Some(timeline.fps);
-    (trusted && short).then_some(Truncated { promised, found })
 }
 
 fn nothing(path: &Path, detail: &str) -> Error {

@@ -32,13 +32,14 @@ pub mod thumbnail;
 mod timeline;
 mod walk;
 
-pub use decode::{Decoded, Truncated, decode, decode_part, stills};
+pub use decode::{Decoded, decode, decode_part, stills};
 pub use error::Error;
 pub use picture::Frame;
 pub use probe::{FrameCount, Probe, probe};
 pub use sampling::{Plan, Rule, Sampling, Spacing};
 pub use segments::segments;
 pub use thumbnail::thumbnail;
+pub use timeline::Truncated;
 
 use std::sync::Once;
 

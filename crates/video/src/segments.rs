@@ -7,7 +7,6 @@ use std::{ops::Range, path::Path};
 
 use super::{
     Error,
-    decode::truncation,
     source::Source,
     timeline::{ROUNDING_S, Timeline},
 };
@@ -39,7 +38,7 @@ pub fn segments(
     let length = timeline.length();
     let whole =
         Span { start: start.unwrap_or(0.0), end: end.unwrap_or(length.max(start.unwrap_or(0.0) + 1.0)) };
-    let promised_s = truncation(&source, &timeline).and_then(|_| source.duration_s());
+    let promised_s = timeline.truncation(&source).and_then(|_| source.duration_s());
     let frames = frames_of(path, &timeline, whole).map_err(|error| match error {
         Error::Outside { path, span, length_s, .. } => Error::Outside { path, span, length_s, promised_s },
         other => other,

@@ -26,6 +26,21 @@ pub(super) const ROUNDING_S: f64 = 1e-6;
 /// Fewest frames that a seek must skip to be worthwhile.
 const MIN_SEEK: usize = 16;
 
+/// A file with fewer frames than its header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truncated {
+    /// Frames in the header, or in the plan.
+    pub promised: usize,
+    /// Frames that could be read.
+    pub found: usize,
+}
+
+impl std::fmt::Display for Truncated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the header promises {} frames, only {} could be read", self.promised, self.found)
+    }
+}
+
 /// The presentation order of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Timeline {
@@ -106,6 +121,15 @@ impl Timeline {
             Kind::Counted
         };
         Self { total, silent: 0, fps, tick, kind }
+    }
+
+    /// Detects a header that promises more frames than the file has. AVI headers count chunks that only repeat a frame; a
+    /// header whose rate differs from the real one is not trusted for its count either.
+    pub fn truncation(&self, source: &Source) -> Option<Truncated> {
+        let (promised, found) = (source.promised_frames()?, self.total);
+        let short = promised > found + self.silent + 2;
+        let trusted = source.promise_is_consistent() && source.fps() == Some(self.fps);
+        (trusted && short).then_some(Truncated { promised, found })
     }
 
     /// True if frames can only be counted.

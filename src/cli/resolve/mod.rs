@@ -203,10 +203,6 @@ pub fn request(
     models: &ModelSpec,
 ) -> Result<RunRequest, Failure> {
     Ok(RunRequest {
-        span: None,
-        segment: None,
-        before: Vec::new(),
-        run: 1,
         video,
         prompt: prompt(&settings.prompt, &mut std::io::stdin())?,
         method: method(args, settings, models)?,
@@ -220,9 +216,7 @@ pub fn request(
         thinking: settings.thinking.or(false),
         max_new_tokens: settings.max_new_tokens.or(DEFAULT_MAX_NEW_TOKENS) as usize,
         text: TextSampling { temperature: args.temperature, top_p: args.top_p, seed: args.seed },
-        logprobs: 0,
-        measure: false,
-        estimate_only: false,
+        ..RunRequest::default()
     })
 }
 
@@ -292,20 +286,7 @@ pub(super) mod tests {
 
     /// Models at paths that are never read.
     pub fn spec(drafter: bool) -> ModelSpec {
-        ModelSpec {
-            target: "t".into(),
-            drafter: drafter.then(|| "d".into()),
-            heads: Vec::new(),
-            device: Default::default(),
-            drafter_device: None,
-            kv_type: Default::default(),
-            mmproj: None,
-            drafter_mmproj: None,
-            dtype: Default::default(),
-            tower_dtype: Default::default(),
-            rope: Default::default(),
-            weight_cache: None,
-        }
+        ModelSpec { target: "t".into(), drafter: drafter.then(|| "d".into()), ..ModelSpec::default() }
     }
 
     #[test]

@@ -176,7 +176,7 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         text: settings.text,
         logprobs: settings.logprobs,
         measure: true,
-        estimate_only: false,
+        ..RunRequest::default()
     };
     let run = live(model, id, subject, method, model.settings.pace);
     model.runs.next += 1;

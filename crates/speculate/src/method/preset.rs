@@ -67,6 +67,7 @@ mod tests {
             assert!(!method.about.is_empty());
         }
         assert_eq!(Method::presets().len(), FILES.len());
+        assert_eq!(Method::default(), Method::presets()[0]);
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("assets/methods");
         assert_eq!(std::fs::read_dir(folder).unwrap().count(), FILES.len(), "files and presets");
     }

@@ -162,20 +162,7 @@ pub mod tests {
     fn check(name: &str) -> Result<(), Failure> {
         check_method(
             &Method::preset(name).unwrap(),
-            &ModelSpec {
-                target: "t".into(),
-                drafter: None,
-                heads: Vec::new(),
-                device: Default::default(),
-                drafter_device: None,
-                kv_type: Default::default(),
-                mmproj: None,
-                drafter_mmproj: None,
-                dtype: Default::default(),
-                tower_dtype: Default::default(),
-                rope: Default::default(),
-                weight_cache: None,
-            },
+            &ModelSpec { target: "t".into(), ..ModelSpec::default() },
         )
     }
 

@@ -29,17 +29,10 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
     };
     let spec = ModelSpec {
         target,
-        drafter: None,
-        heads: Vec::new(),
         device: args.device.unwrap_or_default(),
-        drafter_device: None,
-        kv_type: Default::default(),
-        mmproj: None,
-        drafter_mmproj: None,
         dtype: args.dtype.unwrap_or_default(),
         tower_dtype: args.tower_dtype.unwrap_or_default(),
-        rope: Default::default(),
-        weight_cache: None,
+        ..ModelSpec::default()
     };
     let place = spec.open_target_device()?;
     let interrupt = Interrupt::default();

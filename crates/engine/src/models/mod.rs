@@ -1,12 +1,15 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
+pub mod memory_check;
+mod mtp;
+pub mod sampling;
+mod self_draft;
+
 use std::{collections::BTreeSet, ops::ControlFlow, path::Path, sync::Arc};
 
-use super::{
-    memory_check::Footprint,
-    own_head::OwnHead,
-    thread::{Cancelled, EventSender},
-    twin::Twins,
+use crate::{
+    events::{Cancelled, EventSender},
+    models::{memory_check::Footprint, mtp::MtpLayer, self_draft::SelfDrafters},
 };
 use specreel_checkpoint::{LoadProgress, ModelFiles};
 use specreel_demo as assets;
@@ -14,12 +17,10 @@ use specreel_model::{
     ModelSpec,
     decoder::parts,
     draft_head::{DraftHead, Recipe},
-    family::{ClipFacts, Family, Rope, VideoLlm},
-    processor::{ProcessorConfig, VisualGrid},
+    family::{Rope, VideoLlm},
 };
 use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic};
 use specreel_tensor::{CheckpointError, ComputeDevice, WeightType};
-use specreel_video::{Plan, Rule};
 
 /// The loaded models.
 pub struct Models {
@@ -39,27 +40,11 @@ pub struct Models {
     pub embedded: bool,
     /// The requested weight type.
     requested: WeightType,
-    /// The target in fewer bits, where a method asks for it.
-    pub(super) twins: Twins,
+    /// The target in weights of fewer bits, where a method drafts with it.
+    pub(crate) self_drafters: SelfDrafters,
     /// The target's own layer for multi-token prediction, where a method asks for it.
-    pub(super) own_head: OwnHead,
+    pub(crate) mtp: MtpLayer,
     rope: Rope,
-}
-
-/// What prompts say of a clip whose frames `plan` samples.
-pub fn clip_facts(grid: VisualGrid, plan: &Plan) -> ClipFacts {
-    ClipFacts {
-        grid,
-        sample_fps: plan.sample_fps,
-        timestamps_s: plan.seconds.clone(),
-        duration_s: plan.duration_s,
-    }
-}
-
-/// How a model of this family with this frame processor samples frames.
-pub fn frames(family: &Family, processor: &ProcessorConfig) -> Rule {
-    let own = processor.sampling.unwrap_or_default();
-    family.sampling.with(own.fps, own.min_frames, own.max_frames)
 }
 
 impl Models {
@@ -84,7 +69,7 @@ impl Models {
         LoadedParts {
             drafter: self.drafter.is_some(),
             heads: self.heads.iter().map(|head| head.config().recipe.name().to_owned()).collect(),
-            own_head: self.own_head.exists(),
+            own_head: self.mtp.exists(),
             linear_attention: self.target.decoder().config().linear.is_some(),
         }
     }
@@ -138,7 +123,7 @@ impl Models {
     /// The draft head for a method: the only one, or the one of this recipe; the target's own layer once it is loaded.
     pub fn head(&self, recipe: Recipe) -> Option<&Arc<DraftHead>> {
         match &self.heads[..] {
-            _ if recipe == Recipe::Mtp => self.own_head.get(),
+            _ if recipe == Recipe::Mtp => self.mtp.get(),
             [only] => Some(only),
             all => all.iter().find(|head| head.config().recipe == recipe),
         }
@@ -150,7 +135,7 @@ impl Models {
     /// If a device is missing, a checkpoint cannot be used, or the two do not fit together.
     pub fn load(spec: &ModelSpec, sender: &EventSender, cancelled: &Cancelled) -> Result<Self, Failure> {
         // Both before either model is read, so that a missing device is reported at once.
-        let place = spec.open_target_device()?;
+        let target_device = spec.open_target_device()?;
         let beside = spec.drafter.as_ref().map(|_| spec.open_drafter_device()).transpose()?;
         let (sender, cancelled) = (sender.clone(), cancelled.clone());
         let progress: LoadProgress = Arc::new(move |done, total| {
@@ -165,17 +150,17 @@ impl Models {
             });
             ControlFlow::Continue(())
         });
-        let read = |files: &ModelFiles, place: &ComputeDevice| {
+        let read = |files: &ModelFiles, device: &ComputeDevice| {
             let checkpoint = VideoLlm::open(files)?
                 .with_progress(progress.clone())
                 .with_weight_cache(spec.weight_cache.clone());
-            VideoLlm::from_checkpoint(&checkpoint, place, &mut |_, _| {})
+            VideoLlm::from_checkpoint(&checkpoint, device, &mut |_, _| {})
         };
         let (files, drafter_files) = (spec.target_files()?, spec.drafter_files()?);
         spec.check_dtype(&files, drafter_files.as_ref())?;
-        let target = read(&files, &place)?.with_rope(spec.rope)?;
+        let target = read(&files, &target_device)?.with_rope(spec.rope)?;
         let drafter = drafter_files.as_ref().zip(beside.as_ref());
-        let drafter = drafter.map(|(files, place)| read(files, place)).transpose()?;
+        let drafter = drafter.map(|(files, device)| read(files, device)).transpose()?;
         if let Some(drafter) = &drafter {
             let refuse = |problem: String| Failure {
                 class: FailureClass::Input,
@@ -192,7 +177,7 @@ impl Models {
             }
         }
         let stored = [target.stored_type(), drafter.as_ref().and_then(VideoLlm::stored_type)];
-        let (device, dtype) = describe(&place, beside.as_ref(), stored);
+        let (device, dtype) = describe(&target_device, beside.as_ref(), stored);
         let mapped = [Some(&target), drafter.as_ref()].into_iter().flatten();
         let mapped = mapped.map(|model| model.decoder().mapped_bytes() as u64).sum();
         let footprint = Footprint::read(spec).map(|footprint| footprint.with_mapped(mapped));
@@ -205,9 +190,9 @@ impl Models {
             heads,
             device,
             dtype,
-            requested: place.dtype(),
-            twins: Twins::new(spec),
-            own_head: OwnHead::new(spec),
+            requested: target_device.dtype(),
+            self_drafters: SelfDrafters::new(spec),
+            mtp: MtpLayer::new(spec),
             footprint,
             embedded: assets::is_embedded_target(&spec.target),
             rope: spec.rope,
@@ -236,8 +221,9 @@ fn describe(
         Some(theirs) => format!("{ours}, drafter {theirs}"),
         None => ours.to_owned(),
     };
-    let dtype = |place: &ComputeDevice| place.dtype().name();
-    let types = (stored[0].unwrap_or(dtype(target)), drafter.map(|place| stored[1].unwrap_or(dtype(place))));
+    let dtype = |device: &ComputeDevice| device.dtype().name();
+    let types =
+        (stored[0].unwrap_or(dtype(target)), drafter.map(|device| stored[1].unwrap_or(dtype(device))));
     (with(target.name(), drafter.map(ComputeDevice::name)), with(types.0, types.1))
 }
 
@@ -248,8 +234,8 @@ mod tests {
 
     #[test]
     fn the_drafters_device_is_named_if_it_differs() {
-        let place = |choice| ComputeDevice::open(choice, WeightType::Auto).unwrap();
-        let (cpu, tensors) = (place(DeviceChoice::Cpu), place(DeviceChoice::CpuTensors));
+        let device = |choice| ComputeDevice::open(choice, WeightType::Auto).unwrap();
+        let (cpu, tensors) = (device(DeviceChoice::Cpu), device(DeviceChoice::CpuTensors));
         assert_eq!(describe(&cpu, Some(&cpu), [None; 2]), ("cpu".into(), "q8_0".into()));
         assert_eq!(describe(&cpu, None, [None; 2]).0, "cpu");
         let both = describe(&tensors, Some(&cpu), [None; 2]);

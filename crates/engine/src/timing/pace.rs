@@ -6,7 +6,7 @@ use specreel_model::mac_count::MacCount;
 
 /// What a stage is: each has a speed of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// A vision tower.
     Tower,
     /// Reading a prompt.
@@ -37,7 +37,7 @@ impl Part {
 
 /// The speed of a stage: milliseconds per 10⁹ multiply-adds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     pub products: f64,
     pub attention: f64,
 }
@@ -121,7 +121,7 @@ const EXPECTED: f64 = 0.1;
 
 /// The pace of one stage.
 #[derive(Clone, Debug)]
-pub(super) struct StagePace {
+pub(crate) struct StagePace {
     total: MacCount,
     rate: Rate,
     /// The rate is a measured one, not only a ratio.

@@ -6,7 +6,7 @@ use specreel_model::text::TextTokenizer;
 const MARKS: [&str; 2] = ["<think>", "</think>"];
 
 /// Follows the tokens of one answer.
-pub(super) struct Thinking {
+pub(crate) struct Thinking {
     /// The ids of the marks; none in a vocabulary without them.
     marks: Option<[u32; 2]>,
     place: Place,

@@ -2,11 +2,12 @@
 
 use std::{cell::Cell, ops::ControlFlow, time::Instant};
 
-use super::{
-    estimate::Layout,
-    models,
-    prefix_cache::{Clip, ClipKey, ContextKey, PrefixCache},
-    run::{Runner, Stop, since},
+use crate::{
+    cache::{Clip, ClipKey, ContextKey, PrefixCache},
+    events::{Stop, since},
+    models::sampling,
+    stages::Runner,
+    timing::Layout,
 };
 use specreel_model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError};
 use specreel_record::{Stage, Stats};
@@ -34,7 +35,7 @@ impl Builders {
 
 impl Runner<'_> {
     /// What identifies the clip: the file as it is now, and how it is sampled.
-    pub(super) fn clip_key(&self) -> ClipKey {
+    pub(crate) fn clip_key(&self) -> ClipKey {
         let path = &self.request.video;
         let metadata = std::fs::metadata(path).ok();
         ClipKey {
@@ -50,7 +51,7 @@ impl Runner<'_> {
 
     /// Decode the clip unless it is kept. Between opening the file and decoding the first frame, the run is checked against the
     /// context window and the memory, and what it takes is reported.
-    pub(super) fn ensure_clip(
+    pub(crate) fn ensure_clip(
         &self,
         cache: &mut PrefixCache,
         context: &ContextKey,
@@ -76,7 +77,7 @@ impl Runner<'_> {
 
     /// Decode the clip. `begin` may refuse it as soon as the size of its frames, which frames are sampled, and what a limit of
     /// visual tokens changed are known.
-    pub(super) fn read_clip(&self, begin: &mut Begin<'_>) -> Result<Clip, Stop> {
+    pub(crate) fn read_clip(&self, begin: &mut Begin<'_>) -> Result<Clip, Stop> {
         let started = Instant::now();
         let processor = self.models.target.processor();
         // Both callbacks fill these; they never run at the same time.
@@ -90,7 +91,7 @@ impl Runner<'_> {
         let decoded = video::decode_part(
             &self.request.video,
             self.request.span,
-            (&models::frames(self.models.target.family(), processor.config()), self.request.sampling),
+            (&sampling::frames(self.models.target.family(), processor.config()), self.request.sampling),
             &|probe, frames| {
                 sampled.set(frames);
                 // What cannot be planned is refused below.
@@ -134,14 +135,14 @@ impl Runner<'_> {
             (Some(drafter), Some(builder)) => {
                 let patches = builder.finish()?;
                 let grid = drafter.processor().visual_grid(patches.grid)?;
-                Some((models::clip_facts(grid, &decoded.plan), patches))
+                Some((sampling::clip_facts(grid, &decoded.plan), patches))
             }
             _ => None,
         };
         Ok(Clip {
             notes: decoded.notes(),
             thinned,
-            facts: models::clip_facts(grid, &decoded.plan),
+            facts: sampling::clip_facts(grid, &decoded.plan),
             timestamps_s: decoded.plan.timestamps_s,
             patches,
             recut,

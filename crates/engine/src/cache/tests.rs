@@ -1,9 +1,17 @@
 use super::*;
+use crate::command::Reading;
 use specreel_model::{
-    family::VideoLlm,
-    processor::layout::{Grid, VisualGrid},
+    decoder::{Sequence, States},
+    draft_head::TextStates,
+    family::{ClipFacts, VideoLlm},
+    processor::{
+        Patches,
+        layout::{Grid, VisualGrid},
+    },
 };
+use specreel_speculate::{Method, VisualStates, context::Selection};
 use specreel_tensor::WeightType;
+use specreel_video::Sampling;
 
 #[test]
 fn the_least_recently_used_value_goes_first() {

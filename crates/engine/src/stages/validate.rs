@@ -1,16 +1,15 @@
 //! Checks of a request before anything is computed or evicted.
 
-use std::sync::Arc;
+use std::sync::PoisonError;
 
-use super::{
-    estimate::Layout,
-    memory_check::Work,
-    models::clip_facts,
-    prefix_cache::{Clip, ClipKey, ContextKey, PrefixCache},
-    run::{Runner, Stop},
+use crate::{
+    cache::{Clip, ClipKey, ContextKey, PrefixCache},
+    events::Stop,
+    models::{memory_check::Work, sampling::clip_facts},
+    stages::Runner,
+    timing::{Forecast, Layout},
 };
 use specreel_model::{
-    draft_head::DraftHead,
     family::{ClipFacts, Prompt},
     inspect::VideoInputs,
     processor::{
@@ -18,8 +17,7 @@ use specreel_model::{
         layout::{Grid, VisualGrid},
     },
 };
-use specreel_record::{Failure, FailureClass};
-use specreel_speculate::Drafter;
+use specreel_record::{EventKind, Failure, FailureClass};
 use specreel_video::{Plan, sampling};
 
 impl Runner<'_> {
@@ -27,7 +25,7 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// Names what cannot be used (class input).
-    pub(super) fn validate(&self) -> Result<(), Failure> {
+    pub(crate) fn validate(&self) -> Result<(), Failure> {
         let (request, method) = (self.request, &self.request.method);
         method.validate()?;
         method.check_parts(&self.models.parts(), self.models.target.name())?;
@@ -50,17 +48,9 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The draft head of the method, if it drafts with one and it is loaded.
-    pub(super) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
-        match self.request.method.drafter {
-            Drafter::Head { recipe } => self.models.head(recipe),
-            _ => None,
-        }
-    }
-
     /// Check the prompt's length and the memory for a video that has been opened but not decoded: the frames of `plan`, resized to
     /// `size` (height, width). Returns what will be read.
-    pub(super) fn check_video(
+    pub(crate) fn check_video(
         &self,
         cache: &mut PrefixCache,
         key: &ClipKey,
@@ -78,14 +68,14 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// It is longer than the target's context window.
-    pub(super) fn lay_out(&self, clip: &ClipFacts) -> Result<Prompt, Stop> {
+    pub(crate) fn lay_out(&self, clip: &ClipFacts) -> Result<Prompt, Stop> {
         let prompt = self.models.target.prompt_for(&self.request.question(), clip)?;
         self.check_length(prompt.ids.len(), clip.grid.len())?;
         Ok(prompt)
     }
 
     /// Check that a prompt of so many tokens, and the caption, fit the target's context window.
-    pub(super) fn check_length(&self, tokens: usize, visual: usize) -> Result<(), Failure> {
+    pub(crate) fn check_length(&self, tokens: usize, visual: usize) -> Result<(), Failure> {
         let (target, new_tokens) = (&self.models.target, self.request.max_new_tokens);
         let limit = target.decoder().config().max_positions;
         if tokens + new_tokens <= limit {
@@ -101,8 +91,25 @@ impl Runner<'_> {
         ))
     }
 
+    /// Report what this run takes. `cache` says what earlier runs have left for it.
+    ///
+    /// # Errors
+    /// [`Stop::Cancelled`] after the report, if the request asks for nothing else.
+    pub(crate) fn announce(
+        &self,
+        cache: &PrefixCache,
+        key: &ContextKey,
+        layout: &Layout,
+    ) -> Result<(), Stop> {
+        let Some(rates) = self.rates else { return Ok(()) };
+        let forecast = Forecast { request: self.request, models: self.models, cache, key, layout };
+        let estimate = forecast.estimate(&mut rates.lock().unwrap_or_else(PoisonError::into_inner));
+        self.sender.send(EventKind::Estimate(estimate));
+        if self.request.estimate_only { Err(Stop::Cancelled) } else { Ok(()) }
+    }
+
     /// Evict kept contexts until this run fits, and refuse it if it does not fit without them.
-    pub(super) fn make_room(
+    pub(crate) fn make_room(
         &self,
         cache: &mut PrefixCache,
         key: &ClipKey,
@@ -124,7 +131,7 @@ impl Runner<'_> {
     }
 
     /// Evict other contexts until this run's may grow by so many bytes, and refuse it if that does not suffice.
-    pub(super) fn make_room_in(
+    pub(crate) fn make_room_in(
         &self,
         cache: &mut PrefixCache,
         key: &ContextKey,
@@ -143,7 +150,7 @@ impl Runner<'_> {
 
 impl Clip {
     /// The sizes of a decoded clip.
-    pub(super) fn sample(&self) -> VideoInputs {
+    pub(crate) fn sample(&self) -> VideoInputs {
         let grid = self.patches.grid;
         VideoInputs {
             visual: self.facts.grid.len(),

@@ -3,9 +3,10 @@
 
 use std::time::Instant;
 
-use super::{
-    prefix_cache::{ClipKey, ContextKey, Prefill, Recent},
-    run::{KV_HEADROOM, Runner, Stop, since},
+use crate::{
+    cache::Prefill,
+    events::{Stop, since},
+    stages::{KV_HEADROOM, Runner},
 };
 use specreel_model::{
     decoder::{Taps, with_slice},
@@ -16,29 +17,9 @@ use specreel_record::Stage;
 /// Tokens fed in one pass when a kept prefix is extended.
 const READ_AT_ONCE: usize = 256;
 
-/// A kept context over the same clip that shares a prefix with this prompt, at least up to the video's end; and the length of
-/// the common prefix, without the prompt's last token.
-pub(super) fn kept_prefix<'a>(
-    contexts: &'a Recent<ContextKey, Prefill>,
-    key: &ClipKey,
-    prompt: &Prompt,
-) -> Option<(&'a Prefill, usize)> {
-    let common = |context: &Prefill| {
-        let same = context.prompt.ids.iter().zip(&prompt.ids).take_while(|(a, b)| a == b).count();
-        same.min(prompt.ids.len() - 1).min(context.target.len())
-    };
-    let fits = |(clip, _): &ContextKey, context: &Prefill| {
-        let kept = &context.prompt;
-        let same_video = (&kept.visual, kept.newline) == (&prompt.visual, prompt.newline);
-        // A target that left out a part of the video has nothing to share.
-        clip == key && context.kept.is_none() && same_video && common(context) >= prompt.video_end()
-    };
-    contexts.find(fits).map(|context| (context, common(context)))
-}
-
 impl Runner<'_> {
     /// The context of a prompt that shares a prefix with a kept one: only the rest is read.
-    pub(super) fn extend(
+    pub(crate) fn extend(
         &self,
         (kept, common): (&Prefill, usize),
         prompt: Prompt,

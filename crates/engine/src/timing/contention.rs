@@ -3,7 +3,7 @@
 
 /// Processor time of all threads of this process at one moment, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct ProcessorTime {
+pub(crate) struct ProcessorTime {
     /// Time on a processor.
     ran: u64,
     /// Time in which a thread could have run, but no processor was free.
@@ -39,7 +39,7 @@ impl ProcessorTime {
 
 /// Adds up stretches of work, and says how much of their time went into waiting for processors.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ContentionMeter {
+pub(crate) struct ContentionMeter {
     sum: ProcessorTime,
 }
 

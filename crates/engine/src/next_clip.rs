@@ -3,13 +3,13 @@
 //! Its vision tower is not run ahead: decoding keeps all processors busy, and sharing them costs more than what is left over
 //! (docs/scale.md has the measurement).
 
-use super::{
+use crate::{
+    cache::{Clip, ClipKey, PrefixCache},
     command::RunRequest,
+    events::{Cancelled, EventSender, Stop},
     memory,
     models::Models,
-    prefix_cache::{Clip, ClipKey, PrefixCache},
-    run::{Runner, Stop},
-    thread::{Cancelled, EventSender},
+    stages::Runner,
 };
 
 /// Of the available memory, the next clip may take one part in so many.
@@ -17,12 +17,12 @@ const SHARE: u64 = 8;
 
 /// The next clip: what to read, then what was read.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(crate) struct NextClip {
     request: Option<Box<RunRequest>>,
     clip: Option<(ClipKey, Clip)>,
 }
 
-impl Ahead {
+impl NextClip {
     /// Read the clip of this request during the next run.
     pub fn ask(&mut self, request: Box<RunRequest>) {
         self.request = Some(request);

@@ -1,23 +1,26 @@
 //! The decoding loop's surroundings: token texts, timings, statistics, events.
 
-use std::{cell::Cell, ops::ControlFlow, time::Instant};
+use std::{cell::Cell, ops::ControlFlow, sync::PoisonError, time::Instant};
 
-use super::{
-    baseline::BASELINE,
-    contention::ContentionMeter,
+use crate::{
+    cache::{DrafterKey, Prefill},
+    events::{Stop, since},
     memory,
-    prefix_cache::{DrafterKey, Prefill},
-    run::{Runner, Stop, median, since},
-    thinking::Thinking,
+    stages::{Runner, thinking::Thinking},
+    timing::{ContentionMeter, estimate},
 };
 use specreel_model::family::ModelError;
 use specreel_record::{
-    EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason, paired::Pace,
+    EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason,
+    paired::Pace, summary::median,
 };
 use specreel_speculate::{
     self as speculate, Finished, GenerationConfig, GenerationInputs, Method, PlainPasses, PrefetchedDraft,
-    Sampler, Schedule, Tree,
+    Schedule, Tree,
 };
+
+/// The method that every other is compared with.
+pub(crate) const BASELINE: &str = "autoregressive";
 
 /// Where steps take at least this long, in milliseconds, their drafts are reported before they are verified: a person can see
 /// them.
@@ -27,7 +30,7 @@ const VISIBLE_MS: f64 = 150.0;
 const PLAIN_SHARE: f64 = 0.02;
 
 /// How to decode a request once.
-pub(super) struct Decoding<'a> {
+pub(crate) struct Decoding<'a> {
     pub method: &'a Method,
     pub max_new_tokens: usize,
     pub plain_passes: PlainPasses,
@@ -37,7 +40,7 @@ pub(super) struct Decoding<'a> {
 
 /// A generation that has ended.
 #[derive(Default)]
-pub(super) struct Decoded {
+pub(crate) struct Decoded {
     pub finished: Finished,
     /// Text of the bytes that never became a character.
     pub rest: String,
@@ -47,7 +50,7 @@ pub(super) struct Decoded {
 
 /// Times before the first token, as measured when the parts were made, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Front {
+pub(crate) struct Front {
     /// What autoregressive decoding needs, too.
     pub shared_ms: f64,
     /// What only this run's drafter needs.
@@ -55,7 +58,7 @@ pub(super) struct Front {
 }
 
 /// What is known of a run that has been reported.
-pub(super) struct Generated {
+pub(crate) struct Generated {
     pub reason: StopReason,
     pub pace: Pace,
     pub front: Front,
@@ -65,7 +68,7 @@ pub(super) struct Generated {
 
 impl Runner<'_> {
     /// How to generate with this method; the request says the rest.
-    pub(super) fn config<'r>(
+    pub(crate) fn config<'r>(
         &'r self,
         method: &'r Method,
         max_new_tokens: usize,
@@ -89,14 +92,9 @@ impl Runner<'_> {
         }
     }
 
-    pub(super) fn sampler(&self) -> Sampler {
-        let text = self.request.text;
-        Sampler { temperature: text.temperature, top_p: text.top_p, seed: text.seed }
-    }
-
     /// Decode over a prepared context, step by step; `on` gets every step with its texts. Afterwards the sequences hold the
     /// prompt again, however it ended.
-    pub(super) fn decode(
+    pub(crate) fn decode(
         &self,
         context: &mut Prefill,
         drafter_key: Option<&DrafterKey>,
@@ -156,7 +154,7 @@ impl Runner<'_> {
     }
 
     /// Generate the caption over a prepared context and report it. Returns what a measurement of its speed needs.
-    pub(super) fn generate(
+    pub(crate) fn generate(
         &self,
         context: &mut Prefill,
         drafter_key: Option<&DrafterKey>,
@@ -229,7 +227,7 @@ impl Runner<'_> {
         let Decoded { finished, rest, read_ms } = decoded;
         let reason = finished.reason.unwrap_or(StopReason::Cancelled);
         stats.timings.relevance_ms = finished.relevance_ms;
-        stats.timings.td_ms = median(finished.drafter_row_ms);
+        stats.timings.td_ms = median(finished.drafter_row_ms).unwrap_or_default();
         if let Some(tally) = &finished.tally {
             // Steps report only the drafts that were judged.
             stats.drafted = tally.drafted;
@@ -237,8 +235,8 @@ impl Runner<'_> {
         }
         text.push_str(&rest);
 
-        stats.timings.t1_ms = if plain_ms.is_empty() { context.t1_ms } else { median(plain_ms) };
-        stats.timings.tk1_ms = median(full_ms);
+        stats.timings.t1_ms = median(plain_ms).unwrap_or(context.t1_ms);
+        stats.timings.tk1_ms = median(full_ms).unwrap_or_default();
         stats.peak_memory_bytes = memory::peak();
         self.compare(context, stats, &ids, reason);
         self.explain(context, stats, &ids)?;
@@ -258,7 +256,10 @@ impl Runner<'_> {
         };
         stats.speedup = Speedup::of(BASELINE, stats.emitted, &measured);
         // Before the last event: a command that waits for it ends the process.
-        self.learn_writing(stats, context.prompt.ids.len());
+        if let Some(rates) = self.rates {
+            let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
+            estimate::learn_writing(&mut rates, method, self.models, stats, context.prompt.ids.len());
+        }
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
         Ok(Generated { reason, pace, front, limits })
     }

@@ -2,18 +2,14 @@
 
 use std::{ops::ControlFlow, time::Instant};
 
-use super::{
-    generate::Decoding,
-    prefix_cache::{Prefill, Reference},
-    run::{Runner, Stop, median, since},
-    tie::Difference,
+use crate::{
+    cache::{Prefill, Reference},
+    events::{Stop, since},
+    stages::{Decoding, Runner, divergence::Divergence},
 };
 use specreel_model::family::ModelError;
-use specreel_record::{Stage, Stats, StopReason, stats::Equality};
+use specreel_record::{Stage, Stats, StopReason, stats::Equality, summary::median};
 use specreel_speculate::{Method, PlainPasses};
-
-/// The method that every other is compared with.
-pub(super) const BASELINE: &str = "autoregressive";
 
 /// Autoregressive steps of a calibration; the first ones warm up.
 const CALIBRATION: usize = 12;
@@ -26,14 +22,14 @@ const CALIBRATION_SHARE: f64 = 0.02;
 impl Runner<'_> {
     /// Time a few autoregressive steps, unless this run is autoregressive or they would delay it: an automatic draft length
     /// starts from them, and they say how long a repetition would take. `spent_ms` is the time that the run has taken until now.
-    pub(super) fn calibrate(&self, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
+    pub(crate) fn calibrate(&self, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
         let method = &self.request.method;
         let budget_ms = f64::max(CALIBRATION_MS, CALIBRATION_SHARE * spent_ms);
         if !method.drafts() || context.t1_ms > budget_ms {
             return Ok(());
         }
         let plan = Decoding {
-            method: &Method::preset(BASELINE)?,
+            method: &Method::default(),
             max_new_tokens: CALIBRATION,
             plain_passes: PlainPasses::Never,
             on_draft: None,
@@ -50,14 +46,12 @@ impl Runner<'_> {
             return Err(Stop::Cancelled);
         }
         let warm = if passes.len() > WARM_UP { WARM_UP } else { 0 };
-        if !passes.is_empty() {
-            context.t1_ms = median(passes.split_off(warm));
-        }
+        context.t1_ms = median(passes.split_off(warm)).unwrap_or(context.t1_ms);
         Ok(())
     }
 
     /// Keep the ids of an autoregressive run as reference; compare those of any other run with them.
-    pub(super) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
+    pub(crate) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
         let (sampler, max_new_tokens) = (self.sampler(), self.request.max_new_tokens);
         if self.request.method.is_autoregressive() {
             context.t1_ms = stats.timings.t1_ms;
@@ -77,7 +71,7 @@ impl Runner<'_> {
     }
 
     /// If a lossless method differs from autoregressive decoding, measure how close the two tokens were.
-    pub(super) fn explain(
+    pub(crate) fn explain(
         &self,
         context: &mut Prefill,
         stats: &mut Stats,
@@ -90,7 +84,7 @@ impl Runner<'_> {
         }
         let Some(reference) = &context.reference else { return Ok(()) };
         let (target, tokenizer) = (&self.models.target, self.models.target.tokenizer());
-        let difference = Difference {
+        let divergence = Divergence {
             root: context.prompt.ids.last().copied().unwrap_or_default(),
             common: &ids[..at],
             plain: reference.ids.get(at).copied(),
@@ -99,7 +93,7 @@ impl Runner<'_> {
             vocab: tokenizer.vocabulary(),
         };
         stats.tie =
-            difference.measure(&mut context.target, target.device(), &|id| tokenizer.token_text(id))?;
+            divergence.measure(&mut context.target, target.device(), &|id| tokenizer.token_text(id))?;
         Ok(())
     }
 }

@@ -2,10 +2,11 @@
 
 use std::{cell::Cell, time::Instant};
 
-use super::{
-    pace::Part,
-    prefix_cache::{Clip, Prefill},
-    run::{KV_HEADROOM, Runner, Stop, since},
+use crate::{
+    cache::{Clip, Prefill},
+    events::{Stop, since},
+    stages::{KV_HEADROOM, Runner},
+    timing::Part,
 };
 use specreel_model::{
     decoder::{LogitNeeds, LogitRow, Sequence, Staged, Taps},
@@ -32,7 +33,7 @@ struct PrunedRead {
 
 impl Runner<'_> {
     /// Read the prompt as the method prunes it.
-    pub(super) fn prefill_pruned(
+    pub(crate) fn prefill_pruned(
         &self,
         clip: &Clip,
         prompt: Prompt,
@@ -167,7 +168,7 @@ impl Runner<'_> {
 
     /// The share of plain decoding's tokens that a pruned target predicts, in one pass over plain decoding's text (A in
     /// ParallelVLM's table 2); none without a text.
-    pub(super) fn accepted_share(
+    pub(crate) fn accepted_share(
         &self,
         context: &mut Prefill,
         plain: &[u32],

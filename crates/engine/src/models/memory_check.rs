@@ -1,6 +1,6 @@
 //! Whether the machine has the memory that models and a run need, asked before minutes are spent on loading or prefill.
 
-use super::{command::RunRequest, memory, models::frames};
+use crate::{command::RunRequest, memory, models::sampling::frames};
 use specreel_checkpoint::{ModelFiles, hub::name_of};
 use specreel_model::ReadModel as _;
 use specreel_model::{
@@ -44,7 +44,7 @@ pub fn check_request(spec: &ModelSpec, request: &RunRequest) -> Result<(), Failu
 }
 
 /// What a request samples of its video, by a family's rule; none if the video cannot be read.
-pub(super) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
+pub(crate) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
     let probe = video::probe(&request.video).ok()?;
     let all = probe.frame_count.get();
     let total =
@@ -71,7 +71,7 @@ pub fn rule(spec: &ModelSpec) -> Rule {
 
 /// What one run adds to loaded models.
 #[derive(Clone, Copy)]
-pub(super) struct Work {
+pub(crate) struct Work {
     /// The video as the processor cuts it.
     pub sample: VideoInputs,
     /// Its sampled frames.
@@ -106,13 +106,13 @@ pub struct Footprint {
 
 impl Footprint {
     /// The same for loaded models of which so many bytes are mapped.
-    pub(super) fn with_mapped(self, mapped: u64) -> Self {
+    pub(crate) fn with_mapped(self, mapped: u64) -> Self {
         Self { mapped, ..self }
     }
 
     /// Read the sizes of the models. None if they cannot be read, or if the target is on an accelerator that does not tell its
     /// memory: it refuses for itself what does not fit.
-    pub(super) fn read(spec: &ModelSpec) -> Option<Self> {
+    pub(crate) fn read(spec: &ModelSpec) -> Option<Self> {
         let memories = spec.memories();
         if memories[0] == DeviceMemory::Unknown {
             return None;
@@ -134,17 +134,17 @@ impl Footprint {
     }
 
     /// Bytes that a run adds to the loaded models.
-    pub(super) fn run_bytes(&self, work: &Work) -> u64 {
+    pub(crate) fn run_bytes(&self, work: &Work) -> u64 {
         self.need(&Pool::System, false, self.dtype, Some(work)).total()
     }
 
     /// Peak memory of the process with a run of the models, which are loaded.
-    pub(super) fn peak_bytes(&self, work: &Work) -> u64 {
+    pub(crate) fn peak_bytes(&self, work: &Work) -> u64 {
         memory::peak().max(memory::resident(self.mapped) + self.run_bytes(work))
     }
 
     /// True if the machine has this many bytes, or does not say.
-    pub(super) fn check_available(&self, bytes: u64) -> bool {
+    pub(crate) fn check_available(&self, bytes: u64) -> bool {
         self.usable().is_none_or(|available| bytes <= available)
     }
 
@@ -152,7 +152,7 @@ impl Footprint {
     ///
     /// # Errors
     /// As [`check`].
-    pub(super) fn check_run(&self, work: &Work) -> Result<(), Failure> {
+    pub(crate) fn check_run(&self, work: &Work) -> Result<(), Failure> {
         self.usable().map_or(Ok(()), |available| self.fits(false, Some(work), available))
     }
 
@@ -160,7 +160,7 @@ impl Footprint {
     ///
     /// # Errors
     /// Class memory.
-    pub(super) fn check_growth(&self, wanted: u64, new_tokens: usize) -> Result<(), Failure> {
+    pub(crate) fn check_growth(&self, wanted: u64, new_tokens: usize) -> Result<(), Failure> {
         // What a card has left is not known.
         let available = self.usable().filter(|_| self.memories[0] == DeviceMemory::System);
         let Some(available) = available.filter(|available| wanted > *available) else { return Ok(()) };
@@ -181,7 +181,7 @@ impl Footprint {
     }
 
     /// Bytes for kept contexts, of so many that are available.
-    pub(super) fn budget(&self, available: Option<u64>) -> Option<u64> {
+    pub(crate) fn budget(&self, available: Option<u64>) -> Option<u64> {
         // Contexts on a card share what its weights leave.
         let left = self.cards().into_iter().map(|card| {
             let Need { weights, tower, .. } = self.need(&card, true, self.dtype, None);

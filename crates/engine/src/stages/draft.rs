@@ -1,14 +1,17 @@
 //! The drafter's side of a prefill: its visual tokens, and its own reading of the prompt.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
-use super::{
-    pace::Part,
-    prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
-    run::{KV_HEADROOM, Runner, Stop, since},
+use crate::{
+    cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
+    events::{Stop, since},
+    models::Models,
+    stages::{KV_HEADROOM, Runner},
+    timing::Part,
 };
 use specreel_model::{
-    decoder::{Sequence, States},
+    decoder::{Decoder, Sequence, States},
+    draft_head::DraftHead,
     family::{ModelError, Prompt, VideoLlm},
     mac_count,
     processor::Patches,
@@ -21,7 +24,7 @@ use specreel_speculate::{
 };
 
 /// A drafter that has read its share.
-pub(super) struct Share {
+pub(crate) struct Share {
     pub sequence: Sequence,
     pub prefill_ms: f64,
     /// Its visual embeddings and their time, if they were computed now.
@@ -29,8 +32,28 @@ pub(super) struct Share {
 }
 
 impl Runner<'_> {
+    /// The quantized target that drafts in this method, if it does.
+    ///
+    /// # Errors
+    /// As [`SelfDrafters::of`](crate::models::self_draft::SelfDrafters::of).
+    pub(crate) fn self_drafter(&self) -> Result<Option<Arc<Decoder>>, Stop> {
+        let Models { target, self_drafters, footprint, .. } = self.models;
+        let fits = |bytes| {
+            self.ignore_memory || footprint.as_ref().is_none_or(|footprint| footprint.check_available(bytes))
+        };
+        self_drafters.of(target, &self.request.method.drafter, fits, || self.load_progress())
+    }
+
+    /// The draft head of the method, if it drafts with one and it is loaded.
+    pub(crate) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
+        match self.request.method.drafter {
+            Drafter::Head { recipe } => self.models.head(recipe),
+            _ => None,
+        }
+    }
+
     /// Select the drafter's visual tokens, computing the signals of the target's prefill that the method needs.
-    pub(super) fn select(
+    pub(crate) fn select(
         &self,
         cache: &mut PrefixCache,
         key: &ContextKey,
@@ -58,7 +81,7 @@ impl Runner<'_> {
         Ok(selection)
     }
 
-    pub(super) fn preparation<'p>(&'p self, prompt: &'p Prompt, clip: &'p Clip) -> Preparation<'p> {
+    pub(crate) fn preparation<'p>(&'p self, prompt: &'p Prompt, clip: &'p Clip) -> Preparation<'p> {
         Preparation {
             target: &self.models.target,
             prompt,
@@ -68,7 +91,7 @@ impl Runner<'_> {
     }
 
     /// Make sure that the drafter has read its share of the prompt. None if it reads nothing.
-    pub(super) fn ensure_drafter(
+    pub(crate) fn ensure_drafter(
         &self,
         cache: &mut PrefixCache,
         key: &ContextKey,
@@ -146,7 +169,7 @@ impl Runner<'_> {
 
     /// Let the drafter read its share of the prompt. A small model encodes the clip first, unless that is done. `alone` is false
     /// while the target computes as well.
-    pub(super) fn read_share(
+    pub(crate) fn read_share(
         &self,
         clip: &Clip,
         prompt: &Prompt,
@@ -158,8 +181,8 @@ impl Runner<'_> {
             (Drafter::Model {}, Some(drafter)) => (drafter, false),
             _ => (&self.models.target, true),
         };
-        let twin = self.twin()?;
-        let decoder = twin.as_ref().unwrap_or(model.decoder());
+        let quantized = self.self_drafter()?;
+        let decoder = quantized.as_ref().unwrap_or(model.decoder());
         let recut = clip.recut.as_ref().filter(|_| !own);
         let (own_prompt, own_selection);
         let (prompt, selection, patches) = match recut {
@@ -194,15 +217,15 @@ impl Runner<'_> {
             &mut |done, total| watch.tick(done, total, mac_count::prompt(config, 0, done)),
         )?;
         let sequence = sequence.ok_or(Stop::Cancelled)?;
-        // A twin says nothing of the target's own speed.
-        if alone && twin.is_none() {
+        // A quantized target says nothing of the target's own speed.
+        if alone && quantized.is_none() {
             watch.learn();
         }
         Ok(Share { sequence, prefill_ms: since(started), encoded })
     }
 
     /// Visual embeddings of a clip, and the time that took.
-    pub(super) fn encode(
+    pub(crate) fn encode(
         &self,
         model: &VideoLlm,
         patches: &Patches,

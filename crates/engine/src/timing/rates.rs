@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::pace::{Part, Rate};
+use crate::timing::pace::{Part, Rate};
 use specreel_model::family::VideoLlm;
 use specreel_record::Basis;
 use specreel_tensor::cpu::{kernels, thread_pool::ThreadPool};
@@ -31,7 +31,7 @@ struct Known {
 
 /// Known speeds.
 #[derive(Debug, Default)]
-pub(super) struct Rates {
+pub(crate) struct Rates {
     known: BTreeMap<String, Known>,
     file: Option<PathBuf>,
     /// What the file does not have yet.
@@ -90,7 +90,7 @@ impl Rates {
 }
 
 /// What the speed of a part of a model depends on. A model is known by its sizes, not by its name.
-pub(super) fn key(part: Part, model: &VideoLlm) -> String {
+pub(crate) fn key(part: Part, model: &VideoLlm) -> String {
     let c = model.decoder().config();
     let sizes = match part {
         Part::Tower => format!("{} {}", model.tower_config().sizes(), model.device().tower().name()),

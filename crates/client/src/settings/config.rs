@@ -9,7 +9,7 @@ use std::{
 use schemars::Schema;
 use toml::de::DeTable;
 
-use super::settings::{Layer, Origin, Setting};
+use super::{Layer, Origin, Setting};
 use specreel_record::{Failure, FailureClass};
 use specreel_speculate::suggest;
 

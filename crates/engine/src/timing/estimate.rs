@@ -3,22 +3,19 @@
 //! The work of each stage is counted in multiply-adds ([`work`]); finished stages teach how long those take here ([`Rates`]).
 //! Models that have never run are probed if that costs next to nothing compared with the run.
 //!
-//! [`Rates`]: super::rates::Rates
+//! [`Rates`]: crate::timing::rates::Rates
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    ops::ControlFlow,
-    sync::PoisonError,
-    time::Instant,
-};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{
-    memory_check::Work,
-    pace::{Part, Rate, StagePace},
-    prefix_cache::{ContextKey, PrefixCache},
-    probe,
-    rates::{self, Rates},
-    run::{Runner, Stop, since},
+use crate::{
+    cache::{ContextKey, PrefixCache},
+    command::RunRequest,
+    models::{Models, memory_check::Work},
+    timing::{
+        pace::{Part, Rate},
+        probe,
+        rates::{self, Rates},
+    },
 };
 use specreel_model::{
     family::{Prompt, VideoLlm},
@@ -26,9 +23,9 @@ use specreel_model::{
     mac_count::{self, MacCount},
     processor::{Grid, VisualGrid},
 };
-use specreel_record::{Basis, Estimate, EventKind, Stage, Stats};
+use specreel_record::{Basis, Estimate, Stats};
 use specreel_speculate::{
-    Drafter,
+    Drafter, Method,
     context::{self, Signals},
 };
 
@@ -37,7 +34,7 @@ const WORTH: f64 = 50.0;
 
 /// What a run will read.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Sampled frames.
     pub frames: usize,
     /// Patches of the video.
@@ -70,19 +67,19 @@ struct Todo<'m> {
     work: MacCount,
 }
 
-impl Runner<'_> {
-    /// Report what this run takes. `cache` says what earlier runs have left for it.
-    ///
-    /// # Errors
-    /// [`Stop::Cancelled`] after the report, if the request asks for nothing else.
-    pub(super) fn announce(
-        &self,
-        cache: &PrefixCache,
-        key: &ContextKey,
-        layout: &Layout,
-    ) -> Result<(), Stop> {
-        let Some(rates) = self.rates else { return Ok(()) };
-        let request = self.request;
+/// A run that has not begun, and what earlier runs have left for it.
+pub(crate) struct Forecast<'a> {
+    pub request: &'a RunRequest,
+    pub models: &'a Models,
+    pub cache: &'a PrefixCache,
+    pub key: &'a ContextKey,
+    pub layout: &'a Layout,
+}
+
+impl Forecast<'_> {
+    /// What the run takes. Models whose speed is not known may be probed for it.
+    pub fn estimate(&self, rates: &mut Rates) -> Estimate {
+        let (request, layout) = (self.request, self.layout);
         let config = self.models.target.processor().config();
         let mut estimate = Estimate {
             frames: layout.frames,
@@ -96,17 +93,15 @@ impl Runner<'_> {
         };
         let work = Work { sample: layout.sample, frames: layout.frames, new_tokens: request.max_new_tokens };
         estimate.peak_bytes = self.models.footprint.as_ref().map(|footprint| footprint.peak_bytes(&work));
-        let todo = self.todo(cache, key, layout);
-        let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
-        self.probe(&mut rates, &todo, layout.patches);
-        self.time(&rates, &todo, &mut estimate);
-        drop(rates);
-        self.sender.send(EventKind::Estimate(estimate));
-        if request.estimate_only { Err(Stop::Cancelled) } else { Ok(()) }
+        let todo = self.todo();
+        self.probe(rates, &todo);
+        self.time(rates, &todo, &mut estimate);
+        estimate
     }
 
     /// The stages before this run, without what is kept of earlier runs.
-    fn todo(&self, cache: &PrefixCache, key: &ContextKey, layout: &Layout) -> Vec<Todo<'_>> {
+    fn todo(&self) -> Vec<Todo<'_>> {
+        let Self { cache, key, layout, .. } = *self;
         let (target, method) = (&self.models.target, &self.request.method);
         let clip = cache.clips.find(|other, _| *other == key.0);
         let context = cache.contexts.find(|other, _| other == key);
@@ -154,7 +149,8 @@ impl Runner<'_> {
     }
 
     /// Time short passes of the models whose speed is not known, where that is worth it.
-    fn probe(&self, rates: &mut Rates, todo: &[Todo<'_>], grid: Grid) {
+    fn probe(&self, rates: &mut Rates, todo: &[Todo<'_>]) {
+        let grid = self.layout.patches;
         let all = todo.iter().map(|todo| todo.work.total()).sum::<f64>();
         for todo in todo {
             let key = rates::key(todo.part, todo.model);
@@ -198,7 +194,7 @@ impl Runner<'_> {
             times[*part as usize] += rate.ms(work);
             basis = basis.max(known);
         }
-        if let Some((share, known)) = rates.get(&self.writing_key()) {
+        if let Some((share, known)) = rates.get(&writing_key(&self.request.method, self.models)) {
             times[Part::Token as usize] *= share.products;
             basis = basis.max(known);
         }
@@ -206,76 +202,37 @@ impl Runner<'_> {
         (estimate.tower_ms, estimate.prompt_ms, estimate.writing_ms) = (tower, prompt, writing);
         estimate.basis = Some(basis);
     }
-
-    /// What the speed of writing with this method depends on, relative to that of the target alone.
-    fn writing_key(&self) -> String {
-        let (method, models) = (&self.request.method, self.models);
-        let drafter =
-            models.drafter.as_ref().map(|drafter| rates::key(Part::Token, drafter)).unwrap_or_default();
-        let mut hasher = DefaultHasher::new();
-        serde_json::to_string(method).unwrap_or_default().hash(&mut hasher);
-        let (name, values, target) = (&method.name, hasher.finish(), rates::key(Part::Token, &models.target));
-        format!("writing {name} {values:016x}, {target}, {drafter}")
-    }
-
-    /// Learn the speed of writing from a finished run over a prompt of so many tokens.
-    pub(super) fn learn_writing(&self, stats: &Stats, prompt: usize) {
-        let Some(rates) = self.rates else { return };
-        let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
-        let (target, t1_ms) = (&self.models.target, stats.timings.t1_ms);
-        let slots = prompt + stats.emitted as usize / 2;
-        let token = mac_count::token(target.decoder().config(), slots);
-        let key = rates::key(Part::Token, target);
-        let like = rates.get(&key).map_or(Rate::unknown(Part::Token), |known| known.0);
-        if let Some(rate) = Rate::of(&token, t1_ms, &like) {
-            rates.learn(&key, rate);
-        }
-        let share = stats.timings.generate_ms() / stats.emitted as f64 / t1_ms;
-        let share = Rate { products: share, attention: share };
-        if share.is_sane() && stats.emitted >= 8 {
-            rates.learn(&self.writing_key(), share);
-        }
-        rates.save();
-    }
-
-    /// Watch a stage: its progress gets the time left, and its end teaches its speed.
-    pub(super) fn watch<'r>(
-        &'r self,
-        stage: Stage,
-        part: Part,
-        model: &VideoLlm,
-        total: MacCount,
-    ) -> StageWatch<'r> {
-        let key = rates::key(part, model);
-        let rate = self
-            .rates
-            .and_then(|rates| Some(rates.lock().unwrap_or_else(PoisonError::into_inner).get(&key)?.0));
-        let pace = StagePace::new(part, total, rate);
-        StageWatch { runner: self, stage, key, pace, started: Instant::now() }
-    }
 }
 
-/// A stage that is being watched.
-pub(super) struct StageWatch<'r> {
-    runner: &'r Runner<'r>,
-    stage: Stage,
-    key: String,
-    pace: StagePace,
-    started: Instant,
+/// What the speed of writing with this method depends on, relative to that of the target alone.
+fn writing_key(method: &Method, models: &Models) -> String {
+    let drafter = models.drafter.as_ref().map(|drafter| rates::key(Part::Token, drafter)).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_string(method).unwrap_or_default().hash(&mut hasher);
+    let (name, values, target) = (&method.name, hasher.finish(), rates::key(Part::Token, &models.target));
+    format!("writing {name} {values:016x}, {target}, {drafter}")
 }
 
-impl StageWatch<'_> {
-    /// Report progress and the time left, given the work that is done; break if the run is cancelled.
-    pub fn tick(&mut self, done: usize, total: usize, work: MacCount) -> ControlFlow<()> {
-        let left_ms = self.pace.tick(work, since(self.started));
-        self.runner.report(self.stage, done, total, left_ms)
+/// Learn the speed of writing from a finished run over a prompt of so many tokens.
+pub(crate) fn learn_writing(
+    rates: &mut Rates,
+    method: &Method,
+    models: &Models,
+    stats: &Stats,
+    prompt: usize,
+) {
+    let (target, t1_ms) = (&models.target, stats.timings.t1_ms);
+    let slots = prompt + stats.emitted as usize / 2;
+    let token = mac_count::token(target.decoder().config(), slots);
+    let key = rates::key(Part::Token, target);
+    let like = rates.get(&key).map_or(Rate::unknown(Part::Token), |known| known.0);
+    if let Some(rate) = Rate::of(&token, t1_ms, &like) {
+        rates.learn(&key, rate);
     }
-
-    /// The stage is complete, and nothing else used the device meanwhile: learn its speed.
-    pub fn learn(self) {
-        let Some(rates) = self.runner.rates else { return };
-        if let Some(rate) = self.pace.rate() {
-            rates.lock().unwrap_or_else(PoisonError::into_inner).learn(&self.key, rate);
-        }
+    let share = stats.timings.generate_ms() / stats.emitted as f64 / t1_ms;
+    let share = Rate { products: share, attention: share };
+    if share.is_sane() && stats.emitted >= 8 {
+        rates.learn(&writing_key(method, models), share);
     }
+    rates.save();
 }

@@ -12,7 +12,7 @@ use specreel_record::stats::Tie;
 use specreel_tensor::ComputeDevice;
 
 /// The text that both runs have in common, and the next token of each; none is its end.
-pub(super) struct Difference<'a> {
+pub(crate) struct Divergence<'a> {
     /// The prompt's last token.
     pub root: u32,
     /// The tokens of both.
@@ -27,7 +27,7 @@ pub(super) struct Difference<'a> {
     pub vocab: usize,
 }
 
-impl Difference<'_> {
+impl Divergence<'_> {
     /// Compute the logits after the common text. `target` holds the prompt without its last token, before and after.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ mod tests {
             let pass = whole.feed(&[5, 9, 31, 7, 40, 41], &Taps::default()).unwrap();
             let row = whole.logits(&pass.states.narrow(5, 1).unwrap()).unwrap();
             let row = row.to_vec().unwrap();
-            let difference = |plain, other| Difference {
+            let divergence = |plain, other| Divergence {
                 root: 7,
                 common: &[40, 41],
                 plain,
@@ -114,15 +114,15 @@ mod tests {
                 vocab: row.len(),
             };
             let text = |id: u32| format!("<{id}>");
-            let tie = difference(Some(10), Some(11)).measure(&mut target, &device, &text).unwrap().unwrap();
+            let tie = divergence(Some(10), Some(11)).measure(&mut target, &device, &text).unwrap().unwrap();
             assert_eq!(target.len(), 3);
             assert_eq!((tie.at, tie.plain.as_str(), tie.other.as_str()), (2, "<10>", "<11>"));
             assert!((tie.gap - (row[10] - row[11])).abs() < 1e-4, "{} {}", tie.gap, row[10] - row[11]);
-            let even = difference(Some(10), Some(10)).measure(&mut target, &device, &text).unwrap().unwrap();
+            let even = divergence(Some(10), Some(10)).measure(&mut target, &device, &text).unwrap().unwrap();
             assert_eq!((even.gap, even.near), (0.0, true));
             // The end of a text is its likeliest end token.
             let end = if row[2] > row[3] { "<2>" } else { "<3>" };
-            let ended = difference(None, Some(10)).measure(&mut target, &device, &text).unwrap().unwrap();
+            let ended = divergence(None, Some(10)).measure(&mut target, &device, &text).unwrap().unwrap();
             assert_eq!(ended.plain, end);
         }
     }

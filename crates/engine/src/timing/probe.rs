@@ -4,9 +4,9 @@ use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 use specreel_tensor::Result;
 
-use super::{
-    pace::{Part, Rate, StagePace},
-    run::since,
+use crate::{
+    events::since,
+    timing::pace::{Part, Rate, StagePace},
 };
 use specreel_model::{
     config::TextConfig,
@@ -42,7 +42,7 @@ fn prompt_layers(c: &TextConfig) -> usize {
 }
 
 /// What [`decoder`] computes.
-pub(super) fn decoder_work(model: &VideoLlm) -> MacCount {
+pub(crate) fn decoder_work(model: &VideoLlm) -> MacCount {
     let (decoder, mut c) = (model.decoder(), model.decoder().config().clone());
     let rows = decoder.chunk();
     c.layers = prompt_layers(&c);
@@ -55,7 +55,7 @@ pub(super) fn decoder_work(model: &VideoLlm) -> MacCount {
 ///
 /// # Errors
 /// If a pass fails.
-pub(super) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
+pub(crate) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
     let whole = model.decoder();
     let rows = whole.chunk();
     let ids: Vec<u32> = (0..rows as u32).map(|id| id % whole.config().vocab.max(1) as u32).collect();
@@ -110,7 +110,7 @@ fn tower_grid(model: &VideoLlm, grid: Grid) -> Grid {
 }
 
 /// What [`tower`] computes.
-pub(super) fn tower_work(model: &VideoLlm, grid: Grid) -> MacCount {
+pub(crate) fn tower_work(model: &VideoLlm, grid: Grid) -> MacCount {
     let work = model.tower_config().mac_count(tower_grid(model, grid));
     work.after(TOWER_LAYERS, model.tower_config().layers())
 }
@@ -119,7 +119,7 @@ pub(super) fn tower_work(model: &VideoLlm, grid: Grid) -> MacCount {
 ///
 /// # Errors
 /// If the pass fails.
-pub(super) fn tower(model: &VideoLlm, grid: Grid) -> std::result::Result<Option<Rate>, ModelError> {
+pub(crate) fn tower(model: &VideoLlm, grid: Grid) -> std::result::Result<Option<Rate>, ModelError> {
     let grid = tower_grid(model, grid);
     let work = model.tower_config().mac_count(grid);
     let row = model.processor().config().row();

@@ -1,58 +1,35 @@
 //! One run from file to caption, reusing what the prefix cache has.
 
-use std::{
-    ops::ControlFlow,
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use std::time::Instant;
 
-use super::{
+use crate::{
+    cache::{ContextKey, PrefixCache},
     command::RunRequest,
-    measure::Trial,
-    models::Models,
-    prefix_cache::{ContextKey, PrefixCache},
-    rates::Rates,
-    thread::{Cancelled, EventSender, internal},
+    events::{Stop, internal, since},
+    stages::{Runner, generate::Generated},
 };
-use specreel_checkpoint::LoadProgress;
 use specreel_demo as assets;
 use specreel_model::draft_head::Recipe;
-use specreel_record::{EventKind, Failure, Stage, Stats, StopReason};
-use specreel_speculate::{Drafter, Stamps};
+use specreel_record::{EventKind, Failure, Stats, StopReason};
+use specreel_speculate::{Drafter, Stamps, context::Selection};
 
-/// Cache slots that a verify pass may need beyond the longest caption.
-pub(super) const KV_HEADROOM: usize = 96;
-
-/// Why the preparation of a run ended early.
-pub(super) enum Stop {
-    Cancelled,
-    Failed(Failure),
-}
-
-impl<E: Into<Failure>> From<E> for Stop {
-    fn from(error: E) -> Self {
-        Stop::Failed(error.into())
-    }
-}
-
-/// One run.
-pub(super) struct Runner<'a> {
-    pub request: &'a RunRequest,
-    pub models: &'a Models,
-    pub sender: &'a EventSender,
-    pub cancelled: &'a Cancelled,
-    /// Run even if the available memory seems too small.
-    pub ignore_memory: bool,
-    /// Speeds that are known, and that stages teach; none where the run is only repeated.
-    pub rates: Option<&'a Mutex<Rates>>,
-    /// Set where the run is only repeated to measure its speed: true as soon as that has to end. Nothing is reported then.
-    pub idle: Option<&'a (dyn Fn() -> bool + Sync)>,
+/// A finished run, and what a measurement of its speed needs to repeat it.
+pub(crate) struct FinishedRun {
+    pub request: RunRequest,
+    /// Its context.
+    pub key: ContextKey,
+    /// The context of autoregressive decoding: its own, unless it prunes the target.
+    pub plain_key: ContextKey,
+    pub selection: Selection,
+    /// Its tokens.
+    pub emitted: u64,
+    pub generated: Generated,
 }
 
 impl Runner<'_> {
     /// From file to caption. Everything but a failure is reported as events. Returns what is needed to measure the run's speed,
     /// if that was requested and it finished.
-    pub fn run(&self, cache: &mut PrefixCache) -> Result<Option<Trial>, Failure> {
+    pub fn run(&self, cache: &mut PrefixCache) -> Result<Option<FinishedRun>, Failure> {
         self.validate()?;
         let (request, method) = (self.request, &self.request.method);
         self.sender.send(EventKind::Started {
@@ -69,7 +46,7 @@ impl Runner<'_> {
             segment: request.segment,
         });
         match self.caption(cache) {
-            Ok(trial) => Ok(trial),
+            Ok(finished) => Ok(finished),
             Err(Stop::Failed(failure)) => Err(failure),
             Err(Stop::Cancelled) => {
                 self.sender.send(EventKind::Done {
@@ -101,12 +78,12 @@ impl Runner<'_> {
         }
     }
 
-    fn caption(&self, cache: &mut PrefixCache) -> Result<Option<Trial>, Stop> {
+    fn caption(&self, cache: &mut PrefixCache) -> Result<Option<FinishedRun>, Stop> {
         let started = Instant::now();
         let mut stats = Stats::default();
         // Before the video is read: it may be refused.
-        self.twin()?;
-        self.load_own_head()?;
+        self.self_drafter()?;
+        self.models.mtp.load(&self.models.target, &self.request.method.drafter, || self.load_progress())?;
         let key = (self.clip_key(), self.request.reading());
         self.ensure_clip(cache, &key, &mut stats)?;
         let reused = self.ensure_context(cache, &key, &mut stats)?;
@@ -143,9 +120,9 @@ impl Runner<'_> {
                 .notes
                 .iter()
                 .cloned()
-                .chain(self.limits())
-                .chain(self.unstamped())
-                .chain(self.thoughtless())
+                .chain(self.demo_note())
+                .chain(self.stamps_note())
+                .chain(self.thinking_note())
                 .collect(),
         });
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
@@ -153,7 +130,15 @@ impl Runner<'_> {
         let generated = self.generate(context, drafter_key.as_ref(), &mut stats, plain_front_ms)?;
         let finished = generated.reason != StopReason::Cancelled && self.request.is_measured();
         let plain_key = (key.0.clone(), self.request.conversation());
-        Ok(finished.then(|| Trial::new(self.request.clone(), [key, plain_key], selection, stats, generated)))
+        let emitted = stats.emitted;
+        Ok(finished.then(|| FinishedRun {
+            request: self.request.clone(),
+            key,
+            plain_key,
+            selection,
+            emitted,
+            generated,
+        }))
     }
 
     /// The text of plain decoding on the same clip and prompt, if it is known and this method prunes the target. It counts as
@@ -172,13 +157,13 @@ impl Runner<'_> {
     }
 
     /// A note if the models cannot know what the video shows.
-    fn limits(&self) -> Option<String> {
+    fn demo_note(&self) -> Option<String> {
         let is_foreign = self.models.embedded && !assets::is_embedded_clip(&self.request.video);
         is_foreign.then(|| assets::LIMITS_NOTE.to_owned())
     }
 
     /// A note if the method drops time stamps, and the prompt has none.
-    fn unstamped(&self) -> Option<String> {
+    fn stamps_note(&self) -> Option<String> {
         let family = self.models.target.family();
         let in_vain = self.request.method.context.stamps() == Stamps::Drop && !family.writes_stamps();
         in_vain.then(|| {
@@ -187,65 +172,9 @@ impl Runner<'_> {
     }
 
     /// That the target cannot think, if it should.
-    fn thoughtless(&self) -> Option<String> {
+    fn thinking_note(&self) -> Option<String> {
         let target = &self.models.target;
         (self.request.thinking && !target.offers_thinking())
             .then(|| format!("--thinking has no effect: {} cannot think before it answers", target.name()))
     }
-
-    /// Report progress; break if the run is cancelled.
-    pub(super) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
-        self.report(stage, done, total, None)
-    }
-
-    /// Reports the progress of a load within a run, from another thread too; breaks if the run is cancelled.
-    pub(super) fn load_progress(&self) -> LoadProgress {
-        let (sender, cancelled, run) = (self.sender.clone(), self.cancelled.clone(), self.request.run);
-        Arc::new(move |done, total| {
-            if cancelled.contains(run) {
-                return ControlFlow::Break(());
-            }
-            let (done, total) = (done as u64, total as u64);
-            sender.offer(EventKind::Stage { stage: Stage::Load, done, total, left_ms: None });
-            ControlFlow::Continue(())
-        })
-    }
-
-    /// Report progress with the time left, if it is known; break if the run is cancelled.
-    pub(super) fn report(
-        &self,
-        stage: Stage,
-        done: usize,
-        total: usize,
-        left_ms: Option<f64>,
-    ) -> ControlFlow<()> {
-        #[cfg(test)]
-        super::thread::tests::fail_point(&self.request.prompt, stage);
-        if let Some(ends) = self.idle {
-            return if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        }
-        if self.cancelled.contains(self.request.run) {
-            return ControlFlow::Break(());
-        }
-        // Steps report themselves; only the beginning of the stage is sent.
-        if stage != Stage::Generate || done == 0 {
-            let left_ms = left_ms.map(f64::round);
-            self.sender.offer(EventKind::Stage { stage, done: done as u64, total: total as u64, left_ms });
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// Milliseconds since then.
-pub(super) fn since(started: Instant) -> f64 {
-    started.elapsed().as_secs_f64() * 1e3
-}
-
-/// The median; 0 of nothing.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    if values.is_empty() {
-        return 0.0;
-    }
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -2,23 +2,25 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::run::{Runner, Stop};
+use crate::events::Stop;
+use specreel_checkpoint::LoadProgress;
 use specreel_model::{
     ModelSpec,
     draft_head::{DraftHead, Recipe, mtp},
+    family::VideoLlm,
 };
 use specreel_record::{Failure, FailureClass};
 use specreel_speculate::Drafter;
 
 /// The layer, and what loads it.
-pub struct OwnHead {
+pub struct MtpLayer {
     spec: ModelSpec,
     /// The target's checkpoint has one.
     exists: bool,
     loaded: OnceLock<Arc<DraftHead>>,
 }
 
-impl OwnHead {
+impl MtpLayer {
     /// It is not loaded yet.
     pub fn new(spec: &ModelSpec) -> Self {
         let exists = spec.target_predicts().unwrap_or(false);
@@ -34,31 +36,31 @@ impl OwnHead {
     pub fn get(&self) -> Option<&Arc<DraftHead>> {
         self.loaded.get()
     }
-}
 
-impl Runner<'_> {
-    /// Load the target's own layer if the method drafts with it and it is not loaded.
+    /// Load the layer of `target` if this drafter is it and it is not loaded.
     ///
     /// # Errors
     /// It cannot be read; [`Stop::Cancelled`].
-    pub(super) fn load_own_head(&self) -> Result<(), Stop> {
-        let own = &self.models.own_head;
-        let drafts = self.request.method.drafter == Drafter::Head { recipe: Recipe::Mtp };
-        if !drafts || own.get().is_some() {
+    pub(crate) fn load(
+        &self,
+        target: &VideoLlm,
+        drafter: &Drafter,
+        progress: impl FnOnce() -> LoadProgress,
+    ) -> Result<(), Stop> {
+        if *drafter != (Drafter::Head { recipe: Recipe::Mtp }) || self.get().is_some() {
             return Ok(());
         }
-        let target = &self.models.target;
         let checkpoint =
-            own.spec.target_files().map_err(Failure::from)?.checkpoint().map_err(Failure::from)?;
+            self.spec.target_files().map_err(Failure::from)?.checkpoint().map_err(Failure::from)?;
         if !mtp::is_in(&checkpoint) {
             let error = format!("{} has no layer for multi-token prediction any more", target.name());
             let hint = Some("load the models again".to_owned());
             return Err(Failure { class: FailureClass::Input, error, hint }.into());
         }
-        let checkpoint = checkpoint.with_progress(self.load_progress());
+        let checkpoint = checkpoint.with_progress(progress());
         match DraftHead::own(checkpoint, target.decoder(), target.name()) {
             Ok(head) => {
-                own.loaded.get_or_init(|| Arc::new(head));
+                self.loaded.get_or_init(|| Arc::new(head));
                 Ok(())
             }
             Err(specreel_tensor::CheckpointError::Stopped) => Err(Stop::Cancelled),

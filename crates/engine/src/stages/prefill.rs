@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use super::{
-    pace::Part,
-    prefix_cache::{Clip, ContextKey, DrafterContext, DrafterKey, Prefill, PrefixCache},
-    reuse::kept_prefix,
-    run::{KV_HEADROOM, Runner, Stop, since},
-    thread::internal,
+use crate::{
+    cache::{Clip, ContextKey, DrafterContext, DrafterKey, Prefill, PrefixCache, kept_prefix},
+    events::{Stop, internal, since},
+    stages::{KV_HEADROOM, Runner},
+    timing::Part,
 };
 use specreel_model::{
     decoder::Sequence,
@@ -33,7 +32,7 @@ struct TargetRead {
 
 impl Runner<'_> {
     /// Make sure that the clip and prompt are prefilled. True if at least the video was kept from an earlier run.
-    pub(super) fn ensure_context(
+    pub(crate) fn ensure_context(
         &self,
         cache: &mut PrefixCache,
         key: &ContextKey,
