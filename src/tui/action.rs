@@ -107,7 +107,6 @@ actions! {
 }
 
 impl Action {
-    /// The action with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|a| a.name() == name)
     }

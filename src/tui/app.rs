@@ -151,7 +151,6 @@ struct Driver {
     messages: mpsc::Sender<Msg>,
     /// The batch that runs.
     batch: Option<BatchWorker>,
-    /// What it says.
     batch_news: Option<mpsc::Receiver<Msg>>,
     probe: Option<Probe>,
     cut: Option<Cut>,

@@ -28,7 +28,6 @@ const RECENT: Duration = Duration::from_secs(600);
 /// One saved session in a list: a run, or the segments of a clip. All text in it is sanitised.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionEntry {
-    /// The file.
     pub path: PathBuf,
     /// Seconds since it was last written.
     pub age_s: u64,
@@ -232,7 +231,6 @@ pub(crate) fn load(path: &Path) -> Result<Session, String> {
     Session::read(path).map_err(|e| Failure::from(e).error)
 }
 
-/// Delete a session.
 pub(crate) fn delete(path: &Path) -> Result<(), String> {
     std::fs::remove_file(path).map_err(|e| format!("cannot delete {}: {e}", path.display()))
 }

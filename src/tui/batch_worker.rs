@@ -30,7 +30,6 @@ const MAX_CAPTION_BYTES: u64 = 1 << 16;
 pub enum BatchNews {
     /// A clip is over.
     Clip {
-        /// Its file.
         video: PathBuf,
         /// The run of its caption; 0 if there was none.
         run: u64,
@@ -119,7 +118,6 @@ fn run(
     })
 }
 
-/// Tells the studio.
 struct Teller<'a> {
     news: &'a Sender<Msg>,
     sidecar: Option<Sidecar>,

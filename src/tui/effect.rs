@@ -14,24 +14,20 @@ use specreel_record::{Event, Session, Span};
 use specreel_speculate::Method;
 use specreel_video::Frame;
 
-/// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Msg {
     /// A key was pressed.
     Key(Key),
     /// The mouse was used.
     Mouse(Mouse),
-    /// Text was pasted.
     Paste(String),
     /// The terminal has this many columns and rows.
     Resize(u16, u16),
-    /// An event of the engine.
     Engine(Event),
     /// The engine has stopped.
     EngineGone,
     /// A directory was read.
     Scanned {
-        /// The directory.
         folder: PathBuf,
         /// Its videos in order, or why it cannot be read.
         found: Result<Vec<VideoFile>, String>,
@@ -44,11 +40,9 @@ pub enum Msg {
     Completed(Result<Completion, String>),
     /// The recent files, or why their list cannot be read.
     Recent(Result<Vec<VideoFile>, String>),
-    /// Background work failed.
     Trouble(String),
     /// A clip was probed.
     Probed {
-        /// The clip.
         path: PathBuf,
         /// Its properties, or why it cannot be read.
         facts: Result<ClipFacts, String>,
@@ -71,9 +65,7 @@ pub enum Msg {
     Batch(BatchNews),
     /// An edited caption was saved, or could not be.
     CaptionSaved {
-        /// Its clip.
         video: PathBuf,
-        /// The caption.
         caption: Box<Caption>,
         /// The file; none if none is written.
         outcome: Result<Option<PathBuf>, String>,
@@ -93,7 +85,6 @@ pub enum Msg {
 /// What became of captions that were to be written beside their clips.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidecarsWritten {
-    /// Files written.
     pub written: usize,
     /// Files that existed and were left alone, or that another process writes.
     pub kept: usize,
@@ -104,13 +95,10 @@ pub struct SidecarsWritten {
 /// Something to do outside the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Request a run.
     Run(Box<RunRequest>),
-    /// Cancel a run.
     Cancel(u64),
     /// Caption clips together; answered by [`Msg::Batch`].
     Batch(Box<BatchJob>),
-    /// Cancel the batch.
     CancelBatch,
     /// Save an edited caption; answered by [`Msg::CaptionSaved`].
     SaveCaption(Box<CaptionEdit>),
@@ -148,10 +136,8 @@ pub enum Effect {
     SaveMethod(PathBuf, Box<Method>),
     /// Copy a text to the clipboard.
     Copy(String),
-    /// Suspend the process.
     Suspend,
     /// Redraw the whole screen.
     Redraw,
-    /// Quit.
     Quit,
 }

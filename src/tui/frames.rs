@@ -19,7 +19,6 @@ impl Frames {
         self.wanted = true;
     }
 
-    /// There was input.
     pub fn want_now(&mut self) {
         self.wanted = true;
         self.urgent = true;
@@ -36,7 +35,6 @@ impl Frames {
         }
     }
 
-    /// A frame was drawn.
     pub fn drawn(&mut self, now: Instant) {
         *self = Self { wanted: false, urgent: false, last: Some(now) };
     }

@@ -65,7 +65,6 @@ impl<W: Write> Inline<W> {
         self.out.flush()
     }
 
-    /// Clear the picture.
     fn back(&mut self) -> io::Result<()> {
         if self.shown.1 > 0 {
             queue!(self.out, MoveUp(self.shown.1), MoveToColumn(0), Clear(ClearType::FromCursorDown))?;

@@ -13,7 +13,6 @@ use super::{Action, Key, StudioError};
 /// The built-in key map, and an example for the user's `keymap.toml`.
 pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");
 
-/// What to write as a key.
 const KEYS: &str = "write keys such as \"q\", \"ctrl-q\", \"alt-enter\", \"shift-tab\", \"f1\"";
 
 macro_rules! contexts {
@@ -121,10 +120,8 @@ impl KeyContext {
     }
 }
 
-/// An action with its keys.
 pub(crate) type KeysOf = (Action, Vec<Key>);
 
-/// The key map.
 #[derive(Clone, Debug)]
 pub struct Keymap {
     bindings: Vec<(KeyContext, Key, Action)>,
@@ -245,7 +242,6 @@ impl Keymap {
         Ok(())
     }
 
-    /// The action of a key in a context.
     pub fn action(&self, context: KeyContext, key: Key) -> Option<Action> {
         let at =
             |context| self.bindings.iter().find(|(c, k, _)| *c == context && *k == key).map(|(_, _, a)| *a);

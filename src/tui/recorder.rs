@@ -42,7 +42,6 @@ fn create(path: &Path) -> std::io::Result<Box<dyn Disk>> {
     Ok(Box::new(OpenOptions::new().create_new(true).append(true).open(path)?))
 }
 
-/// The recording thread.
 pub(crate) struct Recorder {
     thread: Option<Thread>,
     /// Runs of which events are lost: nothing after them is recorded, so that a recording has no gaps.

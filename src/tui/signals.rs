@@ -4,7 +4,6 @@ use super::StudioError;
 
 /// What a signal asks for.
 pub(crate) enum Signal {
-    /// Exit.
     Leave,
     /// Redraw, after a stop.
     Continued,

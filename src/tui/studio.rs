@@ -73,7 +73,6 @@ impl Studio {
         self.model.replay.is_some()
     }
 
-    /// The active run.
     pub fn active_run(&self) -> Option<u64> {
         self.model.runs.active().map(|run| run.id())
     }
@@ -83,7 +82,6 @@ impl Studio {
         self.model.runs.shown().map(|run| run.log.shown()).unwrap_or_default()
     }
 
-    /// The current prompt.
     pub fn prompt(&self) -> String {
         self.model.prompt.text()
     }

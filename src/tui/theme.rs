@@ -188,7 +188,6 @@ impl Theme {
         themes.iter().any(|theme| theme.name == name).then_some(name)
     }
 
-    /// The JSON schema of a theme.
     pub fn schema() -> serde_json::Value {
         let named = json!({"enum": [
             "black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray", "dark-gray", "light-red",
@@ -262,7 +261,6 @@ impl Theme {
         Ok(Self { name: name.into(), styles })
     }
 
-    /// The style of a role.
     pub(crate) fn style(&self, role: Role) -> Style {
         self.styles[role as usize]
     }

@@ -14,7 +14,6 @@ pub const TRAINING_SIZE: (u16, u16) = (56, 20);
 pub struct TrainingPicture {
     /// What is trained, and for which target.
     pub title: String,
-    /// The current stage.
     pub doing: String,
     /// Progress, 0 to 1.
     pub share: f64,

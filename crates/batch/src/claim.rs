@@ -17,7 +17,6 @@ const ATTEMPTS: usize = 100;
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
-    /// Holds the lock.
     _file: File,
 }
 

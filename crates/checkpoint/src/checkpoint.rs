@@ -80,9 +80,6 @@ impl Checkpoint {
     }
 
     /// Open the weight files of a model, as [`Checkpoint::open`].
-    ///
-    /// # Errors
-    /// As [`Checkpoint::open`].
     pub fn of(files: &ModelFiles) -> Result<Self, CheckpointError> {
         Ok(match files {
             ModelFiles::Directory(dir) => Self::open_directory(dir)?,

@@ -53,9 +53,6 @@ pub struct ModelSpec {
 
 impl ModelSpec {
     /// The target's files.
-    ///
-    /// # Errors
-    /// As [`ModelFiles::open`].
     pub fn target_files(&self) -> Result<ModelFiles, CheckpointError> {
         ModelFiles::open(&self.target, self.mmproj.as_deref())
     }
@@ -67,9 +64,6 @@ impl ModelSpec {
     }
 
     /// The drafter's files; none without a drafter.
-    ///
-    /// # Errors
-    /// As [`ModelFiles::open`].
     pub fn drafter_files(&self) -> Result<Option<ModelFiles>, CheckpointError> {
         let open = |drafter: &PathBuf| ModelFiles::open(drafter, self.drafter_mmproj.as_deref());
         self.drafter.as_ref().map(open).transpose()
@@ -100,9 +94,6 @@ impl ModelSpec {
     }
 
     /// Open the target's device.
-    ///
-    /// # Errors
-    /// As [`ComputeDevice::open`].
     pub fn target_place(&self) -> Result<ComputeDevice, Failure> {
         ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype).with_kv_type(self.kv_type)
     }
@@ -113,9 +104,6 @@ impl ModelSpec {
     }
 
     /// Open the drafter's device, with a queue of its own.
-    ///
-    /// # Errors
-    /// As [`ComputeDevice::open`].
     pub fn drafter_place(&self) -> Result<ComputeDevice, Failure> {
         let place = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
         let place = place.with_tower(self.tower_dtype);

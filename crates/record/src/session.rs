@@ -83,9 +83,6 @@ impl Session {
     }
 
     /// Read the bytes of a file; `file` is for messages only.
-    ///
-    /// # Errors
-    /// As [`Session::read`].
     pub fn parse(bytes: &[u8], file: &Path) -> Result<Self, SessionError> {
         let (session, invalid) = Self::salvage(bytes, file)?;
         match invalid.into_iter().next() {

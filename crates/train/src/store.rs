@@ -224,9 +224,6 @@ impl Store {
     }
 
     /// The first save, into an empty directory. If it fails, the directory is emptied again, so that the command can be repeated.
-    ///
-    /// # Errors
-    /// As [`Store::save`].
     pub fn save_first(
         &self,
         layer: &TrainedLayer,

@@ -24,7 +24,6 @@ pub(crate) enum ClipState {
     Failed(String),
 }
 
-/// A clip of a batch.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchClip {
     pub title: String,
@@ -97,7 +96,6 @@ impl Batch {
         self.clips.iter().filter(|clip| clip.is_over()).count()
     }
 
-    /// Clips that failed.
     pub fn failed(&self) -> usize {
         self.clips.iter().filter(|clip| matches!(clip.state, ClipState::Failed(_))).count()
     }
@@ -192,9 +190,7 @@ impl Batches {
 /// A batch to be run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchJob {
-    /// The clips.
     pub clips: Vec<batch::Clip>,
-    /// Where captions go.
     pub options: batch::Options,
     /// What each caption is asked for; its number is that of the first run.
     pub request: RunRequest,
@@ -203,12 +199,10 @@ pub struct BatchJob {
 /// An edited caption to be saved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptionEdit {
-    /// Its clip.
     pub clip: batch::Clip,
     /// The form of its file.
     pub sidecar: Sidecar,
     /// How it becomes cues of subtitles.
     pub cues: Cues,
-    /// The edited caption.
     pub caption: Caption,
 }

@@ -38,7 +38,6 @@ pub(crate) struct Lane {
     pub value: Option<f64>,
 }
 
-/// A comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub title: String,

@@ -15,7 +15,6 @@ pub(crate) use specreel_video::folder::is_video;
 /// A video file that was found or opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VideoFile {
-    /// The file.
     pub path: PathBuf,
     /// Its size in bytes.
     pub bytes: Option<u64>,
@@ -30,7 +29,6 @@ pub(crate) enum Kind {
     Named,
     /// An embedded clip.
     Clip,
-    /// A recent file.
     Recent,
     /// Any other file.
     File,
@@ -112,7 +110,6 @@ impl Library {
         self.refresh();
     }
 
-    /// Add the recent files.
     pub fn add_recent(&mut self, found: &[VideoFile]) {
         for file in found {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();

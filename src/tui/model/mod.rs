@@ -46,7 +46,6 @@ use specreel_record::{Failure, LoadedParts, Pace, Stage, profile::Profile};
 use specreel_video::{Rule, Sampling};
 use steps::StepCursor;
 
-/// The engine's state.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EngineState {
     Loading {
@@ -108,7 +107,6 @@ pub(crate) struct Waiting {
     pub run: Run,
 }
 
-/// The whole state.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub size: (u16, u16),

@@ -51,7 +51,6 @@ pub(crate) enum Activity<'a> {
     CutOff,
 }
 
-/// One run.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub subject: Subject,

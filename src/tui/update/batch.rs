@@ -60,7 +60,6 @@ fn clip_of(entry: &Entry) -> BatchClip {
     BatchClip::new(&entry.title, clip)
 }
 
-/// Show the batch.
 pub(super) fn open(model: &mut Model) {
     match model.batches.shown() {
         Some(_) => model.overlay = Some(Overlay::Batch),
@@ -71,7 +70,6 @@ pub(super) fn open(model: &mut Model) {
     }
 }
 
-/// Close the box.
 pub(super) fn close(model: &mut Model) {
     model.batches.next = None;
     model.overlay = None;

@@ -13,9 +13,7 @@ use crate::gguf::file_names;
 
 /// The files of a model.
 pub(super) struct GgufFiles {
-    /// The language model.
     pub text: RemoteFile,
-    /// The vision tower.
     pub tower: Option<RemoteFile>,
 }
 

@@ -115,9 +115,6 @@ impl Hub {
     }
 
     /// As [`Hub::new`], with a `timeout` for silent servers and the delay before the first retry.
-    ///
-    /// # Errors
-    /// As [`Hub::new`].
     pub fn with_timeouts(
         settings: Settings,
         timeout: Duration,

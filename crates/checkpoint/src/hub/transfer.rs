@@ -228,7 +228,6 @@ pub(super) fn refusal(http: &Http, id: &ModelId, what: &str, response: &HubRespo
     }
 }
 
-/// A running checksum.
 enum Hasher {
     Sha256(Sha256),
     Git(Sha1),

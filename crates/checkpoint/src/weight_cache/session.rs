@@ -64,9 +64,6 @@ impl Session {
     }
 
     /// See [`Checkpoint::open_weight_cache`].
-    ///
-    /// # Errors
-    /// As there.
     pub(crate) fn open(
         &self,
         cache: &WeightCache,

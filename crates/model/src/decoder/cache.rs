@@ -162,7 +162,6 @@ impl<D: Ops> HybridCache<D> {
         }
     }
 
-    /// The recurrent states.
     pub(super) fn states(&mut self) -> Option<&mut D::Recurrent> {
         self.recurrence.as_mut().map(|found| &mut found.states)
     }

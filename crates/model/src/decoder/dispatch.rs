@@ -42,7 +42,6 @@ pub struct Decoder(Held);
 enum Held {
     /// On the CPU, in this crate's kernels.
     Cpu(OnDevice<CpuOps>),
-    /// In candle's tensors.
     Tensors(OnDevice<TensorOps>),
     /// On a GPU through wgpu.
     Gpu(OnDevice<GpuOps>),
@@ -124,9 +123,6 @@ impl Decoder {
     /// A model of one layer of its own between this model's embeddings and head, which are shared, with a projection of its
     /// input rows: a draft head. `config` describes the layer; the names of its weights and of its norm are those of a whole
     /// model.
-    ///
-    /// # Errors
-    /// As [`Decoder::load`].
     pub fn with_layer(
         &self,
         checkpoint: &Checkpoint,

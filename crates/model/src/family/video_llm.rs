@@ -244,9 +244,6 @@ impl VideoLlm {
     }
 
     /// As [`Self::prompt`], for a question that may follow others about the same clip.
-    ///
-    /// # Errors
-    /// As [`Self::prompt`].
     pub fn prompt_for(&self, question: &Question<'_>, clip: &ClipFacts) -> Result<Prompt, ModelError> {
         let (pad, frames_per_grid) = (self.config.video_token, self.processor.config().temporal);
         let (ids, video) =
@@ -280,9 +277,6 @@ impl VideoLlm {
     }
 
     /// As [`Self::embed`], with the text from the table of another decoder of the same sizes.
-    ///
-    /// # Errors
-    /// As [`Self::embed`].
     pub fn embed_with(
         &self,
         decoder: &Decoder,

@@ -87,7 +87,6 @@ pub struct Inspection {
     pub problems: Vec<Problem>,
 }
 
-/// Collects problems.
 struct Problems(Vec<Problem>);
 
 impl Problems {

@@ -190,9 +190,6 @@ pub struct VideoProcessor {
 
 impl VideoProcessor {
     /// A processor with the settings of the checkpoint in `dir`, and the defaults of `family`.
-    ///
-    /// # Errors
-    /// As of [`ProcessorConfig::load`].
     pub fn load(dir: &std::path::Path, family: ProcessorConfig) -> Result<Self, ProcessorError> {
         Ok(Self { config: family.load(dir)? })
     }

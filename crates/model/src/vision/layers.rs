@@ -57,13 +57,11 @@ impl<D: TowerOps> Default for Buffers<D> {
     }
 }
 
-/// A feed-forward layer.
 enum Mlp<D: TowerOps> {
     Gated { gate_up: D::Matrix, down: D::Matrix },
     Plain { first: D::Matrix, activation: Activation, second: D::Matrix },
 }
 
-/// A layer.
 pub(super) struct Layer<D: TowerOps> {
     norm1: Norm<D::Vector>,
     qkv: D::Matrix,

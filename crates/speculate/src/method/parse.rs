@@ -45,18 +45,12 @@ impl Method {
     }
 
     /// This method with one number changed.
-    ///
-    /// # Errors
-    /// As [`Method::with_set`].
     pub fn with_number(&self, axis: &Axis, key: &Key, value: f64) -> Result<Method, MethodError> {
         self.with_set(&format!("{}.{}={value}", axis.name, key.name))
     }
 
     /// This method with several values changed; only the result is checked, so an axis may change its kind and the keys
     /// of the new kind at once. A new `kind` clears the keys of the old one.
-    ///
-    /// # Errors
-    /// As [`Method::with_set`].
     pub fn with_sets<'a>(&self, sets: impl IntoIterator<Item = &'a str>) -> Result<Method, MethodError> {
         let mut table = self.table();
         let mut typed = Vec::new();

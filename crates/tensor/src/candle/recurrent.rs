@@ -23,7 +23,6 @@ pub(super) struct LayerStates {
     log: Vec<Option<LoggedRow>>,
 }
 
-/// A state.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     /// `value_heads × key_dim × value_dim`.
@@ -93,7 +92,6 @@ impl LayerStates {
         }
     }
 
-    /// Keep a state.
     pub(super) fn hold(&mut self, bank: Bank, held: Held) {
         self.banks[bank.index()] = Some(held);
     }

@@ -104,9 +104,6 @@ pub fn norm(
 }
 
 /// `x += add`, if there is something to add; `out` = `(x - mean) / sqrt(variance + eps) * weight + bias`, row by row.
-///
-/// # Errors
-/// As [`norm`].
 pub fn layer_norm(
     stream: &mut Stream,
     x: &mut Rows,

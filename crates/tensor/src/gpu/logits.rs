@@ -99,9 +99,6 @@ pub type Extract = (Vec<Facts>, Vec<Vec<(u32, f32)>>, Vec<f32>);
 
 /// Facts about every row of `logits`, of which the first `vocab` count; with them the `count` (at most [`MOST`]) largest logits of
 /// every row, and single ones as [`pick`] gives them. Waits once for all.
-///
-/// # Errors
-/// As [`facts`], [`largest`] and [`pick`].
 pub fn extract(
     stream: &mut Stream,
     logits: &Rows,

@@ -39,7 +39,6 @@ impl Recurrent {
         Self { gpu: gpu.clone(), shape, layers: vec![None; layers], stream: None, failed: None }
     }
 
-    /// Sizes.
     pub(super) fn shape(&self) -> &LinearAttention {
         &self.shape
     }

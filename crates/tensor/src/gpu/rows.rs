@@ -31,9 +31,6 @@ impl Rows {
     }
 
     /// Values of the host, uploaded.
-    ///
-    /// # Errors
-    /// As [`Rows::reserve`].
     pub fn upload(gpu: &Gpu, values: &[f32], width: usize) -> Result<Self> {
         let buffer = gpu.upload(bytemuck::cast_slice(values))?;
         Ok(Self { buffer: Some(buffer), rows: values.len() / width.max(1), width, blocks: None })

@@ -103,9 +103,6 @@ impl Stream {
     }
 
     /// As [`Stream::dispatch`], over views of the buffers: an offset, which is a multiple of [`ALIGNMENT`], and a size.
-    ///
-    /// # Errors
-    /// As [`Stream::dispatch`].
     pub fn dispatch_at<P: bytemuck::Pod>(
         &mut self,
         kernel: &Kernel,

@@ -25,7 +25,6 @@ pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and me
 {{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}\
 {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// The two families.
 impl FamilyRules for Generation {
     fn name(&self) -> &'static str {
         match self {

@@ -55,7 +55,6 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     }),
 };
 
-/// The family.
 pub(crate) struct Qwen35;
 
 impl FamilyRules for Qwen35 {

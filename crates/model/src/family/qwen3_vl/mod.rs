@@ -43,7 +43,6 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     }),
 };
 
-/// The family.
 pub(crate) struct Qwen3Vl;
 
 impl FamilyRules for Qwen3Vl {

@@ -17,7 +17,6 @@ use crate::{
     vision::{TowerConfig, VisionError},
 };
 
-/// Llama.
 const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     model_type: "llama",
     bias: false,
@@ -42,7 +41,6 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     }),
 };
 
-/// The family.
 pub(crate) struct SmolVlm;
 
 impl FamilyRules for SmolVlm {

@@ -29,7 +29,6 @@ pub(crate) struct Loader<'a> {
 /// What goes wrong while rows are stored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
-    /// On the device.
     #[error(transparent)]
     Gpu(#[from] GpuError),
     /// About the rows.

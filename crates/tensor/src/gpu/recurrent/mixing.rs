@@ -92,7 +92,6 @@ impl GpuLinear {
 }
 
 impl Mixing {
-    /// Begin a pass.
     pub(crate) fn begin(&mut self) {
         self.params = None;
     }
