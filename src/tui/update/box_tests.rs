@@ -4,14 +4,9 @@ use super::*;
 use crate::tui::{
     ClipFacts, Completion, Studio, StudioConfig, VideoFile,
     model::{Overlay, run::Activity},
-    testing::{after_a_run, config, done, notice, press, ready, ready_event, step, with_pictures},
+    testing::{after_a_run, config, done, notice, press, ready, ready_event, screen, step, with_pictures},
 };
 use specreel_record::{EventKind, LoadedParts, StopReason, Verdict};
-
-fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
-    let picture = studio.picture(columns, rows);
-    crate::tui::picture::describe(&picture).split("--- styles").next().unwrap().to_owned()
-}
 
 fn last_line(studio: &Studio, columns: u16, rows: u16) -> String {
     screen(studio, columns, rows).trim_end().lines().last().unwrap_or_default().to_owned()
