@@ -8,7 +8,7 @@ use std::{
 
 use specreel::tui::{
     BatchNews, Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Key, Msg, SessionEntry, Studio,
-    StudioConfig, VideoFile,
+    StudioConfig, VideoFile, picture,
 };
 use specreel_batch::{Outcome, Progress, rows::Caption};
 use specreel_record::{
@@ -181,6 +181,12 @@ pub fn ready(theme: &str, columns: u16, rows: u16) -> Studio {
 
 pub fn engine(studio: &mut Studio, run: u64, kind: EventKind) -> Vec<Effect> {
     studio.handle(Msg::Engine(Event::new(run, kind)))
+}
+
+/// The screen as text, without its styles.
+pub fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
+    let described = picture::describe(&studio.picture(columns, rows));
+    described.split("--- styles ---").next().unwrap().to_owned()
 }
 
 /// Press keys as key maps write them, separated by blanks.

@@ -1,17 +1,12 @@
 //! Runs that are watched: what the screen shows while steps are played.
 
 use ratatui::style::Modifier;
-use specreel::tui::{ColorDepth, Effect, Msg, Studio, StudioConfig, picture};
+use specreel::tui::{ColorDepth, Effect, Msg, Studio, StudioConfig};
 use specreel_record::{EventKind, Failure, FailureClass, Pace, Span, StopReason};
 
 use crate::tui::script::{
-    asked, begin, config, done, engine, loaded, lossy, play, press, session, start, watched,
+    asked, begin, config, done, engine, loaded, lossy, play, press, screen, session, start, watched,
 };
-
-fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
-    let described = picture::describe(&studio.picture(columns, rows));
-    described.split("--- styles ---").next().unwrap().to_owned()
-}
 
 /// The modifiers of the first cell of this word in the right part of the screen; none if it is not there.
 fn modifiers(studio: &Studio, word: &str) -> Option<Modifier> {
