@@ -2,7 +2,6 @@
 
 macro_rules! actions {
     ($($variant:ident $name:literal $about:literal;)*) => {
-        /// What a key does.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Action {
             $(#[doc = $about] $variant,)*

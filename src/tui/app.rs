@@ -149,14 +149,12 @@ struct Driver {
     workers: Workers,
     /// Where their answers go.
     messages: mpsc::Sender<Msg>,
-    /// The batch that runs.
     batch: Option<BatchWorker>,
     batch_news: Option<mpsc::Receiver<Msg>>,
     probe: Option<Probe>,
     cut: Option<Cut>,
     keeper: Keeper,
     probing: bool,
-    /// The clip to probe next.
     probe_next: Option<PathBuf>,
     leaving: bool,
 }

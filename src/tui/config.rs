@@ -106,7 +106,6 @@ pub struct StudioConfig {
     pub theme_file: Option<PathBuf>,
     /// Show a line for people who have never opened the studio.
     pub is_first: bool,
-    /// Colors of the terminal.
     pub colors: ColorDepth,
     pub mouse: bool,
     /// Draw with ASCII characters only.

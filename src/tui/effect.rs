@@ -16,22 +16,18 @@ use specreel_video::Frame;
 
 #[derive(Clone, Debug)]
 pub enum Msg {
-    /// A key was pressed.
     Key(Key),
-    /// The mouse was used.
     Mouse(Mouse),
     Paste(String),
     /// The terminal has this many columns and rows.
     Resize(u16, u16),
     Engine(Event),
-    /// The engine has stopped.
     EngineGone,
     /// A directory was read.
     Scanned {
         folder: PathBuf,
         /// Its videos in order, or why it cannot be read.
         found: Result<Vec<VideoFile>, String>,
-        /// A notice about it.
         note: Option<String>,
     },
     /// A path was opened: the file, or why it cannot be.
@@ -41,13 +37,11 @@ pub enum Msg {
     /// The recent files, or why their list cannot be read.
     Recent(Result<Vec<VideoFile>, String>),
     Trouble(String),
-    /// A clip was probed.
     Probed {
         path: PathBuf,
         /// Its properties, or why it cannot be read.
         facts: Result<ClipFacts, String>,
     },
-    /// A frame of a clip was read.
     FrameRead(FrameRequest, Arc<Frame>),
     /// A request for frames is complete, or failed.
     FramesRead(FrameRequest, Result<(), String>),

@@ -7,7 +7,6 @@ use specreel_record::{Failure, FailureClass};
 /// Why the studio cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum StudioError {
-    /// There is no terminal to draw on.
     #[error("the studio needs a terminal, but standard output is not one")]
     NoTerminal,
     #[error("cannot {doing} the terminal: {source}")]
@@ -32,7 +31,6 @@ pub enum StudioError {
         /// What to write instead.
         hint: String,
     },
-    /// There is no theme of that name.
     #[error("no such theme: {name}")]
     NoTheme { name: String, known: String },
 }

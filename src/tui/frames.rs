@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 /// Minimum time between two frames that no input requested.
 const GAP: Duration = Duration::from_millis(33);
 
-/// The schedule of frames.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     wanted: bool,

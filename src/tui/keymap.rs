@@ -128,17 +128,12 @@ pub struct Keymap {
 }
 
 impl Keymap {
-    /// The built-in map.
-    ///
-    /// # Errors
-    /// Never, as the tests ensure.
     pub fn built_in() -> Result<Self, StudioError> {
         let mut map = Self { bindings: Vec::new() };
         map.overlay(DEFAULT_KEYMAP, "the built-in key map")?;
         Ok(map)
     }
 
-    /// The JSON schema of a key map.
     pub fn schema() -> serde_json::Value {
         let keys = json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true});
         let action = |action: &Action| {

@@ -28,9 +28,6 @@ pub(crate) fn load(list: &Path) -> Result<Vec<VideoFile>, String> {
 }
 
 /// Add a file at the head of the list.
-///
-/// # Errors
-/// The list cannot be written.
 pub(crate) fn remember(list: &Path, file: &Path) -> Result<(), String> {
     // Two files that are opened at the same time must both be in the list.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -2,7 +2,6 @@
 
 use super::StudioError;
 
-/// What a signal asks for.
 pub(crate) enum Signal {
     Leave,
     /// Redraw, after a stop.

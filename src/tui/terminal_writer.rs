@@ -37,9 +37,6 @@ impl Shared {
 
 impl TerminalWriter {
     /// Start writing to `out`; `through` is called on the writing thread whenever all is written.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
     pub fn start(
         mut out: impl Write + Send + 'static,
         through: impl Fn() + Send + 'static,

@@ -129,9 +129,6 @@ impl Theme {
     }
 
     /// As [`Theme::all`], with invalid themes apart, so that they matter only if they are selected.
-    ///
-    /// # Errors
-    /// Never, as the tests ensure: only a built-in theme could be invalid.
     pub(crate) fn readable(folder: Option<&Path>, depth: ColorDepth) -> Result<Readable, StudioError> {
         let (mut themes, mut wrong) = (Vec::new(), Vec::new());
         let without_colors = BUILT_IN.iter().find(|(name, _)| *name == "mono").map(|(_, text)| *text);
@@ -161,9 +158,6 @@ impl Theme {
     }
 
     /// The built-in theme of this name, for tests and pictures.
-    ///
-    /// # Errors
-    /// There is no such theme.
     pub fn built_in(name: &str, depth: ColorDepth) -> Result<Self, StudioError> {
         let mut themes = Self::all(None, depth)?;
         let at = Self::position(&themes, name)?;
@@ -171,9 +165,6 @@ impl Theme {
     }
 
     /// The index of the theme of this name.
-    ///
-    /// # Errors
-    /// There is no such theme.
     pub(crate) fn position(themes: &[Self], name: &str) -> Result<usize, StudioError> {
         themes.iter().position(|t| t.name == name).ok_or_else(|| {
             let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");

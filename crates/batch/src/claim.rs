@@ -22,9 +22,6 @@ pub struct Claim {
 
 impl Claim {
     /// Claim a path; none if another process, or another claim of this one, has it. The directory is created.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn take(path: &Path) -> io::Result<Option<Self>> {
         loop {
             let file = open_below(path, OpenOptions::new().create(true).truncate(false).write(true))?;
@@ -53,9 +50,6 @@ impl Drop for Claim {
 }
 
 /// Open a file in a directory that is created. Another process may remove the directory in between, as it was empty.
-///
-/// # Errors
-/// The file cannot be opened.
 pub(super) fn open_below(path: &Path, options: &OpenOptions) -> io::Result<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     for _ in 0..ATTEMPTS {

@@ -272,7 +272,6 @@ impl Checkpoint {
         self.find_named(name).is_some() || self.find(name).is_some()
     }
 
-    /// A tensor of GGUF files.
     fn find_named(&self, name: &str) -> Option<&gguf::NamedTensor> {
         match self.part {
             None => self.mapped.get(name),

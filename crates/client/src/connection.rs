@@ -91,18 +91,12 @@ pub struct Client {
 
 impl Client {
     /// Start an engine without models.
-    ///
-    /// # Errors
-    /// The system starts no thread.
     pub fn start() -> Result<Self, Failure> {
         let (handle, events) = Engine::start()?;
         Ok(Self::new(handle, events))
     }
 
     /// Start an engine whose threads have a lower priority than the caller's, so that a user interface stays responsive.
-    ///
-    /// # Errors
-    /// The system starts no thread.
     pub fn start_in_background() -> Result<Self, Failure> {
         let (handle, events) = Engine::start_in_background()?;
         Ok(Self::new(handle, events))

@@ -166,17 +166,11 @@ impl States {
     }
 
     /// The values in host memory, row by row.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn to_vec(&self) -> Result<Vec<f32>> {
         with_slice(self, <[f32]>::to_vec)
     }
 
     /// The rows in host memory.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn to_vec2(&self) -> Result<Vec<Vec<f32>>> {
         let width = self.shape().1.max(1);
         with_slice(self, |values| values.chunks_exact(width).map(<[f32]>::to_vec).collect())
@@ -188,9 +182,6 @@ fn check(holds: bool, problem: impl FnOnce() -> String) -> Result<()> {
 }
 
 /// Call `f` with the values of rows: without a copy if they are in host memory, else after they were read from the device.
-///
-/// # Errors
-/// If the device fails.
 pub fn with_slice<T>(states: &States, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
     match states {
         States::Tensor(tensor) => with_tensor(tensor, f),

@@ -24,9 +24,6 @@ pub type TakeRows<'a> = &'a (dyn Fn(usize, &[f32]) -> Result<(), String> + Sync)
 /// and if the loading was stopped.
 pub trait Weights: Sync {
     /// Check that a tensor exists with this shape, without reading its values.
-    ///
-    /// # Errors
-    /// See [`Weights`].
     fn verify(&self, name: &str, shape: &[usize]) -> Result<(), CheckpointError>;
 
     /// A tensor's values as f32, row-major.
@@ -48,9 +45,6 @@ pub trait Weights: Sync {
 
     /// A matrix in the source's own types, where they are used without conversion: its parts, each with its number of rows.
     /// `None` if this source's matrices are to be converted.
-    ///
-    /// # Errors
-    /// See [`Weights`].
     fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError>;
 
     /// A tensor's values in the source's type, and a hash of its bytes.
@@ -60,9 +54,6 @@ pub trait Weights: Sync {
     fn native(&self, name: &str, shape: [usize; 2]) -> Result<(Values, u64), CheckpointError>;
 
     /// The type of a tensor's values if they are 16-bit floats to be converted.
-    ///
-    /// # Errors
-    /// See [`Weights`].
     fn half_kind(&self, name: &str, shape: &[usize]) -> Result<Option<HalfKind>, CheckpointError>;
 
     /// True if matrices are used in the source's own types.

@@ -8,7 +8,6 @@ use specreel_engine::RunRequest;
 use specreel_record::Cues;
 use specreel_speculate::Method;
 
-/// How far a clip is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClipState {
     Waiting,
@@ -45,7 +44,6 @@ impl BatchClip {
     }
 }
 
-/// How far a batch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Its clips are chosen; it was not started.
@@ -100,7 +98,6 @@ impl Batch {
         self.clips.iter().filter(|clip| matches!(clip.state, ClipState::Failed(_))).count()
     }
 
-    /// The clip of this file.
     pub fn clip_mut(&mut self, video: &Path) -> Option<&mut BatchClip> {
         self.clips.iter_mut().find(|clip| clip.clip.path() == video)
     }
@@ -187,7 +184,6 @@ impl Batches {
     }
 }
 
-/// A batch to be run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchJob {
     pub clips: Vec<batch::Clip>,
@@ -196,7 +192,6 @@ pub struct BatchJob {
     pub request: RunRequest,
 }
 
-/// An edited caption to be saved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptionEdit {
     pub clip: batch::Clip,

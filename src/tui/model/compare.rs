@@ -26,7 +26,6 @@ impl Below {
     }
 }
 
-/// One method of the comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
     /// Number of its run, which may not have started.
@@ -44,7 +43,6 @@ pub(crate) struct Comparison {
     /// The autoregressive method first, if it is among them.
     pub lanes: Vec<Lane>,
     pub cursor: usize,
-    /// The parameter that is swept.
     pub swept: Option<&'static str>,
     pub below: Below,
     /// The race, once it was shown, with the indices of its lanes.

@@ -10,9 +10,7 @@ use specreel_speculate::{
 /// One row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Row {
-    /// What is chosen on an axis.
     Choice(&'static Axis),
-    /// A key of what is chosen.
     Key(&'static Axis, &'static Key),
 }
 

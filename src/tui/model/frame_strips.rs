@@ -45,7 +45,6 @@ impl FrameStrip {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FrameStrips {
     kept: VecDeque<FrameStrip>,
-    /// The request that is being read.
     pub reading: Option<FrameRequest>,
 }
 

@@ -34,7 +34,6 @@ pub(crate) enum Kind {
     File,
 }
 
-/// One line of the library.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub title: String,
@@ -124,7 +123,6 @@ impl Library {
         self.refresh();
     }
 
-    /// Add the videos of a directory.
     pub fn add_folder(&mut self, folder: &Path, found: Vec<VideoFile>) {
         let named = self.named.take_if(|named| named == folder).is_some();
         // Unless the user has gone to another clip meanwhile.

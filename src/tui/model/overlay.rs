@@ -6,7 +6,6 @@ pub(crate) enum Pane {
     Library,
     Prompt,
     Caption,
-    /// The ledger of steps.
     Steps,
     Meters,
 }

@@ -6,7 +6,6 @@ use specreel_client::present::player::Player;
 use specreel_record::{Event, Failure, RunState, Segment, Span, Stage, Stats, StopReason, Turn};
 use specreel_speculate::Method;
 
-/// What a run is about.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Subject {
     pub video: PathBuf,

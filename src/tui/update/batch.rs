@@ -238,7 +238,6 @@ fn ended(model: &mut Model, outcome: Result<bool, String>) {
     }
 }
 
-/// The engine has stopped.
 pub(super) fn engine_failed(model: &mut Model, error: &str) {
     if model.batches.last.as_ref().is_some_and(|batch| batch.phase == Phase::Waiting) {
         ended(model, Err(error.to_owned()));

@@ -53,7 +53,6 @@ fn an_active_run_is_not_lost_by_one_key() {
     assert!(press(&mut studio, "ctrl-c").is_empty());
     assert!(notice(&mut studio).contains("again to quit"));
     assert_eq!(press(&mut studio, "ctrl-c"), [Effect::Quit]);
-    assert_eq!(press(&mut ready(), "q"), [Effect::Quit], "without a run nothing is asked");
 }
 
 #[test]

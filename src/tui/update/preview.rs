@@ -41,7 +41,6 @@ pub(super) fn is_its_own(action: Action) -> bool {
     [Pause, SeekBack, SeekForward, Slower, Faster, Top, Bottom].contains(&action)
 }
 
-/// Advance the preview's clock.
 pub(super) fn advance(model: &mut Model, ms: f64) {
     if let Some(preview) = &mut model.preview {
         preview.clock.advance(ms);

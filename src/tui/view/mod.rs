@@ -286,7 +286,6 @@ fn chart(
     frame.render_widget(chart, area);
 }
 
-/// The marker of a line chart.
 fn line_marker(model_is_ascii: bool) -> symbols::Marker {
     if model_is_ascii { symbols::Marker::Dot } else { symbols::Marker::Braille }
 }

@@ -113,9 +113,6 @@ impl Shard {
     }
 
     /// What the file system says about the file.
-    ///
-    /// # Errors
-    /// The error of the query.
     pub fn metadata(&self) -> io::Result<std::fs::Metadata> {
         self.file.metadata()
     }

@@ -11,7 +11,6 @@ use super::{
 };
 use crate::gguf::file_names;
 
-/// The files of a model.
 pub(super) struct GgufFiles {
     pub text: RemoteFile,
     pub tower: Option<RemoteFile>,

@@ -257,7 +257,6 @@ impl Hub {
     }
 }
 
-/// A pull in progress.
 struct ActivePull<'a> {
     transfer: Transfer<'a>,
     dir: &'a Path,
@@ -342,7 +341,6 @@ fn small_files(id: &ModelId, listing: &Listing) -> Result<Vec<RemoteFile>, HubEr
     Ok(files)
 }
 
-/// The weight files to download.
 fn weights(id: &ModelId, listing: &Listing, dir: &Path) -> Result<Vec<RemoteFile>, HubError> {
     let names = if listing.file(INDEX).is_some() { shards(id, dir)? } else { vec![SINGLE.to_owned()] };
     let find =

@@ -222,7 +222,6 @@ impl Session {
     }
 }
 
-/// The directory of a checkpoint.
 fn place(checkpoint: &Checkpoint) -> PathBuf {
     let dir = checkpoint.files().path();
     std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())

@@ -261,9 +261,6 @@ impl Decoder {
     }
 
     /// Wait until an accelerator has completed all work that was queued in this workspace.
-    ///
-    /// # Errors
-    /// If some of it failed.
     pub fn synchronize(&self, workspace: &mut Workspace) -> Result<()> {
         match &self.0 {
             Held::Cpu(decoder) => decoder.synchronize(&mut workspace.cpu),

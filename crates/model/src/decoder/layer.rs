@@ -5,7 +5,6 @@ use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::ops::{HeadNorms, LinearWeights, Loaded, Ops};
 
-/// The weights of a layer.
 pub(super) struct Layer<D: Ops> {
     /// The input norm, and the matrix of what enters attention; none if that enters with the rows.
     pub(super) entry: Option<(D::Vector, D::Matrix)>,

@@ -66,9 +66,6 @@ impl Sequence {
     /// Feed a prompt's embeddings (`rows × width`, or wider with DeepStack levels: see [`Decoder::forward`]) at the given positions; text continues at position `next`. `states` receives
     /// each chunk's first row number and final states (`rows × width`); `progress` (done, total) may stop the prefill, which
     /// then leaves the sequence empty and returns false.
-    ///
-    /// # Errors
-    /// If shapes do not agree.
     pub fn prefill(
         &mut self,
         embeddings: &States,
@@ -297,9 +294,6 @@ impl Sequence {
     }
 
     /// Wait until all queued work is done.
-    ///
-    /// # Errors
-    /// If some of it failed.
     pub fn synchronize(&mut self) -> Result<()> {
         self.decoder.synchronize(&mut self.workspace)
     }

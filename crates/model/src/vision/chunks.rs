@@ -6,7 +6,6 @@ use super::{EncodeProgress, VisionError};
 use crate::processor::{Grid, Patches};
 use specreel_tensor::{CheckpointError, states::States, tensor_error_text};
 
-/// An error about a tensor.
 pub(super) fn on_tensor(name: &str, error: &candle_core::Error) -> CheckpointError {
     CheckpointError::tensor(name, &tensor_error_text(error))
 }

@@ -9,7 +9,6 @@ use specreel_tensor::{
     tower_ops::{Activation, Norm, Part, TowerOps},
 };
 
-/// Load the weights of a norm.
 fn norm<D: TowerOps>(ops: &D, parts: &NormParts, checkpoint: &Checkpoint) -> Loaded<Norm<D::Vector>> {
     let vector = |kind: &str| {
         let name = format!("{}.{kind}", parts.name);

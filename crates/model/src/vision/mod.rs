@@ -30,23 +30,14 @@ pub type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
 /// An error of a vision tower.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum VisionError {
     /// A value of `vision_config` is missing or invalid.
     #[error("config.json: vision_config.{name} {problem}")]
-    Config {
-        /// The value's name.
-        name: &'static str,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Config { name: &'static str, problem: String },
     /// A value beside `vision_config` is missing or not supported.
     #[error("config.json: {name} {problem}")]
-    Setting {
-        /// The value's name.
-        name: &'static str,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Setting { name: &'static str, problem: String },
     /// `vision_config` cannot be parsed.
     #[error("config.json: invalid vision_config: {0}")]
     Parse(#[from] serde_json::Error),
@@ -57,24 +48,9 @@ pub enum VisionError {
     #[error(
         "the vision tower cannot encode {rows} patches of {values} values as a grid of {t}x{h}x{w}: {reason}"
     )]
-    Patches {
-        /// Number of patches.
-        rows: usize,
-        /// Values of a patch.
-        values: usize,
-        /// Temporal grids.
-        t: usize,
-        /// Rows of patches.
-        h: usize,
-        /// Columns of patches.
-        w: usize,
-        /// The mismatch.
-        reason: String,
-    },
-    /// The computation failed.
+    Patches { rows: usize, values: usize, t: usize, h: usize, w: usize, reason: String },
     #[error("the vision tower failed: {}", tensor_error_text(.0))]
     Compute(#[from] candle_core::Error),
-    /// The progress callback cancelled.
     #[error("cancelled while encoding frames")]
     Cancelled,
 }

@@ -67,9 +67,6 @@ pub struct DraftRequest<'a> {
 /// Proposes draft tokens. The contract of one step: [`draft`](Self::draft), then [`commit`](Self::commit) with the result.
 pub trait Proposer {
     /// Draft after the root.
-    ///
-    /// # Errors
-    /// If a forward pass fails.
     fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal>;
 
     /// Take in the outcome: the nodes of `path` of the last proposal were accepted, and `root` follows them. `target` has

@@ -24,9 +24,6 @@ impl Method {
     }
 
     /// Read a method from TOML text and check it; `path` names it in errors.
-    ///
-    /// # Errors
-    /// The method is invalid.
     pub fn from_toml(text: &str, path: &Path) -> Result<Method, MethodError> {
         let origin = || Origin::File(path.into());
         let table: Table = text.parse().map_err(|e: toml::de::Error| {
@@ -109,7 +106,6 @@ impl Method {
         Some(self.table().get(axis)?.get(key)?.to_string())
     }
 
-    /// The method as a TOML table.
     fn table(&self) -> Table {
         let mut table = Table::try_from(self).unwrap_or_default();
         table.iter_mut().filter_map(|(_, v)| v.as_table_mut()).for_each(shorten);

@@ -92,9 +92,6 @@ pub fn between(stream: &mut Stream, from: &Rows, columns: Range<usize>, x: &Rows
 }
 
 /// `out[r][i] = x[r][columns[i]]` for `width` columns, all of which exist.
-///
-/// # Errors
-/// If memory is missing, or the device is lost.
 pub fn choose(stream: &mut Stream, x: &Rows, columns: &Buffer, width: usize, out: &mut Rows) -> Result<()> {
     use Access::{Read, Write};
     let gpu = stream.gpu().clone();

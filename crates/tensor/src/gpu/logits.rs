@@ -81,9 +81,6 @@ fn record_facts(
 }
 
 /// Facts about every row of `logits`, of which the first `vocab` count. Waits for them.
-///
-/// # Errors
-/// If memory is missing.
 pub fn facts(stream: &mut Stream, logits: &Rows, vocab: usize, scratch: &mut Scratch) -> Result<Vec<Facts>> {
     if logits.rows() == 0 {
         return Ok(Vec::new());

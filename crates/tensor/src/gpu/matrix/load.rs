@@ -31,7 +31,6 @@ pub(crate) struct Loader<'a> {
 pub(crate) enum Problem {
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// About the rows.
     #[error("{0}")]
     Rows(String),
 }

@@ -73,9 +73,6 @@ struct MixParams {
 
 impl GpuLinear {
     /// From the weights as they are stored.
-    ///
-    /// # Errors
-    /// If memory is missing.
     pub fn new(gpu: &Gpu, weights: LinearWeights) -> Result<Self> {
         let (channels, kernel) = (weights.shape.channels(), weights.shape.kernel);
         let by_row = |at: usize| weights.convolution[at % channels * kernel + at / channels];
