@@ -160,9 +160,7 @@ impl Keymap {
     }
 
     /// The built-in map with the overrides of a user's file, if it exists.
-    ///
-    /// # Errors
-    /// The file cannot be read, or an entry is invalid.
+    /// Errors: the file cannot be read, or an entry is invalid.
     pub fn with_file(file: Option<&Path>) -> Result<Self, StudioError> {
         let mut map = Self::built_in()?;
         let Some(file) = file else { return Ok(map) };
@@ -175,9 +173,7 @@ impl Keymap {
     }
 
     /// Override bindings with those of a TOML text.
-    ///
-    /// # Errors
-    /// An entry is invalid: names the file, the line, the entry, and what to write.
+    /// Errors: an entry is invalid: names the file, the line, the entry, and what to write.
     pub fn overlay(&mut self, text: &str, file: &str) -> Result<(), StudioError> {
         let source = (file, text);
         let table = DeTable::parse(text).map_err(|error| {

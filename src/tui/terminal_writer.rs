@@ -71,9 +71,7 @@ impl TerminalWriter {
     }
 
     /// Queue bytes.
-    ///
-    /// # Errors
-    /// Earlier bytes could not be written.
+    /// Errors: earlier bytes could not be written.
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.shared.lock();
         if let Some(error) = state.failed.take() {

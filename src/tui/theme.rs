@@ -112,9 +112,7 @@ pub(crate) type Readable = (Vec<Theme>, Vec<(String, StudioError)>);
 impl Theme {
     /// The built-in themes and those of a directory, one for each `*.toml`; a file named like a built-in theme replaces it.
     /// Roles that a theme leaves out are those of `dark`.
-    ///
-    /// # Errors
-    /// A file cannot be read, or is invalid.
+    /// Errors: a file cannot be read, or is invalid.
     pub fn all(folder: Option<&Path>, depth: ColorDepth) -> Result<Vec<Self>, StudioError> {
         let (themes, mut wrong) = Self::readable(folder, depth)?;
         if wrong.is_empty() { Ok(themes) } else { Err(wrong.remove(0).1) }

@@ -190,9 +190,7 @@ pub fn with_slice<T>(states: &States, f: impl FnOnce(&[f32]) -> T) -> Result<T> 
 }
 
 /// Call `f` with the values of an f32 tensor: without a copy if it is contiguous on the CPU, else of a copy there.
-///
-/// # Errors
-/// If the values are not f32, or the device fails.
+/// Errors: if the values are not f32, or the device fails.
 pub(crate) fn with_tensor<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
     let tensor = tensor.to_device(&Device::Cpu)?.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();

@@ -33,9 +33,7 @@ pub trait Weights: Sync {
     fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError>;
 
     /// Call `take` for all rows of a matrix, from several threads. Returns a hash of the tensor's bytes; 0 if the source has none.
-    ///
-    /// # Errors
-    /// See [`Weights`]; values that are not finite, and the errors of `take`.
+    /// Errors: see [`Weights`]; values that are not finite, and the errors of `take`.
     fn rows_parallel(
         &self,
         name: &str,

@@ -58,9 +58,7 @@ impl Recurrent {
     }
 
     /// A layer's.
-    ///
-    /// # Errors
-    /// If there is no such layer.
+    /// Errors: if there is no such layer.
     pub(super) fn layer(&mut self, layer: usize) -> Result<&mut LayerStates> {
         let count = self.layers.len();
         match self.layers.get_mut(layer) {

@@ -90,9 +90,7 @@ impl Rows {
 }
 
 /// The memory of rows that have been written.
-///
-/// # Errors
-/// If they have not.
+/// Errors: if they have not.
 pub(super) fn filled(rows: &Rows) -> Result<&Buffer> {
     rows.buffer().ok_or_else(|| GpuError::Invalid("rows are used before they are written".into()))
 }

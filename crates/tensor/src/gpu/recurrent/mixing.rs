@@ -94,9 +94,7 @@ impl Mixing {
     }
 
     /// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). All layers of a pass have one plan.
-    ///
-    /// # Errors
-    /// If sizes do not fit, or memory is missing.
+    /// Errors: if sizes do not fit, or memory is missing.
     #[expect(clippy::too_many_arguments, reason = "rows, weights, states and their plan")]
     pub(crate) fn mix(
         &mut self,
