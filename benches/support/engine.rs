@@ -42,16 +42,9 @@ impl Loaded {
         let spec = ModelSpec {
             target: target.to_owned(),
             drafter: drafter.map(Path::to_owned),
-            heads: Vec::new(),
             device: DeviceChoice::Cpu,
-            drafter_device: None,
-            kv_type: Default::default(),
-            mmproj: None,
-            drafter_mmproj: None,
-            dtype: WeightType::Auto,
             tower_dtype,
-            rope: Default::default(),
-            weight_cache: None,
+            ..ModelSpec::default()
         };
         handle.send(Command::Load(spec)).map_err(|f| f.error)?;
         Ok(Self { handle, events, runs: 0 })

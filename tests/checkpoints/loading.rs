@@ -3,7 +3,8 @@
 use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
 use specreel_checkpoint::Checkpoint;
-use specreel_engine::{Command, Engine, RunRequest, TextSampling, memory_check::Video};
+use specreel_client::fake::request;
+use specreel_engine::{Command, Engine, RunRequest, memory_check::Video};
 use specreel_model::{
     ModelSpec,
     config::TextConfig,
@@ -12,7 +13,6 @@ use specreel_model::{
 };
 use specreel_record::EventKind;
 use specreel_scenes::{self as scenes, Scene};
-use specreel_speculate::Method;
 use specreel_tensor::{ComputeDevice, DeviceChoice, KvType, WeightType};
 use specreel_video::Sampling;
 
@@ -140,38 +140,15 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
             + 4 * sample.patch_values as u64;
         let ((), most) = peak(|| {
             let (handle, mut events) = Engine::start().unwrap();
-            let spec = ModelSpec {
-                target: at("target"),
-                drafter: None,
-                heads: Vec::new(),
-                device: DeviceChoice::Cpu,
-                drafter_device: None,
-                mmproj: None,
-                drafter_mmproj: None,
-                kv_type: Default::default(),
-                dtype,
-                tower_dtype: WeightType::Auto,
-                rope: Default::default(),
-                weight_cache: None,
-            };
+            let device = DeviceChoice::Cpu;
+            let spec = ModelSpec { target: at("target"), device, dtype, ..ModelSpec::default() };
             handle.send(Command::Load(spec)).unwrap();
             let request = RunRequest {
-                span: None,
-                segment: None,
-                before: Vec::new(),
-                run: 1,
                 video: clip.clone(),
                 prompt: "What happens?".into(),
-                method: Method::preset("autoregressive").unwrap(),
                 sampling: Sampling::Frames(video.frames),
-                max_pixels: None,
-                max_visual_tokens: None,
-                thinking: false,
                 max_new_tokens: video.new_tokens,
-                text: TextSampling::default(),
-                logprobs: 0,
-                measure: false,
-                estimate_only: false,
+                ..request(1, "autoregressive")
             };
             handle.send(Command::Run(Box::new(request))).unwrap();
             // Until the engine has ended and freed its memory, so that the next run is counted alone.

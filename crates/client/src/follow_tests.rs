@@ -119,20 +119,7 @@ async fn an_engine_that_stops_or_takes_nothing_is_reported() {
 
 #[tokio::test]
 async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
-    let spec = || ModelSpec {
-        target: "t".into(),
-        drafter: None,
-        heads: Vec::new(),
-        device: Default::default(),
-        drafter_device: None,
-        kv_type: Default::default(),
-        mmproj: None,
-        drafter_mmproj: None,
-        dtype: Default::default(),
-        tower_dtype: Default::default(),
-        rope: Default::default(),
-        weight_cache: None,
-    };
+    let spec = || ModelSpec { target: "t".into(), ..ModelSpec::default() };
     let (engine, mut client) = FakeEngine::silent();
     engine.emit(0, EventKind::Stage { stage: Stage::Load, done: 1, total: 2, left_ms: None });
     engine.emit(0, specreel_record::testing::ready(&["n"]));

@@ -23,7 +23,7 @@ use specreel_record::{Failure, FailureClass};
 use specreel_tensor::{CheckpointError, ComputeDevice, DeviceChoice, DeviceMemory, KvType, WeightType};
 
 /// Which models to run, on what, in which weights.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelSpec {
     /// The target: a directory in Hugging Face layout, or a GGUF file.
     pub target: PathBuf,

@@ -14,7 +14,6 @@ use specreel_model::ModelSpec;
 use specreel_record::{Event, EventKind, Stats, StopReason};
 use specreel_speculate::{Drafter, Method, Schedule};
 use specreel_tensor::{DeviceChoice, WeightType};
-use specreel_video::Sampling;
 use tokio::sync::mpsc::Receiver;
 
 use crate::cli::{Outcome, Program, make};
@@ -196,14 +195,8 @@ impl Models {
             drafter: Some(demo.drafter.clone()),
             heads: demo.heads.clone(),
             device: DeviceChoice::Cpu,
-            drafter_device: None,
-            mmproj: None,
-            drafter_mmproj: None,
             dtype,
-            tower_dtype: WeightType::Auto,
-            kv_type: Default::default(),
-            rope: Default::default(),
-            weight_cache: None,
+            ..ModelSpec::default()
         };
         engine.send(Command::Load(spec)).unwrap();
         Self { engine, events, limit, runs: 0 }
@@ -222,22 +215,12 @@ impl Models {
     fn write(&mut self, clip: &Path, method: &Method) -> (Vec<u32>, Stats) {
         self.runs += 1;
         let request = RunRequest {
-            span: None,
-            segment: None,
-            before: Vec::new(),
-            run: self.runs,
             video: clip.into(),
             prompt: "Describe the video in detail.".into(),
             method: method.clone(),
-            sampling: Sampling::Auto,
-            max_pixels: None,
-            max_visual_tokens: None,
-            thinking: false,
             max_new_tokens: self.limit,
             text: TextSampling { temperature: 0.0, top_p: 1.0, seed: 0 },
-            logprobs: 0,
-            measure: false,
-            estimate_only: false,
+            ..specreel_client::fake::request(self.runs, "naive")
         };
         self.engine.send(Command::Run(Box::new(request))).unwrap();
         loop {

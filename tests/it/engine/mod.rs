@@ -47,18 +47,11 @@ impl Rig {
         self.handle
             .send(Command::Load(ModelSpec {
                 target: fixture(target),
-                mmproj: None,
-                drafter_mmproj: None,
                 drafter: drafter.map(fixture),
                 // Its random layer stands in for both recipes.
                 heads: Vec::from_iter((target == "gqa_tied").then(|| fixture("sparrow"))),
                 device: DeviceChoice::Cpu,
-                drafter_device: None,
-                kv_type: Default::default(),
-                dtype: WeightType::Auto,
-                tower_dtype: WeightType::Auto,
-                rope: Default::default(),
-                weight_cache: None,
+                ..ModelSpec::default()
             }))
             .unwrap();
     }
@@ -76,22 +69,12 @@ impl Rig {
     fn request(&mut self, method: &str, prompt: &str) -> RunRequest {
         self.next += 1;
         RunRequest {
-            span: None,
-            segment: None,
-            before: Vec::new(),
-            run: self.next,
             video: self.clip.clone(),
             prompt: prompt.into(),
-            method: Method::preset(method).unwrap(),
             sampling: Sampling::Frames(4),
-            max_pixels: None,
-            max_visual_tokens: None,
-            thinking: false,
             max_new_tokens: 24,
-            text: TextSampling::default(),
             logprobs: 2,
-            measure: false,
-            estimate_only: false,
+            ..specreel_client::fake::request(self.next, method)
         }
     }
 
@@ -696,17 +679,9 @@ fn odd_widths_are_told() {
     let mut rig = Rig::new();
     let spec = ModelSpec {
         target: fixture("gqa_tied"),
-        mmproj: None,
-        drafter_mmproj: None,
-        drafter: None,
-        heads: Vec::new(),
         device: DeviceChoice::Cpu,
-        drafter_device: None,
-        kv_type: Default::default(),
         dtype: WeightType::Q4K,
-        tower_dtype: WeightType::Auto,
-        rope: Default::default(),
-        weight_cache: None,
+        ..ModelSpec::default()
     };
     rig.handle.send(Command::Load(spec)).unwrap();
     let EventKind::Ready { notes, dtype, .. } = rig.event().kind else { panic!("not loaded") };

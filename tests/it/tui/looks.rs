@@ -1,5 +1,5 @@
-//! Pictures of the screen, styles included: every screen at every size in one theme, since the palettes are tested as data, and
-//! what is drawn differently in a light theme and without colors. `cargo insta review` (or INSTA_UPDATE=always) accepts new ones.
+//! Pictures of the screen, styles included: every screen once at each size, in one theme, since palettes are tested as data.
+//! `cargo insta review` (or INSTA_UPDATE=always) accepts new ones.
 
 use insta::assert_snapshot;
 use specreel::tui::{Effect, Msg, Studio, picture};
@@ -12,6 +12,9 @@ use crate::tui::script::{
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
+
+/// A theme for each of them: dark, light, and without colors.
+const THEMES: [&str; 3] = ["dark", "light", "mono"];
 
 fn look(name: &str, studio: &Studio, (columns, rows): (u16, u16)) {
     assert_snapshot!(format!("{name}_{columns}x{rows}"), picture::describe(&studio.picture(columns, rows)));
@@ -100,7 +103,7 @@ fn the_steps_of_a_run() {
     look("steps_mono", &studio, (80, 24));
     // Over the inspector, and beside it.
     for size in [(80, 24), (120, 40), (200, 60)] {
-        let mut studio = streaming("dark", size.0, size.1);
+        let mut studio = streaming("light", size.0, size.1);
         done(&mut studio, 3, &lossy(), StopReason::Eos);
         press(&mut studio, "i d down down");
         look("steps_inspector", &studio, size);
@@ -126,8 +129,8 @@ fn the_steps_of_a_run() {
 
 #[test]
 fn a_clip_looked_at() {
-    for size in SIZES {
-        let mut studio = with_pictures(Footage::Pattern, "dark", size.0, size.1);
+    for (theme, size) in ["dark", "light", "dark"].into_iter().zip(SIZES) {
+        let mut studio = with_pictures(Footage::Pattern, theme, size.0, size.1);
         if size == (120, 40) {
             look("thumbnail", &studio, size);
         }
@@ -158,8 +161,8 @@ fn heat_over_the_frames() {
 
 #[test]
 fn a_method_taken_apart() {
-    for size in [(60, 16), (100, 30)] {
-        let mut studio = ready("dark", size.0, size.1);
+    for (theme, size) in [("dark", (60, 16)), ("light", (100, 30))] {
+        let mut studio = ready(theme, size.0, size.1);
         press(&mut studio, "m tab down down down right");
         look("edit", &studio, size);
         press(&mut studio, "s");
@@ -176,8 +179,8 @@ fn a_run_saved_as_a_file() {
 
 #[test]
 fn methods_compared() {
-    for size in SIZES {
-        let mut studio = ready("dark", size.0, size.1);
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
+        let mut studio = ready(theme, size.0, size.1);
         press(&mut studio, "c home down space");
         look("compare_pick", &studio, size);
         compared(&mut studio);
@@ -196,8 +199,8 @@ fn methods_compared() {
 
 #[test]
 fn the_saved_runs() {
-    for size in SIZES {
-        let mut studio = ready("dark", size.0, size.1);
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
+        let mut studio = ready(theme, size.0, size.1);
         press(&mut studio, "S");
         look("sessions_reading", &studio, size);
         studio.handle(Msg::Listed(Ok(listed())));
@@ -212,8 +215,8 @@ fn the_saved_runs() {
 
 #[test]
 fn a_replay() {
-    for size in SIZES {
-        let mut studio = ready("dark", size.0, size.1);
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
+        let mut studio = ready(theme, size.0, size.1);
         studio.handle(Msg::Loaded(Ok(session(&lossy(), false))));
         press(&mut studio, "+ +");
         studio.handle(Msg::Advance(1200.0));
@@ -226,8 +229,8 @@ fn a_replay() {
 
 #[test]
 fn a_run_that_is_watched() {
-    for size in SIZES {
-        let mut studio = watched("dark", size.0, size.1);
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
+        let mut studio = watched(theme, size.0, size.1);
         studio.handle(Msg::Advance(150.0));
         look("watch_drafting", &studio, size);
         studio.handle(Msg::Advance(250.0));
@@ -239,8 +242,8 @@ fn a_run_that_is_watched() {
 
 #[test]
 fn a_clip_in_segments_and_a_search_in_it() {
-    for size in SIZES {
-        let mut studio = ready("dark", size.0, size.1);
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
+        let mut studio = ready(theme, size.0, size.1);
         press(&mut studio, "L");
         look("segments_asked", &studio, size);
         press(&mut studio, "enter");
@@ -270,8 +273,8 @@ fn a_clip_in_segments_and_a_search_in_it() {
 
 #[test]
 fn clips_captioned_together() {
-    for size in SIZES {
-        let mut studio = ready("dark", size.0, size.1);
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
+        let mut studio = ready(theme, size.0, size.1);
         press(&mut studio, "X enter");
         look("batch_chosen", &studio, size);
         batched(&mut studio);
@@ -314,7 +317,7 @@ fn failures() {
     press(&mut studio, "tab tab");
     engine(&mut studio, 0, failure("no config.json in /models/x", "name a directory in Hugging Face layout"));
     look("no_models", &studio, (80, 24));
-    let mut studio = ready("dark", 120, 40);
+    let mut studio = ready("light", 120, 40);
     let run = asked(&press(&mut studio, "enter")).unwrap();
     engine(&mut studio, run, failure("notes.mp4 holds no video", "is it really a video?"));
     look("failed", &studio, (120, 40));
@@ -322,7 +325,7 @@ fn failures() {
 
 #[test]
 fn a_cancelled_run() {
-    let mut studio = streaming("dark", 80, 24);
+    let mut studio = streaming("light", 80, 24);
     press(&mut studio, "esc");
     look("cancelling", &studio, (80, 24));
     done(&mut studio, 3, &lossy()[..9], StopReason::Cancelled);
