@@ -2,7 +2,6 @@
 
 macro_rules! actions {
     ($($variant:ident $name:literal $about:literal;)*) => {
-        /// What a key does.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Action {
             $(#[doc = $about] $variant,)*
@@ -107,7 +106,6 @@ actions! {
 }
 
 impl Action {
-    /// The action with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|a| a.name() == name)
     }

@@ -49,9 +49,7 @@ const BURST: Duration = Duration::from_millis(30);
 const AT_ONCE: Duration = Duration::from_micros(200);
 
 /// Run the studio on the terminal until the user leaves or a signal ends it.
-///
-/// # Errors
-/// There is no terminal, it cannot be set up, or the key map or a theme is invalid: see [`StudioError`].
+/// Errors: there is no terminal, it cannot be set up, or the key map or a theme is invalid: see [`StudioError`].
 pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     if !std::io::stdout().is_terminal() {
         return Err(StudioError::NoTerminal.into());
@@ -149,15 +147,12 @@ struct Driver {
     workers: Workers,
     /// Where their answers go.
     messages: mpsc::Sender<Msg>,
-    /// The batch that runs.
     batch: Option<BatchWorker>,
-    /// What it says.
     batch_news: Option<mpsc::Receiver<Msg>>,
     probe: Option<Probe>,
     cut: Option<Cut>,
     keeper: Keeper,
     probing: bool,
-    /// The clip to probe next.
     probe_next: Option<PathBuf>,
     leaving: bool,
 }

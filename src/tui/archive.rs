@@ -28,7 +28,6 @@ const RECENT: Duration = Duration::from_secs(600);
 /// One saved session in a list: a run, or the segments of a clip. All text in it is sanitised.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionEntry {
-    /// The file.
     pub path: PathBuf,
     /// Seconds since it was last written.
     pub age_s: u64,
@@ -232,7 +231,6 @@ pub(crate) fn load(path: &Path) -> Result<Session, String> {
     Session::read(path).map_err(|e| Failure::from(e).error)
 }
 
-/// Delete a session.
 pub(crate) fn delete(path: &Path) -> Result<(), String> {
     std::fs::remove_file(path).map_err(|e| format!("cannot delete {}: {e}", path.display()))
 }
@@ -241,7 +239,7 @@ pub(crate) fn delete(path: &Path) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::tui::testing;
-    use specreel_record::{Event, Segment, Span, StopReason};
+    use specreel_record::{Event, Segment, Span, StopReason, testing::ended};
 
     fn write(folder: &Path, name: &str, kinds: &[EventKind], tail: &str) {
         let line = |kind: &EventKind| serde_json::to_string(&Event::new(1, kind.clone())).unwrap() + "\n";
@@ -254,12 +252,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let started = testing::started("/v/star.mp4", "lvspec");
         let long = "A star. ".repeat(9000);
-        let done = EventKind::Done {
-            reason: StopReason::Eos,
-            text: format!("{long}\u{1b}[31m"),
-            ids: vec![],
-            stats: Box::new(Stats { emitted: 12, ..Stats::default() }),
-        };
+        let stats = Stats { emitted: 12, ..Stats::default() };
+        let done = ended(StopReason::Eos, &format!("{long}\u{1b}[31m"), &[], stats);
         let speed = |measuring| EventKind::Speed { speedup: None, measuring };
         let measured = [started.clone(), done.clone(), speed(true), speed(false)];
         write(dir.path(), "20260101-a.jsonl", &[started.clone(), done], "");
@@ -287,18 +281,10 @@ mod tests {
             *segment = Some(Segment { first: 4, index, count: 2 });
             kind
         };
-        let done = |text: &str| EventKind::Done {
-            reason: StopReason::Eos,
-            text: text.into(),
-            ids: vec![],
-            stats: Box::new(Stats { emitted: 3, steps: 1, ..Stats::default() }),
-        };
-        write(
-            dir.path(),
-            "a.jsonl",
-            &[segment(0), done(" One."), segment(1), done("Two \"event\":\"done\".")],
-            "",
-        );
+        let stats = Stats { emitted: 3, steps: 1, ..Stats::default() };
+        let done = |text: &str| ended(StopReason::Eos, text, &[], stats.clone());
+        let kinds = [segment(0), done(" One."), segment(1), done("Two \"event\":\"done\".")];
+        write(dir.path(), "a.jsonl", &kinds, "");
         write(dir.path(), "b.jsonl", &[segment(0), done("One.")], "");
         let list = list(dir.path()).unwrap();
         assert_eq!((&list[0].state, list[0].segments), (&RunState::CutOff, Some((1, 2))));

@@ -25,27 +25,21 @@ const WAITING: usize = 1 << 16;
 /// A longer file is no caption.
 const MAX_CAPTION_BYTES: u64 = 1 << 16;
 
-/// What a batch says.
 #[derive(Clone, Debug)]
 pub enum BatchNews {
-    /// A clip is over.
     Clip {
-        /// Its file.
         video: PathBuf,
         /// The run of its caption; 0 if there was none.
         run: u64,
-        /// What became of it.
         outcome: Outcome,
         /// The caption that it had before, if it was skipped for that.
         existing: Option<String>,
-        /// How far the batch is.
         progress: Box<Progress>,
     },
     /// The batch is over, or cannot go on for this reason.
     Ended(Result<Box<Summary>, String>),
 }
 
-/// A batch that runs.
 pub(crate) struct BatchWorker {
     /// None once it fell behind: its run ends as if the engine had stopped.
     events: Option<Sender<Event>>,
@@ -56,9 +50,6 @@ pub(crate) struct BatchWorker {
 
 impl BatchWorker {
     /// Start it. The last of its messages is [`BatchNews::Ended`].
-    ///
-    /// # Errors
-    /// The system starts no thread.
     pub fn start(job: BatchJob, engine: &Remote) -> io::Result<(Self, Receiver<Msg>)> {
         let (events, inbox) = channel(WAITING);
         // It tells of each clip once, and of its end.
@@ -119,7 +110,6 @@ fn run(
     })
 }
 
-/// Tells the studio.
 struct Teller<'a> {
     news: &'a Sender<Msg>,
     sidecar: Option<Sidecar>,

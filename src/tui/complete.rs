@@ -20,9 +20,7 @@ pub struct Completion {
 }
 
 /// The directories and videos whose paths start with what is typed.
-///
-/// # Errors
-/// The directory cannot be read, or nothing matches.
+/// Errors: the directory cannot be read, or nothing matches.
 pub(crate) fn complete(typed: &str) -> Result<Completion, String> {
     complete_at(typed, std::env::var_os("HOME").map(PathBuf::from))
 }

@@ -26,7 +26,6 @@ pub const EMBEDDED_PRESETS: &str = include_str!("../../assets/prompts/embedded.t
 pub struct PromptPreset {
     /// Its name, one word or two.
     pub name: String,
-    /// The prompt.
     pub text: String,
 }
 
@@ -50,7 +49,6 @@ pub struct ClipFacts {
     pub seconds: Option<f64>,
     /// Width and height in pixels.
     pub size: Option<(u32, u32)>,
-    /// The codec's name.
     pub codec: Option<String>,
     /// Frames per second.
     pub fps: Option<f64>,
@@ -74,7 +72,6 @@ pub const DEFAULT_KEEP: usize = 1000;
 pub type FrameReader =
     Arc<dyn Fn(&FrameRequest, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;
 
-/// The studio's configuration.
 #[derive(Clone)]
 pub struct StudioConfig {
     /// The clip to open at the start.
@@ -85,7 +82,6 @@ pub struct StudioConfig {
     pub folders: Vec<PathBuf>,
     /// The one of them that the library opens in.
     pub folder: Option<PathBuf>,
-    /// The methods.
     pub methods: Vec<Method>,
     /// The directory of the user's methods; it need not exist.
     pub methods_dir: Option<PathBuf>,
@@ -97,7 +93,6 @@ pub struct StudioConfig {
     pub prompt: String,
     /// The models are the embedded ones, which know only the clips with titles.
     pub embedded: bool,
-    /// Preset prompts.
     pub presets: Vec<PromptPreset>,
     /// Name of the theme; `auto` is dark or light, depending on the terminal.
     pub theme: String,
@@ -105,9 +100,7 @@ pub struct StudioConfig {
     pub theme_file: Option<PathBuf>,
     /// Show a line for people who have never opened the studio.
     pub is_first: bool,
-    /// Colors of the terminal.
     pub colors: ColorDepth,
-    /// Capture the mouse.
     pub mouse: bool,
     /// Draw with ASCII characters only.
     pub ascii: bool,
@@ -123,7 +116,6 @@ pub struct StudioConfig {
     pub max_new_tokens: usize,
     /// Models that can think do so before they answer.
     pub thinking: bool,
-    /// Sampling of the text.
     pub text: TextSampling,
     /// How many of the most likely tokens to request with each token.
     pub logprobs: usize,

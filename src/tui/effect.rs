@@ -14,28 +14,20 @@ use specreel_record::{Event, Session, Span};
 use specreel_speculate::Method;
 use specreel_video::Frame;
 
-/// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Msg {
-    /// A key was pressed.
     Key(Key),
-    /// The mouse was used.
     Mouse(Mouse),
-    /// Text was pasted.
     Paste(String),
     /// The terminal has this many columns and rows.
     Resize(u16, u16),
-    /// An event of the engine.
     Engine(Event),
-    /// The engine has stopped.
     EngineGone,
     /// A directory was read.
     Scanned {
-        /// The directory.
         folder: PathBuf,
         /// Its videos in order, or why it cannot be read.
         found: Result<Vec<VideoFile>, String>,
-        /// A notice about it.
         note: Option<String>,
     },
     /// A path was opened: the file, or why it cannot be.
@@ -44,16 +36,12 @@ pub enum Msg {
     Completed(Result<Completion, String>),
     /// The recent files, or why their list cannot be read.
     Recent(Result<Vec<VideoFile>, String>),
-    /// Background work failed.
     Trouble(String),
-    /// A clip was probed.
     Probed {
-        /// The clip.
         path: PathBuf,
         /// Its properties, or why it cannot be read.
         facts: Result<ClipFacts, String>,
     },
-    /// A frame of a clip was read.
     FrameRead(FrameRequest, Arc<Frame>),
     /// A request for frames is complete, or failed.
     FramesRead(FrameRequest, Result<(), String>),
@@ -71,9 +59,7 @@ pub enum Msg {
     Batch(BatchNews),
     /// An edited caption was saved, or could not be.
     CaptionSaved {
-        /// Its clip.
         video: PathBuf,
-        /// The caption.
         caption: Box<Caption>,
         /// The file; none if none is written.
         outcome: Result<Option<PathBuf>, String>,
@@ -93,7 +79,6 @@ pub enum Msg {
 /// What became of captions that were to be written beside their clips.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidecarsWritten {
-    /// Files written.
     pub written: usize,
     /// Files that existed and were left alone, or that another process writes.
     pub kept: usize,
@@ -104,13 +89,10 @@ pub struct SidecarsWritten {
 /// Something to do outside the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Request a run.
     Run(Box<RunRequest>),
-    /// Cancel a run.
     Cancel(u64),
     /// Caption clips together; answered by [`Msg::Batch`].
     Batch(Box<BatchJob>),
-    /// Cancel the batch.
     CancelBatch,
     /// Save an edited caption; answered by [`Msg::CaptionSaved`].
     SaveCaption(Box<CaptionEdit>),
@@ -148,10 +130,8 @@ pub enum Effect {
     SaveMethod(PathBuf, Box<Method>),
     /// Copy a text to the clipboard.
     Copy(String),
-    /// Suspend the process.
     Suspend,
     /// Redraw the whole screen.
     Redraw,
-    /// Quit.
     Quit,
 }

@@ -7,25 +7,17 @@ use specreel_record::{Failure, FailureClass};
 /// Why the studio cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum StudioError {
-    /// There is no terminal to draw on.
     #[error("the studio needs a terminal, but standard output is not one")]
     NoTerminal,
-    /// The terminal failed.
     #[error("cannot {doing} the terminal: {source}")]
     Terminal {
         /// What was tried: `set up`, `draw on`, `read from`.
         doing: &'static str,
-        /// The system's error.
         source: std::io::Error,
     },
     /// A key map or theme file cannot be read.
     #[error("cannot read {}: {source}", .file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
+    Read { file: PathBuf, source: std::io::Error },
     /// A key map or a theme is invalid.
     #[error("{file}:{line}: {key}: {problem}")]
     Invalid {
@@ -35,19 +27,12 @@ pub enum StudioError {
         line: usize,
         /// The entry: `section.action`, `role.field`.
         key: String,
-        /// What is wrong.
         problem: String,
         /// What to write instead.
         hint: String,
     },
-    /// There is no theme of that name.
     #[error("no such theme: {name}")]
-    NoTheme {
-        /// The requested name.
-        name: String,
-        /// The known names.
-        known: String,
-    },
+    NoTheme { name: String, known: String },
 }
 
 impl StudioError {

@@ -151,9 +151,7 @@ pub(crate) fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
 }
 
 /// Replace a file as a whole, readable by the user alone.
-///
-/// # Errors
-/// It cannot be written; the old file stays.
+/// Errors: it cannot be written; the old file stays.
 pub(crate) fn replace_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
@@ -165,9 +163,7 @@ pub(crate) fn replace_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> 
 }
 
 /// Write a short file, readable by the user alone, without waiting for the disk.
-///
-/// # Errors
-/// It cannot be written; the old file stays.
+/// Errors: it cannot be written; the old file stays.
 pub(crate) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 /// Minimum time between two frames that no input requested.
 const GAP: Duration = Duration::from_millis(33);
 
-/// The schedule of frames.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     wanted: bool,
@@ -19,7 +18,6 @@ impl Frames {
         self.wanted = true;
     }
 
-    /// There was input.
     pub fn want_now(&mut self) {
         self.wanted = true;
         self.urgent = true;
@@ -36,7 +34,6 @@ impl Frames {
         }
     }
 
-    /// A frame was drawn.
     pub fn drawn(&mut self, now: Instant) {
         *self = Self { wanted: false, urgent: false, last: Some(now) };
     }

@@ -25,9 +25,6 @@ impl<W: Write> Inline<W> {
     }
 
     /// Draw a picture in place of the previous one.
-    ///
-    /// # Errors
-    /// The terminal cannot be written.
     pub fn draw(&mut self, picture: &Buffer) -> io::Result<()> {
         let area = picture.area;
         queue!(self.out, BeginSynchronizedUpdate)?;
@@ -55,9 +52,6 @@ impl<W: Write> Inline<W> {
     }
 
     /// Write a line of text above the picture, which disappears until it is drawn again.
-    ///
-    /// # Errors
-    /// The terminal cannot be written.
     pub fn above(&mut self, line: &str) -> io::Result<()> {
         self.back()?;
         self.shown = (0, 0);
@@ -65,7 +59,6 @@ impl<W: Write> Inline<W> {
         self.out.flush()
     }
 
-    /// Clear the picture.
     fn back(&mut self) -> io::Result<()> {
         if self.shown.1 > 0 {
             queue!(self.out, MoveUp(self.shown.1), MoveToColumn(0), Clear(ClearType::FromCursorDown))?;

@@ -17,7 +17,6 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// With these files.
     pub fn new(prompts: Option<PathBuf>, sessions: Option<PathBuf>, keep: usize) -> Self {
         Self { prompts, last: None, sessions, keep }
     }

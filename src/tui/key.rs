@@ -8,11 +8,8 @@ pub use ct::KeyCode;
 /// A key with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// What was pressed.
     pub code: KeyCode,
-    /// Control held.
     pub ctrl: bool,
-    /// Alt held.
     pub alt: bool,
     /// Shift held; always false for characters, whose case says it.
     pub shift: bool,

@@ -13,7 +13,6 @@ use super::{Action, Key, StudioError};
 /// The built-in key map, and an example for the user's `keymap.toml`.
 pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");
 
-/// What to write as a key.
 const KEYS: &str = "write keys such as \"q\", \"ctrl-q\", \"alt-enter\", \"shift-tab\", \"f1\"";
 
 macro_rules! contexts {
@@ -121,27 +120,20 @@ impl KeyContext {
     }
 }
 
-/// An action with its keys.
 pub(crate) type KeysOf = (Action, Vec<Key>);
 
-/// The key map.
 #[derive(Clone, Debug)]
 pub struct Keymap {
     bindings: Vec<(KeyContext, Key, Action)>,
 }
 
 impl Keymap {
-    /// The built-in map.
-    ///
-    /// # Errors
-    /// Never, as the tests ensure.
     pub fn built_in() -> Result<Self, StudioError> {
         let mut map = Self { bindings: Vec::new() };
         map.overlay(DEFAULT_KEYMAP, "the built-in key map")?;
         Ok(map)
     }
 
-    /// The JSON schema of a key map.
     pub fn schema() -> serde_json::Value {
         let keys = json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true});
         let action = |action: &Action| {
@@ -168,9 +160,7 @@ impl Keymap {
     }
 
     /// The built-in map with the overrides of a user's file, if it exists.
-    ///
-    /// # Errors
-    /// The file cannot be read, or an entry is invalid.
+    /// Errors: the file cannot be read, or an entry is invalid.
     pub fn with_file(file: Option<&Path>) -> Result<Self, StudioError> {
         let mut map = Self::built_in()?;
         let Some(file) = file else { return Ok(map) };
@@ -183,9 +173,7 @@ impl Keymap {
     }
 
     /// Override bindings with those of a TOML text.
-    ///
-    /// # Errors
-    /// An entry is invalid: names the file, the line, the entry, and what to write.
+    /// Errors: an entry is invalid: names the file, the line, the entry, and what to write.
     pub fn overlay(&mut self, text: &str, file: &str) -> Result<(), StudioError> {
         let source = (file, text);
         let table = DeTable::parse(text).map_err(|error| {
@@ -245,7 +233,6 @@ impl Keymap {
         Ok(())
     }
 
-    /// The action of a key in a context.
     pub fn action(&self, context: KeyContext, key: Key) -> Option<Action> {
         let at =
             |context| self.bindings.iter().find(|(c, k, _)| *c == context && *k == key).map(|(_, _, a)| *a);

@@ -2,18 +2,15 @@
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 
-/// A mouse event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mouse {
     /// Column of the cell, from 0.
     pub column: u16,
     /// Row of the cell, from 0.
     pub row: u16,
-    /// What happened there.
     pub kind: MouseKind,
 }
 
-/// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MouseKind {
     /// The left button was pressed.

@@ -31,10 +31,6 @@ pub(crate) fn read(file: &Path) -> Vec<String> {
     newest
 }
 
-/// Append a prompt to a file.
-///
-/// # Errors
-/// It cannot be written.
 pub(crate) fn add(file: &Path, prompt: &str) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;

@@ -26,11 +26,9 @@ pub(crate) struct Answers {
     pub dark: Option<bool>,
     /// Its name and version, as `kitty(0.35.2)`.
     pub name: String,
-    /// It draws sixels.
     pub sixel: bool,
     /// Width and height of a cell in pixels.
     pub cell: Option<(u16, u16)>,
-    /// Keys typed meanwhile.
     pub keys: Vec<Key>,
     /// The last answer is missing: more may come later.
     pub unfinished: bool,

@@ -20,17 +20,12 @@ const MOST: usize = 20;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The files of the list that still exist.
-///
-/// # Errors
-/// The list exists but cannot be read.
+/// Errors: the list exists but cannot be read.
 pub(crate) fn load(list: &Path) -> Result<Vec<VideoFile>, String> {
     Ok(read(list)?.iter().filter(|p| is_video(p)).filter_map(|p| files::found(p)).collect())
 }
 
 /// Add a file at the head of the list.
-///
-/// # Errors
-/// The list cannot be written.
 pub(crate) fn remember(list: &Path, file: &Path) -> Result<(), String> {
     // Two files that are opened at the same time must both be in the list.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

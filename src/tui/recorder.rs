@@ -42,7 +42,6 @@ fn create(path: &Path) -> std::io::Result<Box<dyn Disk>> {
     Ok(Box::new(OpenOptions::new().create_new(true).append(true).open(path)?))
 }
 
-/// The recording thread.
 pub(crate) struct Recorder {
     thread: Option<Thread>,
     /// Runs of which events are lost: nothing after them is recorded, so that a recording has no gaps.
@@ -256,7 +255,10 @@ mod tests {
 
     use super::*;
     use crate::tui::testing;
-    use specreel_record::{Segment, Session, Stage};
+    use specreel_record::{
+        Segment, Session, Stage, Stats,
+        testing::{done, ended},
+    };
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -281,22 +283,10 @@ mod tests {
             recorder.event(&event(run, started("/v/a red ball!.mp4")));
             recorder.event(&event(run, stage.clone()));
         }
-        let done = EventKind::Done {
-            reason: StopReason::Eos,
-            text: "A".into(),
-            ids: vec![1],
-            stats: Box::default(),
-        };
-        recorder.event(&event(2, done));
+        recorder.event(&event(2, done("A")));
         // A run that is cancelled before it wrote anything leaves no file.
         recorder.event(&event(3, started("/v/b.mp4")));
-        let nothing = EventKind::Done {
-            reason: StopReason::Cancelled,
-            text: String::new(),
-            ids: vec![],
-            stats: Box::default(),
-        };
-        recorder.event(&event(3, nothing));
+        recorder.event(&event(3, ended(StopReason::Cancelled, "", &[], Stats::default())));
         assert_eq!(recorder.finish(LONG), None);
         let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|f| f.unwrap().path()).collect();
         files.sort_by_key(|f| f.as_os_str().len());
@@ -315,7 +305,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (messages, _inbox) = tokio::sync::mpsc::channel(4);
         let mut recorder = Recorder::start(Some(dir.path().into()), messages);
-        let done = |reason, ids| EventKind::Done { reason, text: String::new(), ids, stats: Box::default() };
         for (run, first, index) in [(1, 1, 0), (2, 1, 1), (3, 3, 0)] {
             let mut kind = started("/v/a.mp4");
             if let EventKind::Started { segment, .. } = &mut kind {
@@ -324,8 +313,8 @@ mod tests {
             recorder.event(&event(run, kind));
             // The second and the third are cancelled before they wrote anything.
             let kind = match run {
-                1 => done(StopReason::Eos, vec![1]),
-                _ => done(StopReason::Cancelled, vec![]),
+                1 => done(""),
+                _ => ended(StopReason::Cancelled, "", &[], Stats::default()),
             };
             recorder.event(&event(run, kind));
         }

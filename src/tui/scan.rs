@@ -19,7 +19,6 @@ const MAX_DEPTH: usize = 8;
 /// At most this many files and directories are scanned.
 const MAX_LOOKED: usize = 20_000;
 
-/// The result of a scan.
 #[derive(Debug, Default)]
 struct Walked {
     found: Vec<VideoFile>,

@@ -2,9 +2,7 @@
 
 use super::StudioError;
 
-/// What a signal asks for.
 pub(crate) enum Signal {
-    /// Exit.
     Leave,
     /// Redraw, after a stop.
     Continued,

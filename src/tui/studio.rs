@@ -12,9 +12,7 @@ pub struct Studio {
 
 impl Studio {
     /// A new studio, and its first effects.
-    ///
-    /// # Errors
-    /// The key map or a theme file is invalid, or there is no such theme.
+    /// Errors: the key map or a theme file is invalid, or there is no such theme.
     pub fn new(config: &StudioConfig) -> Result<(Self, Vec<Effect>), StudioError> {
         let mut model = Model::new(config)?;
         let effects = update::begin(&mut model, &config.folders);
@@ -73,7 +71,6 @@ impl Studio {
         self.model.replay.is_some()
     }
 
-    /// The active run.
     pub fn active_run(&self) -> Option<u64> {
         self.model.runs.active().map(|run| run.id())
     }
@@ -83,7 +80,6 @@ impl Studio {
         self.model.runs.shown().map(|run| run.log.shown()).unwrap_or_default()
     }
 
-    /// The current prompt.
     pub fn prompt(&self) -> String {
         self.model.prompt.text()
     }

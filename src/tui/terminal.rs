@@ -217,7 +217,6 @@ fn leave_screen() {
     }
 }
 
-/// Undo everything.
 fn leave() {
     leave_screen();
     restore_stderr();

@@ -37,9 +37,6 @@ impl Shared {
 
 impl TerminalWriter {
     /// Start writing to `out`; `through` is called on the writing thread whenever all is written.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
     pub fn start(
         mut out: impl Write + Send + 'static,
         through: impl Fn() + Send + 'static,
@@ -74,9 +71,7 @@ impl TerminalWriter {
     }
 
     /// Queue bytes.
-    ///
-    /// # Errors
-    /// Earlier bytes could not be written.
+    /// Errors: earlier bytes could not be written.
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.shared.lock();
         if let Some(error) = state.failed.take() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
 use specreel_engine::RunRequest;
-use specreel_record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict};
+use specreel_record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict, testing};
 use specreel_speculate::Method;
 use specreel_video::Frame;
 
@@ -96,21 +96,13 @@ pub(crate) fn step(run: u64, tokens: &[(&str, Verdict)], judged: usize) -> Msg {
 /// A step of 20 ms with these tokens.
 pub(crate) fn step_of(tokens: &[(&str, Verdict)], judged: usize) -> Step {
     Step {
-        index: 0,
         drafted: vec![1; judged],
-        parents: vec![],
-        path: vec![],
-        drafted_text: Vec::new(),
         judged,
         accepted: tokens.iter().filter(|(_, v)| v.is_accepted_draft()).count(),
         tokens: tokens.iter().map(|(t, v)| Token::new(1, *t, *v)).collect(),
-        root_nearest_visual: Vec::new(),
-        gate: None,
         draft_ms: 4.0,
         verify_ms: 16.0,
-        plain_ms: None,
-        busy: None,
-        other_ms: 0.0,
+        ..Step::default()
     }
 }
 
@@ -126,26 +118,33 @@ pub(crate) fn after_a_run() -> Studio {
 }
 
 /// The first event of a run.
-pub(crate) fn started(video: &str, method: &str) -> EventKind {
-    EventKind::Started {
-        method: serde_json::json!({ "name": method, "drafter": { "kind": "model" } }),
-        lossless: method != "lvspec",
-        target: "target-25m".into(),
-        drafter: Some("drafter-5m".into()),
-        device: "cpu".into(),
-        dtype: "q8_0".into(),
-        video: video.into(),
-        prompt: "Describe the video.".into(),
-        before: vec![],
-        span: None,
-        segment: None,
+pub(crate) fn started(video_file: &str, name: &str) -> EventKind {
+    let mut kind = testing::started();
+    if let EventKind::Started { method, lossless, video, prompt, .. } = &mut kind {
+        *method = serde_json::json!({ "name": name, "drafter": { "kind": "model" } });
+        (*lossless, *video, *prompt) = (name != "lvspec", video_file.into(), "Describe the video.".into());
     }
+    kind
+}
+
+/// A prompt that was read, with these notes.
+pub(crate) fn prompt(words: &[&str]) -> EventKind {
+    let mut kind = testing::prompt(None);
+    if let EventKind::Prompt { notes, .. } = &mut kind {
+        notes.extend(words.iter().map(|note| (*note).to_owned()));
+    }
+    kind
 }
 
 pub(crate) fn done(run: u64, reason: StopReason, text: &str) -> Msg {
     let stats = Stats { emitted: 3, steps: 1, tokens_per_second: 50.0, ..Stats::default() };
-    let kind = EventKind::Done { reason, text: text.into(), ids: vec![], stats: Box::new(stats) };
-    Msg::Engine(Event::new(run, kind))
+    Msg::Engine(Event::new(run, testing::ended(reason, text, &[], stats)))
+}
+
+/// The screen as text, without its styles.
+pub(crate) fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
+    let described = super::picture::describe(&studio.picture(columns, rows));
+    described.split("--- styles").next().unwrap_or_default().to_owned()
 }
 
 /// The notice in the status line.

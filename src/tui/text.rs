@@ -82,14 +82,9 @@ mod tests {
         let turn = Turn { prompt: evil(), answer: evil() };
         let failure = Failure { class: FailureClass::Input, error: evil(), hint: Some(evil()) };
         let stats = Box::default();
-        let ready = EventKind::Ready {
-            target: evil(),
-            drafter: Some(evil()),
-            device: evil(),
-            dtype: evil(),
-            notes: vec![evil()],
-            parts: None,
-        };
+        let [target, device, dtype] = [evil(), evil(), evil()];
+        let (drafter, notes) = (Some(evil()), vec![evil()]);
+        let ready = EventKind::Ready { target, drafter, device, dtype, notes, parts: None };
         let mut started = crate::tui::testing::started("v.mp4", "naive");
         if let EventKind::Started { target, drafter, device, dtype, prompt, before, .. } = &mut started {
             (*target, *drafter, *device, *dtype, *prompt) = (evil(), Some(evil()), evil(), evil(), evil());

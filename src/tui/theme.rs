@@ -112,9 +112,7 @@ pub(crate) type Readable = (Vec<Theme>, Vec<(String, StudioError)>);
 impl Theme {
     /// The built-in themes and those of a directory, one for each `*.toml`; a file named like a built-in theme replaces it.
     /// Roles that a theme leaves out are those of `dark`.
-    ///
-    /// # Errors
-    /// A file cannot be read, or is invalid.
+    /// Errors: a file cannot be read, or is invalid.
     pub fn all(folder: Option<&Path>, depth: ColorDepth) -> Result<Vec<Self>, StudioError> {
         let (themes, mut wrong) = Self::readable(folder, depth)?;
         if wrong.is_empty() { Ok(themes) } else { Err(wrong.remove(0).1) }
@@ -129,9 +127,6 @@ impl Theme {
     }
 
     /// As [`Theme::all`], with invalid themes apart, so that they matter only if they are selected.
-    ///
-    /// # Errors
-    /// Never, as the tests ensure: only a built-in theme could be invalid.
     pub(crate) fn readable(folder: Option<&Path>, depth: ColorDepth) -> Result<Readable, StudioError> {
         let (mut themes, mut wrong) = (Vec::new(), Vec::new());
         let without_colors = BUILT_IN.iter().find(|(name, _)| *name == "mono").map(|(_, text)| *text);
@@ -161,9 +156,6 @@ impl Theme {
     }
 
     /// The built-in theme of this name, for tests and pictures.
-    ///
-    /// # Errors
-    /// There is no such theme.
     pub fn built_in(name: &str, depth: ColorDepth) -> Result<Self, StudioError> {
         let mut themes = Self::all(None, depth)?;
         let at = Self::position(&themes, name)?;
@@ -171,9 +163,6 @@ impl Theme {
     }
 
     /// The index of the theme of this name.
-    ///
-    /// # Errors
-    /// There is no such theme.
     pub(crate) fn position(themes: &[Self], name: &str) -> Result<usize, StudioError> {
         themes.iter().position(|t| t.name == name).ok_or_else(|| {
             let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
@@ -188,7 +177,6 @@ impl Theme {
         themes.iter().any(|theme| theme.name == name).then_some(name)
     }
 
-    /// The JSON schema of a theme.
     pub fn schema() -> serde_json::Value {
         let named = json!({"enum": [
             "black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray", "dark-gray", "light-red",
@@ -262,7 +250,6 @@ impl Theme {
         Ok(Self { name: name.into(), styles })
     }
 
-    /// The style of a role.
     pub(crate) fn style(&self, role: Role) -> Style {
         self.styles[role as usize]
     }

@@ -93,3 +93,34 @@ fn errors_name_file_line_role_and_field() {
         assert!(said.contains("mine.toml") && said.contains(key) && said.contains(way), "{said}");
     }
 }
+
+/// Contrast as WCAG defines it, 1 to 21, of the true colors on what they are written on. Lines may be faint.
+#[test]
+fn every_style_of_every_theme_can_be_read() {
+    let luminance = |color: Color| {
+        let Color::Rgb(r, g, b) = color else { panic!("{color}") };
+        let linear = |value: u8| match f64::from(value) / 255.0 {
+            value if value <= 0.040_45 => value / 12.92,
+            value => ((value + 0.055) / 1.055).powf(2.4),
+        };
+        0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
+    };
+    for name in Theme::names().filter(|name| *name != "mono") {
+        let theme = Theme::built_in(name, ColorDepth::True).unwrap();
+        let text = theme.style(Role::Text);
+        for (role, key) in Role::ALL {
+            let style = theme.style(*role);
+            // The terminal's own colors are those of a dark one.
+            let ink = style.fg.or(text.fg).unwrap_or(Color::Rgb(0xd6, 0xda, 0xe2));
+            let ground = style.bg.or(text.bg).unwrap_or(Color::Rgb(0x14, 0x17, 0x1c));
+            let [low, high] = [ink, ground].map(luminance);
+            let contrast = (low.max(high) + 0.05) / (low.min(high) + 0.05);
+            let least = match role {
+                Role::Text | Role::Strict | Role::Title => 4.5,
+                Role::Border | Role::GaugeRest => 1.2,
+                _ => 2.8,
+            };
+            assert!(contrast >= least, "{name} {key}: {contrast:.2}");
+        }
+    }
+}

@@ -14,7 +14,6 @@ pub const TRAINING_SIZE: (u16, u16) = (56, 20);
 pub struct TrainingPicture {
     /// What is trained, and for which target.
     pub title: String,
-    /// The current stage.
     pub doing: String,
     /// Progress, 0 to 1.
     pub share: f64,
@@ -38,9 +37,7 @@ pub struct Look {
 impl Look {
     /// The theme of this name, built-in or from `folder`; `auto` is dark or light by `COLORFGBG`. With `ascii`, only ASCII
     /// characters are drawn.
-    ///
-    /// # Errors
-    /// There is no such theme, or a theme file is invalid.
+    /// Errors: there is no such theme, or a theme file is invalid.
     pub fn new(
         theme: &str,
         folder: Option<&std::path::Path>,

@@ -3,6 +3,7 @@
 use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
 use specreel_checkpoint::Checkpoint;
+use specreel_client::fake::request;
 use specreel_engine::{Command, Engine, RunRequest, memory_check::Video};
 use specreel_model::{
     ModelSpec,
@@ -139,15 +140,15 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
             + 4 * sample.patch_values as u64;
         let ((), most) = peak(|| {
             let (handle, mut events) = Engine::start().unwrap();
-            let spec =
-                ModelSpec { target: at("target"), device: DeviceChoice::Cpu, dtype, ..ModelSpec::default() };
+            let device = DeviceChoice::Cpu;
+            let spec = ModelSpec { target: at("target"), device, dtype, ..ModelSpec::default() };
             handle.send(Command::Load(spec)).unwrap();
             let request = RunRequest {
                 video: clip.clone(),
                 prompt: "What happens?".into(),
                 sampling: Sampling::Frames(video.frames),
                 max_new_tokens: video.new_tokens,
-                ..RunRequest::default()
+                ..request(1, "autoregressive")
             };
             handle.send(Command::Run(Box::new(request))).unwrap();
             // Until the engine has ended and freed its memory, so that the next run is counted alone.

@@ -21,8 +21,6 @@ struct Seen {
     frames: usize,
     /// All that was written.
     raw: Vec<u8>,
-    /// How much of it had been read when.
-    times: Vec<(usize, Instant)>,
     /// Nothing is read meanwhile.
     stopped: bool,
 }
@@ -102,14 +100,7 @@ impl Terminal {
         drop(pair.slave);
         let parser = vt100::Parser::new(cells(rows), cells(columns), 0);
         let seen = Arc::new((
-            Mutex::new(Seen {
-                parser,
-                ended: false,
-                frames: 0,
-                raw: Vec::new(),
-                times: Vec::new(),
-                stopped: false,
-            }),
+            Mutex::new(Seen { parser, ended: false, frames: 0, raw: Vec::new(), stopped: false }),
             Condvar::new(),
         ));
         let mut reader = pair.master.try_clone_reader().unwrap();
@@ -128,8 +119,6 @@ impl Terminal {
                 // Every frame begins a synchronized update.
                 seen.frames += bytes[..n].windows(8).filter(|w| w == b"\x1b[?2026h").count();
                 seen.raw.extend_from_slice(&bytes[..n]);
-                let read = (seen.raw.len(), Instant::now());
-                seen.times.push(read);
                 seen.ended = n == 0;
                 writes.1.notify_all();
                 if n == 0 {
@@ -235,25 +224,6 @@ impl Terminal {
     /// True if these bytes were written.
     pub fn has_raw(&self, bytes: &str) -> bool {
         contains(&self.seen.0.lock().unwrap().raw, bytes)
-    }
-
-    /// The text of the screen after each frame so far, in order, and when the frame was read. Only for a screen that has not
-    /// been resized.
-    pub fn frames(&self) -> Vec<(String, Instant)> {
-        let seen = self.seen.0.lock().unwrap();
-        let (rows, columns) = seen.parser.screen().size();
-        let mut parser = vt100::Parser::new(rows, columns, 0);
-        let mut frames = Vec::new();
-        let mut rest = &seen.raw[..];
-        while !rest.is_empty() {
-            let end = rest.windows(8).position(|w| w == b"\x1b[?2026l").map_or(rest.len(), |at| at + 8);
-            parser.process(&rest[..end]);
-            rest = &rest[end..];
-            let place = seen.raw.len() - rest.len();
-            let (_, at) = seen.times[seen.times.partition_point(|(read, _)| *read < place)];
-            frames.push((parser.screen().contents(), at));
-        }
-        frames
     }
 
     /// True if no frame is drawn for so long. What is under way may come first.

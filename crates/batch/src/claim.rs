@@ -17,15 +17,11 @@ const ATTEMPTS: usize = 100;
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
-    /// Holds the lock.
     _file: File,
 }
 
 impl Claim {
     /// Claim a path; none if another process, or another claim of this one, has it. The directory is created.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn take(path: &Path) -> io::Result<Option<Self>> {
         loop {
             let file = open_below(path, OpenOptions::new().create(true).truncate(false).write(true))?;
@@ -54,9 +50,6 @@ impl Drop for Claim {
 }
 
 /// Open a file in a directory that is created. Another process may remove the directory in between, as it was empty.
-///
-/// # Errors
-/// The file cannot be opened.
 pub(super) fn open_below(path: &Path, options: &OpenOptions) -> io::Result<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     for _ in 0..ATTEMPTS {
@@ -83,9 +76,7 @@ fn is_dir_or_gone(path: &Path) -> bool {
 }
 
 /// True if this path is still the opened file.
-///
-/// # Errors
-/// The opened file has no metadata.
+/// Errors: the opened file has no metadata.
 pub(super) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
     let opened = file.metadata()?;
     Ok(std::fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino())))

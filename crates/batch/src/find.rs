@@ -217,9 +217,7 @@ fn path_of(error: &ignore::Error) -> Option<PathBuf> {
 }
 
 /// The paths of a list: one a line, or separated by NUL bytes. Empty lines and those that begin with `#` do not count.
-///
-/// # Errors
-/// It cannot be read, or names nothing.
+/// Errors: it cannot be read, or names nothing.
 fn lines(list: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error: String, hint: &str| Failure {
         class: FailureClass::Input,

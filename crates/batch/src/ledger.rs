@@ -91,9 +91,6 @@ impl<L: Line> Ledger<L> {
     }
 
     /// Keep other processes from removing the ledger.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn hold(&mut self) -> io::Result<()> {
         if self.held.is_some() {
             return Ok(());
@@ -126,9 +123,6 @@ impl<L: Line> Ledger<L> {
     }
 
     /// Write a line.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn add(&mut self, line: L) -> io::Result<()> {
         // A line break first: the line before may be incomplete.
         let text = format!("\n{}\n", serde_json::to_string(&line)?);

@@ -52,9 +52,6 @@ impl Outputs {
     }
 
     /// Make sure that the outputs can be written, before hours are spent on captions.
-    ///
-    /// # Errors
-    /// They cannot.
     pub fn prepare(&mut self) -> Result<(), Failure> {
         if let Some(table) = &mut self.table {
             table.prepare()?;
@@ -258,9 +255,6 @@ impl Outputs {
 
     /// The run is over. If it is `complete`, it came to every clip, and the next one is another run; but text is not extended
     /// again as long as clips `failed`.
-    ///
-    /// # Errors
-    /// The data set cannot be written.
     pub fn finish(&mut self, complete: bool, failed: usize) -> Result<(), Failure> {
         if let Some(table) = &mut self.table {
             if complete && self.options.existing == Existing::Overwrite {

@@ -306,9 +306,6 @@ impl Batch<'_> {
     }
 
     /// The first run of a clip, to ask what it takes.
-    ///
-    /// # Errors
-    /// The clip cannot be read.
     pub fn sample(&self, clip: &Clip, prompt: &str) -> Result<RunRequest, Failure> {
         let (video, prompt) = (clip.path(), prompt.to_owned());
         let span = self.spans(&video, false)?.first().copied().flatten();
@@ -333,7 +330,6 @@ impl Batch<'_> {
     }
 }
 
-/// How a caption was made.
 fn made(logs: &[RunLog]) -> Map<String, Value> {
     let all = Pieces::of(logs);
     let stats = all.stats();

@@ -78,9 +78,6 @@ impl Table {
     }
 
     /// Make sure that the file can be written, before hours are spent on captions.
-    ///
-    /// # Errors
-    /// It cannot.
     pub fn prepare(&mut self) -> Result<(), Failure> {
         self.opened().map(drop).map_err(|error| self.failed(&error))
     }
@@ -98,9 +95,6 @@ impl Table {
     }
 
     /// Read the rows that other processes have written.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn refresh(&mut self) -> io::Result<()> {
         let Some(mut file) = self.file.as_ref() else { return Ok(()) };
         let (mut chunk, csv) = (CHUNK, self.kind == Kind::Csv);

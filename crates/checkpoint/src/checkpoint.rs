@@ -79,9 +79,6 @@ impl Checkpoint {
     }
 
     /// Open the weight files of a model, as [`Checkpoint::open`].
-    ///
-    /// # Errors
-    /// As [`Checkpoint::open`].
     pub fn of(files: &ModelFiles) -> Result<Self, CheckpointError> {
         Ok(match files {
             ModelFiles::Directory(dir) => Self::open_directory(dir)?,
@@ -274,7 +271,6 @@ impl Checkpoint {
         self.find_named(name).is_some() || self.find(name).is_some()
     }
 
-    /// A tensor of GGUF files.
     fn find_named(&self, name: &str) -> Option<&gguf::NamedTensor> {
         match self.part {
             None => self.mapped.get(name),

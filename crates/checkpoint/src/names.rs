@@ -16,7 +16,6 @@
 
 /// The tower whose names may have one more component.
 const TOWER: &str = "vision_tower";
-/// That component.
 const INNER: &str = "vision_model.";
 
 /// The names of a tensor in all layouts, in the order in which they are tried.

@@ -99,9 +99,6 @@ impl Shard {
     }
 
     /// Bytes that tell files apart cheaply: length, a hash of the header, and samples of the data.
-    ///
-    /// # Errors
-    /// As [`Shard::read_data`].
     pub fn sample(&self) -> Result<Vec<u8>, CheckpointError> {
         let mut sample = [self.len.to_le_bytes(), self.header.to_le_bytes()].concat();
         let mut buffer = [0; SAMPLE as usize];
@@ -116,9 +113,6 @@ impl Shard {
     }
 
     /// What the file system says about the file.
-    ///
-    /// # Errors
-    /// The error of the query.
     pub fn metadata(&self) -> io::Result<std::fs::Metadata> {
         self.file.metadata()
     }

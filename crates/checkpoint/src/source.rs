@@ -74,9 +74,6 @@ impl ModelFiles {
     }
 
     /// The weights.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::open`].
     pub fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
         Checkpoint::of(self)
     }

@@ -91,18 +91,12 @@ pub struct Client {
 
 impl Client {
     /// Start an engine without models.
-    ///
-    /// # Errors
-    /// The system starts no thread.
     pub fn start() -> Result<Self, Failure> {
         let (handle, events) = Engine::start()?;
         Ok(Self::new(handle, events))
     }
 
     /// Start an engine whose threads have a lower priority than the caller's, so that a user interface stays responsive.
-    ///
-    /// # Errors
-    /// The system starts no thread.
     pub fn start_in_background() -> Result<Self, Failure> {
         let (handle, events) = Engine::start_in_background()?;
         Ok(Self::new(handle, events))
@@ -129,9 +123,6 @@ impl Client {
 
     /// Ask the engine to load models; answered by `ready`, or by `failed` with run 0. With `ignore_memory`, this and later runs
     /// are not refused for lack of memory.
-    ///
-    /// # Errors
-    /// As [`Client::send`].
     pub fn load(&self, models: ModelSpec, ignore_memory: bool) -> Result<(), Failure> {
         if ignore_memory {
             self.send(Command::IgnoreMemory)?;
@@ -140,9 +131,6 @@ impl Client {
     }
 
     /// Let the engine keep measured speeds in this file, if there is one, and estimate runs by those that it has.
-    ///
-    /// # Errors
-    /// As [`Client::send`].
     pub fn keep_speeds(&self, file: Option<PathBuf>) -> Result<(), Failure> {
         file.map_or(Ok(()), |file| self.send(Command::KeepSpeeds(file)))
     }

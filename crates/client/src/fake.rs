@@ -173,21 +173,13 @@ pub fn prompt() -> EventKind {
 /// A step that accepts one draft token.
 pub fn step(text: &str) -> EventKind {
     EventKind::Step(Step {
-        index: 0,
         drafted: vec![7],
-        parents: Vec::new(),
-        path: Vec::new(),
-        drafted_text: Vec::new(),
         judged: 1,
         accepted: 1,
         tokens: vec![Token::new(7, text, Verdict::Exact)],
-        root_nearest_visual: Vec::new(),
-        gate: None,
         draft_ms: 1.0,
         verify_ms: 1.0,
-        other_ms: 0.0,
-        plain_ms: None,
-        busy: None,
+        ..Step::default()
     })
 }
 

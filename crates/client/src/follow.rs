@@ -99,9 +99,6 @@ impl Client {
     /// started (models are loading, so nobody would answer) ends it at once; later, the run has `grace` to end by itself
     /// ([`Remote::cancel_current`](super::Remote::cancel_current) has cancelled it). In both cases the missing `done` event is
     /// made up, so that logs and files are complete.
-    ///
-    /// # Errors
-    /// The sink's.
     pub async fn follow<S: Sink>(
         &mut self,
         request: RunRequest,
@@ -160,9 +157,6 @@ impl Client {
     /// Wait until the speed of these finished runs is measured ([`RunRequest::measure`]); every event goes into its log and then
     /// to `sink`. An interrupt ends the measurement: the figures are what was measured until then, and the runs are as complete
     /// as before.
-    ///
-    /// # Errors
-    /// The sink's.
     pub async fn settle<S: Sink>(
         &mut self,
         logs: &mut [&mut RunLog],

@@ -119,18 +119,10 @@ async fn an_engine_that_stops_or_takes_nothing_is_reported() {
 
 #[tokio::test]
 async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
-    let ready = EventKind::Ready {
-        target: "big".into(),
-        drafter: None,
-        device: "cpu".into(),
-        dtype: "q8_0".into(),
-        notes: vec!["n".into()],
-        parts: None,
-    };
     let spec = || ModelSpec { target: "t".into(), ..ModelSpec::default() };
     let (engine, mut client) = FakeEngine::silent();
     engine.emit(0, EventKind::Stage { stage: Stage::Load, done: 1, total: 2, left_ms: None });
-    engine.emit(0, ready);
+    engine.emit(0, specreel_record::testing::ready(&["n"]));
     let (mut progress, interrupt) = (0, Interrupt::default());
     let loaded = client.load_and_wait(spec(), true, &mut |_| progress += 1, &interrupt).await;
     assert_eq!((loaded.unwrap().unwrap().target.as_str(), progress), ("big", 2));

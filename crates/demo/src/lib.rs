@@ -64,26 +64,19 @@ pub struct Demo {
 
 /// Error of [`demo`] and [`clip_index`].
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum AssetError {
-    /// This build has no demo.
     #[error("this build of specreel has no embedded models and clips")]
     Absent,
-    /// The clip does not exist.
     #[error("no embedded clip `{asked}`")]
     NoClip {
-        /// The requested name.
         asked: String,
         /// The number of clips.
         count: usize,
     },
     /// Neither the cache nor the temporary directory is writable.
     #[error("cannot unpack the embedded demo to {path}: {source}")]
-    Unpack {
-        /// The last folder tried.
-        path: PathBuf,
-        /// The operating system's error.
-        source: io::Error,
-    },
+    Unpack { path: PathBuf, source: io::Error },
 }
 
 impl From<AssetError> for Failure {

@@ -206,9 +206,6 @@ impl ChatTemplate {
     }
 
     /// As [`Self::ids`], after earlier questions and answers about the same video.
-    ///
-    /// # Errors
-    /// As [`Self::ids`].
     pub fn ids_after(
         &self,
         tokenizer: &TextTokenizer,
@@ -221,9 +218,6 @@ impl ChatTemplate {
 
     /// The ids of a question's prompt; `rewrite` may change the rendered text, in which placeholders stand for questions and
     /// answers.
-    ///
-    /// # Errors
-    /// As [`Self::ids`].
     pub fn ids_with(
         &self,
         tokenizer: &TextTokenizer,

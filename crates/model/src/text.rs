@@ -162,17 +162,11 @@ impl TextTokenizer {
     }
 
     /// Ids of trusted text, in which added tokens (`<|im_start|>`) are recognised. Adds no start or end token.
-    ///
-    /// # Errors
-    /// [`TextError::Encode`].
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
         encode(&self.0.full, text)
     }
 
     /// Ids of untrusted text: the spelling of an added token is encoded as plain characters.
-    ///
-    /// # Errors
-    /// [`TextError::Encode`].
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, TextError> {
         encode(&self.0.plain, text)
     }
@@ -183,9 +177,6 @@ impl TextTokenizer {
     }
 
     /// The same tokenizer, with another token that ends a text.
-    ///
-    /// # Errors
-    /// [`TextError::MissingToken`].
     pub fn ending_with(mut self, token: &str) -> Result<Self, TextError> {
         let id = self.id(token)?;
         if let (false, Some(inner)) = (self.is_end(id), Arc::get_mut(&mut self.0)) {
@@ -195,9 +186,6 @@ impl TextTokenizer {
     }
 
     /// Check that a token of prompts exists, and is recognised in their text.
-    ///
-    /// # Errors
-    /// [`TextError::MissingToken`].
     pub fn require(&self, token: &str) -> Result<u32, TextError> {
         let id = self.id(token)?;
         match self.encode(token)?[..] {
@@ -237,9 +225,6 @@ impl TextTokenizer {
     }
 
     /// The id of a token.
-    ///
-    /// # Errors
-    /// [`TextError::MissingToken`].
     pub fn id(&self, token: &str) -> Result<u32, TextError> {
         let missing = || TextError::MissingToken { path: self.0.path.clone(), token: token.into() };
         self.0.full.token_to_id(token).ok_or_else(missing)

@@ -36,31 +36,20 @@ pub struct Session {
 
 /// Why a session file cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum SessionError {
-    /// The file cannot be read.
     #[error("cannot read session file {}: {source}", .file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Read { file: PathBuf, source: io::Error },
     /// It is not a session file, or a line before the last is invalid.
     #[error("session file {}: line {line}: {problem}", .file.display())]
     Line {
-        /// The file.
         file: PathBuf,
         /// Number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
         problem: String,
     },
-    /// It has no known event.
     #[error("session file {} contains no events", .file.display())]
-    Empty {
-        /// The file.
-        file: PathBuf,
-    },
+    Empty { file: PathBuf },
 }
 
 impl From<SessionError> for Failure {
@@ -83,9 +72,6 @@ impl Session {
     }
 
     /// Read the bytes of a file; `file` is for messages only.
-    ///
-    /// # Errors
-    /// As [`Session::read`].
     pub fn parse(bytes: &[u8], file: &Path) -> Result<Self, SessionError> {
         let (session, invalid) = Self::salvage(bytes, file)?;
         match invalid.into_iter().next() {

@@ -102,7 +102,6 @@ pub fn done(text: &str) -> EventKind {
     ended(StopReason::Eos, text, &[1], Stats::default())
 }
 
-/// Another end.
 pub fn ended(reason: StopReason, text: &str, ids: &[u32], stats: Stats) -> EventKind {
     EventKind::Done { reason, text: text.into(), ids: ids.to_vec(), stats: Box::new(stats) }
 }
@@ -112,7 +111,6 @@ pub fn failure() -> Failure {
     Failure { class: FailureClass::Memory, error: "too large".into(), hint: None }
 }
 
-/// The log of a run with these events.
 pub fn run(number: u64, kinds: impl IntoIterator<Item = EventKind>) -> RunLog {
     fed(RunLog::new(number), kinds)
 }

@@ -11,6 +11,7 @@ use super::world::Scene;
 
 /// Error of [`mp4`].
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum EncodeError {
     /// 4:2:0 chroma subsampling needs even sizes.
     #[error("cannot encode {width}x{height}: width and height must be even and at least 16; try {}x{}", even(*width), even(*height))]
@@ -23,16 +24,8 @@ pub enum EncodeError {
     /// This FFmpeg build has neither of the encoders.
     #[error("no video encoder: this FFmpeg build has neither libx264 nor MPEG-4")]
     NoEncoder,
-    /// An error of FFmpeg's libraries.
     #[error("{path}: cannot {action}: {source}", path = .path.display())]
-    Ffmpeg {
-        /// The file.
-        path: PathBuf,
-        /// The failed action.
-        action: &'static str,
-        /// FFmpeg's error.
-        source: ffmpeg_next::Error,
-    },
+    Ffmpeg { path: PathBuf, action: &'static str, source: ffmpeg_next::Error },
 }
 
 impl EncodeError {

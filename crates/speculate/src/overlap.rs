@@ -26,9 +26,6 @@ const START: usize = 4;
 impl PrefetchedDraft {
     /// Draft the first window under the configuration of the generation that follows. `sequence` holds the prompt without its last
     /// token, `root`.
-    ///
-    /// # Errors
-    /// If a pass fails.
     pub fn draft(config: &GenerationConfig<'_>, sequence: &mut Sequence, root: u32) -> Result<Self> {
         let started = Instant::now();
         let base = sequence.len();

@@ -87,9 +87,6 @@ impl<'a> Session<'a> {
     }
 
     /// Run one step; none once the generation has ended. The tokens' texts are left empty for the owner of the tokenizer.
-    ///
-    /// # Errors
-    /// If a forward pass fails.
     pub fn step(&mut self) -> Result<Option<Step>> {
         if self.text.finished.is_some() {
             return Ok(None);

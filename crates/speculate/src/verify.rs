@@ -228,9 +228,7 @@ impl<'a> VerifiedRows<'a> {
 }
 
 /// An emitted token with its probability, entropy and alternatives in the target's row before it.
-///
-/// # Errors
-/// The row lacks the logit of the token.
+/// Errors: the row lacks the logit of the token.
 pub(super) fn emitted_token(
     config: &GenerationConfig<'_>,
     id: u32,

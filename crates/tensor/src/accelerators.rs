@@ -111,7 +111,6 @@ mod with_cuda {
         Ok(opened)
     }
 
-    /// All CUDA devices.
     pub fn list() -> Vec<Accelerator> {
         let there = match count() {
             Ok(0) => Err("no device".to_owned()),

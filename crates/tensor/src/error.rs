@@ -65,32 +65,21 @@ pub fn is_out_of_memory(error: &str) -> bool {
 
 /// Why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum CheckpointError {
-    /// A file is missing or invalid.
     #[error("{}: {problem}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
         problem: String,
         /// What to do; `None` to download the checkpoint again.
         hint: Option<String>,
     },
     /// A weight file got shorter after its header was read.
     #[error("{}: the file changed while it was read", path.display())]
-    Changed {
-        /// The file.
-        path: PathBuf,
-    },
+    Changed { path: PathBuf },
     /// A tensor is missing, or its shape or type is wrong.
     #[error("tensor `{name}`: {problem}")]
-    Tensor {
-        /// Its original name.
-        name: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The progress callback stopped the loading.
+    Tensor { name: String, problem: String },
     #[error("loading the checkpoint was cancelled")]
     Stopped,
 }

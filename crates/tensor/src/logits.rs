@@ -213,9 +213,6 @@ impl Logits {
     }
 
     /// Call `f` with what is needed of all rows.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn read<T>(&self, needs: &LogitNeeds, f: impl FnOnce(Vec<LogitRow<'_>>) -> T) -> Result<T> {
         let width = self.shape().1;
         let vocab = needs.vocab.min(width);
@@ -235,9 +232,6 @@ impl Logits {
     }
 
     /// All logits in host memory, row by row, padding included.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn to_vec(&self) -> Result<Vec<f32>> {
         match self {
             Self::Tensor(tensor) => with_tensor(tensor, <[f32]>::to_vec),
@@ -246,9 +240,6 @@ impl Logits {
     }
 
     /// All rows in host memory, padding included.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn to_vec2(&self) -> Result<Vec<Vec<f32>>> {
         let width = self.shape().1.max(1);
         Ok(self.to_vec()?.chunks_exact(width).map(<[f32]>::to_vec).collect())

@@ -18,9 +18,6 @@ pub struct Resident(Mutex<VisualStates>);
 
 impl Resident {
     /// Copies of rows of `width` values on the device of `states`; none if states are compared in host memory.
-    ///
-    /// # Errors
-    /// If memory is missing, or the device is lost.
     pub fn beside(states: &States, rows: &[f32], width: usize) -> Result<Option<Self>> {
         let Some(first) = states.on_gpu() else { return Ok(None) };
         let gpu = first.gpu();

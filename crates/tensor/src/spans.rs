@@ -4,26 +4,15 @@ use std::ops::Range;
 
 /// Why ranges of rows are not the visual spans of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum SpansError {
-    /// A range without rows.
     #[error("visual span {}..{} is empty", .0.start, .0.end)]
     Empty(Range<usize>),
     /// A range that starts before the previous one ends.
     #[error("visual span {}..{} starts before row {end}, where the previous one ends", .span.start, .span.end)]
-    Order {
-        /// The range.
-        span: Range<usize>,
-        /// End of the range before it.
-        end: usize,
-    },
-    /// A range that ends after the prompt.
+    Order { span: Range<usize>, end: usize },
     #[error("visual span {}..{} does not fit a prompt of {rows} rows", .span.start, .span.end)]
-    Outside {
-        /// The range.
-        span: Range<usize>,
-        /// Rows of the prompt.
-        rows: usize,
-    },
+    Outside { span: Range<usize>, rows: usize },
 }
 
 /// The prompt rows of the visual tokens: non-empty ranges in ascending order, with other rows between them.

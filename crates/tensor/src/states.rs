@@ -167,17 +167,11 @@ impl States {
     }
 
     /// The values in host memory, row by row.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn to_vec(&self) -> Result<Vec<f32>> {
         with_slice(self, <[f32]>::to_vec)
     }
 
     /// The rows in host memory.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn to_vec2(&self) -> Result<Vec<Vec<f32>>> {
         let width = self.shape().1.max(1);
         with_slice(self, |values| values.chunks_exact(width).map(<[f32]>::to_vec).collect())
@@ -189,9 +183,6 @@ fn check(holds: bool, problem: impl FnOnce() -> String) -> Result<()> {
 }
 
 /// Call `f` with the values of rows: without a copy if they are in host memory, else after they were read from the device.
-///
-/// # Errors
-/// If the device fails.
 pub fn with_slice<T>(states: &States, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
     match states {
         States::Tensor(tensor) => with_tensor(tensor, f),
@@ -200,9 +191,7 @@ pub fn with_slice<T>(states: &States, f: impl FnOnce(&[f32]) -> T) -> Result<T> 
 }
 
 /// Call `f` with the values of an f32 tensor: without a copy if it is contiguous on the CPU, else of a copy there.
-///
-/// # Errors
-/// If the values are not f32, or the device fails.
+/// Errors: if the values are not f32, or the device fails.
 pub(crate) fn with_tensor<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Result<T> {
     let tensor = tensor.to_device(&Device::Cpu)?.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();

@@ -39,9 +39,7 @@ pub trait Weights: Sync {
     }
 
     /// Call `take` for all rows of a matrix, from several threads. Returns a hash of the tensor's bytes; 0 if the source has none.
-    ///
-    /// # Errors
-    /// See [`Weights`]; values that are not finite, and the errors of `take`.
+    /// Errors: see [`Weights`]; values that are not finite, and the errors of `take`.
     fn rows_parallel(
         &self,
         name: &str,

@@ -17,6 +17,7 @@ impl From<candle_core::Error> for TrainError {
 
 /// Why a training run failed. Checkpoints saved before stay as they are.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum TrainError {
     /// The target cannot be used.
     #[error(transparent)]
@@ -26,78 +27,28 @@ pub enum TrainError {
     Tensor(#[from] specreel_tensor::Error),
     /// A file cannot be written.
     #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: std::io::Error },
     /// The output directory is not empty and holds no training run.
     #[error("{} is not empty and holds no training run", dir.display())]
-    Occupied {
-        /// The directory.
-        dir: PathBuf,
-    },
+    Occupied { dir: PathBuf },
     /// The output directory holds a finished training run.
     #[error("the training run in {} is finished", dir.display())]
-    Finished {
-        /// The directory.
-        dir: PathBuf,
-    },
+    Finished { dir: PathBuf },
     /// The output directory holds a training run with other options.
     #[error("the training run in {} has {key} {saved}, not {asked}", dir.display())]
-    Other {
-        /// The directory.
-        dir: PathBuf,
-        /// The option that differs.
-        key: String,
-        /// Its saved value.
-        saved: String,
-        /// The requested value.
-        asked: String,
-    },
-    /// A saved file cannot be read.
+    Other { dir: PathBuf, key: String, saved: String, asked: String },
     #[error("{}: {problem}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// A directory without clips.
+    Damaged { path: PathBuf, problem: String },
     #[error("no videos in {}", dir.display())]
-    NoClips {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// A directory cannot be listed.
+    NoClips { dir: PathBuf },
     #[error("cannot list {}: {source}", dir.display())]
-    Unreadable {
-        /// The directory.
-        dir: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// No clip can be used.
+    Unreadable { dir: PathBuf, source: std::io::Error },
     #[error("none of the {count} clips can be captioned; the last error: {why}")]
-    AllBroken {
-        /// Number of clips.
-        count: usize,
-        /// The last error.
-        why: String,
-    },
-    /// The target's states are NaN or infinite.
+    AllBroken { count: usize, why: String },
     #[error("the target's states are not finite on {clip}")]
-    NotFinite {
-        /// The clip.
-        clip: String,
-    },
-    /// Training diverged.
+    NotFinite { clip: String },
     #[error("the loss is not finite after {steps} steps")]
-    Diverged {
-        /// Number of steps.
-        steps: usize,
-    },
+    Diverged { steps: usize },
 }
 
 impl TrainError {

@@ -117,9 +117,6 @@ impl TrainedLayer {
 
     /// The same layer with a vision adaptor of `queries` queries (ViSpec), initialised as ViSpec's: queries from a normal
     /// distribution, projections like torch's linear layers, and a mixture that leaves the states as they are.
-    ///
-    /// # Errors
-    /// If memory is missing.
     pub fn with_adaptor(mut self, queries: usize, seed: u64) -> Result<Self> {
         let c = &self.config;
         let (d, inner) = (c.hidden, c.heads * c.head_dim);
@@ -243,9 +240,6 @@ impl TrainedLayer {
     }
 
     /// States at the text rows, `B × T × width`, from the states before them.
-    ///
-    /// # Errors
-    /// If shapes do not agree.
     pub fn forward(&self, batch: &Batch, before: &Tensor) -> Result<Tensor> {
         let c = &self.config;
         let (b, t, d) = before.dims3()?;
@@ -313,9 +307,6 @@ impl TrainedLayer {
     /// The losses of a batch: a first pass on the target's states, then `recursions` passes on the head's own outputs (MTP). For each pass:
     /// `weights.0` · smooth L1 of the states + `weights.1` · cross-entropy with the target's distribution, means over the answer
     /// rows; the sum over the passes.
-    ///
-    /// # Errors
-    /// If shapes do not agree.
     pub fn losses(&self, batch: &Batch, recursions: usize, weights: (f64, f64)) -> Result<Losses> {
         let rows = batch.rows.max(1) as f64;
         let logits = batch.states.matmul(&self.head.t()?)?;

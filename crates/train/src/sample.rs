@@ -163,9 +163,6 @@ impl Batch {
 
     /// As [`Batch::new`], for a head that compresses each run of visual tokens to `queries` rows: all but the last take the place of
     /// the run, at its last positions; the last sums the run up.
-    ///
-    /// # Errors
-    /// As [`Batch::new`].
     pub fn compressed(
         samples: &[(&Sample, bool)],
         queries: usize,

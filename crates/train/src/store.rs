@@ -224,9 +224,6 @@ impl Store {
     }
 
     /// The first save, into an empty directory. If it fails, the directory is emptied again, so that the command can be repeated.
-    ///
-    /// # Errors
-    /// As [`Store::save`].
     pub fn save_first(
         &self,
         layer: &TrainedLayer,
@@ -258,9 +255,6 @@ impl Store {
     }
 
     /// Write a file of the directory under a temporary name, then rename it.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TrainError> {
         let (path, half) = (self.dir.join(name), self.dir.join(format!(".half-{name}")));
         let written = fs::File::create(&half).and_then(|mut file| {

@@ -28,9 +28,6 @@ pub struct Teacher {
 
 impl Teacher {
     /// Load the target.
-    ///
-    /// # Errors
-    /// It cannot be used.
     pub fn load(dir: &Path, place: &ComputeDevice) -> Result<Self, ModelError> {
         let model = VideoLlm::load_on(dir, place, &mut |_, _| {})?;
         let cache = model.decoder().cache(512);

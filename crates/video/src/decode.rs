@@ -110,9 +110,6 @@ pub fn decode_part(
 
 /// Decode `count` frames (or all, where there are fewer), evenly spread from the first to the last, each scaled down to fit
 /// `max` pixels (width, height) and never enlarged. `on_frame` gets them in order and may cancel with `Break`.
-///
-/// # Errors
-/// As [`decode`].
 pub fn stills(
     path: &Path,
     count: usize,

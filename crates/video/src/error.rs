@@ -7,132 +7,69 @@ use specreel_record::{Failure, FailureClass, Span, clock};
 
 /// Why a video cannot be used. Every message names the file.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum Error {
-    /// The path does not exist.
     #[error("{}: no such file", .0.display())]
     NotFound(PathBuf),
-    /// A directory, a pipe or a device.
     #[error("{}: is a {what}, not a file", .path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-        /// What it is.
-        what: &'static str,
-    },
-    /// A file of zero bytes.
+    NotAFile { path: PathBuf, what: &'static str },
     #[error("{}: the file is empty", .0.display())]
     Empty(PathBuf),
-    /// The operating system refuses to read it.
     #[error("cannot read {}: {source}", .path.display())]
-    Unreadable {
-        /// The path.
-        path: PathBuf,
-        /// The operating system's error.
-        source: std::io::Error,
-    },
-    /// The content is not a video container.
+    Unreadable { path: PathBuf, source: std::io::Error },
     #[error("{}: not a video file ({detail})", .path.display())]
     NotVideo {
-        /// The path.
         path: PathBuf,
         /// The kind of content, or the demuxer's error.
         detail: String,
     },
     /// It begins like an mp4 file, but has no readable index.
     #[error("{}: the file is damaged or truncated ({detail})", .path.display())]
-    Damaged {
-        /// The path.
-        path: PathBuf,
-        /// The demuxer's error.
-        detail: String,
-    },
-    /// A container without a video stream.
+    Damaged { path: PathBuf, detail: String },
     #[error("{}: no video stream, only {found}", .path.display())]
-    NoVideoStream {
-        /// The path.
-        path: PathBuf,
-        /// The streams that the container has.
-        found: String,
-    },
+    NoVideoStream { path: PathBuf, found: String },
     /// A codec that this FFmpeg build cannot decode.
     #[error("{}: {} ({detail})", .path.display(), no_decoder(codec))]
     NoDecoder {
-        /// The path.
         path: PathBuf,
         /// FFmpeg's name of the codec; `none` where FFmpeg does not know it.
         codec: String,
-        /// The decoder's error.
         detail: String,
     },
     /// A frame size of zero, or beyond the limits of the reader.
     #[error("{}: unsupported frame size: {width} x {height} pixels", .path.display())]
     Dimensions {
-        /// The path.
         path: PathBuf,
         /// Pixels per row.
         width: u32,
-        /// Rows.
         height: u32,
     },
-    /// No frame could be decoded.
     #[error("{}: no frame could be decoded ({detail})", .path.display())]
-    NothingDecoded {
-        /// The path.
-        path: PathBuf,
-        /// The decoder's last error.
-        detail: String,
-    },
-    /// A pixel format that cannot be converted.
+    NothingDecoded { path: PathBuf, detail: String },
     #[error("{}: cannot convert pixel format {format} to RGB ({detail})", .path.display())]
-    Convert {
-        /// The path.
-        path: PathBuf,
-        /// FFmpeg's name of the pixel format.
-        format: String,
-        /// The converter's error.
-        detail: String,
-    },
-    /// A part that ends before it starts.
+    Convert { path: PathBuf, format: String, detail: String },
     #[error("invalid time range: {} s to {} s", .0.start, .0.end)]
     Span(Span),
-    /// A part outside of the video.
     #[error("{}", outside(path, *span, *length_s, *promised_s))]
     Outside {
-        /// The path.
         path: PathBuf,
-        /// The part.
         span: Span,
         /// Length of the video in seconds.
         length_s: f64,
         /// The length in the header, where less than that could be read.
         promised_s: Option<f64>,
     },
-    /// A part with fewer than two frames.
     #[error("{}: {} between {} s and {} s; at least 2 are needed", .path.display(), match .frames {
         0 => "no frames".to_owned(),
         n => format!("only {n} frame"),
     }, .span.start, .span.end)]
-    TooShort {
-        /// The path.
-        path: PathBuf,
-        /// The part.
-        span: Span,
-        /// Frames in it.
-        frames: usize,
-    },
+    TooShort { path: PathBuf, span: Span, frames: usize },
     /// A part of a picture, or of a video with one frame.
     #[error("{}: it has one frame only, so it has no parts", .0.display())]
     OneFrame(PathBuf),
     /// More segments than [`MAX_SEGMENTS`].
     #[error("{}: {seconds} s per segment gives {pieces} segments; the maximum is {MAX_SEGMENTS}", .path.display())]
-    Segments {
-        /// The path.
-        path: PathBuf,
-        /// Length of a segment.
-        seconds: f64,
-        /// Number of segments.
-        pieces: usize,
-    },
+    Segments { path: PathBuf, seconds: f64, pieces: usize },
     /// The requested frames are invalid.
     #[error(transparent)]
     Sampling(#[from] SamplingError),

@@ -40,6 +40,7 @@ pub struct Plan {
 
 /// Error of [`plan`].
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum SamplingError {
     /// `--fps` is out of range.
     #[error("invalid frames per second: {0}; expected a number above 0, up to {MAX_FPS}")]
@@ -47,13 +48,11 @@ pub enum SamplingError {
     /// `--frames` is out of range.
     #[error("invalid number of frames: {0}; expected 1 to {MAX_FRAMES}")]
     Frames(usize),
-    /// The video has no frames.
     #[error("the video has no frames")]
     NoFrames,
     /// The video's own rate is not finite and positive.
     #[error("invalid frame rate in the video's header: {0}")]
     VideoFps(f64),
-    /// A family's rule contradicts itself.
     #[error("internal error: contradictory sampling rule {0:?}")]
     Rule(Rule),
 }

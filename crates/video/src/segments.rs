@@ -58,9 +58,7 @@ pub fn segments(
 }
 
 /// The frames of a part.
-///
-/// # Errors
-/// It is invalid, outside of the video, or has fewer than two frames.
+/// Errors: it is invalid, outside of the video, or has fewer than two frames.
 pub(super) fn frames_of(path: &Path, timeline: &Timeline, span: Span) -> Result<Range<usize>, Error> {
     if !span.is_sound() {
         return Err(Error::Span(span));

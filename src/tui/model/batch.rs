@@ -8,7 +8,6 @@ use specreel_engine::RunRequest;
 use specreel_record::Cues;
 use specreel_speculate::Method;
 
-/// How far a clip is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClipState {
     Waiting,
@@ -24,7 +23,6 @@ pub(crate) enum ClipState {
     Failed(String),
 }
 
-/// A clip of a batch.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchClip {
     pub title: String,
@@ -46,7 +44,6 @@ impl BatchClip {
     }
 }
 
-/// How far a batch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Its clips are chosen; it was not started.
@@ -97,12 +94,10 @@ impl Batch {
         self.clips.iter().filter(|clip| clip.is_over()).count()
     }
 
-    /// Clips that failed.
     pub fn failed(&self) -> usize {
         self.clips.iter().filter(|clip| matches!(clip.state, ClipState::Failed(_))).count()
     }
 
-    /// The clip of this file.
     pub fn clip_mut(&mut self, video: &Path) -> Option<&mut BatchClip> {
         self.clips.iter_mut().find(|clip| clip.clip.path() == video)
     }
@@ -189,26 +184,20 @@ impl Batches {
     }
 }
 
-/// A batch to be run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchJob {
-    /// The clips.
     pub clips: Vec<batch::Clip>,
-    /// Where captions go.
     pub options: batch::Options,
     /// What each caption is asked for; its number is that of the first run.
     pub request: RunRequest,
 }
 
-/// An edited caption to be saved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptionEdit {
-    /// Its clip.
     pub clip: batch::Clip,
     /// The form of its file.
     pub sidecar: Sidecar,
     /// How it becomes cues of subtitles.
     pub cues: Cues,
-    /// The edited caption.
     pub caption: Caption,
 }

@@ -26,7 +26,6 @@ impl Below {
     }
 }
 
-/// One method of the comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
     /// Number of its run, which may not have started.
@@ -38,14 +37,12 @@ pub(crate) struct Lane {
     pub value: Option<f64>,
 }
 
-/// A comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub title: String,
     /// The autoregressive method first, if it is among them.
     pub lanes: Vec<Lane>,
     pub cursor: usize,
-    /// The parameter that is swept.
     pub swept: Option<&'static str>,
     pub below: Below,
     /// The race, once it was shown, with the indices of its lanes.

@@ -10,9 +10,7 @@ use specreel_speculate::{
 /// One row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Row {
-    /// What is chosen on an axis.
     Choice(&'static Axis),
-    /// A key of what is chosen.
     Key(&'static Axis, &'static Key),
 }
 
@@ -64,9 +62,7 @@ pub(crate) fn typeable(method: &Method, row: Row) -> Option<String> {
 }
 
 /// The method with the typed value of a key; empty for its default.
-///
-/// # Errors
-/// In words, why it cannot be.
+/// Errors: in words, why it cannot be.
 pub(crate) fn with_typed(method: &Method, row: Row, typed: &str) -> Result<Method, String> {
     let Row::Key(axis, key) = row else { return Err("press ← → to change a choice".into()) };
     let place = format!("{}.{}", axis.name, key.name);
@@ -93,9 +89,7 @@ fn said(error: &MethodError) -> String {
 }
 
 /// The method with a row adjusted up or down.
-///
-/// # Errors
-/// In words, why it cannot be.
+/// Errors: in words, why it cannot be.
 pub(crate) fn turned(method: &Method, row: Row, up: bool) -> Result<Method, String> {
     let (axis, key) = match row {
         Row::Choice(axis) => return turn_kind(method, axis, up),

@@ -12,7 +12,6 @@ const MAX_STRIPS: usize = 64;
 /// A request for frames of a clip, evenly spaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameRequest {
-    /// The clip.
     pub path: PathBuf,
     /// How many frames; a single one is from shortly after the beginning.
     pub count: usize,
@@ -46,7 +45,6 @@ impl FrameStrip {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FrameStrips {
     kept: VecDeque<FrameStrip>,
-    /// The request that is being read.
     pub reading: Option<FrameRequest>,
 }
 
@@ -81,7 +79,6 @@ impl FrameStrips {
         }
     }
 
-    /// The request has ended.
     pub fn end(&mut self, request: &FrameRequest, outcome: Result<(), String>) {
         if let Some(strip) = self.open(request) {
             strip.ended = Some(outcome);

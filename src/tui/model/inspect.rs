@@ -22,7 +22,6 @@ impl Heat {
     }
 }
 
-/// The cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inspector {
     /// Number of the token, counted over the run.

@@ -15,7 +15,6 @@ pub(crate) use specreel_video::folder::is_video;
 /// A video file that was found or opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VideoFile {
-    /// The file.
     pub path: PathBuf,
     /// Its size in bytes.
     pub bytes: Option<u64>,
@@ -30,13 +29,11 @@ pub(crate) enum Kind {
     Named,
     /// An embedded clip.
     Clip,
-    /// A recent file.
     Recent,
     /// Any other file.
     File,
 }
 
-/// One line of the library.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub title: String,
@@ -112,7 +109,6 @@ impl Library {
         self.refresh();
     }
 
-    /// Add the recent files.
     pub fn add_recent(&mut self, found: &[VideoFile]) {
         for file in found {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
@@ -127,7 +123,6 @@ impl Library {
         self.refresh();
     }
 
-    /// Add the videos of a directory.
     pub fn add_folder(&mut self, folder: &Path, found: Vec<VideoFile>) {
         let named = self.named.take_if(|named| named == folder).is_some();
         // Unless the user has gone to another clip meanwhile.

@@ -7,7 +7,6 @@ use crate::tui::{Key, KeyCode};
 /// Longest text of a line in bytes.
 const MAX_BYTES: usize = 4096;
 
-/// The position of the caret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Caret {
     /// The number of graphemes after it, so that a replaced line is edited at its end.

@@ -46,7 +46,6 @@ use specreel_record::{Failure, LoadedParts, Pace, Stage, profile::Profile};
 use specreel_video::{Rule, Sampling};
 use steps::StepCursor;
 
-/// The engine's state.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EngineState {
     Loading {
@@ -87,7 +86,6 @@ pub(crate) struct Settings {
     /// The hardware whose modelled speed is shown.
     pub profile: Option<Profile>,
     pub probes: bool,
-    /// The models are the embedded ones.
     pub embedded: bool,
     /// Frames of clips can be read.
     pub reads: bool,
@@ -108,14 +106,12 @@ pub(crate) struct Waiting {
     pub run: Run,
 }
 
-/// The whole state.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub size: (u16, u16),
     pub focus: Pane,
     pub overlay: Option<Overlay>,
     pub library: Library,
-    /// The preview of a clip.
     pub preview: Option<Preview>,
     /// Frames of clips that were read.
     pub strips: FrameStrips,
@@ -135,7 +131,6 @@ pub(crate) struct Model {
     pub cutting: Option<Subject>,
     /// The segment length as it was last typed.
     pub segment_length: String,
-    /// The search in the caption.
     pub search: Search,
     /// The action of the last key, if it must be pressed twice.
     pub asked: Option<Action>,
@@ -266,7 +261,6 @@ impl Model {
         })
     }
 
-    /// The context of the next key.
     pub fn place(&self) -> KeyContext {
         match (&self.overlay, self.focus) {
             (Some(Overlay::Methods { .. }), _) => KeyContext::Methods,

@@ -6,7 +6,6 @@ pub(crate) enum Pane {
     Library,
     Prompt,
     Caption,
-    /// The ledger of steps.
     Steps,
     Meters,
 }
@@ -24,28 +23,41 @@ impl Pane {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Overlay {
     /// The method picker with its filter, and the cursor among the methods that match.
-    Methods { query: String, cursor: usize },
+    Methods {
+        query: String,
+        cursor: usize,
+    },
     /// The preset prompts with their cursor.
     Presets(usize),
     /// The help with its search and its first line.
-    Help { query: String, top: usize },
+    Help {
+        query: String,
+        top: usize,
+    },
     /// Typing the library's filter.
     Filter,
     /// Typing a path, with its completions if they were requested.
-    Open { line: String, found: Vec<String> },
+    Open {
+        line: String,
+        found: Vec<String>,
+    },
     /// The preview of the selected clip.
     Preview,
     /// Clips that are captioned together.
     Batch,
-    /// Editing the caption of one of them.
     EditCaption,
-    /// The saved runs.
     Sessions,
     /// The selection of methods to compare, with its filter, and the cursor among those that match.
-    Pick { query: String, cursor: usize },
+    Pick {
+        query: String,
+        cursor: usize,
+    },
     /// The themes, of which the one under the cursor is shown, the one to go back to, and the box that they cover.
-    Themes { cursor: usize, before: usize, over: Option<Box<Overlay>> },
-    /// The comparison.
+    Themes {
+        cursor: usize,
+        before: usize,
+        over: Option<Box<Overlay>>,
+    },
     Compare,
     /// The method editor with its cursor.
     Edit(usize),
@@ -58,11 +70,17 @@ pub(crate) enum Overlay {
     /// Typing a filter for the saved runs.
     SessionFilter,
     /// The earlier prompts with the search in them and the cursor.
-    History { query: String, cursor: usize },
+    History {
+        query: String,
+        cursor: usize,
+    },
     /// Typing a follow-up question.
     Ask(String),
     /// Typing the value of a row of the method editor.
-    Value { row: usize, line: String },
+    Value {
+        row: usize,
+        line: String,
+    },
     /// Typing the name under which to save the method.
     SaveMethod(String),
 }

@@ -6,11 +6,9 @@ const SPEEDS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
 /// The clock. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Player {
-    /// The current time.
     pub at: f64,
     /// The time of the end.
     pub length: f64,
-    /// Playback speed.
     pub speed: f64,
     /// False while it is paused.
     pub playing: bool,

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use super::{Model, frame_strips::FrameRequest, library::Entry, player::Player, run::Run};
 use specreel_video::sampling;
 
-/// Frames of a preview.
 const FRAMES: usize = 40;
 /// Their maximum size.
 const MAX: (u32, u32) = (512, 384);
@@ -44,7 +43,6 @@ impl Preview {
     }
 }
 
-/// The frames of a preview.
 pub(crate) fn strip(path: &Path) -> FrameRequest {
     FrameRequest { path: path.into(), count: FRAMES, max: MAX }
 }

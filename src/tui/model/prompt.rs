@@ -115,7 +115,6 @@ impl PromptEditor {
         self.editor.lines().iter().map(|l| l.len() + 1).sum::<usize>() >= MAX_PROMPT_BYTES
     }
 
-    /// Remember a prompt that was run.
     pub fn remember(&mut self, prompt: &str) {
         self.recalled = None;
         self.history.retain(|p| p != prompt);

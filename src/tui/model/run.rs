@@ -6,7 +6,6 @@ use specreel_client::present::player::Player;
 use specreel_record::{Event, Failure, RunState, Segment, Span, Stage, Stats, StopReason, Turn};
 use specreel_speculate::Method;
 
-/// What a run is about.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Subject {
     pub video: PathBuf,
@@ -51,7 +50,6 @@ pub(crate) enum Activity<'a> {
     CutOff,
 }
 
-/// One run.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub subject: Subject,

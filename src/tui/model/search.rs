@@ -8,7 +8,6 @@ use nucleo_matcher::{
 };
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The search in the caption.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Search {
     /// The search text; empty without a search.

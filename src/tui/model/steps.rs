@@ -3,7 +3,6 @@
 use super::Model;
 use specreel_client::present::ledger::{step_of, token_of};
 
-/// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepCursor {
     /// Number of the run: the cursor is not that of another one.

@@ -60,7 +60,6 @@ fn clip_of(entry: &Entry) -> BatchClip {
     BatchClip::new(&entry.title, clip)
 }
 
-/// Show the batch.
 pub(super) fn open(model: &mut Model) {
     match model.batches.shown() {
         Some(_) => model.overlay = Some(Overlay::Batch),
@@ -71,7 +70,6 @@ pub(super) fn open(model: &mut Model) {
     }
 }
 
-/// Close the box.
 pub(super) fn close(model: &mut Model) {
     model.batches.next = None;
     model.overlay = None;
@@ -240,7 +238,6 @@ fn ended(model: &mut Model, outcome: Result<bool, String>) {
     }
 }
 
-/// The engine has stopped.
 pub(super) fn engine_failed(model: &mut Model, error: &str) {
     if model.batches.last.as_ref().is_some_and(|batch| batch.phase == Phase::Waiting) {
         ended(model, Err(error.to_owned()));

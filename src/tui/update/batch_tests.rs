@@ -8,7 +8,7 @@ use crate::tui::{
         Overlay, Pane,
         batch::{ClipState, Phase},
     },
-    testing::{done, notice, press, ready, run_of, started, step},
+    testing::{self, done, notice, press, ready, run_of, started, step},
 };
 use specreel_batch::{Existing, Outcome, Progress, Sidecar, Summary, rows::Caption};
 use specreel_record::{Event, Failure, FailureClass, Stats, StopReason, Verdict};
@@ -42,7 +42,7 @@ fn job_of(effects: &[Effect]) -> BatchJob {
 }
 
 fn screen(studio: &Studio) -> String {
-    crate::tui::picture::describe(&studio.picture(100, 30))
+    testing::screen(studio, 100, 30)
 }
 
 fn states(studio: &mut Studio) -> Vec<ClipState> {

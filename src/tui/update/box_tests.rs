@@ -4,14 +4,9 @@ use super::*;
 use crate::tui::{
     ClipFacts, Completion, Studio, StudioConfig, VideoFile,
     model::{Overlay, run::Activity},
-    testing::{after_a_run, config, done, notice, press, ready, ready_event, step, with_pictures},
+    testing::{after_a_run, config, done, notice, press, ready, ready_event, screen, step, with_pictures},
 };
 use specreel_record::{EventKind, LoadedParts, StopReason, Verdict};
-
-fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
-    let picture = studio.picture(columns, rows);
-    crate::tui::picture::describe(&picture).split("--- styles").next().unwrap().to_owned()
-}
 
 fn last_line(studio: &Studio, columns: u16, rows: u16) -> String {
     screen(studio, columns, rows).trim_end().lines().last().unwrap_or_default().to_owned()
@@ -58,7 +53,6 @@ fn an_active_run_is_not_lost_by_one_key() {
     assert!(press(&mut studio, "ctrl-c").is_empty());
     assert!(notice(&mut studio).contains("again to quit"));
     assert_eq!(press(&mut studio, "ctrl-c"), [Effect::Quit]);
-    assert_eq!(press(&mut ready(), "q"), [Effect::Quit], "without a run nothing is asked");
 }
 
 #[test]

@@ -52,7 +52,6 @@ fn change(model: &mut Model, change: impl FnOnce(&mut String, &mut Caret)) {
     }
 }
 
-/// The input line.
 fn typed_line(model: &mut Model) -> Option<&mut String> {
     match model.overlay.as_mut()? {
         Overlay::Open { line, .. }

@@ -4,7 +4,7 @@ use super::*;
 use crate::tui::{
     Action, Studio,
     model::{EngineState, run::Activity},
-    testing::{after_a_run, done, notice, press, ready, ready_event, step, studio},
+    testing::{after_a_run, done, notice, press, prompt, ready, ready_event, screen, step, studio},
 };
 use specreel_record::{Event, EventKind, Stage, StopReason, Verdict};
 
@@ -20,19 +20,7 @@ fn failure(error: &str) -> Failure {
 #[test]
 fn notes_are_announced_once_and_stay_in_the_meters() {
     let mut studio = ready();
-    let note = || vec!["the video is damaged: 3 frames\u{1b}[2J are missing".to_owned()];
-    let prompt = || EventKind::Prompt {
-        frames: vec![0.0],
-        grid: [1, 1, 1],
-        visual_tokens: 1,
-        prompt_ids: vec![],
-        kept: None,
-        scores: None,
-        visual_spans: vec![],
-        dropped_stamps: vec![],
-        reused: false,
-        notes: note(),
-    };
+    let prompt = || prompt(&["the video is damaged: 3 frames\u{1b}[2J are missing"]);
     press(&mut studio, "enter");
     studio.handle(engine(1, prompt()));
     assert_eq!(notice(&mut studio), "note: the video is damaged: 3 frames are missing");
@@ -42,7 +30,7 @@ fn notes_are_announced_once_and_stay_in_the_meters() {
     press(&mut studio, "esc r");
     studio.handle(engine(2, prompt()));
     assert_eq!(notice(&mut studio), "", "it was announced for the run before");
-    let screen = crate::tui::picture::describe(&studio.picture(120, 40));
+    let screen = screen(&studio, 120, 40);
     assert!(screen.contains("note      the video is damaged: 3 frames are missing"), "{screen}");
     assert!(screen.contains("· 1 note in the meters"), "{screen}");
 }
@@ -56,8 +44,7 @@ fn notes_of_the_models_are_shown_before_and_beside_runs() {
     }
     studio.handle(Msg::Engine(ready));
     assert_eq!(notice(&mut studio), "note: repetition_penalty 1.05 is ignored");
-    let shows =
-        |studio: &Studio| crate::tui::picture::describe(&studio.picture(120, 40)).contains("1.05 is ignored");
+    let shows = |studio: &Studio| screen(studio, 120, 40).contains("1.05 is ignored");
     press(&mut studio, "tab");
     assert!(shows(&studio), "in place of the caption");
     press(&mut studio, "esc enter");

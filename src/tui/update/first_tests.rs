@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::tui::{
     Effect, Msg, Studio,
     model::Overlay,
-    testing::{after_a_run, done, notice, press, ready, run_of},
+    testing::{after_a_run, done, notice, press, ready, run_of, screen},
 };
 use specreel_record::StopReason;
 
@@ -58,10 +58,7 @@ fn a_theme_is_seen_before_it_is_chosen_and_remembered_unless_it_is_configured() 
     let theme = |studio: &mut Studio| studio.model().theme().name.clone();
     assert!(press(&mut studio, "t down").is_empty(), "nothing is kept yet");
     assert_eq!(theme(&mut studio), "light", "it is shown at once");
-    assert!(
-        crate::tui::picture::describe(&studio.picture(80, 24)).contains("solarized-light"),
-        "all are listed"
-    );
+    assert!(screen(&studio, 80, 24).contains("solarized-light"), "all are listed");
     assert!(press(&mut studio, "t esc").is_empty());
     assert_eq!(theme(&mut studio), "dark");
     let kept = press(&mut studio, "t t enter");
@@ -82,8 +79,7 @@ fn the_first_screen_welcomes_only_who_is_new() {
             let config = crate::tui::StudioConfig { is_first, ..crate::tui::testing::config() };
             let (mut studio, _) = Studio::new(&config).unwrap();
             studio.handle(Msg::Resize(columns, rows));
-            let shown = crate::tui::picture::describe(&studio.picture(columns, rows));
-            shown.contains("Welcome to specreel. Enter captions the selected clip")
+            screen(&studio, columns, rows).contains("Welcome to specreel. Enter captions the selected clip")
         };
         assert_eq!([true, false].map(welcome), [true, false], "{columns}x{rows}");
     }

@@ -41,7 +41,6 @@ pub(super) fn is_its_own(action: Action) -> bool {
     [Pause, SeekBack, SeekForward, Slower, Faster, Top, Bottom].contains(&action)
 }
 
-/// Advance the preview's clock.
 pub(super) fn advance(model: &mut Model, ms: f64) {
     if let Some(preview) = &mut model.preview {
         preview.clock.advance(ms);
@@ -99,9 +98,9 @@ mod tests {
     use super::*;
     use crate::tui::{
         FrameRequest, Msg, Studio,
-        testing::{frame, press, ready, step, with_pictures},
+        testing::{frame, press, prompt, ready, step, with_pictures},
     };
-    use specreel_record::{Event, EventKind, Verdict};
+    use specreel_record::{Event, Verdict};
 
     fn strip(path: &str) -> FrameRequest {
         preview::strip(path.as_ref())
@@ -147,20 +146,7 @@ mod tests {
     fn the_inspector_shows_the_frames_that_the_run_looked_at() {
         let mut studio = with_pictures(100, 30);
         press(&mut studio, "enter");
-        let frames = vec![0.0, 2.0, 4.0, 5.9];
-        let kind = EventKind::Prompt {
-            frames,
-            grid: [2, 2, 2],
-            visual_tokens: 8,
-            prompt_ids: vec![],
-            kept: None,
-            scores: None,
-            visual_spans: vec![],
-            dropped_stamps: vec![],
-            reused: false,
-            notes: vec![],
-        };
-        studio.handle(Msg::Engine(Event::new(1, kind)));
+        studio.handle(Msg::Engine(Event::new(1, prompt(&[]))));
         studio.handle(step(1, &[("A", Verdict::Plain)], 0));
         let effects = press(&mut studio, "i");
         let Some(Effect::Frames(Some(request))) = effects.first() else { panic!("{effects:?}") };

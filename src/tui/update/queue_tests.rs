@@ -5,10 +5,10 @@ use std::path::Path;
 use crate::tui::{
     Effect, Msg, SessionEntry, SidecarsWritten, Studio, VideoFile,
     model::{Overlay, Pane, library::Kind},
-    testing::{config, done, notice, press, ready, ready_event, run_of, started, step},
+    testing::{self, config, done, notice, press, prompt, ready, ready_event, run_of, started, step},
 };
 use specreel_engine::RunRequest;
-use specreel_record::{EventKind, RunLog, StopReason, Verdict};
+use specreel_record::{Event, EventKind, RunLog, StopReason, Verdict, testing::failure};
 
 /// A ready studio with five clips: two of the demo, three of a directory.
 fn five() -> Studio {
@@ -32,7 +32,7 @@ fn queued(studio: &mut Studio) -> Vec<String> {
 }
 
 fn screen(studio: &Studio) -> String {
-    crate::tui::picture::describe(&studio.picture(100, 30))
+    testing::screen(studio, 100, 30)
 }
 
 /// The run writes two tokens and ends.
@@ -119,12 +119,7 @@ fn a_clip_is_queued_once_and_the_running_one_is_replaced() {
     let (again, video) = asked(run_of(&effects));
     assert_eq!((video, queued(&mut studio).len()), (Path::new("/demo/0.mp4"), 1));
     // A failed clip does not keep the next one from being captioned.
-    let failure = specreel_record::Failure {
-        class: specreel_record::FailureClass::Input,
-        error: "no video".into(),
-        hint: None,
-    };
-    let effects = studio.handle(Msg::Engine(specreel_record::Event::new(again, EventKind::Failed(failure))));
+    let effects = studio.handle(Msg::Engine(Event::new(again, EventKind::Failed(failure()))));
     assert_eq!(asked(run_of(&effects)).1, Path::new("/demo/1.mp4"));
     assert!(!studio.model().library.captioned.contains(Path::new("/demo/0.mp4")));
 }
@@ -170,7 +165,7 @@ fn clips_of_saved_runs_are_marked_unless_nothing_was_written() {
     let mut studio = five();
     let entry = |video: &str, ends: bool| {
         let mut log = RunLog::new(1);
-        log.apply(&specreel_record::Event::new(1, started(video, "lvspec")));
+        log.apply(&Event::new(1, started(video, "lvspec")));
         if ends {
             let Msg::Engine(event) = done(1, StopReason::Eos, "A red ball.") else { unreachable!() };
             log.apply(&event);
@@ -194,22 +189,10 @@ fn clips_that_the_embedded_models_cannot_know_have_a_badge() {
     assert_eq!(studio.model().library.selected().unwrap().kind, Kind::File);
     let shown = screen(&studio);
     assert!(shown.contains("toy models") && shown.contains("the embedded models know"), "{shown}");
-    assert!(crate::tui::picture::describe(&studio.picture(60, 16)).contains("toy models"));
+    assert!(testing::screen(&studio, 60, 16).contains("toy models"));
     // It stays while the caption of such a clip is shown, wherever the cursor is.
     let run = asked(run_of(&press(&mut studio, "enter"))).0;
-    let prompt = EventKind::Prompt {
-        frames: vec![0.0],
-        grid: [1, 1, 1],
-        visual_tokens: 1,
-        prompt_ids: vec![],
-        kept: None,
-        scores: None,
-        visual_spans: vec![],
-        dropped_stamps: vec![],
-        reused: false,
-        notes: vec![specreel_demo::LIMITS_NOTE.into()],
-    };
-    studio.handle(Msg::Engine(specreel_record::Event::new(run, prompt)));
+    studio.handle(Msg::Engine(Event::new(run, prompt(&[specreel_demo::LIMITS_NOTE]))));
     finish(&mut studio, run);
     press(&mut studio, "g");
     assert!(screen(&studio).contains("toy models"));

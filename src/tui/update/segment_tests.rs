@@ -7,10 +7,11 @@ use crate::tui::StudioConfig;
 use crate::tui::{
     SessionEntry, Studio,
     model::{Overlay, Pane},
-    testing::{config, done, notice, press, ready, run_of, started, step},
+    testing::{self, config, done, notice, press, ready, run_of, started, step},
 };
 use specreel_record::{
     Event, EventKind, RunLog, Segment, Session, Span, StopReason, Turn, Verdict, session::RecordedEvent,
+    testing::failure,
 };
 
 fn span(start: f64, end: f64) -> Span {
@@ -43,7 +44,7 @@ fn write(studio: &mut Studio, run: u64, text: &str) -> Vec<Effect> {
 }
 
 fn screen(studio: &Studio) -> String {
-    crate::tui::picture::describe(&studio.picture(100, 30)).split("--- styles").next().unwrap().to_owned()
+    testing::screen(studio, 100, 30)
 }
 
 #[test]
@@ -98,8 +99,7 @@ fn a_segment_that_is_looked_at_stays_when_the_next_starts() {
 #[test]
 fn a_failure_or_a_cancel_ends_all_segments_and_again_restarts_them() {
     let (mut studio, _) = in_segments();
-    let failure = Failure { class: FailureClass::Input, error: "broken".into(), hint: None };
-    assert!(studio.handle(Msg::Engine(Event::new(1, EventKind::Failed(failure)))).is_empty());
+    assert!(studio.handle(Msg::Engine(Event::new(1, EventKind::Failed(failure())))).is_empty());
     assert!(studio.model().queue.is_empty());
     let effects = press(&mut studio, "r");
     let request = run_of(&effects).unwrap();

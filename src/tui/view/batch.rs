@@ -180,7 +180,6 @@ fn details(model: &Model, clip: &BatchClip, area: Rect, theme: &Theme) -> Text<'
     lines.into()
 }
 
-/// The editor of a caption.
 pub(super) fn edit(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(editor) = &model.batches.editor else { return };
     let title = model.batches.shown().and_then(Batch::selected).map(|clip| clip.title.clone());

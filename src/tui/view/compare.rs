@@ -78,7 +78,6 @@ fn tabs(below: Below, theme: &Theme) -> Line<'static> {
     Below::ALL.into_iter().flat_map(|tab| [border(), name(tab)]).collect()
 }
 
-/// A lane with its run.
 pub(super) struct LaneRun<'a> {
     pub lane: &'a Lane,
     pub run: Option<&'a Run>,
@@ -115,7 +114,6 @@ pub(super) fn fastest(lanes: &[LaneRun<'_>]) -> Option<usize> {
     winner(&lanes.iter().map(|one| one.interval).collect::<Vec<_>>())
 }
 
-/// The autoregressive run.
 fn baseline<'a>(model: &'a Model, comparison: &Comparison) -> Option<&'a Run> {
     model.runs.get(comparison.baseline()?.run)
 }

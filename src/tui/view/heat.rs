@@ -193,7 +193,6 @@ fn too_many(theme: &Theme) -> Line<'static> {
     Line::styled("not enough room for the frames", theme.style(Role::Dim))
 }
 
-/// The map in shades.
 fn tiles(map: &Map<'_>, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
     let Some(plan) = plan(map.seen.grid, columns, rows, MOST_SHADE_ZOOM) else {
         return vec![too_many(theme)];

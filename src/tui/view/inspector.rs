@@ -229,23 +229,7 @@ mod tests {
     use super::*;
 
     fn step(parents: &[Option<usize>], drafted: usize) -> Step {
-        Step {
-            index: 0,
-            drafted: vec![1; drafted],
-            parents: parents.to_vec(),
-            path: vec![],
-            drafted_text: Vec::new(),
-            judged: drafted,
-            accepted: 0,
-            tokens: Vec::new(),
-            root_nearest_visual: Vec::new(),
-            gate: None,
-            draft_ms: 0.0,
-            verify_ms: 0.0,
-            plain_ms: None,
-            busy: None,
-            other_ms: 0.0,
-        }
+        Step { drafted: vec![1; drafted], parents: parents.to_vec(), judged: drafted, ..Step::default() }
     }
 
     #[test]

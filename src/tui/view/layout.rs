@@ -14,7 +14,6 @@ pub(crate) struct Areas {
     pub library: Option<Rect>,
     pub prompt: Option<Rect>,
     pub caption: Option<Rect>,
-    /// The ledger.
     pub steps: Option<Rect>,
     pub meters: Option<Rect>,
     pub status: Rect,

@@ -123,7 +123,6 @@ impl Meters<'_> {
         self.theme.style(Role::Dim)
     }
 
-    /// A name and what follows it.
     fn line(&self, name: &str, spans: impl IntoIterator<Item = Span<'static>>) -> Line<'static> {
         let name = Span::styled(text::pad(name, NAME), self.dim());
         std::iter::once(name).chain(spans).collect()

@@ -101,7 +101,6 @@ pub(super) fn pick(model: &Model, query: &str, cursor: usize, theme: &Theme, fra
     });
 }
 
-/// A line of a list of methods.
 enum Listed {
     System(&'static str),
     /// Its index.

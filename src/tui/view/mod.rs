@@ -137,7 +137,6 @@ fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, theme: &Theme) -> Block<
     block.title_top(title.into())
 }
 
-/// A pane's title.
 fn title(name: &str, focused: bool, theme: &Theme) -> Span<'static> {
     // Without the focus the title has the text's colour, not the border's.
     let style = if focused { theme.style(Role::BorderFocus) } else { on_border(theme) };
@@ -181,7 +180,6 @@ fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, block: B
     inner
 }
 
-/// A horizontal line.
 fn rule(theme: &Theme) -> Block<'static> {
     Block::new().borders(Borders::TOP).border_style(theme.style(Role::Border))
 }
@@ -288,7 +286,6 @@ fn chart(
     frame.render_widget(chart, area);
 }
 
-/// The marker of a line chart.
 fn line_marker(model_is_ascii: bool) -> symbols::Marker {
     if model_is_ascii { symbols::Marker::Dot } else { symbols::Marker::Braille }
 }

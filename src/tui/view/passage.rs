@@ -31,7 +31,6 @@ const CURSOR: Modifier = Modifier::REVERSED;
 /// Marks the end of a step.
 const EDGE: &str = "╎";
 
-/// Text in one style.
 pub(super) type Part<'a> = (Cow<'a, str>, Style);
 
 /// The lines, and which of them show something to scroll to.

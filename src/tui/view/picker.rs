@@ -37,7 +37,6 @@ fn below_list(words: &str, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(words.block(rule(theme)), area);
 }
 
-/// The preset prompts.
 pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let n = model.presets.len();
     let inner =

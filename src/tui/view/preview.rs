@@ -23,7 +23,6 @@ use crate::tui::{
 use specreel_record::units;
 use specreel_video as video;
 
-/// The preview box.
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Option<Slot> {
     let (entry, preview) = (model.library.selected()?, model.shown_preview()?);
     let whole = frame.area();

@@ -80,7 +80,6 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     }
 }
 
-/// One run.
 fn row(entry: &SessionEntry, statistics: &[(Column, u16)], with_size: bool, theme: &Theme) -> Row<'static> {
     let dim = theme.style(Role::Dim);
     let stats = &entry.stats;

@@ -29,7 +29,6 @@ const LEFT_MS: f64 = 1000.0;
 /// Maximum lines of a notice.
 const LONG: u16 = 4;
 
-/// The frames of the spinner.
 pub(super) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// The first line: the method on the left, the models on the right.

@@ -117,7 +117,6 @@ fn table(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: R
     scrollbar(frame, theme, area.outer(Margin::new(2, 0)), (window.top, n, window.count));
 }
 
-/// The steps that are shown.
 struct Window {
     top: usize,
     count: usize,

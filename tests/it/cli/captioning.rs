@@ -215,12 +215,11 @@ impl Models {
     fn write(&mut self, clip: &Path, method: &Method) -> (Vec<u32>, Stats) {
         self.runs += 1;
         let request = RunRequest {
-            run: self.runs,
             video: clip.into(),
             prompt: "Describe the video in detail.".into(),
             method: method.clone(),
             max_new_tokens: self.limit,
-            ..RunRequest::default()
+            ..specreel_client::fake::request(self.runs, "naive")
         };
         self.engine.send(Command::Run(Box::new(request))).unwrap();
         loop {

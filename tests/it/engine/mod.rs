@@ -69,14 +69,12 @@ impl Rig {
     fn request(&mut self, method: &str, prompt: &str) -> RunRequest {
         self.next += 1;
         RunRequest {
-            run: self.next,
             video: self.clip.clone(),
             prompt: prompt.into(),
-            method: Method::preset(method).unwrap(),
             sampling: Sampling::Frames(4),
             max_new_tokens: 24,
             logprobs: 2,
-            ..RunRequest::default()
+            ..specreel_client::fake::request(self.next, method)
         }
     }
 

@@ -2,10 +2,9 @@
 //! but equally likely. Such places are counted and shown as near-ties. candle's CPU backend takes the place of the accelerator.
 
 use candle_core::Device;
-use specreel_speculate::{Method, Sampler};
 use specreel_tensor::{ComputeDevice, WeightType};
 
-use super::{part_of_speculative, speculative, support::Bench};
+use super::{GREEDY, part_of_speculative, speculative, support::Bench};
 
 /// How often methods parted from autoregressive decoding, and how far apart the two tokens were at most.
 #[derive(Debug, Default)]
@@ -21,11 +20,10 @@ struct Partings {
 fn partings(target: &str, small: &str, dtype: WeightType, clip: u64, of: usize) -> Partings {
     let place = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
     let mut bench = Bench::on(target, small, &place, clip);
-    let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
-    let plain = bench.write(&Method::preset("autoregressive").unwrap(), greedy, 33);
+    let plain = bench.plain(GREEDY, 33);
     let mut partings = Partings::default();
     for method in part_of_speculative(clip as usize, of) {
-        let fast = bench.write(&method, greedy, 33);
+        let fast = bench.write(&method, GREEDY, 33);
         partings.runs += 1;
         partings.accepted += fast.accepted;
         partings.rejected += fast.judged - fast.accepted;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use specreel_model::decoder::{Sequence, States, Taps};
 use specreel_record::Verdict;
 use specreel_speculate::{
-    AcceptedRows, Drafter, Limit, Method, Sampler, Shape, Stamps, VisualContext,
+    AcceptedRows, Drafter, Method, Shape, VisualContext,
     draft::{DraftRequest, Form, ModelDrafter, Proposal, Proposer},
     sampling::{RowFacts, top_log_probabilities},
     tree::{SPECVLM, Template, Tree},
 };
 use specreel_tensor::WeightType;
 
-use crate::lossless::support::Bench;
+use crate::lossless::{GREEDY, support::Bench, top_k};
 
 fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> DraftRequest<'a> {
     DraftRequest { form, depth, ends, special: &[], vocab, sampler: None, distributions: false, position: 0 }
@@ -243,28 +243,15 @@ fn accepted_paths_leave_the_drafters_cache_as_reading_would() {
 #[test]
 fn in_trees_a_drafter_that_sees_everything_is_always_right() {
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 2);
-    let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let naive = Method::preset("naive").unwrap();
     for shape in [Shape::StaticTree { nodes: vec![] }, Shape::TwoBranch { length: 5 }] {
-        for context in [
-            VisualContext::Full {},
-            VisualContext::TopKKv {
-                keep: 1.0,
-                budget: Limit::NONE,
-                rows: AcceptedRows::Dense,
-                stamps: Stamps::Keep,
-            },
-            VisualContext::TopKKv {
-                keep: 1.0,
-                budget: Limit::NONE,
-                rows: AcceptedRows::Sparse,
-                stamps: Stamps::Keep,
-            },
-        ] {
+        for context in
+            [VisualContext::Full {}, top_k(1.0, AcceptedRows::Dense), top_k(1.0, AcceptedRows::Sparse)]
+        {
             let shape = shape.clone();
             let method = Method { drafter: Drafter::SELF, context, shape, ..naive.clone() };
             method.validate().unwrap();
-            let written = bench.write(&method, greedy, 36);
+            let written = bench.write(&method, GREEDY, 36);
             let tokens = written.steps.iter().flat_map(|step| &step.tokens);
             assert!(tokens.into_iter().all(|token| token.verdict != Verdict::Corrected), "{method:?}");
             assert!(written.accepted >= 25, "{method:?}: {}", written.accepted);

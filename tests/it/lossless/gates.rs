@@ -4,11 +4,10 @@ use specreel_record::Verdict;
 use specreel_speculate::{Acceptance, Drafter, Length, Method, Sampler, Shape, VisualContext};
 use specreel_tensor::WeightType;
 
-use super::{method, support::Bench};
+use super::{GREEDY, method, support::Bench};
 
 #[test]
 fn a_gate_leaves_steps_without_drafts_and_changes_no_token() {
-    let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let warm = Sampler { temperature: 0.8, top_p: 0.95, seed: 3 };
     let (mut closed, mut open) = (0, 0);
     for (model, small) in [
@@ -19,14 +18,14 @@ fn a_gate_leaves_steps_without_drafts_and_changes_no_token() {
     ] {
         let mut bench = Bench::new(model, small, WeightType::F32, 1);
         for (drafter, sampler) in
-            [(Drafter::Model {}, greedy), (Drafter::SELF, greedy), (Drafter::Model {}, warm)]
+            [(Drafter::Model {}, GREEDY), (Drafter::SELF, GREEDY), (Drafter::Model {}, warm)]
         {
-            let plain = bench.write(&Method::preset("autoregressive").unwrap(), sampler, 40);
+            let plain = bench.plain(sampler, 40);
             let ungated = method(drafter, VisualContext::Full {}, 3, Acceptance::Exact {});
             for gate in [0.0, 0.3, 1.0] {
                 let shape = Shape::Chain { length: Length::Fixed(3), gate };
                 let fast = bench.write(&Method { shape, ..ungated.clone() }, sampler, 40);
-                assert_eq!((&fast.ids, &fast.bits), (&plain.ids, &plain.bits), "{model} {gate}");
+                fast.equals(&plain, format!("{model} {gate}"));
                 for step in &fast.steps {
                     if step.gate.is_some() {
                         assert!(step.drafted.is_empty() && step.judged == 0, "{model} {gate}");

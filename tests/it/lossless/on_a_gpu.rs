@@ -3,15 +3,14 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use specreel_model::decoder::Taps;
-use specreel_speculate::{Acceptance, AcceptedRows, Drafter, Limit, Method, Sampler, Stamps, VisualContext};
+use specreel_speculate::{AcceptedRows, Drafter, Method, Sampler, VisualContext};
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
 
 use crate::gpu::gpu_or_skip;
 use crate::lossless::{
-    method, part_of_speculative, random_methods::walk, spans, speculative, support::Bench,
+    GREEDY, is_always_right, part_of_speculative, random_methods::walk, spans, speculative, support::Bench,
+    top_k,
 };
-
-const GREEDY: Sampler = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
 
 fn gpu(dtype: WeightType, kv_type: KvType) -> Option<ComputeDevice> {
     gpu_or_skip(dtype).map(|device| device.with_kv_type(kv_type).unwrap())
@@ -19,13 +18,11 @@ fn gpu(dtype: WeightType, kv_type: KvType) -> Option<ComputeDevice> {
 
 /// One of `of` parts of all methods; the numbers of accepted and rejected drafts.
 fn compare(bench: &mut Bench, sampler: Sampler, nth: usize, of: usize) -> [usize; 2] {
-    let plain = bench.write(&Method::preset("autoregressive").unwrap(), sampler, 15);
+    let plain = bench.plain(sampler, 15);
     let mut drafts = [0, 0];
     for method in part_of_speculative(nth, of) {
         let fast = bench.write(&method, sampler, 15);
-        assert_eq!(fast.ids, plain.ids, "{}", method.describe());
-        assert_eq!(fast.bits, plain.bits, "{}", method.describe());
-        assert_eq!(fast.finished, plain.finished, "{}", method.describe());
+        fast.equals(&plain, method.describe());
         drafts[0] += fast.accepted;
         drafts[1] += fast.judged - fast.accepted;
     }
@@ -64,39 +61,16 @@ fn several_spans_are_lossless_on_a_gpu() {
     let Some(device) = gpu(WeightType::F32, KvType::F32) else { return };
     let mut bench = Bench::on("gqa_tied", "sharded_untied", &device, 1);
     bench.split_video();
-    let plain = bench.write(&Method::preset("autoregressive").unwrap(), GREEDY, 16);
-    for method in spans::methods(0.4) {
-        let fast = bench.write(&method, GREEDY, 16);
-        assert_eq!((fast.ids, fast.bits), (plain.ids.clone(), plain.bits.clone()), "{method:?}");
-    }
-    let loose = bench.write(&Method::preset("lvspec").unwrap(), GREEDY, 16);
-    let relevances = loose.steps.iter().flat_map(|step| &step.tokens).filter_map(|token| token.relevance);
-    assert!(relevances.clone().count() > 0 && relevances.clone().all(|r| r.abs() <= 1.0 + 1e-5));
+    spans::are_lossless(&mut bench, 16);
 }
 
 #[test]
 fn a_drafter_that_sees_everything_is_always_right_on_a_gpu() {
     let Some(device) = gpu(WeightType::Q8_0, KvType::F16) else { return };
     let mut bench = Bench::on("gqa_tied", "nested_bf16", &device, 2);
-    for context in [
-        VisualContext::Full {},
-        VisualContext::TopKKv {
-            keep: 1.0,
-            budget: Limit::NONE,
-            rows: AcceptedRows::Dense,
-            stamps: Stamps::Keep,
-        },
-        VisualContext::TopKKv {
-            keep: 1.0,
-            budget: Limit::NONE,
-            rows: AcceptedRows::Sparse,
-            stamps: Stamps::Keep,
-        },
-    ] {
-        let own = method(Drafter::SELF, context.clone(), 5, Acceptance::Exact {});
-        let written = bench.write(&own, GREEDY, 18);
-        assert_eq!(written.accepted, written.judged, "{context:?}");
-        assert!(written.accepted >= 12, "{context:?}: {}", written.accepted);
+    for context in [VisualContext::Full {}, top_k(1.0, AcceptedRows::Dense), top_k(1.0, AcceptedRows::Sparse)]
+    {
+        is_always_right(&mut bench, &context, 18, [12, 12]);
     }
 }
 
@@ -107,11 +81,11 @@ fn models_on_two_devices_are_lossless() {
     let cpu = ComputeDevice::cpu(WeightType::Q8_0);
     for places in [[&device, &cpu], [&cpu, &device]] {
         let mut bench = Bench::apart("gqa_tied", "nested_bf16", places, 1);
-        let plain = bench.write(&Method::preset("autoregressive").unwrap(), GREEDY, 15);
+        let plain = bench.plain(GREEDY, 15);
         let small = |method: &Method| method.drafter == Drafter::Model {};
         for method in speculative().into_iter().filter(small).step_by(5) {
             let fast = bench.write(&method, GREEDY, 15);
-            assert_eq!((&fast.ids, &fast.bits), (&plain.ids, &plain.bits), "{}", method.describe());
+            fast.equals(&plain, method.describe());
         }
     }
 }

@@ -13,15 +13,15 @@ use specreel_speculate::{
 use specreel_tensor::{KvType, WeightType};
 
 use super::{
-    method,
+    GREEDY, method,
     support::{Bench, fixture},
+    uniform,
 };
 
 const SELF_DRAFT: Drafter = Drafter::Target { dtype: SelfDraftType::Q4_0 };
 
 #[test]
 fn self_drafts_change_no_token() {
-    let greedy = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
     let warm = Sampler { temperature: 0.8, top_p: 0.95, seed: 3 };
     let (mut accepted, mut judged) = (0, 0);
     for (name, small, dtype) in [
@@ -34,16 +34,16 @@ fn self_drafts_change_no_token() {
     ] {
         let mut bench = Bench::with_kv_type(name, small, dtype, KvType::F16, 1);
         let placing = Placing::Original;
-        let uniform = VisualContext::Uniform { keep: 0.5, positions: placing, stamps: Default::default() };
+        let uniform = uniform(0.5, placing);
         for context in [VisualContext::Full {}, uniform] {
-            for sampler in [greedy, warm] {
+            for sampler in [GREEDY, warm] {
                 let chain = method(SELF_DRAFT, context.clone(), 4, Acceptance::Exact {});
                 let parallel =
                     Method { schedule: Schedule::Parallel { window: Length::Fixed(3) }, ..chain.clone() };
-                let plain = bench.write(&Method::preset("autoregressive").unwrap(), sampler, 32);
+                let plain = bench.plain(sampler, 32);
                 for method in [chain, parallel] {
                     let fast = bench.write(&method, sampler, 32);
-                    assert_eq!((&fast.ids, &fast.bits), (&plain.ids, &plain.bits), "{name} {method:?}");
+                    fast.equals(&plain, format!("{name} {method:?}"));
                     accepted += fast.accepted;
                     judged += fast.judged;
                 }

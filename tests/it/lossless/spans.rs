@@ -7,14 +7,10 @@ use specreel_model::{
     decoder::{AttentionProbe, AttentionStats, Taps},
     draft_head::Recipe,
 };
-use specreel_speculate::{
-    Acceptance, AcceptedRows, Drafter, Limit, Method, Placing, Sampler, Stamps, VisualContext,
-};
+use specreel_speculate::{Acceptance, AcceptedRows, Drafter, Method, Placing, Stamps, VisualContext};
 use specreel_tensor::{VisualSpans, WeightType};
 
-use super::{FAMILIES, method, support::Bench};
-
-const GREEDY: Sampler = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
+use super::{FAMILIES, GREEDY, attention, method, none, support::Bench, top_k, uniform};
 
 fn bench(family: &[&str]) -> Bench {
     let mut bench = Bench::new(family[0], family[family.len() - 1], WeightType::F32, 1);
@@ -42,9 +38,9 @@ pub fn methods(keep: f64) -> Vec<Method> {
             own.clone(),
             VisualContext::Random { keep, seed: 7, positions: Placing::Compact, stamps: Stamps::Keep },
         ),
-        (own.clone(), VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
+        (own.clone(), uniform(keep, positions)),
         (model.clone(), VisualContext::Frames { keep, positions, stamps: Stamps::Keep }),
-        (own.clone(), VisualContext::Attention { keep, mass: 0.5, positions, stamps: Stamps::Keep }),
+        (own.clone(), attention(keep, positions)),
         (
             model.clone(),
             VisualContext::Variation { layers: 20, keep, depth: 0.5, positions, stamps: Stamps::Keep },
@@ -54,25 +50,17 @@ pub fn methods(keep: f64) -> Vec<Method> {
         (own.clone(), VisualContext::SparseVlm { keep, layer: 2 }),
         (model.clone(), VisualContext::DyCoke { keep }),
         (model, VisualContext::FastVid { keep }),
-        (
-            own,
-            VisualContext::TopKKv {
-                keep,
-                budget: Limit::NONE,
-                rows: AcceptedRows::Sparse,
-                stamps: Stamps::Keep,
-            },
-        ),
-        (sparrow.clone(), VisualContext::None { positions, stamps: Stamps::Keep }),
+        (own, top_k(keep, AcceptedRows::Sparse)),
+        (sparrow.clone(), none(positions)),
         (sparrow, VisualContext::Full {}),
-        (msd, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
+        (msd, uniform(keep, positions)),
         (vispec.clone(), VisualContext::Full {}),
-        (vispec, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
-        (hivis, VisualContext::None { positions, stamps: Stamps::Keep }),
+        (vispec, uniform(keep, positions)),
+        (hivis, none(positions)),
         (eagle3.clone(), VisualContext::Full {}),
-        (eagle3, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
+        (eagle3, uniform(keep, positions)),
         (mtp.clone(), VisualContext::Full {}),
-        (mtp, VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }),
+        (mtp, uniform(keep, positions)),
     ]
     .map(|(drafter, context)| method(drafter, context, 4, Acceptance::Exact {}))
     .into_iter()
@@ -89,19 +77,20 @@ fn with_either_stamps(method: Method) -> Vec<Method> {
     }
 }
 
+/// All contexts on several spans, and the relevances of a loose rule, which are cosines.
+pub fn are_lossless(bench: &mut Bench, limit: usize) {
+    let plain = bench.plain(GREEDY, limit);
+    for method in methods(0.4) {
+        bench.write(&method, GREEDY, limit).equals(&plain, format!("{method:?}"));
+    }
+    let loose = bench.write(&Method::preset("lvspec").unwrap(), GREEDY, limit);
+    let relevances = loose.steps.iter().flat_map(|step| &step.tokens).filter_map(|token| token.relevance);
+    assert!(relevances.clone().count() > 0 && relevances.clone().all(|r| r.abs() <= 1.0 + 1e-5));
+}
+
 #[test]
 fn several_spans_are_lossless() {
-    for family in FAMILIES {
-        let mut bench = bench(family);
-        let plain = bench.write(&Method::preset("autoregressive").unwrap(), GREEDY, 40);
-        for method in methods(0.4) {
-            let fast = bench.write(&method, GREEDY, 40);
-            assert_eq!((fast.ids, fast.bits), (plain.ids.clone(), plain.bits.clone()), "{method:?}");
-        }
-        let loose = bench.write(&Method::preset("lvspec").unwrap(), GREEDY, 40);
-        let relevances = loose.steps.iter().flat_map(|step| &step.tokens).filter_map(|token| token.relevance);
-        assert!(relevances.clone().count() > 0 && relevances.clone().all(|r| r.abs() <= 1.0 + 1e-5));
-    }
+    FAMILIES.iter().for_each(|family| are_lossless(&mut bench(family), 40));
 }
 
 /// A drafter that is the target and sees all visual tokens at their positions drafts what the target would write.
@@ -113,13 +102,8 @@ fn a_self_drafter_that_keeps_everything_is_always_right() {
         for context in [
             VisualContext::Full {},
             VisualContext::Random { keep: 1.0, seed: 3, positions, stamps: Stamps::Keep },
-            VisualContext::Attention { keep: 1.0, mass: 0.5, positions, stamps: Stamps::Keep },
-            VisualContext::TopKKv {
-                keep: 1.0,
-                budget: Limit::NONE,
-                rows: AcceptedRows::Dense,
-                stamps: Stamps::Keep,
-            },
+            attention(1.0, positions),
+            top_k(1.0, AcceptedRows::Dense),
         ] {
             let method = method(Drafter::SELF, context, 3, Acceptance::Exact {});
             let written = bench.write(&method, GREEDY, 24);

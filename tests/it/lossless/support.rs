@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt::Display,
     ops::ControlFlow,
     path::PathBuf,
     sync::Arc,
@@ -41,6 +42,14 @@ pub struct Written {
     pub accepted: usize,
     pub finished: Option<StopReason>,
     pub steps: Vec<Step>,
+}
+
+impl Written {
+    /// Fails where this is not the same text with the same probabilities, to the last bit.
+    pub fn equals(&self, plain: &Self, what: impl Display) {
+        let [one, other] = [self, plain].map(|text| (&text.ids, &text.bits, text.finished));
+        assert_eq!(one, other, "{what}");
+    }
 }
 
 /// A target and a small model over one clip and prompt.
@@ -428,6 +437,11 @@ impl Bench {
         let out = f(&mut parts, &mut target);
         self.sequence = Some(target);
         out
+    }
+
+    /// What autoregressive decoding writes.
+    pub fn plain(&mut self, sampler: Sampler, limit: usize) -> Written {
+        self.write(&Method::preset("autoregressive").unwrap(), sampler, limit)
     }
 
     /// Run a method to its end.

@@ -3,18 +3,14 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ratatui::style::Color;
-use specreel::tui::{Effect, Key, KeyCode, Msg, Studio, VideoFile, picture};
+use specreel::tui::{Effect, Key, KeyCode, Msg, Studio, VideoFile};
 use specreel_record::{Estimate, EventKind, Failure, FailureClass, Stage, StopReason};
 
 use crate::tui::script::{
     Footage, alone, asked, begin, choose, compared, done, engine, finish_compared, inspected, listed,
-    loading, lossy, play, press, read_frames, ready, session, start, streaming, strict, with_pictures,
+    loading, lossy, play, press, read_frames, ready, screen, session, start, streaming, strict,
+    with_pictures,
 };
-
-fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
-    let described = picture::describe(&studio.picture(columns, rows));
-    described.split("--- styles ---").next().unwrap().to_owned()
-}
 
 #[test]
 fn from_the_first_key_to_the_last() {

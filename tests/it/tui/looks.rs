@@ -1,7 +1,8 @@
-//! Pictures of the screen, styles included. `cargo insta review` (or INSTA_UPDATE=always) accepts new ones.
+//! Pictures of the screen, styles included: every screen once at each size, in one theme, since palettes are tested as data.
+//! `cargo insta review` (or INSTA_UPDATE=always) accepts new ones.
 
 use insta::assert_snapshot;
-use specreel::tui::{Effect, Msg, Studio, Theme, picture};
+use specreel::tui::{Effect, Msg, Studio, picture};
 use specreel_record::{EventKind, Failure, FailureClass, Pace, Span, StopReason};
 
 use crate::tui::script::{
@@ -11,6 +12,9 @@ use crate::tui::script::{
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
+
+/// A theme for each of them: dark, light, and without colors.
+const THEMES: [&str; 3] = ["dark", "light", "mono"];
 
 fn look(name: &str, studio: &Studio, (columns, rows): (u16, u16)) {
     assert_snapshot!(format!("{name}_{columns}x{rows}"), picture::describe(&studio.picture(columns, rows)));
@@ -23,32 +27,26 @@ fn loading_the_models() {
 
 #[test]
 fn the_first_screen() {
-    for theme in ["dark", "light"] {
-        for size in SIZES {
-            look(&format!("first_{theme}"), &ready(theme, size.0, size.1), size);
-        }
+    for size in SIZES {
+        look("first", &ready("dark", size.0, size.1), size);
     }
 }
 
 #[test]
 fn a_caption_in_the_middle() {
-    for theme in ["dark", "light", "high-contrast", "mono"] {
-        for size in SIZES {
-            look(&format!("stream_{theme}"), &streaming(theme, size.0, size.1), size);
-        }
+    for size in [(60, 16), (80, 24), (120, 40), (170, 44)] {
+        look("stream", &streaming("dark", size.0, size.1), size);
     }
-}
-
-#[test]
-fn a_wide_screen() {
-    look("stream_dark", &streaming("dark", 170, 44), (170, 44));
+    for theme in ["light", "mono"] {
+        look(&format!("stream_{theme}"), &streaming(theme, 80, 24), (80, 24));
+    }
 }
 
 #[test]
 fn a_run_that_is_over() {
     for (columns, rows) in [(80, 24), (120, 40)] {
         let mut studio = streaming("dark", columns, rows);
-        done(&mut studio, 3, &lossy(), specreel_record::StopReason::Eos);
+        done(&mut studio, 3, &lossy(), StopReason::Eos);
         look("over", &studio, (columns, rows));
         press(&mut studio, if columns == 80 { "tab tab" } else { "shift-tab" });
         look("over_meters", &studio, (columns, rows));
@@ -75,13 +73,11 @@ fn boxes_over_the_panes() {
 
 #[test]
 fn a_token_looked_at() {
-    for theme in ["dark", "light", "mono"] {
-        for size in [(60, 16), (80, 24), (120, 40), (180, 50)] {
-            let mut studio = streaming(theme, size.0, size.1);
-            done(&mut studio, 3, &lossy(), specreel_record::StopReason::Eos);
-            press(&mut studio, "i n");
-            look(&format!("inspect_{theme}"), &studio, size);
-        }
+    for size in [(60, 16), (80, 24), (120, 40), (180, 50)] {
+        let mut studio = streaming("dark", size.0, size.1);
+        done(&mut studio, 3, &lossy(), StopReason::Eos);
+        press(&mut studio, "i n");
+        look("inspect", &studio, size);
     }
     // The target alone drafts nothing; of a step's last token the next one tells.
     let mut studio = streaming("dark", 120, 40);
@@ -96,10 +92,10 @@ fn the_steps_of_a_run() {
     for size in [(60, 16), (80, 24), (120, 40), (200, 60)] {
         let mut studio = streaming("dark", size.0, size.1);
         press(&mut studio, "d");
-        look("steps_dark", &studio, size);
+        look("steps", &studio, size);
         done(&mut studio, 3, &lossy(), StopReason::Eos);
         press(&mut studio, "n n");
-        look("steps_cursor_dark", &studio, size);
+        look("steps_cursor", &studio, size);
     }
     // Without colours, rejected drafts are marked as well as struck out.
     let mut studio = streaming("mono", 80, 24);
@@ -110,7 +106,7 @@ fn the_steps_of_a_run() {
         let mut studio = streaming("light", size.0, size.1);
         done(&mut studio, 3, &lossy(), StopReason::Eos);
         press(&mut studio, "i d down down");
-        look("steps_inspector_light", &studio, size);
+        look("steps_inspector", &studio, size);
     }
     let mut studio = ready("dark", 120, 40);
     let run = asked(&press(&mut studio, "enter")).unwrap();
@@ -133,18 +129,21 @@ fn the_steps_of_a_run() {
 
 #[test]
 fn a_clip_looked_at() {
-    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("dark", (120, 40)), ("mono", (80, 24))] {
+    for (theme, size) in ["dark", "light", "dark"].into_iter().zip(SIZES) {
         let mut studio = with_pictures(Footage::Pattern, theme, size.0, size.1);
         if size == (120, 40) {
             look("thumbnail", &studio, size);
         }
         let asked = press(&mut studio, "v");
-        look(&format!("preview_{theme}_reading"), &studio, size);
+        look("preview_reading", &studio, size);
         read_frames(&mut studio, Footage::Pattern, asked);
         press(&mut studio, "space");
         studio.handle(Msg::Advance(2400.0));
-        look(&format!("preview_{theme}"), &studio, size);
+        look("preview", &studio, size);
     }
+    let mut studio = with_pictures(Footage::Pattern, "mono", 80, 24);
+    press(&mut studio, "v");
+    look("preview_mono", &studio, (80, 24));
     let mut studio = with_pictures(Footage::Pattern, "dark", 80, 24);
     if let Some(Effect::Frames(Some(request))) = press(&mut studio, "v").pop() {
         let problem = "/demo/0.mp4: the video file is damaged or cut short (no frames)";
@@ -179,21 +178,8 @@ fn a_run_saved_as_a_file() {
 }
 
 #[test]
-fn every_theme() {
-    for name in Theme::names() {
-        let mut studio = streaming(name, 120, 40);
-        press(&mut studio, "esc i");
-        look(&format!("theme_{name}"), &studio, (120, 40));
-        if let Some(folder) = std::env::var_os("SPECREEL_PICTURES") {
-            let file = std::path::Path::new(&folder).join(format!("{name}.svg"));
-            std::fs::write(file, picture::svg(&studio.picture(120, 40))).unwrap();
-        }
-    }
-}
-
-#[test]
 fn methods_compared() {
-    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
         let mut studio = ready(theme, size.0, size.1);
         press(&mut studio, "c home down space");
         look("compare_pick", &studio, size);
@@ -213,7 +199,7 @@ fn methods_compared() {
 
 #[test]
 fn the_saved_runs() {
-    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
         let mut studio = ready(theme, size.0, size.1);
         press(&mut studio, "S");
         look("sessions_reading", &studio, size);
@@ -229,7 +215,7 @@ fn the_saved_runs() {
 
 #[test]
 fn a_replay() {
-    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
         let mut studio = ready(theme, size.0, size.1);
         studio.handle(Msg::Loaded(Ok(session(&lossy(), false))));
         press(&mut studio, "+ +");
@@ -243,7 +229,7 @@ fn a_replay() {
 
 #[test]
 fn a_run_that_is_watched() {
-    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
         let mut studio = watched(theme, size.0, size.1);
         studio.handle(Msg::Advance(150.0));
         look("watch_drafting", &studio, size);
@@ -256,7 +242,7 @@ fn a_run_that_is_watched() {
 
 #[test]
 fn a_clip_in_segments_and_a_search_in_it() {
-    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
         let mut studio = ready(theme, size.0, size.1);
         press(&mut studio, "L");
         look("segments_asked", &studio, size);
@@ -287,7 +273,7 @@ fn a_clip_in_segments_and_a_search_in_it() {
 
 #[test]
 fn clips_captioned_together() {
-    for (theme, size) in [("dark", (60, 16)), ("light", (80, 24)), ("mono", (120, 40))] {
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
         let mut studio = ready(theme, size.0, size.1);
         press(&mut studio, "X enter");
         look("batch_chosen", &studio, size);
@@ -342,7 +328,7 @@ fn a_cancelled_run() {
     let mut studio = streaming("light", 80, 24);
     press(&mut studio, "esc");
     look("cancelling", &studio, (80, 24));
-    done(&mut studio, 3, &lossy()[..9], specreel_record::StopReason::Cancelled);
+    done(&mut studio, 3, &lossy()[..9], StopReason::Cancelled);
     look("cancelled", &studio, (80, 24));
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use specreel::tui::{
     BatchNews, Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Key, Msg, SessionEntry, Studio,
-    StudioConfig, VideoFile,
+    StudioConfig, VideoFile, picture,
 };
 use specreel_batch::{Outcome, Progress, rows::Caption};
 use specreel_record::{
@@ -183,6 +183,12 @@ pub fn engine(studio: &mut Studio, run: u64, kind: EventKind) -> Vec<Effect> {
     studio.handle(Msg::Engine(Event::new(run, kind)))
 }
 
+/// The screen as text, without its styles.
+pub fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
+    let described = picture::describe(&studio.picture(columns, rows));
+    described.split("--- styles ---").next().unwrap().to_owned()
+}
+
 /// Press keys as key maps write them, separated by blanks.
 pub fn press(studio: &mut Studio, keys: &str) -> Vec<Effect> {
     keys.split(' ').flat_map(|key| studio.handle(Msg::Key(Key::parse(key).unwrap()))).collect()
@@ -224,23 +230,8 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
         })
         .collect();
     let accepted = tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count();
-    Step {
-        index: 0,
-        drafted: vec![1; judged],
-        parents: vec![],
-        path: vec![],
-        drafted_text: Vec::new(),
-        judged,
-        accepted,
-        tokens,
-        root_nearest_visual: Vec::new(),
-        gate: None,
-        draft_ms,
-        verify_ms,
-        plain_ms: None,
-        busy: None,
-        other_ms: 0.1,
-    }
+    let drafted = vec![1; judged];
+    Step { drafted, judged, accepted, tokens, draft_ms, verify_ms, other_ms: 0.1, ..Step::default() }
 }
 
 /// The steps of a lossy run.
@@ -345,24 +336,33 @@ fn text(steps: &[Step]) -> String {
     steps.iter().flat_map(|s| &s.tokens).map(|t| t.text.as_str()).collect()
 }
 
+fn started(method: serde_json::Value, lossless: bool, video: &str, prompt: &str) -> EventKind {
+    EventKind::Started {
+        method,
+        lossless,
+        target: "target".into(),
+        drafter: Some("drafter".into()),
+        device: "cpu".into(),
+        dtype: "q8_0".into(),
+        video: video.into(),
+        prompt: prompt.into(),
+        before: vec![],
+        span: None,
+        segment: None,
+    }
+}
+
 /// The run that these effects request starts.
 pub fn start(studio: &mut Studio, effects: &[Effect]) -> u64 {
     let request =
         effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(request) } else { None });
     let request = request.unwrap();
-    let started = EventKind::Started {
-        method: serde_json::to_value(&request.method).unwrap(),
-        lossless: request.method.lossless(),
-        target: "target".into(),
-        drafter: Some("drafter".into()),
-        device: "cpu".into(),
-        dtype: "q8_0".into(),
-        video: request.video.to_string_lossy().into_owned(),
-        prompt: request.prompt.clone(),
-        before: request.before.clone(),
-        span: request.span,
-        segment: request.segment,
-    };
+    let method = serde_json::to_value(&request.method).unwrap();
+    let video = request.video.to_string_lossy();
+    let mut started = started(method, request.method.lossless(), &video, &request.prompt);
+    if let EventKind::Started { before, span, segment, .. } = &mut started {
+        (*before, *span, *segment) = (request.before.clone(), request.span, request.segment);
+    }
     engine(studio, request.run, started);
     request.run
 }
@@ -498,22 +498,8 @@ pub fn session(steps: &[Step], torn: bool) -> Session {
         lines.push(RecordedEvent { at_ms: Some(at), event: Event::new(1, kind) });
     };
     let method = Method::presets().iter().find(|m| m.name == "lvspec").unwrap();
-    say(
-        0.0,
-        EventKind::Started {
-            method: serde_json::to_value(method).unwrap(),
-            lossless: false,
-            target: "target".into(),
-            drafter: Some("drafter".into()),
-            device: "cpu".into(),
-            dtype: "q8_0".into(),
-            video: "/videos/harbour.mp4".into(),
-            prompt: "What happens?".into(),
-            before: vec![],
-            span: None,
-            segment: None,
-        },
-    );
+    let method = serde_json::to_value(method).unwrap();
+    say(0.0, started(method, false, "/videos/harbour.mp4", "What happens?"));
     say(400.0, EventKind::Stage { stage: Stage::Encode, done: 6, total: 6, left_ms: None });
     say(600.0, EventKind::Stage { stage: Stage::Generate, done: 0, total: 256, left_ms: None });
     for step in steps {
@@ -532,19 +518,9 @@ pub fn session(steps: &[Step], torn: bool) -> Session {
 pub fn listed() -> Vec<SessionEntry> {
     let entry = |age_s: u64, clip: &str, method: &str, end: Option<EventKind>| {
         let mut log = RunLog::new(1);
-        let started = EventKind::Started {
-            method: serde_json::json!({ "name": method, "drafter": { "kind": "model" } }),
-            lossless: method == "naive",
-            target: "target".into(),
-            drafter: Some("drafter".into()),
-            device: "cpu".into(),
-            dtype: "q8_0".into(),
-            video: format!("/videos/{clip}"),
-            prompt: "Describe the video in detail.".into(),
-            before: vec![],
-            span: None,
-            segment: None,
-        };
+        let (lossless, video) = (method == "naive", format!("/videos/{clip}"));
+        let method = serde_json::json!({ "name": method, "drafter": { "kind": "model" } });
+        let started = started(method, lossless, &video, "Describe the video in detail.");
         std::iter::once(started).chain(end).for_each(|kind| {
             log.apply(&Event::new(1, kind));
         });

@@ -1,17 +1,12 @@
 //! Runs that are watched: what the screen shows while steps are played.
 
 use ratatui::style::Modifier;
-use specreel::tui::{ColorDepth, Effect, Msg, Studio, StudioConfig, picture};
-use specreel_record::{EventKind, Failure, FailureClass, Pace, Span, StopReason};
+use specreel::tui::{ColorDepth, Effect, Msg, Studio, StudioConfig};
+use specreel_record::{EventKind, Pace, Span, StopReason};
 
 use crate::tui::script::{
-    asked, begin, config, done, engine, loaded, lossy, play, press, session, start, watched,
+    asked, begin, config, done, engine, loaded, lossy, play, press, screen, session, start, watched,
 };
-
-fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
-    let described = picture::describe(&studio.picture(columns, rows));
-    described.split("--- styles ---").next().unwrap().to_owned()
-}
 
 /// The modifiers of the first cell of this word in the right part of the screen; none if it is not there.
 fn modifiers(studio: &Studio, word: &str) -> Option<Modifier> {
@@ -90,30 +85,6 @@ fn the_result_is_there_at_once_and_the_keys_control_what_is_shown() {
     // The inspector's cursor is on tokens that are shown.
     press(&mut studio, ", i");
     assert!(sees(&studio, "loosened"));
-}
-
-#[test]
-fn a_run_that_breaks_off_in_the_middle_of_a_scene_is_not_played_to_its_end() {
-    let failure = || Failure { class: FailureClass::Internal, error: "out of luck".into(), hint: None };
-    for cancels in [true, false] {
-        let mut studio = with_pace(Pace::Auto, "dark", 120, 40);
-        let run = asked(&press(&mut studio, "enter")).unwrap();
-        begin(&mut studio, run, None, false);
-        for step in &lossy()[..3] {
-            engine(&mut studio, run, EventKind::Step(step.clone()));
-        }
-        studio.handle(Msg::Advance(1500.0));
-        assert!(studio.is_playing());
-        if cancels {
-            assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(run)]);
-            done(&mut studio, run, &lossy()[..3], StopReason::Cancelled);
-            assert!(screen(&studio, 120, 40).contains("— cancelled"));
-        } else {
-            engine(&mut studio, run, EventKind::Failed(failure()));
-            assert!(screen(&studio, 120, 40).contains("✗ out of luck"));
-        }
-        assert!(!studio.is_playing() && studio.caption().ends_with("light gray all"));
-    }
 }
 
 #[test]

@@ -64,9 +64,6 @@ impl KeptWeights {
     }
 
     /// See [`Checkpoint::open_weight_cache`].
-    ///
-    /// # Errors
-    /// As there.
     pub(crate) fn open(
         &self,
         cache: &WeightCache,
@@ -225,7 +222,6 @@ impl KeptWeights {
     }
 }
 
-/// The directory of a checkpoint.
 fn place(checkpoint: &Checkpoint) -> PathBuf {
     let dir = checkpoint.files().path();
     std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())

@@ -16,9 +16,7 @@ const CHUNK: usize = 1 << 18;
 
 impl Checkpoint {
     /// A tensor of GGUF files with this shape; none if the checkpoint is not GGUF.
-    ///
-    /// # Errors
-    /// If the tensor is missing or has another shape.
+    /// Errors: if the tensor is missing or has another shape.
     pub(super) fn find_mapped(
         &self,
         name: &str,

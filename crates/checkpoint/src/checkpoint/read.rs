@@ -131,9 +131,6 @@ impl Checkpoint {
     }
 
     /// A hash of a tensor's bytes, equal to that of the functions that read its values; none if there is no such tensor.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::f32`].
     pub fn hash(&self, name: &str) -> Result<Option<u64>, CheckpointError> {
         let Some((shard, info)) = self.find(name) else { return Ok(None) };
         self.units(name, shard, info, &|_, _, _| Ok(())).map(Some)

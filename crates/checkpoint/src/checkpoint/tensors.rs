@@ -46,9 +46,6 @@ impl Checkpoint {
     }
 
     /// A tensor's values in the file's type, and a hash of its bytes.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::f32`].
     pub fn native(&self, name: &str, shape: [usize; 2]) -> Result<(Values, u64), CheckpointError> {
         if let Some(tensor) = self.find_mapped(name, &shape)? {
             // Values of a GGUF file are mapped, not kept.
@@ -70,9 +67,6 @@ impl Checkpoint {
     }
 
     /// The first rows of a matrix, as f32. Only they are read.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::f32`].
     pub fn first_rows(
         &self,
         name: &str,

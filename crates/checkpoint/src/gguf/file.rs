@@ -203,7 +203,6 @@ impl GgufFile {
 /// Name, shape, type, and offset from the first tensor.
 type Listed = (String, Vec<usize>, TensorType, u64);
 
-/// Read the list of tensors.
 fn list(reader: &mut Reader<'_>, count: u64) -> Result<Vec<Listed>, Refusal> {
     let mut listed = Vec::new();
     let mut unsupported: BTreeMap<String, usize> = BTreeMap::new();

@@ -94,7 +94,6 @@ fn around_mmproj(tower: &str) -> (String, String) {
     (before.to_owned(), after.to_owned())
 }
 
-/// The model that a tower's name names.
 fn tower_model(tower: &str) -> String {
     let (before, after) = around_mmproj(tower);
     plain_name(&format!("{before}{after}"))

@@ -29,7 +29,6 @@ impl Layout {
 /// What a file holds in place of the values w of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// The values.
     Values,
     /// 1 + w.
     OneMore,

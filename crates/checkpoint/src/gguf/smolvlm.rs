@@ -27,7 +27,6 @@ pub const SMOLVLM: Architecture = Architecture {
     tower_tensors,
 };
 
-/// The projector.
 const OUTPUT: &str = "mm.model.fc.weight";
 
 const TOWER: [Pair; 4] = [

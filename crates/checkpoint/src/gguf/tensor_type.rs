@@ -66,9 +66,7 @@ impl TensorType {
     ];
 
     /// The type of this number.
-    ///
-    /// # Errors
-    /// The name of the type.
+    /// Errors: the name of the type.
     pub(super) fn of(number: u32) -> Result<Self, String> {
         let name = NAMES.iter().find(|named| named.0 == number).map(|named| named.1);
         let found =

@@ -6,15 +6,10 @@ use specreel_record::{Failure, FailureClass, units::bytes};
 
 /// Why a model could not be downloaded or found.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum HubError {
-    /// An invalid model id.
     #[error("invalid model id `{id}`: {problem}")]
-    Id {
-        /// The text.
-        id: String,
-        /// What is wrong.
-        problem: String,
-    },
+    Id { id: String, problem: String },
     /// `HF_ENDPOINT` is not a URL.
     #[error("HF_ENDPOINT is `{0}`, expected an http or https URL")]
     Endpoint(String),
@@ -24,7 +19,6 @@ pub enum HubError {
     /// Offline mode is on, and the cache does not have the whole model.
     #[error("{id} is not in the cache{missing}, and HF_HUB_OFFLINE is set")]
     Offline {
-        /// The model.
         id: String,
         /// ` (missing FILE)` if the model is incomplete.
         missing: String,
@@ -32,61 +26,42 @@ pub enum HubError {
     /// The model does not exist, or the token does not give access to it.
     #[error("model {id} not found, or not accessible {} token", if *token { "with this" } else { "without a" })]
     Absent {
-        /// The model.
         id: String,
         /// True if a token was sent.
         token: bool,
     },
-    /// The model requires an accepted licence.
     #[error("{id} is gated: accept its licence first")]
     Gated {
-        /// The model.
         id: String,
         /// The page to accept it.
         page: String,
         /// True if a token was sent.
         token: bool,
     },
-    /// The token is rejected.
     #[error("the hub rejected the token (HTTP {status})")]
-    Token {
-        /// HTTP status.
-        status: u16,
-    },
-    /// No such branch, tag or commit.
+    Token { status: u16 },
     #[error("{repository} has no revision `{revision}`")]
     Revision {
         /// `owner/name`.
         repository: String,
-        /// The revision.
         revision: String,
     },
-    /// A required file is missing.
     #[error("{id} has no {file}")]
-    File {
-        /// The model.
-        id: String,
-        /// The file.
-        file: String,
-    },
+    File { id: String, file: String },
     /// No GGUF file of this type; without a type, a repository that has GGUF files only.
     #[error("{repository} has {}", match tag { Some(tag) => format!("no GGUF file of type {tag}"), None => "GGUF files only".into() })]
     Type {
         /// `owner/name`.
         repository: String,
-        /// The type.
         tag: Option<String>,
         /// The types that it has.
         tags: Vec<String>,
     },
-    /// A GGUF model in several files.
     #[error("{tag} of {repository} is split into {parts} files")]
     Split {
         /// `owner/name`.
         repository: String,
-        /// The type.
         tag: String,
-        /// Number of files.
         parts: usize,
     },
     /// Several GGUF files between which their names do not decide.
@@ -94,76 +69,34 @@ pub enum HubError {
     Several {
         /// `owner/name`.
         repository: String,
-        /// What they are.
         what: String,
-        /// Their names.
         files: Vec<String>,
     },
     /// A file name that escapes the model's directory.
     #[error("{id} lists the unsafe file name `{name}`")]
-    Path {
-        /// The model.
-        id: String,
-        /// The name.
-        name: String,
-    },
-    /// A malformed response.
+    Path { id: String, name: String },
     #[error("invalid response from the hub for {what}: {problem}")]
-    Response {
-        /// What was requested.
-        what: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// Any other status.
+    Response { what: String, problem: String },
     #[error("the hub returned HTTP {status} for {what}")]
-    Status {
-        /// What was requested.
-        what: String,
-        /// HTTP status.
-        status: u16,
-    },
-    /// The connection failed, after several attempts.
+    Status { what: String, status: u16 },
     #[error("connection to {host} failed: {problem}")]
-    Network {
-        /// The host.
-        host: String,
-        /// Why.
-        problem: String,
-    },
+    Network { host: String, problem: String },
     /// A file does not have the listed size or checksum.
     #[error("{file} is corrupt: {problem}")]
-    Damaged {
-        /// The file.
-        file: String,
-        /// How it differs.
-        problem: String,
-    },
-    /// Not enough disk space.
+    Damaged { file: String, problem: String },
     #[error("not enough disk space in {}: {} needed, {} free", dir.display(), bytes(*needed), bytes(*free))]
     Disk {
         /// Bytes to download.
         needed: u64,
         /// Free bytes.
         free: u64,
-        /// The cache.
         dir: PathBuf,
     },
-    /// Another process downloads the same file.
     #[error("another process is downloading {file}")]
-    Locked {
-        /// The file.
-        file: String,
-    },
+    Locked { file: String },
     /// A cache file cannot be read or written.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The pull was cancelled.
+    Io { path: PathBuf, source: std::io::Error },
     #[error("cancelled; the next pull resumes")]
     Cancelled,
     /// The model is not supported, judging by its configuration.

@@ -11,11 +11,8 @@ use super::{
 };
 use crate::gguf::file_names;
 
-/// The files of a model.
 pub(super) struct GgufFiles {
-    /// The language model.
     pub text: RemoteFile,
-    /// The vision tower.
     pub tower: Option<RemoteFile>,
 }
 
@@ -44,9 +41,7 @@ pub(super) fn has_models(listing: &Listing) -> bool {
 }
 
 /// The files of the type `tag`.
-///
-/// # Errors
-/// There is none, there are several or several towers, or the model is split.
+/// Errors: there is none, there are several or several towers, or the model is split.
 pub(super) fn choose(id: &ModelId, tag: &str, listing: &Listing) -> Result<GgufFiles, HubError> {
     let repository = id.repository();
     let of_type =

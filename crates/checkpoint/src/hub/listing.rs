@@ -34,18 +34,15 @@ pub struct RemoteFile {
     pub path: String,
     /// Its size in bytes.
     pub size: u64,
-    /// Its checksum.
     pub checksum: Checksum,
 }
 
 /// A model at a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The commit.
     pub commit: String,
     /// Architecture of its GGUF files, if the hub knows it.
     pub architecture: Option<String>,
-    /// The files.
     pub files: Vec<RemoteFile>,
 }
 
@@ -92,7 +89,6 @@ impl Listing {
         Ok(Self { commit: raw.sha, architecture, files })
     }
 
-    /// A file by its path.
     pub fn file(&self, path: &str) -> Option<&RemoteFile> {
         self.files.iter().find(|file| file.path == path)
     }

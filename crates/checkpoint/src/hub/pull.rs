@@ -115,9 +115,6 @@ impl Hub {
     }
 
     /// As [`Hub::new`], with a `timeout` for silent servers and the delay before the first retry.
-    ///
-    /// # Errors
-    /// As [`Hub::new`].
     pub fn with_timeouts(
         settings: Settings,
         timeout: Duration,
@@ -260,7 +257,6 @@ impl Hub {
     }
 }
 
-/// A pull in progress.
 struct ActivePull<'a> {
     transfer: Transfer<'a>,
     dir: &'a Path,
@@ -345,7 +341,6 @@ fn small_files(id: &ModelId, listing: &Listing) -> Result<Vec<RemoteFile>, HubEr
     Ok(files)
 }
 
-/// The weight files to download.
 fn weights(id: &ModelId, listing: &Listing, dir: &Path) -> Result<Vec<RemoteFile>, HubError> {
     let names = if listing.file(INDEX).is_some() { shards(id, dir)? } else { vec![SINGLE.to_owned()] };
     let find =

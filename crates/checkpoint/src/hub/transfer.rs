@@ -208,7 +208,6 @@ fn is_transient(error: &HubError) -> bool {
     }
 }
 
-/// The error for an unsuccessful response.
 pub(super) fn refusal(http: &Http, id: &ModelId, what: &str, response: &HubResponse) -> HubError {
     let token = http.has_token();
     match (response.status, response.header("x-error-code").unwrap_or_default()) {
@@ -228,7 +227,6 @@ pub(super) fn refusal(http: &Http, id: &ModelId, what: &str, response: &HubRespo
     }
 }
 
-/// A running checksum.
 enum Hasher {
     Sha256(Sha256),
     Git(Sha1),

@@ -24,11 +24,9 @@ pub struct Index {
     pub model: String,
     /// Its weight types, for people.
     pub variant: String,
-    /// The matrices.
     pub matrices: Vec<Matrix>,
 }
 
-/// A matrix.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
     /// The name by which it is found.

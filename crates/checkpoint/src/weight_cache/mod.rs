@@ -65,9 +65,6 @@ impl WeightCache {
     }
 
     /// Remove a file and what belongs to it. Processes that use it are not disturbed.
-    ///
-    /// # Errors
-    /// The error of the removal.
     pub fn remove(&self, entry: &CacheEntry) -> std::io::Result<()> {
         std::fs::remove_file(&entry.path)?;
         // Without it, the other file is only slower to open.

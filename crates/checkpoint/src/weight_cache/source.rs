@@ -32,7 +32,6 @@ pub fn id(shards: &[Shard], variant: &str) -> Result<String, CheckpointError> {
     Ok(hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The state of one weight file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FileState {
     file: String,

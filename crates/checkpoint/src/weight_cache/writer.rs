@@ -88,7 +88,6 @@ impl Writer {
         Ok(Self(sender))
     }
 
-    /// Write a matrix.
     pub fn matrix(&self, matrix: Matrix, weight: Weight) {
         // A thread that gave up has logged why.
         let _ = self.0.send(Message::Matrix(Box::new(matrix), weight));

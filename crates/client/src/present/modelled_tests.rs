@@ -1,7 +1,8 @@
 use super::*;
 use specreel_record::{
-    Event, EventKind, Stats, Step, Token, Verdict,
+    EventKind, Stats, Step, Token, Verdict,
     profile::{Tick, ticks},
+    testing,
 };
 use specreel_speculate::schedule::{DraftToken, Exact, Limits, Parallel};
 
@@ -90,32 +91,15 @@ fn ticks_are_those_of_the_schedule() {
 /// A run of this method: `steps` steps of 4 drafts, of which 3 pass.
 fn log(name: &str, steps: usize) -> RunLog {
     let method = Method::preset(name).unwrap();
-    let started = EventKind::Started {
-        method: serde_json::to_value(&method).unwrap(),
-        lossless: method.lossless(),
-        target: "big".into(),
-        drafter: None,
-        device: "cpu".into(),
-        dtype: "f32".into(),
-        video: "v.mp4".into(),
-        prompt: "p".into(),
-        before: vec![],
-        span: None,
-        segment: None,
-    };
-    let prompt = EventKind::Prompt {
-        frames: vec![0.0],
-        grid: [1, 2, 5],
-        visual_tokens: 10,
-        prompt_ids: vec![1; 15],
-        kept: Some(vec![1, 2]).filter(|_| !method.is_autoregressive()),
-        scores: None,
-        visual_spans: vec![],
-        dropped_stamps: vec![],
-        reused: false,
-        notes: vec![],
-    };
-    let mut log = RunLog::new(1);
+    let mut started = testing::started();
+    if let EventKind::Started { method: given, lossless, dtype, .. } = &mut started {
+        (*given, *lossless) = (serde_json::to_value(&method).unwrap(), method.lossless());
+        *dtype = "f32".into();
+    }
+    let mut prompt = testing::prompt(Some(vec![1, 2]).filter(|_| !method.is_autoregressive()));
+    if let EventKind::Prompt { grid, visual_tokens, prompt_ids, .. } = &mut prompt {
+        (*grid, *visual_tokens, *prompt_ids) = ([1, 2, 5], 10, vec![1; 15]);
+    }
     let step = |index| {
         let drafts = if method.is_autoregressive() { 0 } else { 4 };
         let accepted = if method.is_autoregressive() { 0 } else { 3 };
@@ -124,16 +108,8 @@ fn log(name: &str, steps: usize) -> RunLog {
         Step { index, drafted: vec![1; drafts], judged: drafts, accepted, tokens, ..Step::default() }
     };
     let steps = (0..steps).map(|index| EventKind::Step(step(index)));
-    let done = EventKind::Done {
-        reason: StopReason::Length,
-        text: String::new(),
-        ids: vec![],
-        stats: Box::new(Stats::default()),
-    };
-    for kind in [started, prompt].into_iter().chain(steps).chain([done]) {
-        log.apply(&Event::new(1, kind));
-    }
-    log
+    let done = testing::ended(StopReason::Length, "", &[], Stats::default());
+    testing::run(1, [started, prompt].into_iter().chain(steps).chain([done]))
 }
 
 #[test]

@@ -224,7 +224,6 @@ impl Player {
         (step, ((self.at - begin) / took).clamp(0.0, 1.0))
     }
 
-    /// When a step begins.
     fn begin(&self, step: usize) -> f64 {
         step.checked_sub(1).and_then(|i| self.ends.get(i)).copied().unwrap_or(self.front_ms)
     }

@@ -43,9 +43,7 @@ pub struct Sizes {
     pub hidden: usize,
     /// Width of the feed-forward layers.
     pub intermediate: usize,
-    /// Decoder layers.
     pub layers: usize,
-    /// Query heads.
     pub heads: usize,
     /// None: as many as heads.
     pub kv_heads: Option<usize>,

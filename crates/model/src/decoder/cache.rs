@@ -144,9 +144,7 @@ impl<D: Ops> HybridCache<D> {
     }
 
     /// Plan a pass.
-    ///
-    /// # Errors
-    /// If a tree branches off where the recurrent state is not kept.
+    /// Errors: if a tree branches off where the recurrent state is not kept.
     pub(super) fn plan(&self, rows: usize, mask: &Mask) -> Result<Option<Recurring>> {
         let Some(found) = &self.recurrence else { return Ok(None) };
         if self.owed() > 0 {
@@ -162,7 +160,6 @@ impl<D: Ops> HybridCache<D> {
         }
     }
 
-    /// The recurrent states.
     pub(super) fn states(&mut self) -> Option<&mut D::Recurrent> {
         self.recurrence.as_mut().map(|found| &mut found.states)
     }

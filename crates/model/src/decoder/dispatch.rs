@@ -41,7 +41,6 @@ pub struct Decoder(Held);
 enum Held {
     /// On the CPU, in this crate's kernels.
     Cpu(OnDevice<CpuOps>),
-    /// In candle's tensors.
     Tensors(OnDevice<TensorOps>),
     /// On a GPU through wgpu.
     Gpu(OnDevice<GpuOps>),
@@ -123,9 +122,6 @@ impl Decoder {
     /// A model of one layer of its own between this model's embeddings and head, which are shared, with a projection of its
     /// input rows: a draft head. `config` describes the layer; the names of its weights and of its norm are those of a whole
     /// model.
-    ///
-    /// # Errors
-    /// As [`Decoder::load`].
     pub fn with_layer(
         &self,
         checkpoint: &Checkpoint,
@@ -264,9 +260,6 @@ impl Decoder {
     }
 
     /// Wait until an accelerator has completed all work that was queued in this workspace.
-    ///
-    /// # Errors
-    /// If some of it failed.
     pub fn synchronize(&self, workspace: &mut Workspace) -> Result<()> {
         match &self.0 {
             Held::Cpu(decoder) => decoder.synchronize(&mut workspace.cpu),

@@ -5,7 +5,6 @@ use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::ops::{HeadNorms, LinearWeights, Loaded, Ops};
 
-/// The weights of a layer.
 pub(super) struct Layer<D: Ops> {
     /// The input norm, and the matrix of what enters attention; none if that enters with the rows.
     pub(super) entry: Option<(D::Vector, D::Matrix)>,
@@ -18,7 +17,6 @@ pub(super) struct Layer<D: Ops> {
 
 /// What a layer has between rows, beside its matrices.
 pub(super) enum Mixer<D: Ops> {
-    /// Full attention.
     Attention {
         /// Norms of queries and keys in each head.
         norms: Option<[D::Vector; 2]>,
@@ -29,7 +27,6 @@ pub(super) enum Mixer<D: Ops> {
         /// Its number among the layers with full attention: its place in the cache.
         number: usize,
     },
-    /// Linear attention.
     Linear {
         weights: D::Linear,
         /// Its number among the layers with linear attention.
@@ -38,7 +35,6 @@ pub(super) enum Mixer<D: Ops> {
 }
 
 impl<D: Ops> Layer<D> {
-    /// Load a layer.
     pub(super) fn load(ops: &D, checkpoint: &Checkpoint, config: &TextConfig, index: usize) -> Loaded<Self> {
         let [entering, ..] = parts::layer(config, index);
         let norm = parts::norm(ops, &parts::input_norm(index), config, checkpoint)?;
@@ -73,7 +69,6 @@ impl<D: Ops> Layer<D> {
         }
     }
 
-    /// All matrices.
     pub(super) fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
         let entry = self.entry.iter().map(|(_, qkv)| qkv);
         entry.chain([&self.output, &self.gate_up, &self.down])

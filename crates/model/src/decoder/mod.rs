@@ -69,9 +69,7 @@ struct PassInput {
 }
 
 /// The size of a pass that begins with layer `first`. `expected` is the width of its rows where they are neither ids nor states alone.
-///
-/// # Errors
-/// If input, positions and mask do not agree with each other, the model's width and DeepStack levels, and the `before` slots in
+/// Errors: if input, positions and mask do not agree with each other, the model's width and DeepStack levels, and the `before` slots in
 /// use.
 fn check_pass(
     input: Input<'_>,

@@ -139,12 +139,10 @@ impl<D: Ops> OnDevice<D> {
         enters.then_some((c.heads + 2 * c.kv_heads) * c.head_dim)
     }
 
-    /// The resolved configuration.
     pub fn config(&self) -> &TextConfig {
         &self.config
     }
 
-    /// The device's operations.
     pub fn ops(&self) -> &D {
         &self.ops
     }

@@ -71,7 +71,6 @@ pub(super) fn norm_values(
     Ok(values)
 }
 
-/// A norm of states.
 pub(super) fn norm<D: Ops>(
     ops: &D,
     name: &str,

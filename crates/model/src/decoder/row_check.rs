@@ -17,9 +17,6 @@ const CUTS: [&[usize]; 3] = [&[40], &[1, 2, 3, 4, 5, 6, 7, 8, 4], &[11, 16, 13]]
 impl<D: Ops> OnDevice<D> {
     /// Compute a text in its first layer and the head, in passes of different numbers of rows, and compare the bits of its last
     /// row and of a row among others. The kernels are those that the model runs.
-    ///
-    /// # Errors
-    /// If a pass fails.
     pub fn computes_rows_alike(&self) -> Result<bool> {
         let first = self.first_layers(1);
         let vocab = first.config().vocab.max(1) as u32;

@@ -23,9 +23,6 @@ pub struct SelfTest {
 
 impl SelfTest {
     /// Compute a text on a device, which `open` opens with weights of a type, and on the CPU.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn run(open: &dyn Fn(WeightType) -> ComputeDevice) -> Result<Self> {
         let mut found = Self { alike: true, differences: Vec::new() };
         for (dtype, _) in TYPES {

@@ -66,9 +66,6 @@ impl Sequence {
     /// Feed a prompt's embeddings (`rows × width`, or wider with DeepStack levels: see [`Decoder::forward`]) at the given positions; text continues at position `next`. `states` receives
     /// each chunk's first row number and final states (`rows × width`); `progress` (done, total) may stop the prefill, which
     /// then leaves the sequence empty and returns false.
-    ///
-    /// # Errors
-    /// If shapes do not agree.
     pub fn prefill(
         &mut self,
         embeddings: &States,
@@ -160,9 +157,6 @@ impl Sequence {
     /// The first of two parts of a prefill: feed a prompt's embeddings through the first `layers` layers. Returns the states
     /// after them, `rows × width`, with the DeepStack levels of later layers beside them; none if `progress` stopped it. The
     /// sequence cannot be used before the second part.
-    ///
-    /// # Errors
-    /// As [`Sequence::prefill`].
     pub fn prefill_below(
         &mut self,
         embeddings: &States,
@@ -192,9 +186,6 @@ impl Sequence {
 
     /// The second part: the layers from `layers` on, from the states that [`Sequence::prefill_below`] returned. On the CPU the
     /// cache is afterwards bit-identical to that of [`Sequence::prefill`].
-    ///
-    /// # Errors
-    /// As [`Sequence::prefill`].
     pub fn prefill_above(
         &mut self,
         below: &States,
@@ -228,9 +219,6 @@ impl Sequence {
 
     /// Append text ids as nodes of a tree whose root is at slot `base`: node `r` has depth `depths[r]` (the root's is 0) and sees
     /// the slots before `base` and those of `paths[r]`, counted from `base`.
-    ///
-    /// # Errors
-    /// As [`Sequence::feed`].
     pub fn feed_tree(
         &mut self,
         ids: &[u32],
@@ -243,9 +231,6 @@ impl Sequence {
     }
 
     /// As [`Sequence::feed_tree`], perhaps with input rows (`rows × width`) in place of ids.
-    ///
-    /// # Errors
-    /// As [`Sequence::feed_input`].
     pub fn feed_tree_input<'a>(
         &mut self,
         input: impl Into<Input<'a>>,
@@ -296,9 +281,6 @@ impl Sequence {
     }
 
     /// Input rows of a draft head: see [`Decoder::fuse`].
-    ///
-    /// # Errors
-    /// As [`Decoder::fuse`].
     pub fn fuse(&mut self, ids: &[u32], before: &States) -> Result<States> {
         self.decoder.fuse(ids, before, &mut self.workspace)
     }
@@ -312,9 +294,6 @@ impl Sequence {
     }
 
     /// Wait until all queued work is done.
-    ///
-    /// # Errors
-    /// If some of it failed.
     pub fn synchronize(&mut self) -> Result<()> {
         self.decoder.synchronize(&mut self.workspace)
     }

@@ -24,9 +24,7 @@ pub struct DraftVocabulary {
 
 impl DraftVocabulary {
     /// From the offsets `d2t` (none = both vocabularies are one) and, if it is known, which ids of the target are in it.
-    ///
-    /// # Errors
-    /// A message: the offsets are fewer or more than `size`, lead outside of the target's `vocab` ids or to one id twice, or
+    /// Errors: the offsets are fewer or more than `size`, lead outside of the target's `vocab` ids or to one id twice, or
     /// contradict `members`.
     fn new(
         offsets: Option<Vec<i64>>,

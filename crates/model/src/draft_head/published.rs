@@ -82,9 +82,7 @@ pub(super) fn is_published(text: &str) -> bool {
 }
 
 /// The configuration in a published `config.json`.
-///
-/// # Errors
-/// A message: a key is missing, or the head computes what is not supported.
+/// Errors: a key is missing, or the head computes what is not supported.
 pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
     let raw: Published = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let rope = Rope::of(raw.rope_scaling.as_ref())?;

@@ -16,7 +16,6 @@ use crate::{
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{CheckpointError, fused::FusedMatrix};
 
-/// The adaptor.
 pub(super) struct Adaptor {
     /// `queries × (heads · head_dim)`.
     queries: Vec<f32>,

@@ -24,9 +24,7 @@ impl ClipFacts {
     }
 
     /// Check that the times can be written.
-    ///
-    /// # Errors
-    /// [`ProcessorError::Times`] if one of them is not a number of seconds from 0.
+    /// Errors: [`ProcessorError::Times`] if one of them is not a number of seconds from 0.
     pub(super) fn check(&self) -> Result<(), ProcessorError> {
         // Far above the length of any video.
         let usable = |seconds: &f64| (0.0..=1e12).contains(seconds);

@@ -30,11 +30,27 @@ impl VlConfig {
     /// The file is missing or not JSON, the architecture is not supported, or sizes are impossible.
     pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
         let path = dir.join("config.json");
-        let text =
-            files::text(&path, files::CONFIG).map_err(|e| CheckpointError::file(&path, &e.to_string()))?;
-        let raw: serde_json::Value = serde_json::from_str(&text)
-            .map_err(|e| CheckpointError::file(&path, &format!("not valid JSON: {e}")))?;
-        Self::resolve(raw).map_err(|problem| CheckpointError::file(&path, &problem))
+        let refuse = |problem: String| Self::refuse(&path, problem);
+        let text = files::text(&path, files::CONFIG).map_err(|e| refuse(e.to_string()))?;
+        let raw = serde_json::from_str(&text).map_err(|e| refuse(format!("not valid JSON: {e}")))?;
+        Self::resolve(raw).map_err(refuse)
+    }
+
+    /// The error of a configuration file that cannot be used.
+    pub(crate) fn refuse(path: &Path, problem: String) -> CheckpointError {
+        if !path.ends_with("config.json") {
+            return CheckpointError::file(path, &problem);
+        }
+        let hint = if problem.contains("mixture-of-experts") {
+            "use a dense size, such as Qwen/Qwen3-VL-8B-Instruct; specreel models known lists them".to_owned()
+        } else {
+            let families: Vec<&str> = Family::ALL.iter().map(|family| family.name).collect();
+            format!(
+                "pass a checkpoint directory as downloaded from the Hugging Face hub; supported: {}",
+                families.join(", ")
+            )
+        };
+        CheckpointError::file_hint(path, problem, hint)
     }
 
     /// The configuration in the JSON value of a `config.json`.

@@ -7,6 +7,7 @@ use specreel_tensor::{CheckpointError, Error, gpu::GpuError};
 
 /// Why a model cannot be loaded or used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum ModelError {
     /// Checkpoint files.
     #[error(transparent)]
@@ -23,22 +24,10 @@ pub enum ModelError {
     /// Vision tower.
     #[error(transparent)]
     Vision(#[from] VisionError),
-    /// Positions that the checkpoint does not support.
     #[error("{model} does not support these positions: {problem}")]
-    Rope {
-        /// Name of the model.
-        model: String,
-        /// Its own positions.
-        problem: &'static str,
-    },
-    /// A GPU that failed its self-test.
+    Rope { model: String, problem: &'static str },
     #[error("{device} does not compute what the CPU does: {problem}")]
-    Gpu {
-        /// The device.
-        device: String,
-        /// What differs.
-        problem: String,
-    },
+    Gpu { device: String, problem: String },
     /// A tensor operation.
     #[error(transparent)]
     Tensor(#[from] specreel_tensor::Error),

@@ -14,15 +14,9 @@ use crate::{
 /// Reads the parts of a model from its files.
 pub trait ReadModel {
     /// The configuration.
-    ///
-    /// # Errors
-    /// As [`VlConfig::read`].
     fn config(&self) -> Result<VlConfig, CheckpointError>;
 
     /// The tokenizer.
-    ///
-    /// # Errors
-    /// As [`TextTokenizer::load`].
     fn tokenizer(&self) -> Result<TextTokenizer, TextError>;
 
     /// The chat template; the family's if there is none, or if that is the one for videos.
@@ -32,9 +26,6 @@ pub trait ReadModel {
     fn template(&self, family: &Family) -> Result<ChatTemplate, TemplateError>;
 
     /// The frame processor of a model with this tower.
-    ///
-    /// # Errors
-    /// As [`VideoProcessor::load`].
     fn processor(&self, tower: &TowerConfig) -> Result<VideoProcessor, ModelError>;
 }
 

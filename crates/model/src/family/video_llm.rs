@@ -106,7 +106,7 @@ impl VideoLlm {
         let processor = files.processor(&tower_config)?;
         tower_config
             .fits(processor.config(), config.text.hidden)
-            .map_err(|problem| CheckpointError::file(&files.config_path(), &problem))?;
+            .map_err(|problem| VlConfig::refuse(&files.config_path(), problem))?;
         if tokenizer.vocabulary() > config.text.vocab {
             let problem = format!(
                 "has {} ids, but the model has {} embeddings",
@@ -242,9 +242,6 @@ impl VideoLlm {
     }
 
     /// As [`Self::prompt`], for a question that may follow others about the same clip.
-    ///
-    /// # Errors
-    /// As [`Self::prompt`].
     pub fn prompt_for(&self, question: &Question<'_>, clip: &ClipFacts) -> Result<Prompt, ModelError> {
         let (pad, frames_per_grid) = (self.config.video_token, self.processor.config().temporal);
         let (ids, video) =
@@ -277,9 +274,6 @@ impl VideoLlm {
     }
 
     /// As [`Self::embed`], with the text from the table of another decoder of the same sizes.
-    ///
-    /// # Errors
-    /// As [`Self::embed`].
     pub fn embed_with(
         &self,
         decoder: &Decoder,

@@ -66,7 +66,6 @@ pub struct Facts {
     pub table: usize,
     /// Bytes of the language model's matrices and the type of most of them, if they are used as a GGUF file has them.
     pub stored: Option<(u64, &'static str)>,
-    /// The tower.
     tower: TowerConfig,
     /// The type of the tower's matrices.
     tower_dtype: WeightType,
@@ -83,9 +82,6 @@ impl Facts {
     }
 
     /// Read the sizes of a model.
-    ///
-    /// # Errors
-    /// As [`Facts::read`].
     pub fn read_files(files: &ModelFiles) -> Result<Self, ModelError> {
         let config = files.config()?;
         let tower = config.tower()?;

@@ -18,7 +18,7 @@ use crate::{
 };
 use specreel_checkpoint::{Checkpoint, ModelFiles, gguf::GgufModel, hub::name_of};
 use specreel_record::Failure;
-use specreel_tensor::{CheckpointError, KvType, WeightType};
+use specreel_tensor::{KvType, WeightType};
 
 /// The example video for tokens and memory: half a minute of 720p with default sampling.
 pub const EXAMPLE: SampledVideo = SampledVideo {
@@ -87,7 +87,6 @@ pub struct Inspection {
     pub problems: Vec<Problem>,
 }
 
-/// Collects problems.
 struct Problems(Vec<Problem>);
 
 impl Problems {
@@ -145,7 +144,7 @@ impl Inspection {
         if let (Some(config), Some(tower), Some(processor)) = (&config, &tower, &processor)
             && let Err(problem) = tower.fits(processor.config(), config.text.hidden)
         {
-            problems.note(CheckpointError::file(&files.config_path(), &problem).into());
+            problems.note(VlConfig::refuse(&files.config_path(), problem).into());
         }
         if let (Some(config), Some(checkpoint)) = (&config, files.checkpoint().ok()) {
             check_weights(&mut problems, config, tower.as_ref(), &checkpoint);

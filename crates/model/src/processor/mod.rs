@@ -24,55 +24,27 @@ use specreel_tensor::SpansError;
 
 /// An error between frames and visual tokens.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum ProcessorError {
-    /// A configuration file cannot be read.
     #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// A configuration file is invalid.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{path}: invalid processor configuration: {source}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: serde_json::Error,
-    },
-    /// An invalid setting.
+    Parse { path: PathBuf, source: serde_json::Error },
     #[error("invalid video processor setting {name} = {value}: {reason}")]
-    Config {
-        /// Its name in the file.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// The rule that it breaks.
-        reason: &'static str,
-    },
-    /// An unusable frame size.
+    Config { name: &'static str, value: String, reason: &'static str },
     #[error("unsupported frame size {width}x{height}: {reason}")]
     Size {
         /// Height in pixels.
         height: usize,
         /// Width in pixels.
         width: usize,
-        /// The cause.
         reason: String,
     },
-    /// A pixel limit below one visual token.
     #[error("{limit} pixels per frame are too few: one visual token has {least}")]
-    Limit {
-        /// The limit given.
-        limit: usize,
-        /// The minimum.
-        least: usize,
-    },
+    Limit { limit: usize, least: usize },
     /// A pixel limit below the model's fixed frame size.
     #[error("this model resizes all frames to {height}x{width} pixels, which exceeds the limit of {limit}")]
     Fixed {
-        /// The limit given.
         limit: usize,
         /// Height in pixels.
         height: usize,
@@ -84,18 +56,14 @@ pub enum ProcessorError {
         "{limit} visual tokens are too few for this video: it needs at least {least} ({frames} frames of {width}x{height})"
     )]
     Tokens {
-        /// The limit given.
         limit: usize,
-        /// The minimum.
         least: usize,
-        /// Frames of a temporal grid.
         frames: usize,
         /// Height of the smallest frame in pixels.
         height: usize,
         /// Width of the smallest frame in pixels.
         width: usize,
     },
-    /// A frame buffer of the wrong size.
     #[error("a frame of {width}x{height} pixels has {found} bytes, expected {expected}")]
     Frame {
         /// Height in pixels.
@@ -107,22 +75,11 @@ pub enum ProcessorError {
         /// Bytes in the buffer.
         found: usize,
     },
-    /// No frame was pushed.
     #[error("the video has no frames")]
     NoFrames,
     /// A patch grid that is not a multiple of the merge size.
     #[error("a grid of {t}x{h}x{w} patches does not divide into cells of {merge}x{merge}")]
-    Grid {
-        /// Temporal grids.
-        t: usize,
-        /// Rows.
-        h: usize,
-        /// Columns.
-        w: usize,
-        /// Side of a cell in patches.
-        merge: usize,
-    },
-    /// A time that is not one.
+    Grid { t: usize, h: usize, w: usize, merge: usize },
     #[error("the video has impossible time stamps ({seconds} s)")]
     Times {
         /// In seconds.
@@ -130,26 +87,14 @@ pub enum ProcessorError {
     },
     /// The wrong number of video placeholders in a prompt.
     #[error("the prompt contains the video token ({pad}) {found} times, expected {expected}")]
-    VideoSpans {
-        /// Number of placeholders.
-        found: usize,
-        /// Expected number.
-        expected: usize,
-        /// The placeholder's id.
-        pad: u32,
-    },
-    /// A video without visual tokens.
+    VideoSpans { found: usize, expected: usize, pad: u32 },
     #[error("the video has no visual tokens")]
     NoVisualTokens,
     /// Visual tokens outside of the prompt.
     #[error(transparent)]
     Spans(#[from] SpansError),
-    /// Positions that cannot be computed.
     #[error("cannot compute the positions of the visual tokens: {reason}")]
-    Positions {
-        /// The cause.
-        reason: String,
-    },
+    Positions { reason: String },
 }
 
 impl From<ProcessorError> for Failure {
@@ -190,9 +135,6 @@ pub struct VideoProcessor {
 
 impl VideoProcessor {
     /// A processor with the settings of the checkpoint in `dir`, and the defaults of `family`.
-    ///
-    /// # Errors
-    /// As of [`ProcessorConfig::load`].
     pub fn load(dir: &std::path::Path, family: ProcessorConfig) -> Result<Self, ProcessorError> {
         Ok(Self { config: family.load(dir)? })
     }

@@ -6,69 +6,32 @@ use specreel_record::{Failure, FailureClass};
 
 /// An error of a checkpoint's tokenizer.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum TextError {
-    /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// A file is invalid.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{path}: {problem}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    Parse { path: PathBuf, problem: String },
     /// The tokenizer in a GGUF file cannot be used.
     #[error("{path}: {problem}")]
-    Vocabulary {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
-    /// The tokenizer lacks a required token.
+    Vocabulary { path: PathBuf, problem: String },
     #[error("{path} has no token {token}")]
-    MissingToken {
-        /// The tokenizer's file.
-        path: PathBuf,
-        /// The token.
-        token: String,
-    },
-    /// The video's placeholder has another id.
+    MissingToken { path: PathBuf, token: String },
     #[error("{path} has {token} as id {id}, but config.json has {expected} for visual tokens")]
     Placeholder {
-        /// The tokenizer's file.
         path: PathBuf,
-        /// The placeholder.
         token: String,
-        /// Its id.
         id: u32,
         /// The id in `config.json`.
         expected: u32,
     },
-    /// No file sets the end tokens.
     #[error("{dir}: no `eos_token_id` in generation_config.json or config.json")]
-    NoEnd {
-        /// The checkpoint.
-        dir: PathBuf,
-    },
+    NoEnd { dir: PathBuf },
     /// An end token that the tokenizer does not have.
     #[error("`eos_token_id` is {id}, but the tokenizer has {vocabulary} ids")]
-    EndOutside {
-        /// The id.
-        id: u32,
-        /// Number of ids.
-        vocabulary: usize,
-    },
-    /// Encoding failed.
+    EndOutside { id: u32, vocabulary: usize },
     #[error("cannot encode the text: {0}")]
     Encode(String),
-    /// Target and drafter have different vocabularies.
     #[error("target and drafter have different vocabularies: {0}")]
     Mismatch(#[from] Mismatch),
 }
@@ -90,23 +53,10 @@ impl From<TextError> for Failure {
 
 /// The first difference between two vocabularies.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum Mismatch {
-    /// Different numbers of ids.
     #[error("{ours} ids and {theirs} ids")]
-    Size {
-        /// Ids in this vocabulary.
-        ours: usize,
-        /// Ids in the other.
-        theirs: usize,
-    },
-    /// The lowest id with different tokens.
+    Size { ours: usize, theirs: usize },
     #[error("id {id} is {ours:?} and {theirs:?}")]
-    Token {
-        /// The id.
-        id: u32,
-        /// Its token in this vocabulary.
-        ours: String,
-        /// Its token in the other.
-        theirs: String,
-    },
+    Token { id: u32, ours: String, theirs: String },
 }

@@ -16,9 +16,7 @@ use tokenizers::{
 use specreel_checkpoint::gguf::Vocabulary;
 
 /// Build the tokenizer, as the published `tokenizer.json` of the family describes it.
-///
-/// # Errors
-/// A message: a merge or a token is impossible.
+/// Errors: a merge or a token is impossible.
 pub(super) fn tokenizer(vocabulary: &Vocabulary<'_>) -> Result<Tokenizer, String> {
     let used = (0u32..).zip(&vocabulary.tokens).filter_map(|(id, token)| Some((*token.as_ref()?, id)));
     let ids: HashMap<&str, u32> = used.collect();

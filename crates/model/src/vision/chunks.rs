@@ -13,9 +13,7 @@ pub(super) fn on_tensor(name: &str, error: &specreel_tensor::Error) -> Checkpoin
 
 /// Check patches against their grid and the tower's `row` values a patch. `mismatch` is what the tower finds wrong with the
 /// grid.
-///
-/// # Errors
-/// [`VisionError::Patches`] if they do not agree.
+/// Errors: [`VisionError::Patches`] if they do not agree.
 pub(super) fn check(patches: &Patches, row: usize, mismatch: Option<String>) -> Result<(), VisionError> {
     let (grid, values) = (patches.grid, patches.row);
     let Grid { t, h, w } = grid;
@@ -36,9 +34,7 @@ pub(super) fn check(patches: &Patches, row: usize, mismatch: Option<String>) -> 
 
 /// Run `forward` on chunks of the grid's temporal grids, of up to `patches` patches, and concatenate its results. It gets a range
 /// of temporal grids, and a function to call after each of its `layers` layers.
-///
-/// # Errors
-/// [`VisionError::Cancelled`] if `progress` breaks, and the errors of `forward`.
+/// Errors: [`VisionError::Cancelled`] if `progress` breaks, and the errors of `forward`.
 pub(super) fn encode(
     grid: Grid,
     layers: usize,

@@ -9,7 +9,6 @@ use specreel_tensor::{
     tower_ops::{Activation, Norm, Part, TowerOps},
 };
 
-/// Load the weights of a norm.
 fn norm<D: TowerOps>(ops: &D, parts: &NormParts, checkpoint: &Checkpoint) -> Loaded<Norm<D::Vector>> {
     let vector = |kind: &str| {
         let name = format!("{}.{kind}", parts.name);
@@ -57,13 +56,11 @@ impl<D: TowerOps> Default for Buffers<D> {
     }
 }
 
-/// A feed-forward layer.
 enum Mlp<D: TowerOps> {
     Gated { gate_up: D::Matrix, down: D::Matrix },
     Plain { first: D::Matrix, activation: Activation, second: D::Matrix },
 }
 
-/// A layer.
 pub(super) struct Layer<D: TowerOps> {
     norm1: Norm<D::Vector>,
     qkv: D::Matrix,

@@ -28,23 +28,14 @@ pub type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
 /// An error of a vision tower.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum VisionError {
     /// A value of `vision_config` is missing or invalid.
     #[error("config.json: vision_config.{name} {problem}")]
-    Config {
-        /// The value's name.
-        name: &'static str,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Config { name: &'static str, problem: String },
     /// A value beside `vision_config` is missing or not supported.
     #[error("config.json: {name} {problem}")]
-    Setting {
-        /// The value's name.
-        name: &'static str,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Setting { name: &'static str, problem: String },
     /// `vision_config` cannot be parsed.
     #[error("config.json: invalid vision_config: {0}")]
     Parse(#[from] serde_json::Error),

@@ -3,7 +3,6 @@
 use super::TowerConfig;
 use specreel_tensor::{fused::FusedMatrix, tower_ops::Activation};
 
-/// All tensors of a tower.
 pub(crate) struct TowerParts {
     /// Over the values of a patch.
     pub embed: FusedMatrix,

@@ -12,13 +12,11 @@ use specreel_tensor::tower_ops::{Tap, TowerLayout};
 /// What is returned of the patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Visual embeddings.
     Embeddings,
     /// The states before the projector, in the order of the patches.
     States,
 }
 
-/// The sizes that every tower has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TowerSizes {
     /// Width of an embedding, which is the language model's.
@@ -80,7 +78,6 @@ pub(crate) trait TowerRules: Debug + Send + Sync {
     /// What the frame processor must agree with: name, the tower's value, the processor's.
     fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)>;
 
-    /// Its sizes.
     fn sizes(&self) -> TowerSizes;
 
     /// Number of embeddings of a visual token, side by side in its row.
@@ -93,7 +90,6 @@ pub(crate) trait TowerRules: Debug + Send + Sync {
         None
     }
 
-    /// The tensors.
     fn parts(&self) -> TowerParts;
 
     /// What is wrong with a grid of patches.
@@ -125,7 +121,6 @@ impl<T: TowerRules + 'static> From<T> for TowerConfig {
 }
 
 impl TowerConfig {
-    /// The family's own.
     pub(crate) fn rules(&self) -> &dyn TowerRules {
         &*self.0
     }

@@ -109,7 +109,6 @@ impl SiglipConfig {
         3 * self.patch * self.patch
     }
 
-    /// A norm of the states.
     pub(crate) fn norm(&self, name: String) -> NormParts {
         NormParts { name, width: self.hidden, bias: true, eps: self.eps as f32 }
     }

@@ -28,9 +28,7 @@ pub struct Tower(Held);
 enum Held {
     /// On the CPU, in this crate's kernels.
     Cpu(OnDevice<CpuOps>),
-    /// In candle's tensors.
     Tensors(OnDevice<TensorOps>),
-    /// On a GPU.
     Gpu(OnDevice<GpuOps>),
 }
 
@@ -74,9 +72,6 @@ impl Tower {
     }
 
     /// The states before they are merged or projected, one row for each patch in the order of the patches.
-    ///
-    /// # Errors
-    /// As [`Self::encode`].
     pub fn states(
         &self,
         patches: &Patches,

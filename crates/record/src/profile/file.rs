@@ -112,7 +112,6 @@ fn from_lines(name: &str, text: &str) -> Result<Profile, String> {
     })
 }
 
-/// The TOML file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {

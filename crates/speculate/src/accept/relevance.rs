@@ -72,9 +72,6 @@ impl VisualStates {
     }
 
     /// As [`VisualStates::relevance`], of states where they are.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn relevance_of(&self, states: &States, top_n: usize) -> Result<Vec<f32>> {
         match self.resident(states)? {
             None => with_slice(states, |states| self.relevance(states, top_n)),
@@ -87,9 +84,6 @@ impl VisualStates {
     }
 
     /// The relevance of every draft of a tree, from the states of its verify pass (the root's row first).
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn relevance_of_drafts(
         &self,
         states: &States,
@@ -105,9 +99,6 @@ impl VisualStates {
     }
 
     /// As [`VisualStates::nearest`], of states where they are.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn nearest_of(&self, states: &States, count: usize) -> Result<Nearest> {
         match self.resident(states)? {
             None => with_slice(states, |states| self.nearest(states, count)),

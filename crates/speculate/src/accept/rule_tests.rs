@@ -10,7 +10,6 @@ fn verdicts(rule: &Acceptance, rows: &[Row]) -> Vec<Option<Verdict>> {
     judge(rule, rows, &mut ChaCha8Rng::seed_from_u64(11))
 }
 
-/// A mismatch.
 fn wrong() -> Row {
     Row { draft: 1, wanted: 2, ..Row::default() }
 }

@@ -33,9 +33,6 @@ impl From<Sequence> for HeadPrefill {
 impl Preparation<'_> {
     /// The head's sequence over the prompt without its last token: text rows from the target's states, visual rows as it was
     /// trained with them, if the selection keeps any. None if `progress` stopped the work.
-    ///
-    /// # Errors
-    /// If a forward pass fails.
     pub fn prefill_draft_head(
         &self,
         layer: &DraftHead,
@@ -191,9 +188,6 @@ impl Preparation<'_> {
 
     /// The states of all rows of the prompt but its last that a head reads ([`DraftHead::reads_all_rows`]); from a pass of its own
     /// through the layers up to the last one tapped, or all. None if `progress` stopped it.
-    ///
-    /// # Errors
-    /// If a forward pass fails.
     pub fn read_states(
         &self,
         head: &DraftHead,

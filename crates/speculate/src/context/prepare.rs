@@ -36,9 +36,6 @@ pub struct Preparation<'a> {
 impl Preparation<'_> {
     /// Compute the needed signals that are missing. `sequence` holds the prompt without its last token, before and
     /// afterwards. False if `progress` stopped the work.
-    ///
-    /// # Errors
-    /// If a forward pass fails.
     pub fn signals(
         &self,
         needs: ContextNeeds,
@@ -91,9 +88,6 @@ impl Preparation<'_> {
     }
 
     /// Signals of the visual embeddings, which need no pass: those that are missing.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn embedded(&self, needs: ContextNeeds, signals: &mut Signals) -> Result<()> {
         let change = needs.change && signals.change.is_none();
         let density = needs.density && signals.density.is_none();
@@ -158,9 +152,6 @@ impl Preparation<'_> {
 
     /// How much each visual token's likeness to the text after the video grows from the embeddings to later states of the same
     /// rows. Text before the video cannot depend on it and is left out.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub fn growth(&self, embeddings: &States, states: &States) -> Result<Vec<f32>> {
         let width = self.target.decoder().config().hidden;
         // Rows may carry embeddings that later layers add.
@@ -218,9 +209,6 @@ pub fn layers_of(model: &VideoLlm, depth: f64) -> usize {
 
 /// Prefill a model with some rows of a prompt, at their own positions or renumbered; `visual` are the model's own embeddings.
 /// `states` receives each chunk's first row number and final states. None if `progress` stopped the work.
-///
-/// # Errors
-/// If a forward pass fails.
 #[expect(
     clippy::too_many_arguments,
     reason = "one reading: model, text, video, share, place, room, two listeners"
@@ -266,9 +254,6 @@ pub fn prefill_with(
 
 /// Prefill the target with a whole prompt but its last token, and collect the states that a draft head reads
 /// ([`DraftHead::reads_all_rows`](specreel_model::draft_head::DraftHead::reads_all_rows)), if there is one; otherwise as [`prefill`].
-///
-/// # Errors
-/// If a forward pass fails.
 pub fn prefill_read_by(
     reader: &mut Option<StateReader<'_>>,
     model: &VideoLlm,

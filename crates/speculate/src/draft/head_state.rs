@@ -50,7 +50,6 @@ impl<'a> DraftHeadState<'a> {
         self.layer.fuse(ids, &self.layer.mix(before, &self.seen)?)
     }
 
-    /// The taps of its passes.
     pub(super) fn taps(&self) -> Taps {
         self.layer.own_taps()
     }

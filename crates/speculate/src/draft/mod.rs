@@ -67,17 +67,12 @@ pub struct DraftRequest<'a> {
 /// Proposes draft tokens. The contract of one step: [`draft`](Self::draft), then [`commit`](Self::commit) with the result.
 pub trait Proposer {
     /// Draft after the root.
-    ///
-    /// # Errors
-    /// If a forward pass fails.
     fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal>;
 
     /// Take in the outcome: the nodes of `path` of the last proposal were accepted, and `root` follows them. `target` has
     /// already rolled back to the accepted tokens; `base` is the slot of the step's root in it. `states` are the states of the
     /// verify pass that the drafter reads, final ones unless a draft head wants others, the root's row first.
-    ///
-    /// # Errors
-    /// If the states cannot be read.
+    /// Errors: if the states cannot be read.
     fn commit(
         &mut self,
         proposal: &Proposal,

@@ -27,69 +27,48 @@ impl std::fmt::Display for Origin {
 
 /// One thing that is wrong inside a method. Displays as what is wrong; [`Problem::hint`] is the way out.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum Problem {
-    /// Not TOML.
     #[error("not valid TOML: {message}")]
     Syntax {
         /// The parser's message, with line and column.
         message: String,
     },
-    /// An unknown key.
     #[error("unknown key `{key}`")]
     UnknownKey {
-        /// The key with its axis.
         key: String,
         /// The keys that are allowed there.
         allowed: Vec<String>,
     },
-    /// An unknown kind.
     #[error("unknown kind \"{kind}\" of `{axis}`")]
     UnknownKind {
-        /// The axis.
         axis: String,
-        /// What was written.
         kind: String,
         /// The kinds of the axis.
         allowed: Vec<String>,
     },
-    /// A key is missing.
     #[error("`{key}` is missing")]
-    Missing {
-        /// The key with its axis.
-        key: String,
-        /// A valid line.
-        example: String,
-    },
-    /// A value of the wrong type.
+    Missing { key: String, example: String },
     #[error("`{key}` is {found}, but must be {wanted}")]
     Type {
-        /// The key with its axis.
         key: String,
-        /// What was written.
         found: String,
         /// The type that it takes, in words.
         wanted: String,
     },
-    /// A value out of range.
     #[error("`{key}` is {found}, but must be {range}")]
     Range {
-        /// The key with its axis.
         key: String,
-        /// What was written.
         found: String,
-        /// What is allowed.
         range: Box<str>,
         /// What the key means, or what to write.
         hint: Box<str>,
     },
-    /// Two choices that cannot be combined.
     #[error("`{first}` and `{second}` clash: {why}")]
     Clash {
         /// One choice, as `axis = kind`.
         first: String,
-        /// The other.
         second: String,
-        /// Why.
         why: &'static str,
         /// What to pick instead.
         instead: &'static str,
@@ -97,7 +76,6 @@ pub enum Problem {
     /// A key without axis that the method does not have.
     #[error("the method has no key `{key}`")]
     NoAxis {
-        /// The key.
         key: String,
         /// The choices that have it, as `axis = kind`.
         owners: Vec<String>,
@@ -107,17 +85,13 @@ pub enum Problem {
     /// A key without axis that several axes of the method have.
     #[error("several axes have the key `{key}`")]
     SeveralAxes {
-        /// The key.
         key: String,
         /// The key with each of the axes.
         places: Vec<String>,
     },
     /// A `--set` that is not of the form axis.key=value.
     #[error("expected AXIS.KEY=VALUE, got `{text}`")]
-    Form {
-        /// As typed.
-        text: String,
-    },
+    Form { text: String },
 }
 
 impl Problem {
@@ -149,29 +123,20 @@ impl Problem {
 
 /// A method that cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum MethodError {
-    /// No preset has this name.
     #[error("unknown method `{name}`")]
     Unknown {
-        /// The requested name.
         name: String,
         /// The names of the presets.
         known: Vec<String>,
     },
-    /// The file cannot be read.
     #[error("cannot read method file {path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The method is invalid.
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{origin}: {problem}")]
     Invalid {
         /// Where it comes from.
         origin: Origin,
-        /// What is wrong.
         problem: Problem,
     },
 }

@@ -24,9 +24,6 @@ impl Method {
     }
 
     /// Read a method from TOML text and check it; `path` names it in errors.
-    ///
-    /// # Errors
-    /// The method is invalid.
     pub fn from_toml(text: &str, path: &Path) -> Result<Method, MethodError> {
         let origin = || Origin::File(path.into());
         let table: Table = text.parse().map_err(|e: toml::de::Error| {
@@ -45,18 +42,12 @@ impl Method {
     }
 
     /// This method with one number changed.
-    ///
-    /// # Errors
-    /// As [`Method::with_set`].
     pub fn with_number(&self, axis: &Axis, key: &Key, value: f64) -> Result<Method, MethodError> {
         self.with_set(&format!("{}.{}={value}", axis.name, key.name))
     }
 
     /// This method with several values changed; only the result is checked, so an axis may change its kind and the keys
     /// of the new kind at once. A new `kind` clears the keys of the old one.
-    ///
-    /// # Errors
-    /// As [`Method::with_set`].
     pub fn with_sets<'a>(&self, sets: impl IntoIterator<Item = &'a str>) -> Result<Method, MethodError> {
         let mut table = self.table();
         let mut typed = Vec::new();
@@ -115,7 +106,6 @@ impl Method {
         Some(self.table().get(axis)?.get(key)?.to_string())
     }
 
-    /// The method as a TOML table.
     fn table(&self) -> Table {
         let mut table = Table::try_from(self).unwrap_or_default();
         table.iter_mut().filter_map(|(_, v)| v.as_table_mut()).for_each(shorten);

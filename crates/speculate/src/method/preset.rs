@@ -43,9 +43,6 @@ impl Method {
     }
 
     /// A preset by name, or a file: anything that ends in `.toml` or contains a path separator is a file.
-    ///
-    /// # Errors
-    /// As [`Method::preset`] and [`Method::from_file`].
     pub fn find(name_or_file: &str) -> Result<Method, MethodError> {
         let path = Path::new(name_or_file);
         let is_file = path.components().count() > 1

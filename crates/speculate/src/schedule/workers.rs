@@ -30,9 +30,6 @@ pub trait DrafterWorker<E>: Send {
     type Error;
 
     /// Carry out an task.
-    ///
-    /// # Errors
-    /// If a pass fails.
     fn draft(&mut self, task: &DrafterTask) -> Result<Vec<DraftToken<E>>, Self::Error>;
 }
 
@@ -68,17 +65,15 @@ impl fmt::Display for Side {
 
 /// Why a generation failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum WorkerError<X> {
-    /// A worker's own error.
     #[error("the {0} failed: {1}")]
     Worker(Side, X),
-    /// A worker panicked.
     #[error("the {0} panicked: {1}")]
     Panicked(Side, String),
     /// The drafter's thread ended after an earlier failure.
     #[error("the drafter's thread has ended: restart the generation")]
     Gone,
-    /// The drafter's thread could not be started.
     #[error("cannot start the drafter's thread: {0}")]
     Spawn(std::io::Error),
 }

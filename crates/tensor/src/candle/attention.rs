@@ -26,9 +26,6 @@ pub struct PassAttention {
 
 impl PassAttention {
     /// For a pass over `slots` slots. A small mask is repeated for all heads here, once for all layers.
-    ///
-    /// # Errors
-    /// If a tensor operation fails.
     pub fn new(shape: AttentionShape, slots: usize, causal: bool, mask: Option<Tensor>) -> Result<Self> {
         let repeated = |mask: Tensor| {
             let (rows, slots) = mask.dims2()?;
@@ -41,9 +38,6 @@ impl PassAttention {
     }
 
     /// `rows × heads · head_dim` of queries `heads × rows × head_dim` over keys and values `kv_heads × slots × head_dim`.
-    ///
-    /// # Errors
-    /// If a tensor operation fails.
     pub fn run(
         &self,
         q: &Tensor,

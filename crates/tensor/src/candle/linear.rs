@@ -21,7 +21,6 @@ pub struct Matrix {
 enum Weight {
     /// `outputs × inputs`, in the compute type.
     Float(Tensor),
-    /// candle's blocks.
     Blocks(QMatMul),
 }
 
@@ -78,9 +77,6 @@ impl Matrix {
     }
 
     /// As [`Matrix::new`], in the compute type.
-    ///
-    /// # Errors
-    /// As of [`Matrix::new`].
     pub fn floats(
         weight: Vec<f32>,
         bias: Option<Vec<f32>>,
@@ -119,9 +115,6 @@ impl Matrix {
     }
 
     /// For a matrix of gates `G` and then as many values `U`: `silu(G x) ∘ (U x)`, from `rows × inputs` to `rows × outputs / 2`.
-    ///
-    /// # Errors
-    /// As [`Matrix::forward`].
     pub fn forward_gated(&self, x: &Tensor) -> Result<Tensor> {
         Ok(match &self.weight {
             // One batched product of two, so that gates and values are contiguous.

@@ -33,9 +33,6 @@ pub struct TensorLinear {
 
 impl TensorLinear {
     /// From the weights as they are stored.
-    ///
-    /// # Errors
-    /// If memory is missing.
     pub fn new(weights: LinearWeights, device: &Device) -> Result<Self> {
         let LinearWeights { shape, convolution, rates, biases, norm, eps } = weights;
         let convolution = Tensor::from_vec(convolution, (shape.channels(), shape.kernel), device)?.t()?;

@@ -24,7 +24,6 @@ pub(super) struct LayerStates {
     log: Vec<Option<LoggedRow>>,
 }
 
-/// A state.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     /// `value_heads × key_dim × value_dim`.
@@ -60,9 +59,7 @@ impl Recurrent {
     }
 
     /// A layer's.
-    ///
-    /// # Errors
-    /// If there is no such layer.
+    /// Errors: if there is no such layer.
     pub(super) fn layer(&mut self, layer: usize) -> Result<&mut LayerStates> {
         let count = self.layers.len();
         match self.layers.get_mut(layer) {
@@ -94,7 +91,6 @@ impl LayerStates {
         }
     }
 
-    /// Keep a state.
     pub(super) fn hold(&mut self, bank: Bank, held: Held) {
         self.banks[bank.index()] = Some(held);
     }

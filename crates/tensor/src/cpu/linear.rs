@@ -251,9 +251,6 @@ impl Linear {
     }
 
     /// As [`Linear::forward`], for rows that are quantised already in the forms of [`Linear::forms`].
-    ///
-    /// # Errors
-    /// As [`Linear::forward`].
     pub fn forward_prepared(
         &self,
         x: &[f32],
@@ -271,9 +268,6 @@ impl Linear {
 
     /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) * value[r]`; `y` is a buffer as in
     /// [`Linear::forward`]. With `next`, `out` is quantised too.
-    ///
-    /// # Errors
-    /// As [`Linear::forward`].
     pub fn forward_gated(
         &self,
         x: &[f32],

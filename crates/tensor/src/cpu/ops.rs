@@ -55,7 +55,6 @@ impl CpuOps {
         Self { dtype, ..self.clone() }
     }
 
-    /// The type of the weights.
     pub(super) fn dtype(&self) -> WeightType {
         self.dtype
     }

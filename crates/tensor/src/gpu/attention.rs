@@ -106,9 +106,6 @@ impl Attention {
     }
 
     /// Begin a pass: its rows see this.
-    ///
-    /// # Errors
-    /// If memory is missing.
     pub fn begin(&mut self, stream: &mut Stream, visible: Visible) -> Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(visible.table());
         if self.table.as_ref().is_none_or(|table| table.bytes() < bytes.len() as u64) {

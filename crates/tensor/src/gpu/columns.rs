@@ -14,7 +14,6 @@ const BOUND: u64 = 64 << 20;
 /// Columns of some rows: where the first value is, and how far the next row's is from it, in values.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a> {
-    /// The memory.
     pub buffer: &'a Buffer,
     /// The first row's first value.
     pub first: u64,
@@ -86,9 +85,6 @@ pub fn copy_columns(
 }
 
 /// `x =` some columns of other rows, or `x +=` them.
-///
-/// # Errors
-/// As [`copy_columns`].
 pub fn between(stream: &mut Stream, from: &Rows, columns: Range<usize>, x: &Rows, add: bool) -> Result<()> {
     let source = Columns { buffer: filled(from)?, first: columns.start as u64, stride: from.width() };
     let to = Columns { buffer: filled(x)?, first: 0, stride: x.width() };
@@ -96,9 +92,6 @@ pub fn between(stream: &mut Stream, from: &Rows, columns: Range<usize>, x: &Rows
 }
 
 /// `out[r][i] = x[r][columns[i]]` for `width` columns, all of which exist.
-///
-/// # Errors
-/// If memory is missing, or the device is lost.
 pub fn choose(stream: &mut Stream, x: &Rows, columns: &Buffer, width: usize, out: &mut Rows) -> Result<()> {
     use Access::{Read, Write};
     let gpu = stream.gpu().clone();

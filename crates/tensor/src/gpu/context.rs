@@ -252,9 +252,6 @@ impl Gpu {
     }
 
     /// Memory with these bytes.
-    ///
-    /// # Errors
-    /// As [`Gpu::buffer`].
     pub fn upload(&self, bytes: &[u8]) -> Result<Buffer> {
         let buffer = self.buffer(bytes.len() as u64)?;
         self.write(&buffer, 0, bytes)?;
@@ -301,7 +298,6 @@ impl Gpu {
         self.wait(submission_index)
     }
 
-    /// Wait for a submission.
     pub(super) fn wait(&self, submission_index: Option<wgpu::SubmissionIndex>) -> Result<()> {
         let polled = self.0.device.poll(wgpu::PollType::Wait { submission_index, timeout: None });
         self.check()?;

@@ -104,9 +104,6 @@ pub fn norm(
 }
 
 /// `x += add`, if there is something to add; `out` = `(x - mean) / sqrt(variance + eps) * weight + bias`, row by row.
-///
-/// # Errors
-/// As [`norm`].
 pub fn layer_norm(
     stream: &mut Stream,
     x: &mut Rows,
@@ -158,9 +155,6 @@ pub fn activate(stream: &mut Stream, activation: Activation, x: &mut Rows) -> Re
 }
 
 /// `x[r] += addend[r]`.
-///
-/// # Errors
-/// If sizes do not fit.
 pub fn add(stream: &mut Stream, x: &mut Rows, addend: Addend<'_>) -> Result<()> {
     use Access::{Read, Write};
     let (mode, y, index, period) = match addend {
@@ -205,9 +199,6 @@ pub fn gather(
 }
 
 /// `out[index[r]] = x[r]` for all rows of `x`; `out` keeps its other rows, and its values beyond the width of `x` become zero.
-///
-/// # Errors
-/// If sizes do not fit.
 pub fn scatter(stream: &mut Stream, x: &Rows, index: &Buffer, out: &mut Rows) -> Result<()> {
     fits(index, x.rows(), "indices of rows")?;
     by_index(stream, x, index, x.rows(), out, true)
@@ -243,9 +234,6 @@ pub struct Blend {
 
 impl Blend {
     /// For each of a picture's tokens four states, counted in the picture, and their weights; a picture has `states` states.
-    ///
-    /// # Errors
-    /// If memory is missing.
     pub fn new(gpu: &super::Gpu, taps: &[[(u32, f32); 4]], states: usize) -> Result<Self> {
         let (index, weight): (Vec<u32>, Vec<f32>) = taps.iter().flatten().copied().unzip();
         Ok(Self {

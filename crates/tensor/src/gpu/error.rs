@@ -4,11 +4,11 @@ use specreel_record::units::bytes;
 
 /// An error of the device, or of work recorded for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum GpuError {
     /// The device is gone (reset, unplugged, its driver updated). Open it again for further work.
     #[error("the GPU was lost: {0}")]
     Lost(String),
-    /// The device's memory is full.
     #[error("out of memory on the GPU: {} more were needed", bytes(*.needed))]
     OutOfMemory {
         /// The bytes that could not be allocated.
@@ -16,22 +16,10 @@ pub enum GpuError {
     },
     /// More than a limit of the adapter allows.
     #[error("{what} is too large for this GPU: {size}, at most {limit}")]
-    TooLarge {
-        /// What is too large.
-        what: String,
-        /// Its size.
-        size: u64,
-        /// The adapter's limit.
-        limit: u64,
-    },
+    TooLarge { what: String, size: u64, limit: u64 },
     /// A kernel that the driver, or the compiler in front of it, refuses.
     #[error("the GPU refuses kernel `{kernel}`: {why}")]
-    Shader {
-        /// The kernel.
-        kernel: String,
-        /// The compiler's message.
-        why: String,
-    },
+    Shader { kernel: String, why: String },
     /// A use of buffers or kernels that the interface forbids.
     #[error("invalid GPU command: {0}")]
     Invalid(String),

@@ -81,9 +81,6 @@ fn record_facts(
 }
 
 /// Facts about every row of `logits`, of which the first `vocab` count. Waits for them.
-///
-/// # Errors
-/// If memory is missing.
 pub fn facts(stream: &mut Stream, logits: &Rows, vocab: usize, scratch: &mut Scratch) -> Result<Vec<Facts>> {
     if logits.rows() == 0 {
         return Ok(Vec::new());
@@ -99,9 +96,6 @@ pub type Extract = (Vec<Facts>, Vec<Vec<(u32, f32)>>, Vec<f32>);
 
 /// Facts about every row of `logits`, of which the first `vocab` count; with them the `count` (at most [`MOST`]) largest logits of
 /// every row, and single ones as [`pick`] gives them. Waits once for all.
-///
-/// # Errors
-/// As [`facts`], [`largest`] and [`pick`].
 pub fn extract(
     stream: &mut Stream,
     logits: &Rows,

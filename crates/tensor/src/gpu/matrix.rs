@@ -63,9 +63,6 @@ impl Matrix {
     }
 
     /// `y[r] = W x[range.start + r] + b`.
-    ///
-    /// # Errors
-    /// As [`Matrix::forward`].
     pub fn forward_range(
         &self,
         stream: &mut Stream,
@@ -97,9 +94,6 @@ impl Matrix {
 
     /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) · value[r]` for the first `rows` rows
     /// of `x`.
-    ///
-    /// # Errors
-    /// As [`Matrix::forward`].
     pub fn forward_gated(
         &self,
         stream: &mut Stream,
@@ -123,9 +117,6 @@ impl Matrix {
 
     /// As [`Matrix::forward_gated`], for the product with `next`, the next one with this scratch: if that takes blocks, `out` is
     /// stored only as such.
-    ///
-    /// # Errors
-    /// As [`Matrix::forward`].
     pub fn forward_gated_for(
         &self,
         next: &Matrix,
@@ -149,9 +140,6 @@ impl Matrix {
 
     /// As [`norm`](super::elements::norm), for the product with this matrix, the next one with this scratch: if it takes
     /// blocks, `out` is stored only as such.
-    ///
-    /// # Errors
-    /// As [`norm`](super::elements::norm).
     #[expect(clippy::too_many_arguments, reason = "two inputs, weights, an output, buffers")]
     pub fn norm_before(
         &self,

@@ -97,9 +97,6 @@ struct Params {
 
 impl Product<'_> {
     /// Record the product with a piece of a matrix.
-    ///
-    /// # Errors
-    /// As [`Stream::dispatch`].
     pub fn record(&self, stream: &mut Stream, piece: &Piece, inputs: &Inputs) -> Result<()> {
         let mut buffers: Vec<&Buffer> = piece.arrays.iter().collect();
         let row = match inputs {
@@ -190,7 +187,6 @@ fn few(gpu: &Gpu, format: Format, rows: usize) -> Result<Arc<Kernel>> {
     product(gpu, format, &name, parts, include_str!("shaders/few_finish.wgsl"), rows)
 }
 
-/// The kernel of tiles.
 fn tiles(gpu: &Gpu, format: Format, rows: usize) -> Result<Arc<Kernel>> {
     let parts = match format.takes_blocks() {
         true => [include_str!("shaders/tile_blocks.wgsl"), ""],

@@ -39,7 +39,6 @@ impl Recurrent {
         Self { gpu: gpu.clone(), shape, layers: vec![None; layers], stream: None, failed: None }
     }
 
-    /// Sizes.
     pub(super) fn shape(&self) -> &LinearAttention {
         &self.shape
     }
@@ -56,9 +55,7 @@ impl Recurrent {
     }
 
     /// The states of a layer for a pass that is recorded in `recording`, which is `stream`'s.
-    ///
-    /// # Errors
-    /// If there is no such layer, memory is missing, or an earlier operation failed.
+    /// Errors: if there is no such layer, memory is missing, or an earlier operation failed.
     pub(super) fn begin(
         &mut self,
         stream: &SharedStream,

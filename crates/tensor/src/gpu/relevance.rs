@@ -79,9 +79,6 @@ impl VisualStates {
 
     /// For each of some rows of states the `count` visual tokens that resemble it most, with the cosine similarities, best first.
     /// Waits for them.
-    ///
-    /// # Errors
-    /// As [`VisualStates::relevance`].
     pub fn nearest(
         &mut self,
         stream: &mut Stream,

@@ -31,9 +31,6 @@ impl Rows {
     }
 
     /// Values of the host, uploaded.
-    ///
-    /// # Errors
-    /// As [`Rows::reserve`].
     pub fn upload(gpu: &Gpu, values: &[f32], width: usize) -> Result<Self> {
         let buffer = gpu.upload(bytemuck::cast_slice(values))?;
         Ok(Self { buffer: Some(buffer), rows: values.len() / width.max(1), width, blocks: None })
@@ -93,9 +90,7 @@ impl Rows {
 }
 
 /// The memory of rows that have been written.
-///
-/// # Errors
-/// If they have not.
+/// Errors: if they have not.
 pub(super) fn filled(rows: &Rows) -> Result<&Buffer> {
     rows.buffer().ok_or_else(|| GpuError::Invalid("rows are used before they are written".into()))
 }

@@ -60,9 +60,6 @@ impl GpuRows {
 
     /// The memory, and the offset of the first value in it in bytes. What computes them is submitted unless it is recorded in
     /// `stream`, which then runs after it.
-    ///
-    /// # Errors
-    /// If the device is lost.
     pub fn place_for(&self, stream: &SharedStream) -> Result<(&Buffer, u64)> {
         if !self.stream.is(stream) {
             self.stream.lock().submit()?;
@@ -98,9 +95,6 @@ impl GpuRows {
     }
 
     /// Copies of some rows, which exist, in the given order.
-    ///
-    /// # Errors
-    /// If memory is missing, or the device is lost.
     pub fn select(&self, rows: &[usize]) -> Result<Self> {
         let (mut stream, row) = (self.stream.lock(), self.width as u64 * 4);
         let buffer = stream.gpu().clone().buffer(rows.len() as u64 * row)?;
@@ -120,17 +114,11 @@ impl GpuRows {
     }
 
     /// Copies of some columns, which exist.
-    ///
-    /// # Errors
-    /// If memory is missing, or the device is lost.
     pub fn columns(&self, columns: Range<usize>) -> Result<Self> {
         self.copied(columns.start, columns.len(), columns.len())
     }
 
     /// Copies with zeros behind them, `width` values in all.
-    ///
-    /// # Errors
-    /// If memory is missing, or the device is lost.
     pub fn widened(&self, width: usize) -> Result<Self> {
         self.copied(0, self.width, width)
     }
@@ -146,9 +134,6 @@ impl GpuRows {
     }
 
     /// The values in host memory: submits and waits.
-    ///
-    /// # Errors
-    /// If the device is lost.
     pub fn read(&self) -> Result<Vec<f32>> {
         self.stream.lock().read_values(&self.buffer, self.first * self.width, self.rows * self.width)
     }
@@ -173,9 +158,6 @@ impl Part<'_> {
 }
 
 /// Rows of `width` values below each other, computed in `stream`, which is submitted.
-///
-/// # Errors
-/// If memory is missing, or the device is lost.
 pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<GpuRows> {
     let rows: usize = parts.iter().map(|part| part.rows(width)).sum();
     let buffer = stream.lock().gpu().clone().buffer((rows * width) as u64 * 4)?;
@@ -198,9 +180,6 @@ pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<
 }
 
 /// Rows beside each other, `rows × (widths.0 + widths.1)`, computed in `stream`, which is submitted.
-///
-/// # Errors
-/// If memory is missing, or the device is lost.
 pub fn beside(stream: &SharedStream, parts: [Part<'_>; 2], widths: [usize; 2]) -> Result<GpuRows> {
     let [left, right] = [below(stream, &parts[..1], widths[0])?, below(stream, &parts[1..], widths[1])?];
     let (rows, width) = (left.rows.min(right.rows), widths[0] + widths[1]);

@@ -103,9 +103,6 @@ impl Stream {
     }
 
     /// As [`Stream::dispatch`], over views of the buffers: an offset, which is a multiple of [`ALIGNMENT`], and a size.
-    ///
-    /// # Errors
-    /// As [`Stream::dispatch`].
     pub fn dispatch_at<P: bytemuck::Pod>(
         &mut self,
         kernel: &Kernel,
@@ -307,17 +304,11 @@ impl Stream {
     }
 
     /// Start what is recorded, without waiting for it. Without commands nothing happens.
-    ///
-    /// # Errors
-    /// If the device is lost.
     pub fn submit(&mut self) -> Result<()> {
         self.send().map(drop)
     }
 
     /// Start what is recorded, and wait until all of this device's work is done.
-    ///
-    /// # Errors
-    /// If the device is lost.
     pub fn wait(&mut self) -> Result<()> {
         self.submit()?;
         self.gpu.wait(None)

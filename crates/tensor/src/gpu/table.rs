@@ -55,9 +55,6 @@ impl Table {
     }
 
     /// The rows of `count` ids, which must all be below [`Table::vocab`]; `ids` holds them as u32.
-    ///
-    /// # Errors
-    /// If memory is missing, or the device is lost.
     pub fn gather(&self, stream: &mut Stream, ids: &Buffer, count: usize, out: &mut Rows) -> Result<()> {
         let width = self.width();
         let out = out.reserve(stream.gpu(), count, width)?;

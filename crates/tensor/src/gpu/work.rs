@@ -28,7 +28,6 @@ pub struct GpuWork {
 }
 
 impl GpuWork {
-    /// The sequence's stream.
     pub(super) fn stream(&mut self, gpu: &Gpu) -> SharedStream {
         self.stream.get_or_insert_with(|| SharedStream::new(gpu)).clone()
     }

@@ -90,7 +90,6 @@ fn install() -> io::Result<()> {
     outcome.map_err(io::Error::from_raw_os_error)
 }
 
-/// The guarded range with this address.
 fn range_of(address: usize) -> Option<(&'static Range, usize)> {
     RANGES.iter().find_map(|range| {
         let (start, end) = (range.start.load(SeqCst), range.end.load(SeqCst));

@@ -55,7 +55,6 @@ pub(super) fn write(names: &Names<'_>, runs: &Pieces<'_>) -> String {
     page(&names.title(runs), &body)
 }
 
-/// A whole page of this body.
 pub(super) fn page(title: &str, body: &str) -> String {
     let title = escape(title);
     let style = style();
@@ -106,7 +105,6 @@ pub(super) fn caption(log: &RunLog) -> String {
     log.chunks().iter().map(|chunk| token(chunk.verdict, &chunk_reason(log, chunk), &chunk.text)).collect()
 }
 
-/// Text in the style of a verdict.
 pub(super) fn token(verdict: Verdict, title: &str, text: &str) -> String {
     let class = Role::of(verdict).look().name;
     format!("<span class=\"{class}\" title=\"{}\">{}</span>", escape(title), escape(text))

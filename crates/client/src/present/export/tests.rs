@@ -17,7 +17,6 @@ fn begin(piece: Option<usize>) -> EventKind {
     kind
 }
 
-/// Two steps.
 fn steps() -> [EventKind; 2] {
     let first = [("A red", Verdict::Exact), (" ball", Verdict::Loosened), (".", Verdict::Corrected)];
     let EventKind::Step(mut first) = step(&first) else { panic!() };

@@ -185,7 +185,6 @@ fn part(text: &str, fate: Fate) -> Part {
     Part { text: text.to_owned(), fate }
 }
 
-/// The text of a draft.
 fn text(step: &Step, place: usize) -> &str {
     step.drafted_text.get(place).map_or("", String::as_str)
 }

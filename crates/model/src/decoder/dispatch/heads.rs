@@ -42,9 +42,6 @@ impl Decoder {
     /// with `outputs` rows, if it has one.
     ///
     /// A row that enters holds queries, keys and values, `(heads + 2 · kv_heads) · head_dim`, then the state beside the layer, `hidden`.
-    ///
-    /// # Errors
-    /// As [`Decoder::load`].
     pub fn with_entered_layer(
         &self,
         checkpoint: &Checkpoint,
@@ -62,9 +59,6 @@ impl Decoder {
     }
 
     /// As [`Decoder::with_layer`], without the projection of its rows.
-    ///
-    /// # Errors
-    /// As [`Decoder::load`].
     pub fn with_inner_layer(
         &self,
         checkpoint: &Checkpoint,
@@ -90,9 +84,6 @@ impl Decoder {
     }
 
     /// Load a matrix onto this decoder's device, in its weight type.
-    ///
-    /// # Errors
-    /// As [`Decoder::load`].
     pub fn matrix(
         &self,
         list: &FusedMatrix,

@@ -92,9 +92,6 @@ impl History {
     }
 
     /// The rows of some slots from the first on, as many as were fed in the same form, with their positions.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub(super) fn rows(&self, slots: Range<usize>) -> Result<(Again, Positions)> {
         let all = self.rows.get(slots.clone()).unwrap_or_default();
         let again = match all.first() {

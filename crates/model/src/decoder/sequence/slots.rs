@@ -62,9 +62,6 @@ impl Sequence {
     }
 
     /// Append copies of the slots `range` of another sequence of the same model.
-    ///
-    /// # Errors
-    /// As [`Cache::append`](crate::decoder::Cache::append).
     pub fn append(&mut self, other: &Sequence, range: Range<usize>) -> Result<()> {
         self.cache.append(&other.cache, range)?;
         // Rows of another sequence, perhaps without those before them.

@@ -158,9 +158,6 @@ impl Staged {
     /// The attention of text rows to `spans` (slots of the newest stage) in the last layer that has run: for each row the mean
     /// over heads. The rows are the last `again` of those read, and one more, the prompt's last token: `ids` at `positions`. The
     /// caches are afterwards as before.
-    ///
-    /// # Errors
-    /// If a pass fails.
     pub fn attention(
         &mut self,
         ids: &[u32],
@@ -207,9 +204,6 @@ impl Staged {
 
     /// Run the rest of the layers. Text continues at position `next`; `states` receives each chunk's first row number and final
     /// states. None if `progress` stopped it.
-    ///
-    /// # Errors
-    /// If a pass fails.
     pub fn finish(
         self,
         next: u32,

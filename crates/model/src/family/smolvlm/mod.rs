@@ -15,7 +15,6 @@ use crate::{
 };
 use specreel_record::sampling::Rule;
 
-/// Llama.
 const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     model_type: "llama",
     bias: false,

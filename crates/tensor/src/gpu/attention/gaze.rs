@@ -26,9 +26,6 @@ pub struct Gaze {
 
 impl Gaze {
     /// For passes of a model of `layers` layers over up to `capacity` slots.
-    ///
-    /// # Errors
-    /// If memory is missing.
     pub fn new(gpu: &Gpu, probe: &AttentionProbe, layers: usize, capacity: usize) -> Result<Self> {
         let end = capacity.max(probe.spans.end()) + 1;
         let mut bits = vec![0u32; end.div_ceil(32)];
@@ -131,9 +128,6 @@ impl Gaze {
     }
 
     /// Submit, wait, and read the statistics of the pass.
-    ///
-    /// # Errors
-    /// If the device is lost.
     pub fn read(&self, stream: &mut Stream) -> Result<AttentionStats> {
         let read = stream.read_all(&self.ranges())?;
         Ok(self.stats(&read))

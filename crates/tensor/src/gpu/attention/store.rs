@@ -60,9 +60,6 @@ impl Attention {
     }
 
     /// As [`Attention::store`], with queries and keys normed in each head before they are rotated.
-    ///
-    /// # Errors
-    /// As [`Attention::store`].
     pub fn store_normed(
         &self,
         stream: &mut Stream,

@@ -36,9 +36,6 @@ impl GpuLogits {
     }
 
     /// All values, row by row: submits and waits.
-    ///
-    /// # Errors
-    /// If the device is lost.
     pub fn read(&self) -> Result<Vec<f32>> {
         self.rows.read()
     }

@@ -26,7 +26,6 @@ pub enum Format {
     Blocks(BlockKind),
 }
 
-/// One array of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Array {
     /// Blocks that share an element.

@@ -29,10 +29,8 @@ pub(crate) struct Loader<'a> {
 /// What goes wrong while rows are stored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
-    /// On the device.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// About the rows.
     #[error("{0}")]
     Rows(String),
 }

@@ -42,9 +42,6 @@ impl Matrix {
 impl Table {
     /// Load the embedding table `name` in the checkpoint's type, and the head in a weight type, both `vocab × hidden`. With
     /// `tied` they are the same tensor, which is in memory once if its type is that of the head.
-    ///
-    /// # Errors
-    /// As [`Matrix::load`].
     pub fn load_with_head(
         gpu: &Gpu,
         name: &str,

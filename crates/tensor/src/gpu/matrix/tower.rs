@@ -16,9 +16,6 @@ use crate::{CheckpointError, WeightType, fused::FusedMatrix};
 impl Matrix {
     /// Load a matrix into a weight type, padded with zeros: it takes rows of whole blocks, and with `pad` every tensor gives whole
     /// blocks of outputs. A matrix of a GGUF file is converted.
-    ///
-    /// # Errors
-    /// As [`Matrix::load`].
     pub fn load_padded(
         gpu: &Gpu,
         list: &FusedMatrix,

@@ -63,9 +63,7 @@ impl Scratch {
     }
 
     /// The blocks of rows whose values are only there.
-    ///
-    /// # Errors
-    /// If they have been filled with others since.
+    /// Errors: if they have been filled with others since.
     pub(crate) fn filled(&self, filling: u64) -> Result<Inputs> {
         match (&self.quants, &self.scales) {
             (Some(quants), Some(scales)) if self.filling == filling => {
@@ -105,9 +103,7 @@ impl Scratch {
 
     /// As [`norm`](crate::gpu::elements::norm) for rows of whole blocks, for a product that takes blocks only: they are `out`'s
     /// values, of which nothing else is stored.
-    ///
-    /// # Errors
-    /// If sizes do not fit, memory is missing, or the device is lost.
+    /// Errors: if sizes do not fit, memory is missing, or the device is lost.
     pub(crate) fn norm(
         &mut self,
         stream: &mut Stream,

@@ -73,9 +73,6 @@ struct MixParams {
 
 impl GpuLinear {
     /// From the weights as they are stored.
-    ///
-    /// # Errors
-    /// If memory is missing.
     pub fn new(gpu: &Gpu, weights: LinearWeights) -> Result<Self> {
         let (channels, kernel) = (weights.shape.channels(), weights.shape.kernel);
         let by_row = |at: usize| weights.convolution[at % channels * kernel + at / channels];
@@ -92,15 +89,12 @@ impl GpuLinear {
 }
 
 impl Mixing {
-    /// Begin a pass.
     pub(crate) fn begin(&mut self) {
         self.params = None;
     }
 
     /// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). All layers of a pass have one plan.
-    ///
-    /// # Errors
-    /// If sizes do not fit, or memory is missing.
+    /// Errors: if sizes do not fit, or memory is missing.
     #[expect(clippy::too_many_arguments, reason = "rows, weights, states and their plan")]
     pub(crate) fn mix(
         &mut self,

@@ -18,9 +18,6 @@ impl Stream {
     }
 
     /// As [`Stream::read`], as values: `count` of them, from value `at`.
-    ///
-    /// # Errors
-    /// As [`Stream::read`].
     pub fn read_values<T: bytemuck::Pod>(
         &mut self,
         buffer: &Buffer,
@@ -33,9 +30,6 @@ impl Stream {
     }
 
     /// Submit, wait once, and read several ranges: buffer, offset (a multiple of 4), size.
-    ///
-    /// # Errors
-    /// As [`Stream::read`].
     pub fn read_all(&mut self, ranges: &[(&Buffer, u64, u64)]) -> Result<Vec<Vec<u8>>> {
         self.gpu.check()?;
         let mut total = 0;

@@ -13,7 +13,6 @@ pub struct Group {
     pub quants: [__m256i; WIDE / 4],
     /// Scale of the scales and of the minima; for blocks of 32 values the scale of each block.
     pub scales: [__m256; 8],
-    /// Scales of the sub-blocks.
     pub sub_scales: [__m256i; 16],
     /// Minima of the sub-blocks 0 and 2, 1 and 3, 4 and 6, 5 and 7, as pairs of 16 bits.
     pub minima: [__m256i; 4],

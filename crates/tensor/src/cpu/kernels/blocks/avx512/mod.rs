@@ -68,7 +68,6 @@ impl Outputs {
 
 /// A block type's arithmetic.
 trait Kernel {
-    /// The type.
     const KIND: BlockKind;
 
     /// Sixteen outputs of `R` rows.

@@ -15,7 +15,6 @@ const TOGETHER: usize = 8;
 
 /// A type with blocks of 32 values.
 pub trait Narrow {
-    /// Its blocks.
     const KIND: BlockKind;
     /// What is added to the integers so that they are not negative, as a part of 128.
     const OFFSET: i32;

@@ -21,7 +21,6 @@ pub struct Heads {
 
 /// A type with blocks of 256 values.
 pub trait Wide {
-    /// Its blocks.
     const KIND: BlockKind;
     /// Sub-blocks; each has a scale. Those of 32 values have a minimum, too; the others' integers are offset by 32.
     const SUBS: usize;
