@@ -6,6 +6,7 @@
 
 mod accelerators;
 pub mod attention;
+pub mod cache;
 pub mod candle;
 pub mod cpu;
 mod device;
@@ -23,7 +24,7 @@ mod sources;
 mod spans;
 pub mod states;
 pub mod store;
-pub mod tower_ops;
+pub mod tower;
 mod weight_type;
 pub mod weights;
 
@@ -33,7 +34,7 @@ pub use self::{
     error::{CheckpointError, Error, Result},
     gpu::Gpu,
     kv::KvType,
-    linear_attention::LinearAttention,
+    linear_attention::{LinearAttention, LinearWeights},
     memory::DeviceMemory,
     spans::{SpansError, VisualSpans},
     weight_type::WeightType,

@@ -28,10 +28,8 @@ use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     CheckpointError, ComputeDevice,
-    candle::ops::TensorOps,
-    cpu::ops::CpuOps,
-    gpu::{attention, ops::GpuOps},
-    ops::Ops,
+    gpu::attention,
+    ops::{CpuOps, GpuOps, Ops, TensorOps},
     store::check_maps,
 };
 

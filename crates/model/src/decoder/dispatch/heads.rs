@@ -7,11 +7,8 @@ use crate::{config::TextConfig, decoder::States};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     CheckpointError,
-    candle::ops::TensorOps,
-    cpu::ops::CpuOps,
     fused::FusedMatrix,
-    gpu::ops::GpuOps,
-    ops::{Loaded, Ops},
+    ops::{CpuOps, GpuOps, Loaded, Ops, TensorOps},
 };
 
 /// A matrix on the device of the decoder that loaded it.
