@@ -31,7 +31,7 @@ pub mod weights;
 pub use self::{
     accelerators::{Accelerator, accelerators},
     device::{ComputeDevice, DeviceChoice},
-    error::{CheckpointError, Error, Result},
+    error::{CheckpointError, Error, Result, gpu::GpuError},
     gpu::Gpu,
     kv::KvType,
     linear_attention::{LinearAttention, LinearWeights},
