@@ -1,6 +1,7 @@
 //! The accelerators of this build and this machine.
 
-use crate::{ComputeDevice, WeightType, device::usage, gpu::adapter};
+use crate::{ComputeDevice, DeviceChoice, Gpu, WeightType, device::usage, gpu::adapter};
+use candle_core::Device;
 use specreel_record::Failure;
 
 /// An accelerator, or why it cannot be used.
@@ -12,6 +13,28 @@ pub struct Accelerator {
     pub built: bool,
     /// A description, or why it cannot be used.
     pub about: Result<String, String>,
+}
+
+impl ComputeDevice {
+    /// Open a device and resolve the weight type.
+    ///
+    /// # Errors
+    /// If this build has no such device (class usage), or the machine has none (class input).
+    pub fn open(choice: DeviceChoice, dtype: WeightType) -> Result<Self, Failure> {
+        match choice {
+            DeviceChoice::Cpu => Ok(Self::cpu(dtype)),
+            DeviceChoice::CpuTensors => Ok(Self::tensors(Device::Cpu, "cpu tensors", dtype)),
+            DeviceChoice::Cuda(number) => cuda(number, dtype),
+            DeviceChoice::Metal => metal(dtype),
+            DeviceChoice::Gpu(number) => Ok(Self::gpu_device(Gpu::open(number)?, dtype)),
+            DeviceChoice::Auto => {
+                // A device that was not requested by name may be missing.
+                let built = [cuda(0, dtype), metal(dtype)].into_iter().find_map(Result::ok);
+                let best = built.or_else(|| Some(Self::gpu_device(Gpu::open_real()?, dtype)));
+                Ok(best.unwrap_or_else(|| Self::cpu(dtype)))
+            }
+        }
+    }
 }
 
 /// All accelerators, usable or not.

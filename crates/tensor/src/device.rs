@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device, Tensor};
 
-use crate::{Gpu, KvType, WeightType, accelerators};
+use crate::{Gpu, KvType, WeightType};
 use specreel_record::{Failure, FailureClass};
 
 /// Where to compute.
@@ -39,28 +39,6 @@ pub struct ComputeDevice {
 }
 
 impl ComputeDevice {
-    /// Open a device and resolve the weight type.
-    ///
-    /// # Errors
-    /// If this build has no such device (class usage), or the machine has none (class input).
-    pub fn open(choice: DeviceChoice, dtype: WeightType) -> Result<Self, Failure> {
-        match choice {
-            DeviceChoice::Cpu => Ok(Self::cpu(dtype)),
-            DeviceChoice::CpuTensors => Ok(Self::tensors(Device::Cpu, "cpu tensors", dtype)),
-            DeviceChoice::Cuda(number) => accelerators::cuda(number, dtype),
-            DeviceChoice::Metal => accelerators::metal(dtype),
-            DeviceChoice::Gpu(number) => Ok(Self::gpu_device(Gpu::open(number)?, dtype)),
-            DeviceChoice::Auto => {
-                // A device that was not requested by name may be missing.
-                let built = [accelerators::cuda(0, dtype), accelerators::metal(dtype)]
-                    .into_iter()
-                    .find_map(Result::ok);
-                let best = built.or_else(|| Some(Self::gpu_device(Gpu::open_real()?, dtype)));
-                Ok(best.unwrap_or_else(|| Self::cpu(dtype)))
-            }
-        }
-    }
-
     /// The CPU, with any weights.
     pub fn cpu(dtype: WeightType) -> Self {
         let dtype = if dtype == WeightType::Auto { WeightType::Q8_0 } else { dtype };

@@ -1,10 +1,13 @@
 //! Why an operation failed, and why weights cannot be used.
 
+pub mod gpu;
+
 use std::path::{Path, PathBuf};
 
 use specreel_record::{Failure, FailureClass};
 
-use crate::{SpansError, gpu::GpuError};
+use crate::SpansError;
+use gpu::GpuError;
 
 /// The result of an operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,7 +1,6 @@
 //! The type of keys and values in the caches of the CPU decoder.
 
 use super::WeightType;
-use crate::cpu::kernels::scales_of;
 
 /// Bytes of a token's keys and values in f32 from which `Auto` takes f16: those of smaller models are a small part of a pass.
 const LARGE: usize = 16 << 10;
@@ -39,7 +38,7 @@ impl KvType {
         match self {
             KvType::Auto | KvType::F32 => 4 * head_dim,
             KvType::F16 => 2 * head_dim,
-            KvType::Q8_0 => head_dim + scales_of(head_dim) * size_of::<f32>(),
+            KvType::Q8_0 => head_dim + head_dim.div_ceil(WeightType::Q8_0.block()) * size_of::<f32>(),
         }
     }
 

@@ -41,6 +41,7 @@
 
 mod accelerators;
 pub mod attention;
+pub mod cache;
 pub mod candle;
 pub mod cpu;
 mod device;
@@ -58,17 +59,17 @@ mod sources;
 mod spans;
 pub mod states;
 pub mod store;
-pub mod tower_ops;
+pub mod tower;
 mod weight_type;
 pub mod weights;
 
 pub use self::{
     accelerators::{Accelerator, accelerators},
     device::{ComputeDevice, DeviceChoice},
-    error::{CheckpointError, Error, Result},
+    error::{CheckpointError, Error, Result, gpu::GpuError},
     gpu::Gpu,
     kv::KvType,
-    linear_attention::LinearAttention,
+    linear_attention::{LinearAttention, LinearWeights},
     memory::DeviceMemory,
     spans::{SpansError, VisualSpans},
     weight_type::WeightType,

@@ -50,3 +50,20 @@ impl LinearAttention {
         self.value_heads * self.key_dim * self.value_dim
     }
 }
+
+/// What a layer with linear attention has beside its matrices.
+#[derive(Clone, Debug)]
+pub struct LinearWeights {
+    /// Sizes.
+    pub shape: LinearAttention,
+    /// The convolution, `channels × kernel`; the last weight is that of the row itself.
+    pub convolution: Vec<f32>,
+    /// The rate of each value head's decay, `-exp(A_log)`.
+    pub rates: Vec<f32>,
+    /// Added to each value head's column before softplus.
+    pub biases: Vec<f32>,
+    /// The norm of each head's output, `value_dim` values.
+    pub norm: Vec<f32>,
+    /// Added to its mean square.
+    pub eps: f32,
+}

@@ -1,13 +1,15 @@
 //! Logits, and what acceptance needs of them: whole rows where the CPU has them or a method asks for them, else the few values
 //! that a device extracts.
 
+mod on_gpu;
+
 use std::{borrow::Cow, cell::OnceCell};
 
 use crate::{Error, Result};
 use candle_core::Tensor;
 
-use super::{cpu::kernels, states::with_tensor};
-use crate::gpu::logits::rows::GpuLogits;
+use crate::{cpu::kernels, states::with_tensor};
+pub use on_gpu::GpuLogits;
 
 /// Facts about one row of logits.
 #[derive(Clone, Debug, PartialEq)]

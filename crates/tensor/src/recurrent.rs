@@ -91,6 +91,17 @@ impl Plan {
     }
 }
 
+/// A pass through the states of one layer.
+#[derive(Debug)]
+pub struct RecurrentPass<'a, S> {
+    /// What it does to them.
+    pub plan: &'a Plan,
+    /// Those of all layers with linear attention.
+    pub states: &'a mut S,
+    /// The layer's number among these.
+    pub layer: usize,
+}
+
 /// The states that one sequence keeps, by the number of rows that they have seen.
 #[derive(Clone, Debug)]
 pub struct Track {

@@ -17,7 +17,6 @@ pub(super) struct Buffers<D: Ops> {
     /// As `attended`, of layers with linear attention, whose rows have another width.
     pub(super) answered: D::Rows,
     pub(super) projected: D::Rows,
-    pub(super) gate_up: D::Rows,
     pub(super) gated: D::Rows,
 }
 
@@ -34,7 +33,6 @@ impl<D: Ops> Default for Buffers<D> {
             attended: D::Rows::default(),
             answered: D::Rows::default(),
             projected: D::Rows::default(),
-            gate_up: D::Rows::default(),
             gated: D::Rows::default(),
         }
     }

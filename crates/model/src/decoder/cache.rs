@@ -6,7 +6,8 @@ use specreel_tensor::Result;
 
 use super::Mask;
 use specreel_tensor::{
-    ops::{DeviceCache, Ops},
+    cache::DeviceCache,
+    ops::Ops,
     recurrent::{Plan, RecurrentStates, Track},
 };
 

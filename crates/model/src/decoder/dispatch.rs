@@ -13,6 +13,17 @@ macro_rules! each {
     };
 }
 
+/// As [`each!`], where `$body` is what `$to` holds of the same device.
+macro_rules! same {
+    ($self:expr, $kind:ident => $to:ident, $inner:ident => $body:expr) => {
+        match $self {
+            $kind::Cpu($inner) => $to::Cpu($body),
+            $kind::Tensors($inner) => $to::Tensors($body),
+            $kind::Gpu($inner) => $to::Gpu($body),
+        }
+    };
+}
+
 mod heads;
 mod slots;
 
@@ -28,10 +39,8 @@ use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     CheckpointError, ComputeDevice,
-    candle::ops::TensorOps,
-    cpu::ops::CpuOps,
-    gpu::{attention, ops::GpuOps},
-    ops::Ops,
+    gpu::attention,
+    ops::{CpuOps, GpuOps, Ops, TensorOps},
     store::check_maps,
 };
 
@@ -104,6 +113,11 @@ impl Decoder {
         held.map(Self)
     }
 
+    /// Check that the decoder's device computes another model's attention heads.
+    fn check(&self, config: &TextConfig) -> std::result::Result<(), CheckpointError> {
+        if matches!(self.0, Held::Gpu(_)) { check_gpu(config) } else { Ok(()) }
+    }
+
     /// Width of the states: of all rows that leave a pass, and of rows that enter it without DeepStack levels.
     pub fn width(&self) -> usize {
         self.config().hidden
@@ -112,11 +126,7 @@ impl Decoder {
     /// The same model ending after its first `layers` layers (LayerSkip), followed by norm and head. All weights are shared. Its
     /// rows may be as wide as the whole model's.
     pub fn first_layers(&self, layers: usize) -> Self {
-        Self(match &self.0 {
-            Held::Cpu(decoder) => Held::Cpu(decoder.first_layers(layers)),
-            Held::Tensors(decoder) => Held::Tensors(decoder.first_layers(layers)),
-            Held::Gpu(decoder) => Held::Gpu(decoder.first_layers(layers)),
-        })
+        Self(same!(&self.0, Held => Held, decoder => decoder.first_layers(layers)))
     }
 
     /// A model of one layer of its own between this model's embeddings and head, which are shared, with a projection of its
@@ -127,14 +137,8 @@ impl Decoder {
         checkpoint: &Checkpoint,
         config: &TextConfig,
     ) -> std::result::Result<Self, CheckpointError> {
-        Ok(Self(match &self.0 {
-            Held::Cpu(decoder) => Held::Cpu(decoder.with_layer(checkpoint, config)?),
-            Held::Tensors(decoder) => Held::Tensors(decoder.with_layer(checkpoint, config)?),
-            Held::Gpu(decoder) => {
-                check_gpu(config)?;
-                Held::Gpu(decoder.with_layer(checkpoint, config)?)
-            }
-        }))
+        self.check(config)?;
+        Ok(Self(same!(&self.0, Held => Held, decoder => decoder.with_layer(checkpoint, config)?)))
     }
 
     /// The resolved configuration.
@@ -183,11 +187,7 @@ impl Decoder {
 
     /// An empty cache with `capacity` slots.
     pub fn cache(&self, capacity: usize) -> Cache {
-        match &self.0 {
-            Held::Cpu(decoder) => Cache::Cpu(decoder.cache(capacity)),
-            Held::Tensors(decoder) => Cache::Tensors(decoder.cache(capacity)),
-            Held::Gpu(decoder) => Cache::Gpu(decoder.cache(capacity)),
-        }
+        same!(&self.0, Held => Cache, decoder => decoder.cache(capacity))
     }
 
     /// Embeddings of ids, `ids × width`, on the decoder's device.

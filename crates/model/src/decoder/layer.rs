@@ -3,14 +3,17 @@
 use super::{parts, rope};
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::ops::{HeadNorms, LinearWeights, Loaded, Ops};
+use specreel_tensor::{
+    LinearWeights,
+    ops::{HeadNorms, Loaded, Norm, Ops},
+};
 
 pub(super) struct Layer<D: Ops> {
     /// The input norm, and the matrix of what enters attention; none if that enters with the rows.
-    pub(super) entry: Option<(D::Vector, D::Matrix)>,
+    pub(super) entry: Option<(Norm<D::Vector>, D::Matrix)>,
     pub(super) mixer: Mixer<D>,
     pub(super) output: D::Matrix,
-    pub(super) post_norm: D::Vector,
+    pub(super) post_norm: Norm<D::Vector>,
     pub(super) gate_up: D::Matrix,
     pub(super) down: D::Matrix,
 }

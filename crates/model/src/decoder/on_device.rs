@@ -18,7 +18,8 @@ use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     attention::AttentionShape,
     logits::Logits,
-    ops::{Input, Loaded, Ops, PassSpec},
+    ops::{Input, Loaded, Norm, Ops, Out, Part, PassSpec, Residual},
+    recurrent::RecurrentPass,
     states::States,
 };
 
@@ -31,7 +32,7 @@ pub(super) struct OnDevice<D: Ops> {
     /// A draft head's projection of its input rows.
     projection: Option<Arc<D::Matrix>>,
     layers: Vec<Arc<Layer<D>>>,
-    norm: Arc<D::Vector>,
+    norm: Arc<Norm<D::Vector>>,
     head: Arc<D::Matrix>,
     rope: Rope,
 }
@@ -252,7 +253,7 @@ impl<D: Ops> OnDevice<D> {
         let (cos, sin) = self.rope.tables(positions);
         let shape = self.shape();
         let recurring = cache.plan(rows, mask)?;
-        let spec = PassSpec {
+        let pass = PassSpec {
             rows,
             layers: c.attention_layers(),
             shape,
@@ -261,30 +262,19 @@ impl<D: Ops> OnDevice<D> {
             mask,
             probe: taps.probe.as_ref(),
         };
-        let Buffers {
-            work,
-            wide,
-            x,
-            normed,
-            qkv,
-            mixed,
-            gates,
-            attended,
-            answered,
-            projected,
-            gate_up,
-            gated,
-        } = buffers;
-        let mut pass = ops.begin(work, spec, &mut cache.attention)?;
+        let Buffers { work, wide, x, normed, qkv, mixed, gates, attended, answered, projected, gated } =
+            buffers;
+        ops.begin(work, &pass, &mut cache.attention)?;
+        let all = Part::all(rows);
         if let Some(values) = entered {
-            ops.load(&mut pass, &self.table, input, wide)?;
-            ops.columns(&mut pass, wide, 0..values, qkv)?;
-            ops.columns(&mut pass, wide, values..values + c.hidden, x)?;
+            ops.load(work, &self.table, input, wide)?;
+            ops.columns(work, wide, 0..values, qkv)?;
+            ops.columns(work, wide, values..values + c.hidden, x)?;
         } else if levels == 0 {
-            ops.load(&mut pass, &self.table, input, x)?;
+            ops.load(work, &self.table, input, x)?;
         } else {
-            ops.load(&mut pass, &self.table, input, wide)?;
-            ops.columns(&mut pass, wide, 0..c.hidden, x)?;
+            ops.load(work, &self.table, input, wide)?;
+            ops.columns(work, wide, 0..c.hidden, x)?;
         }
         let mut tapped = vec![None; taps.after_layers.len()];
         // True if `projected` is yet to be added to the residual stream.
@@ -296,20 +286,21 @@ impl<D: Ops> OnDevice<D> {
             };
             if let Some((norm, matrix)) = &layer.entry {
                 let add = pending.then_some(&*projected);
-                ops.norm(&mut pass, x, add, norm, c.norm_eps, Some(matrix), normed)?;
-                ops.product(&mut pass, matrix, normed, entering)?;
+                ops.norm(work, Residual { x, part: all, add }, norm, Out::before(matrix, normed))?;
+                ops.product(work, matrix, normed, all, entering)?;
             }
             let attended: &D::Rows = match &layer.mixer {
                 Mixer::Attention { picked, gates: gated_by, number, .. } => {
                     if let Some(picked) = picked {
-                        ops.choose(&mut pass, mixed, picked, qkv)?;
+                        ops.choose(work, mixed, picked, qkv)?;
                     }
                     let attention = &mut cache.attention;
-                    ops.store(&mut pass, qkv, layer.head_norms(c.norm_eps), attention, *number)?;
-                    ops.attend(&mut pass, qkv, attention, *number, &layer.output, attended)?;
+                    ops.store(work, &pass, qkv, layer.head_norms(c.norm_eps), attention, *number)?;
+                    let out = Out::before(&layer.output, attended);
+                    ops.attend(work, &pass, qkv, attention, *number, out)?;
                     if let Some(columns) = gated_by {
-                        ops.choose(&mut pass, mixed, columns, gates)?;
-                        ops.gate_by(&mut pass, gates, &layer.output, attended)?;
+                        ops.choose(work, mixed, columns, gates)?;
+                        ops.gate_by(work, gates, Out::before(&layer.output, attended))?;
                     }
                     attended
                 }
@@ -317,17 +308,17 @@ impl<D: Ops> OnDevice<D> {
                     let (Some(recurring), Some(states)) = (&recurring, cache.states()) else {
                         specreel_tensor::bail!("the cache has no states for layers with linear attention");
                     };
-                    let (plan, next) = (&recurring.plan, &layer.output);
-                    ops.mix(&mut pass, mixed, weights, plan, states, *number, next, answered)?;
+                    let pass = RecurrentPass { plan: &recurring.plan, states, layer: *number };
+                    ops.mix(work, mixed, weights, pass, Out::before(&layer.output, answered))?;
                     answered
                 }
             };
-            ops.product(&mut pass, &layer.output, attended, projected)?;
+            ops.product(work, &layer.output, attended, all, projected)?;
 
-            let next = Some(&layer.gate_up);
-            ops.norm(&mut pass, x, Some(projected), &layer.post_norm, c.norm_eps, next, normed)?;
-            ops.gated(&mut pass, &layer.gate_up, normed, gate_up, &layer.down, gated)?;
-            ops.product(&mut pass, &layer.down, gated, projected)?;
+            let residual = Residual { x, part: all, add: Some(projected) };
+            ops.norm(work, residual, &layer.post_norm, Out::before(&layer.gate_up, normed))?;
+            ops.gated(work, &layer.gate_up, normed, Out::before(&layer.down, gated))?;
+            ops.product(work, &layer.down, gated, all, projected)?;
             pending = true;
 
             // The first levels belong to the first layers; those of layers that are not run are not among the columns.
@@ -335,28 +326,29 @@ impl<D: Ops> OnDevice<D> {
             let deep = level <= levels && index < c.deepstack;
             let tapped_here = taps.after_layers.contains(&index);
             if deep || tapped_here {
-                ops.add(&mut pass, x, projected)?;
+                ops.add(work, x, all, projected)?;
                 pending = false;
             }
             if deep {
-                ops.add_columns(&mut pass, x, wide, level * c.hidden..(level + 1) * c.hidden)?;
+                ops.add_columns(work, x, wide, level * c.hidden..(level + 1) * c.hidden)?;
             }
             if tapped_here {
                 for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
                     if wanted == index {
-                        *slot = Some(ops.keep(&mut pass, x)?);
+                        *slot = Some(ops.keep(work, x)?);
                     }
                 }
             }
         }
-        ops.norm(&mut pass, x, pending.then_some(&*projected), &self.norm, c.norm_eps, None, normed)?;
+        let residual = Residual { x, part: all, add: pending.then_some(&*projected) };
+        ops.norm(work, residual, &self.norm, Out { rows: normed, next: None })?;
         let after_layers: Option<Vec<States>> = tapped.into_iter().collect();
         let after_layers = after_layers.ok_or_else(|| {
             specreel_tensor::Error::Message(format!("the model has only {} layers", self.layers.len()))
         })?;
-        let states = ops.take(&mut pass, normed)?;
-        let before_norm = taps.before_norm.then(|| ops.take(&mut pass, x)).transpose()?;
-        let attention = ops.finish(pass, &mut cache.attention)?;
+        let states = ops.take(work, normed)?;
+        let before_norm = taps.before_norm.then(|| ops.take(work, x)).transpose()?;
+        let attention = ops.finish(work, &pass, &mut cache.attention)?;
         cache.advance(recurring.as_ref());
         Ok(Pass { states, before_norm, after_layers, attention })
     }

@@ -5,7 +5,7 @@ use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     LinearAttention, WeightType,
     fused::FusedMatrix,
-    ops::{Loaded, Ops},
+    ops::{Loaded, Norm, Ops},
 };
 
 /// The embedding table, `vocab × hidden`.
@@ -76,8 +76,9 @@ pub(super) fn norm<D: Ops>(
     name: &str,
     c: &TextConfig,
     checkpoint: &Checkpoint,
-) -> Loaded<D::Vector> {
-    ops.vector(name, norm_values(name, c.hidden, c, checkpoint)?)
+) -> Loaded<Norm<D::Vector>> {
+    let weight = ops.vector(name, norm_values(name, c.hidden, c, checkpoint)?)?;
+    Ok(Norm { width: c.hidden, weight, bias: None, eps: c.norm_eps, joined: 1 })
 }
 
 /// The norm before a layer's queries, keys and values.

@@ -3,7 +3,7 @@
 use super::Family;
 use crate::{processor::ProcessorError, template::TemplateError, text::TextError, vision::VisionError};
 use specreel_record::{Failure, FailureClass};
-use specreel_tensor::{CheckpointError, Error, gpu::GpuError};
+use specreel_tensor::{CheckpointError, Error, GpuError};
 
 /// Why a model cannot be loaded or used.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@ use crate::{
     vision::{TowerConfig, TowerSizes},
 };
 use specreel_checkpoint::{Checkpoint, ModelFiles};
-use specreel_tensor::{KvType, WeightType, cpu::tower::WORKSPACE};
+use specreel_tensor::{KvType, WeightType, ops::WORKSPACE};
 
 /// Extra cache slots: the text of the prompt, and a draft tree.
 const EXTRA_SLOTS: usize = 160;

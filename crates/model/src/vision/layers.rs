@@ -5,11 +5,17 @@ use specreel_tensor::Result;
 use super::parts::{LayerParts, MlpParts, NormParts, ProjectorParts};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    ops::Loaded,
-    tower_ops::{Activation, Norm, Part, TowerOps},
+    ops::{Loaded, Norm, Ops, Out, Part, Residual},
+    tower::Activation,
 };
 
-fn norm<D: TowerOps>(ops: &D, parts: &NormParts, checkpoint: &Checkpoint) -> Loaded<Norm<D::Vector>> {
+/// Load the weights of a norm.
+fn norm<D: Ops>(
+    ops: &D,
+    parts: &NormParts,
+    joined: usize,
+    checkpoint: &Checkpoint,
+) -> Loaded<Norm<D::Vector>> {
     let vector = |kind: &str| {
         let name = format!("{}.{kind}", parts.name);
         ops.vector(&name, checkpoint.f32(&name, &[parts.width])?)
@@ -19,11 +25,12 @@ fn norm<D: TowerOps>(ops: &D, parts: &NormParts, checkpoint: &Checkpoint) -> Loa
         weight: vector("weight")?,
         bias: parts.bias.then(|| vector("bias")).transpose()?,
         eps: parts.eps,
+        joined,
     })
 }
 
 /// Rows in a device's memory that the layers use again.
-pub(super) struct Buffers<D: TowerOps> {
+pub(super) struct Buffers<D: Ops> {
     pub work: D::Work,
     /// States, of the whole chunk.
     pub x: D::Rows,
@@ -40,7 +47,7 @@ pub(super) struct Buffers<D: TowerOps> {
     pub projected: Vec<D::Rows>,
 }
 
-impl<D: TowerOps> Default for Buffers<D> {
+impl<D: Ops> Default for Buffers<D> {
     fn default() -> Self {
         Self {
             work: D::Work::default(),
@@ -56,12 +63,14 @@ impl<D: TowerOps> Default for Buffers<D> {
     }
 }
 
-enum Mlp<D: TowerOps> {
+/// A feed-forward layer.
+enum Mlp<D: Ops> {
     Gated { gate_up: D::Matrix, down: D::Matrix },
     Plain { first: D::Matrix, activation: Activation, second: D::Matrix },
 }
 
-pub(super) struct Layer<D: TowerOps> {
+/// A layer.
+pub(super) struct Layer<D: Ops> {
     norm1: Norm<D::Vector>,
     qkv: D::Matrix,
     output: D::Matrix,
@@ -70,14 +79,14 @@ pub(super) struct Layer<D: TowerOps> {
     windows: bool,
 }
 
-impl<D: TowerOps> Layer<D> {
+impl<D: Ops> Layer<D> {
     pub fn load(ops: &D, parts: &LayerParts, checkpoint: &Checkpoint) -> Loaded<Self> {
         let matrix = |list, pad| ops.tower_matrix(list, pad, checkpoint);
         Ok(Self {
-            norm1: norm(ops, &parts.norm1, checkpoint)?,
+            norm1: norm(ops, &parts.norm1, 1, checkpoint)?,
             qkv: matrix(&parts.qkv, false)?,
             output: matrix(&parts.output, false)?,
-            norm2: norm(ops, &parts.norm2, checkpoint)?,
+            norm2: norm(ops, &parts.norm2, 1, checkpoint)?,
             mlp: match &parts.mlp {
                 MlpParts::Gated { gate_up, down } => {
                     Mlp::Gated { gate_up: matrix(gate_up, true)?, down: matrix(down, false)? }
@@ -112,28 +121,30 @@ impl<D: TowerOps> Layer<D> {
         let Buffers { work, x, qkv, attended, input, hidden: middle, gated, sums, .. } = buffers;
         let parts = || Part::each(rows, ops.rows_at_once(hidden));
         for part in parts() {
-            ops.normalize(work, x, part, None, &self.norm1, 1, &self.qkv, input)?;
-            ops.multiply(work, &self.qkv, input, part, qkv)?;
+            let residual = Residual { x, part, add: None };
+            ops.norm(work, residual, &self.norm1, Out::before(&self.qkv, input))?;
+            ops.product(work, &self.qkv, input, part, qkv)?;
         }
         ops.attend_in_grids(work, layout, qkv, grids, self.windows, attended)?;
         for part in parts() {
             let own = Part::all(part.rows);
-            ops.part(work, attended, part, &self.output, input)?;
-            ops.multiply(work, &self.output, input, own, sums)?;
+            ops.part(work, attended, part, Out::before(&self.output, input))?;
+            ops.product(work, &self.output, input, own, sums)?;
+            let residual = Residual { x, part, add: Some(sums) };
             match &self.mlp {
                 Mlp::Gated { gate_up, down } => {
-                    ops.normalize(work, x, part, Some(sums), &self.norm2, 1, gate_up, input)?;
-                    ops.gate(work, gate_up, input, part.rows, middle, down, gated)?;
-                    ops.multiply(work, down, gated, own, sums)?;
+                    ops.norm(work, residual, &self.norm2, Out::before(gate_up, input))?;
+                    ops.gated(work, gate_up, input, Out::before(down, gated))?;
+                    ops.product(work, down, gated, own, sums)?;
                 }
                 Mlp::Plain { first, activation, second } => {
-                    ops.normalize(work, x, part, Some(sums), &self.norm2, 1, first, input)?;
-                    ops.multiply(work, first, input, own, middle)?;
-                    ops.activate(work, *activation, middle, part.rows, second, gated)?;
-                    ops.multiply(work, second, gated, own, sums)?;
+                    ops.norm(work, residual, &self.norm2, Out::before(first, input))?;
+                    ops.product(work, first, input, own, middle)?;
+                    ops.activate(work, *activation, middle, Out::before(second, gated))?;
+                    ops.product(work, second, gated, own, sums)?;
                 }
             }
-            ops.accumulate(work, x, part, sums)?;
+            ops.add(work, x, part, sums)?;
         }
         ops.catch_up(work)
     }
@@ -141,7 +152,7 @@ impl<D: TowerOps> Layer<D> {
 
 /// From the states after a layer to an embedding of each visual token, before they are ordered and pooled: linear, or linear, GELU,
 /// linear.
-pub(super) struct Projector<D: TowerOps> {
+pub(super) struct Projector<D: Ops> {
     /// The layer whose states it takes.
     pub after: usize,
     norm: Option<Norm<D::Vector>>,
@@ -152,13 +163,15 @@ pub(super) struct Projector<D: TowerOps> {
     width: usize,
 }
 
-impl<D: TowerOps> Projector<D> {
-    /// Load to a device that is [for the ends](TowerOps::for_ends).
+impl<D: Ops> Projector<D> {
+    /// Load to a device that is [for the ends](Ops::for_ends).
     pub fn load(ops: &D, parts: &ProjectorParts, checkpoint: &Checkpoint) -> Loaded<Self> {
         let matrix = |list, pad| ops.tower_matrix(list, pad, checkpoint);
+        // Rows of the norm in an input row.
+        let load_norm = |norm: &NormParts| self::norm(ops, norm, parts.first.inputs / norm.width, checkpoint);
         Ok(Self {
             after: parts.after,
-            norm: parts.norm.as_ref().map(|parts| norm(ops, parts, checkpoint)).transpose()?,
+            norm: parts.norm.as_ref().map(load_norm).transpose()?,
             joined: parts.joined,
             first: matrix(&parts.first, parts.second.is_some())?,
             second: parts.second.as_ref().map(|list| matrix(list, false)).transpose()?,
@@ -180,21 +193,22 @@ impl<D: TowerOps> Projector<D> {
         let projected = &mut projected[nth];
         for part in Part::each(rows / self.joined, ops.rows_at_once(self.width)) {
             // Rows of the norm in an input row.
-            let (n, within) =
-                (part.rows, self.norm.as_ref().map_or(self.joined, |norm| self.width / norm.width));
+            let within = self.norm.as_ref().map_or(self.joined, |norm| norm.joined);
+            let n = part.rows;
             let states =
                 Part { start: part.start * within, rows: n * within, of: rows / self.joined * within };
+            let out = Out::before(&self.first, input);
             match &self.norm {
-                Some(norm) => ops.normalize(work, x, states, None, norm, within, &self.first, input)?,
-                None => ops.part(work, x, states, &self.first, input)?,
+                Some(norm) => ops.norm(work, Residual { x, part: states, add: None }, norm, out)?,
+                None => ops.part(work, x, states, out)?,
             }
             let Some(second) = &self.second else {
-                ops.multiply(work, &self.first, input, part, projected)?;
+                ops.product(work, &self.first, input, part, projected)?;
                 continue;
             };
-            ops.multiply(work, &self.first, input, Part::all(n), hidden)?;
-            ops.activate(work, Activation::GeluErf, hidden, n, second, gated)?;
-            ops.multiply(work, second, gated, part, projected)?;
+            ops.product(work, &self.first, input, Part::all(n), hidden)?;
+            ops.activate(work, Activation::GeluErf, hidden, Out::before(second, gated))?;
+            ops.product(work, second, gated, part, projected)?;
         }
         Ok(())
     }

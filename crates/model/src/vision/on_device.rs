@@ -11,13 +11,12 @@ use super::{
 use crate::processor::Patches;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    ops::Loaded,
+    ops::{Loaded, Ops, Out, Part},
     states::States,
-    tower_ops::{Part, TowerOps},
 };
 
 /// A tower's weights on a device.
-pub(super) struct OnDevice<D: TowerOps> {
+pub(super) struct OnDevice<D: Ops> {
     ops: D,
     config: TowerConfig,
     embed: D::Matrix,
@@ -28,11 +27,12 @@ pub(super) struct OnDevice<D: TowerOps> {
     newline: Option<States>,
 }
 
-impl<D: TowerOps> OnDevice<D> {
+impl<D: Ops> OnDevice<D> {
     pub fn load(ops: D, checkpoint: &Checkpoint, config: &TowerConfig) -> Loaded<Self> {
         let parts = config.rules().parts();
         let ends = ops.for_ends();
-        let positions = parts.positions.map(|(name, shape)| ops.positions(&name, shape, checkpoint));
+        let positions =
+            parts.positions.map(|(name, shape)| ops.vector(&name, checkpoint.f32(&name, &shape)?));
         let newline = parts.newline.map(|(name, width)| {
             let values = checkpoint.f32(&name, &[width])?;
             States::new(values, width).map_err(|error| chunks::on_tensor(&name, &error))
@@ -90,8 +90,8 @@ impl<D: TowerOps> OnDevice<D> {
             let rows = grids * per_grid;
             for part in Part::each(rows, ops.rows_at_once(hidden)) {
                 let Buffers { work, x, input, .. } = &mut buffers;
-                ops.patches(work, &layout, values, part, &self.embed, input)?;
-                ops.multiply(work, &self.embed, input, part, x)?;
+                ops.patches(work, &layout, values, part, Out::before(&self.embed, input))?;
+                ops.product(work, &self.embed, input, part, x)?;
             }
             if let Some(positions) = positions {
                 ops.add_positions(&mut buffers.work, &layout, &mut buffers.x, positions)?;

@@ -1,7 +1,7 @@
 //! The tensors of the towers: names, shapes, and what they are used for.
 
 use super::TowerConfig;
-use specreel_tensor::{fused::FusedMatrix, tower_ops::Activation};
+use specreel_tensor::{fused::FusedMatrix, tower::Activation};
 
 pub(crate) struct TowerParts {
     /// Over the values of a patch.

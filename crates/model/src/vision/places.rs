@@ -1,6 +1,6 @@
 //! Where the patches of a frame are, and what towers make of it: rotary angles, and positions from a smaller or larger table.
 
-use specreel_tensor::tower_ops::{Angles, Tap};
+use specreel_tensor::tower::{Angles, Tap};
 
 /// Base of the rotary frequencies in the published towers.
 pub(crate) const THETA: f32 = 10000.0;

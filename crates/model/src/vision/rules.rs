@@ -7,7 +7,7 @@ use crate::{
     mac_count::TowerMacCount,
     processor::{Grid, ProcessorConfig},
 };
-use specreel_tensor::tower_ops::{Tap, TowerLayout};
+use specreel_tensor::tower::{Tap, TowerLayout};
 
 /// What is returned of the patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +96,9 @@ pub(crate) trait TowerRules: Debug + Send + Sync {
     fn mismatch(&self, grid: Grid) -> Option<String>;
 
     /// For each row of states of a temporal grid, the rows of the table of positions that are added to it, as
-    /// [`TowerOps::interpolate`] takes them; none if row `r` is added to row `r`.
+    /// [`Ops::interpolate`] takes them; none if row `r` is added to row `r`.
     ///
-    /// [`TowerOps::interpolate`]: specreel_tensor::tower_ops::TowerOps::interpolate
+    /// [`Ops::interpolate`]: specreel_tensor::ops::Ops::interpolate
     fn positions(&self, _: Grid) -> Option<Vec<Vec<Tap>>> {
         None
     }

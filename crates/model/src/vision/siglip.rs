@@ -14,7 +14,7 @@ use crate::{
     mac_count::{MacCount, TowerMacCount},
     processor::Grid,
 };
-use specreel_tensor::tower_ops::Activation;
+use specreel_tensor::tower::Activation;
 
 /// `vision_config`; missing values are the reference class's defaults.
 #[derive(Clone, Debug, Default, Deserialize)]

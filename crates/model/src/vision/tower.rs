@@ -5,9 +5,8 @@ use crate::processor::Patches;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     ComputeDevice, KvType,
-    candle::ops::TensorOps,
-    cpu::ops::CpuOps,
-    gpu::{attention, ops::GpuOps},
+    gpu::attention,
+    ops::{CpuOps, GpuOps, TensorOps},
     states::States,
 };
 

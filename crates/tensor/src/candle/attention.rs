@@ -43,7 +43,7 @@ impl PassAttention {
         q: &Tensor,
         keys: &Tensor,
         values: &Tensor,
-        mut probe: Option<&mut ProbeSums<'_>>,
+        mut probe: Option<&mut ProbeSums>,
     ) -> Result<Tensor> {
         let AttentionShape { heads, kv_heads, head_dim } = self.shape;
         let scale = 1.0 / (head_dim as f64).sqrt();
@@ -84,8 +84,8 @@ impl PassAttention {
 }
 
 /// Sums of an attention probe, on the device until all layers have run.
-pub struct ProbeSums<'a> {
-    probe: &'a AttentionProbe,
+pub struct ProbeSums {
+    probe: AttentionProbe,
     layers: usize,
     /// Of the current layer: the peaks of `rows` rows, summed over heads; one tensor per chunk of rows.
     peaks: Vec<Tensor>,
@@ -98,11 +98,11 @@ pub struct ProbeSums<'a> {
     heads: usize,
 }
 
-impl<'a> ProbeSums<'a> {
+impl ProbeSums {
     /// For a model of `layers` layers.
-    pub fn new(probe: &'a AttentionProbe, layers: usize) -> Self {
+    pub fn new(probe: &AttentionProbe, layers: usize) -> Self {
         Self {
-            probe,
+            probe: probe.clone(),
             layers,
             peaks: Vec::new(),
             by_head: None,

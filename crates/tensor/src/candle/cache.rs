@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::Result;
 use candle_core::{DType, Device, Tensor};
 
-use crate::ops::{DeviceCache, GROW};
+use crate::cache::{DeviceCache, GROW};
 
 /// The keys and values of one sequence in all layers, each `kv_heads × capacity × head_dim`.
 ///

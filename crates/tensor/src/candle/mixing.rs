@@ -9,9 +9,8 @@ use candle_nn::ops;
 
 use super::recurrent::{Held, LoggedRow, Recurrent};
 use crate::{
-    LinearAttention,
-    ops::LinearWeights,
-    recurrent::{Bank, LOGGED, Plan},
+    LinearAttention, LinearWeights,
+    recurrent::{Bank, LOGGED, RecurrentPass},
     sources::branches,
 };
 
@@ -71,9 +70,7 @@ struct Prepared {
 pub fn mix(
     mixed: &Tensor,
     linear: &TensorLinear,
-    plan: &Plan,
-    states: &mut Recurrent,
-    layer: usize,
+    RecurrentPass { plan, states, layer }: RecurrentPass<'_, Recurrent>,
 ) -> Result<Tensor> {
     let (shape, dtype) = (linear.shape, mixed.dtype());
     let (channels, values, heads) = (shape.channels(), shape.values(), shape.value_heads);

@@ -5,6 +5,4 @@ pub mod cache;
 pub mod linear;
 pub mod mask;
 pub mod mixing;
-pub mod ops;
 pub mod recurrent;
-mod tower;

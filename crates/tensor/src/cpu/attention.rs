@@ -7,7 +7,7 @@ use super::{
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use crate::attention::{AttentionProbe, AttentionShape, AttentionStats, Mask};
-use crate::ops::DeviceCache as _;
+use crate::cache::DeviceCache as _;
 
 /// Multiply-adds below which one thread is faster than several.
 const SINGLE_THREADED: usize = 60_000;

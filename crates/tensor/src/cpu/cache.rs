@@ -8,7 +8,7 @@ use crate::Result;
 
 use crate::{
     KvType,
-    ops::{DeviceCache, GROW},
+    cache::{DeviceCache, GROW},
 };
 
 /// The keys and values of one sequence in all layers, in one type.

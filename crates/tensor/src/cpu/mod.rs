@@ -5,17 +5,13 @@
 pub mod attention;
 pub mod builder;
 pub mod cache;
-pub mod embeddings;
 pub mod forms;
 pub mod kernels;
 pub mod linear;
-pub mod loading;
-pub mod ops;
 pub mod plane;
 pub mod recurrent;
 pub mod rows;
 pub mod states;
 pub mod table;
 pub mod thread_pool;
-pub mod tower;
-mod tower_attention;
+pub(crate) mod tower_attention;

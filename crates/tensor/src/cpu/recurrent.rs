@@ -13,9 +13,8 @@ use super::{
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use crate::{
-    LinearAttention,
-    ops::LinearWeights,
-    recurrent::{Bank, Plan},
+    LinearAttention, LinearWeights,
+    recurrent::{Bank, Plan, RecurrentPass},
     sources::{Source, Sources, branches},
 };
 
@@ -54,12 +53,10 @@ struct Prepared {
 ///
 /// # Panics
 /// If the plan is not one of these states, or the rows have another width.
-pub(super) fn mix(
+pub(crate) fn mix(
     (values, rows): (&[f32], usize),
     linear: &CpuLinear,
-    plan: &Plan,
-    states: &mut CpuRecurrent,
-    layer: usize,
+    RecurrentPass { plan, states, layer }: RecurrentPass<'_, CpuRecurrent>,
     out: &mut [f32],
     quantized: Option<DisjointRowsMut<'_>>,
 ) -> Result<()> {

@@ -4,51 +4,107 @@ use std::ops::Range;
 
 use crate::Result;
 
-use super::{forms::QuantizedRows, linear::Linear};
+use super::{
+    forms::{Forms, QuantizedRows},
+    linear::Linear,
+    thread_pool::{DisjointSliceMut, ThreadPool},
+};
+
+/// Values of all rows below which one thread is faster than several.
+const SINGLE_THREADED: usize = 1536;
+
+/// Call `work` for every row, on all threads if there are many values.
+pub(crate) fn each_row(rows: usize, width: usize, work: &(dyn Fn(usize) + Sync)) {
+    if rows * width < SINGLE_THREADED {
+        (0..rows).for_each(work)
+    } else {
+        ThreadPool::global().run(rows, work)
+    }
+}
 
 /// Rows of values, beside them the same rows as quantised matrices take them.
 #[derive(Default)]
 pub struct Rows {
-    pub(super) values: Vec<f32>,
-    pub(super) quantized: QuantizedRows,
+    pub(crate) rows: usize,
+    pub(crate) values: Vec<f32>,
+    pub(crate) quantized: QuantizedRows,
 }
 
 impl Rows {
-    /// Some columns of `count` rows, row by row.
-    pub(super) fn columns(&self, count: usize, columns: Range<usize>) -> impl Iterator<Item = &[f32]> {
-        let width = self.values.len() / count.max(1);
-        self.values.chunks_exact(width.max(1)).map(move |row| &row[columns.clone()])
+    /// Make it `rows × width`. Values that it holds stay.
+    pub(crate) fn reserve(&mut self, rows: usize, width: usize) -> &mut [f32] {
+        self.rows = rows;
+        self.values.resize(rows * width, 0.0);
+        &mut self.values
     }
 
-    /// `x` = the chosen columns of `count` rows.
-    pub(super) fn choose(&self, count: usize, columns: &[u32], x: &mut Self) {
-        let width = self.values.len() / count.max(1);
-        x.values.clear();
-        for row in self.values.chunks_exact(width.max(1)) {
-            x.values.extend(columns.iter().map(|&at| row[at as usize]));
+    /// Values of a row.
+    pub(crate) fn width(&self) -> usize {
+        self.values.len() / self.rows.max(1)
+    }
+
+    /// A row.
+    pub(crate) fn row(&self, row: usize) -> &[f32] {
+        let width = self.width();
+        &self.values[row * width..][..width]
+    }
+
+    /// Some columns of all rows, row by row.
+    pub(crate) fn columns(&self, columns: Range<usize>) -> impl Iterator<Item = &[f32]> {
+        self.values.chunks_exact(self.width().max(1)).map(move |row| &row[columns.clone()])
+    }
+
+    /// Make it `rows` rows as `next` takes them; `fill` writes the first `width` values of a row, the others are zero.
+    pub(crate) fn fill(
+        &mut self,
+        rows: usize,
+        width: usize,
+        next: Option<&Linear>,
+        fill: &(dyn Fn(usize, &mut [f32]) + Sync),
+    ) {
+        let (stride, forms) = next.map_or((width, Forms::default()), |next| (next.inputs(), next.forms()));
+        self.reserve(rows, stride);
+        let values = DisjointSliceMut::new(&mut self.values);
+        let quantized = forms.any().then(|| self.quantized.resize(forms, rows * stride));
+        each_row(rows, stride, &|r| {
+            // SAFETY: each row belongs to one unit.
+            unsafe {
+                let row = values.slice(r * stride, stride);
+                fill(r, &mut row[..width]);
+                row[width..].fill(0.0);
+                if let Some(quantized) = &quantized {
+                    quantized.quantize(r * stride, row);
+                }
+            }
+        });
+    }
+
+    /// Quantise all rows as `next` takes them.
+    pub(crate) fn quantize(&mut self, next: Option<&Linear>) {
+        let forms = next.map_or_else(Forms::default, Linear::forms);
+        if forms.any() {
+            self.quantized.quantize(forms, &self.values);
         }
     }
 }
 
-/// `out = silu(gates) ∘ values` of some rows, as `next` takes them; `buffer` holds both.
-pub(super) fn gated(
+/// `out = silu(gates) ∘ values` of `x`, as `next` takes them; `buffer` holds both.
+pub(crate) fn gated(
     matrix: &Linear,
     x: &Rows,
-    rows: usize,
-    buffer: &mut Rows,
-    next: &Linear,
+    buffer: &mut Vec<f32>,
+    next: Option<&Linear>,
     out: &mut Rows,
 ) -> Result<()> {
-    let width = matrix.outputs() / 2;
-    buffer.values.resize(rows * 2 * width, 0.0);
-    out.values.resize(rows * width, 0.0);
-    let forms = next.forms();
+    let (rows, width) = (x.rows, matrix.outputs() / 2);
+    buffer.resize(rows * 2 * width, 0.0);
+    out.reserve(rows, width);
+    let forms = next.map_or_else(Forms::default, Linear::forms);
     let in_place = forms.any() && Linear::quantizes_gated(forms);
     let quantized = in_place.then(|| out.quantized.resize(forms, rows * width));
-    let (values, buffer) = (&mut out.values, &mut buffer.values);
-    matrix.forward_gated(&x.values, &x.quantized, rows, buffer, values, quantized)?;
-    if forms.any() && !in_place {
-        out.quantized.quantize(forms, &out.values);
+    matrix.forward_gated(&x.values, &x.quantized, rows, buffer, &mut out.values, quantized)?;
+    if !in_place {
+        out.quantize(next);
     }
     Ok(())
 }

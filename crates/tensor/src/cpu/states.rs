@@ -43,7 +43,7 @@ impl CpuRecurrent {
     }
 
     /// Values of an output row.
-    pub(super) fn values(&self) -> usize {
+    pub(crate) fn values(&self) -> usize {
         self.shape.values()
     }
 }

@@ -6,7 +6,7 @@ use super::{
     kernels::{self, Held, SLOTS, activations},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
-use crate::tower_ops::{Angles, TowerLayout};
+use crate::tower::{Angles, TowerLayout};
 
 /// Queries at a time: whole tiles of the scores (8) and of the weighted sums (5).
 const QUERIES: usize = 40;

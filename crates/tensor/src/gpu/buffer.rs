@@ -35,7 +35,7 @@ impl Buffer {
     }
 
     /// True if there is no other handle of this memory.
-    pub(super) fn is_unique(&self) -> bool {
+    pub(crate) fn is_unique(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
 
@@ -49,7 +49,10 @@ impl Buffer {
 }
 
 /// Memory of at least `bytes` in `buffer`, which is replaced if it is smaller.
-pub(super) fn grown<'a>(buffer: &'a mut Option<Buffer>, gpu: &Gpu, bytes: usize) -> Result<&'a Buffer> {
+///
+/// # Errors
+/// If memory is missing.
+pub(crate) fn grown<'a>(buffer: &'a mut Option<Buffer>, gpu: &Gpu, bytes: usize) -> Result<&'a Buffer> {
     if buffer.as_ref().is_none_or(|b| b.bytes() < bytes as u64) {
         // Released before the larger one is allocated.
         *buffer = None;

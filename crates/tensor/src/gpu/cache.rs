@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::{Access, Buffer, Gpu, GpuError, Result, Stream};
-use crate::{KvType, ops::GROW};
+use crate::{KvType, cache::GROW};
 
 /// Slots of a block of keys (see `shaders/kv_f32.wgsl`).
 const BLOCK: usize = 32;

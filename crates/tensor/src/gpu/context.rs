@@ -8,9 +8,9 @@ use std::sync::{
 use super::{
     Buffer, GpuError, Result, Stream,
     adapter::{self, Adapter, AdapterKind},
-    error::one_line,
     kernel::Kernels,
 };
+use crate::error::gpu::one_line;
 use specreel_record::Traffic;
 
 /// Bytes that may wait in host memory before they are moved to the device.
@@ -70,7 +70,7 @@ impl State {
 }
 
 /// A lock whose holder panicked still guards sound data: every change is a single insertion.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

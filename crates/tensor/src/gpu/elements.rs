@@ -3,22 +3,10 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::{Access, Buffer, GpuError, Result, Rows, Stream, attention::LINE, rows::filled};
+use crate::tower::Activation;
 
 /// Values of a row of workgroups in a kernel over single values.
 const SPREAD: usize = 1 << 22;
-
-/// An activation function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// x · sigmoid(x).
-    Silu,
-    /// x · sigmoid(1.702 x).
-    QuickGelu,
-    /// GELU, approximated with tanh.
-    GeluTanh,
-    /// GELU.
-    GeluErf,
-}
 
 /// What is added to rows.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +124,6 @@ pub fn layer_norm(
 /// If the device is lost, or its compiler refuses the kernel.
 pub fn activate(stream: &mut Stream, activation: Activation, x: &mut Rows) -> Result<()> {
     let kind = match activation {
-        Activation::Silu => 0.0,
         Activation::QuickGelu => 1.0,
         Activation::GeluTanh => 2.0,
         Activation::GeluErf => 3.0,

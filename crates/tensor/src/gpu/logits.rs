@@ -1,7 +1,6 @@
 //! Facts about rows of logits that stay on a GPU: a few numbers of each row come back.
 
 pub(crate) mod largest;
-pub mod rows;
 use bytemuck::{Pod, Zeroable};
 
 pub use self::largest::{MOST, largest};

@@ -23,6 +23,8 @@ pub struct Matrix {
     pub(super) bias: Option<Buffer>,
     pub(super) inputs: usize,
     pub(super) outputs: usize,
+    /// Its rows are parts of others, and are stored as floats.
+    pub(super) takes_parts: bool,
 }
 
 impl Matrix {
@@ -157,9 +159,9 @@ impl Matrix {
         }
     }
 
-    /// True if all of its weights are multiplied with quantised inputs.
+    /// True if all of its weights are multiplied with quantised inputs, of whole rows.
     fn takes_only_blocks(&self) -> bool {
-        self.pieces.iter().all(|piece| piece.format.takes_blocks())
+        !self.takes_parts && self.pieces.iter().all(|piece| piece.format.takes_blocks())
     }
 
     /// The rows of a product, checked.

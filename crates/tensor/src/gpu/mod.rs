@@ -4,35 +4,31 @@
 
 pub mod adapter;
 pub mod attention;
-mod buffer;
+pub(crate) mod buffer;
 pub mod cache;
-mod columns;
-mod context;
+pub(crate) mod columns;
+pub(crate) mod context;
 pub mod elements;
-mod error;
 pub mod held;
 mod kernel;
 pub mod logits;
-mod matrix;
+pub(crate) mod matrix;
 mod open;
-pub mod ops;
-mod placing;
-mod products;
+pub(crate) mod products;
 pub(crate) mod recurrent;
 pub mod relevance;
-mod rows;
+pub(crate) mod rows;
 pub mod states;
 mod stream;
 mod table;
 #[doc(hidden)]
 pub mod testing;
-pub mod tower;
-pub mod work;
+
+pub use crate::error::gpu::{GpuError, Result};
 
 pub use self::{
     buffer::Buffer,
     context::Gpu,
-    error::{GpuError, Result},
     kernel::{Access, Kernel},
     matrix::{Matrix, format::Format},
     products::input::Scratch,

@@ -42,7 +42,7 @@ impl Rows {
     }
 
     /// The same values as other rows.
-    pub(super) fn reshape(&mut self, rows: usize, width: usize) {
+    pub(crate) fn reshape(&mut self, rows: usize, width: usize) {
         debug_assert_eq!(rows * width, self.rows * self.width, "the number of values stays");
         (self.rows, self.width) = (rows, width);
     }
@@ -58,18 +58,18 @@ impl Rows {
     }
 
     /// The memory, whether or not the values are in it.
-    pub(super) fn memory(&self) -> Option<&Buffer> {
+    pub(crate) fn memory(&self) -> Option<&Buffer> {
         self.buffer.as_ref()
     }
 
     /// Note that the values are not in the memory, but only in the blocks of a [`Scratch`](super::Scratch), as of this number of
     /// its fillings.
-    pub(super) fn place_in_blocks(&mut self, filling: u64) {
+    pub(crate) fn place_in_blocks(&mut self, filling: u64) {
         self.blocks = Some(filling);
     }
 
     /// The filling of a scratch that has the values instead of the memory.
-    pub(super) fn in_blocks(&self) -> Option<u64> {
+    pub(crate) fn in_blocks(&self) -> Option<u64> {
         self.blocks
     }
 
@@ -90,7 +90,9 @@ impl Rows {
 }
 
 /// The memory of rows that have been written.
-/// Errors: if they have not.
-pub(super) fn filled(rows: &Rows) -> Result<&Buffer> {
+///
+/// # Errors
+/// If they have not.
+pub(crate) fn filled(rows: &Rows) -> Result<&Buffer> {
     rows.buffer().ok_or_else(|| GpuError::Invalid("rows are used before they are written".into()))
 }

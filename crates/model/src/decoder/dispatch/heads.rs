@@ -2,16 +2,13 @@
 
 use specreel_tensor::Result;
 
-use super::{Decoder, Held, Workspace, check_gpu};
+use super::{Decoder, Held, Workspace};
 use crate::{config::TextConfig, decoder::States};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     CheckpointError,
-    candle::ops::TensorOps,
-    cpu::ops::CpuOps,
     fused::FusedMatrix,
-    gpu::ops::GpuOps,
-    ops::{Loaded, Ops},
+    ops::{CpuOps, GpuOps, Ops, TensorOps},
 };
 
 /// A matrix on the device of the decoder that loaded it.
@@ -48,14 +45,10 @@ impl Decoder {
         config: &TextConfig,
         outputs: Option<usize>,
     ) -> std::result::Result<Self, CheckpointError> {
-        Ok(Self(match &self.0 {
-            Held::Cpu(decoder) => Held::Cpu(decoder.with_entered_layer(checkpoint, config, outputs)?),
-            Held::Tensors(decoder) => Held::Tensors(decoder.with_entered_layer(checkpoint, config, outputs)?),
-            Held::Gpu(decoder) => {
-                check_gpu(config)?;
-                Held::Gpu(decoder.with_entered_layer(checkpoint, config, outputs)?)
-            }
-        }))
+        self.check(config)?;
+        Ok(Self(
+            same!(&self.0, Held => Held, decoder => decoder.with_entered_layer(checkpoint, config, outputs)?),
+        ))
     }
 
     /// As [`Decoder::with_layer`], without the projection of its rows.
@@ -64,23 +57,13 @@ impl Decoder {
         checkpoint: &Checkpoint,
         config: &TextConfig,
     ) -> std::result::Result<Self, CheckpointError> {
-        Ok(Self(match &self.0 {
-            Held::Cpu(decoder) => Held::Cpu(decoder.with_inner_layer(checkpoint, config)?),
-            Held::Tensors(decoder) => Held::Tensors(decoder.with_inner_layer(checkpoint, config)?),
-            Held::Gpu(decoder) => {
-                check_gpu(config)?;
-                Held::Gpu(decoder.with_inner_layer(checkpoint, config)?)
-            }
-        }))
+        self.check(config)?;
+        Ok(Self(same!(&self.0, Held => Held, decoder => decoder.with_inner_layer(checkpoint, config)?)))
     }
 
     /// Bytes of the layers' matrices.
     pub fn layer_bytes(&self) -> usize {
-        match &self.0 {
-            Held::Cpu(decoder) => decoder.layer_bytes(),
-            Held::Tensors(decoder) => decoder.layer_bytes(),
-            Held::Gpu(decoder) => decoder.layer_bytes(),
-        }
+        each!(&self.0, Held, decoder => decoder.layer_bytes())
     }
 
     /// Load a matrix onto this decoder's device, in its weight type.
@@ -89,12 +72,8 @@ impl Decoder {
         list: &FusedMatrix,
         checkpoint: &Checkpoint,
     ) -> std::result::Result<Matrix, CheckpointError> {
-        let held: Loaded<HeldMatrix> = match &self.0 {
-            Held::Cpu(decoder) => decoder.ops().matrix(list, checkpoint).map(HeldMatrix::Cpu),
-            Held::Tensors(decoder) => decoder.ops().matrix(list, checkpoint).map(HeldMatrix::Tensors),
-            Held::Gpu(decoder) => decoder.ops().matrix(list, checkpoint).map(HeldMatrix::Gpu),
-        };
-        Ok(Matrix { inputs: list.inputs, held: held? })
+        let held = same!(&self.0, Held => HeldMatrix, decoder => decoder.ops().matrix(list, checkpoint)?);
+        Ok(Matrix { inputs: list.inputs, held })
     }
 
     /// `W x + b` of rows, `rows × outputs`.

@@ -65,11 +65,7 @@ impl Cache {
     pub fn first_layers(&self, config: &TextConfig) -> Self {
         let attention = config.attention_layers();
         let linear = config.layers - attention;
-        match self {
-            Self::Cpu(cache) => Self::Cpu(cache.first_layers(attention, linear)),
-            Self::Tensors(cache) => Self::Tensors(cache.first_layers(attention, linear)),
-            Self::Gpu(cache) => Self::Gpu(cache.first_layers(attention, linear)),
-        }
+        same!(self, Self => Self, cache => cache.first_layers(attention, linear))
     }
 
     /// A cache of some of this cache's slots, chosen for each layer with full attention and each head: `kept(layer, head)`, `len`
@@ -91,11 +87,7 @@ impl Cache {
             assert!(valid, "cannot gather the slots of layer {layer}, head {head}");
             slots
         };
-        match self {
-            Self::Cpu(cache) => Self::Cpu(cache.gather(len, capacity, kept)),
-            Self::Tensors(cache) => Self::Tensors(cache.gather(len, capacity, kept)),
-            Self::Gpu(cache) => Self::Gpu(cache.gather(len, capacity, kept)),
-        }
+        same!(self, Self => Self, cache => cache.gather(len, capacity, kept))
     }
 
     /// Append the slots `range` of a cache of the same model. States of layers with linear attention become those of the other

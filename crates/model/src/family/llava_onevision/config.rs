@@ -8,7 +8,7 @@
 use serde::Deserialize;
 
 use crate::vision::{SiglipConfig, VisionError};
-use specreel_tensor::tower_ops::Tap;
+use specreel_tensor::tower::Tap;
 
 /// Side of the square of states that is pooled to one visual token; fixed in the reference implementation.
 pub const POOL: usize = 2;

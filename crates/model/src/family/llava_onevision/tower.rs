@@ -14,7 +14,7 @@ use crate::{
         parts::{ProjectorParts, TowerParts, matrix},
     },
 };
-use specreel_tensor::tower_ops::TowerLayout;
+use specreel_tensor::tower::TowerLayout;
 
 impl TowerRules for LlavaConfig {
     fn processor(&self) -> ProcessorConfig {

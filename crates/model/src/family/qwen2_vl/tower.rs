@@ -14,7 +14,7 @@ use crate::{
         places,
     },
 };
-use specreel_tensor::tower_ops::{Activation, TowerLayout};
+use specreel_tensor::tower::{Activation, TowerLayout};
 
 impl VisionConfig {
     fn patches(&self) -> MergedPatches {

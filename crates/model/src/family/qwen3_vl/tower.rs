@@ -15,7 +15,7 @@ use crate::{
         places,
     },
 };
-use specreel_tensor::tower_ops::{Activation, Tap, TowerLayout};
+use specreel_tensor::tower::{Activation, Tap, TowerLayout};
 
 /// Epsilon of the norms, which no file has.
 const EPS: f32 = 1e-6;

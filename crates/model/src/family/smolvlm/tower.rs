@@ -15,7 +15,7 @@ use crate::{
         places,
     },
 };
-use specreel_tensor::tower_ops::{Tap, TowerLayout};
+use specreel_tensor::tower::{Tap, TowerLayout};
 
 impl VisionConfig {
     /// For each state, its patch: the states of a visual token are adjacent, row by row.

@@ -1,7 +1,7 @@
 //! Element-wise functions and norms of vision towers.
 
 use super::with_avx2;
-use crate::tower_ops::Activation;
+use crate::tower::Activation;
 
 /// Apply an activation in place.
 #[inline]

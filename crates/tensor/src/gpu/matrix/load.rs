@@ -154,6 +154,12 @@ impl<'a> Loader<'a> {
     pub fn finish(self, bias: Option<&[f32]>) -> Result<Matrix> {
         let bias: Option<Buffer> =
             bias.map(|bias| self.gpu.upload(bytemuck::cast_slice(bias))).transpose()?;
-        Ok(Matrix { pieces: self.pieces, bias, inputs: self.inputs, outputs: self.outputs })
+        Ok(Matrix {
+            pieces: self.pieces,
+            bias,
+            inputs: self.inputs,
+            outputs: self.outputs,
+            takes_parts: false,
+        })
     }
 }

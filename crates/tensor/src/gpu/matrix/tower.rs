@@ -60,6 +60,7 @@ impl Matrix {
             stored.map_err(|problem| CheckpointError::tensor(key, &problem.to_string()))?;
             first += height(*rows);
         }
-        loader.finish(list.bias.then_some(&biases[..])).map_err(refused)
+        let matrix = loader.finish(list.bias.then_some(&biases[..])).map_err(refused)?;
+        Ok(Self { takes_parts: true, ..matrix })
     }
 }

@@ -15,9 +15,8 @@ use crate::gpu::{
     states::SharedStream,
 };
 use crate::{
-    LinearAttention,
-    ops::LinearWeights,
-    recurrent::{Bank, Plan},
+    LinearAttention, LinearWeights,
+    recurrent::{Bank, Plan, RecurrentPass},
     sources::{Source, Sources, branches},
 };
 
@@ -94,16 +93,15 @@ impl Mixing {
     }
 
     /// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). All layers of a pass have one plan.
-    /// Errors: if sizes do not fit, or memory is missing.
-    #[expect(clippy::too_many_arguments, reason = "rows, weights, states and their plan")]
+    ///
+    /// # Errors
+    /// If sizes do not fit, or memory is missing.
     pub(crate) fn mix(
         &mut self,
         stream: &SharedStream,
         mixed: &Rows,
         linear: &GpuLinear,
-        plan: &Plan,
-        states: &mut Recurrent,
-        layer: usize,
+        RecurrentPass { plan, states, layer }: RecurrentPass<'_, Recurrent>,
         out: &mut Rows,
     ) -> Result<()> {
         let mut recording = stream.lock();

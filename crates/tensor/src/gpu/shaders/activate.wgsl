@@ -1,4 +1,4 @@
-// x[i] = f(x[i]) for `count` values. KIND: 0 silu, 1 quick GELU, 2 GELU approximated with tanh, 3 GELU.
+// x[i] = f(x[i]) for `count` values. KIND: 1 quick GELU, 2 GELU approximated with tanh, 3 GELU.
 override KIND: u32;
 
 struct Params {
@@ -35,9 +35,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
         return;
     }
     let v = x[i];
-    if (KIND == 0u) {
-        x[i] = v * sigmoid(v);
-    } else if (KIND == 1u) {
+    if (KIND == 1u) {
         x[i] = v * sigmoid(1.702 * v);
     } else if (KIND == 2u) {
         // (1 + tanh u) / 2 = sigmoid(2 u), u = sqrt(2 / pi) (v + 0.044715 v³)

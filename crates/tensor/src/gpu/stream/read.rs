@@ -3,9 +3,10 @@
 use std::sync::mpsc;
 
 use super::{
-    super::{Buffer, GpuError, Result, error::one_line},
+    super::{Buffer, GpuError, Result},
     Stream,
 };
+use crate::error::gpu::one_line;
 
 impl Stream {
     /// Submit, wait, and read bytes; `at` is a multiple of 4.

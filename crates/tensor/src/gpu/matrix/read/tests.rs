@@ -4,8 +4,9 @@ use super::*;
 use crate::cpu::kernels::HalfKind;
 use crate::weights::tests::Random;
 use crate::{
-    cpu::{linear::QuantizedRows, loading, table},
+    cpu::{linear::QuantizedRows, table},
     gpu::{self, Scratch, testing::gpu_or_skip},
+    ops::cpu::loading,
 };
 
 fn list(tensors: &[(&str, usize)], inputs: usize, bias: bool) -> FusedMatrix {

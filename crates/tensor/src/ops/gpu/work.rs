@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::{
-    Buffer, Gpu, GpuError, Result, Rows,
-    attention::Attention,
+use super::tower::TowerWork;
+use crate::gpu::{
+    Buffer, Gpu, GpuError, Result, Rows, Scratch,
+    attention::{Attention, gaze::Gaze},
     logits,
+    recurrent::mixing::Mixing,
     states::{GpuRows, SharedStream},
-    tower::TowerWork,
 };
-use crate::gpu::{attention::gaze::Gaze, products::input::Scratch, recurrent::mixing::Mixing};
 
-/// What is kept between the passes of one sequence.
+/// What is kept between the operations of one sequence.
 #[derive(Default)]
 pub struct GpuWork {
     pub(super) stream: Option<SharedStream>,

@@ -1,24 +1,36 @@
-//! The operations of which models consist, on one device: what the decoder is written over.
+//! The operations of which models consist, on one device: what decoders and vision towers are written over.
 //!
 //! A device keeps rows of f32 values (or of its compute type) in memory of its own between operations. An operation computes a
 //! row alike whatever rows stand beside it, except on candle's accelerators ([`ComputeDevice::is_batch_invariant`]). Operations
 //! may be queued: only reading [`States`], [`Logits`] or attention statistics waits for them.
 //!
+//! The states of a chunk of a video's temporal grids are rows below each other, grid by grid. A device that is faster with few
+//! rows at a time passes them through several operations in parts ([`Ops::rows_at_once`]); attention is computed for a whole
+//! chunk.
+//!
 //! [`ComputeDevice::is_batch_invariant`]: super::ComputeDevice::is_batch_invariant
+
+pub(crate) mod cpu;
+mod gpu;
+mod tensors;
 
 use std::ops::Range;
 
-use crate::Result;
-
-use super::{
+pub use self::{
+    cpu::{CpuOps, WORKSPACE},
+    gpu::GpuOps,
+    tensors::TensorOps,
+};
+use crate::{
+    CheckpointError, LinearAttention, LinearWeights, Result, Weights,
     attention::{AttentionProbe, AttentionShape, AttentionStats, Mask},
+    cache::DeviceCache,
     fused::FusedMatrix,
     logits::Logits,
-    recurrent::{Plan, RecurrentStates},
+    recurrent::{RecurrentPass, RecurrentStates},
     states::States,
+    tower::{Activation, Tap, TowerLayout},
 };
-use crate::Weights;
-use crate::{CheckpointError, LinearAttention};
 
 /// What is loaded from a checkpoint.
 pub type Loaded<T> = std::result::Result<T, CheckpointError>;
@@ -92,30 +104,80 @@ impl<V> Clone for HeadNorms<'_, V> {
 
 impl<V> Copy for HeadNorms<'_, V> {}
 
-/// What a layer with linear attention has beside its matrices.
-#[derive(Clone, Debug)]
-pub struct LinearWeights {
-    /// Sizes.
-    pub shape: LinearAttention,
-    /// The convolution, `channels × kernel`; the last weight is that of the row itself.
-    pub convolution: Vec<f32>,
-    /// The rate of each value head's decay, `-exp(A_log)`.
-    pub rates: Vec<f32>,
-    /// Added to each value head's column before softplus.
-    pub biases: Vec<f32>,
-    /// The norm of each head's output, `value_dim` values.
-    pub norm: Vec<f32>,
-    /// Added to its mean square.
+/// The weights of a norm over rows of some width: a layer norm with a bias, else an RMS norm.
+#[derive(Debug)]
+pub struct Norm<V> {
+    /// Values of a row.
+    pub width: usize,
+    /// One value per value of a row.
+    pub weight: V,
+    /// One value per value of a row.
+    pub bias: Option<V>,
+    /// Added to the mean square or the variance.
     pub eps: f32,
+    /// Rows that stand beside each other in one row of the output.
+    pub joined: usize,
+}
+
+/// Some rows of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The first of them.
+    pub start: usize,
+    /// Their number.
+    pub rows: usize,
+    /// Rows in all.
+    pub of: usize,
+}
+
+impl Part {
+    /// All of `rows` rows.
+    pub fn all(rows: usize) -> Self {
+        Self { start: 0, rows, of: rows }
+    }
+
+    /// The parts of `of` rows, up to `most` (at least 1) at a time.
+    pub fn each(of: usize, most: usize) -> impl Iterator<Item = Self> {
+        (0..of).step_by(most).map(move |start| Self { start, rows: most.min(of - start), of })
+    }
+
+    /// The rows.
+    pub fn range(self) -> Range<usize> {
+        self.start..self.start + self.rows
+    }
+}
+
+/// Rows to which others are added before they are normed.
+#[derive(Debug)]
+pub struct Residual<'a, R> {
+    /// The rows; for a norm of another width they count as rows of that.
+    pub x: &'a mut R,
+    /// Which of them.
+    pub part: Part,
+    /// As many rows as the part has.
+    pub add: Option<&'a R>,
+}
+
+/// Where an operation's output goes.
+pub struct Out<'a, D: Ops> {
+    /// The rows.
+    pub rows: &'a mut D::Rows,
+    /// The matrix that takes them, if one does: the device may store them as that matrix needs them.
+    pub next: Option<&'a D::Matrix>,
+}
+
+impl<'a, D: Ops> Out<'a, D> {
+    /// Rows that a matrix takes.
+    pub fn before(next: &'a D::Matrix, rows: &'a mut D::Rows) -> Self {
+        Self { rows, next: Some(next) }
+    }
 }
 
 /// The operations of one device.
-///
-/// `next` is the matrix that takes an operation's output: the device may store the output as that matrix needs it.
 pub trait Ops: Clone + Send + Sync + Sized {
     /// A matrix of `outputs × inputs`, perhaps with a bias.
     type Matrix: Send + Sync;
-    /// The weights of a norm.
+    /// The weights of a norm, or a table of positions.
     type Vector: Send + Sync;
     /// The embedding table.
     type Table: Send + Sync;
@@ -123,24 +185,38 @@ pub trait Ops: Clone + Send + Sync + Sized {
     type Columns: Send + Sync;
     /// What a layer with linear attention has beside its matrices.
     type Linear: Send + Sync;
+    /// The layout of a temporal grid.
+    type Layout: Send;
     /// The states of all layers with linear attention, and their log.
     type Recurrent: RecurrentStates;
     /// Rows in the device's memory; they take the size of what is written to them.
     type Rows: Default + Send;
     /// Keys and values of one sequence.
     type Cache: DeviceCache;
-    /// What is kept between the passes of one sequence.
+    /// What is kept between the operations of one sequence, and of the pass in progress.
     type Work: Default + Send;
-    /// A pass in progress.
-    type Pass<'a>;
 
     /// Rows of a prefill pass, which fill the device.
     fn chunk(&self) -> usize;
 
+    /// Patches of a chunk whose states have `hidden` values. A chunk has at least one temporal grid.
+    fn chunk_patches(&self, hidden: usize) -> usize;
+
+    /// Rows of `width` values that pass several operations one after the other, at least 1.
+    fn rows_at_once(&self, width: usize) -> usize;
+
+    /// The same device for the first and the last matrices of a tower. They are a sixtieth of the work, and 8 bits there would
+    /// cost as much precision as in all layers between them.
+    fn for_ends(&self) -> Self;
+
     /// Load a matrix.
     fn matrix(&self, list: &FusedMatrix, checkpoint: &dyn Weights) -> Loaded<Self::Matrix>;
 
-    /// The weights of a norm, with the tensor's name for errors.
+    /// Load a matrix of a tower, which on an accelerator has the compute type. With `pad`, a device may add outputs that are zero
+    /// to each tensor, if it also pads the inputs of the next matrix.
+    fn tower_matrix(&self, list: &FusedMatrix, pad: bool, checkpoint: &dyn Weights) -> Loaded<Self::Matrix>;
+
+    /// The weights of a norm or rows of positions, with the tensor's name for errors.
     fn vector(&self, name: &str, values: Vec<f32>) -> Loaded<Self::Vector>;
 
     /// Columns by number, in the order in which they are chosen.
@@ -181,61 +257,87 @@ pub trait Ops: Clone + Send + Sync + Sized {
     /// Embeddings of ids, all of which are in the table.
     fn embed(&self, table: &Self::Table, ids: &[u32]) -> Result<States>;
 
-    /// Begin a pass: reserve slots, and send what the layers have in common to the device.
-    fn begin<'a>(
+    /// Send a layout to the device.
+    fn layout(&self, layout: TowerLayout) -> Result<Self::Layout>;
+
+    /// Positions from a table of rows of `width` values: row `r` is the sum of the `r`-th taps of all lists, which are equally
+    /// long. There is at least one list.
+    fn interpolate(
         &self,
-        work: &'a mut Self::Work,
-        spec: PassSpec<'a>,
-        cache: &mut Self::Cache,
-    ) -> Result<Self::Pass<'a>>;
+        work: &mut Self::Work,
+        table: &Self::Vector,
+        width: usize,
+        taps: &[Vec<Tap>],
+    ) -> Result<Self::Vector>;
+
+    /// Begin a pass: reserve slots, and send what the layers have in common to the device.
+    fn begin(&self, work: &mut Self::Work, pass: &PassSpec<'_>, cache: &mut Self::Cache) -> Result<()>;
 
     /// `x` = the input rows, of any width.
     fn load(
         &self,
-        pass: &mut Self::Pass<'_>,
+        work: &mut Self::Work,
         table: &Self::Table,
         input: Input<'_>,
         x: &mut Self::Rows,
     ) -> Result<()>;
 
-    /// `x += add`, then `out = x / sqrt(mean(x²) + eps) · weight`.
-    #[expect(clippy::too_many_arguments, reason = "two inputs, weights, two outputs")]
+    /// `out` = the patches of a part, in the layout's order. `patches` are those of the chunk, grid by grid.
+    fn patches(
+        &self,
+        work: &mut Self::Work,
+        layout: &Self::Layout,
+        patches: &[f32],
+        part: Part,
+        out: Out<'_, Self>,
+    ) -> Result<()>;
+
+    /// `out` = a part of `rows`.
+    fn part(&self, work: &mut Self::Work, rows: &Self::Rows, part: Part, out: Out<'_, Self>) -> Result<()>;
+
+    /// For a part of `x`: `x += add`, then `out = x / sqrt(mean(x²) + eps) · weight`, or with a bias the layer norm of `x`.
     fn norm(
         &self,
-        pass: &mut Self::Pass<'_>,
-        x: &mut Self::Rows,
-        add: Option<&Self::Rows>,
-        weight: &Self::Vector,
-        eps: f32,
-        next: Option<&Self::Matrix>,
-        out: &mut Self::Rows,
+        work: &mut Self::Work,
+        residual: Residual<'_, Self::Rows>,
+        norm: &Norm<Self::Vector>,
+        out: Out<'_, Self>,
     ) -> Result<()>;
 
-    /// `out = W x + b`.
+    /// `W x + b` of all rows of `x`, written to a part of `out`.
     fn product(
         &self,
-        pass: &mut Self::Pass<'_>,
+        work: &mut Self::Work,
         matrix: &Self::Matrix,
         x: &Self::Rows,
+        part: Part,
         out: &mut Self::Rows,
     ) -> Result<()>;
 
-    /// For a matrix of gates and as many values: `out = silu(gates) ∘ values`. `buffer` holds both.
+    /// For a matrix of gates and as many values: `out = silu(gates) ∘ values`.
     fn gated(
         &self,
-        pass: &mut Self::Pass<'_>,
+        work: &mut Self::Work,
         matrix: &Self::Matrix,
         x: &Self::Rows,
-        buffer: &mut Self::Rows,
-        next: &Self::Matrix,
-        out: &mut Self::Rows,
+        out: Out<'_, Self>,
+    ) -> Result<()>;
+
+    /// `out` = an activation function of `x`, which may be overwritten.
+    fn activate(
+        &self,
+        work: &mut Self::Work,
+        activation: Activation,
+        x: &mut Self::Rows,
+        out: Out<'_, Self>,
     ) -> Result<()>;
 
     /// Norm the queries and keys of `qkv` (`rows × (heads + 2 · kv_heads) · head_dim`) in each head, if the model does, rotate
     /// them, and write keys and values to the slots after those in use.
     fn store(
         &self,
-        pass: &mut Self::Pass<'_>,
+        work: &mut Self::Work,
+        pass: &PassSpec<'_>,
         qkv: &mut Self::Rows,
         norms: Option<HeadNorms<'_, Self::Vector>>,
         cache: &mut Self::Cache,
@@ -245,11 +347,23 @@ pub trait Ops: Clone + Send + Sync + Sized {
     /// `out` (`rows × heads · head_dim`) = attention of the rotated queries over the visible slots of a layer.
     fn attend(
         &self,
-        pass: &mut Self::Pass<'_>,
+        work: &mut Self::Work,
+        pass: &PassSpec<'_>,
         qkv: &Self::Rows,
         cache: &Self::Cache,
         layer: usize,
-        next: &Self::Matrix,
+        out: Out<'_, Self>,
+    ) -> Result<()>;
+
+    /// `out` (`rows × hidden`) = softmax attention of the rotated queries and keys of `qkv` (`rows × 3 hidden`) among the rows of
+    /// a temporal grid, or with `windows` among those of a window.
+    fn attend_in_grids(
+        &self,
+        work: &mut Self::Work,
+        layout: &Self::Layout,
+        qkv: &Self::Rows,
+        grids: usize,
+        windows: bool,
         out: &mut Self::Rows,
     ) -> Result<()>;
 
@@ -267,46 +381,45 @@ pub trait Ops: Clone + Send + Sync + Sized {
     /// o = Sᵀ q
     /// ```
     ///
-    /// and `out` (`rows × values`) is o, normed in each head, times silu(z). `plan` says with which state the pass starts, what of
-    /// it is logged, and which states are kept.
-    #[expect(clippy::too_many_arguments, reason = "rows, weights, states and their plan")]
+    /// and `out` (`rows × values`) is o, normed in each head, times silu(z). The plan says with which state the pass starts, what
+    /// of it is logged, and which states are kept.
     fn mix(
         &self,
-        pass: &mut Self::Pass<'_>,
+        work: &mut Self::Work,
         mixed: &Self::Rows,
         weights: &Self::Linear,
-        plan: &Plan,
-        states: &mut Self::Recurrent,
-        layer: usize,
-        next: &Self::Matrix,
-        out: &mut Self::Rows,
+        states: RecurrentPass<'_, Self::Recurrent>,
+        out: Out<'_, Self>,
     ) -> Result<()>;
 
     /// `x` = the chosen columns of other rows.
     fn choose(
         &self,
-        pass: &mut Self::Pass<'_>,
+        work: &mut Self::Work,
         from: &Self::Rows,
         columns: &Self::Columns,
         x: &mut Self::Rows,
     ) -> Result<()>;
 
     /// `x ← sigmoid(gates) ∘ x`.
-    fn gate_by(
-        &self,
-        pass: &mut Self::Pass<'_>,
-        gates: &Self::Rows,
-        next: &Self::Matrix,
-        x: &mut Self::Rows,
-    ) -> Result<()>;
+    fn gate_by(&self, work: &mut Self::Work, gates: &Self::Rows, x: Out<'_, Self>) -> Result<()>;
 
-    /// `x += add`.
-    fn add(&self, pass: &mut Self::Pass<'_>, x: &mut Self::Rows, add: &Self::Rows) -> Result<()>;
+    /// A part of `x` `+= add`.
+    fn add(&self, work: &mut Self::Work, x: &mut Self::Rows, part: Part, add: &Self::Rows) -> Result<()>;
+
+    /// Add positions to the rows of each grid in `x`.
+    fn add_positions(
+        &self,
+        work: &mut Self::Work,
+        layout: &Self::Layout,
+        x: &mut Self::Rows,
+        positions: &Self::Vector,
+    ) -> Result<()>;
 
     /// `x` = some columns of other rows.
     fn columns(
         &self,
-        pass: &mut Self::Pass<'_>,
+        work: &mut Self::Work,
         from: &Self::Rows,
         columns: Range<usize>,
         x: &mut Self::Rows,
@@ -315,22 +428,37 @@ pub trait Ops: Clone + Send + Sync + Sized {
     /// `x +=` some columns of other rows, which are as wide as `x`.
     fn add_columns(
         &self,
-        pass: &mut Self::Pass<'_>,
+        work: &mut Self::Work,
         x: &mut Self::Rows,
         from: &Self::Rows,
         columns: Range<usize>,
     ) -> Result<()>;
 
     /// A copy of rows that outlives the pass.
-    fn keep(&self, pass: &mut Self::Pass<'_>, rows: &Self::Rows) -> Result<States>;
+    fn keep(&self, work: &mut Self::Work, rows: &Self::Rows) -> Result<States>;
 
     /// As [`Ops::keep`], where the rows themselves are not needed any more.
-    fn take(&self, pass: &mut Self::Pass<'_>, rows: &mut Self::Rows) -> Result<States> {
-        self.keep(pass, rows)
+    fn take(&self, work: &mut Self::Work, rows: &mut Self::Rows) -> Result<States> {
+        self.keep(work, rows)
     }
 
     /// End a pass: its slots are in use.
-    fn finish(&self, pass: Self::Pass<'_>, cache: &mut Self::Cache) -> Result<Option<AttentionStats>>;
+    fn finish(
+        &self,
+        work: &mut Self::Work,
+        pass: &PassSpec<'_>,
+        cache: &mut Self::Cache,
+    ) -> Result<Option<AttentionStats>>;
+
+    /// The result of `grids` temporal grids, made of each of `blocks` by the layout's taps; the results of the blocks stand beside
+    /// each other in its rows. There is at least one block.
+    fn result(
+        &self,
+        work: &mut Self::Work,
+        layout: &Self::Layout,
+        blocks: &[Self::Rows],
+        grids: usize,
+    ) -> Result<States>;
 
     /// `W x + b` of states.
     fn project(&self, work: &mut Self::Work, matrix: &Self::Matrix, states: &States) -> Result<States>;
@@ -343,57 +471,9 @@ pub trait Ops: Clone + Send + Sync + Sized {
 
     /// Wait until all work that was queued for a sequence is done.
     fn synchronize(&self, work: &mut Self::Work) -> Result<()>;
-}
 
-/// A full cache grows by a multiple of this number of slots.
-pub const GROW: usize = 256;
-
-/// Keys and values of one sequence in all layers: slots are rolled back in O(1), compacted and copied. Slots are checked by the
-/// caller.
-pub trait DeviceCache: Send + Sized {
-    /// Slots in use.
-    fn len(&self) -> usize;
-
-    /// True if no slot is in use.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Do what is queued, so that progress can be reported.
+    fn catch_up(&self, _: &mut Self::Work) -> Result<()> {
+        Ok(())
     }
-
-    /// Number of layers, key heads and values of a head.
-    fn layout(&self) -> [usize; 3];
-
-    /// Allocated bytes.
-    fn bytes(&self) -> usize;
-
-    /// Allocated slots, or those that the first pass allocates.
-    fn capacity(&self) -> usize;
-
-    /// Bytes that are allocated for `more` slots after those in use, beside those of [`DeviceCache::bytes`]; at most.
-    fn growth(&self, more: usize) -> usize {
-        let (need, capacity) = (self.len() + more, self.capacity().max(1));
-        if need <= capacity {
-            return 0;
-        }
-        // A cache grows by half at least, and for a moment has one layer twice.
-        let grown = (need + GROW).max(capacity + capacity / 2);
-        (self.bytes() / capacity) * (grown - capacity) + self.bytes() / self.layout()[0].max(1)
-    }
-
-    /// Drop all slots from `len` on. A `len` larger than the current one has no effect.
-    fn truncate(&mut self, len: usize);
-
-    /// Of the slots from `base` on, keep those at `base + rows[0], base + rows[1], …` (ascending), moved together.
-    fn keep(&mut self, base: usize, rows: &[usize]);
-
-    /// The cache of the first `layers` layers.
-    fn first_layers(&self, layers: usize) -> Self;
-
-    /// A cache of `len` slots of each layer and head: `kept(layer, head)`.
-    fn gather<'a>(&self, len: usize, capacity: usize, kept: impl Fn(usize, usize) -> &'a [usize]) -> Self;
-
-    /// Append the slots `range` of a cache of the same model.
-    ///
-    /// # Errors
-    /// If the other cache is of another type or device, or memory does not suffice.
-    fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()>;
 }

@@ -30,7 +30,7 @@ pub type Result<T> = std::result::Result<T, GpuError>;
 
 impl GpuError {
     /// From an error of wgpu; `needed` is the size of the allocation that was tried.
-    pub(super) fn from_wgpu(error: &wgpu::Error, needed: u64) -> Self {
+    pub(crate) fn from_wgpu(error: &wgpu::Error, needed: u64) -> Self {
         match error {
             wgpu::Error::OutOfMemory { .. } => GpuError::OutOfMemory { needed },
             other => GpuError::Invalid(one_line(&other.to_string())),
@@ -39,7 +39,7 @@ impl GpuError {
 }
 
 /// A message of several lines as one, of bounded length.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut line = words.join(" ");
     if let Some((end, _)) = line.char_indices().nth(600) {

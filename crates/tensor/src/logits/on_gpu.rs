@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use super::{LogitNeeds, LogitRow, RowFacts, RowSummary};
 use crate::gpu::{
     Result, Rows,
     context::lock,
     logits::{self, Facts, MOST, Scratch},
     states::{GpuRows, SharedStream},
 };
-use crate::logits::{LogitNeeds, LogitRow, RowFacts, RowSummary};
 
 /// Logits of some rows on a GPU. Cloning shares them.
 #[derive(Clone, Debug)]

@@ -1,8 +1,10 @@
 //! Matrices and the embedding table from a checkpoint or the cache of converted weights.
 
-use super::{builder::Builder, kernels::BLOCK, linear::Linear, table::Values};
-use crate::Weights;
-use crate::{CheckpointError, WeightType, fused::FusedMatrix};
+use crate::{
+    CheckpointError, WeightType, Weights,
+    cpu::{builder::Builder, kernels::BLOCK, linear::Linear, table::Values},
+    fused::FusedMatrix,
+};
 
 /// Load the matrix row by row into a weight type; a matrix of a GGUF file is mapped, and keeps the file's types.
 pub fn matrix(

@@ -2,16 +2,19 @@
 
 use std::ops::Range;
 
-use crate::Result;
-
 use super::{
-    Buffer, Matrix, Rows, Table,
-    buffer::grown,
-    ops::GpuOps,
-    states::{GpuRows, Part, SharedStream, below},
+    GpuOps,
     work::{GpuWork, again, given},
 };
-use crate::states::{States, with_slice};
+use crate::{
+    Result,
+    gpu::{
+        self, Buffer, Matrix, Rows, Table,
+        buffer::grown,
+        states::{GpuRows, Part, SharedStream, below},
+    },
+    states::{States, with_slice},
+};
 
 impl GpuOps {
     /// The memory of states, as rows from the first of its memory on; and the states' own rows among them. What computes them
@@ -37,7 +40,7 @@ impl GpuOps {
         table: &Table,
         wanted: &[u32],
         out: &mut Rows,
-    ) -> super::Result<()> {
+    ) -> gpu::Result<()> {
         let buffer = grown(ids, &self.gpu, 4 * wanted.len().max(1).next_power_of_two())?;
         let mut stream = stream.lock();
         stream.write(buffer, 0, bytemuck::cast_slice(wanted))?;

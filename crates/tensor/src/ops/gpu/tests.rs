@@ -1,7 +1,7 @@
 //! Parts of rows give the bits of all rows.
 
 use super::*;
-use crate::{gpu::testing::gpu_or_skip, ops::Ops as _, weights::tests::Random};
+use crate::{gpu::testing::gpu_or_skip, weights::tests::Random};
 
 const ROWS: usize = 70;
 const HIDDEN: usize = 40;
@@ -21,23 +21,25 @@ fn list(name: &str, outputs: usize, inputs: usize) -> FusedMatrix {
 fn run(ops: &GpuOps, layer: &Layer, values: &[f32], most: usize) -> [Vec<f32>; 2] {
     let mut work = GpuWork::default();
     let mut x = Rows::upload(&ops.gpu, values, HIDDEN).unwrap();
-    let [mut input, mut middle, mut active, mut sums, mut out] = [(); 5].map(|()| Rows::default());
+    let [mut input, mut middle, mut active, mut sums, mut projected] = [(); 5].map(|()| Rows::default());
     for part in Part::each(ROWS, most) {
         let (work, own) = (&mut work, Part::all(part.rows));
-        ops.part(work, &x, part, &layer.first, &mut input).unwrap();
-        ops.multiply(work, &layer.first, &input, own, &mut middle).unwrap();
-        ops.activate(work, Activation::GeluErf, &mut middle, part.rows, &layer.second, &mut active).unwrap();
-        ops.multiply(work, &layer.second, &active, own, &mut sums).unwrap();
-        ops.normalize(work, &mut x, part, Some(&sums), &layer.norm, 1, &layer.first, &mut input).unwrap();
-        ops.multiply(work, &layer.first, &input, part, &mut out).unwrap();
-        ops.accumulate(work, &mut x, part, &sums).unwrap();
+        ops.part(work, &x, part, Out::before(&layer.first, &mut input)).unwrap();
+        ops.product(work, &layer.first, &input, own, &mut middle).unwrap();
+        let out = Out::before(&layer.second, &mut active);
+        ops.activate(work, Activation::GeluErf, &mut middle, out).unwrap();
+        ops.product(work, &layer.second, &active, own, &mut sums).unwrap();
+        let residual = Residual { x: &mut x, part, add: Some(&sums) };
+        ops.norm(work, residual, &layer.norm, Out::before(&layer.first, &mut input)).unwrap();
+        ops.product(work, &layer.first, &input, part, &mut projected).unwrap();
+        ops.add(work, &mut x, part, &sums).unwrap();
     }
     ops.catch_up(&mut work).unwrap();
     let read = |rows: &Rows| {
         let mut stream = ops.gpu.stream();
         stream.read_values(rows.buffer().unwrap(), 0, rows.rows() * rows.width()).unwrap()
     };
-    [read(&x), read(&out)]
+    [read(&x), read(&projected)]
 }
 
 #[test]
@@ -56,6 +58,7 @@ fn parts_give_the_same_bits_as_all_rows() {
                 weight: ops.vector("norm.weight", checkpoint.f32("norm.weight", &[HIDDEN]).unwrap()).unwrap(),
                 bias: Some(ops.vector("norm.bias", checkpoint.f32("norm.bias", &[HIDDEN]).unwrap()).unwrap()),
                 eps: 1e-6,
+                joined: 1,
             },
             first: matrix("first", MIDDLE, HIDDEN, true),
             second: matrix("second", HIDDEN, MIDDLE, false),

@@ -1,0 +1,142 @@
+//! What vision towers need on a GPU: attention within temporal grids, and parts of rows.
+
+use std::sync::Arc;
+
+use crate::{
+    KvType, Result,
+    attention::AttentionShape,
+    gpu::{
+        self, Buffer, Gpu, GpuError, Matrix, Rows, Stream,
+        attention::{Attention, Visible},
+        cache::Cache,
+        elements::Blend,
+        products::input::{Source, spread},
+        rows::filled,
+    },
+    ops::Part,
+    tower::{Tap, TowerLayout},
+};
+
+/// A layout, and what the device needs of it.
+pub struct GpuLayout {
+    pub(super) layout: TowerLayout,
+    /// Cosines and sines of the rows of a grid, `rows × head_dim`.
+    angles: Option<Vec<f32>>,
+    pub(super) blend: Blend,
+}
+
+impl GpuLayout {
+    /// Send a layout to the device.
+    pub(super) fn new(gpu: &Gpu, layout: TowerLayout) -> Result<Self> {
+        let half = (layout.head_dim / 2).max(1);
+        let angles = layout.angles.as_ref().map(|angles| {
+            let rows = angles.cos.chunks_exact(half).zip(angles.sin.chunks_exact(half));
+            rows.flat_map(|(cos, sin)| cos.iter().chain(sin).copied()).collect()
+        });
+        Ok(Self { angles, blend: blend(gpu, &layout.taps, layout.sources)?, layout })
+    }
+}
+
+/// What a tower keeps between layers.
+#[derive(Debug, Default)]
+pub struct TowerWork {
+    pub(super) attention: Option<GridAttention>,
+    /// A part of rows, or rows before they are padded.
+    pub(super) spare: Rows,
+}
+
+/// Attention of a number of temporal grids.
+#[derive(Debug)]
+pub(super) struct GridAttention {
+    pub(super) grids: usize,
+    /// Among the rows of a grid, and of a window.
+    pub(super) whole: Attention,
+    pub(super) windows: Attention,
+    /// Keys and values of a layer.
+    pub(super) cache: Cache,
+    /// `rows × head_dim`.
+    pub(super) angles: Option<Buffer>,
+}
+
+impl GridAttention {
+    pub(super) fn new(gpu: &Gpu, stream: &mut Stream, layout: &GpuLayout, grids: usize) -> gpu::Result<Self> {
+        let GpuLayout { layout, angles, .. } = layout;
+        let (heads, head_dim, per_grid) = (layout.heads, layout.head_dim, layout.order.len());
+        let shape = AttentionShape { heads, kv_heads: heads, head_dim };
+        let attention = || Attention::new(gpu, shape, KvType::F32);
+        let (mut whole, mut windows) = (attention()?, attention()?);
+        whole.begin(stream, Visible::windows(std::iter::repeat_n(per_grid, grids)))?;
+        let lengths = || layout.windows.iter().map(ExactSizeIterator::len);
+        windows.begin(stream, Visible::windows((0..grids).flat_map(|_| lengths())))?;
+        let mut cache = Cache::new(gpu, 1, heads, head_dim, 0, KvType::F32);
+        cache.prepare(stream, grids * per_grid)?;
+        let angles = angles.as_ref().map(|angles| {
+            let buffer = gpu.buffer((grids * angles.len()) as u64 * 4)?;
+            for grid in 0..grids {
+                let at = (grid * angles.len()) as u64 * 4;
+                stream.write(&buffer, at, bytemuck::cast_slice(angles))?;
+            }
+            Ok::<_, GpuError>(buffer)
+        });
+        Ok(Self { grids, whole, windows, cache, angles: angles.transpose()? })
+    }
+}
+
+/// Copy the rows of a part to the beginning of `out`.
+pub(super) fn copy_part(stream: &mut Stream, rows: &Rows, part: Part, out: &mut Rows) -> gpu::Result<()> {
+    let row = rows.width() as u64 * 4;
+    let to = out.reserve(&stream.gpu().clone(), part.rows, rows.width())?;
+    stream.copy(filled(rows)?, part.start as u64 * row, to, 0, part.rows as u64 * row)
+}
+
+/// Copy rows to those of a part.
+pub(super) fn copy_back(stream: &mut Stream, rows: &Rows, part: Part, out: &mut Rows) -> gpu::Result<()> {
+    let row = rows.width() as u64 * 4;
+    let to = out.reserve(&stream.gpu().clone(), part.of, rows.width())?;
+    stream.copy(filled(rows)?, 0, to, part.start as u64 * row, part.rows as u64 * row)
+}
+
+/// Call `f` with the rows of a part, and write them back if `changed`.
+pub(super) fn with_part(
+    stream: &mut Stream,
+    x: &mut Rows,
+    part: Part,
+    spare: &mut Rows,
+    changed: bool,
+    f: impl FnOnce(&mut Stream, &mut Rows) -> gpu::Result<()>,
+) -> gpu::Result<()> {
+    if part.rows == part.of {
+        return f(stream, x);
+    }
+    copy_part(stream, x, part, spare)?;
+    f(stream, spare)?;
+    if changed { copy_back(stream, spare, part, x) } else { Ok(()) }
+}
+
+/// Pad rows to the width that a matrix takes.
+pub(super) fn fit(
+    stream: &mut Stream,
+    rows: &mut Rows,
+    next: Option<&Arc<Matrix>>,
+    spare: &mut Rows,
+) -> gpu::Result<()> {
+    let (count, width) = (rows.rows(), rows.width());
+    let Some(next) = next.filter(|next| next.inputs() != width) else { return Ok(()) };
+    let to = spare.reserve(&stream.gpu().clone(), count, next.inputs())?;
+    let source = Source { x: filled(rows)?, row: 0, rows: count, width, gated: false };
+    spread(stream, source, to, next.inputs())?;
+    std::mem::swap(rows, spare);
+    Ok(())
+}
+
+/// Sums of up to four rows each, of tables that have `sources` rows.
+pub(super) fn blend(gpu: &Gpu, lists: &[Vec<Tap>], sources: usize) -> Result<Blend> {
+    if lists.len() > 4 {
+        crate::bail!("{} rows are to be put together, at most four can be", lists.len());
+    }
+    let mut taps = vec![[(0, 0.0); 4]; lists.first().map_or(0, Vec::len)];
+    for (nth, list) in lists.iter().enumerate() {
+        taps.iter_mut().zip(list).for_each(|(taps, tap)| taps[nth] = (tap.row, tap.weight));
+    }
+    Ok(Blend::new(gpu, &taps, sources)?)
+}
