@@ -17,6 +17,7 @@ mod linear_attention;
 pub mod logits;
 mod memory;
 pub mod ops;
+mod quant;
 pub mod recurrent;
 pub mod similarity;
 mod sources;
@@ -35,7 +36,8 @@ pub use self::{
     kv::KvType,
     linear_attention::LinearAttention,
     memory::DeviceMemory,
+    quant::BlockKind,
     spans::{SpansError, VisualSpans},
-    weight_type::WeightType,
+    weight_type::{TensorType, WeightType},
     weights::Weights,
 };

@@ -17,7 +17,7 @@ use super::{
     support::{Bench, fixture},
 };
 
-const TWIN: Drafter = Drafter::Target { dtype: TwinType::Q4_0 };
+const TWIN: Drafter = Drafter::Target { dtype: TwinType::Of(WeightType::Q4_0) };
 
 #[test]
 fn a_twin_changes_no_token() {

@@ -1,6 +1,11 @@
 //! Matrices and the embedding table from a checkpoint or the cache of converted weights.
 
-use super::{builder::Builder, kernels::BLOCK, linear::Linear, table::Values};
+use super::{
+    builder::Builder,
+    kernels::BLOCK,
+    linear::{Linear, Weight},
+    table::Values,
+};
 use crate::Weights;
 use crate::{CheckpointError, WeightType, fused::FusedMatrix};
 
@@ -111,6 +116,6 @@ pub fn table(name: &str, shape: [usize; 2], checkpoint: &dyn Weights) -> Result<
         return Ok(values);
     }
     let (values, hash) = checkpoint.native(name, shape)?;
-    checkpoint.keep(KEY, &values.to_weight(), shape, vec![(name.to_owned(), hash)]);
+    checkpoint.keep(KEY, &Weight::Stored(values.clone()), shape, vec![(name.to_owned(), hash)]);
     Ok(values)
 }

@@ -11,8 +11,9 @@ use super::{
     Buffer, GpuError, Result, Rows, Stream, elements,
     products::{Inputs, Piece, Product, Way},
 };
+use crate::TensorType;
 use crate::gpu::{
-    matrix::format::{Format, blocks},
+    matrix::format::blocks,
     products::input::{Scratch, Source, spread},
 };
 
@@ -42,7 +43,7 @@ impl Matrix {
     }
 
     /// The format of its weights, if it is the same for all.
-    pub fn format(&self) -> Option<Format> {
+    pub fn format(&self) -> Option<TensorType> {
         let first = self.pieces.first()?.format;
         self.pieces.iter().all(|piece| piece.format == first).then_some(first)
     }

@@ -13,7 +13,7 @@ mod error;
 pub mod held;
 mod kernel;
 pub mod logits;
-mod matrix;
+pub(crate) mod matrix;
 mod open;
 pub mod ops;
 mod placing;
@@ -34,7 +34,7 @@ pub use self::{
     context::Gpu,
     error::{GpuError, Result},
     kernel::{Access, Kernel},
-    matrix::{Matrix, format::Format},
+    matrix::Matrix,
     products::input::Scratch,
     rows::Rows,
     stream::{ALIGNMENT, Stream},

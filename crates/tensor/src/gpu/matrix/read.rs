@@ -7,15 +7,14 @@ use crate::gpu::{
     Gpu, GpuError,
     matrix::{
         Matrix,
-        format::Format,
         load::{Loader, Problem},
         pack::Rows,
     },
     table::Table,
 };
 use crate::{
-    CheckpointError, WeightType,
-    cpu::{linear::Weight, thread_pool::ThreadPool},
+    CheckpointError, TensorType, WeightType,
+    cpu::{linear::Weight, table::Values, thread_pool::ThreadPool},
     fused::FusedMatrix,
 };
 
@@ -35,7 +34,7 @@ impl Matrix {
         checkpoint: &dyn Weights,
         dtype: WeightType,
     ) -> Result<Self, CheckpointError> {
-        load(gpu, list, checkpoint, Format::of(dtype, list.inputs))
+        load(gpu, list, checkpoint, dtype.fitting(list.inputs))
     }
 }
 
@@ -54,7 +53,7 @@ impl Table {
         dtype: WeightType,
     ) -> Result<(Self, Arc<Matrix>), CheckpointError> {
         let shape = [head.outputs(), head.inputs];
-        let kept = checkpoint.half_kind(name, &shape)?.map_or(Format::F32, Format::Half);
+        let kept = checkpoint.half_kind(name, &shape)?.map_or(TensorType::F32, TensorType::Half);
         let matrix = Arc::new(Matrix::load(gpu, head, checkpoint, dtype)?);
         if tied && (checkpoint.keeps_types() || matrix.format() == Some(kept)) {
             return Ok((Self::shared(Arc::clone(&matrix)), matrix));
@@ -70,7 +69,7 @@ fn load(
     gpu: &Gpu,
     list: &FusedMatrix,
     checkpoint: &dyn Weights,
-    format: Format,
+    format: TensorType,
 ) -> Result<Matrix, CheckpointError> {
     let (key, inputs) = (list.name(), list.inputs);
     let refused = |error: GpuError| CheckpointError::tensor(key, &error.to_string());
@@ -117,17 +116,15 @@ fn load(
 }
 
 /// The rows of a matrix of a GGUF file.
-fn rows(weight: &Weight) -> Option<(Format, Rows<'_>)> {
-    match weight {
-        Weight::F32(values) => Some((Format::F32, Rows::F32(values))),
-        Weight::Half(kind, bits) => Some((Format::Half(*kind), Rows::Half(bits))),
-        Weight::Blocks(blocks) => {
-            let kind = blocks.kind();
-            Some((Format::Blocks(kind), Rows::Blocks(kind, blocks.as_bytes())))
-        }
-        // Arranged for this processor.
-        Weight::Q8(_) | Weight::Panels(_) => None,
-    }
+fn rows(weight: &Weight) -> Option<(TensorType, Rows<'_>)> {
+    // Others are arranged for this processor.
+    let Weight::Stored(values) = weight else { return None };
+    let rows = match values {
+        Values::F32(values) => Rows::F32(values),
+        Values::Half(_, bits) => Rows::Half(bits),
+        Values::Blocks(blocks) => Rows::Blocks(blocks.kind(), blocks.as_bytes()),
+    };
+    Some((values.kind(), rows))
 }
 
 /// Store rows on all threads.

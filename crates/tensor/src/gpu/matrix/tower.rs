@@ -3,13 +3,7 @@
 use crate::Weights;
 use crate::gpu::{
     Gpu, GpuError,
-    matrix::{
-        Matrix,
-        format::{BLOCK, Format},
-        load::Loader,
-        pack::Rows,
-        read::LARGEST,
-    },
+    matrix::{Matrix, format::BLOCK, load::Loader, pack::Rows, read::LARGEST},
 };
 use crate::{CheckpointError, WeightType, fused::FusedMatrix};
 
@@ -37,8 +31,7 @@ impl Matrix {
         let height = |rows: usize| if pad { rows.next_multiple_of(BLOCK) } else { rows };
         let width = inputs.next_multiple_of(BLOCK);
         let outputs = list.tensors.iter().map(|(_, rows)| height(*rows)).sum();
-        let loader =
-            Loader::new(gpu, &[(Format::of(dtype, width), outputs)], width, limit).map_err(refused)?;
+        let loader = Loader::new(gpu, &[(dtype.fitting(width), outputs)], width, limit).map_err(refused)?;
         let (mut first, mut biases) = (0, Vec::new());
         for (name, rows) in &list.tensors {
             checkpoint.rows_parallel(&format!("{name}.weight"), [*rows, inputs], &|row, values| {
