@@ -4,7 +4,6 @@ pub(crate) mod format;
 pub(crate) mod load;
 pub(crate) mod pack;
 pub(crate) mod read;
-pub(crate) mod tower;
 use std::ops::Range;
 
 use super::{

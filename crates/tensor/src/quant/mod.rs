@@ -1,6 +1,6 @@
 //! The quantized types: blocks of integers with scales, as GGUF files have them.
 //!
-//! A type is a file here with all that is particular to it, and a line of [`block_types`] below. Kernels for x86-64 and a
+//! A type is a file here with all that is particular to it, and a line of `block_types` below. Kernels for x86-64 and a
 //! GPU's shader are optional parts of it, written where the others are.
 
 use candle_core::quantized::{GgmlDType, GgmlType};

@@ -9,39 +9,28 @@ use crate::{
     quant::Unpacked,
 };
 
-/// Rows of weights, one after the other.
+/// Rows of weights, one after the other, as a file has them.
 #[derive(Clone, Copy)]
-pub(crate) enum Rows<'a> {
-    /// 32-bit floats.
-    F32(&'a [f32]),
-    /// 16-bit floats of the format's kind.
-    Half(&'a [u16]),
-    /// Blocks of a kind, the format's, as a file has them.
-    Blocks(BlockKind, &'a [u8]),
+pub(crate) struct Rows<'a> {
+    pub kind: TensorType,
+    pub bytes: &'a [u8],
 }
 
 impl<'a> Rows<'a> {
+    /// Rows of floats.
+    pub fn floats(values: &'a [f32]) -> Self {
+        Self { kind: TensorType::F32, bytes: bytemuck::cast_slice(values) }
+    }
+
     /// The number of rows of `inputs` values.
     pub fn count(self, inputs: usize) -> usize {
-        let values = match self {
-            Rows::F32(values) => values.len(),
-            Rows::Half(bits) => bits.len(),
-            Rows::Blocks(kind, bytes) => bytes.len() / kind.bytes() * kind.values(),
-        };
-        values / inputs.max(1)
+        self.bytes.len() / self.kind.block_bytes() * self.kind.block() / inputs.max(1)
     }
 
     /// Some of the rows.
     pub fn slice(self, inputs: usize, rows: Range<usize>) -> Self {
-        let values = rows.start * inputs..rows.end * inputs;
-        match self {
-            Rows::F32(all) => Rows::F32(&all[values]),
-            Rows::Half(all) => Rows::Half(&all[values]),
-            Rows::Blocks(kind, all) => {
-                let byte = |value: usize| value / kind.values() * kind.bytes();
-                Rows::Blocks(kind, &all[byte(values.start)..byte(values.end)])
-            }
-        }
+        let byte = |row: usize| row * inputs / self.kind.block() * self.kind.block_bytes();
+        Self { bytes: &self.bytes[byte(rows.start)..byte(rows.end)], ..self }
     }
 }
 
@@ -68,28 +57,42 @@ impl Panels {
     /// A message, if a value is too large for the format.
     pub fn store(&mut self, first: usize, rows: Rows<'_>) -> Result<(), String> {
         let inputs = self.inputs.max(1);
-        match (self.format, rows) {
-            (TensorType::F32, Rows::F32(values)) => {
-                for (row, values) in values.chunks_exact(inputs).enumerate() {
-                    self.floats(first + row, values, 4, |value, to| to.copy_from_slice(&value.to_le_bytes()));
+        match (self.format, rows.kind) {
+            (TensorType::Blocks(kind), stored) if stored == self.format => {
+                let mut block = Unpacked::default();
+                for (index, bytes) in rows.bytes.chunks_exact(kind.bytes()).enumerate() {
+                    kind.unpack(bytes, &mut block);
+                    self.block(kind.values(), first, index, &block);
                 }
             }
-            (TensorType::Half(kind), Rows::F32(values)) => {
-                let mut bits = vec![0; values.len()];
-                kind.narrow_all(values, &mut bits);
-                if !kind.are_finite(&bits)
-                    && let Some(at) = bits.iter().position(|&bits| !kind.widen(bits).is_finite())
+            (format, stored) if stored == format => {
+                for (row, bytes) in rows.bytes.chunks_exact(inputs * format.block_bytes()).enumerate() {
+                    self.floats(first + row, bytes);
+                }
+            }
+            (format, TensorType::F32) => {
+                return self.convert(first, format, bytemuck::cast_slice(rows.bytes));
+            }
+            (format, _) => return Err(format!("rows of another type than {}", format.name())),
+        }
+        Ok(())
+    }
+
+    /// Convert and store floats.
+    fn convert(&mut self, first: usize, kind: TensorType, values: &[f32]) -> Result<(), String> {
+        match kind {
+            TensorType::F32 => self.store(first, Rows::floats(values)),
+            TensorType::Half(half) => {
+                let mut bits = vec![0u16; values.len()];
+                half.narrow_all(values, &mut bits);
+                if !half.are_finite(&bits)
+                    && let Some(at) = bits.iter().position(|&bits| !half.widen(bits).is_finite())
                 {
                     return Err(format!("{} is too large for a 16-bit float", values[at]));
                 }
-                return self.store(first, Rows::Half(&bits));
+                self.store(first, Rows { kind, bytes: bytemuck::cast_slice(&bits) })
             }
-            (TensorType::Half(_), Rows::Half(bits)) => {
-                for (row, bits) in bits.chunks_exact(inputs).enumerate() {
-                    self.floats(first + row, bits, 2, |bits, to| to.copy_from_slice(&bits.to_le_bytes()));
-                }
-            }
-            (TensorType::Blocks(BlockKind::Q8_0), Rows::F32(values)) => {
+            TensorType::Blocks(BlockKind::Q8_0) => {
                 let (mut quants, mut scales) = (vec![0i8; values.len()], vec![0f32; values.len() / BLOCK]);
                 quantize_q8(values, &mut quants, &mut scales);
                 let mut block = Unpacked::default();
@@ -98,32 +101,22 @@ impl Panels {
                     block.quants.iter_mut().zip(quants).for_each(|(to, q)| *to = i16::from(*q));
                     self.block(BLOCK, first, index, &block);
                 }
+                Ok(())
             }
-            (TensorType::Blocks(kind), Rows::F32(values)) => {
-                let mut bytes = vec![0; values.len() / kind.values() * kind.bytes()];
-                quantize_blocks(kind, values, &mut bytes);
-                return self.store(first, Rows::Blocks(kind, &bytes));
+            TensorType::Blocks(blocks) => {
+                let mut bytes = vec![0; values.len() / blocks.values() * blocks.bytes()];
+                quantize_blocks(blocks, values, &mut bytes);
+                self.store(first, Rows { kind, bytes: &bytes })
             }
-            (TensorType::Blocks(kind), Rows::Blocks(stored, bytes)) if kind == stored => {
-                let mut block = Unpacked::default();
-                for (index, bytes) in bytes.chunks_exact(kind.bytes()).enumerate() {
-                    kind.unpack(bytes, &mut block);
-                    self.block(kind.values(), first, index, &block);
-                }
-            }
-            (format, _) => return Err(format!("rows of another type than {}", format.name())),
         }
-        Ok(())
     }
 
-    /// Store a row of floats of `size` bytes, 16 bytes to a part.
-    fn floats<T: Copy>(&mut self, output: usize, values: &[T], size: usize, put: impl Fn(T, &mut [u8])) {
-        let (array, count) = (&self.format.arrays()[0], 16 / size);
-        for (part, values) in values.chunks(count).enumerate() {
+    /// Store a row of floats, 16 bytes to a part.
+    fn floats(&mut self, output: usize, row: &[u8]) {
+        let array = &self.format.arrays()[0];
+        for (part, bytes) in row.chunks(16).enumerate() {
             let at = array.at(blocks(self.inputs), output, part / array.parts, part % array.parts);
-            for (to, value) in self.arrays[0][at..at + 16].chunks_exact_mut(size).zip(values) {
-                put(*value, to);
-            }
+            self.arrays[0][at..at + bytes.len()].copy_from_slice(bytes);
         }
     }
 

@@ -75,11 +75,12 @@ impl Weights {
     }
 
     fn rows(&self) -> pack::Rows<'_> {
-        match self.format {
-            TensorType::F32 => pack::Rows::F32(&self.floats),
-            TensorType::Half(_) => pack::Rows::Half(&self.bits),
-            TensorType::Blocks(kind) => pack::Rows::Blocks(kind, &self.bytes),
-        }
+        let bytes = match self.format {
+            TensorType::F32 => bytemuck::cast_slice(&self.floats),
+            TensorType::Half(_) => bytemuck::cast_slice(&self.bits),
+            TensorType::Blocks(_) => &self.bytes,
+        };
+        pack::Rows { kind: self.format, bytes }
     }
 }
 
@@ -327,7 +328,7 @@ fn rows_of_another_width_or_number_are_refused() {
     assert!(matrix.forward(&mut stream, &y, 1, &mut Rows::default(), &mut scratch).is_err());
     matrix.forward(&mut stream, &x, 0, &mut y, &mut scratch).unwrap();
     let loader = Loader::new(&gpu, &[(TensorType::F32, 3)], 64, u64::MAX).unwrap();
-    assert!(loader.store(2, pack::Rows::F32(&[0.0; 128])).is_err());
+    assert!(loader.store(2, pack::Rows::floats(&[0.0; 128])).is_err());
     let loader = Loader::new(&gpu, &[(TensorType::Half(HalfKind::F16), 1)], 2, u64::MAX).unwrap();
-    assert!(loader.store(0, pack::Rows::F32(&[1.0, 7e4])).is_err());
+    assert!(loader.store(0, pack::Rows::floats(&[1.0, 7e4])).is_err());
 }

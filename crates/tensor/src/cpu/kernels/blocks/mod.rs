@@ -38,11 +38,16 @@ impl BlockKind {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+type Avx512Kernel = unsafe fn(&Product, &[u8], BlockRows<'_>, &DisjointSliceMut<'_>);
+#[cfg(target_arch = "x86_64")]
+type Int8Kernel = unsafe fn(Int8, &Product, &[u8], BlockRows<'_>, &DisjointSliceMut<'_>);
+
 /// A type's kernels for x86-64, of AVX-512 and of smaller vectors.
 #[cfg(target_arch = "x86_64")]
 pub(crate) struct X86Kernels {
-    avx512: Option<unsafe fn(&Product, &[u8], BlockRows<'_>, &DisjointSliceMut<'_>)>,
-    int8: Option<unsafe fn(Int8, &Product, &[u8], BlockRows<'_>, &DisjointSliceMut<'_>)>,
+    avx512: Option<Avx512Kernel>,
+    int8: Option<Int8Kernel>,
 }
 
 #[cfg(target_arch = "x86_64")]
