@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device, Tensor};
 
-use crate::{Gpu, KvType, WeightType};
+use crate::{Gpu, KvType, TensorType, WeightType};
 use specreel_record::{Failure, FailureClass};
 
 /// Where to compute.
@@ -156,7 +156,7 @@ impl ComputeDevice {
 
     /// True if the language model's matrices are quantised.
     pub fn quantizes(&self) -> bool {
-        self.dtype.block() > 1
+        matches!(self.dtype, WeightType::Of(TensorType::Blocks(_)))
     }
 
     /// The float type of the tower, of keys and values, and of everything between matrices.

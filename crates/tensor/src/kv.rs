@@ -2,6 +2,9 @@
 
 use super::WeightType;
 
+/// Values of 8-bit keys or values that share a scale.
+const BLOCK: usize = 32;
+
 /// Bytes of a token's keys and values in f32 from which `Auto` takes f16: those of smaller models are a small part of a pass.
 const LARGE: usize = 16 << 10;
 
@@ -38,7 +41,7 @@ impl KvType {
         match self {
             KvType::Auto | KvType::F32 => 4 * head_dim,
             KvType::F16 => 2 * head_dim,
-            KvType::Q8_0 => head_dim + head_dim.div_ceil(WeightType::Q8_0.block()) * size_of::<f32>(),
+            KvType::Q8_0 => head_dim + head_dim.div_ceil(BLOCK) * size_of::<f32>(),
         }
     }
 

@@ -53,6 +53,7 @@ mod linear_attention;
 pub mod logits;
 mod memory;
 pub mod ops;
+mod quant;
 pub mod recurrent;
 pub mod similarity;
 mod sources;
@@ -71,7 +72,8 @@ pub use self::{
     kv::KvType,
     linear_attention::{LinearAttention, LinearWeights},
     memory::DeviceMemory,
+    quant::BlockKind,
     spans::{SpansError, VisualSpans},
-    weight_type::WeightType,
+    weight_type::{TensorType, WeightType},
     weights::Weights,
 };

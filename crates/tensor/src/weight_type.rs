@@ -1,4 +1,60 @@
-//! Weight types: their size, and the fallback for a matrix whose rows do not divide into blocks.
+//! The types of tensors and weights: their size, and the fallback for a matrix whose rows do not divide into blocks.
+
+use crate::{
+    cpu::kernels::HalfKind,
+    quant::{BlockKind, BlockType, with_type},
+};
+
+/// The type of a tensor's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TensorType {
+    /// 32-bit floats.
+    F32,
+    /// 16-bit floats.
+    Half(HalfKind),
+    /// Quantized blocks.
+    Blocks(BlockKind),
+}
+
+impl TensorType {
+    /// The name, as in `--dtype`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Half(kind) => kind.name(),
+            Self::Blocks(kind) => kind.name(),
+        }
+    }
+
+    /// Its number in GGUF files.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::F32 => 0,
+            Self::Half(HalfKind::F16) => 1,
+            Self::Half(HalfKind::Bf16) => 30,
+            Self::Blocks(kind) => with_type!(kind, T => T::NUMBER),
+        }
+    }
+
+    /// Values of a block, of which a row must have a whole number; 1 for floats.
+    pub fn block(self) -> usize {
+        if let Self::Blocks(kind) = self { kind.values() } else { 1 }
+    }
+
+    /// Bytes of a block or float.
+    pub fn block_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Half(_) => 2,
+            Self::Blocks(kind) => kind.bytes(),
+        }
+    }
+
+    /// Bytes of `values` values (whole blocks); none on overflow.
+    pub fn bytes(self, values: usize) -> Option<usize> {
+        (values / self.block()).checked_mul(self.block_bytes())
+    }
+}
 
 /// Weight type of the language model's matrices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -6,36 +62,47 @@ pub enum WeightType {
     /// q8_0 on the CPU, bf16 on an accelerator.
     #[default]
     Auto,
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// 8-bit blocks of 32.
-    Q8_0,
-    /// 6-bit blocks of 256.
-    Q6K,
-    /// 5-bit blocks of 256.
-    Q5K,
-    /// 4-bit blocks of 256.
-    Q4K,
-    /// 4-bit blocks of 32.
-    Q4_0,
+    /// This one.
+    Of(TensorType),
+}
+
+#[expect(missing_docs, non_upper_case_globals, reason = "they are as their types, which are described")]
+impl WeightType {
+    pub const F32: Self = Self::Of(TensorType::F32);
+    pub const F16: Self = Self::Of(TensorType::Half(HalfKind::F16));
+    pub const Bf16: Self = Self::Of(TensorType::Half(HalfKind::Bf16));
+    pub const Q8_0: Self = Self::Of(TensorType::Blocks(BlockKind::Q8_0));
+    pub const Q6K: Self = Self::Of(TensorType::Blocks(BlockKind::Q6K));
+    pub const Q5K: Self = Self::Of(TensorType::Blocks(BlockKind::Q5K));
+    pub const Q4K: Self = Self::Of(TensorType::Blocks(BlockKind::Q4K));
+    pub const Q4_0: Self = Self::Of(TensorType::Blocks(BlockKind::Q4_0));
 }
 
 impl WeightType {
+    /// The quantized types that weights can be converted to.
+    const QUANTIZED: usize = {
+        let (mut count, mut i) = (0, 0);
+        while i < BlockKind::ALL.len() {
+            count += BlockKind::ALL[i].quantizer().is_some() as usize;
+            i += 1;
+        }
+        count
+    };
+
     /// All types but `Auto`, from the largest to the smallest; those of one size by quality.
-    pub const ALL: [WeightType; 8] = [
-        WeightType::F32,
-        WeightType::Bf16,
-        WeightType::F16,
-        WeightType::Q8_0,
-        WeightType::Q6K,
-        WeightType::Q5K,
-        WeightType::Q4K,
-        WeightType::Q4_0,
-    ];
+    pub const ALL: [WeightType; 3 + Self::QUANTIZED] = {
+        let mut all = [Self::F32; 3 + Self::QUANTIZED];
+        (all[1], all[2]) = (Self::Bf16, Self::F16);
+        let (mut count, mut i) = (3, 0);
+        while i < BlockKind::ALL.len() {
+            if BlockKind::ALL[i].quantizer().is_some() {
+                all[count] = Self::Of(TensorType::Blocks(BlockKind::ALL[i]));
+                count += 1;
+            }
+            i += 1;
+        }
+        all
+    };
 
     /// The types that a vision tower may have on the CPU.
     pub const TOWERS: [WeightType; 4] =
@@ -52,37 +119,20 @@ impl WeightType {
     }
 
     /// The name, as in `--dtype`.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             WeightType::Auto => "auto",
-            WeightType::F32 => "f32",
-            WeightType::F16 => "f16",
-            WeightType::Bf16 => "bf16",
-            WeightType::Q8_0 => "q8_0",
-            WeightType::Q6K => "q6_k",
-            WeightType::Q5K => "q5_k",
-            WeightType::Q4K => "q4_k",
-            WeightType::Q4_0 => "q4_0",
-        }
-    }
-
-    /// Values per block; a row must be a whole number of blocks.
-    pub fn block(self) -> usize {
-        match self {
-            WeightType::F32 | WeightType::F16 | WeightType::Bf16 => 1,
-            WeightType::Q8_0 | WeightType::Q4_0 | WeightType::Auto => 32,
-            WeightType::Q6K | WeightType::Q5K | WeightType::Q4K => 256,
+            WeightType::Of(kind) => kind.name(),
         }
     }
 
     /// The type of a matrix with rows of `inputs` values on the CPU: this one if its blocks divide the rows, else q8_0, else
     /// f32.
-    pub fn fitting(self, inputs: usize) -> Self {
-        let requested = if self == WeightType::Auto { WeightType::Q8_0 } else { self };
-        [requested, WeightType::Q8_0]
-            .into_iter()
-            .find(|dtype| inputs.is_multiple_of(dtype.block()))
-            .unwrap_or(WeightType::F32)
+    pub fn fitting(self, inputs: usize) -> TensorType {
+        let q8 = TensorType::Blocks(BlockKind::Q8_0);
+        let requested = if let WeightType::Of(kind) = self { kind } else { q8 };
+        let mut found = [requested, q8].into_iter().filter(|kind| inputs.is_multiple_of(kind.block()));
+        found.next().unwrap_or(TensorType::F32)
     }
 }
 
@@ -114,7 +164,7 @@ mod tests {
             (W::Q6K, 100, W::F32),
             (W::Bf16, 100, W::Bf16),
         ] {
-            assert_eq!(requested.fitting(inputs), held, "{requested:?} {inputs}");
+            assert_eq!(W::Of(requested.fitting(inputs)), held, "{requested:?} {inputs}");
         }
     }
 

@@ -49,7 +49,7 @@ fn drafter(rng: &mut ChaCha8Rng) -> Drafter {
         0 => Drafter::None {},
         1..=3 => Drafter::Model {},
         4..=5 => Drafter::SELF,
-        6 => Drafter::Target { dtype: pick(rng, &[SelfDraftType::Q8_0, SelfDraftType::Q4_0]) },
+        6 => Drafter::Target { dtype: SelfDraftType::Of(pick(rng, &[WeightType::Q8_0, WeightType::Q4_0])) },
         7..=8 => Drafter::EarlyExit { depth: pick(rng, &[0.01, 0.5, 0.99]) },
         9..=10 => Drafter::Head { recipe: pick(rng, &Recipe::ALL) },
         _ => Drafter::Lookup { ngram: pick(rng, &[1, 3, 16]) },

@@ -18,7 +18,7 @@ use super::{
     uniform,
 };
 
-const SELF_DRAFT: Drafter = Drafter::Target { dtype: SelfDraftType::Q4_0 };
+const SELF_DRAFT: Drafter = Drafter::Target { dtype: SelfDraftType::Of(WeightType::Q4_0) };
 
 #[test]
 fn self_drafts_change_no_token() {

@@ -3,9 +3,8 @@
 //! Matrices are not read while they are loaded, so their values are not checked; vectors and towers are.
 
 use super::*;
-use crate::gguf::{GgufTensor, Layout, NamedTensor, Stored, TensorType};
+use crate::gguf::{GgufTensor, Layout, NamedTensor, Stored};
 use specreel_tensor::cpu::{
-    kernels::Blocks,
     linear::Weight,
     table::Values,
     thread_pool::{DisjointSliceMut, ThreadPool},
@@ -45,14 +44,8 @@ impl Checkpoint {
             return Err(CheckpointError::tensor(name, "is no matrix"));
         }
         self.report()?;
-        let part = |part| {
-            Some(match self.stored(tensor, part)? {
-                Values::F32(values) => Weight::F32(values),
-                Values::Half(kind, bits) => Weight::Half(kind, bits),
-                Values::Blocks(blocks) => Weight::Blocks(blocks),
-            })
-        };
-        let parts = tensor.parts.iter().map(|stored| Some((part(stored)?, stored.shape[0])));
+        let parts = tensor.parts.iter();
+        let parts = parts.map(|part| Some((Weight::Stored(self.stored(tensor, part)?), part.shape[0])));
         let parts = parts.collect::<Option<_>>();
         self.read.fetch_add(1, Ordering::Relaxed);
         self.report()?;
@@ -61,24 +54,10 @@ impl Checkpoint {
 
     /// The values of a part of a tensor: mapped, or copied in the order of its rows.
     fn stored(&self, tensor: &NamedTensor, part: &gguf::GgufTensor) -> Option<Values> {
-        if let Layout::Pairs { .. } = tensor.layout {
-            let (rows, from) = (part.shape[0], |row| tensor.layout.source(row, part.shape[0]));
-            return Some(match part.kind {
-                TensorType::F32 => Values::F32(reordered(&tensor.file.floats(part), rows, from).into()),
-                TensorType::Half(kind) => {
-                    Values::Half(kind, reordered(&tensor.file.halves(part), rows, from).into())
-                }
-                TensorType::Blocks(kind) => {
-                    let bytes = reordered(tensor.file.raw(part), rows, from);
-                    Values::Blocks(Blocks::new(kind, bytes.into(), part.values())?)
-                }
-            });
-        }
-        Some(match part.kind {
-            TensorType::F32 => Values::F32(tensor.file.floats(part)),
-            TensorType::Half(kind) => Values::Half(kind, tensor.file.halves(part)),
-            TensorType::Blocks(_) => Values::Blocks(tensor.file.blocks(part)?),
-        })
+        let Layout::Pairs { .. } = tensor.layout else { return tensor.file.values(part) };
+        let rows = part.shape[0];
+        let bytes = reordered(tensor.file.raw(part), rows, |row| tensor.layout.source(row, rows));
+        Values::copied(part.kind, &bytes)
     }
 
     /// A tensor's values in the file's type.
@@ -104,7 +83,9 @@ impl Checkpoint {
             ThreadPool::global().run(count.div_ceil(CHUNK), &|unit| {
                 let start = unit * CHUNK;
                 let mut wide = Vec::with_capacity(CHUNK);
-                tensor.file.widen(part, start..(start + CHUNK).min(count), &mut wide);
+                if let Some(values) = tensor.file.values(part) {
+                    values.widen(start..(start + CHUNK).min(count), &mut wide);
+                }
                 wide.iter_mut().for_each(|value| *value = tensor.stored.value(*value));
                 if let Some(i) = wide.iter().position(|value| !value.is_finite()) {
                     let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);

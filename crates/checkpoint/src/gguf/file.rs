@@ -2,12 +2,8 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use super::{MAGIC, Metadata, TensorType, reader::Reader};
-use specreel_tensor::{
-    CheckpointError,
-    cpu::kernels::Blocks,
-    store::{FileMap, Plain, Store},
-};
+use super::{MAGIC, Metadata, reader::Reader, tensor_type};
+use specreel_tensor::{CheckpointError, TensorType, cpu::table::Values, store::FileMap};
 
 /// Most pairs and most tensors of a file; files have some hundred.
 const MOST: u64 = 1 << 16;
@@ -144,59 +140,15 @@ impl GgufFile {
         &self.map
     }
 
-    /// Some values of a tensor (whole blocks), in the file's type.
-    fn part<T: Plain>(
-        &self,
-        tensor: &GgufTensor,
-        from: usize,
-        len: usize,
-        read: fn(&[u8]) -> Vec<T>,
-    ) -> Store<T> {
-        let at = tensor.at + from * size_of::<T>();
-        Store::mapped(&self.map, at, len)
-            .unwrap_or_else(|| read(&self.map.bytes()[at..at + len * size_of::<T>()]).into())
-    }
-
-    /// The values of a tensor of f32; a copy if the file does not align them.
-    pub(crate) fn floats(&self, tensor: &GgufTensor) -> Store<f32> {
-        self.part(tensor, 0, tensor.values(), |bytes| {
-            bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
-        })
-    }
-
-    /// The bits of a tensor of 16-bit floats; a copy if the file does not align them.
-    pub(crate) fn halves(&self, tensor: &GgufTensor) -> Store<u16> {
-        self.part(tensor, 0, tensor.values(), |bytes| {
-            bytes.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect()
-        })
-    }
-
-    /// The blocks of a quantised tensor; none for floats.
-    pub(crate) fn blocks(&self, tensor: &GgufTensor) -> Option<Blocks> {
-        let TensorType::Blocks(kind) = tensor.kind else { return None };
-        Blocks::new(kind, self.part(tensor, 0, tensor.bytes(), <[u8]>::to_vec), tensor.values())
+    /// The values of a tensor; a copy if the file does not align them. None if they are not whole blocks.
+    pub(crate) fn values(&self, tensor: &GgufTensor) -> Option<Values> {
+        Values::mapped(tensor.kind, &self.map, (tensor.at, tensor.bytes()))
+            .or_else(|| Values::copied(tensor.kind, self.raw(tensor)))
     }
 
     /// The bytes of a tensor.
     pub(crate) fn raw(&self, tensor: &GgufTensor) -> &[u8] {
         &self.map.bytes()[tensor.at..tensor.at + tensor.bytes()]
-    }
-
-    /// Append the values `range` of a tensor (whole blocks) as f32.
-    pub(crate) fn widen(&self, tensor: &GgufTensor, range: std::ops::Range<usize>, out: &mut Vec<f32>) {
-        match tensor.kind {
-            TensorType::F32 => out.extend_from_slice(&self.floats(tensor)[range]),
-            TensorType::Half(kind) => {
-                let from = out.len();
-                out.resize(from + range.len(), 0.0);
-                kind.widen_all(&self.halves(tensor)[range], &mut out[from..]);
-            }
-            TensorType::Blocks(_) => {
-                if let Some(blocks) = self.blocks(tensor) {
-                    blocks.widen(range, out);
-                }
-            }
-        }
     }
 }
 
@@ -220,7 +172,7 @@ fn list(reader: &mut Reader<'_>, count: u64) -> Result<Vec<Listed>, Refusal> {
         }
         let kind = reader.u32().map_err(damaged)?;
         let offset = reader.u64().map_err(damaged)?;
-        let kind = match TensorType::of(kind) {
+        let kind = match tensor_type::numbered(kind) {
             Ok(kind) => kind,
             Err(kind) => {
                 *unsupported.entry(kind).or_default() += 1;
@@ -251,7 +203,7 @@ fn refused_types(unsupported: BTreeMap<String, usize>) -> Refusal {
         format!("{kind} ({count} tensor{})", if *count == 1 { "" } else { "s" })
     };
     let told: Vec<String> = types.iter().map(told).collect();
-    let (told, known) = (told.join(", "), TensorType::supported());
+    let (told, known) = (told.join(", "), tensor_type::supported());
     let problem = format!("unsupported tensor types: {told}, expected one of: {known}");
     (problem, "use a file of this model with supported types only, as most named Q8_0, F16 or BF16 are")
 }

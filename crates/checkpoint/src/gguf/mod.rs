@@ -22,7 +22,6 @@ pub use file::{GgufFile, GgufTensor};
 pub use metadata::Metadata;
 pub use model::GgufModel;
 pub(super) use names::{Layout, NamedTensor, Stored};
-pub use tensor_type::TensorType;
 pub use vocabulary::Vocabulary;
 
 /// The first bytes of every file.

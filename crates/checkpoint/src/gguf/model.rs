@@ -8,12 +8,12 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    GgufFile, TensorType, Vocabulary,
+    GgufFile, Vocabulary,
     architecture::{self, Architecture, SUPPORTED},
     file_names,
     names::Named,
 };
-use specreel_tensor::CheckpointError;
+use specreel_tensor::{CheckpointError, TensorType};
 
 /// Two open files.
 pub struct GgufModel {

@@ -89,12 +89,13 @@ impl Models {
                 "positions have one axis (--rope sequential) instead of the model's own three".to_owned()
             });
         let odd = |model: &VideoLlm| {
+            let WeightType::Of(requested) = self.requested else { return None };
             if model.stored_type().is_some() {
                 return None;
             }
             let (held, width) = parts::fallback(model.decoder().config(), self.requested)?;
-            let (name, asked, held) = (model.name(), self.requested.name(), held.name());
-            let block = self.requested.block();
+            let (name, asked, held) = (model.name(), requested.name(), held.name());
+            let block = requested.block();
             Some(format!(
                 "{name}: matrices of width {width} are stored as {held}: the width is not a multiple of {block}, the block size of \
                  {asked}"

@@ -3,7 +3,7 @@
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    LinearAttention, WeightType,
+    LinearAttention, TensorType, WeightType,
     fused::FusedMatrix,
     ops::{Loaded, Norm, Ops},
 };
@@ -152,11 +152,11 @@ pub fn bytes(c: &TextConfig, dtype: WeightType, table: usize) -> u64 {
 }
 
 /// The fallback of a type whose blocks do not divide some row: the type, and the row's width.
-pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(WeightType, usize)> {
+pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(TensorType, usize)> {
     let linear = c.linear.map_or(c.hidden, |l| l.values());
     let widths = [c.hidden, c.heads * c.head_dim, linear, c.intermediate];
-    let odd =
-        widths.into_iter().find(|&inputs| dtype != WeightType::Auto && dtype.fitting(inputs) != dtype)?;
+    let WeightType::Of(requested) = dtype else { return None };
+    let odd = widths.into_iter().find(|&inputs| dtype.fitting(inputs) != requested)?;
     Some((dtype.fitting(odd), odd))
 }
 

@@ -172,49 +172,51 @@ impl std::fmt::Display for Length {
 
 /// Weight type of a target that drafts for itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(into = "&'static str", try_from = "String")]
 pub enum SelfDraftType {
     /// The target's own weights, shared.
     #[default]
     Own,
-    /// 16-bit floats.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// 8-bit blocks of 32.
-    #[serde(rename = "q8_0")]
-    Q8_0,
-    /// 6-bit blocks of 256.
-    #[serde(rename = "q6_k")]
-    Q6K,
-    /// 5-bit blocks of 256.
-    #[serde(rename = "q5_k")]
-    Q5K,
-    /// 4-bit blocks of 256.
-    #[serde(rename = "q4_k")]
-    Q4K,
-    /// 4-bit blocks of 32.
-    #[serde(rename = "q4_0")]
-    Q4_0,
+    /// Another type than f32.
+    Of(WeightType),
 }
 
 impl SelfDraftType {
+    const NAMES: [&str; WeightType::ALL.len()] = {
+        // f32 comes first, and is not a type of a self-draft.
+        let (mut names, mut i) = (["own"; WeightType::ALL.len()], 1);
+        while i < names.len() {
+            names[i] = WeightType::ALL[i].name();
+            i += 1;
+        }
+        names
+    };
+
     /// The weight type of the copy that drafts; none for the target's own weights.
     pub fn weights(self) -> Option<WeightType> {
-        Some(match self {
-            SelfDraftType::Own => return None,
-            SelfDraftType::F16 => WeightType::F16,
-            SelfDraftType::Bf16 => WeightType::Bf16,
-            SelfDraftType::Q8_0 => WeightType::Q8_0,
-            SelfDraftType::Q6K => WeightType::Q6K,
-            SelfDraftType::Q5K => WeightType::Q5K,
-            SelfDraftType::Q4K => WeightType::Q4K,
-            SelfDraftType::Q4_0 => WeightType::Q4_0,
-        })
+        if let SelfDraftType::Of(dtype) = self { Some(dtype) } else { None }
     }
 
     pub(super) fn is_own(&self) -> bool {
         *self == SelfDraftType::Own
+    }
+}
+
+impl From<SelfDraftType> for &'static str {
+    fn from(twin: SelfDraftType) -> Self {
+        twin.weights().map_or("own", WeightType::name)
+    }
+}
+
+impl TryFrom<String> for SelfDraftType {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let found = Self::NAMES.iter().position(|known| *known == name);
+        match found.ok_or_else(|| format!("expected one of: {}", Self::NAMES.join(", ")))? {
+            0 => Ok(Self::Own),
+            other => Ok(Self::Of(WeightType::ALL[other])),
+        }
     }
 }
 
@@ -285,6 +287,6 @@ fields! {
     AcceptedRows = Value::Word(&["dense", "sparse"]);
     EntropyOver = Value::Word(&["top3", "full"]);
     StateAt = Value::Word(&["draft", "before"]);
-    SelfDraftType = Value::Word(&["own", "bf16", "f16", "q8_0", "q6_k", "q5_k", "q4_k", "q4_0"]);
+    SelfDraftType = Value::Word(&SelfDraftType::NAMES);
     Recipe = Value::Word(&["sparrow", "msd", "vispec", "hivis", "eagle3", "mtp"]);
 }

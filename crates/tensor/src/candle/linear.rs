@@ -2,10 +2,10 @@
 
 use candle_core::{
     Device, Module, Tensor,
-    quantized::{GgmlDType, QMatMul, QTensor},
+    quantized::{QMatMul, QTensor},
 };
 
-use crate::{ComputeDevice, Result, WeightType};
+use crate::{ComputeDevice, Result, TensorType};
 
 /// Rows for which a bias is stored repeated: a broadcast would send its strides to the device in each layer of each pass.
 const REPEATED: usize = 32;
@@ -29,19 +29,14 @@ impl Weight {
     /// bytes. If the type's blocks do not divide the rows, the type is q8_0, or else the compute type.
     fn new(weight: Vec<f32>, outputs: usize, inputs: usize, device: &ComputeDevice) -> Result<(Self, usize)> {
         let blocks = match device.dtype().fitting(inputs) {
-            _ if !device.quantizes() => None,
-            WeightType::Q8_0 | WeightType::Auto => Some(GgmlDType::Q8_0),
-            WeightType::Q6K => Some(GgmlDType::Q6K),
-            WeightType::Q5K => Some(GgmlDType::Q5K),
-            WeightType::Q4K => Some(GgmlDType::Q4K),
-            WeightType::Q4_0 => Some(GgmlDType::Q4_0),
-            WeightType::F32 | WeightType::F16 | WeightType::Bf16 => None,
+            TensorType::Blocks(kind) if device.quantizes() => kind.quantizer(),
+            _ => None,
         };
         let Some(blocks) = blocks else {
             return Ok(Self::floats(device.tensor(weight, &[outputs, inputs])?));
         };
         let weight = Tensor::from_vec(weight, (outputs, inputs), &Device::Cpu)?;
-        let weight = QTensor::quantize_onto(&weight, blocks, device.device())?;
+        let weight = QTensor::quantize_onto(&weight, blocks.dtype, device.device())?;
         let bytes = weight.storage_size_in_bytes();
         Ok((Self::Blocks(QMatMul::from_qtensor(weight)?), bytes))
     }
@@ -133,6 +128,7 @@ impl Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::WeightType;
 
     fn ramp(n: usize, k: f32) -> Vec<f32> {
         (0..n).map(|i| (i as f32 * k).sin()).collect()

@@ -1,11 +1,12 @@
 //! Filling a matrix: rows are converted to the weight type as they are read, on all threads.
 
 use super::{
-    kernels::{self, BlockKind, Blocks, FloatPanels, FloatPanelsMut, HalfKind, Weights8, Weights8Mut},
+    kernels::{self, FloatPanels, FloatPanelsMut, HalfKind, Weights8, Weights8Mut},
     linear::{Linear, Weight},
+    table::Values,
     thread_pool::DisjointSliceMut,
 };
-use crate::WeightType;
+use crate::{BlockKind, TensorType, WeightType};
 
 /// A matrix that is read row by row; each row is converted at once, so that the whole matrix never exists in another type.
 ///
@@ -22,17 +23,10 @@ pub struct Builder {
 impl Builder {
     /// An empty matrix of `outputs × inputs` weights of a type, or of its fallback (see [`WeightType::fitting`]).
     pub fn new(outputs: usize, inputs: usize, dtype: WeightType) -> Self {
-        let values = outputs * inputs;
-        // Zeroed memory is provided by the system when it is first written, by the thread that writes it.
         let weight = match dtype.fitting(inputs) {
-            WeightType::F16 => Weight::Half(HalfKind::F16, vec![0; values].into()),
-            WeightType::Bf16 => Weight::Half(HalfKind::Bf16, vec![0; values].into()),
             // Arranged for this processor, not as in a file.
-            WeightType::Q8_0 => Weight::Q8(Weights8::empty(outputs, inputs)),
-            dtype => match BlockKind::of(dtype) {
-                Some(kind) => Weight::Blocks(Blocks::zeros(kind, values)),
-                None => Weight::F32(vec![0.0; values].into()),
-            },
+            TensorType::Blocks(BlockKind::Q8_0) => Weight::Q8(Weights8::empty(outputs, inputs)),
+            kind => Weight::Stored(Values::zeros(kind, outputs * inputs)),
         };
         Self { weight, inputs, outputs, rows: 0 }
     }
@@ -40,10 +34,9 @@ impl Builder {
     /// As [`Builder::new`], for products of many rows: floats are arranged in panels.
     pub fn wide(outputs: usize, inputs: usize, dtype: WeightType) -> Self {
         let kind = match dtype.fitting(inputs) {
-            WeightType::F32 => None,
-            WeightType::F16 => Some(HalfKind::F16),
-            WeightType::Bf16 => Some(HalfKind::Bf16),
-            _ => return Self::new(outputs, inputs, dtype),
+            TensorType::F32 => None,
+            TensorType::Half(kind) => Some(kind),
+            TensorType::Blocks(_) => return Self::new(outputs, inputs, dtype),
         };
         Self { weight: Weight::Panels(FloatPanels::empty(outputs, inputs, kind)), inputs, outputs, rows: 0 }
     }
@@ -74,11 +67,15 @@ impl Builder {
         }
         self.rows += count;
         let place = match &mut self.weight {
-            Weight::F32(weight) => Place::F32(DisjointSliceMut::new(weight.owned())),
-            Weight::Half(kind, weight) => Place::Half(*kind, DisjointSliceMut::new(weight.owned())),
+            Weight::Stored(Values::F32(weight)) => Place::F32(DisjointSliceMut::new(weight.owned())),
+            Weight::Stored(Values::Half(kind, weight)) => {
+                Place::Half(*kind, DisjointSliceMut::new(weight.owned()))
+            }
+            Weight::Stored(Values::Blocks(blocks)) => {
+                Place::Blocks(blocks.kind(), DisjointSliceMut::new(blocks.owned()))
+            }
             Weight::Panels(weight) => Place::Panels(weight.places()),
             Weight::Q8(weight) => Place::Q8(weight.places()),
-            Weight::Blocks(blocks) => Place::Blocks(blocks.kind(), DisjointSliceMut::new(blocks.owned())),
         };
         Ok(RowsMut { place, inputs, first, count })
     }

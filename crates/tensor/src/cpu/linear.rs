@@ -9,13 +9,11 @@ pub use super::{
     forms::{DisjointRowsMut, Forms, QuantizedRows},
 };
 use super::{
-    kernels::{self, BlockKind, Blocks, FloatPanels, HalfKind, Product, Weights8},
+    kernels::{self, FloatPanels, HalfKind, Product, Weights8},
+    table::Values,
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
-use crate::{
-    WeightType,
-    store::{FileMap, Store},
-};
+use crate::{BlockKind, TensorType, WeightType, store::FileMap};
 
 /// Multiply-adds below which one thread is faster than several.
 const SINGLE_THREADED: usize = 200_000;
@@ -43,52 +41,42 @@ struct Part {
 /// Weights in one type. Clones share them.
 #[derive(Clone)]
 pub enum Weight {
-    /// 32-bit floats.
-    F32(Store<f32>),
-    /// 16-bit floats, multiplied with f32.
-    Half(HalfKind, Store<u16>),
+    /// As a file has them: floats, of which those of 16 bits are multiplied with f32, or blocks.
+    Stored(Values),
     /// Floats of 32 or 16 bits in panels, for many rows.
     Panels(FloatPanels),
     /// 8-bit blocks, arranged for this processor.
     Q8(Weights8),
-    /// Blocks as a GGUF file has them.
-    Blocks(Blocks),
 }
 
 impl Weight {
     /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
-            Weight::F32(w) => w.len() * 4,
-            Weight::Half(_, w) => w.len() * 2,
+            Weight::Stored(values) => values.bytes(),
             Weight::Panels(w) => w.bytes(),
             Weight::Q8(w) => w.bytes(),
-            Weight::Blocks(blocks) => blocks.bytes(),
         }
     }
 
     /// The type and its layout on this processor, as it is written in files of kept weights.
     pub fn format(&self) -> String {
         match self {
-            Weight::F32(_) => "f32".into(),
-            Weight::Half(HalfKind::F16, _) => "f16".into(),
-            Weight::Half(HalfKind::Bf16, _) => "bf16".into(),
+            Weight::Stored(Values::Blocks(blocks)) => format!("blocks of {}", blocks.kind().name()),
+            Weight::Stored(values) => values.kind().name().into(),
             Weight::Panels(panels) => {
                 format!("{} in panels of floats", panels.half().map_or("f32", HalfKind::name))
             }
             Weight::Q8(_) => format!("q8_0 in {}", Weights8::layout()),
-            Weight::Blocks(blocks) => format!("blocks of {}", blocks.kind().name()),
         }
     }
 
     /// The arrays of the weights as bytes.
     pub fn arrays(&self) -> Vec<&[u8]> {
         match self {
-            Weight::F32(w) => vec![w.as_bytes()],
-            Weight::Half(_, w) => vec![w.as_bytes()],
+            Weight::Stored(values) => vec![values.as_bytes()],
             Weight::Panels(w) => vec![w.as_bytes()],
             Weight::Q8(w) => w.arrays().to_vec(),
-            Weight::Blocks(blocks) => vec![blocks.as_bytes()],
         }
     }
 
@@ -101,32 +89,27 @@ impl Weight {
         outputs: usize,
         inputs: usize,
     ) -> Option<Self> {
-        let whole = |bytes: usize, size: usize| bytes.is_multiple_of(size).then_some(bytes / size);
-        let weight = match (format, arrays) {
-            ("f32", &[(at, bytes)]) => Weight::F32(Store::mapped(map, at, whole(bytes, 4)?)?),
-            ("f16", &[(at, bytes)]) => Weight::Half(HalfKind::F16, Store::mapped(map, at, whole(bytes, 2)?)?),
-            ("bf16", &[(at, bytes)]) => {
-                Weight::Half(HalfKind::Bf16, Store::mapped(map, at, whole(bytes, 2)?)?)
+        let floats = |name| match name {
+            "f32" => Some(TensorType::F32),
+            "f16" => Some(TensorType::Half(HalfKind::F16)),
+            "bf16" => Some(TensorType::Half(HalfKind::Bf16)),
+            _ => None,
+        };
+        let weight = match *arrays {
+            [place] => {
+                if let Some(name) = format.strip_suffix(" in panels of floats") {
+                    let kind = if let TensorType::Half(kind) = floats(name)? { Some(kind) } else { None };
+                    Weight::Panels(FloatPanels::mapped(map, place, outputs, inputs, kind)?)
+                } else {
+                    let kind = match format.strip_prefix("blocks of ") {
+                        Some(name) => TensorType::Blocks(BlockKind::named(name)?),
+                        None => floats(format)?,
+                    };
+                    Weight::Stored(Values::mapped(kind, map, place)?)
+                }
             }
-            (format, &[place]) if format.ends_with(" in panels of floats") => {
-                let kind = match format.split(' ').next() {
-                    Some("f32") => None,
-                    Some("f16") => Some(HalfKind::F16),
-                    Some("bf16") => Some(HalfKind::Bf16),
-                    _ => return None,
-                };
-                Weight::Panels(FloatPanels::mapped(map, place, outputs, inputs, kind)?)
-            }
-            (format, &[quants, scales]) if format.strip_prefix("q8_0 in ") == Some(Weights8::layout()) => {
+            [quants, scales] if format.strip_prefix("q8_0 in ") == Some(Weights8::layout()) => {
                 Weight::Q8(Weights8::mapped(map, [quants, scales], outputs, inputs)?)
-            }
-            (format, &[(at, bytes)]) => {
-                let kind = format.strip_prefix("blocks of ").and_then(BlockKind::named)?;
-                Weight::Blocks(Blocks::new(
-                    kind,
-                    Store::mapped(map, at, bytes)?,
-                    outputs.checked_mul(inputs)?,
-                )?)
             }
             _ => return None,
         };
@@ -136,36 +119,32 @@ impl Weight {
     /// True if the weights are a part of a mapped file.
     pub fn is_mapped(&self) -> bool {
         match self {
-            Weight::F32(w) => w.is_mapped(),
-            Weight::Half(_, w) => w.is_mapped(),
+            Weight::Stored(values) => values.is_mapped(),
             Weight::Panels(w) => w.is_mapped(),
             Weight::Q8(w) => w.is_mapped(),
-            Weight::Blocks(blocks) => blocks.is_mapped(),
         }
     }
 
     fn forms(&self) -> Forms {
         match self {
-            Weight::F32(_) | Weight::Half(..) | Weight::Panels(_) => Forms::default(),
-            Weight::Q8(_) => Forms { q8: true, k: false },
-            Weight::Blocks(blocks) => {
+            Weight::Stored(Values::Blocks(blocks)) => {
                 let k = blocks.kind().takes_k();
                 Forms { q8: !k, k }
             }
+            Weight::Stored(_) | Weight::Panels(_) => Forms::default(),
+            Weight::Q8(_) => Forms { q8: true, k: false },
         }
     }
 
     /// True if there are `outputs × inputs` weights.
     fn has(&self, outputs: usize, inputs: usize) -> bool {
-        let values = outputs.checked_mul(inputs);
         match self {
-            Weight::F32(w) => Some(w.len()) == values,
-            Weight::Half(_, w) => Some(w.len()) == values,
+            Weight::Stored(values) => {
+                Some(values.count()) == outputs.checked_mul(inputs)
+                    && inputs.is_multiple_of(values.kind().block())
+            }
             Weight::Panels(w) => w.is(outputs, inputs),
             Weight::Q8(w) => w.is(outputs, inputs),
-            Weight::Blocks(blocks) => {
-                Some(blocks.values()) == values && inputs.is_multiple_of(blocks.kind().values())
-            }
         }
     }
 }
@@ -198,12 +177,8 @@ impl Linear {
     /// Bytes of a matrix of `outputs × inputs`.
     pub fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
         match dtype.fitting(inputs) {
-            WeightType::F16 | WeightType::Bf16 => outputs * inputs * 2,
-            WeightType::Q8_0 => Weights8::bytes_of(outputs, inputs),
-            dtype => match BlockKind::of(dtype) {
-                Some(kind) => outputs * inputs / kind.values() * kind.bytes(),
-                None => outputs * inputs * 4,
-            },
+            TensorType::Blocks(BlockKind::Q8_0) => Weights8::bytes_of(outputs, inputs),
+            kind => outputs * inputs / kind.block() * kind.block_bytes(),
         }
     }
 
@@ -341,11 +316,15 @@ impl Linear {
                     // SAFETY: each unit has columns of its own.
                     unsafe {
                         match &part.weight {
-                            Weight::F32(w) => kernels::product_f32(&product, w, x, y),
-                            Weight::Half(kind, w) => kernels::product_half(&product, *kind, w, x, y),
+                            Weight::Stored(Values::F32(w)) => kernels::product_f32(&product, w, x, y),
+                            Weight::Stored(Values::Half(kind, w)) => {
+                                kernels::product_half(&product, *kind, w, x, y);
+                            }
+                            Weight::Stored(Values::Blocks(w)) => {
+                                kernels::product_blocks(&product, w, blocks, y);
+                            }
                             Weight::Panels(w) => kernels::product_panels(&product, w, x, y),
                             Weight::Q8(w) => kernels::product_q8(&product, w, blocks.q8, y),
-                            Weight::Blocks(w) => kernels::product_blocks(&product, w, blocks, y),
                         }
                     }
                 }

@@ -1,10 +1,15 @@
 //! The embedding table, in the checkpoint's type: rows are looked up and widened, never multiplied.
 
+use std::{ops::Range, sync::Arc};
+
 use super::{
     kernels::{Blocks, HalfKind},
     linear::Weight,
 };
-use crate::store::Store;
+use crate::{
+    TensorType,
+    store::{FileMap, Store},
+};
 
 /// A table of `vocab × width` values.
 pub struct Table {
@@ -12,7 +17,7 @@ pub struct Table {
     width: usize,
 }
 
-/// Values in the type of a checkpoint.
+/// Values in the type of a checkpoint. Clones share them.
 #[derive(Clone)]
 pub enum Values {
     /// 32-bit floats.
@@ -24,32 +29,109 @@ pub enum Values {
 }
 
 impl Values {
-    /// Size in bytes.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Values::F32(values) => values.len() * 4,
-            Values::Half(_, bits) => bits.len() * 2,
-            Values::Blocks(blocks) => blocks.bytes(),
+    /// Zeros.
+    ///
+    /// # Panics
+    /// If they are not whole blocks.
+    pub fn zeros(kind: TensorType, values: usize) -> Self {
+        // Zeroed memory is provided by the system when it is first written, by the thread that writes it.
+        match kind {
+            TensorType::F32 => Self::F32(vec![0.0; values].into()),
+            TensorType::Half(kind) => Self::Half(kind, vec![0; values].into()),
+            TensorType::Blocks(kind) => Self::Blocks(Blocks::zeros(kind, values)),
         }
     }
 
-    /// The same values as weights.
-    pub fn to_weight(&self) -> Weight {
+    /// The values at a place (first byte, bytes) of a file; none if they are not in it, or not whole.
+    pub fn mapped(kind: TensorType, map: &Arc<FileMap>, (at, bytes): (usize, usize)) -> Option<Self> {
+        let size = kind.block_bytes();
+        let count = bytes.is_multiple_of(size).then_some(bytes / size)?;
+        Some(match kind {
+            TensorType::F32 => Self::F32(Store::mapped(map, at, count)?),
+            TensorType::Half(kind) => Self::Half(kind, Store::mapped(map, at, count)?),
+            TensorType::Blocks(kind) => Self::Blocks(Blocks::new(
+                kind,
+                Store::mapped(map, at, bytes)?,
+                count.checked_mul(kind.values())?,
+            )?),
+        })
+    }
+
+    /// The values of a copy of a file's bytes; none if they are not whole.
+    pub fn copied(kind: TensorType, bytes: &[u8]) -> Option<Self> {
+        Some(match kind {
+            TensorType::F32 => {
+                let values = bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
+                Self::F32(values.collect::<Vec<_>>().into())
+            }
+            TensorType::Half(kind) => {
+                let bits = bytes.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
+                Self::Half(kind, bits.collect::<Vec<_>>().into())
+            }
+            TensorType::Blocks(kind) => {
+                let values = bytes.len() / kind.bytes() * kind.values();
+                Self::Blocks(Blocks::new(kind, bytes.to_vec().into(), values)?)
+            }
+        })
+    }
+
+    /// Append the values `range` (whole blocks) as f32.
+    ///
+    /// # Panics
+    /// If they are not values, or not whole blocks.
+    pub fn widen(&self, range: Range<usize>, out: &mut Vec<f32>) {
         match self {
-            Values::F32(values) => Weight::F32(values.clone()),
-            Values::Half(kind, bits) => Weight::Half(*kind, bits.clone()),
-            Values::Blocks(blocks) => Weight::Blocks(blocks.clone()),
+            Self::F32(values) => out.extend_from_slice(&values[range]),
+            Self::Half(kind, bits) => {
+                let from = out.len();
+                out.resize(from + range.len(), 0.0);
+                kind.widen_all(&bits[range], &mut out[from..]);
+            }
+            Self::Blocks(blocks) => blocks.widen(range, out),
+        }
+    }
+
+    /// Their type.
+    pub fn kind(&self) -> TensorType {
+        match self {
+            Self::F32(_) => TensorType::F32,
+            Self::Half(kind, _) => TensorType::Half(*kind),
+            Self::Blocks(blocks) => TensorType::Blocks(blocks.kind()),
+        }
+    }
+
+    /// The values as a file has them.
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::F32(values) => values.as_bytes(),
+            Self::Half(_, bits) => bits.as_bytes(),
+            Self::Blocks(blocks) => blocks.as_bytes(),
+        }
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.as_bytes().len()
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> usize {
+        let kind = self.kind();
+        self.bytes() / kind.block_bytes() * kind.block()
+    }
+
+    /// True if they are a part of a mapped file.
+    pub fn is_mapped(&self) -> bool {
+        match self {
+            Self::F32(values) => values.is_mapped(),
+            Self::Half(_, bits) => bits.is_mapped(),
+            Self::Blocks(blocks) => blocks.is_mapped(),
         }
     }
 
     /// The values of weights; none if they are arranged for products.
     pub fn of_weight(weight: Weight) -> Option<Self> {
-        match weight {
-            Weight::F32(values) => Some(Values::F32(values)),
-            Weight::Half(kind, bits) => Some(Values::Half(kind, bits)),
-            Weight::Blocks(blocks) => Some(Values::Blocks(blocks)),
-            Weight::Q8(_) | Weight::Panels(_) => None,
-        }
+        if let Weight::Stored(values) = weight { Some(values) } else { None }
     }
 }
 
@@ -66,28 +148,18 @@ impl Table {
 
     /// True if the values are a part of a mapped file.
     pub fn is_mapped(&self) -> bool {
-        match &self.values {
-            Values::F32(values) => values.is_mapped(),
-            Values::Half(_, bits) => bits.is_mapped(),
-            Values::Blocks(blocks) => blocks.is_mapped(),
-        }
+        self.values.is_mapped()
     }
 
     /// Append the row of an id to `out`. Returns false if there is no such row.
     pub fn row(&self, id: u32, out: &mut Vec<f32>) -> bool {
         let Some(at) = (id as usize).checked_mul(self.width) else { return false };
         let range = at..at + self.width;
-        match &self.values {
-            Values::F32(values) => values.get(range).map(|row| out.extend_from_slice(row)).is_some(),
-            Values::Half(kind, bits) => {
-                bits.get(range).map(|row| out.extend(row.iter().map(|&bits| kind.widen(bits)))).is_some()
-            }
-            Values::Blocks(blocks) if range.end <= blocks.values() => {
-                blocks.widen(range, out);
-                true
-            }
-            Values::Blocks(_) => false,
+        let there = range.end <= self.values.count();
+        if there {
+            self.values.widen(range, out);
         }
+        there
     }
 
     /// Size in bytes.
@@ -98,7 +170,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::kernels::BlockKind, *};
+    use super::*;
+    use crate::BlockKind;
 
     #[test]
     fn rows_are_exact_in_any_type() {

@@ -4,15 +4,15 @@ pub(crate) mod format;
 pub(crate) mod load;
 pub(crate) mod pack;
 pub(crate) mod read;
-pub(crate) mod tower;
 use std::ops::Range;
 
 use super::{
     Buffer, GpuError, Result, Rows, Stream, elements,
     products::{Inputs, Piece, Product, Way},
 };
+use crate::TensorType;
 use crate::gpu::{
-    matrix::format::{Format, blocks},
+    matrix::format::blocks,
     products::input::{Scratch, Source, spread},
 };
 
@@ -44,7 +44,7 @@ impl Matrix {
     }
 
     /// The format of its weights, if it is the same for all.
-    pub fn format(&self) -> Option<Format> {
+    pub fn format(&self) -> Option<TensorType> {
         let first = self.pieces.first()?.format;
         self.pieces.iter().all(|piece| piece.format == first).then_some(first)
     }

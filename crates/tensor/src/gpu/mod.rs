@@ -30,7 +30,7 @@ pub use self::{
     buffer::Buffer,
     context::Gpu,
     kernel::{Access, Kernel},
-    matrix::{Matrix, format::Format},
+    matrix::Matrix,
     products::input::Scratch,
     rows::Rows,
     stream::{ALIGNMENT, Stream},

@@ -9,10 +9,14 @@ pub(crate) mod source;
 use std::sync::Arc;
 
 use super::{Access, Buffer, Gpu, Kernel, Result, Stream};
-use crate::cpu::kernels::{BlockKind, HalfKind};
 use crate::gpu::{
-    matrix::format::{Format, PANEL, chunk},
+    matrix::format::{PANEL, chunk},
     products::source::{Setting, source},
+};
+use crate::{
+    TensorType,
+    cpu::kernels::HalfKind,
+    quant::{BlockType, with_type},
 };
 
 /// Rows up to which the kernel for few rows reads the weights once.
@@ -50,8 +54,8 @@ impl Way {
 
 /// Some outputs of a matrix, in one format and no larger than the device's bindings.
 pub(super) struct Piece {
-    pub format: Format,
-    /// As of [`Format::arrays`].
+    pub format: TensorType,
+    /// As of [`TensorType::arrays`].
     pub arrays: Vec<Buffer>,
     /// Its first output in the matrix.
     pub first: usize,
@@ -149,36 +153,34 @@ fn tile_rows(rows: usize) -> usize {
 }
 
 /// The parts of a kernel that read a format's weights, and multiply its blocks.
-pub(super) fn weights(format: Format) -> [&'static str; 3] {
+pub(super) fn weights(format: TensorType) -> [&'static str; 3] {
     const INPUT: &str = include_str!("shaders/block_input.wgsl");
     const MINIMUM: &str = include_str!("shaders/block_minimum.wgsl");
     match format {
-        Format::F32 => [include_str!("shaders/float_32.wgsl"), "", ""],
-        Format::Half(HalfKind::F16) => [include_str!("shaders/float_16.wgsl"), "", ""],
-        Format::Half(HalfKind::Bf16) => [include_str!("shaders/float_b16.wgsl"), "", ""],
-        Format::Blocks(BlockKind::Q8_0) => [include_str!("shaders/block_q8_0.wgsl"), INPUT, ""],
-        Format::Blocks(BlockKind::Q4_0) => [include_str!("shaders/block_q4_0.wgsl"), INPUT, ""],
-        Format::Blocks(BlockKind::Q4K) => [include_str!("shaders/block_q4_k.wgsl"), INPUT, MINIMUM],
-        Format::Blocks(BlockKind::Q5K) => [include_str!("shaders/block_q5_k.wgsl"), INPUT, MINIMUM],
-        Format::Blocks(BlockKind::Q6K) => [include_str!("shaders/block_q6_k.wgsl"), INPUT, ""],
+        TensorType::F32 => [include_str!("shaders/float_32.wgsl"), "", ""],
+        TensorType::Half(HalfKind::F16) => [include_str!("shaders/float_16.wgsl"), "", ""],
+        TensorType::Half(HalfKind::Bf16) => [include_str!("shaders/float_b16.wgsl"), "", ""],
+        TensorType::Blocks(kind) => {
+            with_type!(kind, T => [T::SHADER, INPUT, if T::MINIMA { MINIMUM } else { "" }])
+        }
     }
 }
 
 /// The bindings of a kernel: a format's arrays, and what follows them.
-pub(super) fn bindings(format: Format, others: &[Access]) -> Vec<Access> {
+pub(super) fn bindings(format: TensorType, others: &[Access]) -> Vec<Access> {
     let mut all = vec![Access::Read; format.arrays().len()];
     all.extend(others);
     all
 }
 
 /// Those of a product: inputs, bias, and `y`.
-fn product_bindings(format: Format) -> Vec<Access> {
+fn product_bindings(format: TensorType) -> Vec<Access> {
     const ALL: [Access; 4] = [Access::Read, Access::Read, Access::Read, Access::Write];
     bindings(format, if format.takes_blocks() { &ALL } else { &ALL[1..] })
 }
 
 /// The kernel for few rows.
-fn few(gpu: &Gpu, format: Format, rows: usize) -> Result<Arc<Kernel>> {
+fn few(gpu: &Gpu, format: TensorType, rows: usize) -> Result<Arc<Kernel>> {
     let parts = match format.takes_blocks() {
         true => [include_str!("shaders/few_blocks.wgsl"), ""],
         false => [include_str!("shaders/add4.wgsl"), include_str!("shaders/few_floats.wgsl")],
@@ -187,7 +189,8 @@ fn few(gpu: &Gpu, format: Format, rows: usize) -> Result<Arc<Kernel>> {
     product(gpu, format, &name, parts, include_str!("shaders/few_finish.wgsl"), rows)
 }
 
-fn tiles(gpu: &Gpu, format: Format, rows: usize) -> Result<Arc<Kernel>> {
+/// The kernel of tiles.
+fn tiles(gpu: &Gpu, format: TensorType, rows: usize) -> Result<Arc<Kernel>> {
     let parts = match format.takes_blocks() {
         true => [include_str!("shaders/tile_blocks.wgsl"), ""],
         false => [include_str!("shaders/add4.wgsl"), include_str!("shaders/tile_floats.wgsl")],
@@ -198,7 +201,7 @@ fn tiles(gpu: &Gpu, format: Format, rows: usize) -> Result<Arc<Kernel>> {
 
 fn product(
     gpu: &Gpu,
-    format: Format,
+    format: TensorType,
     name: &str,
     parts: [&str; 2],
     last: &str,
@@ -217,8 +220,8 @@ mod tests {
 
     #[test]
     fn no_kernel_has_more_than_eight_buffers_and_the_fewest_rows_are_exact() {
-        for dtype in crate::WeightType::ALL {
-            assert!(product_bindings(Format::of(dtype, 256)).len() <= 8, "{dtype:?}");
+        for kind in TensorType::ALL {
+            assert!(product_bindings(kind).len() <= 8, "{kind:?}");
         }
         for rows in 1..=16 {
             assert!(few_rows(rows) >= rows && (rows > 8 || few_rows(rows) == rows));

@@ -16,7 +16,7 @@ pub enum HalfKind {
 
 impl HalfKind {
     /// The name, as in `--dtype`.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             HalfKind::F16 => "f16",
             HalfKind::Bf16 => "bf16",

@@ -4,8 +4,8 @@
 //! part, output; so 16 neighbouring invocations, one for each output, read consecutive bytes.
 
 use crate::{
-    WeightType,
-    cpu::kernels::{BlockKind, HalfKind},
+    TensorType,
+    quant::{BlockType, Unpacked, with_type},
 };
 
 /// Outputs of a panel.
@@ -15,18 +15,8 @@ pub(crate) const BLOCK: usize = 32;
 /// Chunks of a sum, at most; see `shaders/products.wgsl`.
 const CHUNKS: usize = 16;
 
-/// A type of weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats.
-    Half(HalfKind),
-    /// Blocks. The scales of q8_0 are f32: those of weights that are quantised while they are loaded are not rounded to 16 bits.
-    Blocks(BlockKind),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One array of a type.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Array {
     /// Blocks that share an element.
     pub blocks: usize,
@@ -34,11 +24,68 @@ pub(crate) struct Array {
     pub parts: usize,
     /// Bytes of a part for one output.
     pub bytes: usize,
+    /// Write the part for the values of a quantized block from this one on.
+    pub fill: fn(&Unpacked, usize, &mut [u8]),
 }
 
 impl Array {
-    const fn new(blocks: usize, parts: usize, bytes: usize) -> Self {
-        Self { blocks, parts, bytes }
+    /// Signed bytes: 32 integers of at most 8 bits.
+    pub const BYTES: Self = Self::new(1, 2, 16, |block, at, to| {
+        to.iter_mut().zip(&block.quants[at..]).for_each(|(to, q)| *to = *q as u8);
+    });
+    /// The lower four bits of 32 integers: byte `i` holds the values `i` (low) and `16 + i` (high).
+    pub const NIBBLES: Self = Self::new(1, 1, 16, |block, at, to| {
+        let (low, high) = block.quants[at..at + 32].split_at(16);
+        for (to, (low, high)) in to.iter_mut().zip(low.iter().zip(high)) {
+            *to = (low & 15 | (high & 15) << 4) as u8;
+        }
+    });
+    /// The fifth bits of 32 integers: bit `8 j + k` is that of value `4 k + j`.
+    pub const FIFTH_BITS: Self = Self::new(1, 1, 4, |block, at, to| {
+        to.fill(0);
+        for (i, q) in block.quants[at..at + 32].iter().enumerate() {
+            to[i % 4] |= ((q >> 4 & 1) << (i / 4)) as u8;
+        }
+    });
+    /// The two bits above the lower four of 32 integers: bits `8 j + 2 k` and up of half `h` are those of value `16 h + 4 k + j`.
+    pub const UPPER_TWO_BITS: Self = Self::new(1, 1, 8, |block, at, to| {
+        to.fill(0);
+        for (i, q) in block.quants[at..at + 32].iter().enumerate() {
+            to[i / 16 * 4 + i % 4] |= ((q >> 4 & 3) << (2 * (i % 16 / 4))) as u8;
+        }
+    });
+    /// The scale of 32 values, in f32.
+    pub const SCALE: Self = Self::new(1, 1, 4, |block, _, to| to.copy_from_slice(&block.scale.to_le_bytes()));
+    /// The scale of 256 values, in f32.
+    pub const SCALE_OF_EIGHT: Self = Self { blocks: 8, ..Self::SCALE };
+    /// The scale of the scales of 256 values and that of their minima, in f32.
+    pub const SCALE_AND_MINIMUM_OF_EIGHT: Self = Self::new(8, 1, 8, |block, _, to| {
+        to.copy_from_slice(&[block.scale.to_le_bytes(), block.minimum.to_le_bytes()].concat());
+    });
+    /// Scale and minimum of 32 values, and those of the next 32.
+    pub const SCALES_AND_MINIMA: Self = Self::new(2, 1, 4, |block, at, to| {
+        let numbers = block.scales.iter().zip(&block.minima).skip(at / 32);
+        for (to, (scale, minimum)) in to.chunks_exact_mut(2).zip(numbers) {
+            to.copy_from_slice(&[scale.cast_unsigned(), *minimum]);
+        }
+    });
+    /// The scales of four times 16 values.
+    pub const SCALES_OF_HALVES: Self = Self::new(2, 1, 4, |block, at, to| {
+        to.iter_mut().zip(&block.scales[at / 16..]).for_each(|(to, scale)| *to = scale.cast_unsigned());
+    });
+
+    const fn new(blocks: usize, parts: usize, bytes: usize, fill: fn(&Unpacked, usize, &mut [u8])) -> Self {
+        Self { blocks, parts, bytes, fill }
+    }
+
+    /// Floats of 16 bytes to a part, which are stored one by one.
+    const fn floats(parts: usize) -> Self {
+        Self::new(1, parts, 16, |_, _, _| {})
+    }
+
+    /// Values of a part.
+    pub fn values(self) -> usize {
+        self.blocks * BLOCK / self.parts
     }
 
     /// Bytes of a panel with rows of `blocks` blocks.
@@ -53,59 +100,27 @@ impl Array {
     }
 }
 
-impl Format {
-    /// The format of matrices of a weight type with rows of `inputs` values; that of its fallback if its blocks do not divide
-    /// the rows, see [`WeightType::fitting`].
-    pub fn of(dtype: WeightType, inputs: usize) -> Self {
-        match dtype.fitting(inputs) {
-            WeightType::F16 => Format::Half(HalfKind::F16),
-            WeightType::Bf16 => Format::Half(HalfKind::Bf16),
-            dtype => BlockKind::of(dtype).map_or(Format::F32, Format::Blocks),
-        }
-    }
-
-    /// Its name, as in `--dtype`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::F32 => "f32",
-            Format::Half(kind) => kind.name(),
-            Format::Blocks(kind) => kind.name(),
-        }
-    }
-
-    /// True if the inputs are quantised, too.
-    pub fn takes_blocks(self) -> bool {
-        matches!(self, Format::Blocks(_))
+impl TensorType {
+    /// True if the inputs are quantized, too.
+    pub(crate) fn takes_blocks(self) -> bool {
+        matches!(self, Self::Blocks(_))
     }
 
     /// Its arrays, in the order of the kernels' bindings.
     pub(crate) fn arrays(self) -> &'static [Array] {
-        const fn each(bytes: usize) -> Array {
-            Array::new(1, 1, bytes)
-        }
-        const fn eight(bytes: usize) -> Array {
-            Array::new(8, 1, bytes)
-        }
-        const PAIR: Array = Array::new(2, 1, 4);
         match self {
-            Format::F32 => const { &[Array::new(1, 8, 16)] },
-            Format::Half(_) => const { &[Array::new(1, 4, 16)] },
-            Format::Blocks(BlockKind::Q8_0) => const { &[Array::new(1, 2, 16), each(4)] },
-            Format::Blocks(BlockKind::Q4_0) => const { &[each(16), each(4)] },
-            Format::Blocks(BlockKind::Q4K) => const { &[each(16), PAIR, eight(8)] },
-            Format::Blocks(BlockKind::Q5K) => const { &[each(16), each(4), PAIR, eight(8)] },
-            Format::Blocks(BlockKind::Q6K) => const { &[each(16), each(8), PAIR, eight(4)] },
+            Self::F32 => const { &[Array::floats(8)] },
+            Self::Half(_) => const { &[Array::floats(4)] },
+            // The scales of q8_0 are f32: those of weights that are quantized while they are loaded are not rounded to 16 bits.
+            Self::Blocks(kind) => with_type!(kind, T => T::ARRAYS),
         }
     }
 
-    /// Bytes of a panel of rows of `inputs` values, in all arrays.
-    pub(crate) fn panel(self, inputs: usize) -> usize {
-        self.arrays().iter().map(|array| array.panel(blocks(inputs))).sum()
-    }
-
-    /// Bytes of a matrix of `outputs × inputs`.
-    pub fn bytes(self, outputs: usize, inputs: usize) -> usize {
-        outputs.div_ceil(PANEL) * self.panel(inputs)
+    /// Bytes of a matrix of `outputs × inputs` on a GPU.
+    #[cfg(test)]
+    pub(crate) fn bytes_on_gpu(self, outputs: usize, inputs: usize) -> usize {
+        let panel: usize = self.arrays().iter().map(|array| array.panel(blocks(inputs))).sum();
+        outputs.div_ceil(PANEL) * panel
     }
 }
 
@@ -125,21 +140,12 @@ mod tests {
 
     #[test]
     fn sizes_are_near_those_of_files() {
-        for (dtype, file) in [
-            (WeightType::F32, 1024),
-            (WeightType::Bf16, 512),
-            (WeightType::Q8_0, 272),
-            (WeightType::Q6K, 210),
-            (WeightType::Q5K, 176),
-            (WeightType::Q4K, 144),
-            (WeightType::Q4_0, 144),
-        ] {
-            let bytes = Format::of(dtype, 256).bytes(16, 256) / 16;
-            assert!(bytes >= file && bytes * 8 <= file * 9, "{dtype:?}: {bytes} and {file}");
+        for kind in TensorType::ALL {
+            let (bytes, file) = (kind.bytes_on_gpu(16, 256) / 16, kind.bytes(256).unwrap());
+            assert!(bytes >= file && bytes * 8 <= file * 9, "{kind:?}: {bytes} and {file}");
         }
         // Padded to an even number of blocks and whole panels.
-        assert_eq!(Format::F32.bytes(17, 40), 32 * 64 * 4);
-        assert_eq!(Format::of(WeightType::Q4K, 96), Format::Blocks(BlockKind::Q8_0));
+        assert_eq!(TensorType::F32.bytes_on_gpu(17, 40), 32 * 64 * 4);
     }
 
     #[test]

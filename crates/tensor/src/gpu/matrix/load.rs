@@ -6,11 +6,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use crate::TensorType;
 use crate::gpu::{
     Buffer, Gpu, GpuError, Result,
     matrix::{
         Matrix,
-        format::{Array, Format, PANEL, blocks},
+        format::{Array, PANEL, blocks},
         pack::{Panels, Rows},
     },
     products::Piece,
@@ -40,8 +41,8 @@ impl<'a> Loader<'a> {
     ///
     /// # Errors
     /// If memory is missing, or a panel is larger than the limit.
-    pub fn new(gpu: &'a Gpu, parts: &[(Format, usize)], inputs: usize, limit: u64) -> Result<Self> {
-        let mut merged: Vec<(Format, usize)> = Vec::new();
+    pub fn new(gpu: &'a Gpu, parts: &[(TensorType, usize)], inputs: usize, limit: u64) -> Result<Self> {
+        let mut merged: Vec<(TensorType, usize)> = Vec::new();
         for &(format, outputs) in parts {
             match merged.last_mut() {
                 Some(last) if last.0 == format => last.1 += outputs,

@@ -7,20 +7,19 @@ use crate::gpu::{
     Gpu, GpuError,
     matrix::{
         Matrix,
-        format::Format,
         load::{Loader, Problem},
         pack::Rows,
     },
     table::Table,
 };
 use crate::{
-    CheckpointError, WeightType,
+    CheckpointError, TensorType, WeightType,
     cpu::{linear::Weight, thread_pool::ThreadPool},
-    fused::FusedMatrix,
+    fused::{FusedMatrix, Padding},
 };
 
 /// Bytes of an array at most: kernels address bytes with 32 bits.
-pub(crate) const LARGEST: u64 = 1 << 31;
+const LARGEST: u64 = 1 << 31;
 /// Values that are moved at a time.
 const UNIT: usize = 1 << 18;
 
@@ -35,7 +34,26 @@ impl Matrix {
         checkpoint: &dyn Weights,
         dtype: WeightType,
     ) -> Result<Self, CheckpointError> {
-        load(gpu, list, checkpoint, Format::of(dtype, list.inputs))
+        load(gpu, list, checkpoint, dtype.fitting(list.inputs))
+    }
+
+    /// Load a matrix into a weight type, padded with zeros: it takes rows of whole blocks, and with `pad` every tensor gives whole
+    /// blocks of outputs. A matrix of a GGUF file is converted.
+    ///
+    /// # Errors
+    /// As [`Matrix::load`].
+    pub fn load_padded(
+        gpu: &Gpu,
+        list: &FusedMatrix,
+        pad: bool,
+        checkpoint: &dyn Weights,
+        dtype: WeightType,
+    ) -> Result<Self, CheckpointError> {
+        list.verify(checkpoint)?;
+        let padding = Padding::blocks(pad);
+        let [_, inputs] = list.padded(padding);
+        let matrix = converted(gpu, list, padding, checkpoint, dtype.fitting(inputs))?;
+        Ok(Self { takes_parts: true, ..matrix })
     }
 }
 
@@ -51,7 +69,7 @@ impl Table {
         dtype: WeightType,
     ) -> Result<(Self, Arc<Matrix>), CheckpointError> {
         let shape = [head.outputs(), head.inputs];
-        let kept = checkpoint.half_kind(name, &shape)?.map_or(Format::F32, Format::Half);
+        let kept = checkpoint.half_kind(name, &shape)?.map_or(TensorType::F32, TensorType::Half);
         let matrix = Arc::new(Matrix::load(gpu, head, checkpoint, dtype)?);
         if tied && (checkpoint.keeps_types() || matrix.format() == Some(kept)) {
             return Ok((Self::shared(Arc::clone(&matrix)), matrix));
@@ -67,64 +85,60 @@ fn load(
     gpu: &Gpu,
     list: &FusedMatrix,
     checkpoint: &dyn Weights,
-    format: Format,
+    format: TensorType,
 ) -> Result<Matrix, CheckpointError> {
+    list.verify(checkpoint)?;
+    let stored = list.stored(checkpoint)?;
+    if stored.is_empty() {
+        return converted(gpu, list, Padding::NONE, checkpoint, format);
+    }
     let (key, inputs) = (list.name(), list.inputs);
     let refused = |error: GpuError| CheckpointError::tensor(key, &error.to_string());
-    let limits = gpu.limits();
-    let limit = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(LARGEST);
-    // Before memory is allocated for sizes that a configuration only claims.
-    for (name, rows) in &list.tensors {
-        checkpoint.verify(&format!("{name}.weight"), &[*rows, inputs])?;
-    }
-    let mut stored = Vec::new();
-    for (name, rows) in &list.tensors {
-        match checkpoint.matrix(&format!("{name}.weight"), [*rows, inputs])? {
-            Some(parts) => stored.extend(parts),
-            None => break,
-        }
-    }
     let bias = list.biases(checkpoint)?;
-    if !stored.is_empty() {
-        let parts: Option<Vec<_>> =
-            stored.iter().map(|(weight, outputs)| Some((rows(weight)?, *outputs))).collect();
-        let Some(parts) =
-            parts.filter(|parts| parts.iter().all(|(r, outputs)| r.1.count(inputs) == *outputs))
-        else {
-            return Err(CheckpointError::tensor(key, "its rows have another type or width than expected"));
-        };
-        let formats: Vec<_> = parts.iter().map(|((format, _), outputs)| (*format, *outputs)).collect();
-        let loader = Loader::new(gpu, &formats, inputs, limit).map_err(refused)?;
-        let mut first = 0;
-        for ((_, rows), outputs) in parts {
-            store(&loader, first, rows, outputs, inputs).map_err(|e| CheckpointError::tensor(key, &e))?;
-            first += outputs;
-        }
-        return loader.finish(bias.as_deref()).map_err(refused);
-    }
-    let loader = Loader::new(gpu, &[(format, list.outputs())], inputs, limit).map_err(refused)?;
+    let parts: Option<Vec<_>> =
+        stored.iter().map(|(weight, outputs)| Some((rows(weight)?, *outputs))).collect();
+    let Some(parts) =
+        parts.filter(|parts| parts.iter().all(|(rows, outputs)| rows.count(inputs) == *outputs))
+    else {
+        return Err(CheckpointError::tensor(key, "its rows have another type or width than expected"));
+    };
+    let formats: Vec<_> = parts.iter().map(|(rows, outputs)| (rows.kind, *outputs)).collect();
+    let loader = Loader::new(gpu, &formats, inputs, largest(gpu)).map_err(refused)?;
     let mut first = 0;
-    for (name, outputs) in &list.tensors {
-        checkpoint.rows_parallel(&format!("{name}.weight"), [*outputs, inputs], &|row, values| {
-            loader.store(first + row, Rows::F32(values)).map_err(|e| e.to_string())
-        })?;
+    for (rows, outputs) in parts {
+        store(&loader, first, rows, outputs, inputs).map_err(|e| CheckpointError::tensor(key, &e))?;
         first += outputs;
     }
     loader.finish(bias.as_deref()).map_err(refused)
 }
 
-/// The rows of a matrix of a GGUF file.
-fn rows(weight: &Weight) -> Option<(Format, Rows<'_>)> {
-    match weight {
-        Weight::F32(values) => Some((Format::F32, Rows::F32(values))),
-        Weight::Half(kind, bits) => Some((Format::Half(*kind), Rows::Half(bits))),
-        Weight::Blocks(blocks) => {
-            let kind = blocks.kind();
-            Some((Format::Blocks(kind), Rows::Blocks(kind, blocks.as_bytes())))
-        }
-        // Arranged for this processor.
-        Weight::Q8(_) | Weight::Panels(_) => None,
-    }
+fn converted(
+    gpu: &Gpu,
+    list: &FusedMatrix,
+    padding: Padding,
+    checkpoint: &dyn Weights,
+    format: TensorType,
+) -> Result<Matrix, CheckpointError> {
+    let refused = |error: GpuError| CheckpointError::tensor(list.name(), &error.to_string());
+    let [outputs, inputs] = list.padded(padding);
+    let bias = list.padded_biases(padding, checkpoint)?;
+    let loader = Loader::new(gpu, &[(format, outputs)], inputs, largest(gpu)).map_err(refused)?;
+    list.read(padding, checkpoint, &|first, values| {
+        loader.store(first, Rows::floats(values)).map_err(|problem| problem.to_string())
+    })?;
+    loader.finish(bias.as_deref()).map_err(refused)
+}
+
+/// Bytes of an array at most.
+fn largest(gpu: &Gpu) -> u64 {
+    let limits = gpu.limits();
+    limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(LARGEST)
+}
+
+/// The rows of a matrix of a GGUF file; none if they are arranged for this processor.
+fn rows(weight: &Weight) -> Option<Rows<'_>> {
+    let Weight::Stored(values) = weight else { return None };
+    Some(Rows { kind: values.kind(), bytes: values.as_bytes() })
 }
 
 /// Store rows on all threads.

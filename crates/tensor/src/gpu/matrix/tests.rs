@@ -5,26 +5,17 @@ use std::sync::Arc;
 use super::super::{
     Gpu, Rows, Stream, elements, matrix::Matrix, products::Way, table::Table, testing::gpu_or_skip,
 };
-use crate::cpu::kernels::{BlockKind, Blocks, HalfKind, quantize_q8};
+use crate::cpu::kernels::{Blocks, HalfKind, quantize_q8};
 use crate::gpu::{
-    matrix::{
-        format::{Format, PANEL},
-        load::Loader,
-        pack,
-    },
+    matrix::{format::PANEL, load::Loader, pack},
     products::input::Scratch,
 };
+use crate::{
+    TensorType,
+    quant::{BlockType, with_type},
+};
 
-const FORMATS: [Format; 8] = [
-    Format::F32,
-    Format::Half(HalfKind::F16),
-    Format::Half(HalfKind::Bf16),
-    Format::Blocks(BlockKind::Q8_0),
-    Format::Blocks(BlockKind::Q4_0),
-    Format::Blocks(BlockKind::Q4K),
-    Format::Blocks(BlockKind::Q5K),
-    Format::Blocks(BlockKind::Q6K),
-];
+const FORMATS: [TensorType; TensorType::ALL.len()] = TensorType::ALL;
 
 /// Repeatable values.
 struct Random(u64);
@@ -47,7 +38,7 @@ impl Random {
 
 /// Rows of weights as they are loaded, and their values.
 struct Weights {
-    format: Format,
+    format: TensorType,
     outputs: usize,
     inputs: usize,
     floats: Vec<f32>,
@@ -56,27 +47,22 @@ struct Weights {
 }
 
 impl Weights {
-    fn new(format: Format, outputs: usize, inputs: usize, seed: u64) -> Self {
+    fn new(format: TensorType, outputs: usize, inputs: usize, seed: u64) -> Self {
         let mut random = Random(seed);
         let mut made =
             Self { format, outputs, inputs, floats: Vec::new(), bits: Vec::new(), bytes: Vec::new() };
         match format {
-            Format::F32 => made.floats = random.values(outputs * inputs),
-            Format::Half(kind) => {
+            TensorType::F32 => made.floats = random.values(outputs * inputs),
+            TensorType::Half(kind) => {
                 made.bits = random.values(outputs * inputs).into_iter().map(|v| kind.narrow(v)).collect();
                 made.floats = made.bits.iter().map(|&bits| kind.widen(bits)).collect();
             }
-            Format::Blocks(kind) => {
+            TensorType::Blocks(kind) => {
                 let count = outputs * inputs / kind.values();
                 made.bytes = (0..count * kind.bytes()).map(|_| random.next() as u8).collect();
                 for block in made.bytes.chunks_exact_mut(kind.bytes()) {
                     // Random bits are no scales; some are subnormal.
-                    let at: &[usize] = match kind {
-                        BlockKind::Q6K => &[208],
-                        BlockKind::Q4K | BlockKind::Q5K => &[0, 2],
-                        BlockKind::Q8_0 | BlockKind::Q4_0 => &[0],
-                    };
-                    for &at in at {
+                    for &at in with_type!(kind, T => T::HALVES) {
                         let scale = half::f16::from_f32(random.value() * random.value() * 1e-3);
                         block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
                     }
@@ -89,18 +75,19 @@ impl Weights {
     }
 
     fn rows(&self) -> pack::Rows<'_> {
-        match self.format {
-            Format::F32 => pack::Rows::F32(&self.floats),
-            Format::Half(_) => pack::Rows::Half(&self.bits),
-            Format::Blocks(kind) => pack::Rows::Blocks(kind, &self.bytes),
-        }
+        let bytes = match self.format {
+            TensorType::F32 => bytemuck::cast_slice(&self.floats),
+            TensorType::Half(_) => bytemuck::cast_slice(&self.bits),
+            TensorType::Blocks(_) => &self.bytes,
+        };
+        pack::Rows { kind: self.format, bytes }
     }
 }
 
 /// A matrix of weights below each other, stored `step` rows at a time.
 fn load(gpu: &Gpu, parts: &[&Weights], bias: Option<&[f32]>, step: usize, limit: u64) -> Matrix {
     let inputs = parts[0].inputs;
-    let formats: Vec<(Format, usize)> = parts.iter().map(|part| (part.format, part.outputs)).collect();
+    let formats: Vec<(TensorType, usize)> = parts.iter().map(|part| (part.format, part.outputs)).collect();
     let loader = Loader::new(gpu, &formats, inputs, limit).unwrap();
     let mut first = 0;
     for part in parts {
@@ -130,7 +117,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 }
 
 /// The values that a row of inputs has for a format.
-fn seen(format: Format, x: &[f32]) -> Vec<f64> {
+fn seen(format: TensorType, x: &[f32]) -> Vec<f64> {
     if !format.takes_blocks() {
         return x.iter().map(|&v| v.into()).collect();
     }
@@ -159,11 +146,11 @@ fn assert_product(weights: &Weights, x: &[f32], bias: &[f32], y: &[f32], stride:
 }
 
 /// Widths of rows that a format can have.
-fn widths(format: Format) -> &'static [usize] {
+fn widths(format: TensorType) -> &'static [usize] {
     match format {
-        Format::F32 | Format::Half(_) => &[64, 40, 2080],
-        Format::Blocks(kind) if kind.values() == 32 => &[64, 896, 2080],
-        Format::Blocks(_) => &[256, 2304],
+        TensorType::F32 | TensorType::Half(_) => &[64, 40, 2080],
+        TensorType::Blocks(kind) if kind.values() == 32 => &[64, 896, 2080],
+        TensorType::Blocks(_) => &[256, 2304],
     }
 }
 
@@ -221,14 +208,14 @@ fn stacked_and_split_matrices_equal_their_parts() {
         first += part.outputs;
     }
     // One panel of f32 or four of q8_0 in a piece, and rows in portions that cross panels.
-    let limit = Format::F32.bytes(PANEL, inputs) as u64;
+    let limit = TensorType::F32.bytes_on_gpu(PANEL, inputs) as u64;
     for step in [1, 7, 16, 24] {
         let split = load(&gpu, &parts, Some(&bias), step, limit);
         assert!(split.pieces.len() > whole.pieces.len());
         let y = forward(&split, &mut stream, &x, Way::Auto, &mut scratch);
         assert_eq!(bits(&y), bits(&want), "{step} rows at a time");
     }
-    assert!(Loader::new(&gpu, &[(Format::F32, 1)], inputs, 1000).is_err());
+    assert!(Loader::new(&gpu, &[(TensorType::F32, 1)], inputs, 1000).is_err());
 }
 
 #[test]
@@ -311,7 +298,7 @@ fn tables_give_the_widened_rows_of_ids() {
     for format in FORMATS {
         let inputs = if format.takes_blocks() { 512 } else { 72 };
         let weights = Weights::new(format, 75, inputs, 4);
-        let limit = 3 * Format::Half(HalfKind::F16).bytes(PANEL, inputs) as u64;
+        let limit = 3 * TensorType::Half(HalfKind::F16).bytes_on_gpu(PANEL, inputs) as u64;
         let table = Table::of(Arc::new(load(&gpu, &[&weights], None, 30, limit)));
         assert_eq!((table.vocab(), table.width()), (75, inputs));
         let ids = [74u32, 0, 16, 15, 33, 74];
@@ -334,14 +321,14 @@ fn tables_give_the_widened_rows_of_ids() {
 fn rows_of_another_width_or_number_are_refused() {
     let Some(gpu) = gpu_or_skip() else { return };
     let (mut stream, mut scratch) = (gpu.stream(), Scratch::default());
-    let matrix = load(&gpu, &[&Weights::new(Format::F32, 3, 64, 1)], None, 64, u64::MAX);
+    let matrix = load(&gpu, &[&Weights::new(TensorType::F32, 3, 64, 1)], None, 64, u64::MAX);
     let x = Rows::upload(&gpu, &[1.0; 128], 64).unwrap();
     let mut y = Rows::default();
     assert!(matrix.forward(&mut stream, &x, 3, &mut y, &mut scratch).is_err());
     assert!(matrix.forward(&mut stream, &y, 1, &mut Rows::default(), &mut scratch).is_err());
     matrix.forward(&mut stream, &x, 0, &mut y, &mut scratch).unwrap();
-    let loader = Loader::new(&gpu, &[(Format::F32, 3)], 64, u64::MAX).unwrap();
-    assert!(loader.store(2, pack::Rows::F32(&[0.0; 128])).is_err());
-    let loader = Loader::new(&gpu, &[(Format::Half(HalfKind::F16), 1)], 2, u64::MAX).unwrap();
-    assert!(loader.store(0, pack::Rows::F32(&[1.0, 7e4])).is_err());
+    let loader = Loader::new(&gpu, &[(TensorType::F32, 3)], 64, u64::MAX).unwrap();
+    assert!(loader.store(2, pack::Rows::floats(&[0.0; 128])).is_err());
+    let loader = Loader::new(&gpu, &[(TensorType::Half(HalfKind::F16), 1)], 2, u64::MAX).unwrap();
+    assert!(loader.store(0, pack::Rows::floats(&[1.0, 7e4])).is_err());
 }

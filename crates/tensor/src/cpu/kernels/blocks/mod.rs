@@ -1,4 +1,4 @@
-//! Matrices in ggml's block types (q8_0, q4_0, q4_k, q5_k, q6_k), as a file has them: row after row, often mapped.
+//! Matrices in ggml's block types (see [`BlockKind`]), as a file has them: row after row, often mapped.
 //!
 //! A dot product is exact in integers for each block of the inputs, and the blocks' sums are added in f32 in the order of the
 //! inputs:
@@ -20,83 +20,48 @@ mod avx512;
 mod portable;
 mod rows;
 
-use candle_core::quantized::{
-    GgmlType,
-    k_quants::{BlockQ4_0, BlockQ4K, BlockQ5K, BlockQ6K, BlockQ8_0},
-};
 pub use rows::{DisjointRowsK, RowsK, WIDE};
 
 #[cfg(target_arch = "x86_64")]
 use super::int8::{self, Int8};
 use super::{DisjointSliceMut, Product, quantized::Rows8};
-use crate::{WeightType, store::Store};
-
-/// A block type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockKind {
-    /// 8 bits, 32 values with one scale.
-    Q8_0,
-    /// 4 bits, 32 values with one scale.
-    Q4_0,
-    /// 4 bits, 256 values with eight scales and minima.
-    Q4K,
-    /// 5 bits, 256 values with eight scales and minima.
-    Q5K,
-    /// 6 bits, 256 values with sixteen scales.
-    Q6K,
-}
+use crate::{
+    BlockKind,
+    quant::{BlockType, with_type},
+    store::Store,
+};
 
 impl BlockKind {
-    /// The blocks of a weight type; none if it has none.
-    pub fn of(dtype: WeightType) -> Option<Self> {
-        match dtype {
-            WeightType::Q8_0 => Some(Self::Q8_0),
-            WeightType::Q4_0 => Some(Self::Q4_0),
-            WeightType::Q4K => Some(Self::Q4K),
-            WeightType::Q5K => Some(Self::Q5K),
-            WeightType::Q6K => Some(Self::Q6K),
-            WeightType::F32 | WeightType::F16 | WeightType::Bf16 | WeightType::Auto => None,
-        }
-    }
-
-    /// The weight type's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Q8_0 => WeightType::Q8_0.name(),
-            Self::Q4_0 => WeightType::Q4_0.name(),
-            Self::Q4K => WeightType::Q4K.name(),
-            Self::Q5K => WeightType::Q5K.name(),
-            Self::Q6K => WeightType::Q6K.name(),
-        }
-    }
-
-    /// The block type of this [`BlockKind::name`].
-    pub fn named(name: &str) -> Option<Self> {
-        Self::of(name.parse().ok()?)
-    }
-
-    /// Values of a block.
-    pub fn values(self) -> usize {
-        match self {
-            Self::Q8_0 | Self::Q4_0 => 32,
-            Self::Q4K | Self::Q5K | Self::Q6K => 256,
-        }
-    }
-
-    /// Bytes of a block.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::Q8_0 => 34,
-            Self::Q4_0 => 18,
-            Self::Q4K => 144,
-            Self::Q5K => 176,
-            Self::Q6K => 210,
-        }
-    }
-
     /// True if the input rows are quantised in blocks of 256 ([`RowsK`]), not of 32 ([`Rows8`]).
     pub fn takes_k(self) -> bool {
         self.values() == WIDE
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+type Avx512Kernel = unsafe fn(&Product, &[u8], BlockRows<'_>, &DisjointSliceMut<'_>);
+#[cfg(target_arch = "x86_64")]
+type Int8Kernel = unsafe fn(Int8, &Product, &[u8], BlockRows<'_>, &DisjointSliceMut<'_>);
+
+/// A type's kernels for x86-64, of AVX-512 and of smaller vectors.
+#[cfg(target_arch = "x86_64")]
+pub(crate) struct X86Kernels {
+    avx512: Option<Avx512Kernel>,
+    int8: Option<Int8Kernel>,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl X86Kernels {
+    pub const NONE: Self = Self { avx512: None, int8: None };
+
+    /// Those of a type with blocks of 32 values.
+    pub const fn narrow<T: avx512::Narrow + int8::Arranged>() -> Self {
+        Self { avx512: Some(avx512::narrow::<T>), int8: Some(int8::product_blocks::<T>) }
+    }
+
+    /// Those of a type with blocks of 256 values.
+    pub const fn wide<T: avx512::Wide + int8::Arranged>() -> Self {
+        Self { avx512: Some(avx512::wide::<T>), int8: Some(int8::product_blocks::<T>) }
     }
 }
 
@@ -179,34 +144,18 @@ impl Blocks {
     pub fn widen(&self, range: std::ops::Range<usize>, out: &mut Vec<f32>) {
         let (values, size) = (self.kind.values(), self.kind.bytes());
         assert!(range.start.is_multiple_of(values) && range.end.is_multiple_of(values), "not whole blocks");
-        for block in self.bytes[range.start / values * size..range.end / values * size].chunks_exact(size) {
-            portable::widen(self.kind, block, out);
-        }
+        let blocks = &self.bytes[range.start / values * size..range.end / values * size];
+        with_type!(self.kind, T => portable::widen::<T>(blocks, out));
     }
 }
 
 /// Quantise values to blocks, as bytes.
 ///
 /// # Panics
-/// If there are not as many blocks of values as of bytes.
+/// If there are not as many blocks of values as of bytes, or the type is read from files only.
 pub fn quantize_blocks(kind: BlockKind, values: &[f32], bytes: &mut [u8]) {
-    match kind {
-        BlockKind::Q8_0 => quantize::<BlockQ8_0>(values, bytes),
-        BlockKind::Q4_0 => quantize::<BlockQ4_0>(values, bytes),
-        BlockKind::Q4K => quantize::<BlockQ4K>(values, bytes),
-        BlockKind::Q5K => quantize::<BlockQ5K>(values, bytes),
-        BlockKind::Q6K => quantize::<BlockQ6K>(values, bytes),
-    }
-}
-
-fn quantize<T: GgmlType>(values: &[f32], bytes: &mut [u8]) {
-    assert!(values.len().is_multiple_of(T::BLCK_SIZE), "the values are not whole blocks");
-    let mut blocks = vec![T::zeros(); values.len() / T::BLCK_SIZE];
-    T::from_float(values, &mut blocks);
-    // SAFETY: the blocks are bytes and half-precision floats without padding (`repr(C)`, sizes as of `BlockKind::bytes`).
-    bytes.copy_from_slice(unsafe {
-        std::slice::from_raw_parts(blocks.as_ptr().cast(), size_of_val(blocks.as_slice()))
-    });
+    let Some(quantizer) = kind.quantizer() else { panic!("{} is read from files only", kind.name()) };
+    (quantizer.quantize)(values, bytes);
 }
 
 /// Input rows, quantised for block products: in blocks of 32, of 256, or both.
@@ -230,44 +179,43 @@ pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y:
     product.check(w.values(), rows);
     assert!(product.inputs.is_multiple_of(w.kind.values()), "the rows of the matrix are not whole blocks");
     #[cfg(target_arch = "x86_64")]
-    if super::has_avx512() {
-        // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
-        unsafe { avx512::product(product, w.kind, &w.bytes, x, y) };
-        return;
-    }
-    #[cfg(target_arch = "x86_64")]
-    if let Some(int8) = Int8::detect() {
-        // SAFETY: as above.
-        unsafe { product_int8(int8, product, w, x, y) };
-        return;
-    }
-    let row = product.inputs / w.kind.values() * w.kind.bytes();
-    // SAFETY: the columns are the caller's.
+    let (avx512, int8) = (super::has_avx512(), Int8::detect());
+    // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
     unsafe {
-        product.each(y, |o, r| portable::dot(w.kind, &w.bytes[o * row..(o + 1) * row], x, r, product.inputs));
+        #[cfg(target_arch = "x86_64")]
+        if product_x86(avx512, int8, product, w, x, y) {
+            return;
+        }
+        let row = product.inputs / w.kind.values() * w.kind.bytes();
+        with_type!(w.kind, T => product.each(y, |o, r| {
+            portable::dot::<T>(&w.bytes[o * row..(o + 1) * row], x, r, product.inputs)
+        }));
     }
 }
 
+/// Returns false if the type has no kernel for the instructions.
+///
 /// # Safety
 /// The instructions exist, the operands passed [`Product::check`], and the columns are the caller's.
 #[cfg(target_arch = "x86_64")]
-unsafe fn product_int8(
-    int8: Int8,
+unsafe fn product_x86(
+    avx512: bool,
+    int8: Option<Int8>,
     product: &Product,
     w: &Blocks,
     x: BlockRows<'_>,
     y: &DisjointSliceMut<'_>,
-) {
+) -> bool {
+    let kernels = with_type!(w.kind, T => T::X86);
     // SAFETY: as the caller guarantees.
     unsafe {
-        match w.kind {
-            BlockKind::Q8_0 => int8::product_blocks::<int8::Q8>(int8, product, &w.bytes, x, y),
-            BlockKind::Q4_0 => int8::product_blocks::<int8::Q4>(int8, product, &w.bytes, x, y),
-            BlockKind::Q4K => int8::product_blocks::<int8::Q4K>(int8, product, &w.bytes, x, y),
-            BlockKind::Q5K => int8::product_blocks::<int8::Q5K>(int8, product, &w.bytes, x, y),
-            BlockKind::Q6K => int8::product_blocks::<int8::Q6K>(int8, product, &w.bytes, x, y),
+        match (kernels.avx512.filter(|_| avx512), kernels.int8.zip(int8)) {
+            (Some(kernel), _) => kernel(product, &w.bytes, x, y),
+            (None, Some((kernel, int8))) => kernel(int8, product, &w.bytes, x, y),
+            (None, None) => return false,
         }
     }
+    true
 }
 
 #[cfg(test)]

@@ -1,21 +1,15 @@
+use candle_core::{Device, Tensor, quantized::QTensor};
+
 use super::*;
 
 fn wave(n: usize, k: f32) -> Vec<f32> {
     (0..n).map(|i| (i as f32 * k).sin()).collect()
 }
 
-const KINDS: [BlockKind; 5] =
-    [BlockKind::Q8_0, BlockKind::Q4_0, BlockKind::Q4K, BlockKind::Q5K, BlockKind::Q6K];
+const KINDS: [BlockKind; BlockKind::ALL.len()] = BlockKind::ALL;
 
 #[test]
 fn blocks_are_widened_as_candle_does() {
-    fn widened<T: GgmlType>(values: &[f32]) -> Vec<f32> {
-        let mut blocks = vec![T::zeros(); values.len() / T::BLCK_SIZE];
-        T::from_float(values, &mut blocks);
-        let mut out = vec![0.0; values.len()];
-        T::to_float(&blocks, &mut out);
-        out
-    }
     let values = wave(1024, 0.37);
     for kind in KINDS {
         let mut blocks = Blocks::empty(kind);
@@ -24,13 +18,9 @@ fn blocks_are_widened_as_candle_does() {
         blocks.push(&values[256..]);
         let mut out = Vec::new();
         blocks.widen(0..1024, &mut out);
-        let want = match kind {
-            BlockKind::Q8_0 => widened::<BlockQ8_0>(&values),
-            BlockKind::Q4_0 => widened::<BlockQ4_0>(&values),
-            BlockKind::Q4K => widened::<BlockQ4K>(&values),
-            BlockKind::Q5K => widened::<BlockQ5K>(&values),
-            BlockKind::Q6K => widened::<BlockQ6K>(&values),
-        };
+        let tensor = Tensor::new(&values[..], &Device::Cpu).unwrap();
+        let quantized = QTensor::quantize(&tensor, kind.quantizer().unwrap().dtype).unwrap();
+        let want: Vec<f32> = quantized.dequantize(&Device::Cpu).unwrap().to_vec1().unwrap();
         assert_eq!(out, want, "{kind:?}");
         let mut part = Vec::new();
         blocks.widen(256..768, &mut part);
@@ -90,7 +80,11 @@ fn implementations() -> Vec<Implementation> {
     #[cfg(target_arch = "x86_64")]
     for int8 in Int8::all() {
         // SAFETY: as above, and the instructions exist.
-        all.push(Box::new(move |p, w, x, y| unsafe { product_int8(int8, p, w, x, y) }));
+        all.push(Box::new(move |p, w, x, y| unsafe {
+            if !product_x86(false, Some(int8), p, w, x, y) {
+                product_blocks(p, w, x, y);
+            }
+        }));
     }
     all
 }
@@ -117,19 +111,12 @@ fn all_implementations_give_the_same_bits() {
             let largest = 2 * inputs / kind.values() * kind.bytes();
             let size = kind.bytes();
             for block in blocks.bytes.owned()[..largest].chunks_exact_mut(size) {
-                let halfs: &[usize] = match kind {
-                    BlockKind::Q4K | BlockKind::Q5K => &[0, 2],
-                    BlockKind::Q6K => &[208],
-                    BlockKind::Q8_0 | BlockKind::Q4_0 => &[0],
-                };
-                // Of q6_k and q8_0 the integers are signed.
-                let fill = if kind == BlockKind::Q8_0 { 0x81 } else { 0xff };
-                block.fill(fill);
-                if kind == BlockKind::Q6K {
-                    block[192..208].fill(0x80);
-                }
-                for at in halfs {
-                    block[*at..at + 2].copy_from_slice(&half::f16::from_f32(0.5).to_le_bytes());
+                let halves = with_type!(kind, T => {
+                    T::fill_largest(block);
+                    T::HALVES
+                });
+                for &at in halves {
+                    block[at..at + 2].copy_from_slice(&half::f16::from_f32(0.5).to_le_bytes());
                 }
             }
             let row = inputs / kind.values() * size;
@@ -143,7 +130,8 @@ fn all_implementations_give_the_same_bits() {
                 }
                 let x = BlockRows { q8: &q8, k: &k };
                 let want = |r: usize, o: usize| {
-                    portable::dot(kind, &blocks.bytes[o * row..(o + 1) * row], x, r, inputs)
+                    let row = &blocks.bytes[o * row..(o + 1) * row];
+                    with_type!(kind, T => portable::dot::<T>(row, x, r, inputs))
                 };
                 let want: Vec<f32> = (0..rows * outputs).map(|at| want(at / outputs, at % outputs)).collect();
                 for implementation in implementations() {

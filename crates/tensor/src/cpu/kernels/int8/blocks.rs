@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::{LANES, load::Outputs};
+use crate::quant::{BlockType, Q4_0, Q4K, Q5K, Q6K, Q8_0};
 
 /// Inputs that are arranged together.
 pub const WIDE: usize = 256;
@@ -33,14 +34,8 @@ impl Group {
     }
 }
 
-/// A block type that is arranged for products.
-pub trait Arranged {
-    /// Values of a block.
-    const VALUES: usize;
-    /// Bytes of a block.
-    const BYTES: usize;
-    /// Sub-blocks of a block of 256 values. Those of 32 values have minima, those of 16 an offset of 32.
-    const SUBS: usize = 0;
+/// A block type that is arranged for products. Parts of 32 of 256 values have minima, those of 16 an offset of 32.
+pub trait Arranged: BlockType {
     /// True if the integers are signed; they are offset by 128.
     const SIGNED: bool = false;
 
@@ -98,14 +93,7 @@ unsafe fn with_minima(outputs: &Outputs, at: usize, group: &mut Group) {
     unsafe { (group.scales[0], group.scales[1]) = (outputs.halfs(at), outputs.halfs(at + 2)) };
 }
 
-/// q4_k.
-pub struct Q4K;
-
 impl Arranged for Q4K {
-    const VALUES: usize = WIDE;
-    const BYTES: usize = 144;
-    const SUBS: usize = 8;
-
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
@@ -123,14 +111,7 @@ impl Arranged for Q4K {
     }
 }
 
-/// q5_k.
-pub struct Q5K;
-
 impl Arranged for Q5K {
-    const VALUES: usize = WIDE;
-    const BYTES: usize = 176;
-    const SUBS: usize = 8;
-
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
@@ -153,14 +134,7 @@ impl Arranged for Q5K {
     }
 }
 
-/// q6_k.
-pub struct Q6K;
-
 impl Arranged for Q6K {
-    const VALUES: usize = WIDE;
-    const BYTES: usize = 210;
-    const SUBS: usize = 16;
-
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
@@ -189,12 +163,7 @@ impl Arranged for Q6K {
     }
 }
 
-/// q8_0.
-pub struct Q8;
-
-impl Arranged for Q8 {
-    const VALUES: usize = 32;
-    const BYTES: usize = 34;
+impl Arranged for Q8_0 {
     const SIGNED: bool = true;
 
     #[inline]
@@ -212,13 +181,7 @@ impl Arranged for Q8 {
     }
 }
 
-/// q4_0.
-pub struct Q4;
-
-impl Arranged for Q4 {
-    const VALUES: usize = 32;
-    const BYTES: usize = 18;
-
+impl Arranged for Q4_0 {
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut Group) {

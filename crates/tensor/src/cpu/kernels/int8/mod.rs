@@ -9,7 +9,7 @@ mod load;
 
 use std::arch::x86_64::*;
 
-pub use blocks::{Arranged, Q4, Q4K, Q5K, Q6K, Q8};
+pub use blocks::Arranged;
 
 use super::{
     BLOCK, DisjointSliceMut, Product, Rows8,
@@ -324,10 +324,10 @@ macro_rules! int8_kernels {
                     }
                     let mut totals = [_mm256_setzero_si256(); R];
                     let inputs = x.k.quants.as_ptr().add(index * WIDE);
-                    for sub in 0..K::SUBS {
-                        let at = WIDE / K::SUBS * sub;
+                    for sub in 0..K::VALUES / K::PART {
+                        let at = K::PART * sub;
                         let (groups, inputs) = (quants.add(at * LANES), inputs.add(at));
-                        let dots = if K::SUBS == 8 {
+                        let dots = if K::MINIMA {
                             let zero = [_mm256_setzero_si256(); R];
                             dots::<R, 8, false>(groups, 32, inputs, blocks * WIDE, zero)
                         } else {
@@ -347,7 +347,7 @@ macro_rules! int8_kernels {
                         let scale = _mm256_set1_ps(*x.k.scales.as_ptr().add(index));
                         let d = _mm256_mul_ps(group.scales[0], scale);
                         sums[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(totals[r]), d, sums[r]);
-                        if K::SUBS == 8 {
+                        if K::MINIMA {
                             let pairs: *const i32 = x.k.pairs.as_ptr().add(index * 8).cast();
                             let mut minima = _mm256_setzero_si256();
                             for (i, m) in group.minima.iter().enumerate() {

@@ -75,8 +75,8 @@ fn matrices_and_tables_of_every_source_equal_those_of_the_cpu() {
         for dtype in [WeightType::F32, WeightType::Bf16, WeightType::Q8_0] {
             let (table, loaded) = Table::load_with_head(&gpu, key, &head, tied, &source, dtype).unwrap();
             let kept = source.half_kind(key, &[vocab, hidden]).unwrap();
-            let kept = kept.map_or(Format::F32, Format::Half);
-            let same = source.keeps_types() || Format::of(dtype, hidden) == kept;
+            let kept = kept.map_or(TensorType::F32, TensorType::Half);
+            let same = source.keeps_types() || dtype.fitting(hidden) == kept;
             assert_eq!(table.bytes() == 0, tied && same, "{source:?} {dtype:?}");
             assert_eq!((loaded.outputs(), loaded.inputs(), table.vocab()), (vocab, hidden, vocab));
             let ids = [0, vocab as u32 - 1, 17, 16];

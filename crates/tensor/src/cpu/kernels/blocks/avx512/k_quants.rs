@@ -3,11 +3,12 @@
 use std::arch::x86_64::*;
 
 use super::{
-    super::BlockKind,
     Outputs, Panel, halfs, halfs_at, join, nibbles, upper_nibbles,
     wide::{Heads, Wide},
     words,
 };
+
+use crate::quant::{Q4K, Q5K, Q6K};
 
 /// Scales and minima of q4_k and q5_k.
 ///
@@ -71,13 +72,7 @@ unsafe fn crossed(x: *const i8) -> [__m512i; 4] {
     }
 }
 
-/// q4_k.
-pub struct Q4K;
-
 impl Wide for Q4K {
-    const KIND: BlockKind = BlockKind::Q4K;
-    const SUBS: usize = 8;
-
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn integers(block: *const u8) -> [__m512i; 4] {
@@ -124,13 +119,7 @@ impl Wide for Q4K {
     }
 }
 
-/// q5_k.
-pub struct Q5K;
-
 impl Wide for Q5K {
-    const KIND: BlockKind = BlockKind::Q5K;
-    const SUBS: usize = 8;
-
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn integers(block: *const u8) -> [__m512i; 4] {
@@ -200,13 +189,7 @@ impl Wide for Q5K {
     }
 }
 
-/// q6_k.
-pub struct Q6K;
-
 impl Wide for Q6K {
-    const KIND: BlockKind = BlockKind::Q6K;
-    const SUBS: usize = 16;
-
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn integers(block: *const u8) -> [__m512i; 4] {

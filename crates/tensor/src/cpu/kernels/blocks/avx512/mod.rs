@@ -10,7 +10,11 @@ mod wide;
 
 use std::arch::x86_64::*;
 
-use super::{BlockKind, BlockRows, DisjointSliceMut, Product};
+pub use narrow::Narrow;
+pub use wide::Wide;
+
+use super::{BlockRows, DisjointSliceMut, Product};
+use crate::quant::BlockType;
 
 /// Outputs of a vector.
 const PANEL: usize = 16;
@@ -21,7 +25,7 @@ const GROUP: usize = 16 * TILE;
 
 /// Integers of 256 inputs of sixteen outputs in groups of four inputs (group, output, input).
 #[repr(C, align(64))]
-struct Panel([__m512i; 64]);
+pub struct Panel([__m512i; 64]);
 
 impl Panel {
     /// A panel of zeros.
@@ -34,7 +38,7 @@ impl Panel {
 
 /// The blocks of sixteen outputs, row after row.
 #[derive(Clone, Copy)]
-struct Outputs {
+pub struct Outputs {
     /// The first byte of each; outputs beyond the matrix repeat the last one.
     rows: [*const u8; PANEL],
     /// The rows of sixteen later outputs, to be prefetched; null if there are none.
@@ -68,7 +72,8 @@ impl Outputs {
 
 /// A block type's arithmetic.
 trait Kernel {
-    const KIND: BlockKind;
+    /// The type.
+    type Block: BlockType;
 
     /// Sixteen outputs of `R` rows.
     ///
@@ -87,34 +92,30 @@ trait Kernel {
     );
 }
 
-/// SAFETY: the operands passed [`Product::check`], and rows of the matrix are whole blocks of `kind`; the columns are the
-/// caller's.
+/// The product with blocks of 32 values.
+///
+/// SAFETY: the operands passed [`Product::check`], and rows of the matrix are whole blocks; the columns are the caller's.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,f16c,avx2,fma")]
-pub unsafe fn product(
-    product: &Product,
-    kind: BlockKind,
-    w: &[u8],
-    x: BlockRows<'_>,
-    y: &DisjointSliceMut<'_>,
-) {
+pub unsafe fn narrow<T: Narrow>(product: &Product, w: &[u8], x: BlockRows<'_>, y: &DisjointSliceMut<'_>) {
     // SAFETY: as the caller guarantees.
-    unsafe {
-        match kind {
-            BlockKind::Q4K => sweep::<wide::Blocks<k_quants::Q4K>>(product, w, x, y),
-            BlockKind::Q5K => sweep::<wide::Blocks<k_quants::Q5K>>(product, w, x, y),
-            BlockKind::Q6K => sweep::<wide::Blocks<k_quants::Q6K>>(product, w, x, y),
-            BlockKind::Q8_0 => sweep::<narrow::Blocks<narrow::Q8>>(product, w, x, y),
-            BlockKind::Q4_0 => sweep::<narrow::Blocks<narrow::Q4>>(product, w, x, y),
-        }
-    }
+    unsafe { sweep::<narrow::Blocks<T>>(product, w, x, y) }
 }
 
-/// SAFETY: as for [`product`].
+/// The product with blocks of 256 values.
+///
+/// SAFETY: as for [`narrow`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,f16c,avx2,fma")]
+pub unsafe fn wide<T: Wide>(product: &Product, w: &[u8], x: BlockRows<'_>, y: &DisjointSliceMut<'_>) {
+    // SAFETY: as the caller guarantees.
+    unsafe { sweep::<wide::Blocks<T>>(product, w, x, y) }
+}
+
+/// SAFETY: as for [`narrow`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,f16c,avx2,fma")]
 unsafe fn sweep<K: Kernel>(product: &Product, w: &[u8], x: BlockRows<'_>, y: &DisjointSliceMut<'_>) {
     let (inputs, end) = (product.inputs, product.columns.end);
-    let bytes = inputs / K::KIND.values() * K::KIND.bytes();
+    let bytes = inputs / K::Block::VALUES * K::Block::BYTES;
     // SAFETY: the rows of both operands exist, and the columns are the caller's.
     unsafe {
         let outputs = |o: usize, together: usize| {

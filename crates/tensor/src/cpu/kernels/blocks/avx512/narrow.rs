@@ -3,10 +3,11 @@
 use std::arch::x86_64::*;
 
 use super::{
-    super::{BlockKind, BlockRows},
-    Kernel, Outputs, Panel, dots, for_rows, halfs_at, halves, join, nibbles, quads, tiles, upper_nibbles,
-    words,
+    super::BlockRows, Kernel, Outputs, Panel, dots, for_rows, halfs_at, halves, join, nibbles, quads, tiles,
+    upper_nibbles, words,
 };
+
+use crate::quant::{BlockType, Q4_0, Q8_0};
 
 /// Values of a block.
 const BLOCK: usize = 32;
@@ -14,8 +15,7 @@ const BLOCK: usize = 32;
 const TOGETHER: usize = 8;
 
 /// A type with blocks of 32 values.
-pub trait Narrow {
-    const KIND: BlockKind;
+pub trait Narrow: BlockType {
     /// What is added to the integers so that they are not negative, as a part of 128.
     const OFFSET: i32;
     /// Blocks that are multiplied at a time where they are.
@@ -58,12 +58,12 @@ unsafe fn add_block(dot: __m512i, d: __m512, x: BlockRows<'_>, index: usize, acc
 pub struct Blocks<K>(std::marker::PhantomData<K>);
 
 impl<K: Narrow> Kernel for Blocks<K> {
-    const KIND: BlockKind = K::KIND;
+    type Block = K;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni,f16c,avx2,fma")]
     unsafe fn few<const R: usize>(inputs: usize, outputs: &Outputs, x: BlockRows<'_>) -> [__m512; R] {
-        let (blocks, size) = (inputs / BLOCK, K::KIND.bytes());
+        let (blocks, size) = (inputs / BLOCK, K::BYTES);
         let mut sums = [_mm512_setzero_ps(); R];
         // SAFETY: every access is within rows that the caller guarantees.
         unsafe {
@@ -97,7 +97,7 @@ impl<K: Narrow> Kernel for Blocks<K> {
         first: usize,
         sums: &mut [[__m512; P]],
     ) {
-        let (blocks, size) = (inputs / BLOCK, K::KIND.bytes());
+        let (blocks, size) = (inputs / BLOCK, K::BYTES);
         let mut panels: [Panel; P] = std::array::from_fn(|_| Panel::zeros());
         for b in (0..blocks).step_by(TOGETHER) {
             let together = (blocks - b).min(TOGETHER);
@@ -143,7 +143,7 @@ unsafe fn tile<K: Narrow, const P: usize, const R: usize>(
         let mut acc: [[__m512; P]; R] = std::array::from_fn(|r| sums[r]);
         for (i, d) in scales.iter().enumerate() {
             if let Some((outputs, at)) = ahead {
-                let size = K::KIND.bytes();
+                let size = K::BYTES;
                 outputs.iter().for_each(|outputs| outputs.prefetch(at + i * size, size, 0, 1));
             }
             let start = std::array::from_fn(|r| offset::<K>(x, index + r * blocks + i));
@@ -159,11 +159,7 @@ unsafe fn tile<K: Narrow, const P: usize, const R: usize>(
     }
 }
 
-/// q8_0.
-pub struct Q8;
-
-impl Narrow for Q8 {
-    const KIND: BlockKind = BlockKind::Q8_0;
+impl Narrow for Q8_0 {
     const OFFSET: i32 = 1;
     const STEP: usize = 2;
 
@@ -200,11 +196,7 @@ impl Narrow for Q8 {
     }
 }
 
-/// q4_0.
-pub struct Q4;
-
-impl Narrow for Q4 {
-    const KIND: BlockKind = BlockKind::Q4_0;
+impl Narrow for Q4_0 {
     const OFFSET: i32 = 16;
     const STEP: usize = 4;
 

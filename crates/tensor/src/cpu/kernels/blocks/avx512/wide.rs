@@ -2,10 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::{
-    super::{BlockKind, BlockRows},
-    Kernel, Outputs, PANEL, Panel, dots, for_rows, quads, sums4, tiles,
-};
+use super::{super::BlockRows, Kernel, Outputs, PANEL, Panel, dots, for_rows, quads, sums4, tiles};
+
+use crate::quant::BlockType;
 
 /// Scales of sixteen outputs' blocks.
 pub struct Heads {
@@ -20,11 +19,9 @@ pub struct Heads {
 }
 
 /// A type with blocks of 256 values.
-pub trait Wide {
-    const KIND: BlockKind;
-    /// Sub-blocks; each has a scale. Those of 32 values have a minimum, too; the others' integers are offset by 32.
-    const SUBS: usize;
-
+///
+/// Parts of 32 values have a minimum; the integers of parts of 16 values are offset by 32.
+pub trait Wide: BlockType {
     /// The integers of a block, 64 in each of four vectors.
     ///
     /// SAFETY: `block` is a block.
@@ -68,7 +65,7 @@ unsafe fn add_block<K: Wide>(
     unsafe {
         let scale = _mm512_set1_ps(*x.k.scales.as_ptr().add(index));
         let acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), _mm512_mul_ps(heads.d, scale), acc);
-        if K::SUBS == 16 {
+        if !K::MINIMA {
             return acc;
         }
         let sums: *const i32 = x.k.pairs.as_ptr().add(index * 8).cast();
@@ -84,7 +81,7 @@ unsafe fn add_block<K: Wide>(
 pub struct Blocks<K>(std::marker::PhantomData<K>);
 
 impl<K: Wide> Kernel for Blocks<K> {
-    const KIND: BlockKind = K::KIND;
+    type Block = K;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni,f16c,avx2,fma")]
@@ -94,10 +91,10 @@ impl<K: Wide> Kernel for Blocks<K> {
         // SAFETY: every access is within rows that the caller guarantees.
         unsafe {
             for b in 0..blocks {
-                let at = b * K::KIND.bytes();
+                let at = b * K::BYTES;
                 let heads = K::heads(outputs, at);
                 let mut scales = [0i64; PANEL];
-                if K::SUBS == 8 {
+                if K::MINIMA {
                     let [low, high, ..] = heads.scales;
                     // Outputs 0, 1, 4, 5, 8, 9, 12, 13, then the others.
                     let to: *mut i64 = scales.as_mut_ptr();
@@ -108,7 +105,7 @@ impl<K: Wide> Kernel for Blocks<K> {
                 let inputs: [[__m512i; 4]; R] = std::array::from_fn(row);
                 let mut quarters = [[_mm512_setzero_si512(); 4]; R];
                 for quarter in 0..4 {
-                    outputs.prefetch(at, K::KIND.bytes(), quarter, 4);
+                    outputs.prefetch(at, K::BYTES, quarter, 4);
                     let mut totals = [[_mm512_setzero_si512(); 4]; R];
                     for i in 0..4 {
                         let o = quarter * 4 + i;
@@ -121,7 +118,7 @@ impl<K: Wide> Kernel for Blocks<K> {
                                 let pairs = _mm512_maddubs_epi16(q[k], inputs[r][k]);
                                 total = _mm512_dpwssd_epi32(total, pairs, sc[k]);
                             }
-                            if K::SUBS == 16 {
+                            if !K::MINIMA {
                                 let sums = x.k.sums.as_ptr().add((r * blocks + b) * 16);
                                 total = _mm512_sub_epi32(total, offset(block, sums));
                             }
@@ -152,7 +149,7 @@ impl<K: Wide> Kernel for Blocks<K> {
         let blocks = inputs / 256;
         let mut panels: [Panel; P] = std::array::from_fn(|_| Panel::zeros());
         for b in 0..blocks {
-            let at = b * K::KIND.bytes();
+            let at = b * K::BYTES;
             // SAFETY: these blocks and rows exist, as the caller guarantees.
             unsafe {
                 let heads: [Heads; P] = std::array::from_fn(|p| K::heads(&outputs[p], at));
@@ -191,7 +188,8 @@ unsafe fn offset(block: *const u8, sums: *const i16) -> __m512i {
 #[target_feature(enable = "avx512f")]
 fn sub_scales<K: Wide>(heads: &Heads) -> [__m512i; 16] {
     let mut scales = [_mm512_setzero_si512(); 16];
-    for (word, four) in heads.scales.into_iter().zip(scales.chunks_exact_mut(4)).take(K::SUBS / 4) {
+    for (word, four) in heads.scales.into_iter().zip(scales.chunks_exact_mut(4)).take(K::VALUES / K::PART / 4)
+    {
         // Shifted up, then down with the sign.
         four[0] = _mm512_srai_epi32::<24>(_mm512_slli_epi32::<24>(word));
         four[1] = _mm512_srai_epi32::<24>(_mm512_slli_epi32::<16>(word));
@@ -220,11 +218,11 @@ unsafe fn tile<K: Wide, const P: usize, const R: usize>(
     // SAFETY: as the caller guarantees.
     unsafe {
         let (quants, stride) = (x.k.quants.as_ptr().add(index * 256), blocks * 256);
-        for sub in 0..K::SUBS {
+        for sub in 0..K::VALUES / K::PART {
             if let Some((outputs, at)) = ahead {
-                outputs.iter().for_each(|outputs| outputs.prefetch(at, K::KIND.bytes(), sub, K::SUBS));
+                outputs.iter().for_each(|outputs| outputs.prefetch(at, K::BYTES, sub, K::VALUES / K::PART));
             }
-            let dots = if K::SUBS == 8 {
+            let dots = if K::MINIMA {
                 let zero = [_mm512_setzero_si512(); R];
                 dots::<P, R, 8>(panels, sub * 8, quants.add(sub * 32), stride, zero)
             } else {

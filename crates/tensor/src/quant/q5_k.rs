@@ -1,0 +1,37 @@
+use candle_core::quantized::k_quants::BlockQ5K;
+
+use super::{BlockType, Quantizer, Unpacked, q4_k::unpack_scales};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::kernels::X86Kernels;
+use crate::gpu::matrix::format::Array;
+
+/// As q4_k, with 32 bytes before the others: bit `j` of byte `i` is the fifth bit of value `i` in part `j`.
+pub(crate) struct Q5K;
+
+impl BlockType for Q5K {
+    const NAME: &'static str = "q5_k";
+    const NUMBER: u32 = 13;
+    const VALUES: usize = 256;
+    const BYTES: usize = 176;
+    const MINIMA: bool = true;
+    const QUANTIZER: Option<Quantizer> = Some(Quantizer::of::<BlockQ5K>());
+    const ARRAYS: &'static [Array] =
+        &[Array::NIBBLES, Array::FIFTH_BITS, Array::SCALES_AND_MINIMA, Array::SCALE_AND_MINIMUM_OF_EIGHT];
+    const SHADER: &'static str = include_str!("../gpu/shaders/block_q5_k.wgsl");
+    #[cfg(target_arch = "x86_64")]
+    const X86: X86Kernels = X86Kernels::wide::<Self>();
+    #[cfg(test)]
+    const HALVES: &'static [usize] = &[0, 2];
+
+    fn unpack(block: &[u8], to: &mut Unpacked) {
+        unpack_scales(block, to);
+        let (high, low) = (&block[16..48], &block[48..]);
+        for (pair, (quants, to)) in low.chunks_exact(32).zip(to.quants.chunks_exact_mut(64)).enumerate() {
+            for (i, q) in quants.iter().enumerate() {
+                let bit = |part: usize| (high[i] >> part & 1) << 4;
+                to[i] = i16::from(q & 15 | bit(2 * pair));
+                to[i + 32] = i16::from(q >> 4 | bit(2 * pair + 1));
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+use candle_core::quantized::k_quants::BlockQ8_0;
+
+use super::{BlockType, Quantizer, Unpacked, half_at};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::kernels::X86Kernels;
+use crate::gpu::matrix::format::Array;
+
+/// A scale, and 32 signed bytes.
+pub(crate) struct Q8_0;
+
+impl BlockType for Q8_0 {
+    const NAME: &'static str = "q8_0";
+    const NUMBER: u32 = 8;
+    const VALUES: usize = 32;
+    const BYTES: usize = 34;
+    const QUANTIZER: Option<Quantizer> = Some(Quantizer::of::<BlockQ8_0>());
+    const ARRAYS: &'static [Array] = &[Array::BYTES, Array::SCALE];
+    const SHADER: &'static str = include_str!("../gpu/shaders/block_q8_0.wgsl");
+    #[cfg(target_arch = "x86_64")]
+    const X86: X86Kernels = X86Kernels::narrow::<Self>();
+
+    fn unpack(block: &[u8], to: &mut Unpacked) {
+        to.scale = half_at(block, 0);
+        for (to, q) in to.quants.iter_mut().zip(&block[2..]) {
+            *to = i16::from(q.cast_signed());
+        }
+    }
+
+    #[cfg(test)]
+    fn fill_largest(block: &mut [u8]) {
+        block.fill(0x81);
+    }
+}
