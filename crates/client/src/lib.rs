@@ -6,22 +6,32 @@
 //! * [`Settings`] merges the command line over the configuration file ([`Config`]); each value knows where it came from.
 //! * [`Interrupt`] is the flag behind Ctrl-C. Signals are caught elsewhere; the follow loop only waits for the flag.
 //!
-//! ```no_run
+//! ```
 //! use specreel_client::Client;
 //! use specreel_engine::{Command, RunRequest};
-//! use specreel_record::RunLog;
-//! # fn request() -> RunRequest { unimplemented!() }
-//! # fn models() -> specreel_model::ModelSpec { unimplemented!() }
+//! use specreel_model::ModelSpec;
+//! use specreel_record::{Failure, RunLog};
+//! use specreel_speculate::Method;
 //!
+//! let demo = specreel_demo::demo(None)?;
+//! let models = ModelSpec { target: demo.target, drafter: Some(demo.drafter), ..ModelSpec::default() };
 //! let mut client = Client::start()?;
-//! client.load_blocking(models())?;
+//! client.load_blocking(models)?;
+//! client.send(Command::Run(Box::new(RunRequest {
+//!     run: 1,
+//!     video: demo.clips[0].path.clone(),
+//!     prompt: "Describe the video in detail.".into(),
+//!     method: Method::preset("lvspec").map_err(Failure::from)?,
+//!     max_new_tokens: 16,
+//!     ..RunRequest::default()
+//! })))?;
 //! let mut log = RunLog::new(1);
-//! client.send(Command::Run(Box::new(request())))?;
 //! while let (false, Some(event)) = (log.is_over(), client.next_blocking()) {
 //!     log.apply(&event);
 //! }
-//! println!("{}", log.text());
-//! # Ok::<(), specreel_record::Failure>(())
+//! println!("{}, {} tokens per target pass", log.text(), log.stats().tau + 1.0);
+//! assert!(!log.text().is_empty() && !log.is_lossless());
+//! # Ok::<(), Failure>(())
 //! ```
 
 pub mod chart;

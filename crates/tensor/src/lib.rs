@@ -9,7 +9,7 @@
 //! ```
 //! use specreel_tensor::{
 //!     CheckpointError, ComputeDevice, DeviceChoice, KvType, WeightType, Weights,
-//!     cpu::ops::CpuOps, fused::FusedMatrix, gpu::ops::GpuOps, ops::Ops, states::States,
+//!     fused::FusedMatrix, ops::{CpuOps, GpuOps, Ops}, states::States,
 //! };
 //!
 //! /// A matrix of ones.
