@@ -101,6 +101,28 @@ impl Drop for ClipRenderer {
     }
 }
 
+/// Source of clips.
+pub(crate) trait Clips {
+    /// The clip of a seed.
+    ///
+    /// # Errors
+    /// It cannot be rendered.
+    fn take(&mut self, seed: u64) -> Result<Clip, Failure>;
+
+    /// Release it.
+    fn give_back(&mut self, clip: &Clip);
+}
+
+impl Clips for ClipRenderer {
+    fn take(&mut self, seed: u64) -> Result<Clip, Failure> {
+        self.render(seed)
+    }
+
+    fn give_back(&mut self, clip: &Clip) {
+        self.discard(&clip.path);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use crate::{
     Reporter,
-    clips::{Clip, ClipRenderer},
+    clips::{Clip, ClipRenderer, Clips},
     fronts::Fronts,
     plan::{Plan, System},
     report::Report,
     runs::{Runs, Written},
     videos::OwnVideos,
 };
-use specreel_record::{Failure, Limits, Pair, Stage, StopReason, Trial, stats::Equality};
+use specreel_record::{Limits, Pair, Stage, StopReason, Trial, stats::Equality};
 use specreel_speculate::Drafter;
 
 /// Tokens of a warm-up run.
@@ -49,28 +49,6 @@ pub async fn run<R: Reporter>(
     let report = Report { seeds, videos, common, profile: runs.profile().cloned(), systems, trials };
     report.write(&loaded, matches!(whole, Ok(true)), reporter)?;
     whole
-}
-
-/// Source of clips.
-pub(crate) trait Clips {
-    /// The clip of a seed.
-    ///
-    /// # Errors
-    /// It cannot be rendered.
-    fn take(&mut self, seed: u64) -> Result<Clip, Failure>;
-
-    /// Release it.
-    fn give_back(&mut self, clip: &Clip);
-}
-
-impl Clips for ClipRenderer {
-    fn take(&mut self, seed: u64) -> Result<Clip, Failure> {
-        self.render(seed)
-    }
-
-    fn give_back(&mut self, clip: &Clip) {
-        self.discard(&clip.path);
-    }
 }
 
 /// Measure `systems` (the baseline first) on the clips of `seeds`, after a warm-up on another clip. Each trial is reported

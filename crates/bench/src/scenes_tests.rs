@@ -5,6 +5,7 @@ use specreel_client::{
     fake::{self, FakeEngine},
 };
 use specreel_engine::RunRequest;
+use specreel_record::Failure;
 use specreel_record::{EventKind, FailureClass, Stats, Timings};
 use specreel_scenes::facts;
 use specreel_speculate::Method;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{clips::Clip, scenes::Clips};
+use super::clips::{Clip, Clips};
 use specreel_batch as batch;
 use specreel_client::present::text::clean;
 use specreel_record::{Failure, FailureClass};

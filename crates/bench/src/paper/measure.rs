@@ -9,9 +9,10 @@ use super::{
 };
 use crate::{
     BASELINE, Reporter,
+    clips::Clips,
     plan::System,
     runs::Runs,
-    scenes::{ClipResults, Clips, warm_up},
+    scenes::{ClipResults, warm_up},
 };
 use specreel_engine::has_drafter;
 use specreel_model::ModelSpec;
