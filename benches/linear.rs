@@ -20,7 +20,7 @@ use specreel_model::{
     decoder::{Decoder, Sequence, Taps},
     shapes,
 };
-use specreel_record::summary::median;
+use specreel_record::median;
 use specreel_tensor::{ComputeDevice, WeightType};
 
 /// Layers after which the kinds of layers repeat.

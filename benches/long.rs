@@ -16,7 +16,7 @@ use specreel_model::{
     decoder::{Decoder, Sequence, Taps},
     shapes,
 };
-use specreel_record::summary::median;
+use specreel_record::median;
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
 
 /// Layers of the model that is measured, and of the model that it stands for.

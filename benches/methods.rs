@@ -7,7 +7,7 @@
 mod engine;
 
 use specreel_demo as assets;
-use specreel_record::{Stats, summary::median};
+use specreel_record::{Stats, median};
 use specreel_speculate::Method;
 
 fn main() {

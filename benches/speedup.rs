@@ -195,5 +195,5 @@ fn each(known: &[(&Told, &Speedup)], figure: fn(&Speedup) -> f64) -> Vec<f64> {
 
 /// The median; 0 of nothing.
 fn middle(values: &[f64]) -> f64 {
-    specreel_record::summary::median(values.iter().copied()).unwrap_or_default()
+    specreel_record::median(values.iter().copied()).unwrap_or_default()
 }

@@ -4,7 +4,7 @@
 //! them all. Every signal is turned so that a larger value asks for more strictness.
 
 use serde::Serialize;
-use specreel_record::{Detection, detection::area_under_curve, summary::median};
+use specreel_record::{Detection, detection::area_under_curve, median};
 use specreel_speculate::{
     Acceptance, Method, StateAt,
     accept::{Row, relevance::lowest},

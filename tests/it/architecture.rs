@@ -71,15 +71,16 @@ fn sources() -> Vec<Source> {
 /// to the text. Comments do not count.
 fn uses(text: &str, modules: &[&str]) -> Vec<String> {
     let code: String = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
-    let mut found = Vec::new();
-    for start in ["crate::", "super::"] {
-        for (at, _) in code.match_indices(start) {
-            let before = &code[..at];
-            let is_start = !before.ends_with(['$', '_', ':']) && !before.ends_with(char::is_alphanumeric);
-            if is_start {
-                resolve(&code[at..], "", &mut found);
-            }
-        }
+    let (mut found, mut from) = (Vec::new(), 0);
+    while let Some(at) = ["crate::", "super::"].iter().filter_map(|start| code[from..].find(start)).min() {
+        let at = from + at;
+        let before = &code[..at];
+        let is_start = !before.ends_with(['$', '_', ':']) && !before.ends_with(char::is_alphanumeric);
+        from = match is_start {
+            // What is in a group is read with the group.
+            true => code.len() - resolve(&code[at..], "", &mut found).len(),
+            false => at + "crate::".len(),
+        };
     }
     let absolute = |path: String| {
         let (mut rest, mut above) = (&path[..], modules);
@@ -225,8 +226,12 @@ fn only_the_run_log_reads_steps_from_events() {
             continue;
         }
         let text = source.without_tests();
-        let lines: Vec<usize> =
-            pattern.find_iter(text).map(|found| text[..found.start()].lines().count()).collect();
+        let is_code = |at: usize| !text[..at].rsplit('\n').next().unwrap_or_default().starts_with("//");
+        let lines: Vec<usize> = pattern
+            .find_iter(text)
+            .filter(|found| is_code(found.start()))
+            .map(|found| text[..found.start()].lines().count())
+            .collect();
         match (lines.first(), FOLDS.contains(&source.path.as_str())) {
             (Some(line), false) => {
                 problems.push(format!("{}:{line}: read the tokens from record::RunLog", source.path));

@@ -16,7 +16,7 @@ use specreel_model::{
     template::ChatTemplate,
     vision::{Tower, TowerConfig, VisionError},
 };
-use specreel_record::{Stage, summary::median};
+use specreel_record::{Stage, median};
 use specreel_tensor::ComputeDevice;
 
 /// What is asked about the clip.

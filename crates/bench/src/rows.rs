@@ -18,7 +18,7 @@ use specreel_model::{
     draft_head::DraftHead,
     mac_count,
 };
-use specreel_record::summary::median;
+use specreel_record::median;
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

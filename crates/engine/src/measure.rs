@@ -21,9 +21,8 @@ use crate::{
     timing::ContentionMeter,
 };
 use specreel_record::{
-    EventKind, Measured, PairedRatio, Speedup, Stats, Step, StopReason,
+    EventKind, Measured, PairedRatio, Speedup, Stats, Step, StopReason, median,
     paired::{self, Pace},
-    summary::median,
 };
 use specreel_speculate::{Method, PlainPasses, Schedule};
 

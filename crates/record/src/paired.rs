@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Step, StopReason, summary::median};
+use super::{Step, StopReason, median};
 
 /// Fewer pairs give no interval: min and max of 5 enclose the median with less than 95 %.
 pub const LEAST: usize = 6;

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{PairedRatio, Stats, StopReason, paired, summary::median};
+use super::{PairedRatio, Stats, StopReason, median, paired};
 
 /// How a baseline was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

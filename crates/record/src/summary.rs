@@ -5,6 +5,7 @@
 
 mod spread;
 
+use crate::median;
 use std::collections::BTreeMap;
 
 pub use spread::Spread;
@@ -200,14 +201,6 @@ impl Times {
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / f64::from(count))
-}
-
-/// The middle value, the mean of the two middle ones where their number is even; none of nothing.
-pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    Some(if values.len() % 2 == 1 { upper } else { (values[values.len() / 2 - 1] + upper) / 2.0 })
 }
 
 #[cfg(test)]

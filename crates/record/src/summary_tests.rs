@@ -209,10 +209,3 @@ fn times_that_were_not_measured_do_not_count() {
     let times = Summary::of("a", "plain", &trials).unwrap().times;
     assert_eq!((times.t1_ms, times.td_ms, times.draft_ms), (Some(4.0), None, 2.0));
 }
-
-#[test]
-fn medians() {
-    assert_eq!(median([]), None);
-    assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
-    assert_eq!(median([4.0, 1.0, 2.0, 9.0]), Some(3.0));
-}

@@ -56,6 +56,8 @@ impl Transcript {
             .filter(r"\(\d+ pairs?\)", "([BASIS])")
             .filter(r"\d+(\.\d+)? tokens/s", "[N] tokens/s")
             .filter(r"\d+(\.\d+)?( ?(ms|s|MB|GB|kB|x|GB/s|tokens/s)\b)", "[N]$2")
+            // A busy machine takes seconds.
+            .filter(r"(?m)^(time +)\[N\] s \(", "$1[N] ms (")
             .filter(r"-?\d+\.\d+", "[N]")
             .filter(r" {2,}", "  ")
             // What could be measured, and whether other programs were noticed, depends on how busy the machine is.

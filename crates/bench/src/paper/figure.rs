@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
-use specreel_record::summary::median;
+use specreel_record::median;
 
 /// Resampled sets of clips.
 const ROUNDS: usize = 1000;

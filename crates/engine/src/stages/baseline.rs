@@ -8,7 +8,7 @@ use crate::{
     stages::{Decoding, Runner, divergence::Divergence},
 };
 use specreel_model::family::ModelError;
-use specreel_record::{Stage, Stats, StopReason, stats::Equality, summary::median};
+use specreel_record::{Stage, Stats, StopReason, median, stats::Equality};
 use specreel_speculate::{Method, PlainPasses};
 
 /// Autoregressive steps of a calibration; the first ones warm up.

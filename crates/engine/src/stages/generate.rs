@@ -11,8 +11,8 @@ use crate::{
 };
 use specreel_model::family::ModelError;
 use specreel_record::{
-    EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason,
-    paired::Pace, summary::median,
+    EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason, median,
+    paired::Pace,
 };
 use specreel_speculate::{
     self as speculate, Finished, GenerationConfig, GenerationInputs, Method, PlainPasses, PrefetchedDraft,
