@@ -11,7 +11,7 @@ use crate::{BlockKind, TensorType, WeightType};
 /// A matrix that is read row by row; each row is converted at once, so that the whole matrix never exists in another type.
 ///
 /// What it computes is kept between starts of the program: a change of its results or of their layout changes
-/// [`specreel_checkpoint::weight_cache::FORMAT`] or [`Weights8::layout`].
+/// `weight_cache::FORMAT` of specreel-checkpoint or [`Weights8::layout`].
 pub struct Builder {
     weight: Weight,
     inputs: usize,
