@@ -26,7 +26,8 @@
 //!     ..RunRequest::default()
 //! })))?;
 //! let mut log = RunLog::new(1);
-//! while let (false, Some(event)) = (log.is_over(), client.next_blocking()) {
+//! while !log.is_over() {
+//!     let Some(event) = client.next_blocking() else { break };
 //!     log.apply(&event);
 //! }
 //! println!("{}, {} tokens per target pass", log.text(), log.stats().tau + 1.0);

@@ -31,7 +31,7 @@ pub struct Edit {
 /// The edit script that turns `old` into `new`, in reading order; of replaced words, the old ones come first.
 ///
 /// ```
-/// use specreel::record::{Change, difference};
+/// use specreel_record::{Change, difference};
 ///
 /// let edits = difference("A red disc.", "A blue disc.");
 /// let changes: Vec<_> = edits.iter().map(|p| (p.change, p.text.as_str())).collect();

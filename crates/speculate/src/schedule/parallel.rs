@@ -33,7 +33,7 @@ pub struct Limits {
 /// One generation. Ask for a [`tick`](Self::tick), carry it out, [`apply`](Self::apply) it, until there is no tick.
 ///
 /// ```
-/// use specreel::speculate::schedule::{DraftToken, Exact, Limits, Parallel};
+/// use specreel_speculate::schedule::{DraftToken, Exact, Limits, Parallel};
 ///
 /// // The target counts up; the drafter does so too, but takes 3 for 4.
 /// let target = |id: u32| id + 1;
