@@ -14,7 +14,7 @@
 //!     "draft_ms":1.2,"verify_ms":3.4,"other_ms":0.1}"#;
 //! let mut log = RunLog::new(1);
 //! log.apply(&serde_json::from_str::<Event>(line)?);
-//! assert_eq!(log.shown(), " A red circle");
+//! assert_eq!(log.shown(), "A red circle");
 //! assert_eq!(log.token_count(), 3);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
