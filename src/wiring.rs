@@ -10,11 +10,10 @@ use specreel_batch as batch;
 use specreel_client::{Client, SidecarChoice};
 use specreel_demo as assets;
 use specreel_engine::memory_check;
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 use specreel_speculate::Method;
 use specreel_video as video;
 
-/// Run the studio on an engine of its own, and return the exit code.
 pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     let client = Client::start_in_background()?;
     let rule = memory_check::rule(&start.models);
@@ -98,11 +97,10 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
     let ended = tui::run(config, client).map(|()| 0);
     ended.map_err(|error| match error.downcast::<StudioError>() {
         Ok(error) => error.into(),
-        Err(error) => Failure {
-            class: FailureClass::Internal,
-            error: format!("{error:#}"),
-            hint: Some("`specreel doctor` checks this terminal; `specreel caption` needs none".into()),
-        },
+        Err(error) => Failure::internal(
+            format!("{error:#}"),
+            "`specreel doctor` checks this terminal; `specreel caption` needs none",
+        ),
     })
 }
 

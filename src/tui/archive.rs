@@ -29,13 +29,10 @@ const RECENT: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionEntry {
     pub path: PathBuf,
-    /// Seconds since it was last written.
     pub age_s: u64,
-    /// Its size in bytes.
     pub bytes: u64,
     /// The method's name, with the parameters that differ from its preset's.
     pub method: String,
-    /// What the first run is about.
     pub started: Started,
     /// Segments that were started and that were requested, if the clip is captioned in segments.
     pub segments: Option<(usize, usize)>,
@@ -85,7 +82,6 @@ impl SessionEntry {
         }
     }
 
-    /// All its texts, for a filter.
     pub(crate) fn texts(&self) -> Vec<&str> {
         let Started { video, target, prompt, before, .. } = &self.started;
         let mut texts = vec![video.as_str(), &self.method, target, prompt, &self.text];
@@ -226,7 +222,6 @@ fn is_named_by_time(file: &Path) -> bool {
         && name.get(15..17) == Some("Z-")
 }
 
-/// Read a whole session.
 pub(crate) fn load(path: &Path) -> Result<Session, String> {
     Session::read(path).map_err(|e| Failure::from(e).error)
 }

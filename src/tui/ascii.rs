@@ -18,7 +18,6 @@ pub(crate) fn reduce(buffer: &mut Buffer) {
     }
 }
 
-/// The most similar ASCII character.
 fn ascii(c: char) -> char {
     match c {
         ' '..='~' => c,

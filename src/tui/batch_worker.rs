@@ -66,12 +66,10 @@ impl BatchWorker {
         Ok((Self { events: Some(events), interrupt, engine, thread }, told))
     }
 
-    /// Pass on an event of the engine.
     pub fn event(&mut self, event: &Event) {
         self.events = self.events.take().filter(|events| events.try_send(event.clone()).is_ok());
     }
 
-    /// The engine has stopped: the batch cannot go on.
     pub fn engine_gone(&mut self) {
         self.events = None;
     }

@@ -8,10 +8,8 @@ use super::{
     text,
 };
 
-/// The completion of a typed path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What was typed.
     pub typed: String,
     /// The common prefix of all matches.
     pub line: String,
@@ -58,7 +56,6 @@ fn name(entry: &std::fs::DirEntry, begun: &str) -> Option<String> {
     }
 }
 
-/// The longest common prefix; none without names.
 fn common(names: &[String]) -> Option<&str> {
     let (first, rest) = names.split_first()?;
     let same = |a: &str, b: &str| {

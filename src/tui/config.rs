@@ -20,7 +20,6 @@ pub const DEFAULT_PRESETS: &str = include_str!("../../assets/prompts/default.tom
 /// The preset prompts that the embedded models can answer (TOML).
 pub const EMBEDDED_PRESETS: &str = include_str!("../../assets/prompts/embedded.toml");
 
-/// A preset prompt.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromptPreset {
@@ -45,14 +44,10 @@ impl PromptPreset {
 /// Properties of a clip, known without decoding it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClipFacts {
-    /// Length in seconds.
     pub seconds: Option<f64>,
-    /// Width and height in pixels.
     pub size: Option<(u32, u32)>,
     pub codec: Option<String>,
-    /// Frames per second.
     pub fps: Option<f64>,
-    /// Number of frames.
     pub frames: Option<usize>,
     /// Clockwise rotation from stored to shown, in degrees.
     pub turned: u32,
@@ -64,7 +59,6 @@ pub type Probe = Arc<dyn Fn(&Path) -> Result<ClipFacts, String> + Send + Sync>;
 /// Divides a clip into segments of so many seconds, or returns why it cannot; called off the studio's thread, so it may block.
 pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync>;
 
-/// How many saved runs are kept by default.
 pub const DEFAULT_KEEP: usize = 1000;
 
 /// Reads the frames of a request and passes each on until told to stop; called off the studio's thread. Returns why the clip
@@ -74,7 +68,6 @@ pub type FrameReader =
 
 #[derive(Clone)]
 pub struct StudioConfig {
-    /// The clip to open at the start.
     pub video: Option<PathBuf>,
     /// Clips with titles, shown first.
     pub clips: Vec<Clip>,
@@ -87,9 +80,7 @@ pub struct StudioConfig {
     pub methods_dir: Option<PathBuf>,
     /// Name of the method selected at the start; the first one if there is no such method.
     pub method: String,
-    /// Whether a method is lossless.
     pub lossless: fn(&Method) -> bool,
-    /// The prompt at the start.
     pub prompt: String,
     /// The models are the embedded ones, which know only the clips with titles.
     pub embedded: bool,
@@ -102,9 +93,7 @@ pub struct StudioConfig {
     pub is_first: bool,
     pub colors: ColorDepth,
     pub mouse: bool,
-    /// Draw with ASCII characters only.
     pub ascii: bool,
-    /// Which frames are sampled.
     pub sampling: Sampling,
     /// How the target's family samples frames, to show which ones it will see.
     pub rule: Rule,
@@ -112,20 +101,16 @@ pub struct StudioConfig {
     pub max_pixels: Option<usize>,
     /// Maximum visual tokens of a clip; none is no limit.
     pub max_visual_tokens: Option<usize>,
-    /// Stop after this many tokens.
     pub max_new_tokens: usize,
-    /// Models that can think do so before they answer.
     pub thinking: bool,
     pub text: TextSampling,
     /// How many of the most likely tokens to request with each token.
     pub logprobs: usize,
-    /// How runs are played.
     pub pace: Pace,
     /// The form of the files that a batch writes beside its clips; none writes none.
     pub sidecar: Option<Sidecar>,
     /// What a batch does about clips that have one.
     pub existing: Existing,
-    /// How captions become cues of subtitles.
     pub cues: Cues,
     /// The hardware whose modelled speed is shown beside the measured one; none shows none.
     pub profile: Option<Profile>,
@@ -151,7 +136,6 @@ pub struct StudioConfig {
     pub history: Vec<String>,
     /// The file of earlier prompts; it need not exist. None saves none.
     pub prompts: Option<PathBuf>,
-    /// Divides a clip into segments.
     pub cut: Option<Cut>,
     /// The list of recent files; none saves none.
     pub recent: Option<PathBuf>,

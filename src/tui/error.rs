@@ -15,15 +15,11 @@ pub enum StudioError {
         doing: &'static str,
         source: std::io::Error,
     },
-    /// A key map or theme file cannot be read.
     #[error("cannot read {}: {source}", .file.display())]
     Read { file: PathBuf, source: std::io::Error },
-    /// A key map or a theme is invalid.
     #[error("{file}:{line}: {key}: {problem}")]
     Invalid {
-        /// The file, or the name of a built-in one.
         file: String,
-        /// The line, from 1.
         line: usize,
         /// The entry: `section.action`, `role.field`.
         key: String,
@@ -55,7 +51,6 @@ impl StudioError {
         Self::invalid((file, text), at, "invalid TOML", error.message(), hint)
     }
 
-    /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
             StudioError::NoTerminal => {

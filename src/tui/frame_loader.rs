@@ -27,7 +27,6 @@ impl FrameLoader {
         Self { reader, next: None, running: None, newest: Arc::default() }
     }
 
-    /// Request frames, or none any more.
     pub fn request(&mut self, request: Option<FrameRequest>) {
         self.next = request;
         self.newest.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +38,6 @@ impl FrameLoader {
         matches!(msg, Msg::FrameRead(..) | Msg::FramesRead(..)) && self.running != Some(newest)
     }
 
-    /// The work that was started has ended.
     pub fn ended(&mut self) {
         self.running = None;
     }

@@ -33,7 +33,6 @@ pub(crate) fn resolve(
     }
 }
 
-/// True inside a terminal multiplexer.
 pub(crate) fn is_inside() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     let term = std::env::var("TERM").unwrap_or_default();

@@ -10,16 +10,13 @@ use crossterm::{
 };
 use ratatui::{backend::IntoCrossterm, buffer::Buffer};
 
-/// A picture below the text.
 #[derive(Debug)]
 pub struct Inline<W: Write> {
     out: W,
-    /// Size of the picture that is shown.
     shown: (u16, u16),
 }
 
 impl<W: Write> Inline<W> {
-    /// No picture yet.
     pub fn new(out: W) -> Self {
         Self { out, shown: (0, 0) }
     }

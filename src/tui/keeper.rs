@@ -6,13 +6,10 @@ use super::{archive, past};
 
 /// Saves prompts and deletes old runs. Failures are logged.
 pub(crate) struct Keeper {
-    /// The file of prompts; none saves nothing.
     prompts: Option<PathBuf>,
-    /// The prompt that was saved last.
     last: Option<String>,
     /// The directory of saved runs; none if runs are not saved.
     sessions: Option<PathBuf>,
-    /// How many are kept.
     keep: usize,
 }
 

@@ -5,7 +5,6 @@ use ratatui_textarea::Input;
 
 pub use ct::KeyCode;
 
-/// A key with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub code: KeyCode,
@@ -35,17 +34,14 @@ const NAMES: [(&str, KeyCode); 15] = [
 ];
 
 impl Key {
-    /// A key without modifiers.
     pub const fn plain(code: KeyCode) -> Self {
         Self { code, ctrl: false, alt: false, shift: false }
     }
 
-    /// A character without modifiers.
     pub const fn char(c: char) -> Self {
         Self::plain(KeyCode::Char(c))
     }
 
-    /// A character with Control.
     pub const fn ctrl(c: char) -> Self {
         Self { code: KeyCode::Char(c), ctrl: true, alt: false, shift: false }
     }
@@ -122,7 +118,6 @@ impl Key {
         Some(key)
     }
 
-    /// The same key for the text editor widget.
     pub(crate) fn to_editor(self) -> Input {
         Input { key: self.code.into(), ctrl: self.ctrl, alt: self.alt, shift: self.shift }
     }

@@ -17,7 +17,6 @@ const KEYS: &str = "write keys such as \"q\", \"ctrl-q\", \"alt-enter\", \"shift
 
 macro_rules! contexts {
     ($($variant:ident $name:literal $title:literal;)*) => {
-        /// Where a key is pressed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum KeyContext {
             $(#[doc = $title] $variant,)*
@@ -27,7 +26,6 @@ macro_rules! contexts {
             /// All contexts with their names in key maps, in the order of the help page.
             const ALL: &'static [(KeyContext, &'static str)] = &[$((KeyContext::$variant, $name)),*];
 
-            /// The heading on the help page.
             pub(crate) fn title(self) -> &'static str {
                 match self { $(KeyContext::$variant => $title,)* }
             }

@@ -25,7 +25,6 @@ pub(crate) fn load(list: &Path) -> Result<Vec<VideoFile>, String> {
     Ok(read(list)?.iter().filter(|p| is_video(p)).filter_map(|p| files::found(p)).collect())
 }
 
-/// Add a file at the head of the list.
 pub(crate) fn remember(list: &Path, file: &Path) -> Result<(), String> {
     // Two files that are opened at the same time must both be in the list.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -23,9 +23,7 @@ const WAITING: usize = 4096;
 /// How long the studio's end waits for the disk.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the lines of a file go.
 trait Disk: Write + Send {
-    /// Have everything on the disk.
     fn sync(&self) {}
 }
 

@@ -22,7 +22,6 @@ const MAX_LOOKED: usize = 20_000;
 #[derive(Debug, Default)]
 struct Walked {
     found: Vec<VideoFile>,
-    /// Entries that could not be read.
     unreadable: usize,
     /// There are more entries than are scanned.
     cut: bool,

@@ -19,12 +19,10 @@ impl Studio {
         Ok((Self { model }, effects))
     }
 
-    /// Handle a message. Returns what to do outside.
     pub fn handle(&mut self, msg: Msg) -> Vec<Effect> {
         update::update(&mut self.model, msg)
     }
 
-    /// Draw the whole screen.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         self.draw_with_slot(frame);
     }
@@ -38,7 +36,6 @@ impl Studio {
         slot
     }
 
-    /// The screen at this size, in columns and rows.
     pub fn picture(&self, columns: u16, rows: u16) -> Buffer {
         let backend = TestBackend::new(columns, rows);
         let mut terminal = match Terminal::new(backend) {

@@ -38,9 +38,7 @@ use rustix::process::Signal;
 
 use super::{Studio, StudioError, painter::Painter, terminal_writer::TerminalWriter};
 
-/// The studio has the screen.
 static UP: AtomicBool = AtomicBool::new(false);
-/// The studio captures the mouse.
 static MOUSE: AtomicBool = AtomicBool::new(false);
 /// The real standard error while fd 2 is redirected to the log.
 static REAL_STDERR: Mutex<Option<OwnedFd>> = Mutex::new(None);
@@ -63,7 +61,6 @@ impl Write for Page {
     }
 }
 
-/// The terminal while the studio is on it.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Page>>,
     page: Page,
@@ -101,7 +98,6 @@ impl Screen {
         })
     }
 
-    /// Columns and rows.
     pub fn size(&self) -> (u16, u16) {
         self.terminal.size().map_or((80, 24), |s| (s.width, s.height))
     }

@@ -10,7 +10,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The writing thread, and the bytes for it.
 pub(crate) struct TerminalWriter {
     shared: Arc<Shared>,
 }
@@ -70,8 +69,6 @@ impl TerminalWriter {
         Ok(Self { shared })
     }
 
-    /// Queue bytes.
-    /// Errors: earlier bytes could not be written.
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.shared.lock();
         if let Some(error) = state.failed.take() {
@@ -83,7 +80,6 @@ impl TerminalWriter {
         Ok(())
     }
 
-    /// True if all is written.
     pub fn is_idle(&self) -> bool {
         let state = self.shared.lock();
         state.waiting.is_empty() && !state.writing

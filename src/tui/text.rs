@@ -9,12 +9,10 @@ use specreel_client::present::text;
 pub(crate) use specreel_client::present::text::{fit, fit_end, pad, width};
 use specreel_record::{Event, EventKind, Turn};
 
-/// See [`text::clean`].
 pub(crate) fn clean(foreign: &str) -> String {
     text::clean(foreign).into_owned()
 }
 
-/// See [`text::clean_line`].
 pub(crate) fn clean_line(foreign: &str) -> String {
     text::clean_line(foreign).into_owned()
 }

@@ -9,21 +9,15 @@ use specreel_client::chart::Curve;
 /// Minimum columns and rows of the terminal.
 pub const TRAINING_SIZE: (u16, u16) = (56, 20);
 
-/// What the picture of a training run shows.
 #[derive(Clone, Debug, Default)]
 pub struct TrainingPicture {
     /// What is trained, and for which target.
     pub title: String,
     pub doing: String,
-    /// Progress, 0 to 1.
     pub share: f64,
-    /// Remaining time in words.
     pub left: String,
-    /// Numbers with their names.
     pub facts: Vec<(String, String)>,
-    /// The curve so far.
     pub curve: Curve,
-    /// A hint about keys.
     pub foot: String,
 }
 

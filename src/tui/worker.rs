@@ -9,14 +9,12 @@ use super::Msg;
 /// The answer after a panic, whose message is in the log.
 pub(crate) const LOST: &str = "internal error: a background task panicked; the log has details";
 
-/// Runs work on threads that may block.
 #[derive(Clone)]
 pub(crate) struct Workers {
     messages: mpsc::Sender<Msg>,
 }
 
 impl Workers {
-    /// Answers go to `messages`.
     pub fn new(messages: mpsc::Sender<Msg>) -> Self {
         Self { messages }
     }

@@ -62,18 +62,15 @@ use specreel_record::{Failure, FailureClass};
 /// A failure of an output: a full disk is internal, anything else an unusable path.
 pub(crate) fn unwritable(path: &std::path::Path, error: &std::io::Error) -> Failure {
     let full = is_full(error);
-    Failure {
-        class: if full { FailureClass::Internal } else { FailureClass::Input },
-        error: format!("cannot write {}: {error}", path.display()),
-        hint: Some(
-            if full {
-                "free some space, then run the same command again: it goes on from here"
-            } else {
-                "make the directory writable, or choose another one with --out-dir"
-            }
-            .into(),
-        ),
-    }
+    Failure::new(
+        if full { FailureClass::Internal } else { FailureClass::Input },
+        format!("cannot write {}: {error}", path.display()),
+        if full {
+            "free some space, then run the same command again: it goes on from here"
+        } else {
+            "make the directory writable, or choose another one with --out-dir"
+        },
+    )
 }
 
 /// True if the disk, or the user's quota of it, is full.

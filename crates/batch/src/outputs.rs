@@ -38,10 +38,8 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Open the outputs of these clips.
-    ///
-    /// # Errors
-    /// The options contradict each other (class usage), or the data set cannot be used.
+    /// Open the outputs of these clips. Fails if the options contradict each other (class usage), or the data set cannot be
+    /// used.
     pub fn open(options: Options, clips: &[Clip]) -> Result<Self, Failure> {
         options.check()?;
         let table = options.dataset.as_ref().map(|(kind, path)| Table::open(path, *kind)).transpose()?;
@@ -80,34 +78,30 @@ impl Outputs {
         self.options.sidecar.is_some_and(Sidecar::is_timed)
     }
 
-    /// What a clip lacks. After a [`Outputs::claim`] the answer stays true until the claim is dropped.
-    ///
-    /// # Errors
-    /// Why the clip can have no output.
+    /// What a clip lacks. After a [`Outputs::claim`] the answer stays true until the claim is dropped. Fails if
+    /// the clip can have no output.
     pub fn need(&mut self, clip: &Clip) -> Result<Need, Failure> {
         if let Some(other) = self.doubled.get(&own_hash(clip)) {
             let sidecar = self.sidecar(clip).unwrap_or_default();
-            return Err(Failure {
-                class: FailureClass::Input,
-                error: format!(
+            return Err(Failure::input(
+                format!(
                     "video {}: its sidecar {} is that of {}",
                     clip.path().display(),
                     sidecar.display(),
                     other.display()
                 ),
-                hint: Some("rename one of the two clips, or use --dataset".into()),
-            });
+                "rename one of the two clips, or use --dataset",
+            ));
         }
         if let Some(other) = self.confused.get(&own_hash(clip)) {
-            return Err(Failure {
-                class: FailureClass::Input,
-                error: format!(
+            return Err(Failure::input(
+                format!(
                     "video {}: the trainer would keep it in the same cache file as {}",
                     clip.path().display(),
                     other.display()
                 ),
-                hint: Some("rename one of the two clips".into()),
-            });
+                "rename one of the two clips",
+            ));
         }
         let count = self.options.prompts.len();
         let all = || (0..count).collect::<Vec<_>>();
@@ -153,10 +147,8 @@ impl Outputs {
         Ok(Need::Captions(lacks))
     }
 
-    /// Claim a clip, so that no other process captions it; none if one does.
-    ///
-    /// # Errors
-    /// The claim cannot be written, and neither could the caption.
+    /// Claim a clip, so that no other process captions it; none if one does. Fails if the claim cannot be written, and neither
+    /// could the caption.
     pub fn claim(&mut self, clip: &Clip) -> Result<Option<Vec<Claim>>, Failure> {
         if self.options.existing != Existing::Skip {
             let state = self.state(clip);
@@ -191,10 +183,7 @@ impl Outputs {
         }
     }
 
-    /// Write the captions of a claimed clip.
-    ///
-    /// # Errors
-    /// They cannot be written; what existed stays.
+    /// Write the captions of a claimed clip. Fails if they cannot be written; what existed stays.
     pub fn write(&mut self, clip: &Clip, captions: &[Caption]) -> Result<(), Failure> {
         let change = self.write_sidecar(clip, captions)?;
         if let Some(table) = &mut self.table {

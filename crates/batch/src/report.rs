@@ -142,16 +142,10 @@ impl From<io::Error> for Halt {
 
 /// Sees what a batch does.
 pub trait Report {
-    /// An event of a run.
-    ///
-    /// # Errors
-    /// It cannot be reported; the batch ends.
+    /// An event of a run. Fails if it cannot be reported; the batch ends.
     fn event(&mut self, event: &Event) -> io::Result<()>;
 
-    /// A clip is over.
-    ///
-    /// # Errors
-    /// It cannot be reported; the batch ends.
+    /// A clip is over. Fails if it cannot be reported; the batch ends.
     fn clip(&mut self, ended: &Ended<'_>, progress: &Progress) -> io::Result<()>;
 }
 

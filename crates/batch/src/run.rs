@@ -13,7 +13,7 @@ use super::{
 };
 use specreel_client::{Client, Ending, GRACE, Interrupt};
 use specreel_engine::{Command, RunRequest};
-use specreel_record::{Event, Failure, FailureClass, Pieces, RunLog, Segment, Span, Stats, StopReason};
+use specreel_record::{Event, Failure, Pieces, RunLog, Segment, Span, Stats, StopReason};
 use specreel_video as video;
 
 /// Many clips to caption.
@@ -60,10 +60,8 @@ struct Queue {
 }
 
 impl Batch<'_> {
-    /// Caption the clips that lack captions.
-    ///
-    /// # Errors
-    /// The models cannot be loaded, the engine has stopped, the disk is full, or nobody takes the report.
+    /// Caption the clips that lack captions. Fails if the models cannot be loaded, the engine has stopped, the disk is full, or
+    /// nobody takes the report.
     pub async fn run<R: Report>(
         &mut self,
         clips: Vec<Clip>,
@@ -251,11 +249,10 @@ impl Batch<'_> {
             logs.iter().for_each(|log| stats.add_run(log.stats()));
         }
         if stamp(&job.clip.path()) != job.stamp {
-            return Ok(End::Failed(Failure {
-                class: FailureClass::Internal,
-                error: format!("video {}: it changed while it was captioned", job.clip.path().display()),
-                hint: Some("run the same command again once it is complete".into()),
-            }));
+            return Ok(End::Failed(Failure::internal(
+                format!("video {}: it changed while it was captioned", job.clip.path().display()),
+                "run the same command again once it is complete",
+            )));
         }
         Ok(End::Captions(captions))
     }
@@ -273,10 +270,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Caption one video with the prompt of the request, without outputs.
-    ///
-    /// # Errors
-    /// As [`Batch::run`]; the inner failure is the video's. None after an interrupt.
+    /// Caption one video with the prompt of the request, without outputs. Fails as [`Batch::run`]; the inner failure is the
+    /// video's. None after an interrupt.
     pub async fn one<R: Report>(
         &mut self,
         path: &Path,

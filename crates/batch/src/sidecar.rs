@@ -90,10 +90,8 @@ pub fn combined(old: &str, new: &str, after: bool) -> String {
     }
 }
 
-/// Write a file as a whole: to a hidden file beside it, which then replaces it. The caller has claimed it.
-///
-/// # Errors
-/// It cannot be written; the old file stays.
+/// Write a file as a whole: to a hidden file beside it, which then replaces it. The caller has claimed it. Fails if it cannot
+/// be written; the old file stays.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = hidden(path, "part");
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {

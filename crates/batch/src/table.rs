@@ -34,10 +34,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Open a data set, and read what it has rows for. A file that does not exist is created by the first row.
-    ///
-    /// # Errors
-    /// The file cannot be read or written, or has another form.
+    /// Open a data set, and read what it has rows for. A file that does not exist is created by the first row. Fails if the
+    /// file cannot be read or written, or has another form.
     pub fn open(path: &Path, kind: Kind) -> Result<Self, Failure> {
         let path = path.to_owned();
         let mut table = Self { path, kind, file: None, read: 0, unended: false, keys: HashSet::new() };
@@ -125,10 +123,7 @@ impl Table {
     }
 
     /// Append rows, each with its key. A row of a key that is there already is left out, unless it shall `replace` it: then the
-    /// later one counts ([`Table::compact`]).
-    ///
-    /// # Errors
-    /// The file cannot be written; it is as it was before.
+    /// later one counts ([`Table::compact`]). Fails if the file cannot be written; it is as it was before.
     pub fn append(&mut self, rows: &[(u64, String)], replace: bool) -> io::Result<()> {
         self.lock()?;
         let appended = self.append_locked(rows, replace);
@@ -190,10 +185,8 @@ impl Table {
         }
     }
 
-    /// Keep only the last row of each key, in the place of the first.
-    ///
-    /// # Errors
-    /// The file cannot be written; it is as it was before.
+    /// Keep only the last row of each key, in the place of the first. Fails if the file cannot be written; it is as it was
+    /// before.
     pub fn compact(&mut self) -> io::Result<()> {
         if self.file.is_none() {
             return Ok(());
@@ -268,15 +261,14 @@ impl Table {
         if fits {
             return Ok(());
         }
-        Err(Failure {
-            class: FailureClass::Input,
-            error: format!(
+        Err(Failure::input(
+            format!(
                 "{} is no data set of this form: it has no `{}`",
                 self.path.display(),
                 self.kind.path_key()
             ),
-            hint: Some("choose another file for --dataset-file, or remove this one".into()),
-        })
+            "choose another file for --dataset-file, or remove this one",
+        ))
     }
 }
 

@@ -68,10 +68,7 @@ pub struct ClipTimes {
 pub type ClipProgress<'a> = dyn FnMut(Stage, usize, usize) -> ControlFlow<()> + 'a;
 
 impl ShapeModel {
-    /// Make random weights for this configuration.
-    ///
-    /// # Errors
-    /// The sizes do not fit together, or the device is out of memory.
+    /// Make random weights for this configuration. Fails if the sizes do not fit together, or the device is out of memory.
     pub fn load(
         config: VlConfig,
         place: &ComputeDevice,
@@ -104,10 +101,8 @@ impl ShapeModel {
         &self.decoder
     }
 
-    /// Measure a clip from its patches to its tokens; none if `progress` breaks.
-    ///
-    /// # Errors
-    /// The frames are too small for a patch, or a tensor operation fails.
+    /// Measure a clip from its patches to its tokens; none if `progress` breaks. Fails if the frames are too small for a patch,
+    /// or a tensor operation fails.
     pub fn time(
         &self,
         work: &ClipWork,

@@ -3,7 +3,7 @@
 
 use crate::{
     BASELINE,
-    sweep::{self, Sweep, usage},
+    sweep::{self, Sweep},
 };
 use specreel_engine::has_drafter;
 use specreel_model::ModelSpec;
@@ -36,10 +36,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The systems of `--methods`, `--set` and `--sweep` for these models.
-    ///
-    /// # Errors
-    /// A method is unknown, invalid, or needs a drafter that is not loaded; a sweep has no list, or not exactly one method.
+    /// The systems of `--methods`, `--set` and `--sweep` for these models. Fails if a method is unknown, invalid, or needs a
+    /// drafter that is not loaded; a sweep has no list, or not exactly one method.
     pub fn new(
         methods: Option<&str>,
         sets: &[String],
@@ -72,7 +70,7 @@ impl Plan {
         let mut chosen = Vec::new();
         for name in methods.split(',').map(str::trim) {
             if name.is_empty() {
-                return Err(usage(
+                return Err(Failure::usage(
                     format!("--methods \"{methods}\" has an empty name"),
                     "for example: --methods naive,lvspec, or --methods all",
                 ));
@@ -110,7 +108,7 @@ impl Plan {
     ) -> Result<(), Failure> {
         let one = methods.map(str::trim).filter(|m| !m.is_empty() && *m != "all" && !m.contains(','));
         let Some(name) = one else {
-            return Err(usage("--sweep needs one method".into(), "for example: --methods lvspec"));
+            return Err(Failure::usage("--sweep needs one method", "for example: --methods lvspec"));
         };
         let base = find(name)?;
         self.common = name.into();
@@ -160,7 +158,7 @@ fn changed(method: Method, sets: &[String], point: &[String]) -> Result<Method, 
             }
             other => other.to_string(),
         };
-        Failure { class, error, hint: Some(hint) }
+        Failure::new(class, error, hint)
     })
 }
 

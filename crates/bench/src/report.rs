@@ -64,10 +64,7 @@ struct ClosingRow<'a> {
 }
 
 impl Report {
-    /// Write tables and text chart, or the last JSON line, and the SVG chart.
-    ///
-    /// # Errors
-    /// They cannot be written.
+    /// Write tables and text chart, or the last JSON line, and the SVG chart. Fails if they cannot be written.
     pub fn write<R: Reporter>(
         &self,
         loaded: &Loaded,

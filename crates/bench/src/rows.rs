@@ -56,10 +56,8 @@ pub struct PassTime {
 }
 
 /// Time passes of each number of rows over a context of `slots` tokens, and the prefill of that context. With a draft head, its
-/// projection is part of each pass. None if `progress` (rounds done, rounds in total) breaks.
-///
-/// # Errors
-/// If a tensor operation fails.
+/// projection is part of each pass. None if `progress` (rounds done, rounds in total) breaks. Fails if a tensor operation
+/// fails.
 pub fn time(
     decoder: &Arc<Decoder>,
     layer: Option<&DraftHead>,

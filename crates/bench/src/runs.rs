@@ -78,10 +78,7 @@ impl Runs {
         self.interrupt.asked()
     }
 
-    /// Load the models. None if interrupted.
-    ///
-    /// # Errors
-    /// They cannot be loaded.
+    /// Load the models. None if interrupted. Fails if they cannot be loaded.
     pub(crate) async fn load<R: Reporter>(&mut self, reporter: &mut R) -> Result<Option<Loaded>, Failure> {
         let mut on = |kind: &EventKind| {
             if let EventKind::Stage { stage, done, total, .. } = kind {
@@ -92,10 +89,7 @@ impl Runs {
         self.client.load_and_wait(models.clone(), *ignore_memory, &mut on, &self.interrupt).await
     }
 
-    /// Caption a video. None if interrupted.
-    ///
-    /// # Errors
-    /// The run failed.
+    /// Caption a video. None if interrupted. Fails if the run failed.
     pub(crate) async fn run(
         &mut self,
         video: &Path,

@@ -26,10 +26,8 @@ pub enum Source {
     Videos(OwnVideos),
 }
 
-/// Measure a plan, and report its tables. False if it was interrupted; then they show what is done.
-///
-/// # Errors
-/// The models cannot be loaded, a clip cannot be rendered, a run failed, or the results cannot be written.
+/// Measure a plan, and report its tables. False if it was interrupted; then they show what is done. Fails if the models cannot
+/// be loaded, a clip cannot be rendered, a run failed, or the results cannot be written.
 pub async fn run<R: Reporter>(
     plan: Plan,
     source: Source,
@@ -51,11 +49,8 @@ pub async fn run<R: Reporter>(
     whole
 }
 
-/// Measure `systems` (the baseline first) on the clips of `seeds`, after a warm-up on another clip. Each trial is reported
-/// at once. False if it was interrupted.
-///
-/// # Errors
-/// A clip cannot be rendered, a run failed, or a trial cannot be written.
+/// Measure `systems` (the baseline first) on the clips of `seeds`, after a warm-up on another clip. Each trial is reported at
+/// once. False if it was interrupted. Fails if a clip cannot be rendered, a run failed, or a trial cannot be written.
 async fn measure<R: Reporter>(
     systems: &[System],
     seeds: Range<u64>,
@@ -93,10 +88,8 @@ async fn measure<R: Reporter>(
     Ok(true)
 }
 
-/// Load all weights and code once: a short run of the first system of each drafter. False if it was interrupted.
-///
-/// # Errors
-/// The clip cannot be rendered, or a run failed.
+/// Load all weights and code once: a short run of the first system of each drafter. False if it was interrupted. Fails if the
+/// clip cannot be rendered, or a run failed.
 pub(crate) async fn warm_up<R: Reporter>(
     systems: &[System],
     seed: u64,

@@ -114,10 +114,7 @@ impl LoadedModel {
     }
 }
 
-/// Measure target and drafter. False if it was interrupted.
-///
-/// # Errors
-/// The models are unusable, or the results cannot be written.
+/// Measure target and drafter. False if it was interrupted. Fails if the models are unusable, or the results cannot be written.
 pub fn run<R: Reporter>(
     options: &StepOptions,
     models: &ModelSpec,
@@ -218,10 +215,11 @@ fn load<R: Reporter>(
             Ok(LoadedModel { name, stored: None, decoder, head: Some(head) })
         }
         Source::Shape(name) => {
-            let config = shapes::find(name).ok_or_else(|| Failure {
-                class: FailureClass::Usage,
-                error: format!("unknown shape `{name}`"),
-                hint: Some(format!("expected one of: {}", shapes::names().join(", "))),
+            let config = shapes::find(name).ok_or_else(|| {
+                Failure::usage(
+                    format!("unknown shape `{name}`"),
+                    format!("expected one of: {}", shapes::names().join(", ")),
+                )
             })?;
             let decoder = Decoder::load(&Checkpoint::random(), &config, place, &mut progress)?;
             Ok(LoadedModel {
@@ -244,11 +242,10 @@ fn fits(model: &LoadedModel, slots: &[usize], rows: &[usize]) -> Result<(), Fail
     if slots + rows <= limit {
         return Ok(());
     }
-    Err(Failure {
-        class: FailureClass::Input,
-        error: format!("{slots} slots and {rows} rows exceed the context of {}, {limit} tokens", model.name),
-        hint: Some("pass smaller numbers to --slots and --rows".into()),
-    })
+    Err(Failure::input(
+        format!("{slots} slots and {rows} rows exceed the context of {}, {limit} tokens", model.name),
+        "pass smaller numbers to --slots and --rows",
+    ))
 }
 
 /// The prefill time and the passes; none if it was interrupted.

@@ -16,10 +16,7 @@ use specreel_record::{Event, Failure};
 
 /// What a client needs of an engine. Neither call blocks; everything comes back as events.
 pub trait Backend: Send + Sync {
-    /// Hand over a command.
-    ///
-    /// # Errors
-    /// The engine has stopped, or its queue is full.
+    /// Hand over a command. Fails if the engine has stopped, or its queue is full.
     fn send(&self, command: Command) -> Result<(), Failure>;
 
     /// Cancel a run; its `done` event follows within one step.
@@ -55,10 +52,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Send a command.
-    ///
-    /// # Errors
-    /// The engine has stopped, or its queue is full: the command has no effect.
+    /// Send a command. Fails if the engine has stopped, or its queue is full: the command has no effect.
     pub fn send(&self, command: Command) -> Result<(), Failure> {
         self.backend.send(command)
     }
@@ -113,10 +107,7 @@ impl Client {
         self.remote.clone()
     }
 
-    /// Send a command.
-    ///
-    /// # Errors
-    /// The engine has stopped, or its queue is full: the command has no effect.
+    /// Send a command. Fails if the engine has stopped, or its queue is full: the command has no effect.
     pub fn send(&self, command: Command) -> Result<(), Failure> {
         self.remote.send(command)
     }

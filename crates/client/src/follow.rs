@@ -8,7 +8,7 @@ use super::{Client, Interrupt};
 use specreel_engine::{Command, RunRequest};
 use specreel_model::ModelSpec;
 use specreel_record::{
-    Event, EventKind, Failure, FailureClass, RunLog, StopReason,
+    Event, EventKind, Failure, RunLog, StopReason,
     log::{RunState, Speed},
 };
 
@@ -20,11 +20,8 @@ pub trait Sink {
     /// Why it cannot take any more.
     type Error;
 
-    /// Take an event, which `log` already contains. Break to end the run early: it is cancelled, and its remaining events
-    /// still arrive here.
-    ///
-    /// # Errors
-    /// The sink cannot go on, for example because its file cannot be written; the run is cancelled.
+    /// Take an event, which `log` already contains. Break to end the run early: it is cancelled, and its remaining events still
+    /// arrive here. Fails if the sink cannot go on, for example because its file cannot be written; the run is cancelled.
     fn event(&mut self, event: &Event, log: &RunLog) -> Result<ControlFlow<()>, Self::Error>;
 }
 
@@ -206,10 +203,8 @@ impl Client {
         }
     }
 
-    /// Load models and wait until they are ready; every event goes to `on`. None if interrupted.
-    ///
-    /// # Errors
-    /// They cannot be loaded, or the engine has stopped.
+    /// Load models and wait until they are ready; every event goes to `on`. None if interrupted. Fails if they cannot be
+    /// loaded, or the engine has stopped.
     pub async fn load_and_wait(
         &mut self,
         models: ModelSpec,
@@ -232,10 +227,8 @@ impl Client {
         }
     }
 
-    /// Load models and wait on this thread until they are ready. Not for use inside a runtime.
-    ///
-    /// # Errors
-    /// They cannot be loaded, or the engine has stopped.
+    /// Load models and wait on this thread until they are ready. Not for use inside a runtime. Fails if they cannot be loaded,
+    /// or the engine has stopped.
     pub fn load_blocking(&mut self, models: ModelSpec) -> Result<Loaded, Failure> {
         self.load(models, false)?;
         loop {
@@ -264,11 +257,7 @@ impl Client {
 
 /// The failure of an engine that has stopped.
 fn stopped() -> Failure {
-    Failure {
-        class: FailureClass::Internal,
-        error: "the engine stopped without an answer".into(),
-        hint: Some("its log file may say why: see specreel doctor".into()),
-    }
+    Failure::internal("the engine stopped without an answer", "its log file may say why: see specreel doctor")
 }
 
 /// The `done` event of a run that was abandoned.

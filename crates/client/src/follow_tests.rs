@@ -1,6 +1,6 @@
 use super::*;
 use crate::fake::{FakeEngine, done, failed, prompt, request, started, step};
-use specreel_record::Stage;
+use specreel_record::{FailureClass, Stage};
 
 /// Follow run 1 with a sink that records the events, and breaks at the first `prompt`.
 async fn play(client: &mut Client, interrupt: &Interrupt) -> (Ending, RunLog, Vec<EventKind>) {

@@ -93,6 +93,28 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
+impl Failure {
+    /// A failure with what to do about it.
+    pub fn new(class: FailureClass, error: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { class, error: error.into(), hint: Some(hint.into()) }
+    }
+
+    /// Invalid arguments.
+    pub fn usage(error: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(FailureClass::Usage, error, hint)
+    }
+
+    /// A file that cannot be used.
+    pub fn input(error: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(FailureClass::Input, error, hint)
+    }
+
+    /// An internal error.
+    pub fn internal(error: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(FailureClass::Internal, error, hint)
+    }
+}
+
 /// What the loaded models offer to methods, apart from the target itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -33,7 +33,7 @@ use specreel_bench::{
 };
 use specreel_client::{Client, Settings, present};
 use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 use specreel_scenes::world::TRAINING_SEEDS;
 use specreel_speculate::Method;
 use specreel_video::Sampling;
@@ -41,7 +41,6 @@ use specreel_video::Sampling;
 const CLIPS: u32 = 20;
 const FIRST_SEED: u64 = 1000;
 
-/// Run a benchmark.
 pub fn run(args: BenchArgs, config: &Config) -> Result<i32, End> {
     args.check()?;
     let whole = match (&args.paper, args.suite) {
@@ -130,7 +129,6 @@ fn setup(
     Ok(Setup { models, ignore_memory: args.run.ignore_memory, request, profile })
 }
 
-/// Runs on a new engine, until an interrupt.
 fn runs(setup: Setup) -> Result<Runs, End> {
     let client = Client::start()?;
     let (interrupt, remote) = (Interrupt::default(), client.remote());
@@ -138,7 +136,6 @@ fn runs(setup: Setup) -> Result<Runs, End> {
     Ok(Runs::new(client, interrupt, setup))
 }
 
-/// An interrupt that is listened for.
 fn listening() -> Result<Interrupt, End> {
     let interrupt = Interrupt::default();
     interrupt::listen(&interrupt, || {})?;
@@ -154,13 +151,13 @@ fn output(args: &BenchArgs, file: Option<ResultFile>) -> Result<Output, Failure>
     Ok(Output { progress: Progress::new(true), json: args.json, lines, file })
 }
 
-/// The seeds of the clips.
 fn seeds(args: &BenchArgs) -> Result<Range<u64>, Failure> {
     let (first, clips) = (args.first_seed.unwrap_or(FIRST_SEED), u64::from(args.clips.unwrap_or(CLIPS)));
-    let end = first.checked_add(clips).ok_or_else(|| Failure {
-        class: FailureClass::Usage,
-        error: format!("--first-seed {first} is too large for {clips} clips"),
-        hint: Some(format!("the default is {FIRST_SEED}")),
+    let end = first.checked_add(clips).ok_or_else(|| {
+        Failure::usage(
+            format!("--first-seed {first} is too large for {clips} clips"),
+            format!("the default is {FIRST_SEED}"),
+        )
     })?;
     if end > TRAINING_SEEDS.start {
         tell!("hint: the embedded models were trained on seeds from {}", TRAINING_SEEDS.start);
@@ -179,10 +176,8 @@ fn step_options(args: &BenchArgs) -> StepOptions {
 }
 
 fn clip_options(args: &BenchArgs) -> Result<ClipOptions, Failure> {
-    let shape = args.shape.as_deref().ok_or_else(|| Failure {
-        class: FailureClass::Usage,
-        error: "--suite clip needs --shape NAME".into(),
-        hint: Some(format!("shapes: {}", shapes::names().join(", "))),
+    let shape = args.shape.as_deref().ok_or_else(|| {
+        Failure::usage("--suite clip needs --shape NAME", format!("shapes: {}", shapes::names().join(", ")))
     })?;
     let (run, base) = (&args.run, ClipOptions::new(shape));
     Ok(ClipOptions {

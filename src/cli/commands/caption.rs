@@ -26,7 +26,6 @@ use specreel_client::{Client, Ending, GRACE, Sink};
 use specreel_engine::{RunRequest, memory_check};
 use specreel_record::{Event, RunLog, StopReason};
 
-/// Caption a video.
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let CaptionArgs { videos, part, run, output, dry_run, steps, .. } = args;
     part.span.check()?;
@@ -107,9 +106,6 @@ fn seconds(request: &RunRequest) -> f64 {
 }
 
 /// Print one run, and return the exit code.
-///
-/// # Errors
-/// The output cannot be written, or the run failed.
 async fn one<O: Write, E: Write>(
     client: &mut Client,
     request: RunRequest,

@@ -15,7 +15,6 @@ use specreel_client::present::formats::plural;
 /// So many names of each problem are printed.
 const SHOWN: usize = 20;
 
-/// Run the command.
 pub fn run(args: &DatasetArgs) -> Result<i32, End> {
     let mut out = std::io::stdout().lock();
     match &args.command {

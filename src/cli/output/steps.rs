@@ -29,7 +29,6 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Lines in this style.
     pub fn new(color: bool, columns: Option<usize>) -> Self {
         Self { color, columns, ..Self::default() }
     }

@@ -57,12 +57,10 @@ pub fn is_utf8(locale: &str) -> bool {
     locale.to_lowercase().replace('-', "").contains("utf8")
 }
 
-/// Width of the terminal in columns; none if stdout is not a terminal.
 pub fn columns() -> Option<usize> {
     columns_of(std::io::stdout())
 }
 
-/// The same of stderr.
 pub fn columns_stderr() -> Option<usize> {
     columns_of(std::io::stderr())
 }

@@ -17,30 +17,21 @@ use specreel_model::{
 };
 use specreel_speculate::closest;
 
-/// Where a model was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Embedded in the program.
     Embedded,
-    /// In a configured folder.
     Folder,
-    /// In the Hugging Face cache.
     Cache,
-    /// In the cache of llama.cpp.
     LlamaCpp,
-    /// In a folder of LM Studio.
     LmStudio,
 }
 
-/// A local model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalModel {
     /// The name that `--target` and `--drafter` accept.
     pub name: String,
-    /// Its directory, or the language model's GGUF file.
     pub dir: PathBuf,
-    /// Where it was found.
     pub origin: Origin,
 }
 
@@ -132,9 +123,6 @@ fn is_gguf(path: &Path) -> bool {
 
 /// Resolve a model argument: an existing directory or GGUF file, the name of an embedded model, or the id of a cached one
 /// (`OWNER/NAME:TYPE` for its GGUF file of a type).
-///
-/// # Errors
-/// The error and its hint.
 pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
     let layout = "pass a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout), a GGUF file, or a \
                   model id";

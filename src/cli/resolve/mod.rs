@@ -28,13 +28,10 @@ use specreel_video::Sampling;
 pub(crate) use models::{model_directory, models, recipe, suggest_drafter, tell_unused};
 pub use specreel_engine::has_drafter;
 
-/// Longest prompt that is read from stdin, in bytes.
 const MAX_PROMPT: u64 = 1 << 20;
 
-/// What the studio starts with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Studio {
-    /// Video to open at once.
     pub video: Option<PathBuf>,
     /// Embedded clips for the library.
     pub clips: Vec<Clip>,
@@ -42,15 +39,12 @@ pub struct Studio {
     pub library: Vec<PathBuf>,
     /// The one that was named instead of a video, in which the library opens.
     pub folder: Option<PathBuf>,
-    /// Models to load.
     pub models: ModelSpec,
     /// The first run's request; the studio changes prompt, method, video and number.
     pub request: RunRequest,
-    /// The user's own methods.
     pub methods: Vec<Method>,
     /// The hardware whose modelled speed is shown beside the measured one.
     pub profile: Option<Profile>,
-    /// A message to show at the beginning.
     pub notice: Option<String>,
     /// Theme, pictures, mouse, characters, and what is kept.
     pub settings: Settings,
@@ -58,19 +52,13 @@ pub struct Studio {
     pub ignore_memory: bool,
 }
 
-/// One caption to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caption {
-    /// Models to load.
     pub models: ModelSpec,
-    /// What to run.
     pub request: RunRequest,
 }
 
 /// One run on a video, or on a part of it, checked against the available memory.
-///
-/// # Errors
-/// The video, its part, the prompt, the method or the models cannot be used, or do not fit into memory.
 pub fn caption(video: &Path, span: SpanArgs, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
     span.check()?;
     let mut caption = whole_video(video, args, config)?;
@@ -89,17 +77,13 @@ pub fn as_typed(failure: Failure, file: &Path, typed: &Path) -> Failure {
 }
 
 /// One run on the whole video, not yet checked against the available memory.
-///
-/// # Errors
-/// As [`caption`].
 pub fn whole_video(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
     let settings = Settings::merge(args.layer(), config);
     if stdin_video::is_meant(video) && settings.prompt.value.as_deref() == Some(stdin_video::NAME) {
-        let failure = Failure {
-            class: FailureClass::Usage,
-            error: "video and prompt cannot both be read from stdin".into(),
-            hint: Some("name the video, or use --prompt TEXT".into()),
-        };
+        let failure = Failure::usage(
+            "video and prompt cannot both be read from stdin",
+            "name the video, or use --prompt TEXT",
+        );
         return Err(failure);
     }
     let video = self::video(video)?;
@@ -108,10 +92,6 @@ pub fn whole_video(video: &Path, args: &RunArgs, config: &Config) -> Result<Capt
     Ok(Caption { models, request })
 }
 
-/// What the studio starts with.
-///
-/// # Errors
-/// As [`caption`].
 pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     // A folder is opened as one of videos.
     let folder = args.video.as_deref().filter(|path| path.is_dir());
@@ -147,9 +127,6 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
 }
 
 /// The file of a video; `demo` and `demo:N` are embedded clips, `-` is read from stdin.
-///
-/// # Errors
-/// There is no such file or clip, or it is a directory, or there is no video on stdin.
 pub fn video(name: &Path) -> Result<PathBuf, Failure> {
     if stdin_video::is_meant(name) {
         return stdin_video::read();
@@ -165,11 +142,7 @@ pub fn video(name: &Path) -> Result<PathBuf, Failure> {
             .map(|clip| clip.path.clone())
             .ok_or_else(|| assets::AssetError::Absent.into());
     }
-    let input = |what: String, hint: &str| Failure {
-        class: FailureClass::Input,
-        error: format!("video {}: {what}", name.display()),
-        hint: Some(hint.into()),
-    };
+    let input = |what: String, hint: &str| Failure::input(format!("video {}: {what}", name.display()), hint);
     match std::fs::metadata(name) {
         Ok(m) if m.is_dir() => Err(input(
             "it is a directory".into(),
@@ -192,10 +165,6 @@ pub fn video(name: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The request for a video.
-///
-/// # Errors
-/// The prompt or the method cannot be used.
 pub fn request(
     video: PathBuf,
     args: &RunArgs,
@@ -264,19 +233,12 @@ fn prompt(given: &Setting<String>, stdin: &mut dyn Read) -> Result<String, Failu
     }
 }
 
-/// Refuse a prompt that no context window holds, before time is spent on its tokens.
-///
-/// # Errors
-/// It is too long (class usage).
+/// Refuse a prompt that no context window holds, before time is spent on its tokens. Fails if it is too long (class usage).
 pub fn check_prompt(text: &str) -> Result<(), Failure> {
     if text.len() as u64 <= MAX_PROMPT {
         return Ok(());
     }
-    Err(Failure {
-        class: FailureClass::Usage,
-        error: "the prompt is longer than 1 MiB, more than a context window holds".into(),
-        hint: Some("shorten it".into()),
-    })
+    Err(Failure::usage("the prompt is longer than 1 MiB, more than a context window holds", "shorten it"))
 }
 
 #[cfg(test)]

@@ -127,7 +127,6 @@ impl Driver {
         );
     }
 
-    /// Read the requested frames, one request at a time.
     pub(super) fn read_frames(&mut self) {
         if let Some((request, work)) = self.frame_loader.work(self.messages.clone()) {
             self.workers.run(work, |problem| Msg::FramesRead(request, Err(problem)));

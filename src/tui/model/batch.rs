@@ -46,7 +46,6 @@ impl BatchClip {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Its clips are chosen; it was not started.
     Chosen,
     /// It waits for the engine.
     Waiting,
@@ -56,7 +55,6 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// Clips that are captioned together.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     pub clips: Vec<BatchClip>,
@@ -64,7 +62,6 @@ pub(crate) struct Batch {
     pub phase: Phase,
     pub prompt: String,
     pub method: Method,
-    /// The numbers of its runs.
     pub runs: Range<u64>,
     /// How far it is, since it was started or gone on with.
     pub progress: Progress,
@@ -80,7 +77,6 @@ impl Batch {
         matches!(self.phase, Phase::Waiting | Phase::Running | Phase::Cancelling)
     }
 
-    /// True while the engine is its own.
     pub fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Cancelling)
     }
@@ -102,7 +98,6 @@ impl Batch {
         self.clips.iter_mut().find(|clip| clip.clip.path() == video)
     }
 
-    /// What every clip came to, as the command line says it.
     pub fn counts(&self) -> Progress {
         let count = |is: fn(&ClipState) -> bool| self.clips.iter().filter(|clip| is(&clip.state)).count();
         Progress {
@@ -120,15 +115,10 @@ impl Batch {
 /// The batches of this session, and where their captions go.
 #[derive(Clone, Debug)]
 pub(crate) struct Batches {
-    /// The one that can be started.
     pub next: Option<Batch>,
-    /// The one that was started last.
     pub last: Option<Batch>,
-    /// The caption that is being edited.
     pub editor: Option<PromptEditor>,
-    /// The form of the files beside the clips; none writes none.
     pub sidecar: Option<Sidecar>,
-    /// What is done about clips that have one.
     pub existing: Existing,
     /// How captions become cues of subtitles, in exports, too.
     pub cues: Cues,
@@ -195,9 +185,7 @@ pub struct BatchJob {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptionEdit {
     pub clip: batch::Clip,
-    /// The form of its file.
     pub sidecar: Sidecar,
-    /// How it becomes cues of subtitles.
     pub cues: Cues,
     pub caption: Caption,
 }

@@ -4,7 +4,6 @@ use super::run::Run;
 use specreel_client::present::player::Race;
 use specreel_record::difference;
 
-/// What the lower part of the comparison shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Below {
     /// The selected caption, with the words in which it differs from the target's own.
@@ -12,7 +11,6 @@ pub(crate) enum Below {
     Words,
     /// All captions side by side at their true relative speed.
     Race,
-    /// Speed against what it costs.
     Chart,
 }
 
@@ -40,7 +38,6 @@ pub(crate) struct Lane {
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub title: String,
-    /// The autoregressive method first, if it is among them.
     pub lanes: Vec<Lane>,
     pub cursor: usize,
     pub swept: Option<&'static str>,

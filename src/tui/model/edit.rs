@@ -7,7 +7,6 @@ use specreel_speculate::{
     method::{AXES, Axis, Key, Kind, Value as Takes},
 };
 
-/// One row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Row {
     Choice(&'static Axis),

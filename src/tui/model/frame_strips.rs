@@ -9,13 +9,11 @@ const MAX_BYTES: usize = 64 << 20;
 /// At most this many strips are kept.
 const MAX_STRIPS: usize = 64;
 
-/// A request for frames of a clip, evenly spaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameRequest {
     pub path: PathBuf,
     /// How many frames; a single one is from shortly after the beginning.
     pub count: usize,
-    /// Maximum width and height in pixels.
     pub max: (u32, u32),
 }
 

@@ -12,13 +12,10 @@ use super::{order::Sort, search::fuzzy};
 use crate::tui::{ClipFacts, text};
 pub(crate) use specreel_video::folder::is_video;
 
-/// A video file that was found or opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VideoFile {
     pub path: PathBuf,
-    /// Its size in bytes.
     pub bytes: Option<u64>,
-    /// When it was last modified.
     pub modified: Option<SystemTime>,
 }
 
@@ -27,10 +24,8 @@ pub struct VideoFile {
 pub(crate) enum Kind {
     /// In the directory that the studio was started with.
     Named,
-    /// An embedded clip.
     Clip,
     Recent,
-    /// Any other file.
     File,
 }
 
@@ -48,7 +43,6 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Its properties, if they are known.
     pub fn facts(&self) -> Option<&ClipFacts> {
         self.facts.as_ref()?.as_ref().ok()
     }
@@ -74,7 +68,6 @@ pub(crate) struct Library {
     pub entries: Vec<Entry>,
     /// Indices into `entries`; with a filter, the best match first.
     pub shown: Vec<usize>,
-    /// Index into `shown`.
     pub cursor: usize,
     pub filter: String,
     pub sort: Sort,

@@ -19,12 +19,10 @@ impl Caret {
     /// At the end of a line that is selected as a whole.
     pub const ALL: Self = Self { after: 0, selects: true };
 
-    /// The line before and after it.
     pub fn split(self, line: &str) -> (&str, &str) {
         line.split_at(self.at(line))
     }
 
-    /// Byte index in the line.
     fn at(self, line: &str) -> usize {
         match self.after {
             0 => line.len(),
@@ -106,7 +104,6 @@ fn word_before(line: &str, at: usize) -> usize {
     before.rfind(BETWEEN).map_or(0, |i| i + 1)
 }
 
-/// The end of the word at `at`, or of the one after it.
 fn word_after(line: &str, at: usize) -> usize {
     let after = line.get(at..).unwrap_or_default();
     let word = after.trim_start_matches(BETWEEN);

@@ -31,7 +31,6 @@ impl std::fmt::Display for Knob {
     }
 }
 
-/// A number without needless digits: `0.7`, `10`.
 fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -69,7 +68,6 @@ impl Methods {
         (self.lossless)(method)
     }
 
-    /// The parameters of the chosen method.
     pub fn knobs(&self) -> Vec<Knob> {
         self.current().map(knobs).unwrap_or_default()
     }

@@ -64,14 +64,12 @@ pub(crate) enum EngineState {
     Failed(Failure),
 }
 
-/// The kind of a notice in the status line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Info,
     Bad,
 }
 
-/// The configuration that run requests and other effects need.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub sampling: Sampling,
@@ -81,7 +79,6 @@ pub(crate) struct Settings {
     pub thinking: bool,
     pub text: TextSampling,
     pub logprobs: usize,
-    /// How runs are played.
     pub pace: Pace,
     /// The hardware whose modelled speed is shown.
     pub profile: Option<Profile>,
@@ -89,13 +86,10 @@ pub(crate) struct Settings {
     pub embedded: bool,
     /// Frames of clips can be read.
     pub reads: bool,
-    /// How the target samples frames.
     pub rule: Rule,
     /// The file that remembers the theme; none if it is configured.
     pub theme: Option<PathBuf>,
-    /// The list of recent files.
     pub recent: Option<PathBuf>,
-    /// The directory of the user's methods.
     pub methods: Option<PathBuf>,
 }
 
@@ -113,7 +107,6 @@ pub(crate) struct Model {
     pub overlay: Option<Overlay>,
     pub library: Library,
     pub preview: Option<Preview>,
-    /// Frames of clips that were read.
     pub strips: FrameStrips,
     pub prompt: PromptEditor,
     pub presets: Vec<PromptPreset>,
@@ -125,7 +118,6 @@ pub(crate) struct Model {
     pub queue: VecDeque<Waiting>,
     /// Clips that are captioned after all of those.
     pub clip_queue: VecDeque<Waiting>,
-    /// Clips that are captioned together.
     pub batches: Batches,
     /// The subject of a run in segments, until the segments are known.
     pub cutting: Option<Subject>,
@@ -140,18 +132,15 @@ pub(crate) struct Model {
     pub opened: Option<PathBuf>,
     /// The pane that had the focus before the prompt.
     pub before_prompt: Pane,
-    /// The caret of the input line.
     pub caret: Caret,
     /// Whether each method is picked for a comparison.
     pub picked: Vec<bool>,
-    /// The last comparison.
     pub comparison: Option<Comparison>,
     pub sessions: Sessions,
     /// The token cursor over the caption.
     pub inspector: Option<Inspector>,
     /// The cursor over the steps; without one the newest step is followed.
     pub step_cursor: Option<StepCursor>,
-    /// The replay of a saved run.
     pub replay: Option<Replay>,
     /// Number of the last run from the queue that is shown when it is its turn: once the runs before it have been played.
     pub follows: Option<u64>,
@@ -168,10 +157,8 @@ pub(crate) struct Model {
     pub colors: ColorDepth,
     /// How pictures are drawn; never `Auto`.
     pub images: ImageProtocol,
-    /// Only ASCII is drawn.
     pub ascii: bool,
     pub settings: Settings,
-    /// The frame of the spinner.
     pub tick: usize,
     pub start_video: Option<PathBuf>,
     /// The studio was never opened before.
@@ -347,7 +334,6 @@ impl Model {
         is_loading || self.batches.has_engine() || self.runs.active().is_some()
     }
 
-    /// The preview, if it is open.
     pub fn shown_preview(&self) -> Option<&Preview> {
         self.preview.as_ref().filter(|_| self.overlay == Some(Overlay::Preview))
     }

@@ -3,11 +3,9 @@
 /// Playback speeds; 1 is real time.
 const SPEEDS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
 
-/// The clock. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Player {
     pub at: f64,
-    /// The time of the end.
     pub length: f64,
     pub speed: f64,
     /// False while it is paused.
@@ -15,7 +13,6 @@ pub(crate) struct Player {
 }
 
 impl Player {
-    /// A clock that plays from its beginning.
     pub fn new(length: f64) -> Self {
         Self { at: 0.0, length: length.max(0.0), speed: 1.0, playing: true }
     }
@@ -28,7 +25,6 @@ impl Player {
         }
     }
 
-    /// Pause or play; from the end, restart.
     pub fn toggle(&mut self) {
         if self.is_over() {
             self.at = 0.0;
@@ -38,7 +34,6 @@ impl Player {
         }
     }
 
-    /// Go to a time.
     pub fn seek(&mut self, at: f64) {
         self.at = at.clamp(0.0, self.length);
     }
@@ -59,7 +54,6 @@ impl Player {
         self.at >= self.length
     }
 
-    /// The progress, 0 to 1.
     pub fn share(&self) -> f64 {
         if self.length > 0.0 { self.at / self.length } else { 1.0 }
     }

@@ -6,7 +6,6 @@ use super::{Model, frame_strips::FrameRequest, library::Entry, player::Player, r
 use specreel_video::sampling;
 
 const FRAMES: usize = 40;
-/// Their maximum size.
 const MAX: (u32, u32) = (512, 384);
 /// More frames than this are not shown as tiles.
 const MAX_TILES: usize = 256;

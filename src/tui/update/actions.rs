@@ -176,7 +176,6 @@ fn follow_picker(model: &mut Model) {
     }
 }
 
-/// Open the method picker at the selected method.
 pub(super) fn open_picker(model: &mut Model) {
     model.overlay = Some(Overlay::Methods { query: String::new(), cursor: model.methods.chosen });
 }
@@ -228,7 +227,6 @@ enum Move {
 }
 
 impl Move {
-    /// The position after this move in a list of `n`.
     fn apply(self, at: usize, n: usize, page: usize) -> usize {
         let last = n.saturating_sub(1);
         let page = page.max(1) as isize;
@@ -292,7 +290,6 @@ fn step(model: &mut Model, go: Move) {
     }
 }
 
-/// The length of the list in a box, or of the help page.
 fn list_length(model: &Model) -> usize {
     match &model.overlay {
         Some(Overlay::Methods { query, .. } | Overlay::Pick { query, .. }) => {

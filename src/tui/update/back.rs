@@ -70,7 +70,6 @@ fn leave_editor(model: &mut Model) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Cancel the run; without one, quit if it is pressed twice.
 pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
     let cancelling = match model.batches.active() {
         Some(batch) => batch.phase == Phase::Cancelling,

@@ -179,7 +179,6 @@ pub(super) fn begun(model: &mut Model, event: &Event) {
     model.runs.add(run, follow);
 }
 
-/// The batch says something.
 pub(super) fn news(model: &mut Model, news: BatchNews) -> Vec<Effect> {
     match news {
         BatchNews::Clip { video, run, outcome, existing, progress } => {
@@ -274,7 +273,6 @@ pub(super) fn is_in_the_way(model: &mut Model) -> bool {
     active
 }
 
-/// Edit the caption of the selected clip.
 pub(super) fn edit(model: &mut Model) {
     let clip = model.batches.shown().and_then(Batch::selected);
     match clip.and_then(|clip| clip.caption.as_ref()) {
@@ -296,7 +294,6 @@ pub(super) fn is_changed(model: &Model) -> bool {
     edited.as_deref() != clip.map(|caption| caption.text.trim())
 }
 
-/// Save the edited caption.
 pub(super) fn save(model: &mut Model) -> Vec<Effect> {
     let Some(edited) = model.batches.editor.as_ref().map(PromptEditor::text) else { return Vec::new() };
     let (sidecar, cues) = (model.batches.sidecar, model.batches.cues);

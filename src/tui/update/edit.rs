@@ -15,7 +15,6 @@ pub(super) fn open(model: &mut Model) {
     }
 }
 
-/// Adjust the row under the cursor.
 pub(super) fn turn(model: &mut Model, up: bool) {
     let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.overlay, model.methods.current()) else {
         return;
@@ -40,7 +39,6 @@ pub(super) fn ask_value(model: &mut Model) {
     }
 }
 
-/// Set the value of a row to what was typed.
 pub(super) fn set(model: &mut Model, row: usize, line: String) {
     let Some(method) = model.methods.current() else { return };
     let Some(of) = edit::rows(method).get(row).copied() else { return };
@@ -56,7 +54,6 @@ pub(super) fn set(model: &mut Model, row: usize, line: String) {
     }
 }
 
-/// Reset the method under the cursor to its preset.
 pub(super) fn reset(model: &mut Model) {
     let index = match model.overlay {
         Some(Overlay::Edit(_)) => Some(model.methods.chosen),
@@ -74,7 +71,6 @@ pub(super) fn reset(model: &mut Model) {
     }
 }
 
-/// Ask for a name for the selected method.
 pub(super) fn ask_name(model: &mut Model) {
     match model.picked_method() {
         Some(index) => model.methods.choose(index),
@@ -85,7 +81,6 @@ pub(super) fn ask_name(model: &mut Model) {
     model.overlay = Some(Overlay::SaveMethod(format!("my-{}", method.name)));
 }
 
-/// Save the selected method under a name.
 pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
     let name = name.trim();
     if let Some(problem) = edit::name_problem(name) {
@@ -101,7 +96,6 @@ pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
     vec![Effect::SaveMethod(file, Box::new(Method { name: name.to_owned(), ..method.clone() }))]
 }
 
-/// It was saved, or could not be.
 pub(super) fn saved(model: &mut Model, outcome: Result<(std::path::PathBuf, Method), String>) {
     match outcome {
         Ok((file, method)) => {

@@ -8,7 +8,6 @@ use crate::tui::{
     text,
 };
 
-/// Pass a key to the input line.
 pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
     if let Some(c) = key.typed() {
         return type_text(model, c.encode_utf8(&mut [0; 4]));
@@ -17,7 +16,6 @@ pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Type a text into the input line.
 pub(super) fn type_text(model: &mut Model, typed: &str) -> Vec<Effect> {
     let typed = text::clean_line(typed);
     // Where typing searches at once, the key that starts a search elsewhere starts another one.
@@ -34,7 +32,6 @@ pub(super) fn type_text(model: &mut Model, typed: &str) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Clear the input line up to the caret.
 pub(super) fn clear(model: &mut Model) {
     change(model, |line, caret| caret.clear(line));
 }
@@ -70,7 +67,6 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
     }
 }
 
-/// The input line has changed.
 fn changed(model: &mut Model) {
     match &mut model.overlay {
         Some(Overlay::Open { found, .. }) => found.clear(),
@@ -85,14 +81,12 @@ fn changed(model: &mut Model) {
     }
 }
 
-/// The typed path was opened.
 pub(super) fn opened(model: &mut Model) {
     if std::mem::take(&mut model.opening) && matches!(model.overlay, Some(Overlay::Open { .. })) {
         model.overlay = None;
     }
 }
 
-/// Request completions of the typed path.
 pub(super) fn complete(model: &Model) -> Vec<Effect> {
     match &model.overlay {
         Some(Overlay::Open { line, .. }) => vec![Effect::Complete(model.caret.split(line).0.to_owned())],

@@ -38,7 +38,6 @@ fn first_shown(model: &Model) -> usize {
     }
 }
 
-/// True for actions that the inspector handles itself.
 pub(super) fn is_its_own(action: Action) -> bool {
     use Action::{
         Bottom, Heat, NextLoosened, PreviousLoosened, StepBack, StepForward, TokenBack, TokenForward, Top,
@@ -47,7 +46,6 @@ pub(super) fn is_its_own(action: Action) -> bool {
     cursor.contains(&action) || [Top, Bottom, Heat].contains(&action)
 }
 
-/// Do one of the inspector's own actions.
 pub(super) fn control(model: &mut Model, action: Action) {
     let (Some(mut here), Some(run)) = (model.inspector, model.runs.shown()) else { return };
     let last = run.log.token_count().saturating_sub(1);
@@ -76,7 +74,6 @@ pub(super) fn control(model: &mut Model, action: Action) {
     follow(model);
 }
 
-/// Scroll the cursor into view.
 pub(super) fn follow(model: &mut Model) {
     if let Some(up) = view::caption::scroll_to_cursor(model) {
         model.caption_up = up;

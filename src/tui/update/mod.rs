@@ -34,7 +34,6 @@ use specreel_record::{Failure, FailureClass};
 /// A longer pasted text is not a path.
 const MAX_PATH_BYTES: usize = 4096;
 
-/// Change the model by one message.
 pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let before = model.library.selected().map(|e| e.path.clone());
     let overlay = model.overlay.as_ref().map(std::mem::discriminant);
@@ -145,7 +144,6 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
     Vec::new()
 }
 
-/// The videos of a directory are known.
 fn on_scanned(model: &mut Model, folder: &Path, found: Vec<VideoFile>, note: Option<String>) -> Vec<Effect> {
     model.library.scanning = model.library.scanning.saturating_sub(1);
     let was_requested = model.opening;
@@ -194,7 +192,6 @@ fn next_probe(model: &Model) -> Vec<Effect> {
     next.map(Effect::Probe).into_iter().collect()
 }
 
-/// The effects at the start.
 pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Effect> {
     let mut effects: Vec<_> = folders.iter().cloned().map(Effect::Scan).collect();
     model.library.scanning = effects.len();
@@ -287,7 +284,6 @@ fn as_video_path(pasted: &str) -> Option<String> {
     (plain && library::is_video(Path::new(&path))).then_some(path)
 }
 
-/// Percent-decode a URL.
 fn unescape_url(url: &str) -> String {
     let mut bytes = Vec::with_capacity(url.len());
     let mut rest = url.as_bytes();

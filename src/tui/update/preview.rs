@@ -10,7 +10,6 @@ use crate::tui::{
     view,
 };
 
-/// Preview the selected clip.
 pub(super) fn open(model: &mut Model) {
     if model.library.selected().is_none() {
         return model.note(Tone::Info, "no clip to preview");
@@ -19,7 +18,6 @@ pub(super) fn open(model: &mut Model) {
     follow(model);
 }
 
-/// Do one of the preview's own actions.
 pub(super) fn control(model: &mut Model, action: Action) {
     let Some(preview) = &mut model.preview else { return };
     let clock = &mut preview.clock;
@@ -35,7 +33,6 @@ pub(super) fn control(model: &mut Model, action: Action) {
     }
 }
 
-/// True for actions that the preview handles itself.
 pub(super) fn is_its_own(action: Action) -> bool {
     use Action::{Bottom, Faster, Pause, SeekBack, SeekForward, Slower, Top};
     [Pause, SeekBack, SeekForward, Slower, Faster, Top, Bottom].contains(&action)

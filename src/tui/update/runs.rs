@@ -27,7 +27,6 @@ pub(super) fn run(model: &mut Model) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Caption the selected clip, or queue it.
 pub(super) fn run_selected(model: &mut Model) -> Vec<Effect> {
     match selected_subject(model) {
         Some(subject) => run_or_queue(model, subject),

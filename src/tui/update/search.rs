@@ -5,7 +5,6 @@ use crate::tui::{
     view,
 };
 
-/// Start typing a search.
 pub(super) fn open(model: &mut Model) {
     if model.runs.shown().is_none() {
         return model.note(Tone::Info, "no caption to search yet");

@@ -10,7 +10,6 @@ use crate::tui::{
 };
 use specreel_record::{Segment, Span, span};
 
-/// Ask for the segment length.
 pub(super) fn open(model: &mut Model) {
     if runs::selected_subject(model).is_some() {
         model.overlay = Some(Overlay::Segments(model.segment_length.clone()));

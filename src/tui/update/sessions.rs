@@ -8,7 +8,6 @@ use crate::tui::{
 };
 use specreel_record::Session;
 
-/// Open the list, which is read again each time.
 pub(super) fn open(model: &mut Model) -> Vec<Effect> {
     let Some(folder) = model.sessions.folder.clone() else {
         model.note(Tone::Bad, "no directory for saved runs: neither HOME nor XDG_DATA_HOME is set");
@@ -36,7 +35,6 @@ pub(super) fn listed(model: &mut Model, found: Result<Vec<SessionEntry>, String>
     }
 }
 
-/// Replay the selected session.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     let path = model.sessions.selected().map(|e| e.path.clone());
     if path.is_none() {
@@ -45,7 +43,6 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     path.map(Effect::Load).into_iter().collect()
 }
 
-/// Ask whether to delete the selected session.
 pub(super) fn ask_delete(model: &mut Model) {
     model.sessions.confirm = model.overlay == Some(Overlay::Sessions) && model.sessions.selected().is_some();
 }
@@ -59,7 +56,6 @@ pub(super) fn delete(model: &mut Model) -> Vec<Effect> {
     path.map(Effect::Delete).into_iter().collect()
 }
 
-/// Start the replay of a session.
 pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
     let session = match session {
         Ok(session) => session,

@@ -4,13 +4,11 @@ use super::{actions, inspect};
 use crate::tui::model::{Model, Pane, Tone};
 use specreel_client::present::ledger::{is_notable, next_notable, previous_notable, step_of};
 
-/// Show the ledger, or go back to the caption.
 pub(super) fn toggle(model: &mut Model) {
     let to = if model.focus == Pane::Steps && model.overlay.is_none() { Pane::Caption } else { Pane::Steps };
     actions::focus(model, to);
 }
 
-/// Move the cursor in the list of steps.
 pub(super) fn go(model: &mut Model, to: impl Fn(usize, usize) -> usize) {
     let Some(n) = model.runs.shown().map(|run| run.log.steps().len()).filter(|n| *n > 0) else { return };
     let here = model.shown_step().unwrap_or(n - 1);
@@ -43,7 +41,6 @@ pub(super) fn seek(model: &mut Model, forward: bool) {
     }
 }
 
-/// Why there is nothing to go to.
 pub(super) fn none_left(model: &Model) -> &'static str {
     let has_any = model.runs.shown().is_some_and(|run| run.log.tokens().any(is_notable));
     if has_any {

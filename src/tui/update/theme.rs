@@ -18,14 +18,12 @@ pub(super) fn open(model: &mut Model) {
     show(model);
 }
 
-/// Show the theme under the cursor.
 pub(super) fn show(model: &mut Model) {
     if let Some(Overlay::Themes { cursor, .. }) = model.overlay {
         model.theme = cursor;
     }
 }
 
-/// Remember the current theme.
 pub(super) fn keep(model: &mut Model) -> Vec<Effect> {
     let name = model.theme().name.clone();
     let file = model.settings.theme.clone();

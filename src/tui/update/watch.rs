@@ -29,7 +29,6 @@ fn follow(model: &mut Model, at: usize) {
     }
 }
 
-/// Do one of the player's actions on the shown run.
 pub(super) fn control(model: &mut Model, action: Action) {
     let mut at = model.playing().unwrap_or(model.runs.shown);
     // Before the beginning of a segment is the end of the one before it.

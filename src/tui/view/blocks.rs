@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Color};
+use ratatui::prelude::*;
 
 use crate::tui::ColorDepth;
 use specreel_video::Frame;
@@ -17,7 +17,6 @@ pub(super) fn fit(frame: &Frame, area: Rect) -> Rect {
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
 }
 
-/// Draw a frame over the whole of an area.
 pub(super) fn draw(frame: &Frame, depth: ColorDepth, buffer: &mut Buffer, area: Rect) {
     for row in 0..area.height {
         for column in 0..area.width {

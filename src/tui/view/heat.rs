@@ -2,13 +2,8 @@
 //!
 //! In true color, and if the frames can be read, the map is blended into the frames; else it is drawn in shades.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    style::{Color, Style},
-    text::{Line, Span},
-    widgets::Paragraph,
-};
+use ratatui::layout::Constraint::{Length, Min};
+use ratatui::{prelude::*, widgets::Paragraph};
 
 use super::blocks;
 use crate::tui::{
@@ -50,7 +45,7 @@ pub(super) fn draw(
     ]);
     frame.render_widget(head, Rect { height: 1, ..area });
     let (Some(seen), Some(values)) = (run.log.prompt(), values) else { return };
-    let [_, body] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
+    let [_, body] = area.layout(&Layout::vertical([Length(1), Min(0)]));
     let Some(map) = Map::of(seen, &values) else { return };
     let strip =
         preview::tiles(run).and_then(|request| model.strips.get(&request)).filter(|r| !r.frames.is_empty());
@@ -89,7 +84,6 @@ struct Plan {
 }
 
 impl Plan {
-    /// Columns from one tile to the next.
     fn slot(&self) -> usize {
         (2 * self.columns * self.zoom).max(6) + 1
     }
@@ -106,7 +100,6 @@ fn plan([t, h, w]: [usize; 3], columns: usize, rows: usize, most: usize) -> Opti
     })
 }
 
-/// A value per visual token.
 struct Map<'a> {
     seen: &'a PromptSeen,
     values: &'a [f32],
@@ -136,7 +129,7 @@ impl<'a> Map<'a> {
 
     fn label(&self, tile: usize, columns: usize, theme: &Theme) -> Span<'static> {
         let at = self.seconds(tile).map_or(String::new(), |s| format!("{s:.1} s"));
-        Span::styled(text::pad(&at, columns), theme.style(Role::Dim))
+        theme.span(Role::Dim, text::pad(&at, columns))
     }
 }
 
@@ -190,7 +183,7 @@ fn mix(pixel: [u8; 3], heat: f32) -> [u8; 3] {
 }
 
 fn too_many(theme: &Theme) -> Line<'static> {
-    Line::styled("not enough room for the frames", theme.style(Role::Dim))
+    theme.line(Role::Dim, "not enough room for the frames")
 }
 
 fn tiles(map: &Map<'_>, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {

@@ -46,6 +46,6 @@ pub(super) fn lines(run: &Run, theme: &Theme, left: usize, columns: usize) -> Ve
 }
 
 fn one(verdict: Verdict, count: u64, theme: &Theme) -> [Span<'static>; 2] {
-    let count = Span::styled(format!(" {count}"), theme.style(Role::Dim));
+    let count = theme.span(Role::Dim, format!(" {count}"));
     [Span::styled(verdict.name(), theme.verdict(verdict)), count]
 }

@@ -1,10 +1,8 @@
 //! The library pane.
 
+use ratatui::layout::Constraint::{Length, Min};
 use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    style::Style,
-    text::{Line, Span},
+    prelude::*,
     widgets::{List, ListState, Paragraph},
 };
 
@@ -63,8 +61,8 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     }
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let picture = Constraint::Length(picture_rows(model, area));
-    let [inner, foot] = inner.layout(&Layout::vertical([Constraint::Min(0), picture]));
+    let picture = Length(picture_rows(model, area));
+    let [inner, foot] = inner.layout(&Layout::vertical([Min(0), picture]));
     if library.shown.is_empty() {
         let words = match (library.entries.is_empty(), library.scanning) {
             (true, 0) => " No clips yet.\n Paste a path, or press o\n to open a video or a directory.",
@@ -97,7 +95,6 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     preview::small(model, theme, frame, foot)
 }
 
-/// What is known of a clip's runs.
 struct Tag {
     marked: bool,
     /// Its place in the queue, or that it was captioned.
@@ -115,12 +112,10 @@ fn tag(model: &Model, entry: &Entry) -> Tag {
     Tag { marked: model.library.marked.contains(&entry.path), state, role }
 }
 
-/// The columns that a clip's directory needs.
 fn for_place(entry: &Entry) -> usize {
     if entry.place.is_empty() { 0 } else { LEAST_PLACE.min(text::width(&entry.place) + 3) }
 }
 
-/// The duration and the size of a clip.
 fn right(entry: &Entry) -> String {
     let seconds = entry.facts().and_then(|f| f.seconds).map(text::clock);
     let mut right = match entry.problem() {

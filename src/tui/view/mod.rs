@@ -30,12 +30,9 @@ mod wrap;
 
 use std::sync::Arc;
 
+use ratatui::layout::Constraint::{Length, Min, Ratio};
 use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Margin, Rect},
-    style::{Color, Style},
-    symbols,
-    text::{Line, Span},
+    prelude::*,
     widgets::{
         Axis, Block, BorderType, Borders, Chart, Clear, Dataset, LegendPosition, Padding, Paragraph, Row,
         Scrollbar, ScrollbarOrientation, ScrollbarState, Table, TableState,
@@ -60,7 +57,6 @@ pub(crate) struct Slot {
     pub frame: Arc<video::Frame>,
 }
 
-/// Draw everything. Returns the area of the one picture that is not covered.
 pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Option<Slot> {
     let area = frame.area();
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
@@ -148,13 +144,11 @@ fn on_border(theme: &Theme) -> Style {
     Style::new().fg(Color::Reset).patch(theme.style(Role::Text))
 }
 
-/// True if this pane has the focus.
 fn has_focus(model: &Model, pane: Pane) -> bool {
     model.focus == pane
         && model.overlay.as_ref().is_none_or(|l| matches!(l, Overlay::Filter | Overlay::Search))
 }
 
-/// The border and the title of a box over the panes.
 fn dialog(name: &str, theme: &Theme) -> Block<'static> {
     panel(Line::from(title(name, true, theme)), true, theme).padding(Padding::horizontal(1))
 }
@@ -165,7 +159,7 @@ fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, block: B
     // A border next to a border would only be noise.
     let columns = if columns + 6 > whole.width { whole.width } else { columns };
     let rows = rows.min(whole.height.saturating_sub(2));
-    let area = whole.centered(Constraint::Length(columns), Constraint::Length(rows));
+    let area = whole.centered(Length(columns), Length(rows));
     frame.render_widget(Clear, area);
     // Half of a wide character would overwrite the first column of the border.
     for y in area.top()..area.bottom() {
@@ -252,10 +246,7 @@ fn fitting(widths: &[usize], worth: &[usize], room: usize) -> Vec<usize> {
 fn track(share: f64, cells: usize, theme: &Theme) -> [Span<'static>; 2] {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let done = (share * cells as f64).round() as usize;
-    [
-        Span::styled("━".repeat(done), theme.style(Role::Gauge)),
-        Span::styled("─".repeat(cells - done), theme.style(Role::GaugeRest)),
-    ]
+    [theme.span(Role::Gauge, "━".repeat(done)), theme.span(Role::GaugeRest, "─".repeat(cells - done))]
 }
 
 /// Draw a chart of points on their scales, with the title of the y axis above it, where no point can be hidden.
@@ -275,9 +266,9 @@ fn chart(
         let labels: Vec<_> = ticks.into_iter().map(|tick| scale.words(tick)).collect();
         Axis::default().bounds(bounds).labels(labels).style(dim)
     };
-    let [title, area] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
+    let [title, area] = area.layout(&Layout::vertical([Length(1), Min(0)]));
     frame.render_widget(Line::styled(y.to_owned(), dim), title);
-    let half = (Constraint::Ratio(1, 2), Constraint::Ratio(1, 2));
+    let half = (Ratio(1, 2), Ratio(1, 2));
     let chart = Chart::new(datasets)
         .x_axis(axis(across).title(x.to_owned()))
         .y_axis(axis(up))
@@ -295,7 +286,6 @@ fn sign(lossless: bool, theme: &Theme) -> Span<'static> {
     Span::styled(if lossless { "=" } else { "≈" }, mark_style(lossless, theme))
 }
 
-/// The sign of a method and its meaning.
 fn mark(lossless: bool, theme: &Theme) -> Span<'static> {
     let words = format!("{} {}", if lossless { "=" } else { "≈" }, lossless_mark(lossless));
     Span::styled(words, mark_style(lossless, theme))
@@ -307,7 +297,7 @@ fn mark_style(lossless: bool, theme: &Theme) -> Style {
 
 /// A filter or a search on a border, with its caret while it is being typed.
 fn filter_line(model: &Model, filter: &str, is_typed: bool, columns: usize, theme: &Theme) -> Line<'static> {
-    let mut spans = vec![Span::styled(" / ", theme.style(Role::Key))];
+    let mut spans = vec![theme.span(Role::Key, " / ")];
     match is_typed {
         true => spans.extend(typed(filter, model.caret, columns + 1, theme)),
         false => spans.push(Span::raw(text::fit_end(filter, columns))),
@@ -324,14 +314,14 @@ fn typed(line: &str, caret: Caret, columns: usize, theme: &Theme) -> Vec<Span<'s
     let after = text::fit(after, room.saturating_sub(text::width(before)).max(room / 3));
     let before = text::fit_end(before, room.saturating_sub(text::width(&after)));
     let style = if caret.selects { theme.style(Role::Selection) } else { Style::new() };
-    vec![Span::styled(before, style), Span::styled("▏", theme.style(Role::Accent)), Span::raw(after)]
+    vec![Span::styled(before, style), theme.span(Role::Accent, "▏"), Span::raw(after)]
 }
 
 fn too_small(theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let words = ["terminal too small", "needs 60 × 16", &format!("has {} × {}", area.width, area.height)]
         .map(|w| text::fit(w, area.width.into()));
-    let lines = words.map(|w| Line::styled(w, theme.style(Role::Warn)));
-    let at = area.centered_vertically(Constraint::Length(area.height.min(3)));
+    let lines = words.map(|w| theme.line(Role::Warn, w));
+    let at = area.centered_vertically(Length(area.height.min(3)));
     frame.render_widget(Paragraph::new(lines.to_vec()).centered(), at);
 }
 

@@ -3,10 +3,7 @@
 
 use std::borrow::Cow;
 
-use ratatui::{
-    style::{Color, Modifier, Style},
-    text::{Line, Span},
-};
+use ratatui::prelude::*;
 
 use super::wrap::{hang, wrap, wrap_placed};
 use crate::tui::{
@@ -28,7 +25,6 @@ use specreel_record::{StopReason, Verdict};
 /// The token under the cursor, with and without colours.
 const CURSOR: Modifier = Modifier::REVERSED;
 
-/// Marks the end of a step.
 const EDGE: &str = "╎";
 
 pub(super) type Part<'a> = (Cow<'a, str>, Style);
@@ -39,16 +35,13 @@ pub(crate) struct Laid {
     pub lines: Vec<Line<'static>>,
     /// How many of them fit in the pane.
     pub rows: usize,
-    /// The line of the token cursor.
     pub cursor: Option<usize>,
-    /// The first line of the shown segment.
     pub segment: Option<usize>,
     /// The lines at which the search matches begin.
     pub found: Vec<usize>,
 }
 
 impl Laid {
-    /// Lines beyond those that fit.
     pub fn overflow(&self) -> usize {
         self.lines.len().saturating_sub(self.rows)
     }
@@ -310,7 +303,6 @@ pub(super) fn greeting(model: &Model) -> Option<String> {
     })
 }
 
-/// The text before the first run.
 fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let dim = theme.style(Role::Dim);
     if let EngineState::Failed(failure) = &model.engine {

@@ -1,10 +1,8 @@
 //! The ledger: a row for each step, and below them what is known of the selected one.
 
+use ratatui::layout::Constraint::{Fill, Length, Min};
 use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Margin, Rect},
-    style::{Modifier, Style},
-    text::Line,
+    prelude::*,
     widgets::{Cell, Padding, Paragraph, Row, Table, TableState},
 };
 
@@ -23,7 +21,6 @@ use specreel_client::present::{
 const DETAILS: u16 = 4;
 /// Rows that remain where those lines are shown.
 const LEAST_ROWS: u16 = 6;
-/// Columns of the numbers of a step.
 const COUNTS: u16 = 8;
 const TIME: u16 = 7;
 /// Columns from which on times are shown.
@@ -52,10 +49,10 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     }
     let n = run.log.steps().len();
     let words = format!(" {} ", plural(n as u64, "step"));
-    block = block.title_bottom(Line::styled(words, theme.style(Role::Dim)).right_aligned());
+    block = block.title_bottom(theme.line(Role::Dim, words).right_aligned());
     frame.render_widget(block, area);
     let details = if inner.height >= DETAILS + LEAST_ROWS { DETAILS } else { 0 };
-    let [above, below] = inner.layout(&Layout::vertical([Constraint::Min(0), Constraint::Length(details)]));
+    let [above, below] = inner.layout(&Layout::vertical([Min(0), Length(details)]));
     table(model, run, theme, frame, above);
     if details > 0 && n > 0 {
         detail(model, run, theme, frame, below);
@@ -69,9 +66,8 @@ fn table(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: R
     let cursor = model.shown_step();
     let digits = (n.to_string().len() as u16).max(2);
     let has_times = area.width >= WITH_TIMES;
-    let times: &[Constraint] = if has_times { &[Constraint::Length(TIME); 2] } else { &[] };
-    let widths =
-        [&[Constraint::Length(digits), Constraint::Fill(1), Constraint::Length(COUNTS)], times].concat();
+    let times: &[Constraint] = if has_times { &[Length(TIME); 2] } else { &[] };
+    let widths = [&[Length(digits), Fill(1), Length(COUNTS)], times].concat();
     let spaces = 2 * (widths.len() as u16 - 1);
     let taken = digits + COUNTS + TIME * times.len() as u16 + spaces;
     let columns = usize::from(area.width.saturating_sub(taken));

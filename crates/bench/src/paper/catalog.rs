@@ -137,10 +137,8 @@ impl Table {
 }
 
 impl Row {
-    /// The method. None where nothing stands for the row.
-    ///
-    /// # Errors
-    /// The data name a method that does not exist, or a value that it does not take.
+    /// The method. None where nothing stands for the row. Fails if the data name a method that does not exist, or a value that
+    /// it does not take.
     pub fn method(&self) -> Result<Option<Method>, MethodError> {
         let Some(name) = &self.method else { return Ok(None) };
         Method::preset(name)?.with_sets(self.set.iter().map(String::as_str)).map(Some)
@@ -172,10 +170,7 @@ impl Condition {
     }
 }
 
-/// All papers.
-///
-/// # Errors
-/// The embedded data are broken.
+/// All papers. Fails if the embedded data are broken.
 pub fn papers() -> Result<&'static [Paper], Failure> {
     PAPERS.as_deref().map_err(|error| Failure {
         class: FailureClass::Internal,
@@ -189,18 +184,15 @@ pub fn names() -> Vec<String> {
     PAPERS.iter().flatten().map(|paper| paper.name.clone()).collect()
 }
 
-/// A paper's tables of `--paper NAME --table N`, with the paper.
-///
-/// # Errors
-/// There is no such paper or table, or a table of all papers is asked for.
+/// A paper's tables of `--paper NAME --table N`, with the paper. Fails if there is no such paper or table, or a table of all
+/// papers is asked for.
 pub fn find(name: &str, table: Option<&str>) -> Result<Vec<(&'static Paper, &'static Table)>, Failure> {
-    let usage = |error: String, hint: String| Failure { class: FailureClass::Usage, error, hint: Some(hint) };
     let all = papers()?;
     let chosen: Vec<&Paper> = if name.eq_ignore_ascii_case(ALL) {
         if table.is_some() {
-            return Err(usage(
+            return Err(Failure::usage(
                 format!("--table cannot be used with --paper {ALL}"),
-                "name one paper, for example: --paper lvspec --table 1".into(),
+                "name one paper, for example: --paper lvspec --table 1",
             ));
         }
         all.iter().collect()
@@ -209,7 +201,10 @@ pub fn find(name: &str, table: Option<&str>) -> Result<Vec<(&'static Paper, &'st
     };
     if chosen.is_empty() {
         let known: Vec<String> = names().into_iter().chain([ALL.to_owned()]).collect();
-        return Err(usage(format!("unknown paper `{name}`"), suggest(name, &known, "expected one of")));
+        return Err(Failure::usage(
+            format!("unknown paper `{name}`"),
+            suggest(name, &known, "expected one of"),
+        ));
     }
     let is_meant = |t: &Table| table.is_none_or(|number| t.number.eq_ignore_ascii_case(number));
     let found: Vec<_> = chosen
@@ -220,7 +215,7 @@ pub fn find(name: &str, table: Option<&str>) -> Result<Vec<(&'static Paper, &'st
         (true, Some(number), Some(paper)) => {
             let mut numbers: Vec<&str> = paper.tables.iter().map(|t| t.number.as_str()).collect();
             numbers.dedup();
-            Err(usage(
+            Err(Failure::usage(
                 format!("no table `{number}` of {} is measured", paper.name),
                 format!("expected one of: {} (F is a figure, T a theorem)", numbers.join(", ")),
             ))

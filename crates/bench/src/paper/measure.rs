@@ -38,10 +38,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// The runs of these tables.
-    ///
-    /// # Errors
-    /// The embedded data name a value that a method does not take.
+    /// The runs of these tables. Fails if the embedded data name a value that a method does not take.
     pub fn of(tables: &[(&Paper, &Table)], models: &ModelSpec) -> Result<Work, Failure> {
         let mut work = Work::default();
         for (_, table) in tables {
@@ -93,10 +90,7 @@ impl Work {
 }
 
 /// Do the work on the clips of `seeds`, after a warm-up on another clip. Each run is reported at once. False if it was
-/// interrupted.
-///
-/// # Errors
-/// A clip cannot be rendered, a run failed, or it cannot be written.
+/// interrupted. Fails if a clip cannot be rendered, a run failed, or it cannot be written.
 pub async fn measure<R: Reporter>(
     work: &Work,
     seeds: Range<u64>,

@@ -9,7 +9,7 @@ use super::{
     measures::ClipRun,
     results::{Header, Results},
 };
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 
 /// Name of the first line.
 pub const HEADER: &str = "papers";
@@ -18,16 +18,10 @@ pub const RUN: &str = "paper_run";
 /// Name of a table's line.
 pub const TABLE: &str = "paper_table";
 
-/// The results in a file. A last line that was cut off is ignored.
-///
-/// # Errors
-/// The file cannot be read, or was not written by `--paper` (class input).
+/// The results in a file. A last line that was cut off is ignored. Fails if the file cannot be read, or was not written by
+/// `--paper` (class input).
 pub fn read(path: &Path) -> Result<Results, Failure> {
-    let input = |what: String, hint: &str| Failure {
-        class: FailureClass::Input,
-        error: format!("{}: {what}", path.display()),
-        hint: Some(hint.into()),
-    };
+    let input = |what: String, hint: &str| Failure::input(format!("{}: {what}", path.display()), hint);
     let text = std::fs::read_to_string(path)
         .map_err(|e| input(e.to_string(), "name a file that specreel bench --paper NAME --out FILE wrote"))?;
     parse(&text).map_err(|what| input(what, "name a file that specreel bench --paper NAME --out FILE wrote"))

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use specreel_model::{mac_count, shapes};
 use specreel_record::{
-    Failure, FailureClass, RunLog, RunState, StopReason,
+    Failure, RunLog, RunState, StopReason,
     profile::{Drafting, Modelled, Profile, Sizes, Window, Workload},
 };
 use specreel_speculate::{Drafter, Length, Limit, Method, Schedule, Shape, VisualContext};
@@ -37,26 +37,23 @@ pub fn names() -> Vec<&'static str> {
     SHIPPED.iter().map(|(name, _)| *name).collect()
 }
 
-/// A profile by name, or from a file.
-///
-/// # Errors
-/// There is neither, or the file is invalid.
+/// A profile by name, or from a file. Fails if there is neither, or the file is invalid.
 pub fn load(name: &str) -> Result<Profile, Failure> {
     if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
         return Profile::parse(name, text, &sizes);
     }
     let path = Path::new(name);
     if !path.exists() && path.components().count() == 1 && path.extension().is_none_or(|e| e != "toml") {
-        return Err(Failure {
-            class: FailureClass::Usage,
-            error: format!("unknown profile `{name}`"),
-            hint: Some(format!("expected a file, or one of: {}", names().join(", "))),
-        });
+        return Err(Failure::usage(
+            format!("unknown profile `{name}`"),
+            format!("expected a file, or one of: {}", names().join(", ")),
+        ));
     }
-    let text = fs::read_to_string(path).map_err(|error| Failure {
-        class: FailureClass::Input,
-        error: format!("cannot read profile {name}: {error}"),
-        hint: Some(format!("expected a file, or one of: {}", names().join(", "))),
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::input(
+            format!("cannot read profile {name}: {error}"),
+            format!("expected a file, or one of: {}", names().join(", ")),
+        )
     })?;
     let stem = path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
     Profile::parse(&stem, &text, &sizes)

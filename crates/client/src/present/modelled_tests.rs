@@ -1,6 +1,6 @@
 use super::*;
 use specreel_record::{
-    EventKind, Stats, Step, Token, Verdict,
+    EventKind, FailureClass, Stats, Step, Token, Verdict,
     profile::{Tick, ticks},
     testing,
 };

@@ -22,7 +22,6 @@ use specreel_record::{Estimate, Event, Failure, RunLog};
 /// So many videos are looked at for the estimate, evenly spread.
 const SAMPLES: usize = 8;
 
-/// Print what would be done.
 pub fn run(args: &CaptionArgs, plan: &Plan, clips: &[Clip], outputs: &mut Outputs) -> Result<i32, End> {
     let (mut todo, mut done, mut failed) = (Vec::new(), 0, 0);
     let mut captions = 0;

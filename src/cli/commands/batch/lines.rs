@@ -25,7 +25,7 @@ use crate::cli::{
 };
 use specreel_batch::{Ended, Progress, Report, rows::object};
 use specreel_client::Client;
-use specreel_record::{Event, Failure, FailureClass};
+use specreel_record::{Event, Failure};
 
 /// Lines that may wait to be captioned.
 const WAITING: usize = 2;
@@ -57,11 +57,7 @@ impl Line {
         }
         let invalid = |error: String, hint: &str| {
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
-            let failure = Failure {
-                class: FailureClass::Usage,
-                error: format!("line {number}: {error}"),
-                hint: Some(hint.into()),
-            };
+            let failure = Failure::usage(format!("line {number}: {error}"), hint);
             Err(Invalid { text, failure })
         };
         if bytes.len() as u64 > MAX_LINE {

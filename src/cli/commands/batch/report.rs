@@ -21,7 +21,6 @@ use specreel_record::{Cues, Event, EventKind, Failure};
 /// Without a terminal, progress is told this often.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Says how a batch goes.
 pub struct Reporter {
     json: bool,
     quiet: bool,
@@ -53,7 +52,6 @@ impl Reporter {
         Self { json: output.json, quiet, prints, bar, told: None, cues, dense: 0, notes: Vec::new() }
     }
 
-    /// Remove the progress line.
     pub fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -71,7 +69,6 @@ impl Reporter {
         Ok(())
     }
 
-    /// The last words.
     pub fn summary(&mut self, summary: &Summary, unreadable: usize) -> io::Result<()> {
         let progress = &summary.progress;
         let failed = progress.failed + unreadable;
@@ -222,7 +219,6 @@ fn print(line: &Value) -> io::Result<()> {
     io::stdout().write_all(format!("{line}\n").as_bytes())
 }
 
-/// Seconds with two decimals.
 fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 100.0).round() / 100.0
 }

@@ -8,7 +8,6 @@ use specreel_client::{self as client, Client, Interrupt};
 use specreel_engine::RunRequest;
 use specreel_record::{Event, Failure, RunLog, StopReason};
 
-/// How the comparison ended.
 #[derive(Debug, PartialEq)]
 pub enum Ending {
     /// Every run finished or failed by itself.
@@ -20,9 +19,6 @@ pub enum Ending {
 }
 
 /// Send each request when the previous run has ended, and record what comes. A method that failed is not tried again.
-///
-/// # Errors
-/// The output cannot be written, or the models cannot be loaded.
 pub async fn all<O: Write, E: Write>(
     client: &mut Client,
     requests: Vec<RunRequest>,

@@ -46,12 +46,11 @@ use specreel_speculate::{Acceptance, Method};
 
 const PAGE: Named = Named { flag: "--html", what: "the page to " };
 
-/// Compare methods on one video.
 pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     let CompareArgs { video, span, methods, repeat, mut run, output, html } = args;
     if let Some(method) = &run.method {
         let hint = format!("use --methods {method}");
-        return Err(choose::usage("compare takes --methods, not --method".into(), &hint).into());
+        return Err(Failure::usage("compare takes --methods, not --method", &hint).into());
     }
     let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
     let chosen = choose::methods(methods.as_deref(), &mem::take(&mut run.set), &models)?;
@@ -155,7 +154,6 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     }
 }
 
-/// The last line of `--json`.
 #[derive(Serialize)]
 struct Summary<'a> {
     run: u64,

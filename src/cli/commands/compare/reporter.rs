@@ -12,17 +12,13 @@ use crate::cli::{
 use specreel_client::present::statistics::headline;
 use specreel_record::{Event, EventKind, RunLog, Stage};
 
-/// Reports the events of several runs.
 pub struct Reporter<O, E> {
     /// For JSON lines; none if stdout is for the table.
     pub out: Option<O>,
     /// For messages; none if quiet.
     pub talk: Option<E>,
-    /// The progress line.
     pub progress: Progress,
-    /// Keeps the events.
     pub session: Option<OutputFile>,
-    /// The maximum number of tokens of a run.
     pub limit: usize,
     /// Notes and lines that have been printed.
     pub noted: Vec<String>,
@@ -30,9 +26,6 @@ pub struct Reporter<O, E> {
 
 impl<O: Write, E: Write> Reporter<O, E> {
     /// Report an event, which `log` contains; its run is number `place.0` of `place.1`.
-    ///
-    /// # Errors
-    /// A sink or the session file failed.
     pub fn event(&mut self, event: &Event, log: &RunLog, place: (usize, usize)) -> Result<(), PrintError> {
         if let Some(session) = &mut self.session {
             session.append(&event_line(event)?).map_err(PrintError::Session)?;
@@ -77,15 +70,11 @@ impl<O: Write, E: Write> Reporter<O, E> {
         Ok(())
     }
 
-    /// Show that the runs are over and their speed is being measured.
     pub fn measuring(&mut self) {
         self.progress.after_runs("measuring the speedups");
     }
 
     /// Remove the progress line and flush the session file.
-    ///
-    /// # Errors
-    /// As [`Reporter::event`].
     pub fn close(&mut self) -> Result<(), PrintError> {
         self.progress.clear();
         match &mut self.session {

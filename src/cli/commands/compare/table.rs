@@ -9,14 +9,12 @@ use specreel_client::present::{
 };
 use specreel_record::Comparison;
 
-/// Between two columns.
 const GAP: usize = 2;
 /// Names are cut to this width before a column is dropped.
 const NAME: usize = 24;
 /// And to this width when no more columns can be dropped.
 const NAME_LEAST: usize = 6;
 
-/// A column with its cells, the title first.
 struct Filled {
     column: &'static Column,
     cells: Vec<String>,

@@ -40,7 +40,6 @@ pub fn attach(command: Command, name: &str) -> Command {
     })
 }
 
-/// The values of an argument of a command.
 fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
     Some(match (command, argument) {
         ("" | "caption" | "compare" | "inspect", "video" | "videos") => videos(),
@@ -64,7 +63,6 @@ fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
     })
 }
 
-/// A value and its description.
 type Value = (String, Option<String>);
 
 /// The values that begin with what was typed.
@@ -88,7 +86,6 @@ fn plain(values: impl IntoIterator<Item = impl Into<String>>) -> Vec<Value> {
     values.into_iter().map(|value| (value.into(), None)).collect()
 }
 
-/// Methods: built-in ones, your own, files.
 fn methods() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| or_paths(current, all_methods(), &toml()))
 }
@@ -157,7 +154,6 @@ fn sets() -> ArgValueCompleter {
     })
 }
 
-/// What can be written for a key.
 fn choices(key: &Key) -> Vec<&'static str> {
     match key.value {
         Takes::Word(words) | Takes::CountOr(words) => words.to_vec(),
@@ -199,21 +195,18 @@ fn accelerators() -> impl Iterator<Item = &'static str> {
     all.into_iter().filter(|(_, built)| *built).map(|(name, _)| name)
 }
 
-/// Devices of this build.
 fn devices() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         beginning(current, plain(["auto", "cpu", "gpu"].into_iter().chain(accelerators())))
     })
 }
 
-/// Weight types.
 fn dtypes() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         beginning(current, plain([WeightType::Auto].into_iter().chain(WeightType::ALL).map(WeightType::name)))
     })
 }
 
-/// Weight types of vision towers.
 fn tower_dtypes() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let types = [WeightType::Auto].into_iter().chain(WeightType::TOWERS);
@@ -221,14 +214,12 @@ fn tower_dtypes() -> ArgValueCompleter {
     })
 }
 
-/// Types of keys and values.
 fn kv_types() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         beginning(current, plain([KvType::Auto].into_iter().chain(KvType::ALL).map(KvType::name)))
     })
 }
 
-/// Position encodings.
 fn ropes() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(["auto", "mrope", "sequential"])))
 }
@@ -254,7 +245,6 @@ fn stems(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Videos: files, and the embedded clips.
 fn videos() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let clips = (0..assets::clip_count()).map(|at| match at {
@@ -277,7 +267,6 @@ fn subcommands() -> ArgValueCompleter {
     })
 }
 
-/// Ids of published models.
 fn published() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name);
@@ -285,12 +274,10 @@ fn published() -> ArgValueCompleter {
     })
 }
 
-/// Papers whose tables can be measured.
 fn papers() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(specreel_bench::paper::names())))
 }
 
-/// Shapes of known models.
 fn shapes() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(known_shapes::names())))
 }

@@ -15,7 +15,6 @@ use crate::cli::{args::Cli, end::End};
 /// The variable by which the scripts ask.
 const VARIABLE: &str = "SPECREEL_COMPLETE";
 
-/// Print a completion script.
 pub fn completions(shell: Shell) -> Result<i32, End> {
     let mut script = Vec::new();
     let name = shell.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();

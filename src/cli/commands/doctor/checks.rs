@@ -119,7 +119,6 @@ pub fn ffmpeg() -> Vec<Finding> {
     findings
 }
 
-/// Capabilities of the terminal.
 pub fn terminal() -> Vec<Finding> {
     const AREA: &str = "Terminal";
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
@@ -167,7 +166,6 @@ pub fn terminal() -> Vec<Finding> {
     findings
 }
 
-/// Whether specreel's directories are writable.
 pub fn directories() -> Vec<Finding> {
     const AREA: &str = "Directories";
     let Some(dirs) = Dirs::find() else {
@@ -212,7 +210,6 @@ pub fn configuration(config: &Result<Config, Failure>) -> Vec<Finding> {
     failures.into_iter().map(finding).collect()
 }
 
-/// Whether the models are found and load.
 pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
     const AREA: &str = "Models";
     let bad = |name: &str, failure: Failure| {

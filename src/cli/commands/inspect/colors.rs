@@ -1,11 +1,8 @@
 //! Colours of the picture. Heat is lightness first, so that it is readable without colour.
 
-/// Red, green, blue.
 pub type Rgb = [u8; 3];
 
-/// The background.
 pub const GROUND: Rgb = [24, 26, 30];
-/// Text.
 pub const INK: Rgb = [226, 229, 235];
 /// The outline of a kept cell.
 pub const BRIGHT: Rgb = [255, 255, 255];

@@ -17,7 +17,6 @@ fn glyph(c: char) -> Option<RasterizedChar> {
     get_raster(c, WEIGHT, SIZE).or_else(|| get_raster(char::REPLACEMENT_CHARACTER, WEIGHT, SIZE))
 }
 
-/// Pixels from left to right that a text takes.
 pub fn width(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX).saturating_mul(ADVANCE)
 }

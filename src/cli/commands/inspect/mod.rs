@@ -43,7 +43,6 @@ use specreel_record::{Failure, FailureClass};
 /// Columns of text that goes to no terminal.
 const COLUMNS: usize = 100;
 
-/// Show what the drafter sees.
 pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     let resolve::Caption { models, mut request } =
         resolve::caption(&args.video, args.span, &args.run, config)?;

@@ -12,13 +12,10 @@ const TEXTURE: f32 = 0.15;
 
 /// A frame in a picture.
 pub struct Panel<'a> {
-    /// The clip.
     pub view: &'a DrafterView,
-    /// Which frame.
     pub frame: usize,
     /// Its picture, of the size of its cells.
     pub still: &'a RgbImage,
-    /// Side of a cell in pixels.
     pub cell: u32,
 }
 
@@ -57,7 +54,6 @@ impl Panel<'_> {
         })
     }
 
-    /// Pixels of a cell within the still.
     fn pixels(&self, row: u32, column: u32) -> impl Iterator<Item = (u32, u32, [u8; 3])> {
         let (cell, still) = (self.cell, self.still);
         (0..cell).flat_map(move |dy| {

@@ -7,19 +7,13 @@ use specreel_client::{Client, Ending, Interrupt};
 use specreel_engine::RunRequest;
 use specreel_record::{Event, EventKind, Failure, RunLog};
 
-/// What the run reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watched {
-    /// Its `prompt` event.
     pub prompt: Event,
-    /// Its log.
     pub log: RunLog,
 }
 
 /// Run a request until its `prompt` event. None if interrupted before that.
-///
-/// # Errors
-/// The run failed, the models cannot be loaded, or the engine has stopped.
 pub async fn watch(
     client: &mut Client,
     request: RunRequest,

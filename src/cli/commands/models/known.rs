@@ -10,7 +10,6 @@ use crate::cli::{end::End, output::terminal};
 use specreel_checkpoint::hub::{Cache, ModelId, Settings};
 use specreel_model::known::{KNOWN, KnownModel};
 
-/// List them.
 pub fn run(json: bool) -> Result<i32, End> {
     let cache = Settings::from_env().cache.map(Cache::new);
     let is_here = |known: &KnownModel| {

@@ -22,7 +22,6 @@ use specreel_record::{Failure, units::bytes};
 /// Names are cut to this width before a column is dropped.
 const LEAST_NAME: usize = 24;
 
-/// List the local models.
 pub fn run(json: bool, config: &Config) -> Result<i32, End> {
     let models: Vec<(LocalModel, Result<Summary, Failure>)> = local_models::all(config)
         .into_iter()
@@ -41,7 +40,6 @@ pub fn run(json: bool, config: &Config) -> Result<i32, End> {
 /// What the list shows of a readable model.
 struct Summary {
     family: String,
-    /// The type of most weights.
     dtype: String,
     parameters: u64,
     bytes: u64,

@@ -12,7 +12,6 @@ use crate::cli::{
     end::End,
 };
 
-/// List, inspect or pull.
 pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
     match args.command.as_ref().unwrap_or(&ModelsCommand::List) {
         ModelsCommand::List => list::run(args.json, config),

@@ -20,18 +20,14 @@ use specreel_model::{
     inspect::{EXAMPLE, Inspection},
 };
 use specreel_record::{
-    Failure, FailureClass,
+    Failure,
     units::{self, bytes},
 };
 use specreel_speculate::{Drafter, Method};
 
-/// Print the facts of a model. Exit code 3 if it is unusable.
 pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
-    let dir = local_models::directory(model).map_err(|(what, hint)| Failure {
-        class: FailureClass::Input,
-        error: format!("model {}: {what}", model.display()),
-        hint: Some(hint),
-    })?;
+    let dir = local_models::directory(model)
+        .map_err(|(what, hint)| Failure::input(format!("model {}: {what}", model.display()), hint))?;
     if DraftHeadConfig::is_in(&dir) {
         return draft_head(&dir, as_json);
     }

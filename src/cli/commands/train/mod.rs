@@ -20,7 +20,6 @@ use specreel_model::ModelSpec;
 use specreel_record::Failure;
 use specreel_train::{Job, Outcome, train};
 
-/// Train.
 pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
     let (options, clips) = (args.options()?, args.clips()?);
     let target = match &args.target {

@@ -12,9 +12,6 @@ use std::io::Write;
 
 impl<O: Write, E: Write> Printer<O, E> {
     /// Print the statistics of the run that has ended, unless that is done.
-    ///
-    /// # Errors
-    /// As [`Printer::event`].
     pub fn report(&mut self) -> Result<(), PrintError> {
         let Some(reason) = self.due.take() else { return Ok(()) };
         self.close()?;
