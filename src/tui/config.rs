@@ -9,10 +9,10 @@ use std::{
 use super::{ColorDepth, FrameRequest, ImageProtocol, images, question::Answers};
 use specreel_batch::{Existing, Sidecar};
 pub use specreel_demo::Clip;
-use specreel_engine::TextSampling;
+use specreel_engine::RunRequest;
 use specreel_record::{Cues, Pace, Span, profile::Profile};
 use specreel_speculate::Method;
-use specreel_video::{Frame, Rule, Sampling};
+use specreel_video::{Frame, Rule};
 
 /// The built-in preset prompts (TOML).
 pub const DEFAULT_PRESETS: &str = include_str!("../../assets/prompts/default.toml");
@@ -59,8 +59,6 @@ pub type Probe = Arc<dyn Fn(&Path) -> Result<ClipFacts, String> + Send + Sync>;
 /// Divides a clip into segments of so many seconds, or returns why it cannot; called off the studio's thread, so it may block.
 pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync>;
 
-pub const DEFAULT_KEEP: usize = 1000;
-
 /// Reads the frames of a request and passes each on until told to stop; called off the studio's thread. Returns why the clip
 /// cannot be read.
 pub type FrameReader =
@@ -81,7 +79,8 @@ pub struct StudioConfig {
     /// Name of the method selected at the start; the first one if there is no such method.
     pub method: String,
     pub lossless: fn(&Method) -> bool,
-    pub prompt: String,
+    /// What every run is asked for; video, prompt and method are those on the screen.
+    pub request: RunRequest,
     /// The models are the embedded ones, which know only the clips with titles.
     pub embedded: bool,
     pub presets: Vec<PromptPreset>,
@@ -94,18 +93,8 @@ pub struct StudioConfig {
     pub colors: ColorDepth,
     pub mouse: bool,
     pub ascii: bool,
-    pub sampling: Sampling,
     /// How the target's family samples frames, to show which ones it will see.
     pub rule: Rule,
-    /// Maximum pixels per frame; none is the checkpoint's default.
-    pub max_pixels: Option<usize>,
-    /// Maximum visual tokens of a clip; none is no limit.
-    pub max_visual_tokens: Option<usize>,
-    pub max_new_tokens: usize,
-    pub thinking: bool,
-    pub text: TextSampling,
-    /// How many of the most likely tokens to request with each token.
-    pub logprobs: usize,
     pub pace: Pace,
     /// The form of the files that a batch writes beside its clips; none writes none.
     pub sidecar: Option<Sidecar>,
@@ -174,7 +163,11 @@ impl Default for StudioConfig {
             methods_dir: config.as_ref().map(|dir| dir.join("methods")),
             method: String::new(),
             lossless: |_| true,
-            prompt: "Describe the video.".into(),
+            request: RunRequest {
+                prompt: "Describe the video.".into(),
+                logprobs: 5,
+                ..RunRequest::default()
+            },
             embedded: false,
             presets: PromptPreset::built_in(false),
             theme: "auto".into(),
@@ -183,14 +176,7 @@ impl Default for StudioConfig {
             colors: ColorDepth::default(),
             mouse: false,
             ascii: false,
-            sampling: Sampling::default(),
             rule: Rule::QWEN_VL,
-            max_pixels: None,
-            max_visual_tokens: None,
-            max_new_tokens: 256,
-            thinking: false,
-            text: TextSampling::default(),
-            logprobs: 5,
             pace: Pace::Off,
             sidecar: Some(Sidecar::Txt),
             existing: Existing::Skip,
@@ -205,7 +191,7 @@ impl Default for StudioConfig {
             prompts: data.as_ref().map(|dir| dir.join("prompts.jsonl")),
             sessions: data.as_ref().map(|dir| dir.join("sessions")),
             record: true,
-            keep: DEFAULT_KEEP,
+            keep: 1000,
             history: Vec::new(),
             cut: None,
             recent: data.map(|dir| dir.join("recent.json")),

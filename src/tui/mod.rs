@@ -52,8 +52,7 @@ pub use archive::SessionEntry;
 pub use batch_worker::BatchNews;
 pub use complete::Completion;
 pub use config::{
-    Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EMBEDDED_PRESETS, FrameReader, Probe, PromptPreset,
-    StudioConfig,
+    Clip, ClipFacts, Cut, DEFAULT_PRESETS, EMBEDDED_PRESETS, FrameReader, Probe, PromptPreset, StudioConfig,
 };
 pub use effect::{Effect, Msg, SidecarsWritten};
 pub use error::StudioError;

@@ -5,7 +5,7 @@ use ratatui::{Frame, Terminal, backend::TestBackend, buffer::Buffer};
 use super::{Effect, Msg, StudioConfig, StudioError, ascii, model::Model, update, view};
 
 /// The studio's state, the same on a terminal and in tests.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Studio {
     model: Model,
 }
@@ -30,7 +30,7 @@ impl Studio {
     /// Draw the whole screen. Returns the area of a picture for a graphics protocol.
     pub(crate) fn draw_with_slot(&self, frame: &mut Frame<'_>) -> Option<view::Slot> {
         let slot = view::draw(&self.model, self.model.theme(), frame);
-        if self.model.ascii {
+        if self.model.config.ascii {
             ascii::reduce(frame.buffer_mut());
         }
         slot

@@ -13,15 +13,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::cli::{
-    args::{StudioArgs, part::SpanArgs, run::RunArgs},
-    dirs::Dirs,
+use crate::{
+    cli::{
+        args::{StudioArgs, part::SpanArgs, run::RunArgs},
+        dirs::Dirs,
+        terminal,
+    },
+    tui::{ColorDepth, PromptPreset, StudioConfig},
 };
-use specreel_client::{Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings, present};
-use specreel_demo::{self as assets, Clip};
+use specreel_batch::Sidecar;
+use specreel_client::{
+    Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings, SidecarChoice, present,
+};
+use specreel_demo as assets;
 use specreel_engine::{RunRequest, TextSampling, memory_check};
 use specreel_model::ModelSpec;
-use specreel_record::{Failure, FailureClass, profile::Profile};
+use specreel_record::{Failure, FailureClass};
 use specreel_speculate::Method;
 use specreel_video::Sampling;
 
@@ -30,26 +37,12 @@ pub use specreel_engine::has_drafter;
 
 const MAX_PROMPT: u64 = 1 << 20;
 
-#[derive(Clone, Debug, PartialEq)]
+/// What the studio starts with, apart from what it needs of videos.
 pub struct Studio {
-    pub video: Option<PathBuf>,
-    /// Embedded clips for the library.
-    pub clips: Vec<Clip>,
-    /// Folders of videos for the library.
-    pub library: Vec<PathBuf>,
-    /// The one that was named instead of a video, in which the library opens.
-    pub folder: Option<PathBuf>,
     pub models: ModelSpec,
-    /// The first run's request; the studio changes prompt, method, video and number.
-    pub request: RunRequest,
-    pub methods: Vec<Method>,
-    /// The hardware whose modelled speed is shown beside the measured one.
-    pub profile: Option<Profile>,
-    pub notice: Option<String>,
-    /// Theme, pictures, mouse, characters, and what is kept.
-    pub settings: Settings,
     /// Load and run even if the available memory seems too small.
     pub ignore_memory: bool,
+    pub config: StudioConfig,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -100,30 +93,70 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let models = models(&settings, args.run.rope)?;
     let request = request(video.clone().unwrap_or_default(), &args.run, &settings, &models)?;
     let dirs = Dirs::find();
-    let clips = assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
+    let mut clips =
+        assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
+    // The one whose caption is right and has the most corrections comes first: a new user sees drafts rejected.
+    clips.sort_by_key(|clip| clip.title != "three shapes");
     let library = match folder {
         Some(folder) => [folder.to_owned()].into_iter().chain(args.library.iter().cloned()).collect(),
         None => settings.library.or_default(),
     };
-    let (methods, problems) = user_methods::all(dirs.as_ref());
-    let notice = problems.into_iter().next().map(|problem| problem.error);
+    let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir| vec![dir]);
+    let (own, problems) = user_methods::all(dirs.as_ref());
+    let mut methods = Method::presets().to_vec();
+    for method in own {
+        match methods.iter_mut().find(|m| m.name == method.name) {
+            Some(same) => *same = method,
+            None => methods.push(method),
+        }
+    }
+    match methods.iter_mut().find(|m| m.name == request.method.name) {
+        Some(preset) => *preset = request.method.clone(),
+        None => methods.insert(0, request.method.clone()),
+    }
     let profile = settings.profile.value.as_deref().map(present::modelled::load).transpose();
     let profile = profile.map_err(|failure| settings.profile.blame(failure))?;
-    let ignore_memory = args.run.ignore_memory;
-    let folder = folder.map(Path::to_owned);
-    Ok(Studio {
+    let embedded = assets::is_embedded_target(&models.target);
+    let usual = StudioConfig::default();
+    let config = StudioConfig {
         video,
         clips,
-        library,
-        folder,
-        models,
-        request,
+        folders: if library.is_empty() { here() } else { library },
+        folder: folder.map(Path::to_owned),
         methods,
+        method: request.method.name.clone(),
+        lossless: Method::lossless,
+        embedded,
+        presets: PromptPreset::built_in(embedded),
+        request: RunRequest { logprobs: usual.request.logprobs, ..request },
+        rule: memory_check::rule(&models),
+        // A theme that is configured is not forgotten for one that was tried.
+        theme_file: usual.theme_file.clone().filter(|_| settings.theme.value.is_none()),
+        theme: settings.theme.or("auto".into()),
+        is_first: usual.log.as_ref().is_some_and(|log| !log.exists()),
+        colors: ColorDepth::detect(),
+        mouse: settings.mouse.or(false),
+        ascii: !terminal::draws_unicode(settings.charset.or_default()),
+        image_protocol: settings.image_protocol.or_default(),
+        pace: settings.pace.or_default(),
+        sidecar: match settings.sidecar.or_default() {
+            SidecarChoice::Txt => Some(Sidecar::Txt),
+            SidecarChoice::Json => Some(Sidecar::Json),
+            SidecarChoice::Srt => Some(Sidecar::Srt),
+            SidecarChoice::Vtt => Some(Sidecar::Vtt),
+            SidecarChoice::None => None,
+        },
+        existing: settings.existing.or_default(),
+        cues: settings.cues.or_default(),
         profile,
-        notice,
-        settings,
-        ignore_memory,
-    })
+        notice: problems.into_iter().next().map(|problem| problem.error),
+        record: settings.sessions.or(true),
+        keep: settings.sessions_keep.or(usual.keep),
+        prompts: usual.prompts.clone().filter(|_| settings.prompt_history.or(true)),
+        recent: usual.recent.clone().filter(|_| settings.recent.or(true)),
+        ..usual
+    };
+    Ok(Studio { models, ignore_memory: args.run.ignore_memory, config })
 }
 
 /// The file of a video; `demo` and `demo:N` are embedded clips, `-` is read from stdin.

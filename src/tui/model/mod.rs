@@ -23,8 +23,7 @@ pub(crate) mod steps;
 use std::{collections::VecDeque, path::PathBuf};
 
 use super::{
-    Action, ColorDepth, ImageProtocol, KeyContext, Keymap, PromptPreset, StudioConfig, StudioError, Theme,
-    question::Answers, text,
+    Action, ImageProtocol, KeyContext, Keymap, StudioConfig, StudioError, Theme, question::Answers, text,
 };
 use batch::Batches;
 use compare::Comparison;
@@ -41,9 +40,8 @@ use run::{Run, Runs, Subject};
 use search::Search;
 use sessions::Sessions;
 use specreel_demo as assets;
-use specreel_engine::{RunRequest, TextSampling};
-use specreel_record::{Failure, LoadedParts, Pace, Stage, profile::Profile};
-use specreel_video::{Rule, Sampling};
+use specreel_engine::RunRequest;
+use specreel_record::{Failure, LoadedParts, Stage};
 use steps::StepCursor;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -70,29 +68,6 @@ pub(crate) enum Tone {
     Bad,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub sampling: Sampling,
-    pub max_pixels: Option<usize>,
-    pub max_visual_tokens: Option<usize>,
-    pub max_new_tokens: usize,
-    pub thinking: bool,
-    pub text: TextSampling,
-    pub logprobs: usize,
-    pub pace: Pace,
-    /// The hardware whose modelled speed is shown.
-    pub profile: Option<Profile>,
-    pub probes: bool,
-    pub embedded: bool,
-    /// Frames of clips can be read.
-    pub reads: bool,
-    pub rule: Rule,
-    /// The file that remembers the theme; none if it is configured.
-    pub theme: Option<PathBuf>,
-    pub recent: Option<PathBuf>,
-    pub methods: Option<PathBuf>,
-}
-
 /// A run that waits for the engine, or for the end of the run before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
@@ -100,7 +75,7 @@ pub(crate) struct Waiting {
     pub run: Run,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Model {
     pub size: (u16, u16),
     pub focus: Pane,
@@ -109,7 +84,6 @@ pub(crate) struct Model {
     pub preview: Option<Preview>,
     pub strips: FrameStrips,
     pub prompt: PromptEditor,
-    pub presets: Vec<PromptPreset>,
     pub methods: Methods,
     pub engine: EngineState,
     pub runs: Runs,
@@ -154,15 +128,10 @@ pub(crate) struct Model {
     pub keymap: Keymap,
     pub themes: Vec<Theme>,
     pub theme: usize,
-    pub colors: ColorDepth,
     /// How pictures are drawn; never `Auto`.
     pub images: ImageProtocol,
-    pub ascii: bool,
-    pub settings: Settings,
+    pub config: StudioConfig,
     pub tick: usize,
-    pub start_video: Option<PathBuf>,
-    /// The studio was never opened before.
-    pub is_first: bool,
 }
 
 impl Model {
@@ -186,8 +155,7 @@ impl Model {
             library,
             preview: None,
             strips: FrameStrips::default(),
-            prompt: PromptEditor::with_history(&config.prompt, &config.history),
-            presets: config.presets.clone(),
+            prompt: PromptEditor::with_history(&config.request.prompt, &config.history),
             methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
             engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
             runs: Runs { next: 1, ..Runs::default() },
@@ -221,30 +189,9 @@ impl Model {
             keymap,
             themes,
             theme,
-            colors: config.colors,
             images: config.images(&Answers::default(), false),
-            ascii: config.ascii,
-            settings: Settings {
-                sampling: config.sampling,
-                max_pixels: config.max_pixels,
-                max_visual_tokens: config.max_visual_tokens,
-                max_new_tokens: config.max_new_tokens,
-                thinking: config.thinking,
-                text: config.text,
-                logprobs: config.logprobs,
-                pace: config.pace,
-                profile: config.profile.clone(),
-                probes: config.probe.is_some(),
-                embedded: config.embedded,
-                reads: config.frames.is_some(),
-                rule: config.rule,
-                theme: config.theme_file.clone(),
-                recent: config.recent.clone(),
-                methods: config.methods_dir.clone(),
-            },
+            config: config.clone(),
             tick: 0,
-            start_video: config.video.clone(),
-            is_first: config.is_first,
         })
     }
 
@@ -310,7 +257,7 @@ impl Model {
     pub fn is_out_of_depth(&self) -> bool {
         let noted = |run: &Run| run.log.notes().iter().any(|note| note == assets::LIMITS_NOTE);
         let is_foreign = self.library.selected().is_some_and(|entry| entry.kind != library::Kind::Clip);
-        self.runs.shown().is_some_and(noted) || (self.settings.embedded && is_foreign)
+        self.runs.shown().is_some_and(noted) || (self.config.embedded && is_foreign)
     }
 
     /// True if going back cancels the run.
@@ -340,7 +287,7 @@ impl Model {
 
     /// True if frames of clips can be shown.
     pub fn has_pictures(&self) -> bool {
-        self.settings.reads && self.images != ImageProtocol::None
+        self.config.frames.is_some() && self.images != ImageProtocol::None
     }
 
     pub fn theme(&self) -> &Theme {

@@ -65,7 +65,7 @@ pub(crate) fn tiles(run: &Run) -> Option<FrameRequest> {
 pub(crate) fn sampled(model: &Model, entry: &Entry) -> Option<Vec<f64>> {
     let facts = entry.facts()?;
     let plan =
-        sampling::plan(facts.frames?, facts.fps?, &model.settings.rule, model.settings.sampling).ok()?;
+        sampling::plan(facts.frames?, facts.fps?, &model.config.rule, model.config.request.sampling).ok()?;
     Some(plan.timestamps_s)
 }
 

@@ -296,7 +296,7 @@ fn list_length(model: &Model) -> usize {
             model.methods.found(query).0.len()
         }
         Some(Overlay::Themes { .. }) => model.themes.len(),
-        Some(Overlay::Presets(_)) => model.presets.len(),
+        Some(Overlay::Presets(_)) => model.config.presets.len(),
         Some(Overlay::Export(_)) => export::choices(model),
         Some(Overlay::Edit(_)) => model.methods.current().map_or(0, |m| rows(m).len()),
         Some(Overlay::History { query, .. }) => model.prompt.found(query).len(),

@@ -88,7 +88,7 @@ pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
         model.overlay = Some(Overlay::SaveMethod(name.to_owned()));
         return Vec::new();
     }
-    let (Some(method), Some(folder)) = (model.methods.current(), &model.settings.methods) else {
+    let (Some(method), Some(folder)) = (model.methods.current(), &model.config.methods_dir) else {
         model.note(Tone::Bad, "no directory for methods: neither HOME nor XDG_CONFIG_HOME is set");
         return Vec::new();
     };

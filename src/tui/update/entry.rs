@@ -131,7 +131,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             return theme::keep(model);
         }
         Some(Overlay::Presets(cursor)) => {
-            if let Some(preset) = model.presets.get(cursor) {
+            if let Some(preset) = model.config.presets.get(cursor) {
                 model.prompt.set(&preset.text);
                 model.focus = Pane::Prompt;
             }

@@ -102,7 +102,7 @@ fn an_engine_that_fails_or_stops_is_reported_once() {
 #[test]
 fn clips_are_probed_one_after_another() {
     let mut studio = ready();
-    studio.model().settings.probes = true;
+    studio.model().config.probe = Some(std::sync::Arc::new(|_| Err(String::new())));
     let effects = press(&mut studio, "down");
     assert_eq!(effects, [Effect::Probe("/demo/1.mp4".into())]);
     let facts = crate::tui::ClipFacts { seconds: Some(4.0), ..Default::default() };

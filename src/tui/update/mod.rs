@@ -45,7 +45,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             _ => Caret::default(),
         };
     }
-    if model.settings.probes
+    if model.config.probe.is_some()
         && let Some(entry) = model.library.selected()
         && entry.facts.is_none()
         && before.as_deref() != Some(&entry.path)
@@ -99,7 +99,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
             model.library.open(&file);
             let title = model.library.selected().map(|e| e.title.clone()).unwrap_or_default();
             model.note(Tone::Info, format!("opened {title}"));
-            if !model.settings.probes {
+            if model.config.probe.is_none() {
                 return remember(model, &file.path);
             }
             // Only videos are added to the recent files.
@@ -182,29 +182,29 @@ fn on_probed(model: &mut Model, path: &Path, facts: Result<ClipFacts, String>) -
 fn remember(model: &Model, file: &Path) -> Vec<Effect> {
     let entry = model.library.entries.iter().find(|e| e.path == file);
     let is_own = entry.is_none_or(|e| e.kind != library::Kind::Clip && e.problem().is_none());
-    let list = model.settings.recent.clone().filter(|_| is_own);
+    let list = model.config.recent.clone().filter(|_| is_own);
     list.map(|list| Effect::Remember(list, file.into())).into_iter().collect()
 }
 
 /// Probe the nearest clip that was not probed yet.
 fn next_probe(model: &Model) -> Vec<Effect> {
-    let next = model.library.unknown_near().filter(|_| model.settings.probes);
+    let next = model.library.unknown_near().filter(|_| model.config.probe.is_some());
     next.map(Effect::Probe).into_iter().collect()
 }
 
 pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Effect> {
     let mut effects: Vec<_> = folders.iter().cloned().map(Effect::Scan).collect();
     model.library.scanning = effects.len();
-    effects.extend(model.settings.recent.clone().map(Effect::Recent));
+    effects.extend(model.config.recent.clone().map(Effect::Recent));
     // The library marks clips that were captioned before.
     effects.extend(model.sessions.folder.clone().map(Effect::List));
-    if let Some(video) = model.start_video.take() {
+    if let Some(video) = model.config.video.take() {
         match model.library.entries.iter().any(|e| e.path == video) {
             true => model.library.select(&video),
             false => effects.push(Effect::Open(video.to_string_lossy().into_owned())),
         }
     }
-    if model.settings.probes
+    if model.config.probe.is_some()
         && let Some(entry) = model.library.selected()
     {
         effects.push(Effect::Probe(entry.path.clone()));

@@ -84,7 +84,7 @@ fn wanted(model: &Model) -> Option<FrameRequest> {
         return selected().map(preview::strip);
     }
     let inspected = model.inspector.and_then(|_| model.runs.shown());
-    let blends = model.colors == ColorDepth::True && model.overlay.is_none();
+    let blends = model.config.colors == ColorDepth::True && model.overlay.is_none();
     let tiles = inspected.filter(|_| blends).and_then(preview::tiles);
     let small = selected().filter(|_| view::shows_thumbnail(model)).map(preview::thumbnail);
     [tiles, small].into_iter().flatten().find(|request| !model.strips.has(request))
@@ -149,7 +149,7 @@ mod tests {
         let Some(Effect::Frames(Some(request))) = effects.first() else { panic!("{effects:?}") };
         assert_eq!((request.path.as_path(), request.count), (std::path::Path::new("/demo/0.mp4"), 4));
         assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)]);
-        studio.model().colors = ColorDepth::Indexed;
+        studio.model().config.colors = ColorDepth::Indexed;
         assert!(press(&mut studio, "i").is_empty(), "heat is not mixed in few colours");
     }
 

@@ -157,7 +157,6 @@ fn subject_of(model: &mut Model, (video, title): (PathBuf, String)) -> Option<Su
 
 /// A numbered request to run this method, and its run.
 pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
-    let settings = &model.settings;
     let id = model.runs.next;
     let request = RunRequest {
         span: subject.span,
@@ -167,17 +166,10 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         video: subject.video.clone(),
         prompt: subject.prompt.clone(),
         method: method.clone(),
-        sampling: settings.sampling,
-        max_pixels: settings.max_pixels,
-        max_visual_tokens: settings.max_visual_tokens,
-        thinking: settings.thinking,
-        max_new_tokens: settings.max_new_tokens,
-        text: settings.text,
-        logprobs: settings.logprobs,
         measure: true,
-        ..RunRequest::default()
+        ..model.config.request.clone()
     };
-    let run = live(model, id, subject, method, model.settings.pace);
+    let run = live(model, id, subject, method, model.config.pace);
     model.runs.next += 1;
     Waiting { request, run }
 }

@@ -61,7 +61,7 @@ pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
         Ok(session) => session,
         Err(problem) => return model.note(Tone::Bad, problem),
     };
-    let (first, pace) = (model.runs.next, model.settings.pace);
+    let (first, pace) = (model.runs.next, model.config.pace);
     let Some(runs) = replay::runs(first, session, pace, &model.methods) else {
         return model.note(Tone::Bad, "this session file has no started event");
     };

@@ -26,7 +26,7 @@ pub(super) fn show(model: &mut Model) {
 
 pub(super) fn keep(model: &mut Model) -> Vec<Effect> {
     let name = model.theme().name.clone();
-    let file = model.settings.theme.clone();
+    let file = model.config.theme_file.clone();
     let only_now = if file.is_none() { ", for this session only" } else { "" };
     model.note(Tone::Info, format!("theme {name}{only_now}"));
     file.map(|file| Effect::RememberTheme(file, name)).into_iter().collect()

@@ -281,7 +281,7 @@ fn front(model: &Model, lanes: &[LaneRun<'_>], theme: &Theme, frame: &mut Frame<
     let front = Dataset::default()
         .data(&stairs)
         .graph_type(GraphType::Line)
-        .marker(line_marker(model.ascii))
+        .marker(line_marker(model.config.ascii))
         .style(theme.style(Role::GaugeRest));
     let marks = points
         .iter()

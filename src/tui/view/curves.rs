@@ -67,7 +67,7 @@ pub(super) fn draw(
         let line = Dataset::default()
             .data(&points)
             .graph_type(GraphType::Line)
-            .marker(line_marker(model.ascii))
+            .marker(line_marker(model.config.ascii))
             .style(theme.style(Role::GaugeRest));
         let marks =
             Dataset::default().data(&points).marker(Marker::Custom('●')).style(theme.style(Role::Accent));

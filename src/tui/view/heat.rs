@@ -49,7 +49,7 @@ pub(super) fn draw(
     let Some(map) = Map::of(seen, &values) else { return };
     let strip =
         preview::tiles(run).and_then(|request| model.strips.get(&request)).filter(|r| !r.frames.is_empty());
-    match strip.filter(|_| model.colors == ColorDepth::True) {
+    match strip.filter(|_| model.config.colors == ColorDepth::True) {
         Some(strip) => pictures(&map, strip, theme, frame, body),
         None => {
             let lines = tiles(&map, theme, body.width.into(), body.height.into());

@@ -14,7 +14,7 @@ use specreel_client::present::modelled;
 /// A line with the modelled decode speedup of a run, in so many columns; none without a profile, or where it says nothing of the
 /// run.
 pub(super) fn lines(model: &Model, run: &Run, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
-    let profile = model.settings.profile.as_ref().filter(|_| !run.autoregressive);
+    let profile = model.config.profile.as_ref().filter(|_| !run.autoregressive);
     let known = profile.and_then(|profile| Some((profile, modelled::speedup(profile, &run.log)?)));
     let Some((profile, speedup)) = known else { return Vec::new() };
     let words = format!("on {}: {speedup:.1}x decode", profile.name);

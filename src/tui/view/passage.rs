@@ -249,7 +249,7 @@ impl Writer<'_> {
 
 /// The text of a scene. Where strike-through may not be available, the rejected draft stands in brackets.
 pub(super) fn staged(scene: &Scene, model: &Model, theme: &Theme) -> Vec<Part<'static>> {
-    let is_marked = model.ascii || matches!(model.colors, ColorDepth::None | ColorDepth::Ansi);
+    let is_marked = model.config.ascii || matches!(model.config.colors, ColorDepth::None | ColorDepth::Ansi);
     let dim = theme.style(Role::Dim);
     let mut parts: Vec<Part<'static>> = Vec::new();
     let mut ahead = false;
@@ -296,7 +296,7 @@ fn step_starts(model: &Model, run: &Run) -> std::collections::HashSet<usize> {
 pub(super) fn greeting(model: &Model) -> Option<String> {
     let key = |action| model.keymap.shown(KeyContext::Library, &[action]);
     let (run, methods, help) = (key(Action::Run), key(Action::Methods), key(Action::Help));
-    model.is_first.then(|| {
+    model.config.is_first.then(|| {
         format!(
             "Welcome to specreel. {run} captions the selected clip, {methods} selects a method, {help} lists all keys."
         )

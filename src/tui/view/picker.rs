@@ -36,15 +36,15 @@ fn below_list(words: &str, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
 }
 
 pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
-    let n = model.presets.len();
+    let n = model.config.presets.len();
     let inner =
         popup(frame, theme, 84, (n as u16).saturating_add(2 + BELOW), dialog("Preset prompts", theme));
     let [above, below] = inner.layout(&Layout::vertical([Min(1), Length(BELOW)]));
     let widths = [Length(12), Fill(1)];
     list(frame, theme, above, (cursor, n), (None, &widths), |i| {
-        named(&model.presets[i].name, &model.presets[i].text, theme)
+        named(&model.config.presets[i].name, &model.config.presets[i].text, theme)
     });
-    if let Some(preset) = model.presets.get(cursor) {
+    if let Some(preset) = model.config.presets.get(cursor) {
         below_list(&preset.text, theme, frame, below);
     }
 }

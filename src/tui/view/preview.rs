@@ -50,10 +50,10 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
 
 /// Why there is no picture.
 fn absent(model: &Model) -> &'static str {
-    match (model.has_pictures(), model.colors) {
+    match (model.has_pictures(), model.config.colors) {
         (true, _) => "reading frames…",
-        (false, _) if !model.settings.reads => "",
-        (false, _) if model.ascii => "no pictures in ASCII",
+        (false, _) if model.config.frames.is_none() => "",
+        (false, _) if model.config.ascii => "no pictures in ASCII",
         (false, ColorDepth::None) => "no pictures without colors",
         (false, ColorDepth::Ansi) => "no pictures in 16 colors: choose a protocol with --image-protocol",
         (false, _) => "pictures are off",
@@ -78,7 +78,7 @@ fn picture(model: &Model, still: &Arc<video::Frame>, frame: &mut Frame<'_>, area
     if area.is_empty() {
         return None;
     }
-    blocks::draw(still, model.colors, frame.buffer_mut(), blocks::fit(still, area));
+    blocks::draw(still, model.config.colors, frame.buffer_mut(), blocks::fit(still, area));
     Some(Slot { area, frame: Arc::clone(still) })
 }
 

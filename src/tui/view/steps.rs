@@ -169,7 +169,7 @@ fn detail(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: 
 
 /// True if the terminal can be expected to strike text out.
 fn strikes_out(model: &Model) -> bool {
-    matches!(model.colors, ColorDepth::Indexed | ColorDepth::True) && !model.ascii
+    matches!(model.config.colors, ColorDepth::Indexed | ColorDepth::True) && !model.config.ascii
 }
 
 /// A row's text in the styles of its pieces, cut to `most` lines. Where text cannot be struck out, `~~` marks it.

@@ -11,6 +11,7 @@ use specreel::tui::{
     StudioConfig, VideoFile, picture,
 };
 use specreel_batch::{Outcome, Progress, rows::Caption};
+use specreel_engine::RunRequest;
 use specreel_record::{
     Event, EventKind, Failure, FailureClass, Limits, Measured, Pace, RunLog, Session, Speedup, Stage, Stats,
     Step, StopReason, Token, Verdict, session::RecordedEvent,
@@ -40,7 +41,10 @@ pub fn config(theme: &str) -> StudioConfig {
         methods: Method::presets().to_vec(),
         method: "lvspec".into(),
         lossless: Method::lossless,
-        prompt: "Describe the video in detail.".into(),
+        request: RunRequest {
+            prompt: "Describe the video in detail.".into(),
+            ..StudioConfig::default().request
+        },
         theme: theme.into(),
         colors: if theme == "mono" { ColorDepth::None } else { ColorDepth::True },
         keymap: None,
