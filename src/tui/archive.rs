@@ -10,7 +10,7 @@ use std::{
 
 use super::{model::methods::label, text};
 use specreel_record::{
-    EventKind, Failure, Pieces, RunLog, RunState, Session, Stats, log::Started, session::RecordedEvent,
+    EventKind, Failure, Pieces, RunLog, RunState, Session, Started, Stats, session::RecordedEvent,
 };
 use specreel_speculate::Method;
 
@@ -120,7 +120,7 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
     BufReader::new(&file).take(MAX_FIRST).read_until(b'\n', &mut first)?;
     let mut logs = Vec::new();
     let Ok(line) = serde_json::from_slice::<RecordedEvent>(&first) else { return Ok(logs) };
-    let in_segments = matches!(line.event.kind, EventKind::Started { segment: Some(_), .. });
+    let in_segments = matches!(line.event.kind, EventKind::Started(Started { segment: Some(_), .. }));
     fold(&mut logs, line);
     if !in_segments {
         last_lines(&mut file, bytes)?.into_iter().for_each(|line| fold(&mut logs, line));
@@ -145,7 +145,7 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
 /// Take in an event: one that starts a run begins a log.
 fn fold(logs: &mut Vec<RunLog>, line: RecordedEvent) {
     let event = text::clean_event(line.event);
-    if matches!(event.kind, EventKind::Started { .. }) {
+    if matches!(event.kind, EventKind::Started(_)) {
         logs.push(RunLog::new(event.run));
     }
     if let Some(log) = logs.last_mut() {
@@ -270,7 +270,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let segment = |index: usize| {
             let mut kind = testing::started("/v/star.mp4", "naive");
-            let EventKind::Started { span, segment, .. } = &mut kind else { panic!("no start") };
+            let EventKind::Started(Started { span, segment, .. }) = &mut kind else { panic!("no start") };
             let start = index as f64 * 10.0;
             *span = Some(Span { start, end: start + 10.0 });
             *segment = Some(Segment { first: 4, index, count: 2 });

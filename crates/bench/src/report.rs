@@ -10,10 +10,10 @@ use crate::{
     tables::{self, Row},
 };
 use specreel_client::{
-    Loaded, chart,
+    chart,
     present::{formats, text::clean, wrap::hang},
 };
-use specreel_record::{Summary, Trial, profile::Profile};
+use specreel_record::{Ready, Summary, Trial, profile::Profile};
 use specreel_speculate::Method;
 
 /// The results so far.
@@ -37,7 +37,7 @@ pub struct Report {
 struct Closing<'a> {
     suite: &'static str,
     #[serde(flatten)]
-    loaded: &'a Loaded,
+    loaded: &'a Ready,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_seed: Option<u64>,
     /// What the numbers of the trials' clips mean.
@@ -67,7 +67,7 @@ impl Report {
     /// Write tables and text chart, or the last JSON line, and the SVG chart. Fails if they cannot be written.
     pub fn write<R: Reporter>(
         &self,
-        loaded: &Loaded,
+        loaded: &Ready,
         complete: bool,
         reporter: &mut R,
     ) -> Result<(), R::Error> {
@@ -124,7 +124,7 @@ impl Report {
     }
 
     /// The models and clips; with the number of completed clips if it was interrupted.
-    fn heading(&self, loaded: &Loaded, stopped: Option<usize>) -> String {
+    fn heading(&self, loaded: &Ready, stopped: Option<usize>) -> String {
         let Range { start, end } = self.seeds;
         let clips = match end - start {
             n if !self.videos.is_empty() => formats::plural(n, "video"),
@@ -134,7 +134,7 @@ impl Report {
         let stopped = stopped.map(|done| format!("stopped after {done} of ")).unwrap_or_default();
         let drafter = loaded.drafter.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
         let common = if self.common.is_empty() { String::new() } else { format!("; {}", self.common) };
-        let Loaded { target, device, dtype, .. } = loaded;
+        let Ready { target, device, dtype, .. } = loaded;
         let line = format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}{common}\n");
         clean(&line).into_owned()
     }

@@ -3,11 +3,11 @@
 use std::{convert::Infallible, ops::ControlFlow, path::Path};
 
 use crate::Reporter;
-use specreel_client::{Client, Ending, GRACE, Interrupt, Loaded, present::modelled};
+use specreel_client::{Client, Ending, GRACE, Interrupt, present::modelled};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{
-    Event, EventKind, Failure, RunLog, Stats, StopReason,
+    Event, EventKind, Failure, Ready, RunLog, Stats, StopReason,
     profile::{Modelled, Profile},
 };
 use specreel_speculate::Method;
@@ -79,14 +79,17 @@ impl Runs {
     }
 
     /// Load the models. None if interrupted. Fails if they cannot be loaded.
-    pub(crate) async fn load<R: Reporter>(&mut self, reporter: &mut R) -> Result<Option<Loaded>, Failure> {
+    pub(crate) async fn load<R: Reporter>(&mut self, reporter: &mut R) -> Result<Option<Ready>, Failure> {
         let mut on = |kind: &EventKind| {
             if let EventKind::Stage { stage, done, total, .. } = kind {
                 reporter.stage(*stage, *done, *total);
             }
         };
         let Setup { models, ignore_memory, .. } = &self.setup;
-        self.client.load_and_wait(models.clone(), *ignore_memory, &mut on, &self.interrupt).await
+        let loaded =
+            self.client.load_and_wait(models.clone(), *ignore_memory, &mut on, &self.interrupt).await?;
+        // What the models say of themselves is no part of the results.
+        Ok(loaded.map(|ready| Ready { notes: Vec::new(), parts: None, ..ready }))
     }
 
     /// Caption a video. None if interrupted. Fails if the run failed.

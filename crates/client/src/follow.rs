@@ -2,13 +2,11 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use serde::Serialize;
-
 use super::{Client, Interrupt};
 use specreel_engine::{Command, RunRequest};
 use specreel_model::ModelSpec;
 use specreel_record::{
-    Event, EventKind, Failure, RunLog, StopReason,
+    Event, EventKind, Failure, Ready, RunLog, StopReason,
     log::{RunState, Speed},
 };
 
@@ -51,32 +49,12 @@ pub enum Ending {
     Lost(Failure),
 }
 
-/// What the engine has loaded.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Loaded {
-    /// Name of the target.
-    pub target: String,
-    /// Name of the drafter, if there is one.
-    pub drafter: Option<String>,
-    /// Device, for people.
-    pub device: String,
-    /// Weight type of the language models.
-    pub dtype: String,
-    /// What users should know about the models.
-    #[serde(skip)]
-    pub notes: Vec<String>,
-}
-
-impl Loaded {
-    /// The outcome of loading, if this event says it.
-    fn of(event: Event) -> Option<Result<Self, Failure>> {
-        match event {
-            Event { run: 0, kind: EventKind::Ready { target, drafter, device, dtype, notes, .. } } => {
-                Some(Ok(Self { target, drafter, device, dtype, notes }))
-            }
-            Event { run: 0, kind: EventKind::Failed(failure) } => Some(Err(failure)),
-            _ => None,
-        }
+/// The outcome of loading, if this event says it.
+fn loaded(event: Event) -> Option<Result<Ready, Failure>> {
+    match event {
+        Event { run: 0, kind: EventKind::Ready(ready) } => Some(Ok(ready)),
+        Event { run: 0, kind: EventKind::Failed(failure) } => Some(Err(failure)),
+        _ => None,
     }
 }
 
@@ -211,7 +189,7 @@ impl Client {
         ignore_memory: bool,
         on: &mut dyn FnMut(&EventKind),
         interrupt: &Interrupt,
-    ) -> Result<Option<Loaded>, Failure> {
+    ) -> Result<Option<Ready>, Failure> {
         self.load(models, ignore_memory)?;
         loop {
             match self.receive(interrupt, Duration::ZERO, None).await {
@@ -219,7 +197,7 @@ impl Client {
                 Err(Silence::Stopped) => return Err(stopped()),
                 Ok(event) => {
                     on(&event.kind);
-                    if let Some(loaded) = Loaded::of(event) {
+                    if let Some(loaded) = loaded(event) {
                         return loaded.map(Some);
                     }
                 }
@@ -229,11 +207,11 @@ impl Client {
 
     /// Load models and wait on this thread until they are ready. Not for use inside a runtime. Fails if they cannot be loaded,
     /// or the engine has stopped.
-    pub fn load_blocking(&mut self, models: ModelSpec) -> Result<Loaded, Failure> {
+    pub fn load_blocking(&mut self, models: ModelSpec) -> Result<Ready, Failure> {
         self.load(models, false)?;
         loop {
             let event = self.next_blocking().ok_or_else(stopped)?;
-            if let Some(loaded) = Loaded::of(event) {
+            if let Some(loaded) = loaded(event) {
                 return loaded;
             }
         }

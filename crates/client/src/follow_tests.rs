@@ -7,7 +7,7 @@ async fn play(client: &mut Client, interrupt: &Interrupt) -> (Ending, RunLog, Ve
     let (mut log, mut seen) = (RunLog::new(1), Vec::new());
     let mut sink = |event: &Event, _: &RunLog| -> Result<ControlFlow<()>, ()> {
         seen.push(event.kind.clone());
-        let enough = matches!(event.kind, EventKind::Prompt { .. });
+        let enough = matches!(event.kind, EventKind::Prompt(_));
         Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
     let grace = Duration::from_millis(20);

@@ -50,8 +50,11 @@ pub use comparison::{Comparison, Figures, Row, RowState};
 pub use detection::Detection;
 pub use difference::{Change, Edit, difference};
 pub use estimate::{Basis, Estimate};
-pub use event::{Event, EventKind, Failure, FailureClass, LoadedParts, Stage, panic_words};
-pub use log::{Draft, RunLog, RunState};
+pub use event::{
+    Draft, Event, EventKind, Failure, FailureClass, LoadedParts, PromptSeen, Ready, Stage, Started,
+    panic_words,
+};
+pub use log::{RunLog, RunState};
 pub use median::median;
 pub use pace::Pace;
 pub use paired::PairedRatio;

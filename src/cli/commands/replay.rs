@@ -20,7 +20,7 @@ use crate::cli::{
 };
 use specreel_client::present::player::Player;
 use specreel_record::{
-    Event, EventKind, Failure, Pace, RunLog, Session, StopReason,
+    Event, EventKind, Failure, Pace, RunLog, Session, Started, StopReason,
     session::{RecordedEvent, SessionError},
 };
 
@@ -59,7 +59,8 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         }
         runs = vec![run];
     }
-    let spanned = |l: &RecordedEvent| matches!(l.event.kind, EventKind::Started { span: Some(_), .. });
+    let spanned =
+        |l: &RecordedEvent| matches!(l.event.kind, EventKind::Started(Started { span: Some(_), .. }));
     if args.format.subtitles().is_some() && !session.lines.iter().any(spanned) {
         return Err(End::Failed(Failure::usage(
             format!(
@@ -131,7 +132,7 @@ fn read(file: &Path) -> Result<(Session, Vec<(usize, String)>), Failure> {
 }
 
 fn is_piece(event: &Event) -> bool {
-    matches!(event.kind, EventKind::Started { segment: Some(_), .. })
+    matches!(event.kind, EventKind::Started(Started { segment: Some(_), .. }))
 }
 
 fn is_speed(event: &Event) -> bool {

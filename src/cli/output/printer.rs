@@ -17,7 +17,9 @@ use specreel_client::present::{
     statistics::headline,
     verdicts::Role,
 };
-use specreel_record::{Event, EventKind, Failure, RunLog, Segment, Span, Stage, StopReason, Verdict};
+use specreel_record::{
+    Event, EventKind, Failure, RunLog, Segment, Span, Stage, Started, StopReason, Verdict,
+};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Flow {
@@ -127,7 +129,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             self.tell(&lines);
         }
         match &event.kind {
-            EventKind::Started { method, .. } => {
+            EventKind::Started(Started { method, .. }) => {
                 self.started(&user_methods::label_of(method))?;
                 Ok(Flow::Go)
             }
@@ -156,11 +158,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.end()?;
                 Ok(Flow::Failed(failure.clone()))
             }
-            EventKind::Step(_)
-            | EventKind::Draft { .. }
-            | EventKind::Prompt { .. }
-            | EventKind::Ready { .. }
-            | EventKind::Speed { .. } => Ok(Flow::Go),
+            _ => Ok(Flow::Go),
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
-use specreel_record::{Event, EventKind, Failure};
+use specreel_record::{Event, EventKind, Failure, Started};
 
 /// Largest video in bytes: more is not expected on a pipe, and would fill the disk unnoticed.
 const MOST: u64 = 4 << 30;
@@ -131,7 +131,7 @@ pub fn renamed(event: &Event) -> Option<Event> {
     let path = SPOOLED.get()?.path.display().to_string();
     let mut event = event.clone();
     match &mut event.kind {
-        EventKind::Started { video, .. } if *video == path => NAME.clone_into(video),
+        EventKind::Started(Started { video, .. }) if *video == path => NAME.clone_into(video),
         EventKind::Failed(failure) if failure.error.contains(&path) => *failure = named(failure),
         _ => return None,
     }

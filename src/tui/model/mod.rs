@@ -41,24 +41,13 @@ use search::Search;
 use sessions::Sessions;
 use specreel_demo as assets;
 use specreel_engine::RunRequest;
-use specreel_record::{Failure, LoadedParts, Stage};
+use specreel_record::{Failure, Ready, Stage};
 use steps::StepCursor;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EngineState {
-    Loading {
-        stage: Stage,
-        done: u64,
-        total: u64,
-    },
-    Ready {
-        target: String,
-        drafter: Option<String>,
-        device: String,
-        dtype: String,
-        notes: Vec<String>,
-        parts: Option<LoadedParts>,
-    },
+    Loading { stage: Stage, done: u64, total: u64 },
+    Ready(Ready),
     Failed(Failure),
 }
 
@@ -241,7 +230,7 @@ impl Model {
 
     /// Why a method cannot run with the loaded models, and what would supply what it lacks; none if it can, or they still load.
     pub fn unavailable(&self, method: usize) -> Option<String> {
-        let EngineState::Ready { target, parts: Some(parts), .. } = &self.engine else { return None };
+        let EngineState::Ready(Ready { target, parts: Some(parts), .. }) = &self.engine else { return None };
         let failure = self.methods.turned.get(method)?.check_parts(parts, target).err()?;
         Some(format!("{}: {}", failure.error, failure.hint.unwrap_or_default()))
     }

@@ -314,5 +314,5 @@ pub(super) fn keep_caption_in_view(model: &mut Model) {
 
 /// True if runs can start at once.
 pub(super) fn is_ready(model: &Model) -> bool {
-    matches!(model.engine, EngineState::Ready { .. })
+    matches!(model.engine, EngineState::Ready(_))
 }

@@ -15,7 +15,7 @@ use crate::tui::{
     text,
 };
 use specreel_batch::{self as batch, Options, Outcome, rows::Caption};
-use specreel_record::{Event, EventKind, Pace};
+use specreel_record::{Event, EventKind, Pace, Started};
 
 /// Open the box with the marked clips, to be started from there; during a batch, with that batch.
 pub(super) fn choose_marked(model: &mut Model) {
@@ -151,7 +151,7 @@ pub(super) fn send(model: &mut Model) -> Vec<Effect> {
 
 /// A run of the batch starts: from now on it is one of this session's runs.
 pub(super) fn begun(model: &mut Model, event: &Event) {
-    let EventKind::Started { video, .. } = &event.kind else { return };
+    let EventKind::Started(Started { video, .. }) = &event.kind else { return };
     if model.runs.get(event.run).is_some() {
         return;
     }

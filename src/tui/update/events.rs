@@ -51,12 +51,12 @@ fn announce(model: &mut Model, notes: Vec<String>) {
 
 fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
     match kind {
-        EventKind::Stage { stage, done, total, .. } if !matches!(model.engine, EngineState::Ready { .. }) => {
+        EventKind::Stage { stage, done, total, .. } if !matches!(model.engine, EngineState::Ready(_)) => {
             model.engine = EngineState::Loading { stage, done, total };
         }
-        EventKind::Ready { target, drafter, device, dtype, notes, parts } => {
-            announce(model, notes.clone());
-            model.engine = EngineState::Ready { target, drafter, device, dtype, notes, parts };
+        EventKind::Ready(ready) => {
+            announce(model, ready.notes.clone());
+            model.engine = EngineState::Ready(ready);
             return runs::start_waiting(model);
         }
         EventKind::Failed(failure) => engine_failed(model, failure),

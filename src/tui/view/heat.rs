@@ -13,7 +13,7 @@ use crate::tui::{
     theme::Role,
 };
 use specreel_client::present::heat;
-use specreel_record::log::PromptSeen;
+use specreel_record::PromptSeen;
 
 /// Shades from 0 to the maximum.
 const SHADES: [&str; 5] = ["· ", "░░", "▒▒", "▓▓", "██"];

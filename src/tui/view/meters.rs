@@ -377,7 +377,7 @@ impl Meters<'_> {
 
     fn notes(&self) -> Vec<Line<'static>> {
         let of_engine = match &self.model.engine {
-            EngineState::Ready { notes, .. } if !self.run.replayed => &notes[..],
+            EngineState::Ready(ready) if !self.run.replayed => &ready.notes[..],
             _ => &[],
         };
         let notes = of_engine.iter().chain(self.run.log.notes());

@@ -26,7 +26,9 @@ pub(super) fn lines(model: &Model, run: &Run, theme: &Theme, columns: usize) -> 
 #[cfg(test)]
 mod tests {
     use crate::tui::{Msg, Studio, StudioConfig, testing};
-    use specreel_record::{Event, EventKind, StopReason, Verdict, profile::Profile, testing as events};
+    use specreel_record::{
+        Event, EventKind, Started, StopReason, Verdict, profile::Profile, testing as events,
+    };
     use specreel_speculate::Method;
 
     /// The whole screen after a run of naive speculation, with this profile.
@@ -37,7 +39,7 @@ mod tests {
         studio.handle(testing::ready_event());
         testing::press(&mut studio, "enter");
         let mut started = testing::started("/demo/0.mp4", "naive");
-        if let EventKind::Started { method, .. } = &mut started {
+        if let EventKind::Started(Started { method, .. }) = &mut started {
             *method = serde_json::to_value(Method::preset("naive").unwrap()).unwrap();
         }
         for kind in [started, events::prompt(None)] {

@@ -336,8 +336,8 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         let name = Span::styled(verdict.name(), theme.verdict(verdict));
         lines.extend(hang(name, 11, (verdict.why(), dim), columns));
     }
-    if let EngineState::Ready { notes, .. } = &model.engine {
-        for note in notes {
+    if let EngineState::Ready(ready) = &model.engine {
+        for note in &ready.notes {
             lines.push(Line::default());
             lines.extend(wrap([("note: ", theme.style(Role::Warn)), (note.as_str(), dim)], columns));
         }

@@ -18,7 +18,7 @@ use crate::tui::{
     theme::Role,
 };
 use specreel_client::present::estimate;
-use specreel_record::Stage;
+use specreel_record::{Ready, Stage};
 
 /// Less time left is not shown, in milliseconds.
 const LEFT_MS: f64 = 1000.0;
@@ -57,7 +57,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
         left.spans.pop();
     }
     let right = match &model.engine {
-        EngineState::Ready { target, drafter, device, dtype, .. } => {
+        EngineState::Ready(Ready { target, drafter, device, dtype, .. }) => {
             let drafter = drafter.as_ref().map_or_else(String::new, |d| format!(" + {d}"));
             format!("{target}{drafter} · {device} · {dtype} ")
         }
@@ -157,8 +157,8 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     match &model.engine {
         EngineState::Loading { stage, done, total } => progress(*stage, *done, *total),
         EngineState::Failed(_) => vec![theme.span(Role::Bad, "✗ no models")],
-        EngineState::Ready { .. } if model.notice.is_some() => Vec::new(),
-        EngineState::Ready { .. } => vec![theme.span(Role::Good, "● "), Span::raw("ready")],
+        EngineState::Ready(_) if model.notice.is_some() => Vec::new(),
+        EngineState::Ready(_) => vec![theme.span(Role::Good, "● "), Span::raw("ready")],
     }
 }
 

@@ -81,7 +81,7 @@ pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
     let method: Method = serde_json::from_value(log.started()?.method.clone()).ok()?;
     let prompt = log.prompt()?;
     let visual = prompt.visual_tokens;
-    let text = prompt.prompt_tokens.saturating_sub(visual);
+    let text = prompt.prompt_ids.len().saturating_sub(visual);
     let share = |kept: usize| if visual == 0 { 0.0 } else { kept as f64 / visual as f64 };
     let sees = match (&method.context, &prompt.kept) {
         // What is recorded is the union of all heads; each reads its own part.

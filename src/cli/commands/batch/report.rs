@@ -16,7 +16,7 @@ use crate::cli::{
 };
 use specreel_batch::{Ended, Outcome, Progress, Report, Summary, rows::Caption, text::one_line};
 use specreel_client::present::{estimate, export::subtitles::Cutter, formats::plural};
-use specreel_record::{Cues, Event, EventKind, Failure};
+use specreel_record::{Cues, Event, EventKind, Failure, PromptSeen, Ready};
 
 /// Without a terminal, progress is told this often.
 const EVERY: Duration = Duration::from_secs(10);
@@ -158,7 +158,8 @@ impl Report for Reporter {
         if self.json {
             return io::stdout().write_all(&event_line(event)?);
         }
-        if let EventKind::Ready { notes, .. } | EventKind::Prompt { notes, .. } = &event.kind
+        if let EventKind::Ready(Ready { notes, .. }) | EventKind::Prompt(PromptSeen { notes, .. }) =
+            &event.kind
             && !self.quiet
         {
             // Of notes that all clips have, one is enough; those on single files would drown the rest.

@@ -10,7 +10,7 @@ use crate::cli::{
     resolve::user_methods,
 };
 use specreel_client::present::statistics::headline;
-use specreel_record::{Event, EventKind, RunLog, Stage};
+use specreel_record::{Event, EventKind, RunLog, Stage, Started};
 
 pub struct Reporter<O, E> {
     /// For JSON lines; none if stdout is for the table.
@@ -40,7 +40,7 @@ impl<O: Write, E: Write> Reporter<O, E> {
             self.say_once("note: ", &format!("{note}\n"));
         }
         match &event.kind {
-            EventKind::Started { method, .. } => {
+            EventKind::Started(Started { method, .. }) => {
                 let (at, total) = place;
                 let name = user_methods::label_of(method);
                 if self.progress.is_shown() {
@@ -61,11 +61,7 @@ impl<O: Write, E: Write> Reporter<O, E> {
                 self.progress.stage(Stage::Generate, log.token_count() as u64, self.limit as u64);
             }
             EventKind::Done { .. } | EventKind::Failed(_) => self.close()?,
-            EventKind::Ready { .. }
-            | EventKind::Prompt { .. }
-            | EventKind::Draft { .. }
-            | EventKind::Estimate(_)
-            | EventKind::Speed { .. } => {}
+            _ => {}
         }
         Ok(())
     }

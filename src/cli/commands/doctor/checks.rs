@@ -12,9 +12,9 @@ use crate::cli::{
     output::terminal as term,
     resolve,
 };
-use specreel_client::{Client, Loaded, Settings};
+use specreel_client::{Client, Settings};
 use specreel_model::{ModelSpec, decoder::self_test::SelfTest, draft_head::Recipe};
-use specreel_record::Failure;
+use specreel_record::{Failure, Ready};
 use specreel_tensor::{
     self as device, ComputeDevice, DeviceChoice, Gpu, WeightType,
     cpu::{kernels, thread_pool::ThreadPool},
@@ -243,7 +243,7 @@ pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
 }
 
 fn load(spec: ModelSpec) -> Result<String, Failure> {
-    let Loaded { target, drafter, device, dtype, notes } = Client::start()?.load_blocking(spec)?;
+    let Ready { target, drafter, device, dtype, notes, .. } = Client::start()?.load_blocking(spec)?;
     let pair = drafter.map_or(target.clone(), |d| format!("{target} with {d}"));
     let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
     Ok(format!("{pair} on {device}, {dtype}{notes}"))

@@ -5,7 +5,7 @@
 
 use specreel_client::present::heat;
 use specreel_model::ModelSpec;
-use specreel_record::{Failure, log::PromptSeen};
+use specreel_record::{Failure, PromptSeen};
 use specreel_speculate::{Drafter, Method, context};
 
 /// Maximum number of frames that are drawn.

@@ -28,7 +28,7 @@ pub async fn watch(
                 progress.stage_with(*stage, *done, *total, *left_ms);
                 ControlFlow::Continue(())
             }
-            EventKind::Prompt { .. } => {
+            EventKind::Prompt(_) => {
                 progress.clear();
                 prompt = Some(event.clone());
                 ControlFlow::Break(())
