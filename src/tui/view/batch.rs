@@ -1,23 +1,10 @@
 //! The batch: its clips and what became of them, its progress, and the caption of the clip under the cursor.
 
-use ratatui::layout::Constraint::{Fill, Length, Min};
-use ratatui::{
-    prelude::*,
-    widgets::{Cell, Padding, Paragraph, Row},
-};
-
-use super::{dialog, list, mark, popup, rule, status::SPINNER, track, wrap::wrap};
-use crate::tui::{
-    Action, Theme,
-    model::{
-        Model,
-        batch::{Batch, BatchClip, ClipState, Phase},
-    },
-    text,
-    theme::Role,
-};
+use super::status::SPINNER;
+use super::*;
+use crate::tui::model::batch::{Batch, BatchClip, ClipState, Phase};
 use specreel_batch::Existing;
-use specreel_client::present::{estimate, formats::plural};
+use specreel_client::present::estimate;
 
 const COLUMNS: u16 = 104;
 

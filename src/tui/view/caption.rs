@@ -1,19 +1,8 @@
 //! The caption pane: the caption as it streams, every token in the style of its verdict.
 
-use ratatui::{prelude::*, widgets::Paragraph};
-
-use super::{
-    Areas, areas, filter_line, has_focus, legend, mark, on_border, panel,
-    passage::{self, Laid},
-    player, title,
-};
-use crate::tui::{
-    Theme,
-    model::{Model, Overlay, Pane, run::Run, search::Search},
-    text,
-    theme::Role,
-};
-use specreel_client::present::formats::plural;
+use super::passage::Laid;
+use super::*;
+use crate::tui::model::search::Search;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Caption);

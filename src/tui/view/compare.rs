@@ -1,33 +1,15 @@
 //! The comparison: a table that fills in while the methods run, and below it the differing words, the race, or a chart of
 //! speedup against quality.
 
-use ratatui::layout::Constraint::{Fill, Length, Min};
-use ratatui::{
-    prelude::*,
-    symbols::Marker,
-    widgets::{Cell, Dataset, GraphType, Paragraph, Row},
-};
-
-use super::{
-    chart, curves, dialog, fitting, line_marker, list, number, popup, race, rule, sign, status::SPINNER,
-    widest, wrap::wrap,
-};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        compare::{Below, Comparison, Lane, first_difference, words},
-        run::{Activity, Run},
-    },
-    text,
-    theme::Role,
-};
+use super::status::SPINNER;
+use super::*;
+use crate::tui::model::compare::{Below, Comparison, Lane, first_difference, words};
 use specreel_client::{
     chart::{Plot, Point},
     present::statistics::{Column, DECODE, LOOSENED, Measures, OUTPUT, Output, SPEED, TAU},
 };
 use specreel_record::{
-    Change, Interval, StopReason,
+    Change, Interval,
     speedup::{plain_speed, winner},
 };
 

@@ -1,15 +1,7 @@
 //! A sweep over which fidelity does not change: speedup and accepted drafts against the parameter.
 
-use ratatui::layout::Constraint::{Fill, Length, Min};
-use ratatui::{
-    prelude::*,
-    symbols::Marker,
-    widgets::{Dataset, GraphType},
-};
-
-use super::{chart, compare::LaneRun, line_marker};
-use crate::tui::{Theme, model::Model, theme::Role};
-use specreel_client::chart::Scale;
+use super::compare::LaneRun;
+use super::*;
 
 /// Columns from which on both charts stand side by side, and rows from which on they stand one above the other.
 const WIDE: u16 = 64;

@@ -1,17 +1,7 @@
 //! The method editor: the five choices of a method and the keys of each.
 
-use ratatui::{prelude::*, widgets::Row};
-
-use super::{dialog, list, mark, popup};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        edit::{self, rows, value},
-    },
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::model::edit::{self, rows, value};
 
 pub(super) fn draw(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(method) = model.methods.current() else { return };

@@ -2,16 +2,8 @@
 //!
 //! In true color, and if the frames can be read, the map is blended into the frames; else it is drawn in shades.
 
-use ratatui::layout::Constraint::{Length, Min};
-use ratatui::{prelude::*, widgets::Paragraph};
-
-use super::blocks;
-use crate::tui::{
-    ColorDepth, Theme,
-    model::{Model, frame_strips::FrameStrip, inspect::Heat, preview, run::Run},
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::model::{frame_strips::FrameStrip, inspect::Heat, preview};
 use specreel_client::present::heat;
 use specreel_record::PromptSeen;
 

@@ -1,10 +1,6 @@
 //! The help page, generated from the key map and the verdicts, with a search.
 
-use ratatui::layout::Constraint::{Length, Min};
-use ratatui::{prelude::*, widgets::Paragraph};
-
-use super::{dialog, mark, popup, scrollbar, typed, wrap::hang};
-use crate::tui::{Theme, model::Model, text, theme::Role};
+use super::*;
 use specreel_record::Verdict;
 
 const COLUMNS: u16 = 84;

@@ -1,27 +1,13 @@
 //! The other runs beside the shown one in the meters: the segments of its clip, and the runs on the same clip and prompt.
 
-use ratatui::{
-    layout::Constraint::Length,
-    prelude::*,
-    widgets::{Cell, Row, Table},
-};
-
-use super::{fitting, meters::NAME, number, widest, wrap::hang};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        run::{Activity, Run},
-    },
-    text,
-    theme::Role,
-};
+use super::meters::NAME;
+use super::*;
 use specreel_client::present::{
     formats::rate,
     statistics::{DECODE, LOOSENED, Measures, Output, SPEED, TAU},
 };
 use specreel_record::{
-    Interval, Stats, StopReason,
+    Interval, Stats,
     speedup::{plain_speed, winner},
 };
 

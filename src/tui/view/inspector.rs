@@ -1,18 +1,7 @@
 //! The inspector: one token, its verdict and the reason, both models' choices, and where in the video it looks.
 
-use ratatui::layout::Constraint::{Length, Max, Min};
-use ratatui::{
-    prelude::*,
-    widgets::{Padding, Paragraph},
-};
-
-use super::{heat, panel, title, track, wrap::wrap};
-use crate::tui::{
-    Theme,
-    model::{Model, inspect::Inspector},
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::model::inspect::Inspector;
 use specreel_client::present::reason::{details, reason, visible};
 use specreel_record::{Step, Token, log::Placed};
 

@@ -1,9 +1,6 @@
 //! The verdicts of a run with their live counts, each in its own style.
 
-use ratatui::text::{Line, Span};
-
-use super::on_border;
-use crate::tui::{Theme, model::run::Run, theme::Role};
+use super::*;
 use specreel_record::Verdict;
 
 /// For the border of a pane, in at most `columns`.

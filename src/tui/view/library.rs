@@ -1,18 +1,7 @@
 //! The library pane.
 
-use ratatui::layout::Constraint::{Length, Min};
-use ratatui::{
-    prelude::*,
-    widgets::{List, ListState, Paragraph},
-};
-
-use super::{Slot, filter_line, has_focus, panel, preview, title, window_top};
-use crate::tui::{
-    Theme,
-    model::{Model, Overlay, Pane, library::Entry},
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::model::library::Entry;
 use specreel_record::units;
 
 /// The fewest columns in which a directory can be told from another one.

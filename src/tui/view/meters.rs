@@ -1,26 +1,11 @@
 //! The meters pane: the shown run in numbers and bars.
 
-use ratatui::layout::Constraint::{Length, Min};
-use ratatui::{
-    prelude::*,
-    widgets::{Padding, Paragraph, Sparkline, Wrap},
-};
-
-use super::{has_focus, history, is_wide, legend, modelled, panel, passage, title, track, wrap::hang};
-use crate::tui::{
-    Theme,
-    model::{
-        EngineState, Model, Pane,
-        run::{Activity, Run},
-    },
-    text,
-    theme::Role,
-};
+use super::*;
 use specreel_client::present::{
     formats::{NOTHING, bytes, duration, rate, rough, speedup},
     statistics::{NOT_MEASURED, basis, in_passes},
 };
-use specreel_record::{Stage, Step, StopReason, log::Speed};
+use specreel_record::{Stage, Step, log::Speed};
 
 pub(super) const NAME: usize = 10;
 

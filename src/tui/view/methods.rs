@@ -1,18 +1,7 @@
 //! Lists of methods by system: the picker, and the methods of a comparison.
 
-use ratatui::layout::Constraint::{Fill, Length, Min};
-use ratatui::{
-    prelude::*,
-    widgets::{Paragraph, Row, Wrap},
-};
-
-use super::{dialog, list, mark, popup, rule, typed};
-use crate::tui::{
-    Action, KeyContext, Theme,
-    model::{Model, methods},
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::model::methods;
 use specreel_client::present::systems::system;
 
 const ABOUT: u16 = 2;

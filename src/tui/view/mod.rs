@@ -30,25 +30,36 @@ mod wrap;
 
 use std::sync::Arc;
 
-use ratatui::layout::Constraint::{Length, Min, Ratio};
+use ratatui::layout::Constraint::{Fill, Length, Max, Min, Ratio};
 use ratatui::{
     prelude::*,
+    symbols::Marker,
     widgets::{
-        Axis, Block, BorderType, Borders, Chart, Clear, Dataset, LegendPosition, Padding, Paragraph, Row,
-        Scrollbar, ScrollbarOrientation, ScrollbarState, Table, TableState,
+        Axis, Block, BorderType, Borders, Cell, Chart, Clear, Dataset, GraphType, LegendPosition, List,
+        ListState, Padding, Paragraph, Row, Scrollbar, ScrollbarOrientation, ScrollbarState, Sparkline,
+        Table, TableState, Wrap,
     },
 };
 
 use super::{
-    Theme,
-    model::{Model, Overlay, Pane, line::Caret},
+    Action, ColorDepth, KeyContext, Theme,
+    model::{
+        EngineState, Model, Overlay, Pane,
+        line::Caret,
+        run::{Activity, Run},
+    },
     text,
     theme::Role,
     update::export,
 };
 pub(crate) use layout::{Areas, areas, is_stacked, is_wide};
-use specreel_client::{chart::Scale, present::verdicts::lossless_mark};
+use specreel_client::{
+    chart::Scale,
+    present::{formats::plural, verdicts::lossless_mark},
+};
+use specreel_record::StopReason;
 use specreel_video as video;
+use wrap::{hang, wrap};
 
 /// An area for a picture, filled with half-blocks until a graphics protocol draws over them.
 #[derive(Clone, Debug)]
@@ -217,7 +228,7 @@ fn scrollbar(frame: &mut Frame<'_>, theme: &Theme, area: Rect, (top, n, rows): (
 }
 
 /// A cell of numbers, aligned to the right.
-fn number(words: impl Into<String>) -> ratatui::widgets::Cell<'static> {
+fn number(words: impl Into<String>) -> Cell<'static> {
     Line::from(words.into()).right_aligned().into()
 }
 
@@ -277,8 +288,8 @@ fn chart(
     frame.render_widget(chart, area);
 }
 
-fn line_marker(model_is_ascii: bool) -> symbols::Marker {
-    if model_is_ascii { symbols::Marker::Dot } else { symbols::Marker::Braille }
+fn line_marker(model_is_ascii: bool) -> Marker {
+    if model_is_ascii { Marker::Dot } else { Marker::Braille }
 }
 
 /// The sign of a method: `=` if it is lossless, `≈` if it is lossy.

@@ -1,14 +1,7 @@
 //! The speed of a run on the hardware of a profile.
 
-use ratatui::text::{Line, Span};
-
 use super::meters::NAME;
-use crate::tui::{
-    Theme,
-    model::{Model, run::Run},
-    text,
-    theme::Role,
-};
+use super::*;
 use specreel_client::present::modelled;
 
 /// A line with the modelled decode speedup of a run, in so many columns; none without a profile, or where it says nothing of the

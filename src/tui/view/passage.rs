@@ -3,24 +3,12 @@
 
 use std::borrow::Cow;
 
-use ratatui::prelude::*;
-
-use super::wrap::{hang, wrap, wrap_placed};
-use crate::tui::{
-    Action, ColorDepth, KeyContext, Theme,
-    model::{
-        EngineState, Model,
-        run::{Activity, Run},
-        search::matches,
-    },
-    theme::Role,
-};
-use specreel_client::present::{
-    formats::plural,
-    player::{Fate, Scene},
-};
+use super::wrap::wrap_placed;
+use super::*;
+use crate::tui::model::search::matches;
+use specreel_client::present::player::{Fate, Scene};
 use specreel_demo as assets;
-use specreel_record::{StopReason, Verdict};
+use specreel_record::Verdict;
 
 /// The token under the cursor, with and without colours.
 const CURSOR: Modifier = Modifier::REVERSED;

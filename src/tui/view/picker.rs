@@ -1,22 +1,8 @@
 //! Lists and input lines over the panes: presets, earlier prompts, export formats, paths, values.
 
-use ratatui::layout::Constraint::{Fill, Length, Min};
-use ratatui::{
-    prelude::*,
-    widgets::{Paragraph, Row, Wrap},
-};
-
-use super::{dialog, list, popup, rule, typed};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        edit::{self, rows},
-    },
-    text,
-    theme::Role,
-};
-use specreel_client::present::{export::Format, formats::plural};
+use super::*;
+use crate::tui::model::edit::{self, rows};
+use specreel_client::present::export::Format;
 use specreel_speculate::method::Value as Takes;
 
 /// Rows of the rule and the text below a list.

@@ -1,9 +1,7 @@
 //! The line of a clock: whether it plays, its time and its speed.
 
-use ratatui::text::{Line, Span};
-
-use super::track;
-use crate::tui::{Theme, model::player, text, theme::Role};
+use super::*;
+use crate::tui::model::player;
 use specreel_client::present::player::{Player, Race};
 
 pub(super) struct Dial {

@@ -1,23 +1,11 @@
 //! The selected clip: its properties, its frames, and which of them a run would sample.
 
-use std::sync::Arc;
-
-use ratatui::layout::Constraint::{Length, Min};
-use ratatui::{prelude::*, widgets::Paragraph};
-
-use super::{Slot, blocks, dialog, player, popup, wrap::wrap};
-use crate::tui::{
-    ColorDepth, Theme,
-    model::{
-        Model,
-        library::{Entry, Kind},
-        preview::{Preview, sampled, strip, thumbnail},
-    },
-    text,
-    theme::Role,
+use super::*;
+use crate::tui::model::{
+    library::{Entry, Kind},
+    preview::{Preview, sampled, strip, thumbnail},
 };
 use specreel_record::units;
-use specreel_video as video;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Option<Slot> {
     let (entry, preview) = (model.library.selected()?, model.shown_preview()?);

@@ -1,13 +1,6 @@
 //! The prompt pane.
 
-use ratatui::{prelude::*, widgets::Padding};
-
-use super::{has_focus, panel, title};
-use crate::tui::{
-    Action, KeyContext, Theme,
-    model::{Model, Pane},
-    theme::Role,
-};
+use super::*;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Prompt);

@@ -1,22 +1,8 @@
 //! The race: what every method had written at one time, all on one clock.
 
-use ratatui::layout::Constraint::{Length, Min};
-use ratatui::{prelude::*, widgets::Paragraph};
-
-use super::{
-    compare::{fastest, lane_runs},
-    player, sign, track, window_top,
-    wrap::wrap,
-};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        compare::{Comparison, Lane},
-    },
-    text,
-    theme::Role,
-};
+use super::compare::{fastest, lane_runs};
+use super::*;
+use crate::tui::model::compare::{Comparison, Lane};
 use specreel_client::present::player::Race;
 
 pub(super) fn draw(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {

@@ -1,24 +1,12 @@
 //! The saved runs: a list, and the prompt and caption of the one under the cursor.
 
-use ratatui::layout::Constraint::{Fill, Length, Min};
-use ratatui::{
-    prelude::*,
-    widgets::{Cell, Paragraph, Row, Wrap},
-};
-
-use super::{dialog, filter_line, list, number, popup, rule, sign, wrap::wrap};
-use crate::tui::{
-    Action, KeyContext, Theme,
-    archive::SessionEntry,
-    model::{Model, Overlay},
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::archive::SessionEntry;
 use specreel_client::present::{
-    formats::{ago, bytes, plural},
+    formats::{ago, bytes},
     statistics::{Column, LOOSENED, Measures, SPEED, TAU},
 };
-use specreel_record::{StopReason, log::RunState};
+use specreel_record::log::RunState;
 
 /// The statistics, with their widths; the first one is left out on narrow screens.
 const STATISTICS: [(Column, u16); 3] = [(SPEED, 8), (TAU, 5), (LOOSENED, 8)];

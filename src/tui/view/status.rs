@@ -1,21 +1,9 @@
 //! The first and the last line: the method and the models, what the engine does, and the available keys.
 
-use ratatui::{
-    prelude::*,
-    widgets::{Clear, Padding, Paragraph},
-};
-
-use super::{mark, rule, track, wrap::wrap};
+use super::*;
 use crate::tui::{
-    Action, Key, KeyCode, KeyContext, Theme,
-    model::{
-        EngineState, Model, Overlay, Tone,
-        batch::Phase,
-        compare::Below,
-        run::{Activity, Run},
-    },
-    text,
-    theme::Role,
+    Key, KeyCode,
+    model::{Tone, batch::Phase, compare::Below},
 };
 use specreel_client::present::estimate;
 use specreel_record::{Ready, Stage};

@@ -1,19 +1,8 @@
 //! The ledger: a row for each step, and below them what is known of the selected one.
 
-use ratatui::layout::Constraint::{Fill, Length, Min};
-use ratatui::{
-    prelude::*,
-    widgets::{Cell, Padding, Paragraph, Row, Table, TableState},
-};
-
-use super::{has_focus, inspector, legend, number, panel, passage, rule, scrollbar, title, wrap::wrap};
-use crate::tui::{
-    ColorDepth, Theme,
-    model::{Model, Pane, run::Run},
-    theme::Role,
-};
+use super::*;
 use specreel_client::present::{
-    formats::{duration, plural},
+    formats::duration,
     ledger::{self, Mark, Piece},
 };
 

@@ -1,14 +1,7 @@
 //! The progress of a training run: how far, how fast, and its curve.
 
-use ratatui::layout::Constraint::{Length, Min};
-use ratatui::{
-    prelude::*,
-    widgets::{Dataset, GraphType, LegendPosition, Padding},
-};
-
-use super::{chart, line_marker, panel, title, track};
-use crate::tui::{Theme, text, theme::Role, training::TrainingPicture};
-use specreel_client::chart::Scale;
+use super::*;
+use crate::tui::training::TrainingPicture;
 
 /// Styles of the curve's lines; more lines share them.
 const LINES: [Role; 2] = [Role::Accent, Role::Loosened];
