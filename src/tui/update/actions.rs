@@ -1,14 +1,7 @@
 //! The effect of each action.
 
-use super::{
-    back, batch, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, steps,
-    theme, watch,
-};
-use crate::tui::{
-    Action, Effect, KeyContext,
-    model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
-    view,
-};
+use super::*;
+use crate::tui::{KeyContext, model::edit::rows};
 use specreel_client::present::export::Format;
 
 /// Longest caption that is copied: terminals limit the length of the sequence.

@@ -1,9 +1,8 @@
 //! Going back and quitting: what Esc, Ctrl-C and q do.
 
-use super::{actions, batch, runs, watch};
+use super::*;
 use crate::tui::{
-    Action, Effect,
-    model::{Model, Overlay, Pane, Tone, batch::Phase, search::Search},
+    model::{batch::Phase, search::Search},
     view::is_wide,
 };
 

@@ -1,21 +1,16 @@
 //! Captioning the marked clips together: choosing, starting, what becomes of them, editing the captions.
 
-use std::path::PathBuf;
-
-use super::{engine_problem, runs};
+use super::*;
 use crate::tui::{
-    BatchJob, BatchNews, CaptionEdit, Effect,
+    BatchJob, BatchNews, CaptionEdit,
     model::{
-        Model, Overlay, Pane, Tone,
         batch::{Batch, BatchClip, ClipState, Phase},
         library::{Entry, Kind},
         prompt::{MAX_PROMPT_BYTES, PromptEditor},
-        run::{Run, Subject},
     },
-    text,
 };
 use specreel_batch::{self as batch, Options, Outcome, rows::Caption};
-use specreel_record::{Event, EventKind, Pace, Started};
+use specreel_record::{Event, EventKind, Started};
 
 /// Open the box with the marked clips, to be started from there; during a batch, with that batch.
 pub(super) fn choose_marked(model: &mut Model) {

@@ -1,17 +1,9 @@
 //! Comparing methods: one run after another on the same prefill, and the race between them.
 
-use super::{batch, engine_problem, runs};
-use crate::tui::{
-    Action, Effect,
-    model::{
-        Model, Overlay, Tone,
-        compare::{Below, Comparison, Lane, sweep_values},
-        run::Run,
-    },
-};
-use specreel_client::present::player::{Player, Race};
-use specreel_record::{Pace, RunLog, speedup::plain_speed};
-use specreel_speculate::Method;
+use super::*;
+use crate::tui::model::compare::{Below, Comparison, Lane, sweep_values};
+use specreel_client::present::player::Race;
+use specreel_record::speedup::plain_speed;
 
 /// Choose the methods; autoregressive and the selected one are picked already.
 pub(super) fn open(model: &mut Model) {

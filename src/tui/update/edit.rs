@@ -1,10 +1,7 @@
 //! Editing a method, and saving it as a file.
 
-use crate::tui::{
-    Effect,
-    model::{Model, Overlay, Tone, edit},
-};
-use specreel_speculate::Method;
+use super::*;
+use crate::tui::model::edit;
 
 /// Edit the method under the picker's cursor.
 pub(super) fn open(model: &mut Model) {

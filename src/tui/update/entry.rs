@@ -1,12 +1,7 @@
 //! Text input in boxes, and accepting a selection.
 
-use super::{batch, compare, edit, export, runs, search, segments, sessions, theme};
-use crate::tui::{
-    Effect, Key,
-    complete::Completion,
-    model::{Model, Overlay, Pane, Tone, line::Caret},
-    text,
-};
+use super::*;
+use crate::tui::{complete::Completion, model::line::Caret};
 
 pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
     if let Some(c) = key.typed() {

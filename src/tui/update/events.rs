@@ -1,11 +1,6 @@
 //! What the engine's events change. Events of runs that the model does not know are ignored.
 
-use super::{batch, runs};
-use crate::tui::{
-    Effect,
-    model::{EngineState, Model, Tone},
-    text,
-};
+use super::*;
 use specreel_demo as assets;
 use specreel_record::{Event, EventKind, Failure, FailureClass};
 

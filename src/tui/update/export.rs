@@ -1,16 +1,10 @@
 //! Exporting the shown run, or all segments of its clip; or the captions of all clips, beside them.
 
-use std::{collections::HashSet, path::PathBuf};
+use std::collections::HashSet;
 
-use crate::tui::{
-    Effect, SidecarsWritten,
-    model::{Model, Overlay, Tone, library::Kind, run::Run},
-    text,
-};
-use specreel_client::present::{
-    export::{Format, Names, file_name},
-    formats::plural,
-};
+use super::*;
+use crate::tui::{SidecarsWritten, model::library::Kind};
+use specreel_client::present::export::{Format, Names, file_name};
 use specreel_record::{Pieces, RunState, StopReason};
 
 /// The formats in which the shown run can be exported.

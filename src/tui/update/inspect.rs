@@ -1,11 +1,7 @@
 //! Moving the token cursor.
 
-use super::steps;
-use crate::tui::{
-    Action,
-    model::{Model, Pane, Tone, inspect::Inspector},
-    view,
-};
+use super::*;
+use crate::tui::model::inspect::Inspector;
 use specreel_client::present::ledger::{next_notable, previous_notable, token_of};
 
 /// Open the inspector, or close it.

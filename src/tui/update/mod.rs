@@ -21,15 +21,25 @@ mod steps;
 mod theme;
 mod watch;
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
-    ClipFacts, Effect, Key, KeyContext, Msg, VideoFile,
-    model::{EngineState, Model, Overlay, Pane, Tone, library, line::Caret, prompt::PromptEditor},
-    text, view,
+    Action, ClipFacts, Effect, Key, KeyContext, Msg, VideoFile,
+    model::{
+        EngineState, Model, Overlay, Pane, Tone, library,
+        line::Caret,
+        prompt::PromptEditor,
+        run::{Run, Subject},
+    },
+    text,
+    view::{self, is_stacked},
 };
-use specreel_client::present::formats::plural;
-use specreel_record::{Failure, FailureClass};
+use specreel_client::present::{formats::plural, player::Player};
+use specreel_record::{Failure, FailureClass, Pace, RunLog};
+use specreel_speculate::Method;
 
 /// A longer pasted text is not a path.
 const MAX_PATH_BYTES: usize = 4096;

@@ -1,13 +1,12 @@
 //! The preview, and which frames to read for what is on the screen.
 
+use super::*;
 use crate::tui::{
-    Action, ColorDepth, Effect,
+    ColorDepth,
     model::{
-        Model, Overlay, Tone,
         frame_strips::FrameRequest,
         preview::{self, Preview},
     },
-    view,
 };
 
 pub(super) fn open(model: &mut Model) {

@@ -1,21 +1,8 @@
 //! Requesting runs, one at a time: a new request cancels the active run and waits for its end; one for another clip is queued.
 
-use std::{path::PathBuf, sync::Arc};
-
-use super::{actions, batch, engine_problem, segments};
-use crate::tui::{
-    Effect,
-    model::{
-        Model, Pane, Tone, Waiting,
-        library::Entry,
-        run::{Run, Subject},
-    },
-    view::is_stacked,
-};
-use specreel_client::present::{formats::plural, player::Player};
+use super::*;
+use crate::tui::model::{Waiting, library::Entry};
 use specreel_engine::{RunRequest, Turn};
-use specreel_record::{Pace, RunLog};
-use specreel_speculate::Method;
 
 /// Caption the marked clips together, or else the selected one, with the current prompt and method. While another clip is
 /// captioned, it is queued.

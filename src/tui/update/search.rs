@@ -1,9 +1,7 @@
 //! Searching in the caption.
 
-use crate::tui::{
-    model::{Model, Overlay, Pane, Tone, search::Search},
-    view,
-};
+use super::*;
+use crate::tui::model::search::Search;
 
 pub(super) fn open(model: &mut Model) {
     if model.runs.shown().is_none() {

@@ -1,13 +1,6 @@
 //! Captioning the selected clip segment by segment: one run for each segment, one after another.
 
-use std::sync::Arc;
-
-use super::{batch, runs};
-use crate::tui::{
-    Effect,
-    model::{Model, Overlay, Pane, Tone, run::Subject},
-    view::is_stacked,
-};
+use super::*;
 use specreel_record::{Segment, Span, span};
 
 pub(super) fn open(model: &mut Model) {

@@ -1,11 +1,7 @@
 //! The saved sessions and the replay of one of them.
 
-use super::watch;
-use crate::tui::{
-    Effect,
-    archive::SessionEntry,
-    model::{Model, Overlay, Pane, Tone, replay},
-};
+use super::*;
+use crate::tui::{archive::SessionEntry, model::replay};
 use specreel_record::Session;
 
 pub(super) fn open(model: &mut Model) -> Vec<Effect> {

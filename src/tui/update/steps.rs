@@ -1,7 +1,6 @@
 //! Moving the cursor over the steps.
 
-use super::{actions, inspect};
-use crate::tui::model::{Model, Pane, Tone};
+use super::*;
 use specreel_client::present::ledger::{is_notable, next_notable, previous_notable, step_of};
 
 pub(super) fn toggle(model: &mut Model) {

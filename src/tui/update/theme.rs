@@ -1,9 +1,6 @@
 //! Choosing a theme: the list shows each as the cursor comes to it.
 
-use crate::tui::{
-    Effect,
-    model::{Model, Overlay, Tone},
-};
+use super::*;
 
 /// Open the list at the current theme; in the list, go to the next one.
 pub(super) fn open(model: &mut Model) {

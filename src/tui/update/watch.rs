@@ -1,9 +1,6 @@
 //! Playing runs: the clock of the shown run, and the keys that control it.
 
-use crate::tui::{
-    Action,
-    model::{Model, Tone},
-};
+use super::*;
 
 /// So much time has passed on the screen. The runs of a group are played one after another; the one that is being played is
 /// shown, unless the user looks at another.
