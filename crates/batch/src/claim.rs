@@ -13,7 +13,6 @@ use std::{
 /// So often a directory may vanish before a file in it is opened.
 const ATTEMPTS: usize = 100;
 
-/// A claim; dropping it removes the file.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,

@@ -15,7 +15,6 @@ use super::claim::{is_same, open_below};
 /// A clip that failed, as it was then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// The clip ([`Clip::id`](super::Clip::id)).
     pub id: u64,
     /// Its name, for people.
     pub video: String,
@@ -28,7 +27,6 @@ pub struct Failed {
 /// A clip whose outputs are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// The clip ([`Clip::id`](super::Clip::id)).
     pub id: u64,
     /// Hashes of its sidecar before and after. The line is written first: if the sidecar still is as before, it was not replaced.
     pub change: Option<(u64, u64)>,
@@ -36,7 +34,6 @@ pub struct Done {
 
 /// A line of a ledger.
 pub trait Line: Serialize + DeserializeOwned {
-    /// The clip that it is about.
     fn id(&self) -> u64;
 }
 
@@ -52,19 +49,16 @@ impl Line for Done {
     }
 }
 
-/// A ledger.
 #[derive(Debug)]
 pub struct Ledger<L> {
     path: PathBuf,
     lines: HashMap<u64, L>,
-    /// Bytes of the file that were read.
     length: u64,
     /// Says that the ledger is in use, by a shared lock.
     held: Option<File>,
 }
 
 impl<L: Line> Ledger<L> {
-    /// Read a ledger; a missing or unreadable one is empty.
     pub fn open(path: PathBuf) -> Self {
         let mut ledger = Self { path, lines: HashMap::new(), length: 0, held: None };
         ledger.refresh();
@@ -117,12 +111,10 @@ impl<L: Line> Ledger<L> {
         }
     }
 
-    /// The line about a clip.
     pub fn get(&self, id: u64) -> Option<&L> {
         self.lines.get(&id)
     }
 
-    /// Write a line.
     pub fn add(&mut self, line: L) -> io::Result<()> {
         // A line break first: the line before may be incomplete.
         let text = format!("\n{}\n", serde_json::to_string(&line)?);

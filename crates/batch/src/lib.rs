@@ -31,20 +31,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod claim;
-pub mod csv;
+mod claim;
+mod csv;
 pub mod dataset;
 pub mod edit;
 pub mod find;
-pub mod ledger;
-pub mod options;
+mod ledger;
+mod options;
 pub mod outputs;
-pub mod report;
+mod report;
 pub mod rows;
-pub mod run;
+mod run;
 pub mod shard;
-pub mod sidecar;
-pub mod table;
+mod sidecar;
+mod table;
 pub mod text;
 
 pub use find::{Clip, Found, find};

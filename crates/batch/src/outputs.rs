@@ -342,7 +342,6 @@ fn shared_outputs(clips: &[Clip], output: impl Fn(&Clip) -> Option<PathBuf>) -> 
     doubled
 }
 
-/// Identifies a clip's file.
 fn own_hash(clip: &Clip) -> u64 {
     let path = clip.path();
     let path = std::path::absolute(&path).unwrap_or(path);

@@ -43,7 +43,6 @@ struct Job {
     requests: Vec<Vec<RunRequest>>,
 }
 
-/// How the captioning of one clip ended.
 enum End {
     Captions(Vec<Caption>),
     Failed(Failure),
@@ -307,7 +306,6 @@ impl Batch<'_> {
         Ok(RunRequest { video, span, prompt, measure: false, ..self.request.clone() })
     }
 
-    /// The caption of the runs on a clip's pieces.
     fn written(&self, prompt: &str, logs: &[RunLog]) -> Caption {
         let polished: Vec<_> =
             logs.iter().map(|log| Polish { prefix: None, ..self.polish.clone() }.apply(log.text())).collect();
@@ -343,7 +341,6 @@ fn made(logs: &[RunLog]) -> Map<String, Value> {
     made
 }
 
-/// Three decimals.
 fn rounded(value: f64) -> Value {
     ((value * 1000.0).round() / 1000.0).into()
 }

@@ -18,7 +18,6 @@ use specreel_record::{Failure, FailureClass};
 /// Bytes read at once.
 const CHUNK: u64 = 8 << 20;
 
-/// An open data set.
 #[derive(Debug)]
 pub struct Table {
     path: PathBuf,
@@ -60,17 +59,14 @@ impl Table {
         }
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The form.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// True if there is a row of this key.
     pub fn has(&self, key: u64) -> bool {
         self.keys.contains(&key)
     }

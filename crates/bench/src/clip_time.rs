@@ -157,7 +157,6 @@ impl ShapeModel {
         Ok(Some(ClipTimes { visual, rows, tower_ms, prefill_ms, first_ms, token_ms }))
     }
 
-    /// Random patches of the frames.
     fn patches(&self, work: &ClipWork) -> Patches {
         let c = self.processor.config();
         let frames = work.timestamps_s.len();

@@ -12,7 +12,6 @@ use specreel_scenes::{
 /// Hint for a full or read-only temporary directory.
 const HINT: &str = "free some space there, or set TMPDIR to another directory";
 
-/// Width and height in pixels.
 const SIZE: u32 = 224;
 
 /// A rendered clip.
@@ -92,12 +91,10 @@ impl Drop for ClipRenderer {
     }
 }
 
-/// Source of clips.
 pub(crate) trait Clips {
     /// The clip of a seed. Fails if it cannot be rendered.
     fn take(&mut self, seed: u64) -> Result<Clip, Failure>;
 
-    /// Release it.
     fn give_back(&mut self, clip: &Clip);
 }
 

@@ -9,9 +9,7 @@ use specreel_client::{
 };
 use specreel_record::Summary;
 
-/// Size of the chart in cells.
 const SIZE: (usize, usize) = (60, 15);
-/// Fewest points for a chart.
 const MIN_POINTS: usize = 3;
 
 /// The plot of all summaries that have both numbers.

@@ -48,7 +48,6 @@ struct Closing<'a> {
     /// False if it was interrupted or failed.
     complete: bool,
     baseline: &'static str,
-    /// The profile behind `modelled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<&'a str>,
     systems: Vec<ClosingRow<'a>>,

@@ -13,7 +13,6 @@ use specreel_record::{
 use specreel_speculate::Method;
 use specreel_video::Sampling;
 
-/// What a run wrote.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Written {
     /// Why it ended.
@@ -57,12 +56,10 @@ impl Runs {
         Self { client, interrupt, setup, last: 0 }
     }
 
-    /// Token limit of a run.
     pub(crate) fn limit(&self) -> usize {
         self.setup.request.max_new_tokens
     }
 
-    /// The profile that charges the runs.
     pub(crate) fn profile(&self) -> Option<&Profile> {
         self.setup.profile.as_ref()
     }
@@ -73,7 +70,6 @@ impl Runs {
         self.setup.request.sampling = frames.map_or(Sampling::Auto, |n| Sampling::Frames(n as usize));
     }
 
-    /// True once interrupted.
     pub(crate) fn stopped(&self) -> bool {
         self.interrupt.asked()
     }

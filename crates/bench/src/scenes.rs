@@ -14,7 +14,6 @@ use crate::{
 use specreel_record::{Limits, Pair, Stage, StopReason, Trial, stats::Equality};
 use specreel_speculate::Drafter;
 
-/// Tokens of a warm-up run.
 const WARM_UP_TOKENS: usize = 32;
 
 /// What is captioned.

@@ -51,22 +51,18 @@ struct PassCurve {
     recipe: Option<Recipe>,
     dtype: &'static str,
     device: String,
-    /// Tokens before the pass.
     slots: usize,
     /// Those of them in the model's cache: a draft head without visual tokens holds only the text.
     held: usize,
-    /// Time to prefill them.
     fill_ms: f64,
     /// Bytes of the weight matrices that a pass reads.
     weight_bytes: usize,
     passes: Vec<Pass>,
 }
 
-/// Passes with this many rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Pass {
     rows: usize,
-    /// Median.
     ms: f64,
     /// Time relative to one row.
     ratio: f64,
@@ -81,7 +77,6 @@ enum Source<'a> {
     Head(&'a Path),
 }
 
-/// A loaded model.
 struct LoadedModel {
     name: String,
     /// The type that a GGUF file has.

@@ -72,7 +72,6 @@ fn predicted(rows: &[Row<'_>]) -> String {
 const SPEEDS: [Column; 5] = [TAU, PER_STEP, SPEED, DECODE, END_TO_END];
 const OUTPUTS: [Column; 2] = [LOOSENED, OUTPUT];
 
-/// Speed and faithfulness.
 fn results(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> String {
     let titles = |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| c.title.to_owned()).collect() };
     let head = [
@@ -114,7 +113,6 @@ fn results(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> String
     narrow(cells, &ranks, &legend, columns)
 }
 
-/// Where the time goes.
 fn times(rows: &[Row<'_>], columns: Option<usize>) -> String {
     let head = ["ms", "shared", "drafter", "draft", "verify", "other", "T(1)", "T(K+1)", "Td", "peak MB"];
     let mut cells = vec![words(&head)];

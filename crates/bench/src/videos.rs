@@ -46,7 +46,6 @@ impl OwnVideos {
         Ok(Self { paths, warm_up })
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.paths.len()
     }

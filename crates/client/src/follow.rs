@@ -233,7 +233,6 @@ impl Client {
     }
 }
 
-/// The failure of an engine that has stopped.
 fn stopped() -> Failure {
     Failure::internal("the engine stopped without an answer", "its log file may say why: see specreel doctor")
 }

@@ -42,12 +42,7 @@ pub enum SessionError {
     Read { file: PathBuf, source: io::Error },
     /// It is not a session file, or a line before the last is invalid.
     #[error("session file {}: line {line}: {problem}", .file.display())]
-    Line {
-        file: PathBuf,
-        /// Number of the line, from 1.
-        line: usize,
-        problem: String,
-    },
+    Line { file: PathBuf, line: usize, problem: String },
     #[error("session file {} contains no events", .file.display())]
     Empty { file: PathBuf },
 }

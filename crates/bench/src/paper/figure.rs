@@ -64,7 +64,6 @@ impl Figure {
     }
 }
 
-/// The figure of parts.
 fn total(parts: impl Iterator<Item = Part>) -> Option<f64> {
     let (mut above, mut below) = (0.0, 0.0);
     let mut values = Vec::new();
@@ -80,7 +79,6 @@ fn total(parts: impl Iterator<Item = Part>) -> Option<f64> {
     if values.is_empty() { (below > 0.0).then(|| above / below) } else { median(values) }
 }
 
-/// The middle 95 %.
 fn middle(mut rounds: Vec<f64>) -> Option<(f64, f64)> {
     rounds.sort_by(f64::total_cmp);
     let last = rounds.len().checked_sub(1)?;

@@ -99,7 +99,6 @@ fn on_hardware<'a>(
         .collect()
 }
 
-/// The runs that the page shows.
 fn runs(measured: &[&Results], modelled: &[&Results]) -> String {
     let line = |results: &&Results| format!("* {}\n", heading(results));
     let lines: String = measured.iter().map(line).collect();

@@ -27,7 +27,6 @@ pub fn read(path: &Path) -> Result<Results, Failure> {
     parse(&text).map_err(|what| input(what, "name a file that specreel bench --paper NAME --out FILE wrote"))
 }
 
-/// The results in JSON lines.
 fn parse(text: &str) -> Result<Results, String> {
     let mut results: Option<Results> = None;
     let lines: Vec<&str> = text.lines().collect();

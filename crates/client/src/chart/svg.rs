@@ -2,7 +2,6 @@
 
 use super::Plot;
 
-/// Area of the points: left, top, width, height.
 const AREA: [f64; 4] = [64.0, 68.0, 440.0, 360.0];
 /// Distance of two lines of the legend.
 const LINE: f64 = 18.0;

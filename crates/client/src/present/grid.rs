@@ -6,7 +6,6 @@ use unicode_width::UnicodeWidthStr;
 
 use super::text::fit;
 
-/// Between two columns.
 const GAP: usize = 2;
 /// The first column is cut to this width before a column is dropped.
 const NAME: usize = 24;
@@ -71,14 +70,12 @@ pub fn stacked(rows: &[Vec<String>], columns: Option<usize>) -> String {
     parts.iter().map(part).collect::<Vec<_>>().join("\n")
 }
 
-/// The width of each column.
 fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widest = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.width()).max().unwrap_or(0);
     (0..columns).map(widest).collect()
 }
 
-/// The width of the table.
 fn total(rows: &[Vec<String>]) -> usize {
     widths(rows).into_iter().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
 }

@@ -295,7 +295,6 @@ impl Player {
         }
     }
 
-    /// The user's change of the speed.
     fn factor(&self) -> f64 {
         2f64.powi(self.shift)
     }

@@ -11,7 +11,6 @@ use super::text::{clean_line, width};
 pub struct Wrapper<S> {
     /// Columns of the terminal; none leaves text as it is.
     columns: Option<usize>,
-    /// Columns used on this line.
     used: usize,
     /// White space after what was given out.
     gap: Run<S>,
@@ -134,7 +133,6 @@ pub fn hang(text: &str, columns: Option<usize>, indent: usize) -> String {
     out
 }
 
-/// Columns of a text with styles.
 fn shown(text: &str) -> usize {
     width(&clean_line(text))
 }

@@ -73,7 +73,6 @@ impl Config {
     }
 }
 
-/// The line of a byte, from 1.
 fn line_of(text: &str, byte: usize) -> usize {
     1 + text.as_bytes()[..byte.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
 }

@@ -113,7 +113,6 @@ impl Profile {
         Some(modelled)
     }
 
-    /// Draft, verify, draft, verify.
     fn sequential(&self, work: &Workload<'_>, prompt: Prompt) -> Option<Modelled> {
         let mut sum = Modelled::default();
         let mut emitted = 0;

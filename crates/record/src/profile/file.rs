@@ -143,9 +143,7 @@ struct FileDevice {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Calibrate {
-    /// Tokens in the target's cache.
     slots: f64,
-    /// Time of a pass of one row.
     ms: f64,
     /// Where the figure stands.
     #[serde(rename = "source")]
