@@ -76,7 +76,7 @@ struct ClipResult {
 /// Measure a clip on the device and with the weight types of `models`. False if it was interrupted.
 ///
 /// # Errors
-/// There is no such shape, the clip does not fit the model, or the results cannot be written.
+/// The shape is unknown, the clip does not fit the model, or the results cannot be written.
 pub fn run<R: Reporter>(
     options: &ClipOptions,
     models: &ModelSpec,

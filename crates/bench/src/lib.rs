@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`rows`] | passes of a decoder by their number of rows: T(rows) |
 //! | [`clip_time`] | a clip in the shape of a known model with random weights, from patches to tokens |
-//! | [`step`], [`clip`] | the suites of these two: several contexts and models; a clip as its family samples it |
+//! | [`step`], [`clip`] | the suites that run them: `step` over several contexts and models, `clip` on a clip sampled as its family does |
 //! | [`scenes`] | methods ([`plan`]) on clips with known facts, or on videos ([`videos`]): speed and accuracy |
 //! | [`paper`] | the tables of papers beside ours, and whether the order of their rows agrees |
 //!
@@ -21,7 +21,7 @@
 //! use specreel_model::{decoder::Decoder, shapes};
 //! use specreel_tensor::{ComputeDevice, WeightType};
 //!
-//! let config = shapes::find("tiny").ok_or("no such shape")?;
+//! let config = shapes::find("tiny").ok_or("unknown shape")?;
 //! let device = ComputeDevice::cpu(WeightType::Q8_0);
 //! let decoder = Arc::new(Decoder::load(&Checkpoint::random(), &config, &device, &mut |_, _| {})?);
 //! let effort = Effort { warm_up: 1, rounds: 3, at_most: Duration::from_millis(100) };

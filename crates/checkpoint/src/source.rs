@@ -52,7 +52,7 @@ impl ModelFiles {
         }
     }
 
-    /// Display name: the directory's, or that of the file without `.gguf`.
+    /// Display name: the name of the directory, or of the file without `.gguf`.
     pub fn name(&self) -> String {
         hub::name_of(self.path())
     }

@@ -1,9 +1,8 @@
 //! Prompts whose runs fail, for tests.
 
+use crate::{events::Stop, models::Models};
 use specreel_record::Stage;
-use specreel_tensor::gpu::testing;
-
-use crate::events::Stop;
+use specreel_tensor::gpu::Gpu;
 
 /// A prompt whose run loses the GPU.
 pub(crate) const LOSES: &str = "lose the GPU";
@@ -33,12 +32,12 @@ pub(crate) fn repeat_point(prompt: &str, ends: &(dyn Fn() -> bool + Sync)) -> Re
 }
 
 /// Called at every progress report of a run.
-pub(crate) fn fail_point(prompt: &str, stage: Stage) {
+pub(crate) fn fail_point(prompt: &str, models: &Models, stage: Stage) {
     if prompt == SLOW && stage == Stage::Generate {
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
     if prompt == LOSES && stage == Stage::Generate {
-        testing::lose_opened();
+        models.gpus().for_each(Gpu::lose);
     }
     assert!(!(prompt == PANICS && stage == Stage::Generate), "out of luck");
 }

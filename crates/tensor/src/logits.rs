@@ -222,21 +222,7 @@ impl Logits {
             Self::Tensor(tensor) => with_tensor(tensor, |logits| {
                 f(logits.chunks_exact(width.max(1)).map(|row| LogitRow::whole(&row[..vocab])).collect())
             }),
-            Self::Gpu(logits) => match logits.extract(needs, vocab)? {
-                Some(rows) => Ok(f(rows)),
-                None => {
-                    // The device's facts, so that a probability has the same bits regardless of what else is read of its row.
-                    let facts = LogitNeeds { vocab, ..LogitNeeds::default() };
-                    let Some(facts) = logits.extract(&facts, vocab)? else {
-                        unreachable!("facts do not take all values")
-                    };
-                    let logits = logits.read()?;
-                    let rows = logits.chunks_exact(width.max(1)).zip(&facts).map(|(row, facts)| {
-                        LogitRow::Whole(row[..vocab].into(), OnceCell::from(facts.facts().clone()))
-                    });
-                    Ok(f(rows.collect()))
-                }
-            },
+            Self::Gpu(logits) => Ok(logits.extract(needs, vocab, f)?),
         }
     }
 

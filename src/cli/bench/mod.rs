@@ -5,20 +5,20 @@
 mod args;
 mod output;
 
-use std::{ops::Range, path::Path};
+use std::ops::Range;
 
 pub use args::BenchArgs;
 
 use self::{
     args::Suite,
-    output::{Output, ResultFile},
+    output::{Output, result_file},
 };
 use crate::cli::{
     config::Config,
     dirs::Dirs,
     end::End,
     interrupt::{self, Interrupt, interrupted, runtime},
-    output::progress::Progress,
+    output::{new_file::OutputFile, progress::Progress},
     resolve::{self, user_methods},
 };
 use specreel_bench::{
@@ -79,7 +79,7 @@ fn methods(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
     // Every run replaces the clip and the method of this request.
     args.run.set.clear();
     let setup = setup(&mut args, config, models, profile)?;
-    let svg = create(args.svg.as_deref(), "--svg", args.force)?;
+    let svg = result_file(args.svg.as_deref(), "--svg", args.force)?;
     let mut output = output(&args, svg)?;
     if !plan.skipped.is_empty() {
         tell!("hint: skipped without a drafter: {}", plan.skipped.join(", "));
@@ -96,7 +96,7 @@ fn papers(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
     let name = args.paper.clone().unwrap_or_default();
     let tables = paper::find(&name, args.table.as_deref())?;
     let saved = args.from.iter().map(|path| paper::read(path)).collect::<Result<Vec<_>, _>>()?;
-    let page = create(args.markdown.as_deref(), "--markdown", args.force)?;
+    let page = result_file(args.markdown.as_deref(), "--markdown", args.force)?;
     if !saved.is_empty() {
         return paper::show(&tables, &saved, &mut output(&args, page)?).map(|()| true);
     }
@@ -142,12 +142,8 @@ fn listening() -> Result<Interrupt, End> {
     Ok(interrupt)
 }
 
-fn create(path: Option<&Path>, flag: &'static str, force: bool) -> Result<Option<ResultFile>, Failure> {
-    path.map(|path| ResultFile::create(path, flag, force)).transpose()
-}
-
-fn output(args: &BenchArgs, file: Option<ResultFile>) -> Result<Output, Failure> {
-    let lines = create(args.out.as_deref(), "--out", args.force)?;
+fn output(args: &BenchArgs, file: Option<OutputFile>) -> Result<Output, Failure> {
+    let lines = result_file(args.out.as_deref(), "--out", args.force)?;
     Ok(Output { progress: Progress::new(true), json: args.json, lines, file })
 }
 

@@ -2,9 +2,8 @@
 //! unwritable path fails at once.
 
 use std::{
-    fs::File,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use serde::Serialize;
@@ -12,7 +11,7 @@ use serde::Serialize;
 use crate::cli::{
     end::End,
     output::{
-        new_file::{Named, discard_empty},
+        new_file::{Named, OutputFile},
         progress::Progress,
         terminal,
     },
@@ -20,44 +19,17 @@ use crate::cli::{
 use specreel_bench::Reporter;
 use specreel_record::{Failure, Stage};
 
-/// A result file. It is removed again if it stays empty.
-#[derive(Debug)]
-pub struct ResultFile {
-    file: File,
-    named: Named,
-    path: PathBuf,
-    /// It did not exist before.
-    new: bool,
-}
-
-impl ResultFile {
-    /// Create the file of option `flag`; with `force`, overwrite an existing one.
-    ///
-    /// # Errors
-    /// It exists (class usage), or cannot be created (class input).
-    pub fn create(path: &Path, flag: &'static str, force: bool) -> Result<ResultFile, Failure> {
-        let named = Named { flag, what: "" };
-        let new = !path.exists();
-        Ok(ResultFile { file: named.open(path, force, true)?, named, path: path.into(), new })
-    }
-
-    /// Append text.
-    ///
-    /// # Errors
-    /// The file cannot be written (class internal). Earlier writes are kept.
-    pub fn append(&mut self, text: &str) -> Result<(), Failure> {
-        self.file
-            .write_all(text.as_bytes())
-            .map_err(|e| self.named.broken(&self.path, &e, "earlier results are kept; is the disk full?"))
-    }
-}
-
-impl Drop for ResultFile {
-    fn drop(&mut self) {
-        if self.new {
-            discard_empty(&self.path);
-        }
-    }
+/// The file of an option, such as `--out`.
+///
+/// # Errors
+/// It exists (class usage), or cannot be created (class input).
+pub fn result_file(
+    path: Option<&Path>,
+    flag: &'static str,
+    force: bool,
+) -> Result<Option<OutputFile>, Failure> {
+    let named = Named { flag, what: "", on_failure: "earlier results are kept; is the disk full?" };
+    path.map(|path| OutputFile::create(named, path, force)).transpose()
 }
 
 /// Where a benchmark's results go.
@@ -67,9 +39,9 @@ pub struct Output {
     /// Print JSON lines instead of tables.
     pub json: bool,
     /// Write the JSON lines to this file.
-    pub lines: Option<ResultFile>,
+    pub lines: Option<OutputFile>,
     /// The chart, or the page.
-    pub file: Option<ResultFile>,
+    pub file: Option<OutputFile>,
 }
 
 /// A result with the name of its kind.
@@ -102,7 +74,7 @@ impl Reporter for Output {
         let mut line = serde_json::to_string(&TaggedResult { event, body }).map_err(io::Error::from)?;
         line.push('\n');
         if let Some(file) = &mut self.lines {
-            file.append(&line)?;
+            file.append(line.as_bytes())?;
         }
         if self.json {
             let mut out = io::stdout().lock();
@@ -128,42 +100,23 @@ impl Reporter for Output {
     }
 
     fn file(&mut self, text: &str) -> Result<(), End> {
-        Ok(self.file.as_mut().map_or(Ok(()), |file| file.append(text))?)
+        Ok(self.file.as_mut().map_or(Ok(()), |file| file.append(text.as_bytes()))?)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use specreel_record::FailureClass;
 
     #[test]
-    fn a_file_that_stays_empty_is_removed() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("front.svg");
-        drop(ResultFile::create(&path, "--svg", false).unwrap());
-        assert!(!path.exists());
-        std::fs::write(&path, "old").unwrap();
-        drop(ResultFile::create(&path, "--svg", true).unwrap());
-        assert!(path.exists());
-    }
-
-    #[test]
-    fn lines_are_written_and_files_overwritten_only_with_force() {
+    fn a_result_is_a_line_that_names_its_kind() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("bench.jsonl");
-        let lines = Some(ResultFile::create(&path, "--out", false).unwrap());
+        let lines = result_file(Some(&path), "--out", false).unwrap();
         let mut output = Output { progress: Progress::new(false), json: false, lines, file: None };
         output.line("trial", &serde_json::json!({ "clip": 7 })).unwrap();
         output.line("summary", &serde_json::json!({})).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "{\"event\":\"trial\",\"clip\":7}\n{\"event\":\"summary\"}\n");
-
-        let failure = ResultFile::create(&path, "--out", false).unwrap_err();
-        assert_eq!(failure.class, FailureClass::Usage);
-        assert!(failure.hint.unwrap().contains("--out"));
-        ResultFile::create(&path, "--out", true).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
-        assert_eq!(ResultFile::create(dir.path(), "--svg", true).unwrap_err().class, FailureClass::Input);
     }
 }

@@ -7,7 +7,10 @@ use serde_json::json;
 use crate::cli::{
     args::dataset::{DatasetArgs, DatasetCommand},
     end::End,
-    output::{color, new_file::Named},
+    output::{
+        color,
+        new_file::{CHECK_DISK, Named},
+    },
 };
 use specreel_batch::dataset::{Dataset, merge};
 use specreel_client::present::formats::plural;
@@ -20,7 +23,7 @@ pub fn run(args: &DatasetArgs) -> Result<i32, End> {
     match &args.command {
         DatasetCommand::Merge { out: into, parts, force } => {
             if into.exists() && !force {
-                let failure = Named { flag: "the result", what: "" }.exists(into);
+                let failure = Named { flag: "the result", what: "", on_failure: CHECK_DISK }.exists(into);
                 return Err(End::Failed(failure));
             }
             let merged = merge(into, parts)?;

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 
 /// A kind of output file, for error messages.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,12 @@ pub struct Named {
     pub flag: &'static str,
     /// What is written, such as `the session to `; empty if the path says it.
     pub what: &'static str,
+    /// What to do when a write fails: the hint of that error.
+    pub on_failure: &'static str,
 }
+
+/// The hint after a failed write of a file that is written as a whole.
+pub const CHECK_DISK: &str = "check the free disk space";
 
 impl Named {
     /// Open the file for writing: a new one, or with `force` an existing one, truncated if `empty`.
@@ -37,46 +42,22 @@ impl Named {
 
     /// The file exists, and `--force` is missing (class usage).
     pub fn exists(self, path: &Path) -> Failure {
-        Failure {
-            class: FailureClass::Usage,
-            error: format!("{} already exists", path.display()),
-            hint: Some(format!("choose another path for {}, or add --force to overwrite it", self.flag)),
-        }
+        Failure::usage(format!("{} already exists", path.display()), format!("choose another path for {}, or add --force to overwrite it", self.flag))
     }
 
     /// The path is a directory (class input).
     fn directory(self, path: &Path) -> Failure {
-        Failure {
-            class: FailureClass::Input,
-            error: format!("cannot write {}{}: it is a directory", self.what, path.display()),
-            hint: Some(format!("give {} a file in that directory", self.flag)),
-        }
+        Failure::input(format!("cannot write {}{}: it is a directory", self.what, path.display()), format!("give {} a file in that directory", self.flag))
     }
 
     /// The file cannot be written (class input).
     pub fn unwritable(self, path: &Path, why: &dyn std::fmt::Display) -> Failure {
-        Failure {
-            class: FailureClass::Input,
-            error: format!("cannot write {}{}: {why}", self.what, path.display()),
-            hint: Some(format!("choose a writable path for {}", self.flag)),
-        }
+        Failure::input(format!("cannot write {}{}: {why}", self.what, path.display()), format!("choose a writable path for {}", self.flag))
     }
 
     /// Writing failed (class internal).
-    pub fn broken(self, path: &Path, why: &io::Error, hint: &str) -> Failure {
-        Failure {
-            class: FailureClass::Internal,
-            error: format!("cannot write {}{}: {why}", self.what, path.display()),
-            hint: Some(hint.into()),
-        }
-    }
-}
-
-/// Remove an output file that stayed empty: it would be refused as existing the next time.
-pub fn discard_empty(path: &Path) {
-    if std::fs::metadata(path).is_ok_and(|about| about.is_file() && about.len() == 0) {
-        // If that fails, an empty file stays: no harm.
-        let _ = std::fs::remove_file(path);
+    pub fn broken(self, path: &Path, why: &io::Error) -> Failure {
+        Failure::internal(format!("cannot write {}{}: {why}", self.what, path.display()), self.on_failure)
     }
 }
 
@@ -114,7 +95,7 @@ impl OutputFile {
     /// # Errors
     /// The file cannot be written (class internal: what was written before is kept).
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.file.write_all(bytes).map_err(|e| self.failed(&e))
+        self.file.write_all(bytes).map_err(|e| self.named.broken(&self.path, &e))
     }
 
     /// Replace what is there.
@@ -129,7 +110,7 @@ impl OutputFile {
             }
             (&self.file).write_all(text.as_bytes())
         };
-        write().map_err(|e| self.named.broken(&self.path, &e, "check the free disk space"))
+        write().map_err(|e| self.named.broken(&self.path, &e))
     }
 
     /// Flush it to the disk.
@@ -140,21 +121,19 @@ impl OutputFile {
         match self.file.sync_all() {
             // Pipes and devices cannot be synced and need not be.
             Err(e) if e.kind() != io::ErrorKind::InvalidInput && e.kind() != io::ErrorKind::Unsupported => {
-                Err(self.failed(&e))
+                Err(self.named.broken(&self.path, &e))
             }
             _ => Ok(()),
         }
-    }
-
-    fn failed(&self, error: &io::Error) -> Failure {
-        self.named.broken(&self.path, error, "events saved so far are kept; check the free disk space")
     }
 }
 
 impl Drop for OutputFile {
     fn drop(&mut self) {
-        if self.new {
-            discard_empty(&self.path);
+        let is_empty = |path: &Path| std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0);
+        if self.new && is_empty(&self.path) {
+            // It would be refused as existing the next time. If this fails, an empty file stays: no harm.
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }
@@ -163,7 +142,7 @@ impl Drop for OutputFile {
 mod tests {
     use super::*;
 
-    const NAMED: Named = Named { flag: "--save", what: "the session to " };
+    const NAMED: Named = Named { flag: "--save", what: "the session to ", on_failure: CHECK_DISK };
 
     #[test]
     fn lines_are_written_at_once_and_existing_files_need_force() {
@@ -178,8 +157,13 @@ mod tests {
         let other = dir.path().join("other.jsonl");
         drop(OutputFile::create(NAMED, &other, false).unwrap());
         assert!(!other.exists());
+        std::fs::write(&other, "").unwrap();
+        drop(OutputFile::create(NAMED, &other, true).unwrap());
+        assert!(other.exists());
 
-        assert_eq!(OutputFile::create(NAMED, &path, false).unwrap_err().class, FailureClass::Usage);
+        let failure = OutputFile::create(NAMED, &path, false).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Usage);
+        assert!(failure.hint.unwrap().contains("--save"));
         OutputFile::create(NAMED, &path, true).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
         assert_eq!(OutputFile::create(NAMED, dir.path(), true).unwrap_err().class, FailureClass::Input);

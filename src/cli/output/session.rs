@@ -7,7 +7,11 @@ use crate::cli::resolve::stdin_video;
 use specreel_record::Event;
 
 /// A session file, for [`OutputFile`](super::new_file::OutputFile).
-pub const SESSION: Named = Named { flag: "--save", what: "the session to " };
+pub const SESSION: Named = Named {
+    flag: "--save",
+    what: "the session to ",
+    on_failure: "events saved so far are kept; check the free disk space",
+};
 
 /// An event as a line of JSON, its line end included. A video from stdin is called `-`.
 pub fn event_line(event: &Event) -> io::Result<Vec<u8>> {

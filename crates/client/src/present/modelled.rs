@@ -152,7 +152,7 @@ fn lighter(method: &Method, dtype: &str) -> f64 {
         _ => None,
     };
     let own = method["drafter"]["dtype"].as_str();
-    // A profile's target has 16 bits whatever runs here, so a self-draft of the same type as here is no lighter.
+    // Profiles assume a target in 16 bits, whatever type runs here. A self-draft of the target's own type is no cheaper.
     let lighter = own.filter(|own| *own != dtype).and_then(bits);
     lighter.map_or(1.0, |bits: f64| (bits / 16.0).min(1.0))
 }

@@ -1,4 +1,4 @@
-//! A prefilled context, with those of its drafters.
+//! A prefilled target context and the drafter contexts that belong to it.
 
 use specreel_model::{
     decoder::Sequence,
@@ -17,10 +17,10 @@ use crate::command::Reading;
 /// Drafter contexts kept with each context.
 const DRAFTER_CONTEXTS: usize = 8;
 
-/// A clip, and what the target reads with it.
+/// A clip and the text that the target reads with it.
 pub type ContextKey = (ClipKey, Reading);
 
-/// What a drafter's context depends on beside clip and prompt.
+/// What a drafter's context depends on, besides clip and prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrafterKey {
     /// Who drafts.
@@ -52,10 +52,10 @@ impl DrafterKey {
 pub struct DrafterContext {
     /// The drafter's share of the prompt, without its last token.
     pub sequence: Sequence,
-    /// Time of the prefill in milliseconds, without that of a prefetched draft.
+    /// Milliseconds of the prefill, excluding a prefetched draft.
     pub prefill_ms: f64,
-    /// Its first window, if it was drafted during the target's prefill and is not used yet; the sequence then holds the rows fed
-    /// for it, too.
+    /// The first window, if it was drafted during the target's prefill and has not been used yet. The sequence then also holds
+    /// the rows fed for it.
     pub prefetched: Option<PrefetchedDraft>,
     /// What sums up the visual tokens, for a draft head with an adaptor; else empty.
     pub seen: Vec<f32>,

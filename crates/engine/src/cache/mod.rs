@@ -4,9 +4,9 @@
 //! not depend on the method.
 //!
 //! The cache is bounded in bytes. Its budget is half of the memory that is available once the models are loaded
-//! ([`PrefixCache::with_memory`]), or [`DEFAULT_BUDGET`] if the system does not report it. Before a run is prefilled, entries
-//! are evicted until its estimated size fits both the budget and the memory available at that moment; after it, until the
-//! exact sizes fit. Clips without a context go first, then the least recently used context. The entry of the current run is
+//! ([`PrefixCache::with_memory`]), or [`DEFAULT_BUDGET`] if the system does not report it. Before a prefill, entries are
+//! evicted until its estimated size fits both the budget and the memory available at that moment; after it, until the exact
+//! sizes fit. Clips without a context go first, then the least recently used context. The entry of the current run is
 //! never evicted, whatever its size.
 
 mod clip;

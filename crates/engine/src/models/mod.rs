@@ -20,7 +20,7 @@ use specreel_model::{
     family::{Rope, VideoLlm},
 };
 use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic};
-use specreel_tensor::{CheckpointError, ComputeDevice, WeightType};
+use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, gpu::Gpu};
 
 /// The loaded models.
 pub struct Models {
@@ -50,14 +50,17 @@ pub struct Models {
 impl Models {
     /// True if a GPU that holds one of the models is lost: they cannot run again.
     pub fn are_lost(&self) -> bool {
-        let mut gpus = self.all().filter_map(|model| model.device().gpu());
-        gpus.any(|gpu| gpu.check().is_err())
+        self.gpus().any(|gpu| gpu.check().is_err())
     }
 
     /// What passed to and from the models' GPUs so far; none without one.
     pub fn traffic(&self) -> Option<Traffic> {
-        let gpus = self.all().filter_map(|model| Some(model.device().gpu()?.traffic()));
-        gpus.reduce(|a, b| a + b)
+        self.gpus().map(Gpu::traffic).reduce(|a, b| a + b)
+    }
+
+    /// The GPU of each model that is on one.
+    pub(crate) fn gpus(&self) -> impl Iterator<Item = &Gpu> {
+        self.all().filter_map(|model| model.device().gpu())
     }
 
     fn all(&self) -> impl Iterator<Item = &VideoLlm> {
@@ -116,8 +119,7 @@ impl Models {
         });
         let kept = self.all().filter_map(|model| model.cache_note().map(str::to_owned));
         // Both models may be on one GPU.
-        let gpus: BTreeSet<String> =
-            self.all().filter_map(|model| Some(model.device().gpu()?.notes())).flatten().collect();
+        let gpus: BTreeSet<String> = self.gpus().flat_map(Gpu::notes).collect();
         penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).chain(kept).chain(gpus).collect()
     }
 

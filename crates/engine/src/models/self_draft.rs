@@ -9,7 +9,7 @@ use specreel_record::{Failure, FailureClass, units::bytes};
 use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;
 
-/// SelfDrafters of the target, by their weight type, and what loads them.
+/// Copies of the target in other weight types, which draft for it; loaded on first use.
 pub struct SelfDrafters {
     spec: ModelSpec,
     loaded: Mutex<Vec<(WeightType, Arc<Decoder>)>>,

@@ -84,7 +84,7 @@ impl Runner<'_> {
         left_ms: Option<f64>,
     ) -> ControlFlow<()> {
         #[cfg(test)]
-        crate::testing::fail_point(&self.request.prompt, stage);
+        crate::testing::fail_point(&self.request.prompt, self.models, stage);
         if let Some(ends) = self.idle {
             return if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         }

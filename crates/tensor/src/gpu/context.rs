@@ -1,7 +1,7 @@
 //! An opened GPU: its device, its limits, and the kernels compiled for it.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, Weak,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -22,21 +22,6 @@ pub(super) const PARAMS: u64 = 256;
 /// An opened GPU. Clones are handles of the same device; opening it again makes another one.
 #[derive(Clone, Debug)]
 pub struct Gpu(Arc<Inner>);
-
-/// A handle that does not keep the device open.
-pub(super) struct WeakGpu(Weak<Inner>);
-
-impl WeakGpu {
-    /// A handle of `gpu`'s device.
-    pub(super) fn new(gpu: &Gpu) -> Self {
-        Self(Arc::downgrade(&gpu.0))
-    }
-
-    /// The device, if it is still open.
-    pub(super) fn get(&self) -> Option<Gpu> {
-        self.0.upgrade().map(Gpu)
-    }
-}
 
 #[derive(Debug)]
 struct Inner {

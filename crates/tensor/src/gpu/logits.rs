@@ -90,46 +90,73 @@ pub fn facts(stream: &mut Stream, logits: &Rows, vocab: usize, scratch: &mut Scr
     Ok(words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect())
 }
 
-/// What [`extract`] gives: facts, largest logits with their ids, single logits.
-pub type Extract = (Vec<Facts>, Vec<Vec<(u32, f32)>>, Vec<f32>);
+/// What is to be read of all rows, besides their facts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// How many of the largest logits of each row, at most [`MOST`].
+    pub top: usize,
+    /// Single logits, as pairs of row and column.
+    pub at: &'a [[u32; 2]],
+    /// All values, padding included.
+    pub all: bool,
+}
 
-/// Facts about every row of `logits`, of which the first `vocab` count; with them the `count` (at most [`MOST`]) largest logits of
-/// every row, and single ones as [`pick`] gives them. Waits once for all.
+/// What [`extract`] reads.
+#[derive(Debug, Default, PartialEq)]
+pub struct Extract {
+    /// Facts about each row; empty if no logit counts.
+    pub facts: Vec<Facts>,
+    /// The largest logits of each row with their ids.
+    pub top: Vec<Vec<(u32, f32)>>,
+    /// The single logits.
+    pub picked: Vec<f32>,
+    /// All values, row by row; empty unless they were wanted.
+    pub values: Vec<f32>,
+}
+
+/// Facts about every row of `logits`, of which the first `vocab` count, and what else is wanted. Waits once for all.
+///
+/// # Errors
+/// If a single logit does not exist, memory is missing, or the device is lost.
 pub fn extract(
     stream: &mut Stream,
     logits: &Rows,
     vocab: usize,
-    count: usize,
-    at: &[[u32; 2]],
+    wanted: Wanted<'_>,
     scratch: &mut Scratch,
 ) -> Result<Extract> {
-    let rows = logits.rows();
+    let (rows, Wanted { top, at, all }) = (logits.rows(), wanted);
     if rows == 0 || vocab == 0 {
-        return Ok((Vec::new(), vec![Vec::new(); rows], Vec::new()));
+        return Ok(Extract { top: vec![Vec::new(); rows], ..Extract::default() });
     }
     let Scratch { parts, facts, .. } = scratch;
     record_facts(stream, logits, vocab, parts, facts)?;
-    if count > 0 {
-        largest::record(stream, logits, vocab, count, &mut scratch.sorted)?;
+    if top > 0 {
+        largest::record(stream, logits, vocab, top, &mut scratch.sorted)?;
     }
     if !at.is_empty() {
         record_picks(stream, logits, at, &mut scratch.small)?;
     }
     let mut ranges = vec![(filled(&scratch.facts)?, 0, (rows * WORDS * 4) as u64)];
-    if count > 0 {
-        ranges.push((filled(&scratch.sorted[1])?, 0, (rows * count * 8) as u64));
+    if top > 0 {
+        ranges.push((filled(&scratch.sorted[1])?, 0, (rows * top * 8) as u64));
     }
     if !at.is_empty() {
         ranges.push((filled(&scratch.small)?, 0, at.len() as u64 * 4));
     }
+    if all {
+        ranges.push((filled(logits)?, 0, (rows * logits.width() * 4) as u64));
+    }
     let mut read = stream.read_all(&ranges)?.into_iter();
-    let words: Vec<u32> = bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default());
+    let mut next = |is_read: bool| if is_read { read.next().unwrap_or_default() } else { Vec::new() };
+    let words: Vec<u32> = bytemuck::pod_collect_to_vec(&next(true));
     let facts = words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect();
-    let largest = match count {
+    let largest = match top {
         0 => vec![Vec::new(); rows],
-        _ => largest::pairs(&bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default()), count),
+        _ => largest::pairs(&bytemuck::pod_collect_to_vec(&next(true)), top),
     };
-    Ok((facts, largest, bytemuck::pod_collect_to_vec(&read.next().unwrap_or_default())))
+    let picked = bytemuck::pod_collect_to_vec(&next(!at.is_empty()));
+    Ok(Extract { facts, top: largest, picked, values: bytemuck::pod_collect_to_vec(&next(all)) })
 }
 
 impl Facts {

@@ -32,10 +32,8 @@ impl Gpu {
             }));
         };
         let name = adapter.label();
-        let opened = Self::open_adapter(adapter, plain_requested())
-            .map_err(|why| absent(format!("{name} cannot be used: {why}")))?;
-        super::testing::remember(&opened);
-        Ok(opened)
+        Self::open_adapter(adapter, plain_requested())
+            .map_err(|why| absent(format!("{name} cannot be used: {why}")))
     }
 
     /// Open the best GPU that really is one; none without one, or if it cannot be used.

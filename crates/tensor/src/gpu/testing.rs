@@ -1,8 +1,6 @@
 //! A GPU for the tests of this crate and of others.
 
-use std::cell::RefCell;
-
-use super::{Gpu, adapter::adapters, context::WeakGpu};
+use super::{Gpu, adapter::adapters};
 
 /// The first usable adapter, of any kind. Without one, a test says so and returns; with `SPECREEL_REQUIRE_GPU=1` it fails.
 pub fn gpu_or_skip() -> Option<Gpu> {
@@ -25,23 +23,6 @@ fn open(plain: bool) -> Option<Gpu> {
         Ok(gpu) => gpu,
         Err(error) => panic!("{error}"),
     })
-}
-
-thread_local! {
-    static OPENED: RefCell<Vec<WeakGpu>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Remember a GPU that this thread opened, as long as it is open.
-pub(super) fn remember(gpu: &Gpu) {
-    OPENED.with_borrow_mut(|opened| {
-        opened.retain(|gpu| gpu.get().is_some());
-        opened.push(WeakGpu::new(gpu));
-    });
-}
-
-/// Lose all GPUs that this thread opened.
-pub fn lose_opened() {
-    OPENED.with_borrow_mut(|opened| opened.drain(..).filter_map(|gpu| gpu.get()).for_each(|gpu| gpu.lose()));
 }
 
 /// Numbers between -1 and 1 that look random.

@@ -28,7 +28,7 @@ use crate::cli::{
     end::End,
     interrupt::{self, Interrupt, interrupted, runtime},
     output::{
-        new_file::{Named, OutputFile},
+        new_file::{CHECK_DISK, Named, OutputFile},
         progress::Progress,
         report,
         session::SESSION,
@@ -44,7 +44,7 @@ use specreel_engine::RunRequest;
 use specreel_record::{Comparison, Failure, RowState, RunLog};
 use specreel_speculate::{Acceptance, Method};
 
-const PAGE: Named = Named { flag: "--html", what: "the page to " };
+const PAGE: Named = Named { flag: "--html", what: "the page to ", on_failure: CHECK_DISK };
 
 pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     let CompareArgs { video, span, methods, repeat, mut run, output, html } = args;

@@ -8,10 +8,10 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-use crate::cli::output::new_file::Named;
+use crate::cli::output::new_file::{CHECK_DISK, Named};
 use specreel_record::Failure;
 
-const PICTURE: Named = Named { flag: "--png", what: "the picture to " };
+const PICTURE: Named = Named { flag: "--png", what: "the picture to ", on_failure: CHECK_DISK };
 
 /// Extensions of other picture formats.
 const OTHERS: [&str; 9] = ["jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "svg", "avif"];
@@ -82,7 +82,7 @@ impl PngFile {
         };
         write().map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => PICTURE.exists(&self.path),
-            _ => PICTURE.broken(&self.path, &e, "check the free disk space"),
+            _ => PICTURE.broken(&self.path, &e),
         })
     }
 }

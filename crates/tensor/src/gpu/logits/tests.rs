@@ -117,17 +117,20 @@ fn everything_is_extracted_at_once() {
     let values = rows(1, 3, 5000, 5024, 9.0);
     let x = Rows::upload(&gpu, &values, 5024).unwrap();
     let at = [[0, 17], [2, 4999], [1, 0], [2, 4999]];
-    let alone = (
-        facts(&mut stream, &x, 5000, &mut scratch).unwrap(),
-        largest(&mut stream, &x, 5000, 10, &mut scratch).unwrap(),
-        pick(&mut stream, &x, &at, &mut scratch).unwrap(),
-    );
-    assert_eq!(alone.2, at.map(|[row, id]| values[(row * 5024 + id) as usize]));
+    let alone = Extract {
+        facts: facts(&mut stream, &x, 5000, &mut scratch).unwrap(),
+        top: largest(&mut stream, &x, 5000, 10, &mut scratch).unwrap(),
+        picked: pick(&mut stream, &x, &at, &mut scratch).unwrap(),
+        values: values.clone(),
+    };
+    assert_eq!(alone.picked, at.map(|[row, id]| values[(row * 5024 + id) as usize]));
     let before = stream.traffic().submissions;
-    assert_eq!(extract(&mut stream, &x, 5000, 10, &at, &mut scratch).unwrap(), alone);
+    let wanted = Wanted { top: 10, at: &at, all: true };
+    assert_eq!(extract(&mut stream, &x, 5000, wanted, &mut scratch).unwrap(), alone);
     assert_eq!(stream.traffic().submissions, before + 1);
-    let (_, top, picked) = extract(&mut stream, &x, 5000, 0, &[], &mut scratch).unwrap();
-    assert!(top.iter().all(Vec::is_empty) && picked.is_empty());
+    let only_facts = extract(&mut stream, &x, 5000, Wanted::default(), &mut scratch).unwrap();
+    let top = vec![Vec::new(); 3];
+    assert_eq!(only_facts, Extract { facts: alone.facts, top, ..Extract::default() });
     for outside in [[3, 0], [0, 5024]] {
         assert!(pick(&mut stream, &x, &[outside], &mut scratch).is_err());
     }
