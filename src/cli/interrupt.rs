@@ -9,8 +9,10 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use crate::cli::end::End;
+use crate::cli::{dirs::Dirs, end::End};
+use specreel_client::Client;
 pub use specreel_client::Interrupt;
+use specreel_model::ModelSpec;
 use specreel_record::Failure;
 
 /// File descriptors that a command needs beyond those already open: its files, the models' shards, signal handling.
@@ -27,25 +29,42 @@ pub fn interrupted() -> i32 {
     }
 }
 
-/// Set `interrupt` at the first signal. Signals are caught on a separate thread, so that a blocked write does not delay them.
+/// An interrupt that the first signal sets. Signals are caught on a separate thread, so that a blocked write does not delay them.
 /// `cancel` is called after the flag is set. A SIGHUP that was ignored when the program started (`nohup`) stays ignored.
-pub fn listen(interrupt: &Interrupt, cancel: impl Fn() + Send + 'static) -> Result<(), End> {
+pub fn listen(cancel: impl Fn() + Send + 'static) -> Result<Interrupt, End> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(refused)?;
     // Registered before the thread starts, so that no signal from now on is missed.
     let guard = runtime.enter();
     let mut signals = Signals::new().map_err(refused)?;
     drop(guard);
-    let interrupt = interrupt.clone();
+    let interrupt = Interrupt::default();
+    let asked = interrupt.clone();
     let listener = move || {
         runtime.block_on(async move {
             SIGNAL.store(signals.next().await, Ordering::SeqCst);
-            interrupt.ask();
+            asked.ask();
             cancel();
             std::process::exit(128 + signals.next().await);
         });
     };
     std::thread::Builder::new().name("interrupts".into()).spawn(listener).map_err(refused)?;
-    Ok(())
+    Ok(interrupt)
+}
+
+/// A client of a new engine, and the interrupt that cancels what it watches.
+pub fn engine() -> Result<(Client, Interrupt), End> {
+    let client = Client::start()?;
+    let remote = client.remote();
+    let interrupt = listen(move || remote.cancel_current())?;
+    Ok((client, interrupt))
+}
+
+/// The same, while it loads these models.
+pub fn loading(models: ModelSpec, ignore_memory: bool) -> Result<(Client, Interrupt), End> {
+    let (client, interrupt) = engine()?;
+    client.keep_speeds(Dirs::speeds())?;
+    client.load(models, ignore_memory)?;
+    Ok((client, interrupt))
 }
 
 /// The signals that end a command.

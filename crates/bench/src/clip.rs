@@ -73,10 +73,8 @@ struct ClipResult {
     tokens: usize,
 }
 
-/// Measure a clip on the device and with the weight types of `models`. False if it was interrupted.
-///
-/// # Errors
-/// The shape is unknown, the clip does not fit the model, or the results cannot be written.
+/// Measure a clip on the device and with the weight types of `models`. False if it was interrupted. Fails if the shape is
+/// unknown, the clip does not fit the model, or the results cannot be written.
 pub fn run<R: Reporter>(
     options: &ClipOptions,
     models: &ModelSpec,

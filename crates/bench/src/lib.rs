@@ -69,27 +69,18 @@ pub trait Reporter {
     /// Something to know about the results, in one line.
     fn note(&mut self, note: &str);
 
-    /// A result as data, with the name of its kind.
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// A result as data, with the name of its kind. Fails if it cannot be written.
     fn line<T: Serialize>(&mut self, event: &str, body: &T) -> Result<(), Self::Error>;
 
     /// The width of tables in columns; none without a limit.
     fn columns(&self) -> Option<usize>;
 
-    /// Tables for people.
-    ///
-    /// # Errors
-    /// They cannot be written.
+    /// Tables for people. Fails if they cannot be written.
     fn table(&mut self, text: &str) -> Result<(), Self::Error>;
 
     /// Whether [`Reporter::file`] does anything.
     fn wants_file(&self) -> bool;
 
-    /// The results as a file: the chart (SVG) of [`scenes`], the page (Markdown) of [`paper`].
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// The results as a file: the chart (SVG) of [`scenes`], the page (Markdown) of [`paper`]. Fails if it cannot be written.
     fn file(&mut self, text: &str) -> Result<(), Self::Error>;
 }

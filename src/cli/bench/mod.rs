@@ -2,22 +2,17 @@
 //!
 //! stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
 
-mod args;
 mod output;
 
 use std::ops::Range;
 
-pub use args::BenchArgs;
-
-use self::{
-    args::Suite,
-    output::{Output, result_file},
-};
+use self::output::{Output, result_file};
 use crate::cli::{
+    args::bench::{BenchArgs, Suite},
     config::Config,
     dirs::Dirs,
     end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
+    interrupt::{self, interrupted, listen, runtime},
     output::{new_file::OutputFile, progress::Progress},
     resolve::{self, user_methods},
 };
@@ -31,7 +26,7 @@ use specreel_bench::{
     step::{self, StepOptions},
     videos::OwnVideos,
 };
-use specreel_client::{Client, Settings, present};
+use specreel_client::{Settings, present};
 use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
 use specreel_record::Failure;
 use specreel_scenes::world::TRAINING_SEEDS;
@@ -52,9 +47,9 @@ pub fn run(args: BenchArgs, config: &Config) -> Result<i32, End> {
             match suite {
                 Suite::Clip => {
                     let options = clip_options(&args)?;
-                    clip::run(&options, &models, &listening()?, &mut output)
+                    clip::run(&options, &models, &listen(|| {})?, &mut output)
                 }
-                _ => step::run(&step_options(&args), &models, &listening()?, &mut output),
+                _ => step::run(&step_options(&args), &models, &listen(|| {})?, &mut output),
             }
         }
     }?;
@@ -130,16 +125,8 @@ fn setup(
 }
 
 fn runs(setup: Setup) -> Result<Runs, End> {
-    let client = Client::start()?;
-    let (interrupt, remote) = (Interrupt::default(), client.remote());
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
+    let (client, interrupt) = interrupt::engine()?;
     Ok(Runs::new(client, interrupt, setup))
-}
-
-fn listening() -> Result<Interrupt, End> {
-    let interrupt = Interrupt::default();
-    interrupt::listen(&interrupt, || {})?;
-    Ok(interrupt)
 }
 
 fn output(args: &BenchArgs, file: Option<OutputFile>) -> Result<Output, Failure> {

@@ -9,9 +9,8 @@ use std::{
 use crate::cli::{
     args::caption::CaptionArgs,
     config::Config,
-    dirs::Dirs,
     end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
+    interrupt::{Interrupt, interrupted, loading, runtime},
     output::{
         new_file::OutputFile,
         printer::{PrintError, Printer, Style},
@@ -59,11 +58,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     }
     let session =
         output.save.as_deref().map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?;
-    let interrupt = Interrupt::default();
-    let mut client = Client::start()?;
-    let remote = client.remote();
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
-
+    let (mut client, interrupt) = loading(caption.models, run.ignore_memory)?;
     let out_terminal = std::io::stdout().is_terminal();
     let style = Style {
         json: output.json,
@@ -87,8 +82,6 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
         session,
         limit,
     );
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(caption.models, run.ignore_memory)?;
     runtime()?.block_on(async {
         for request in requests {
             let code = one(&mut client, request, &mut printer, &interrupt, GRACE).await?;

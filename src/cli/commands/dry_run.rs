@@ -4,12 +4,11 @@ use std::{io::Write, ops::ControlFlow};
 
 use crate::cli::{
     args::caption::CaptionArgs,
-    dirs::Dirs,
     end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
+    interrupt::{interrupted, loading, runtime},
     output::{color, progress::Progress, report, session::event_line},
 };
-use specreel_client::{Client, Ending, GRACE, present::estimate};
+use specreel_client::{Ending, GRACE, present::estimate};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{Event, EventKind, RunLog};
@@ -20,13 +19,8 @@ const NAMES: usize = 8;
 /// Load the models, and print the estimate of each request.
 pub fn run(models: ModelSpec, requests: Vec<RunRequest>, args: &CaptionArgs) -> Result<i32, End> {
     let (json, quiet) = (args.output.json, args.output.quiet);
-    let interrupt = Interrupt::default();
-    let mut client = Client::start()?;
-    let remote = client.remote();
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
+    let (mut client, interrupt) = loading(models, args.run.ignore_memory)?;
     let mut progress = Progress::new(!quiet && !json);
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(models, args.run.ignore_memory)?;
     let runtime = runtime()?;
     let mut out = std::io::stdout().lock();
     let (mut estimates, mut notes) = (Vec::new(), Vec::new());

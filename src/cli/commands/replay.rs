@@ -10,7 +10,7 @@ use super::caption::ended;
 use crate::cli::{
     args::replay::ReplayArgs,
     end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
+    interrupt::{Interrupt, interrupted, listen, runtime},
     output::{
         color,
         printer::{Flow, Printer, Style},
@@ -78,8 +78,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         (None, None) => 1.0,
     };
     let times = session.times();
-    let interrupt = Interrupt::default();
-    interrupt::listen(&interrupt, || {})?;
+    let interrupt = listen(|| {})?;
     let runtime = runtime()?;
     let terminal = std::io::stdout().is_terminal();
     let style = Style {

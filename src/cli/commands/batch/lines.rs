@@ -20,7 +20,7 @@ use crate::cli::{
     args::caption::CaptionArgs,
     dirs::Dirs,
     end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
+    interrupt::{self, interrupted, runtime},
     resolve,
 };
 use specreel_batch::{Ended, Progress, Report, rows::object};
@@ -129,11 +129,10 @@ impl Report for Silent {
 
 /// Caption videos as they are asked for, until stdin ends.
 pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
-    let interrupt = Interrupt::default();
     let mut client = Client::start()?;
     let (remote, waits) = (client.remote(), Arc::new(AtomicBool::new(true)));
     let idle = waits.clone();
-    interrupt::listen(&interrupt, move || {
+    let interrupt = interrupt::listen(move || {
         remote.cancel_current();
         // Nobody reads the flag while stdin is waited for.
         if idle.load(Ordering::SeqCst) {

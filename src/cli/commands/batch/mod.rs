@@ -10,9 +10,8 @@ use self::report::Reporter;
 use crate::cli::{
     args::{batch::BatchArgs, caption::CaptionArgs, part::Format},
     config::Config,
-    dirs::Dirs,
     end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
+    interrupt::{Interrupt, interrupted, loading, runtime},
     output::color,
     resolve::{self, stdin_video},
 };
@@ -111,12 +110,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     }
     outputs.prepare()?;
 
-    let interrupt = Interrupt::default();
-    let mut client = Client::start()?;
-    let remote = client.remote();
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(plan.models.clone(), args.run.ignore_memory)?;
+    let (mut client, interrupt) = loading(plan.models.clone(), args.run.ignore_memory)?;
     let mut report =
         Reporter::new(&args.output, outputs.are_none(), outputs.are_timed().then_some(plan.cues));
     // A directory that cannot be read holds clips that have no captions.

@@ -24,9 +24,8 @@ use reporter::Reporter;
 use crate::cli::{
     args::compare::CompareArgs,
     config::Config,
-    dirs::Dirs,
     end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
+    interrupt::{interrupted, loading, runtime},
     output::{
         new_file::{CHECK_DISK, Named, OutputFile},
         progress::Progress,
@@ -37,7 +36,7 @@ use crate::cli::{
     resolve::{self, stdin_video},
 };
 use specreel_client::{
-    Client, GRACE, Settings,
+    GRACE, Settings,
     present::export::{Compared, comparison_page},
 };
 use specreel_engine::RunRequest;
@@ -92,10 +91,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         .map(|(request, label)| RunLog::planned(request.run, label, request.method.lossless()))
         .collect();
 
-    let interrupt = Interrupt::default();
-    let mut client = Client::start()?;
-    let remote = client.remote();
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
+    let (mut client, interrupt) = loading(models, run.ignore_memory)?;
     let lines_on_screen = output.json && io::stdout().is_terminal();
     let mut reporter = Reporter {
         out: output.json.then(|| io::stdout().lock()),
@@ -105,8 +101,6 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         limit: request.max_new_tokens,
         noted: Vec::new(),
     };
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(models, run.ignore_memory)?;
     let following = follow::all(&mut client, requests, &mut runs, &mut reporter, &interrupt, GRACE);
     let ending = runtime()?.block_on(following)?;
     drop(reporter);

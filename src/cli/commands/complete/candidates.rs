@@ -78,6 +78,11 @@ fn or_paths(current: &OsStr, values: Vec<Value>, paths: &PathCompleter) -> Vec<C
     if found.is_empty() { paths.complete(current) } else { found }
 }
 
+/// Completes to the values that begin with what was typed.
+fn among<T: IntoIterator<Item = Value> + 'static>(values: fn() -> T) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |current: &OsStr| beginning(current, values()))
+}
+
 fn toml() -> PathCompleter {
     PathCompleter::file().filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
 }
@@ -196,42 +201,32 @@ fn accelerators() -> impl Iterator<Item = &'static str> {
 }
 
 fn devices() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        beginning(current, plain(["auto", "cpu", "gpu"].into_iter().chain(accelerators())))
-    })
+    among(|| plain(["auto", "cpu", "gpu"].into_iter().chain(accelerators())))
 }
 
 fn dtypes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        beginning(current, plain([WeightType::Auto].into_iter().chain(WeightType::ALL).map(WeightType::name)))
-    })
+    among(|| plain([WeightType::Auto].into_iter().chain(WeightType::ALL).map(WeightType::name)))
 }
 
 fn tower_dtypes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        let types = [WeightType::Auto].into_iter().chain(WeightType::TOWERS);
-        beginning(current, plain(types.map(WeightType::name)))
-    })
+    among(|| plain([WeightType::Auto].into_iter().chain(WeightType::TOWERS).map(WeightType::name)))
 }
 
 fn kv_types() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        beginning(current, plain([KvType::Auto].into_iter().chain(KvType::ALL).map(KvType::name)))
-    })
+    among(|| plain([KvType::Auto].into_iter().chain(KvType::ALL).map(KvType::name)))
 }
 
 fn ropes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(["auto", "mrope", "sequential"])))
+    among(|| plain(["auto", "mrope", "sequential"]))
 }
 
 /// Themes: built-in ones and your own.
 fn themes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
+    among(|| {
         let built_in = plain(std::iter::once("auto").chain(Theme::names()));
         let own = Dirs::find().map(|dirs| dirs.config.join("themes"));
         let own = own.as_deref().map(stems).unwrap_or_default();
-        let own = own.into_iter().map(|name| (name, Some("your own theme".into())));
-        beginning(current, built_in.into_iter().chain(own))
+        built_in.into_iter().chain(own.into_iter().map(|name| (name, Some("your own theme".into()))))
     })
 }
 
@@ -260,24 +255,24 @@ fn videos() -> ArgValueCompleter {
 
 /// Subcommands, by the words that lead to them.
 fn subcommands() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
+    among(|| {
         let root = Cli::command();
         let about = |sub: &Command| sub.get_about().map(ToString::to_string);
-        beginning(current, root.get_subcommands().map(|sub| (sub.get_name().to_owned(), about(sub))))
+        root.get_subcommands().map(|sub| (sub.get_name().to_owned(), about(sub))).collect::<Vec<_>>()
     })
 }
 
 fn published() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name);
-        beginning(current, KNOWN.iter().map(|known| (known.id.to_owned(), about(known).map(str::to_owned))))
+    among(|| {
+        let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name.to_owned());
+        KNOWN.iter().map(move |known| (known.id.to_owned(), about(known)))
     })
 }
 
 fn papers() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(specreel_bench::paper::names())))
+    among(|| plain(specreel_bench::paper::names()))
 }
 
 fn shapes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(known_shapes::names())))
+    among(|| plain(known_shapes::names()))
 }

@@ -30,13 +30,12 @@ use summary::{Drawn, Summary};
 use crate::cli::{
     args::inspect::InspectArgs,
     config::Config,
-    dirs::Dirs,
     end::End,
-    interrupt::{self, Interrupt, interrupted as code, runtime},
+    interrupt::{Interrupt, interrupted as code, loading, runtime},
     output::{color, progress::Progress, terminal},
     resolve,
 };
-use specreel_client::{Client, GRACE};
+use specreel_client::GRACE;
 use specreel_engine::RunRequest;
 use specreel_record::{Failure, FailureClass};
 
@@ -51,15 +50,10 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     request.max_new_tokens = 1;
     let file = args.png.as_deref().map(|path| PngFile::claim(path, args.force)).transpose()?;
 
-    let interrupt = Interrupt::default();
-    let mut client = Client::start()?;
-    let remote = client.remote();
+    let (mut client, interrupt) = loading(models, args.run.ignore_memory)?;
     let id = request.run;
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
     let lines_on_screen = args.json && io::stdout().is_terminal();
     let mut progress = Progress::new(!lines_on_screen && !args.quiet);
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(models, args.run.ignore_memory)?;
     let watching = watch::watch(&mut client, request.clone(), &mut progress, &interrupt, GRACE);
     let watched = runtime()?.block_on(watching);
     progress.clear();

@@ -13,7 +13,7 @@ use super::known;
 use crate::cli::{
     config::Config,
     end::End,
-    interrupt::{self, Interrupt, interrupted},
+    interrupt::{Interrupt, interrupted, listen},
     output::color,
     resolve::local_models,
 };
@@ -28,8 +28,7 @@ use specreel_record::{Failure, units::bytes};
 pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     let id = ModelId::parse(id).map_err(Failure::from)?;
     let hub = Hub::new(Settings::from_env()).map_err(Failure::from)?;
-    let interrupt = Interrupt::default();
-    interrupt::listen(&interrupt, || {})?;
+    let interrupt = listen(|| {})?;
     let mut watch = DownloadBar { bar: None, interrupt, started: false };
     let outcome = hub.pull(&id, &mut watch);
     watch.clear();

@@ -12,7 +12,7 @@ use crate::cli::{
     config::Config,
     dirs::Dirs,
     end::End,
-    interrupt::{self, Interrupt, interrupted},
+    interrupt::{interrupted, listen},
     resolve,
 };
 use specreel_demo as assets;
@@ -34,8 +34,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
         ..ModelSpec::default()
     };
     let place = spec.open_target_device()?;
-    let interrupt = Interrupt::default();
-    interrupt::listen(&interrupt, || {})?;
+    let interrupt = listen(|| {})?;
     ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
     let job = Job {
         target: &spec.target,
