@@ -393,8 +393,5 @@ async fn next(channel: &mut Option<mpsc::Receiver<Msg>>) -> Option<Msg> {
 /// Polled directly: the event stream reads one event at a time on another thread, with which 200 kB of text that arrives as keys
 /// takes a minute.
 fn waiting() -> std::io::Result<Option<TerminalEvent>> {
-    match crossterm::event::poll(AT_ONCE)? {
-        true => crossterm::event::read().map(Some),
-        false => Ok(None),
-    }
+    if crossterm::event::poll(AT_ONCE)? { crossterm::event::read().map(Some) } else { Ok(None) }
 }

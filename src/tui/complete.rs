@@ -50,10 +50,7 @@ fn name(entry: &std::fs::DirEntry, begun: &str) -> Option<String> {
     }
     // Follows links.
     let is_folder = std::fs::metadata(entry.path()).is_ok_and(|facts| facts.is_dir());
-    match is_folder {
-        true => Some(name + "/"),
-        false => is_video(Path::new(&name)).then_some(name),
-    }
+    if is_folder { Some(name + "/") } else { is_video(Path::new(&name)).then_some(name) }
 }
 
 fn common(names: &[String]) -> Option<&str> {

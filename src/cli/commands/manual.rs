@@ -138,10 +138,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
 fn ascii(page: &str) -> String {
     let mut out = String::with_capacity(page.len());
     for c in page.chars() {
-        match c.is_ascii() {
-            true => out.push(c),
-            false => out += &format!("\\[u{:04X}]", u32::from(c)),
-        }
+        if c.is_ascii() { out.push(c) } else { out += &format!("\\[u{:04X}]", u32::from(c)) }
     }
     out
 }

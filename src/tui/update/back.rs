@@ -79,10 +79,7 @@ pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
         return runs::cancel(model);
     }
     // It may be meant for a run that has just ended.
-    match sure(model, Action::Interrupt) {
-        true => leave(model),
-        false => ask(model, Action::Interrupt, "to quit"),
-    }
+    if sure(model, Action::Interrupt) { leave(model) } else { ask(model, Action::Interrupt, "to quit") }
 }
 
 /// Quit; during a run, if it is pressed twice.

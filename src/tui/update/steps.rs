@@ -27,10 +27,7 @@ pub(super) fn seek(model: &mut Model, forward: bool) {
         }
         None => (log.token_count(), 0usize),
     };
-    let found = match forward {
-        true => next_notable(log, end.checked_sub(1)),
-        false => previous_notable(log, start),
-    };
+    let found = if forward { next_notable(log, end.checked_sub(1)) } else { previous_notable(log, start) };
     match found.and_then(|token| step_of(log, token)) {
         Some(step) => {
             model.go_to_step(step);

@@ -233,10 +233,7 @@ fn prompts(file: &Path) -> Result<Vec<String>, Failure> {
             prompts.push(line.to_owned());
         }
     }
-    match prompts.is_empty() {
-        true => Err(failed("it holds no prompt".into())),
-        false => Ok(prompts),
-    }
+    if prompts.is_empty() { Err(failed("it holds no prompt".into())) } else { Ok(prompts) }
 }
 
 fn shown(path: &Path) -> String {
