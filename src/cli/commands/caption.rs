@@ -1,29 +1,12 @@
 //! `specreel caption`: one run, or one for each piece of a video, printed as it happens.
 
-use std::{
-    io::{IsTerminal, Write},
-    ops::ControlFlow,
-    time::Duration,
+use super::*;
+use crate::cli::output::{
+    printer::{PrintError, Printer, Style},
+    session::SESSION,
 };
-
-use crate::cli::{
-    args::caption::CaptionArgs,
-    config::Config,
-    end::End,
-    interrupt::{Interrupt, interrupted, loading, runtime},
-    output::{
-        new_file::OutputFile,
-        printer::{PrintError, Printer, Style},
-        progress::Progress,
-        report,
-        session::SESSION,
-        terminal,
-    },
-    resolve,
-};
-use specreel_client::{Client, Ending, GRACE, Sink};
-use specreel_engine::{RunRequest, memory_check};
-use specreel_record::{Event, RunLog, StopReason};
+use specreel_client::Sink;
+use specreel_engine::memory_check;
 
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let CaptionArgs { videos, part, run, output, dry_run, steps, .. } = args;

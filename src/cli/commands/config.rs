@@ -1,20 +1,11 @@
 //! `specreel config`: the user's files, whether they are valid, examples and schemas.
 
-use std::{io::Write, path::PathBuf};
-
-use serde_json::{Value, json};
-
-use crate::cli::{
-    args::config::{ConfigArgs, File, What},
-    config::Config,
-    dirs::Dirs,
-    end::End,
-    output::color,
-    resolve::{self, user_methods},
+use super::*;
+use crate::{
+    cli::args::config::{ConfigArgs, File, What},
+    tui::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme},
 };
-use crate::tui::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme};
-use specreel_client::{Layer, Setting, Settings, present};
-use specreel_record::{Failure, FailureClass};
+use specreel_client::{Layer, Setting, present};
 
 /// A configuration file with every key, commented out.
 const EXAMPLE: &str = include_str!("../../../assets/config.toml");

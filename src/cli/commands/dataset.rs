@@ -1,17 +1,7 @@
 //! `specreel dataset`: merge, check or count the data sets that `caption --dataset` writes.
 
-use std::io::Write;
-
-use serde_json::json;
-
-use crate::cli::{
-    args::dataset::{DatasetArgs, DatasetCommand},
-    end::End,
-    output::{
-        color,
-        new_file::{CHECK_DISK, Named},
-    },
-};
+use super::*;
+use crate::cli::args::dataset::{DatasetArgs, DatasetCommand};
 use specreel_batch::dataset::{Dataset, merge};
 use specreel_client::present::formats::plural;
 

@@ -1,17 +1,6 @@
 //! `specreel caption --dry-run`: what a run would take, without running it.
 
-use std::{io::Write, ops::ControlFlow};
-
-use crate::cli::{
-    args::caption::CaptionArgs,
-    end::End,
-    interrupt::{interrupted, loading, runtime},
-    output::{color, progress::Progress, report, session::event_line},
-};
-use specreel_client::{Ending, GRACE, present::estimate};
-use specreel_engine::RunRequest;
-use specreel_model::ModelSpec;
-use specreel_record::{Event, EventKind, RunLog};
+use super::*;
 
 /// Columns of the names of values.
 const NAMES: usize = 8;

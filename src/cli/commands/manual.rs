@@ -1,21 +1,13 @@
 //! `specreel man`: man pages, one for each subcommand.
 
-use std::{
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
-
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::{
     Man,
     roff::{Roff, bold, roman},
 };
 
-use crate::cli::{
-    args::{Cli, manual::ManArgs},
-    end::End,
-};
-use specreel_record::Failure;
+use super::*;
+use crate::cli::args::manual::ManArgs;
 use specreel_speculate::suggest;
 
 /// Sections of the main page on environment and files, as roff.

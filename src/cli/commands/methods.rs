@@ -1,24 +1,10 @@
 //! `specreel methods`.
 
-use std::{
-    fmt::Write as _,
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::fmt::Write as _;
 
-use serde_json::{Value, json};
-
-use crate::cli::{
-    args::methods::{MethodsArgs, MethodsCommand},
-    dirs::Dirs,
-    end::End,
-    output::{color, terminal},
-    resolve::user_methods,
-};
+use super::*;
+use crate::cli::args::methods::{MethodsArgs, MethodsCommand};
 use specreel_client::present::systems;
-use specreel_client::present::wrap::hang;
-use specreel_record::Failure;
-use specreel_speculate::Method;
 
 pub fn run(args: &MethodsArgs) -> Result<i32, End> {
     let dirs = Dirs::find();

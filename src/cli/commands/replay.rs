@@ -1,26 +1,16 @@
 //! `specreel replay`: play a session file at its original speed or another.
 
-use std::{
-    io::{IsTerminal, Read, Write},
-    path::Path,
-    time::Duration,
-};
+use std::io::Read;
 
 use super::caption::ended;
+use super::*;
 use crate::cli::{
     args::replay::ReplayArgs,
-    end::End,
-    interrupt::{Interrupt, interrupted, listen, runtime},
-    output::{
-        color,
-        printer::{Flow, Printer, Style},
-        progress::Progress,
-        report, terminal,
-    },
+    output::printer::{Flow, Printer, Style},
 };
 use specreel_client::present::player::Player;
 use specreel_record::{
-    Event, EventKind, Failure, Pace, RunLog, Session, Started, StopReason,
+    Pace, Session, Started,
     session::{RecordedEvent, SessionError},
 };
 

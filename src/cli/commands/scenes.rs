@@ -1,15 +1,9 @@
 //! `specreel scenes`: synthetic clips with known facts, and scores of texts about them.
 
-use std::{
-    io::{self, BufWriter, Read, Write},
-    path::Path,
-};
+use std::io::{BufWriter, Read};
 
-use crate::cli::{
-    args::scenes::{ScenesArgs, ScenesCommand, StreamArgs},
-    end::End,
-};
-use specreel_record::{Failure, FailureClass};
+use super::*;
+use crate::cli::args::scenes::{ScenesArgs, ScenesCommand, StreamArgs};
 use specreel_scenes::{
     Scene, encode,
     facts::{self, Facts, Score},

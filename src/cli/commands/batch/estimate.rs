@@ -1,22 +1,10 @@
 //! `specreel caption --dry-run` for many videos: what would be done, and what it would take.
 
-use std::{io::Write, ops::ControlFlow};
-
-use serde_json::json;
-
-use super::{Plan, shown};
-use crate::cli::{
-    args::caption::CaptionArgs,
-    end::End,
-    interrupt::{interrupted, loading, runtime},
-};
+use super::*;
 use specreel_batch::{Clip, Outputs, outputs::Need};
-use specreel_client::{
-    Ending, GRACE,
-    present::{estimate, formats},
-};
-use specreel_engine::RunRequest;
-use specreel_record::{Estimate, Event, Failure, RunLog};
+use specreel_client::present::estimate;
+use specreel_client::present::formats;
+use specreel_record::Estimate;
 
 /// So many videos are looked at for the estimate, evenly spread.
 const SAMPLES: usize = 8;

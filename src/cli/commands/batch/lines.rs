@@ -2,9 +2,8 @@
 
 use std::{
     ffi::OsStr,
-    io::{self, BufRead, Read as _, Write},
+    io::{BufRead, Read as _},
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,19 +12,10 @@ use std::{
 };
 
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use super::{Plan, SOME_FAILED, embedded, halted};
-use crate::cli::{
-    args::caption::CaptionArgs,
-    dirs::Dirs,
-    end::End,
-    interrupt::{self, interrupted, runtime},
-    resolve,
-};
+use super::*;
+use crate::cli::interrupt;
 use specreel_batch::{Ended, Progress, Report, rows::object};
-use specreel_client::Client;
-use specreel_record::{Event, Failure};
 
 /// Lines that may wait to be captioned.
 const WAITING: usize = 2;

@@ -4,22 +4,15 @@ mod estimate;
 mod lines;
 mod report;
 
-use std::path::{Path, PathBuf};
-
 use self::report::Reporter;
+
+use super::*;
 use crate::cli::{
-    args::{batch::BatchArgs, caption::CaptionArgs, part::Format},
-    config::Config,
-    end::End,
-    interrupt::{Interrupt, interrupted, loading, runtime},
-    output::color,
-    resolve::{self, stdin_video},
+    args::{batch::BatchArgs, part::Format},
+    resolve::stdin_video,
 };
 use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, find};
-use specreel_client::{Client, Settings};
-use specreel_engine::RunRequest;
-use specreel_model::ModelSpec;
-use specreel_record::{Cues, Failure};
+use specreel_record::Cues;
 
 /// Exit code if some of several videos failed, or the models wrote nothing about any.
 const SOME_FAILED: i32 = 5;

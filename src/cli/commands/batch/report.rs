@@ -1,22 +1,16 @@
 //! What is said about a batch: a progress line, or lines; failures as they happen; a summary; JSON lines.
 
-use std::{
-    io::{self, Write},
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
-use super::shown;
-use crate::cli::{
-    args::run::OutputArgs,
-    output::{color, session::event_line},
-};
+use super::*;
+use crate::cli::args::run::OutputArgs;
 use specreel_batch::{Ended, Outcome, Progress, Report, Summary, rows::Caption, text::one_line};
-use specreel_client::present::{estimate, export::subtitles::Cutter, formats::plural};
-use specreel_record::{Cues, Event, EventKind, Failure, PromptSeen, Ready};
+use specreel_client::present::estimate;
+use specreel_client::present::{export::subtitles::Cutter, formats::plural};
+use specreel_record::{Cues, PromptSeen, Ready};
 
 /// Without a terminal, progress is told this often.
 const EVERY: Duration = Duration::from_secs(10);

@@ -1,12 +1,8 @@
 //! The methods to compare.
 
-use crate::cli::{
-    dirs::Dirs,
-    resolve::{self, user_methods},
-};
-use specreel_model::ModelSpec;
-use specreel_record::{Failure, Row, RowState};
-use specreel_speculate::{Method, method::sets};
+use super::*;
+use specreel_record::Row;
+use specreel_speculate::method::sets;
 
 /// Compared by default; `--help` and the README list them.
 const DEFAULT: [&str; 5] = ["autoregressive", "naive", "sd-uniform", "lvspec", "fly"];

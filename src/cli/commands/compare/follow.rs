@@ -1,12 +1,9 @@
 //! The runs of a comparison, one after another on one engine.
 
-use std::{io::Write, ops::ControlFlow, time::Duration};
-
 use super::reporter::Reporter;
-use crate::cli::{commands::caption, end::End, output::report};
-use specreel_client::{self as client, Client, Interrupt};
-use specreel_engine::RunRequest;
-use specreel_record::{Event, Failure, RunLog, StopReason};
+use super::*;
+use crate::cli::commands::caption;
+use specreel_client::{self as client, Interrupt};
 
 #[derive(Debug, PartialEq)]
 pub enum Ending {

@@ -11,37 +11,15 @@ mod reporter;
 mod table;
 mod text;
 
-use std::{
-    io::{self, IsTerminal, Write},
-    mem,
-};
+use std::mem;
 
-use serde::Serialize;
-
+use super::*;
+use crate::cli::{args::compare::CompareArgs, output::session::SESSION, resolve::stdin_video};
 use follow::Ending;
 use reporter::Reporter;
-
-use crate::cli::{
-    args::compare::CompareArgs,
-    config::Config,
-    end::End,
-    interrupt::{interrupted, loading, runtime},
-    output::{
-        new_file::{CHECK_DISK, Named, OutputFile},
-        progress::Progress,
-        report,
-        session::SESSION,
-        terminal,
-    },
-    resolve::{self, stdin_video},
-};
-use specreel_client::{
-    GRACE, Settings,
-    present::export::{Compared, comparison_page},
-};
-use specreel_engine::RunRequest;
-use specreel_record::{Comparison, Failure, RowState, RunLog};
-use specreel_speculate::{Acceptance, Method};
+use specreel_client::present::export::{Compared, comparison_page};
+use specreel_record::{Comparison, RowState};
+use specreel_speculate::Acceptance;
 
 const PAGE: Named = Named { flag: "--html", what: "the page to ", on_failure: CHECK_DISK };
 

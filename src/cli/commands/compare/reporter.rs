@@ -3,14 +3,10 @@
 //! A terminal gets one progress line for all runs, which disappears, and a line with the models. A file or a pipe gets a line
 //! for each method, but not for each of its repetitions.
 
-use std::io::Write;
-
-use crate::cli::{
-    output::{color, new_file::OutputFile, printer::PrintError, progress::Progress, session::event_line},
-    resolve::user_methods,
-};
+use super::*;
+use crate::cli::output::printer::PrintError;
 use specreel_client::present::statistics::headline;
-use specreel_record::{Event, EventKind, RunLog, Stage, Started};
+use specreel_record::{Stage, Started};
 
 pub struct Reporter<O, E> {
     /// For JSON lines; none if stdout is for the table.

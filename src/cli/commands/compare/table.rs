@@ -2,12 +2,12 @@
 //! never the one that says lossless or lossy.
 
 use super::text::Look;
+use super::*;
 use specreel_client::present::{
     formats::NOTHING,
     grid::{fitting, lay_out},
     statistics::{COMPARISON, Measures},
 };
-use specreel_record::Comparison;
 
 /// The table, and the titles of the columns that were dropped.
 pub fn table(comparison: &Comparison, look: &Look) -> (String, Vec<String>) {

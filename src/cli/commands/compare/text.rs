@@ -1,8 +1,8 @@
 //! The comparison as text: table, notes on its figures, differences.
 
+use super::*;
 use super::{differences::differences, table::table};
-use specreel_client::present::{statistics::comparison_notes, wrap::hang};
-use specreel_record::{Comparison, RowState, RunLog};
+use specreel_client::present::statistics::comparison_notes;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {

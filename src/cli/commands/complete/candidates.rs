@@ -3,28 +3,20 @@
 //! They are looked up when Tab is pressed, so that your own methods and themes and downloaded models are among them. Nothing
 //! here fails or prints: what cannot be read is not offered.
 
-use std::{ffi::OsStr, path::Path};
+use std::ffi::OsStr;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 
-use crate::cli::{
-    args::Cli,
-    config,
-    dirs::Dirs,
-    resolve::{local_models, user_methods},
-};
-use crate::tui::Theme;
+use super::*;
+use crate::{cli::config, tui::Theme};
 use specreel_checkpoint::gguf::file_names;
 use specreel_demo as assets;
 use specreel_model::{
     known::{KNOWN, KnownModel},
     shapes as known_shapes,
 };
-use specreel_speculate::{
-    Method,
-    method::{AXES, Key, Value as Takes},
-};
+use specreel_speculate::method::{AXES, Key, Value as Takes};
 use specreel_tensor::{KvType, WeightType};
 use specreel_video::folder::is_video;
 

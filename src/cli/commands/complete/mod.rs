@@ -5,12 +5,12 @@
 
 mod candidates;
 
-use std::{ffi::OsString, io::Write};
+use std::ffi::OsString;
 
-use clap::{CommandFactory, ValueEnum};
+use clap::ValueEnum;
 use clap_complete::{CompleteEnv, Shell, env::Shells};
 
-use crate::cli::{args::Cli, end::End};
+use super::*;
 
 /// The variable by which the scripts ask.
 const VARIABLE: &str = "SPECREEL_COMPLETE";

@@ -1,20 +1,15 @@
 //! The checks of `specreel doctor`.
 
-use std::path::Path;
-
 use ffmpeg_next::codec;
 
-use super::{Config, Finding, State};
+use super::*;
 use crate::cli::{
     args::{doctor::DoctorArgs, run::RunArgs, values},
     commands,
-    dirs::Dirs,
     output::terminal as term,
-    resolve,
 };
-use specreel_client::{Client, Settings};
-use specreel_model::{ModelSpec, decoder::self_test::SelfTest, draft_head::Recipe};
-use specreel_record::{Failure, Ready};
+use specreel_model::{decoder::self_test::SelfTest, draft_head::Recipe};
+use specreel_record::Ready;
 use specreel_tensor::{
     self as device, ComputeDevice, DeviceChoice, Gpu, WeightType,
     cpu::{kernels, thread_pool::ThreadPool},

@@ -2,17 +2,11 @@
 
 mod checks;
 
-use std::io::Write as _;
-
-use serde::Serialize;
-
+use super::*;
 use crate::cli::{
     args::{VERSION, doctor::DoctorArgs, run::ColorChoice},
-    config::{self, Config},
-    end::End,
-    output::{color, terminal},
+    config,
 };
-use specreel_client::present::wrap::hang;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]

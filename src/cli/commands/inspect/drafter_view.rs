@@ -3,10 +3,10 @@
 //! A frame here is one position on the time axis of the grid: two sampled frames with Qwen, one with LLaVA-OneVision and
 //! SmolVLM2.
 
+use super::*;
 use specreel_client::present::heat;
-use specreel_model::ModelSpec;
-use specreel_record::{Failure, PromptSeen};
-use specreel_speculate::{Drafter, Method, context};
+use specreel_record::PromptSeen;
+use specreel_speculate::{Drafter, context};
 
 /// Maximum number of frames that are drawn.
 const DRAWN: usize = 64;

@@ -1,9 +1,8 @@
 //! Text in the picture: Noto Sans Mono, 16 pixels high.
 
-use image::{Rgb, RgbImage};
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, RasterizedChar, get_raster, get_raster_width};
 
-use super::colors;
+use super::*;
 
 const WEIGHT: FontWeight = FontWeight::Regular;
 const SIZE: RasterHeight = RasterHeight::Size16;

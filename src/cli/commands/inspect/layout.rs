@@ -3,7 +3,7 @@
 //! A tile is one frame: a label, and below it one panel, or two if there are scores. A cell of a panel is a square, one visual
 //! token.
 
-use super::font;
+use super::*;
 
 /// Space around everything, and between tiles.
 const MARGIN: u32 = 16;

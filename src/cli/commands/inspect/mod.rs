@@ -17,27 +17,14 @@ mod summary;
 mod text;
 mod watch;
 
-use std::{
-    io::{self, IsTerminal, Write},
-    path::Path,
-};
+use image::{Rgb, RgbImage};
 
+use super::*;
+use crate::cli::{args::inspect::InspectArgs, interrupt::interrupted as code};
 use drafter_view::DrafterView;
 use picture::Picture;
 use png_file::PngFile;
 use summary::{Drawn, Summary};
-
-use crate::cli::{
-    args::inspect::InspectArgs,
-    config::Config,
-    end::End,
-    interrupt::{Interrupt, interrupted as code, loading, runtime},
-    output::{color, progress::Progress, terminal},
-    resolve,
-};
-use specreel_client::GRACE;
-use specreel_engine::RunRequest;
-use specreel_record::{Failure, FailureClass};
 
 /// Columns of text that goes to no terminal.
 const COLUMNS: usize = 100;

@@ -1,9 +1,8 @@
 //! One frame drawn: what the drafter sees of it, and the scores of its cells.
 
-use image::{Rgb, RgbImage};
-
+use super::*;
 use super::{
-    colors::{self, BRIGHT, DARK},
+    colors::{BRIGHT, DARK},
     drafter_view::DrafterView,
 };
 

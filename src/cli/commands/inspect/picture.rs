@@ -2,18 +2,15 @@
 
 use std::io::Cursor;
 
-use image::{ImageError, ImageFormat, Rgb, RgbImage};
+use image::{ImageError, ImageFormat};
 
+use super::*;
 use super::{
-    colors,
     drafter_view::DrafterView,
-    font,
     layout::{Content, Layout},
-    map,
     panel::{Panel, outline},
     stills::Still,
     summary::Summary,
-    text,
 };
 
 const SAMPLE: u32 = font::HEIGHT;

@@ -1,15 +1,10 @@
 //! The output file of `--png`: checked before anything runs, and written atomically.
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::fs;
 
 use tempfile::NamedTempFile;
 
-use crate::cli::output::new_file::{CHECK_DISK, Named};
-use specreel_record::Failure;
+use super::*;
 
 const PICTURE: Named = Named { flag: "--png", what: "the picture to ", on_failure: CHECK_DISK };
 

@@ -1,16 +1,12 @@
 //! The frames of a clip as small pictures.
 
-use std::{cell::Cell, ops::ControlFlow};
+use std::cell::Cell;
 
-use image::{
-    RgbImage,
-    imageops::{self, FilterType},
-};
+use image::imageops::{self, FilterType};
 
 use super::drafter_view::DrafterView;
-use crate::cli::{interrupt::Interrupt, output::progress::Progress};
-use specreel_engine::RunRequest;
-use specreel_record::{Failure, Stage};
+use super::*;
+use specreel_record::Stage;
 use specreel_video::{self as video, Frame, Rule, Sampling};
 
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! Figures of the drafter's share of a clip; the last line of `--json`.
 
-use serde::Serialize;
-
 use super::drafter_view::DrafterView;
+use super::*;
 
 /// Maximum number of cells that are listed.
 const BEST: usize = 5;

@@ -2,12 +2,11 @@
 
 use std::fmt::Write;
 
+use super::*;
 use super::{
     drafter_view::DrafterView,
-    map,
     summary::{Scores, Summary},
 };
-use crate::cli::output::color;
 
 pub fn text(summary: &Summary, view: &DrafterView, width: usize) -> String {
     let [frames, rows, columns] = summary.grid;

@@ -1,11 +1,9 @@
 //! Follows a run until its `prompt` event says what the drafter sees; then the run is cancelled, as no caption is wanted.
 
-use std::{convert::Infallible, ops::ControlFlow, time::Duration};
+use std::convert::Infallible;
 
-use crate::cli::output::progress::Progress;
-use specreel_client::{Client, Ending, Interrupt};
-use specreel_engine::RunRequest;
-use specreel_record::{Event, EventKind, Failure, RunLog};
+use super::*;
+use specreel_client::Interrupt;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watched {

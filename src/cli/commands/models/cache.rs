@@ -1,19 +1,10 @@
 //! `specreel models cache`: converted weights on disk.
 
-use specreel_client::present::grid::{columns, fitting};
-use std::{
-    io::Write as _,
-    path::Path,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
-
+use super::*;
 use crate::cli::{
     args::models::{CacheArgs, CacheCommand},
-    config::Config,
-    end::End,
-    output::{color, terminal},
     resolve::weight_cache,
 };
 use specreel_checkpoint::{
@@ -21,7 +12,6 @@ use specreel_checkpoint::{
     weight_cache::{CacheEntry, EntryState, Standing},
 };
 use specreel_client::present::formats::ago;
-use specreel_record::{Failure, FailureClass, units::bytes};
 
 pub fn run(args: &CacheArgs, json: bool, config: &Config) -> Result<i32, End> {
     let cache = weight_cache::configured(config).ok_or_else(|| {

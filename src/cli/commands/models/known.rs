@@ -1,12 +1,6 @@
 //! `specreel models known`: published models, and which of them draft for which.
 
-use specreel_client::present::grid::{columns, fitting};
-use std::io::Write as _;
-
-use serde_json::{Value, json};
-
-use super::parameters;
-use crate::cli::{end::End, output::terminal};
+use super::*;
 use specreel_checkpoint::hub::{Cache, ModelId, Settings};
 use specreel_model::known::{KNOWN, KnownModel};
 

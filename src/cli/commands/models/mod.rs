@@ -6,11 +6,9 @@ mod list;
 mod pull;
 mod show;
 
-use crate::cli::{
-    args::models::{ModelsArgs, ModelsCommand},
-    config::Config,
-    end::End,
-};
+use super::*;
+use crate::cli::args::models::{ModelsArgs, ModelsCommand};
+use specreel_client::present::grid::{columns, fitting};
 
 pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
     match args.command.as_ref().unwrap_or(&ModelsCommand::List) {

@@ -1,28 +1,15 @@
 //! `specreel models pull`: progress with bytes, speed and time left on stderr, the directory or GGUF file on stdout.
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    ops::ControlFlow,
-    path::Path,
-};
+use std::io::IsTerminal as _;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::json;
 
-use super::known;
-use crate::cli::{
-    config::Config,
-    end::End,
-    interrupt::{Interrupt, interrupted, listen},
-    output::color,
-    resolve::local_models,
-};
+use super::*;
 use specreel_checkpoint::{
     gguf::GgufModel,
     hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Settings},
 };
 use specreel_model::family::VlConfig;
-use specreel_record::{Failure, units::bytes};
 
 /// Download a model. Exit code 130 if it was interrupted; the next pull resumes the download.
 pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {

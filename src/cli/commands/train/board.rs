@@ -1,21 +1,14 @@
 //! A live chart of a training run on the terminal, in the studio's theme.
 
-use std::{
-    io::{IsTerminal, Stderr},
-    time::{Duration, Instant},
-};
+use std::{io::Stderr, time::Instant};
 
 use super::progress::{curve, skipped, stage, time};
+use super::*;
 use crate::{
-    cli::{
-        config::Config,
-        dirs::Dirs,
-        output::{color::plain, terminal},
-    },
+    cli::output::color::plain,
     tui::{ColorDepth, Inline, Look, TRAINING_SIZE, TrainingPicture},
 };
 use specreel_client::present::formats::rate;
-use specreel_record::Failure;
 use specreel_train::{News, Point};
 
 const MAX_COLUMNS: u16 = 110;

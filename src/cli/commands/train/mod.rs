@@ -7,17 +7,10 @@ mod board;
 mod progress;
 
 use self::progress::TrainProgress;
-use crate::cli::{
-    args::train::TrainArgs,
-    config::Config,
-    dirs::Dirs,
-    end::End,
-    interrupt::{interrupted, listen},
-    resolve,
-};
+
+use super::*;
+use crate::cli::args::train::TrainArgs;
 use specreel_demo as assets;
-use specreel_model::ModelSpec;
-use specreel_record::Failure;
 use specreel_train::{Job, Outcome, train};
 
 pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {

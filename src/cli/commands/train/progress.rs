@@ -1,20 +1,10 @@
 //! Progress of a training run.
 
-use std::{
-    io::{self, Write},
-    path::Path,
-};
-
-use serde_json::json;
-
 use super::board::Board;
-use crate::cli::{
-    args::train::TrainArgs,
-    config::Config,
-    output::{color::plain, progress::Progress},
-};
+use super::*;
+use crate::cli::{args::train::TrainArgs, output::color::plain};
 use specreel_client::{chart::Curve, present::formats::rate};
-use specreel_record::{self as record, Failure};
+use specreel_record as record;
 use specreel_train::{Account, News, Point, Stage};
 
 pub struct TrainProgress {
