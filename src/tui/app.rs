@@ -2,36 +2,26 @@
 
 mod perform;
 
-use std::{
-    io::{IsTerminal, Write},
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::io::IsTerminal;
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
+use super::*;
 use super::{
-    BatchNews, ColorDepth, Cut, Effect, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig,
-    StudioError, Theme,
     batch_worker::BatchWorker,
-    files,
     frame_loader::FrameLoader,
     frames::Frames,
-    images,
     keeper::Keeper,
     painter::{Painted, Painter},
-    past,
-    question::{self, Answers, Late},
+    question::{Answers, Late},
     recorder::{PATIENCE, Recorder},
     signals::{Signal, Signals},
     terminal::Screen,
     worker::Workers,
 };
 use specreel_client::{Client, Remote};
-use specreel_record::{Event, EventKind};
 
 const TICK: Duration = Duration::from_millis(120);
 const PLAY: Duration = Duration::from_millis(34);

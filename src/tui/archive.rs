@@ -2,17 +2,13 @@
 //! off the studio's thread.
 
 use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    time::SystemTime,
 };
 
-use super::{model::methods::label, text};
-use specreel_record::{
-    EventKind, Failure, Pieces, RunLog, RunState, Session, Started, Stats, session::RecordedEvent,
-};
-use specreel_speculate::Method;
+use super::model::methods::label;
+use super::*;
+use specreel_record::{Pieces, RunLog, RunState, Session, Started, Stats, session::RecordedEvent};
 
 /// At most this many sessions are listed, the newest ones.
 const MAX_LISTED: usize = 1000;

@@ -3,21 +3,14 @@
 //! The studio passes on the engine's events, and hears through a channel with a place for all that the batch will say, so that
 //! neither waits for the other.
 
-use std::{
-    io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
-    thread::JoinHandle,
-};
+use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{BatchJob, Msg, worker::LOST};
-use specreel_batch::{
-    Batch, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Sidecar, Summary,
-};
+use super::worker::LOST;
+use super::*;
+use specreel_batch::{Batch, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Summary};
 use specreel_client::{Client, Interrupt, Remote};
-use specreel_record::Event;
 
 /// Events that may wait while a caption is written.
 const WAITING: usize = 1 << 16;

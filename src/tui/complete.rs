@@ -1,11 +1,9 @@
 //! Completion of typed paths: directories and videos. May block and runs off the studio's thread.
 
-use std::path::{Path, PathBuf};
-
+use super::*;
 use super::{
     files::{expand, plain},
     model::library::is_video,
-    text,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]

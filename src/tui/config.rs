@@ -1,13 +1,11 @@
 //! The studio's configuration.
 
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::ops::ControlFlow;
 
-use super::{ColorDepth, FrameRequest, ImageProtocol, images, question::Answers};
-use specreel_batch::{Existing, Sidecar};
+use super::question::Answers;
+use super::*;
+use specreel_batch::Existing;
+
 pub use specreel_demo::Clip;
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Pace, Span, profile::Profile};

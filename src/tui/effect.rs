@@ -1,17 +1,14 @@
 //! Messages into the studio and effects out of it: both are data, so that tests can play either side.
 
-use std::{path::PathBuf, sync::Arc};
-
+use super::*;
 use super::{
-    BatchJob, BatchNews, CaptionEdit, ClipFacts, Key, Mouse,
     archive::SessionEntry,
     complete::Completion,
     model::{frame_strips::FrameRequest, library::VideoFile},
 };
 use specreel_batch::rows::Caption;
 use specreel_engine::RunRequest;
-use specreel_record::{Event, Session, Span};
-use specreel_speculate::Method;
+use specreel_record::{Session, Span};
 use specreel_video::Frame;
 
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! Errors of the studio.
 
-use std::{ops::Range, path::PathBuf};
+use std::ops::Range;
 
-use specreel_record::{Failure, FailureClass};
+use super::*;
+use specreel_record::FailureClass;
 
 /// Why the studio cannot start or continue.
 #[derive(Debug, thiserror::Error)]

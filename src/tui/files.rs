@@ -1,15 +1,9 @@
 //! Files: opening paths, writing exports and methods, the user's editor. Everything here may block and runs off the studio's
 //! thread.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
-
-use super::{Msg, SidecarsWritten, model::library::VideoFile, scan::scan, text};
-use specreel_batch::{Clip, Options, Outputs, Sidecar, outputs::Need, rows::Caption};
-use specreel_record::Failure;
-use specreel_speculate::Method;
+use super::*;
+use super::{model::library::VideoFile, scan::scan};
+use specreel_batch::{Clip, Options, Outputs, outputs::Need, rows::Caption};
 
 /// Size and time of a file; none if there is no such file.
 pub(crate) fn found(path: &Path) -> Option<VideoFile> {

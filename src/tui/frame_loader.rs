@@ -2,15 +2,10 @@
 
 use std::{
     ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
-use tokio::sync::mpsc;
-
-use super::{FrameReader, FrameRequest, Msg};
+use super::*;
 
 /// The requests for frames, of which only the newest counts.
 pub(crate) struct FrameLoader {

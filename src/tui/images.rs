@@ -1,6 +1,7 @@
 //! How pictures are drawn: by a graphics protocol that the terminal supports, as half-blocks, or not at all.
 
-use super::{ColorDepth, question::Answers};
+use super::question::Answers;
+use super::*;
 
 pub use specreel_client::ImageProtocol;
 

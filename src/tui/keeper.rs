@@ -1,8 +1,6 @@
 //! Saves prompts, and deletes the oldest saved runs.
 
-use std::path::PathBuf;
-
-use super::{archive, past};
+use super::*;
 
 /// Saves prompts and deletes old runs. Failures are logged.
 pub(crate) struct Keeper {

@@ -3,13 +3,8 @@
 //! A prompt is appended as one write, so that two studios can share the file and a killed one loses at most its last line. At
 //! twice the number of prompts that are kept, the file is rewritten as a whole.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write},
-    path::Path,
-};
-
-use super::{files, model::prompt::MAX_HISTORY};
+use super::model::prompt::MAX_HISTORY;
+use super::*;
 
 /// Larger files are ignored.
 const MAX_BYTES: u64 = 64 << 20;

@@ -5,12 +5,13 @@ mod animation;
 use std::fmt::Write;
 
 use ratatui::{
-    buffer::{Buffer, Cell},
-    layout::Rect,
+    buffer::Cell,
     style::{Color, Modifier},
 };
 
 use super::text::width;
+use super::*;
+
 pub use animation::animated;
 
 /// One cell in SVG units.

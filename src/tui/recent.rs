@@ -3,16 +3,10 @@
 //! The list is replaced as a whole, so that a killed program cannot truncate it. Files that no longer exist are skipped when it
 //! is read.
 
-use std::{
-    io::ErrorKind,
-    path::{Path, PathBuf},
-    sync::Mutex,
-};
+use std::io::ErrorKind;
 
-use super::{
-    files,
-    model::library::{VideoFile, is_video},
-};
+use super::model::library::{VideoFile, is_video};
+use super::*;
 
 /// More files than this are not remembered.
 const MOST: usize = 20;

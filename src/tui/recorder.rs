@@ -6,17 +6,14 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{File, OpenOptions},
-    io::Write,
-    path::{Path, PathBuf},
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use tokio::sync::mpsc::{OwnedPermit, Sender};
 
-use super::Msg;
-use specreel_record::{Event, EventKind, Started, StopReason, session::RecordedEvent};
+use super::*;
+use specreel_record::{Started, StopReason, session::RecordedEvent};
 
 /// Events that may wait for the disk.
 const WAITING: usize = 4096;

@@ -1,6 +1,6 @@
 //! The signals that the studio handles.
 
-use super::StudioError;
+use super::*;
 
 pub(crate) enum Signal {
     Leave,

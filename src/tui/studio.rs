@@ -1,8 +1,9 @@
 //! The studio without a terminal: messages in, effects and frames out.
 
-use ratatui::{Frame, Terminal, backend::TestBackend, buffer::Buffer};
+use ratatui::{Frame, backend::TestBackend};
 
-use super::{Effect, Msg, StudioConfig, StudioError, ascii, model::Model, update, view};
+use super::model::Model;
+use super::*;
 
 /// The studio's state, the same on a terminal and in tests.
 #[derive(Clone)]

@@ -6,16 +6,12 @@
 
 use std::{
     cell::RefCell,
-    fs::OpenOptions,
-    io::{self, Write},
     os::fd::OwnedFd,
-    path::Path,
     rc::Rc,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use crossterm::{
@@ -28,15 +24,11 @@ use crossterm::{
         disable_raw_mode, enable_raw_mode,
     },
 };
-use ratatui::{
-    Terminal,
-    backend::CrosstermBackend,
-    layout::{Position, Rect},
-};
-
+use ratatui::{backend::CrosstermBackend, layout::Position};
 use rustix::process::Signal;
 
-use super::{Studio, StudioError, painter::Painter, terminal_writer::TerminalWriter};
+use super::*;
+use super::{painter::Painter, terminal_writer::TerminalWriter};
 
 static UP: AtomicBool = AtomicBool::new(false);
 static MOUSE: AtomicBool = AtomicBool::new(false);

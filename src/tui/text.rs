@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use specreel_client::present::text;
+
 pub(crate) use specreel_client::present::text::{fit, fit_end, pad, width};
 use specreel_record::{Draft, Event, EventKind, PromptSeen, Ready, Started, Turn};
 

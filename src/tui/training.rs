@@ -1,8 +1,8 @@
 //! The progress of a training run as a picture in the studio's look, for a terminal without the studio.
 
-use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
+use ratatui::backend::TestBackend;
 
-use super::{StudioError, Theme, ascii, model, view};
+use super::*;
 use crate::tui::ColorDepth;
 use specreel_client::chart::Curve;
 

@@ -1,10 +1,6 @@
 //! Work off the studio's thread: files, directories, videos. Every request is answered, even if the work panics.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use tokio::sync::mpsc;
-
-use super::Msg;
+use super::*;
 
 /// The answer after a panic, whose message is in the log.
 pub(crate) const LOST: &str = "internal error: a background task panicked; the log has details";
