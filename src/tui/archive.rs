@@ -158,8 +158,7 @@ fn method_label(method: &serde_json::Value) -> String {
     text::clean_line(&label.unwrap_or_else(|| name.to_owned()))
 }
 
-/// The last event of a run with what follows it, its measured speed; nothing if the file ends before. Read from the end, a longer
-/// part each time.
+/// The last event of a run, and its measured speed behind it, if they are there. Read from the end in growing parts.
 fn last_lines(file: &mut File, bytes: u64) -> io::Result<Vec<RecordedEvent>> {
     let mut size = 1 << 14;
     loop {

@@ -16,7 +16,6 @@ pub struct Completion {
 }
 
 /// The directories and videos whose paths start with what is typed.
-/// Errors: the directory cannot be read, or nothing matches.
 pub(crate) fn complete(typed: &str) -> Result<Completion, String> {
     complete_at(typed, std::env::var_os("HOME").map(PathBuf::from))
 }
@@ -38,8 +37,7 @@ fn complete_at(typed: &str, home: Option<PathBuf>) -> Result<Completion, String>
     Ok(Completion { typed: typed.into(), line: format!("{before}{common}"), found })
 }
 
-/// The name of a directory or a video that starts with `begun`. Names that cannot be typed are skipped, and hidden ones unless
-/// `begun` starts with a dot.
+/// The name of a directory or a video that starts with `begun`; hidden ones only if that starts with a dot.
 fn name(entry: &std::fs::DirEntry, begun: &str) -> Option<String> {
     let name = entry.file_name().into_string().ok()?;
     let hidden = name.starts_with('.') && !begun.starts_with('.');

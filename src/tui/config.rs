@@ -27,8 +27,7 @@ pub struct PromptPreset {
 }
 
 impl PromptPreset {
-    /// The built-in preset prompts: those for the embedded models, which answer only what they were trained on, or for any
-    /// others.
+    /// The built-in preset prompts: those that the embedded models were trained on, or for any others.
     pub fn built_in(embedded: bool) -> Vec<Self> {
         #[derive(serde::Deserialize)]
         struct File {
@@ -57,8 +56,7 @@ pub type Probe = Arc<dyn Fn(&Path) -> Result<ClipFacts, String> + Send + Sync>;
 /// Divides a clip into segments of so many seconds, or returns why it cannot; called off the studio's thread, so it may block.
 pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync>;
 
-/// Reads the frames of a request and passes each on until told to stop; called off the studio's thread. Returns why the clip
-/// cannot be read.
+/// Reads frames and passes each on until told to stop; may block. Returns why the clip cannot be read.
 pub type FrameReader =
     Arc<dyn Fn(&FrameRequest, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;
 

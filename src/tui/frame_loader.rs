@@ -37,8 +37,7 @@ impl FrameLoader {
         self.running = None;
     }
 
-    /// The newest request and the work that reads its frames, if there is one and nothing is being read. Frames are sent to
-    /// `messages`, the end is returned.
+    /// The newest request and the work that reads its frames into `messages`, if there is one and nothing is being read.
     pub fn work(
         &mut self,
         messages: mpsc::Sender<Msg>,

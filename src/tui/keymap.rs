@@ -156,7 +156,6 @@ impl Keymap {
     }
 
     /// The built-in map with the overrides of a user's file, if it exists.
-    /// Errors: the file cannot be read, or an entry is invalid.
     pub fn with_file(file: Option<&Path>) -> Result<Self, StudioError> {
         let mut map = Self::built_in()?;
         let Some(file) = file else { return Ok(map) };
@@ -168,8 +167,7 @@ impl Keymap {
         Ok(map)
     }
 
-    /// Override bindings with those of a TOML text.
-    /// Errors: an entry is invalid: names the file, the line, the entry, and what to write.
+    /// Override bindings with those of a TOML text. An error names the file, the line, the entry, and what to write.
     pub fn overlay(&mut self, text: &str, file: &str) -> Result<(), StudioError> {
         let source = (file, text);
         let table = DeTable::parse(text).map_err(|error| {

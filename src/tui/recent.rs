@@ -14,7 +14,6 @@ const MOST: usize = 20;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The files of the list that still exist.
-/// Errors: the list exists but cannot be read.
 pub(crate) fn load(list: &Path) -> Result<Vec<VideoFile>, String> {
     Ok(read(list)?.iter().filter(|p| is_video(p)).filter_map(|p| files::found(p)).collect())
 }

@@ -13,7 +13,6 @@ pub struct Studio {
 
 impl Studio {
     /// A new studio, and its first effects.
-    /// Errors: the key map or a theme file is invalid, or there is no such theme.
     pub fn new(config: &StudioConfig) -> Result<(Self, Vec<Effect>), StudioError> {
         let mut model = Model::new(config)?;
         let effects = update::begin(&mut model, &config.folders);

@@ -75,7 +75,6 @@ fn is_dir_or_gone(path: &Path) -> bool {
 }
 
 /// True if this path is still the opened file.
-/// Errors: the opened file has no metadata.
 pub(super) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
     let opened = file.metadata()?;
     Ok(std::fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino())))

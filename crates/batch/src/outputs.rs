@@ -38,8 +38,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Open the outputs of these clips. Fails if the options contradict each other (class usage), or the data set cannot be
-    /// used.
+    /// Open the outputs of these clips. Fails if the options contradict each other, or the data set cannot be used.
     pub fn open(options: Options, clips: &[Clip]) -> Result<Self, Failure> {
         options.check()?;
         let table = options.dataset.as_ref().map(|(kind, path)| Table::open(path, *kind)).transpose()?;
@@ -78,8 +77,7 @@ impl Outputs {
         self.options.sidecar.is_some_and(Sidecar::is_timed)
     }
 
-    /// What a clip lacks. After a [`Outputs::claim`] the answer stays true until the claim is dropped. Fails if
-    /// the clip can have no output.
+    /// What a clip lacks; true until a [`Outputs::claim`] that was taken before is dropped. Fails if it can have no output.
     pub fn need(&mut self, clip: &Clip) -> Result<Need, Failure> {
         if let Some(other) = self.doubled.get(&own_hash(clip)) {
             let sidecar = self.sidecar(clip).unwrap_or_default();
@@ -147,8 +145,7 @@ impl Outputs {
         Ok(Need::Captions(lacks))
     }
 
-    /// Claim a clip, so that no other process captions it; none if one does. Fails if the claim cannot be written, and neither
-    /// could the caption.
+    /// Claim a clip, so that no other process captions it; none if one does. Fails if the claim cannot be written.
     pub fn claim(&mut self, clip: &Clip) -> Result<Option<Vec<Claim>>, Failure> {
         if self.options.existing != Existing::Skip {
             let state = self.state(clip);

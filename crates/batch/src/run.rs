@@ -59,8 +59,7 @@ struct Queue {
 }
 
 impl Batch<'_> {
-    /// Caption the clips that lack captions. Fails if the models cannot be loaded, the engine has stopped, the disk is full, or
-    /// nobody takes the report.
+    /// Caption the clips that lack captions. Fails if the engine cannot go on, the disk is full, or nobody takes the report.
     pub async fn run<R: Report>(
         &mut self,
         clips: Vec<Clip>,
@@ -269,8 +268,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Caption one video with the prompt of the request, without outputs. Fails as [`Batch::run`]; the inner failure is the
-    /// video's. None after an interrupt.
+    /// Caption one video without outputs; the inner failure is the video's. None after an interrupt.
     pub async fn one<R: Report>(
         &mut self,
         path: &Path,

@@ -160,8 +160,7 @@ impl Table {
         Ok(())
     }
 
-    /// Make sure that what follows the rows that were read is one incomplete row, which may be cut off, and not rows behind a
-    /// damaged place.
+    /// Make sure that what follows the rows that were read is one incomplete row, and not rows behind a damaged place.
     fn tail(&self) -> io::Result<()> {
         let Some(mut file) = self.file.as_ref() else { return Ok(()) };
         file.seek(SeekFrom::Start(self.read))?;
@@ -181,8 +180,7 @@ impl Table {
         }
     }
 
-    /// Keep only the last row of each key, in the place of the first. Fails if the file cannot be written; it is as it was
-    /// before.
+    /// Keep only the last row of each key, in the place of the first. If that fails, the file is as it was before.
     pub fn compact(&mut self) -> io::Result<()> {
         if self.file.is_none() {
             return Ok(());

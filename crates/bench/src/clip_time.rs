@@ -101,8 +101,7 @@ impl ShapeModel {
         &self.decoder
     }
 
-    /// Measure a clip from its patches to its tokens; none if `progress` breaks. Fails if the frames are too small for a patch,
-    /// or a tensor operation fails.
+    /// Measure a clip from its patches to its tokens; none if `progress` breaks.
     pub fn time(
         &self,
         work: &ClipWork,
@@ -217,8 +216,7 @@ impl ShapeModel {
     }
 }
 
-/// A text in pieces that are about a token each: special tokens, words and runs of punctuation with the space before them, digits,
-/// runs of blanks.
+/// A text in pieces of about a token each: special tokens, words and punctuation with the space before, digits, blanks.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;

@@ -129,8 +129,7 @@ impl<'a> ClipResults<'a> {
         Self { clip, fronts: Fronts::default(), front_ms: None, baseline: None }
     }
 
-    /// Further results on the same frames of the clip, with another baseline: what was read for the earlier ones is reused, and
-    /// charged as it was measured then.
+    /// Further results on the same frames of the clip, with another baseline; what was read is reused, and charged as measured.
     pub fn again(self) -> Self {
         let front_ms = self.baseline.map(|(_, ms)| ms).or(self.front_ms);
         Self { front_ms, baseline: None, ..self }

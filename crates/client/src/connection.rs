@@ -112,8 +112,7 @@ impl Client {
         self.remote.send(command)
     }
 
-    /// Ask the engine to load models; answered by `ready`, or by `failed` with run 0. With `ignore_memory`, this and later runs
-    /// are not refused for lack of memory.
+    /// Ask the engine to load models (answered by `ready` or `failed` with run 0); with `ignore_memory`, whatever they take.
     pub fn load(&self, models: ModelSpec, ignore_memory: bool) -> Result<(), Failure> {
         if ignore_memory {
             self.send(Command::IgnoreMemory)?;

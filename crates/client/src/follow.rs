@@ -181,8 +181,7 @@ impl Client {
         }
     }
 
-    /// Load models and wait until they are ready; every event goes to `on`. None if interrupted. Fails if they cannot be
-    /// loaded, or the engine has stopped.
+    /// Load models and wait until they are ready; every event goes to `on`. None if interrupted.
     pub async fn load_and_wait(
         &mut self,
         models: ModelSpec,
@@ -205,8 +204,7 @@ impl Client {
         }
     }
 
-    /// Load models and wait on this thread until they are ready. Not for use inside a runtime. Fails if they cannot be loaded,
-    /// or the engine has stopped.
+    /// Load models and wait on this thread until they are ready. Not for use inside a runtime.
     pub fn load_blocking(&mut self, models: ModelSpec) -> Result<Ready, Failure> {
         self.load(models, false)?;
         loop {

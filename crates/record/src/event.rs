@@ -219,8 +219,7 @@ pub struct PromptSeen {
     /// Positions on the grid's time axis whose time stamps in the prompt the drafter does not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped_stamps: Vec<usize>,
-    /// True if the target's prefill comes from an earlier run: all of it, or, for another question about the same clip,
-    /// that of the video.
+    /// True if the target's prefill, or that of the video, comes from an earlier run.
     #[serde(default)]
     pub reused: bool,
     /// Notes about the video: that it is damaged or truncated.
@@ -284,8 +283,7 @@ pub enum EventKind {
     },
     /// The run failed; the engine accepts further commands.
     Failed(Failure),
-    /// The speed of a run that is done, measured while the engine was idle. It replaces the speedup of `done`, and that of
-    /// earlier events of this kind.
+    /// The speed of a run, measured while the engine was idle. It replaces that of `done`, and of earlier events of this kind.
     Speed {
         /// The speedup; none if nothing could be measured.
         #[serde(

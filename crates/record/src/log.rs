@@ -46,8 +46,7 @@ pub struct RunLog {
 }
 
 impl RunLog {
-    /// The log of a run of which no event has arrived. Run 0 stands for the next run: the log takes the number of the first
-    /// run that it gets an event of.
+    /// The log of a run of which no event has arrived. Run 0 stands for the first run that the log gets an event of.
     pub fn new(run: u64) -> Self {
         Self { run, ..Self::default() }
     }

@@ -79,22 +79,19 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Create the file; with `force`, replace what is there. Fails if it exists (class usage), or cannot be created (class
-    /// input).
+    /// Create the file; with `force`, replace what is there.
     pub fn create(named: Named, path: &Path, force: bool) -> Result<Self, Failure> {
         let new = !path.exists();
         Ok(Self { file: named.open(path, force, true)?, named, path: path.into(), new })
     }
 
-    /// Open the file. With `force`, an existing one is kept until [`OutputFile::replace`]. Fails if it exists (class usage), or
-    /// cannot be written (class input).
+    /// Open the file. With `force`, an existing one is kept until [`OutputFile::replace`].
     pub fn claim(named: Named, path: &Path, force: bool) -> Result<Self, Failure> {
         let new = !path.exists();
         Ok(Self { file: named.open(path, force, false)?, named, path: path.into(), new })
     }
 
-    /// Append in one write, so that a crash loses at most this. Fails if the file cannot be written (class internal: what was
-    /// written before is kept).
+    /// Append in one write, so that a crash loses at most this.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.file.write_all(bytes).map_err(|e| self.named.broken(&self.path, &e))
     }

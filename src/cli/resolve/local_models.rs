@@ -170,8 +170,7 @@ fn published(id: &ModelId, pull: String) -> String {
     }
 }
 
-/// The models that can draft for the one in `target`, best first: a fifth of its size is best; smaller models draft worse,
-/// larger ones slower.
+/// The models that can draft for the one in `target`, best first: a fifth of its size is best.
 pub fn drafters(target: &Path, config: &Config) -> Vec<LocalModel> {
     let size = |dir: &Path| Facts::read(dir).ok().map(|facts| facts.text_parameters);
     let Some(parameters) = size(target) else { return Vec::new() };

@@ -222,8 +222,7 @@ pub fn request(
     })
 }
 
-/// The method of the settings. The default is lossless: the named draft head's, else `naive`, or `autoregressive` without a
-/// drafter.
+/// The method of the settings. The default is lossless: that of the draft head, `naive`, or `autoregressive` alone.
 fn method(args: &RunArgs, settings: &Settings, models: &ModelSpec) -> Result<Method, Failure> {
     let head = args.drafter.as_deref().and_then(recipe);
     let default = match (head, &models.drafter) {

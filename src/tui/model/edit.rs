@@ -61,7 +61,6 @@ pub(crate) fn typeable(method: &Method, row: Row) -> Option<String> {
 }
 
 /// The method with the typed value of a key; empty for its default.
-/// Errors: in words, why it cannot be.
 pub(crate) fn with_typed(method: &Method, row: Row, typed: &str) -> Result<Method, String> {
     let Row::Key(axis, key) = row else { return Err("press ← → to change a choice".into()) };
     let place = format!("{}.{}", axis.name, key.name);
@@ -88,7 +87,6 @@ fn said(error: &MethodError) -> String {
 }
 
 /// The method with a row adjusted up or down.
-/// Errors: in words, why it cannot be.
 pub(crate) fn turned(method: &Method, row: Row, up: bool) -> Result<Method, String> {
     let (axis, key) = match row {
         Row::Choice(axis) => return turn_kind(method, axis, up),

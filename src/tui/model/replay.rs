@@ -14,8 +14,7 @@ use specreel_speculate::Method;
 /// The runs of a replay: one, or the segments of a clip. Their numbers are consecutive.
 pub(crate) type Replay = std::ops::Range<u64>;
 
-/// The first run of a session with all that belong together with it, numbered from `first`, each at its beginning; none if the
-/// session does not say what it is about.
+/// The first run of a session with those that belong to it, numbered from `first`, each at its beginning.
 pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) -> Option<Vec<Run>> {
     let times = session.times();
     let number = session.runs().first().copied()?;

@@ -23,8 +23,7 @@ pub(super) fn toggle(model: &mut Model) {
     follow(model);
 }
 
-/// A token of the step under the cursor; else the first rejected or loosened one of a run that is over, or the newest token of
-/// one that is being written.
+/// A token of the step under the cursor; else the first rejected or loosened one of a run that is over, or the newest.
 fn first_shown(model: &Model) -> usize {
     let Some(run) = model.runs.shown() else { return 0 };
     match model.shown_step().and_then(|step| token_of(&run.log, step)) {

@@ -275,8 +275,7 @@ fn floor(text: &str, limit: usize) -> usize {
     (0..=limit.min(text.len())).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
-/// A pasted text as the path of a video: one line with a video's extension, quoted or escaped as terminals and file managers do
-/// when a file is dropped.
+/// A pasted text as the path of a video, quoted or escaped as terminals and file managers do.
 fn as_video_path(pasted: &str) -> Option<String> {
     if pasted.len() > MAX_PATH_BYTES {
         return None;

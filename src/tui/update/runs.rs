@@ -4,8 +4,7 @@ use super::*;
 use crate::tui::model::{Waiting, library::Entry};
 use specreel_engine::{RunRequest, Turn};
 
-/// Caption the marked clips together, or else the selected one, with the current prompt and method. While another clip is
-/// captioned, it is queued.
+/// Caption the marked clips together, or else the selected one; while another clip is captioned, it is queued.
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
     if model.library.marked.is_empty() {
         return run_selected(model);

@@ -237,8 +237,7 @@ fn widest<'a>(title: &str, cells: impl Iterator<Item = &'a str>) -> usize {
     cells.map(text::width).fold(text::width(title), usize::max)
 }
 
-/// Which columns of these widths fit in `room` beside another one, as indices in their order. The first of `worth` are kept
-/// longest.
+/// Which columns of these widths fit in `room` beside another one, in order. The first of `worth` are kept longest.
 fn fitting(widths: &[usize], worth: &[usize], room: usize) -> Vec<usize> {
     let mut used = 0;
     let mut kept: Vec<usize> = worth

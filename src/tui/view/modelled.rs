@@ -4,8 +4,7 @@ use super::meters::NAME;
 use super::*;
 use specreel_client::present::modelled;
 
-/// A line with the modelled decode speedup of a run, in so many columns; none without a profile, or where it says nothing of the
-/// run.
+/// A line with the modelled decode speedup of a run, if there is a profile that says something of it.
 pub(super) fn lines(model: &Model, run: &Run, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let profile = model.config.profile.as_ref().filter(|_| !run.autoregressive);
     let known = profile.and_then(|profile| Some((profile, modelled::speedup(profile, &run.log)?)));

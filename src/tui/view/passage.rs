@@ -39,8 +39,7 @@ impl Laid {
         self.overflow() - up.min(self.overflow())
     }
 
-    /// How many lines must be below the last visible one to show this line with one line around it; none if it is visible
-    /// already.
+    /// How many lines must be below the last visible one to show this line and its neighbors; none if it is visible.
     pub fn scroll_to(&self, line: usize, up: usize) -> Option<usize> {
         let (most, top) = (self.overflow(), self.top(up));
         let wanted = if line < top + 1 {

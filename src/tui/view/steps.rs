@@ -108,8 +108,7 @@ struct Window {
 }
 
 impl Window {
-    /// As many of `n` steps as fit in `rows` lines: those around the cursor, or the newest. `height` is how many lines a step
-    /// takes.
+    /// As many of `n` steps as fit in `rows` lines, around the cursor or the newest; `height` is the lines of a step.
     fn around(cursor: Option<usize>, n: usize, rows: usize, height: impl Fn(usize) -> usize) -> Self {
         let Some(last) = n.checked_sub(1) else { return Self { top: 0, count: 0 } };
         let at = cursor.map_or(last, |cursor| cursor.min(last));

@@ -137,8 +137,7 @@ impl Table {
 }
 
 impl Row {
-    /// The method. None where nothing stands for the row. Fails if the data name a method that does not exist, or a value that
-    /// it does not take.
+    /// The method; none where nothing stands for the row. Fails if the data name an unknown method or value.
     pub fn method(&self) -> Result<Option<Method>, MethodError> {
         let Some(name) = &self.method else { return Ok(None) };
         Method::preset(name)?.with_sets(self.set.iter().map(String::as_str)).map(Some)
@@ -184,8 +183,7 @@ pub fn names() -> Vec<String> {
     PAPERS.iter().flatten().map(|paper| paper.name.clone()).collect()
 }
 
-/// A paper's tables of `--paper NAME --table N`, with the paper. Fails if there is no such paper or table, or a table of all
-/// papers is asked for.
+/// A paper's tables of `--paper NAME --table N`, with the paper.
 pub fn find(name: &str, table: Option<&str>) -> Result<Vec<(&'static Paper, &'static Table)>, Failure> {
     let all = papers()?;
     let chosen: Vec<&Paper> = if name.eq_ignore_ascii_case(ALL) {

@@ -18,8 +18,7 @@ pub const RUN: &str = "paper_run";
 /// Name of a table's line.
 pub const TABLE: &str = "paper_table";
 
-/// The results in a file. A last line that was cut off is ignored. Fails if the file cannot be read, or was not written by
-/// `--paper` (class input).
+/// The results in a file that `--paper` wrote. A last line that was cut off is ignored.
 pub fn read(path: &Path) -> Result<Results, Failure> {
     let input = |what: String, hint: &str| Failure::input(format!("{}: {what}", path.display()), hint);
     let text = std::fs::read_to_string(path)

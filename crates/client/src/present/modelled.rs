@@ -75,8 +75,7 @@ fn sizes(shape: &str) -> Option<Sizes> {
     })
 }
 
-/// What a run takes under a profile; none if it has no tokens yet, its method is unknown to this version, or the profile
-/// does not know its drafter.
+/// What a run takes under a profile; none without tokens, or if the method or its drafter is unknown.
 pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
     let method: Method = serde_json::from_value(log.started()?.method.clone()).ok()?;
     let prompt = log.prompt()?;

@@ -110,8 +110,7 @@ impl<S: Copy + PartialEq> Wrapper<S> {
     }
 }
 
-/// Complete lines in at most this many columns; the rest continues on further lines, `indent` columns from the left.
-/// Styles (`ESC [ … m`) take no columns.
+/// Lines in at most this many columns, further ones `indent` columns from the left. Styles (`ESC [ … m`) take no columns.
 pub fn hang(text: &str, columns: Option<usize>, indent: usize) -> String {
     let Some(columns) = columns else { return text.to_owned() };
     // A deep indent would leave no room for the words.

@@ -35,8 +35,7 @@ impl Config {
         keys.map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// Read a file; a missing file is an empty one. Fails if it cannot be read, or has an unknown key or a wrong value (class
-    /// input).
+    /// Read a file; a missing file is an empty one. Fails if it has an unknown key or a wrong value (class input).
     pub fn read(path: &Path) -> Result<Self, Failure> {
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text, path),

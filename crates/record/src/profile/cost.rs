@@ -168,8 +168,7 @@ impl Roofline {
         layers * slots * self.sizes.kv_values * KV_BYTES
     }
 
-    /// The `kv_factor` with which one row after `slots` tokens takes `ms` milliseconds. Fails if weights and layers alone take
-    /// longer.
+    /// The `kv_factor` with which one row after `slots` tokens takes `ms`. Fails if weights and layers alone take longer.
     pub fn kv_factor(&self, slots: f64, ms: f64) -> Result<f64, String> {
         let layers = self.sizes.layers;
         let without =

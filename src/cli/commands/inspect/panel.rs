@@ -100,8 +100,7 @@ fn lines(cell: u32) -> (u32, u32) {
     }
 }
 
-/// The outline of a kept cell: a bright line along its edge, and a dark one inside if the cell is large enough, so that it is
-/// visible on bright and dark ground.
+/// The outline of a kept cell: a bright line along its edge, and a dark one inside, visible on bright and dark ground.
 pub fn outline(canvas: &mut RgbImage, at: (u32, u32), cell: u32) {
     let (bright, dark) = lines(cell);
     for (y, x) in (0..cell).flat_map(|y| (0..cell).map(move |x| (y, x))) {
