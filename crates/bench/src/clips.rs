@@ -9,24 +9,19 @@ use specreel_scenes::{
     facts::{self, Facts, Score},
 };
 
-/// Hint for a full or read-only temporary directory.
 const HINT: &str = "free some space there, or set TMPDIR to another directory";
 
 const SIZE: u32 = 224;
 
-/// A rendered clip.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clip {
-    /// The scene's seed.
     pub seed: u64,
-    /// The video.
     pub path: PathBuf,
     /// Its true facts; empty if they are not known.
     pub truth: Facts,
 }
 
 impl Clip {
-    /// How many of the facts a text states; nothing if they are not known.
     pub fn count(&self, text: &str) -> FactCount {
         if self.truth == Facts::default() {
             return FactCount::default();
@@ -78,7 +73,6 @@ impl ClipRenderer {
         Ok(Clip { seed, path, truth: facts::of(&scene) })
     }
 
-    /// Remove a clip.
     pub fn discard(&self, clip: &Path) {
         // A failure is harmless: the directory is removed in the end.
         let _ = std::fs::remove_file(clip);

@@ -7,7 +7,6 @@
 use specreel_record::Stats;
 use specreel_speculate::{Drafter, Method, VisualContext};
 
-/// Times measured on one clip so far, in milliseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Fronts {
     towers: Vec<(Drafter, f64)>,

@@ -12,7 +12,6 @@ use specreel_record::Summary;
 const SIZE: (usize, usize) = (60, 15);
 const MIN_POINTS: usize = 3;
 
-/// The plot of all summaries that have both numbers.
 pub fn plot(summaries: &[Summary], title: &str) -> Plot {
     let point = |s: &Summary| Some((s.decode?, s.retention? * 100.0, clean(&s.system).into_owned()));
     Plot::new(title, "decode speedup (x)", "facts kept (%)", summaries.iter().filter_map(point))

@@ -16,23 +16,17 @@ use specreel_client::{
 use specreel_record::{Ready, Summary, Trial, profile::Profile};
 use specreel_speculate::Method;
 
-/// The results so far.
 pub struct Report {
     /// Seeds of the requested clips; numbers from 0 of the user's own videos.
     pub seeds: Range<u64>,
     /// The user's own videos, if they are not synthetic clips.
     pub videos: Vec<String>,
-    /// Settings that all systems but the baseline share.
     pub common: String,
-    /// The profile by which the runs are charged as well.
     pub profile: Option<Profile>,
-    /// The systems, the baseline first.
     pub systems: Vec<System>,
-    /// Completed trials.
     pub trials: Vec<Trial>,
 }
 
-/// The last JSON line.
 #[derive(Serialize)]
 struct Closing<'a> {
     suite: &'static str,

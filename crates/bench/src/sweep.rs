@@ -6,7 +6,6 @@ use specreel_record::Failure;
 const MOST: usize = 256;
 const EXAMPLE: &str = "for example: --sweep acceptance.lambda=0,0.5,0.9";
 
-/// The values of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     key: String,

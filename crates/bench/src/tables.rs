@@ -13,9 +13,7 @@ use specreel_client::present::{
 };
 use specreel_record::{Summary, Verdict, paired::LEAST};
 
-/// A summary and whether its method is lossless.
 pub struct Row<'a> {
-    /// The numbers.
     pub summary: &'a Summary,
     /// False for methods that may differ from the target.
     pub lossless: bool,

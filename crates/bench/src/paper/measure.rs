@@ -22,19 +22,16 @@ use specreel_speculate::{Method, MethodError};
 /// The runs of one condition, the baseline first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// What they share.
-    pub condition: Condition,
+    pub(crate) condition: Condition,
     /// The methods, named by method and condition.
-    pub systems: Vec<System>,
+    pub(crate) systems: Vec<System>,
 }
 
 /// What to run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Work {
-    /// The runs by condition.
-    pub groups: Vec<Group>,
-    /// Runs that the models cannot do, and why.
-    pub skipped: BTreeMap<String, String>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) skipped: BTreeMap<String, String>,
 }
 
 impl Work {
@@ -83,8 +80,7 @@ impl Work {
         Ok(&mut self.groups[at])
     }
 
-    /// Runs per clip.
-    pub fn runs(&self) -> u64 {
+    pub(crate) fn runs(&self) -> u64 {
         self.groups.iter().map(|group| group.systems.len() as u64).sum()
     }
 }

@@ -12,7 +12,6 @@ use super::{
 
 type Tables<'a> = &'a [(&'static Paper, &'static Table)];
 
-/// What the page says before its tables.
 const INTRODUCTION: &str = "\
 # The papers' tables
 

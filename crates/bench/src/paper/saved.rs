@@ -11,11 +11,8 @@ use super::{
 };
 use specreel_record::Failure;
 
-/// Name of the first line.
 pub const HEADER: &str = "papers";
-/// Name of the line of a run on a clip.
 pub const RUN: &str = "paper_run";
-/// Name of a table's line.
 pub const TABLE: &str = "paper_table";
 
 /// The results in a file that `--paper` wrote. A last line that was cut off is ignored.
