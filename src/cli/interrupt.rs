@@ -67,7 +67,6 @@ pub fn loading(models: ModelSpec, ignore_memory: bool) -> Result<(Client, Interr
     Ok((client, interrupt))
 }
 
-/// The signals that end a command.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -84,7 +83,6 @@ impl Signals {
         })
     }
 
-    /// The number of the next signal.
     async fn next(&mut self) -> i32 {
         let hang_up = async {
             match &mut self.hang_up {
@@ -109,7 +107,6 @@ fn is_ignored(kind: Kind) -> bool {
     }
 }
 
-/// A single-threaded runtime with timers.
 pub fn runtime() -> Result<Runtime, End> {
     tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(refused)
 }

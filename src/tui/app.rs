@@ -370,7 +370,6 @@ impl Driver {
     }
 }
 
-/// The next message, if there is a channel.
 async fn next(channel: &mut Option<mpsc::Receiver<Msg>>) -> Option<Msg> {
     match channel {
         Some(channel) => channel.recv().await,

@@ -67,7 +67,6 @@ impl BatchWorker {
         self.events = None;
     }
 
-    /// End it; what is written stays.
     pub fn cancel(&self) {
         self.interrupt.ask();
         self.engine.cancel_current();

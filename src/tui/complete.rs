@@ -9,9 +9,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
     pub typed: String,
-    /// The common prefix of all matches.
     pub line: String,
-    /// The names of the matches, in order; directories end with `/`.
     pub found: Vec<String>,
 }
 

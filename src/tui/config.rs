@@ -12,16 +12,13 @@ use specreel_record::{Cues, Pace, Span, profile::Profile};
 use specreel_speculate::Method;
 use specreel_video::{Frame, Rule};
 
-/// The built-in preset prompts (TOML).
 pub const DEFAULT_PRESETS: &str = include_str!("../../assets/prompts/default.toml");
 
-/// The preset prompts that the embedded models can answer (TOML).
 pub const EMBEDDED_PRESETS: &str = include_str!("../../assets/prompts/embedded.toml");
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromptPreset {
-    /// Its name, one word or two.
     pub name: String,
     pub text: String,
 }
@@ -38,7 +35,6 @@ impl PromptPreset {
     }
 }
 
-/// Properties of a clip, known without decoding it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClipFacts {
     pub seconds: Option<f64>,
@@ -63,7 +59,6 @@ pub type FrameReader =
 #[derive(Clone)]
 pub struct StudioConfig {
     pub video: Option<PathBuf>,
-    /// Clips with titles, shown first.
     pub clips: Vec<Clip>,
     /// Directories whose videos the library shows.
     pub folders: Vec<PathBuf>,
@@ -105,7 +100,6 @@ pub struct StudioConfig {
     pub probe: Option<Probe>,
     /// Reads frames of a clip; none shows no pictures.
     pub frames: Option<FrameReader>,
-    /// How pictures are drawn.
     pub image_protocol: ImageProtocol,
     /// A key map that overrides the built-in one; it need not exist.
     pub keymap: Option<PathBuf>,
@@ -117,7 +111,6 @@ pub struct StudioConfig {
     pub record: bool,
     /// How many saved runs are kept; the oldest are deleted.
     pub keep: usize,
-    /// Prompts of earlier sessions, oldest first.
     pub history: Vec<String>,
     /// The file of earlier prompts; it need not exist. None saves none.
     pub prompts: Option<PathBuf>,

@@ -21,7 +21,6 @@ pub enum Msg {
     EngineGone,
     Scanned {
         folder: PathBuf,
-        /// Its videos in order, or why it cannot be read.
         found: Result<Vec<VideoFile>, String>,
         note: Option<String>,
     },
@@ -31,7 +30,6 @@ pub enum Msg {
     Trouble(String),
     Probed {
         path: PathBuf,
-        /// Its properties, or why it cannot be read.
         facts: Result<ClipFacts, String>,
     },
     FrameRead(FrameRequest, Arc<Frame>),
@@ -52,14 +50,11 @@ pub enum Msg {
     },
     MethodSaved(Result<(PathBuf, Method), String>),
     Cut(Result<Vec<Span>, String>),
-    /// What is not saved of runs, and why.
     Unrecorded(String),
     Tick,
-    /// So many milliseconds passed while a clock plays.
     Advance(f64),
 }
 
-/// What became of captions that were to be written beside their clips.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidecarsWritten {
     pub written: usize,

@@ -5,7 +5,6 @@ use std::ops::Range;
 use super::*;
 use specreel_record::FailureClass;
 
-/// Why the studio cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum StudioError {
     #[error("the studio needs a terminal, but standard output is not one")]
@@ -19,15 +18,7 @@ pub enum StudioError {
     #[error("cannot read {}: {source}", .file.display())]
     Read { file: PathBuf, source: std::io::Error },
     #[error("{file}:{line}: {key}: {problem}")]
-    Invalid {
-        file: String,
-        line: usize,
-        /// The entry: `section.action`, `role.field`.
-        key: String,
-        problem: String,
-        /// What to write instead.
-        hint: String,
-    },
+    Invalid { file: String, line: usize, key: String, problem: String, hint: String },
     #[error("no such theme: {name}")]
     NoTheme { name: String, known: String },
 }

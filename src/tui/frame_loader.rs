@@ -7,13 +7,10 @@ use std::{
 
 use super::*;
 
-/// The requests for frames, of which only the newest counts.
 pub(crate) struct FrameLoader {
     reader: Option<FrameReader>,
     next: Option<FrameRequest>,
-    /// The number of the request that is being read.
     running: Option<u64>,
-    /// The number of the newest request.
     newest: Arc<AtomicU64>,
 }
 

@@ -7,7 +7,6 @@ pub use specreel_client::ImageProtocol;
 
 /// Terminals with kitty's protocol and its Unicode placeholders, which others lack.
 const KITTY: [&str; 2] = ["kitty", "ghostty"];
-/// Terminals with iTerm2's protocol.
 const ITERM2: [&str; 5] = ["iterm2", "wezterm", "mintty", "konsole", "rio"];
 
 /// What to use on a terminal with these colors and answers if `asked` was requested; never [`ImageProtocol::Auto`]. `inside` a

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Saves prompts and deletes old runs. Failures are logged.
 pub(crate) struct Keeper {
     prompts: Option<PathBuf>,
     last: Option<String>,
@@ -28,7 +27,6 @@ impl Keeper {
         self.last = Some(prompt.to_owned());
     }
 
-    /// Delete the oldest saved runs beyond those to keep, on another thread.
     pub fn prune(&self) {
         let (Some(folder), keep) = (self.sessions.clone(), self.keep) else { return };
         drop(tokio::task::spawn_blocking(move || {

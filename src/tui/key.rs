@@ -46,7 +46,6 @@ impl Key {
         Self { code: KeyCode::Char(c), ctrl: true, alt: false, shift: false }
     }
 
-    /// The character that this key types, if any.
     pub fn typed(self) -> Option<char> {
         match self.code {
             KeyCode::Char(c) if !self.ctrl && !self.alt => Some(c),
@@ -90,7 +89,6 @@ impl Key {
         Some(key)
     }
 
-    /// The key of a terminal event; none for releases and unknown keys.
     pub fn from_terminal(event: &ct::KeyEvent) -> Option<Self> {
         if event.kind == ct::KeyEventKind::Release {
             return None;
@@ -148,20 +146,6 @@ impl std::fmt::Display for Key {
             code => text.push_str(&code.to_string()),
         }
         f.pad(&text)
-    }
-}
-
-impl Key {
-    /// The key as the status line shows it.
-    pub(crate) fn short(self) -> String {
-        match self.to_string().as_str() {
-            "left" => "←".into(),
-            "right" => "→".into(),
-            "up" => "↑".into(),
-            "down" => "↓".into(),
-            "minus" => "-".into(),
-            other => other.to_owned(),
-        }
     }
 }
 

@@ -66,7 +66,6 @@ impl KeyContext {
         }
     }
 
-    /// This context and those behind it.
     fn chain(self) -> impl Iterator<Item = KeyContext> {
         std::iter::successors(Some(self), |context| context.behind())
     }
@@ -239,7 +238,6 @@ impl Keymap {
         }
     }
 
-    /// The keys of an action in a context, its own bindings first, in the order of the map.
     pub(crate) fn keys(&self, context: KeyContext, action: Action) -> Vec<Key> {
         let of = |wanted| {
             self.bindings.iter().filter(move |(p, _, a)| *p == wanted && *a == action).map(|(_, k, _)| *k)
@@ -249,7 +247,7 @@ impl Keymap {
 
     /// The first key of each of these actions in a context, as the screen shows them; those that are unbound are left out.
     pub(crate) fn shown(&self, context: KeyContext, actions: &[Action]) -> String {
-        let first = |action: &Action| self.keys(context, *action).first().map(|key| key.short());
+        let first = |action: &Action| self.keys(context, *action).first().map(ToString::to_string);
         actions.iter().filter_map(first).collect::<Vec<_>>().join(" ")
     }
 

@@ -8,9 +8,7 @@ use std::io::ErrorKind;
 use super::model::library::{VideoFile, is_video};
 use super::*;
 
-/// More files than this are not remembered.
 const MOST: usize = 20;
-/// A longer file is not such a list.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The files of the list that still exist.

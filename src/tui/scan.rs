@@ -18,7 +18,6 @@ const MAX_LOOKED: usize = 20_000;
 struct Walked {
     found: Vec<VideoFile>,
     unreadable: usize,
-    /// There are more entries than are scanned.
     cut: bool,
 }
 

@@ -48,7 +48,6 @@ impl Studio {
         }
     }
 
-    /// True while models load or a run is active.
     pub fn is_busy(&self) -> bool {
         self.model.is_busy()
     }
@@ -72,7 +71,6 @@ impl Studio {
         self.model.runs.active().map(|run| run.id())
     }
 
-    /// The caption that is shown, as far as it is written.
     pub fn caption(&self) -> String {
         self.model.runs.shown().map(|run| run.log.shown()).unwrap_or_default()
     }

@@ -94,14 +94,12 @@ impl Screen {
         self.terminal.size().map_or((80, 24), |s| (s.width, s.height))
     }
 
-    /// Width and height of a cell in pixels, if the terminal says.
     pub fn cell() -> Option<(u16, u16)> {
         let size = crossterm::terminal::window_size().ok()?;
         let side = |pixels: u16, cells: u16| pixels.checked_div(cells).filter(|side| *side > 0);
         Some((side(size.width, size.columns)?, side(size.height, size.rows)?))
     }
 
-    /// True if the terminal has read all frames.
     pub fn is_idle(&self) -> bool {
         self.writer.is_idle()
     }
@@ -130,7 +128,6 @@ impl Screen {
         self.terminal.resize(Rect::from((Position::ORIGIN, size))).map_err(trouble("draw on"))
     }
 
-    /// Copy a text to the clipboard (OSC 52).
     pub fn copy(&mut self, text: &str) -> Result<(), StudioError> {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);

@@ -83,7 +83,6 @@ impl TerminalWriter {
         state.waiting.is_empty() && !state.writing
     }
 
-    /// Wait until all is written, at most this long; true if all is.
     pub fn wait_idle(&self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most;
         let mut state = self.shared.lock();

@@ -21,7 +21,6 @@ use super::*;
 use specreel_client::present::verdicts;
 use specreel_record::Verdict;
 
-/// The built-in themes: name and file.
 const BUILT_IN: [(&str, &str); 12] = [
     ("dark", include_str!("../../themes/dark.toml")),
     ("light", include_str!("../../themes/light.toml")),
@@ -168,7 +167,6 @@ impl Theme {
         })
     }
 
-    /// The name in a file that remembers a theme; none if there is no such theme any more.
     pub(crate) fn remembered(file: &Path, folder: Option<&Path>) -> Option<String> {
         let name = std::fs::read_to_string(file).ok()?.trim().to_owned();
         let (themes, _) = Self::readable(folder, ColorDepth::None).ok()?;

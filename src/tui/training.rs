@@ -11,7 +11,6 @@ pub const TRAINING_SIZE: (u16, u16) = (56, 20);
 
 #[derive(Clone, Debug, Default)]
 pub struct TrainingPicture {
-    /// What is trained, and for which target.
     pub title: String,
     pub doing: String,
     pub share: f64,

@@ -34,7 +34,6 @@ pub fn run(args: &ConfigArgs) -> Result<i32, End> {
     Ok(0)
 }
 
-/// A user's file or folder, and what is wrong with it.
 struct UserFile {
     name: &'static str,
     path: PathBuf,

@@ -10,7 +10,6 @@ use super::*;
 use crate::cli::args::manual::ManArgs;
 use specreel_speculate::suggest;
 
-/// Sections of the main page on environment and files, as roff.
 const ENVIRONMENT: &str = r#".SH ENVIRONMENT
 .TP
 SPECREEL_THREADS

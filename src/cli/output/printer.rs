@@ -333,7 +333,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.close()
     }
 
-    /// End the caption's line and flush the session file.
     pub fn close(&mut self) -> Result<(), PrintError> {
         self.progress.clear();
         self.release()?;

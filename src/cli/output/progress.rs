@@ -36,14 +36,12 @@ impl Progress {
         }
     }
 
-    /// Set the piece of the video that the following stages are about.
     pub fn piece(&mut self, piece: Option<Segment>) {
         if self.piece != piece {
             (self.piece, self.stage) = (piece, None);
         }
     }
 
-    /// Set stage and progress; a total of 0 is unknown.
     pub fn stage(&mut self, stage: Stage, done: u64, total: u64) {
         self.stage_with(stage, done, total, None);
     }

@@ -22,7 +22,6 @@ pub fn failure(failure: &Failure, json: bool) -> i32 {
     failure.class.exit_code()
 }
 
-/// The lines for people.
 pub fn lines(failure: &Failure) -> String {
     let mut out = format!("error: {}\n", super::color::plain(failure.error.trim_end()));
     if let Some(hint) = &failure.hint {

@@ -29,13 +29,11 @@ pub enum Origin {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalModel {
-    /// The name that `--target` and `--drafter` accept.
     pub name: String,
     pub dir: PathBuf,
     pub origin: Origin,
 }
 
-/// All models: embedded, in folders, in caches.
 pub fn all(config: &Config) -> Vec<LocalModel> {
     let mut found = Vec::new();
     if let Ok(demo) = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())) {
@@ -62,7 +60,6 @@ pub fn names(config: &Config) -> Vec<(String, &'static str)> {
     embedded.chain(others).collect()
 }
 
-/// Models in folders and in caches.
 fn others(config: &Config) -> Vec<LocalModel> {
     let mut found = Vec::new();
     for folder in config.values.models.iter().flatten() {

@@ -36,7 +36,6 @@ impl SpanArgs {
 }
 
 impl PartArgs {
-    /// How captions become cues of subtitles.
     pub fn cues(&self, config: &Config) -> Cues {
         self.cues.or(config.values.cues).unwrap_or_default()
     }

@@ -42,7 +42,6 @@ pub fn find(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
     }
 }
 
-/// All of them, and what is wrong with those that are not valid.
 pub fn all(dirs: Option<&Dirs>) -> (Vec<Method>, Vec<Failure>) {
     let (mut methods, mut problems) = (Vec::new(), Vec::new());
     for file in files(dirs) {

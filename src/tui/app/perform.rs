@@ -115,7 +115,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Probe the next clip, one at a time.
     pub(super) fn probe_waiting(&mut self) {
         let Some(probe) = self.probe.clone().filter(|_| !self.probing) else { return };
         let Some(path) = self.probe_next.take() else { return };

@@ -28,7 +28,6 @@ pub(crate) struct BatchClip {
     pub title: String,
     pub clip: batch::Clip,
     pub state: ClipState,
-    /// Its last run; 0 before the first one.
     pub run: u64,
     /// What is written about it, if that is known.
     pub caption: Option<Caption>,
@@ -47,7 +46,6 @@ impl BatchClip {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Chosen,
-    /// It waits for the engine.
     Waiting,
     Running,
     Cancelling,
@@ -63,16 +61,12 @@ pub(crate) struct Batch {
     pub prompt: String,
     pub method: Method,
     pub runs: Range<u64>,
-    /// How far it is, since it was started or gone on with.
     pub progress: Progress,
-    /// Failed clips are tried again.
     pub retries: bool,
-    /// Why it could not go on.
     pub problem: Option<String>,
 }
 
 impl Batch {
-    /// True from its start to its end.
     pub fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Waiting | Phase::Running | Phase::Cancelling)
     }
@@ -85,7 +79,6 @@ impl Batch {
         self.clips.get(self.cursor)
     }
 
-    /// Clips that are over, whatever became of them.
     pub fn over(&self) -> usize {
         self.clips.iter().filter(|clip| clip.is_over()).count()
     }
@@ -112,7 +105,6 @@ impl Batch {
     }
 }
 
-/// The batches of this session, and where their captions go.
 #[derive(Clone, Debug)]
 pub(crate) struct Batches {
     pub next: Option<Batch>,
@@ -129,7 +121,6 @@ impl Batches {
         Self { next: None, last: None, editor: None, sidecar, existing, cues }
     }
 
-    /// The one in the box.
     pub fn shown(&self) -> Option<&Batch> {
         self.next.as_ref().or(self.last.as_ref())
     }
@@ -143,12 +134,10 @@ impl Batches {
         self.last.as_ref().filter(|batch| batch.is_active())
     }
 
-    /// True while a batch has the engine.
     pub fn has_engine(&self) -> bool {
         self.last.as_ref().is_some_and(Batch::is_running)
     }
 
-    /// The next form of sidecars.
     pub fn next_sidecar(&mut self) {
         self.sidecar = match self.sidecar {
             Some(Sidecar::Txt) => Some(Sidecar::Json),
@@ -163,7 +152,6 @@ impl Batches {
         }
     }
 
-    /// The next thing to do about clips that have a caption.
     pub fn next_existing(&mut self) {
         self.existing = match (self.existing, self.sidecar) {
             (Existing::Skip, _) => Existing::Overwrite,

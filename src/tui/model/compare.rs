@@ -9,7 +9,6 @@ pub(crate) enum Below {
     /// The selected caption, with the words in which it differs from the target's own.
     #[default]
     Words,
-    /// All captions side by side at their true relative speed.
     Race,
     Chart,
 }
@@ -31,7 +30,6 @@ pub(crate) struct Lane {
     pub label: String,
     pub lossless: bool,
     pub autoregressive: bool,
-    /// The value of the parameter that is swept.
     pub value: Option<f64>,
 }
 
@@ -47,7 +45,6 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// The lane that the others are measured against.
     pub fn baseline(&self) -> Option<&Lane> {
         self.lanes.iter().find(|l| l.autoregressive)
     }

@@ -29,7 +29,6 @@ fn kind_of(data: &Value, axis: &'static Axis) -> Option<&'static Kind> {
     axis.kind(data.get(axis.name)?.get("kind")?.as_str()?)
 }
 
-/// The value of a row in words; none for a default that is not written.
 pub(crate) fn value(method: &Method, row: Row) -> Option<String> {
     let data = serde_json::to_value(method).ok()?;
     match row {

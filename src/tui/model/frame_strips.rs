@@ -4,9 +4,7 @@ use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use specreel_video::Frame;
 
-/// All strips together have at most this many bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// At most this many strips are kept.
 const MAX_STRIPS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +15,6 @@ pub struct FrameRequest {
     pub max: (u32, u32),
 }
 
-/// The frames of one request, as far as they are read.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameStrip {
     pub request: FrameRequest,
@@ -39,7 +36,6 @@ impl FrameStrip {
     }
 }
 
-/// The strips that are kept, newest last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FrameStrips {
     kept: VecDeque<FrameStrip>,
@@ -67,7 +63,6 @@ impl FrameStrips {
         self.reading = request;
     }
 
-    /// Add a frame, unless its request is outdated.
     pub fn add(&mut self, request: &FrameRequest, frame: Arc<Frame>) {
         if let Some(strip) = self.open(request) {
             strip.frames.push(frame);

@@ -5,7 +5,6 @@ pub(crate) enum Heat {
     /// The visual tokens that resemble this token most.
     #[default]
     NearestVisual,
-    /// The visual tokens that the drafter sees.
     Kept,
     /// The scores by which they were chosen.
     Scores,

@@ -38,7 +38,6 @@ pub(crate) struct Entry {
     pub kind: Kind,
     pub bytes: Option<u64>,
     pub modified: Option<SystemTime>,
-    /// Its properties, or why it cannot be read; none until it was probed.
     pub facts: Option<Result<ClipFacts, String>>,
 }
 
@@ -56,13 +55,11 @@ impl Entry {
             && (same_time || self.kind == Kind::Clip)
     }
 
-    /// Why it cannot be read, if it cannot.
     pub fn problem(&self) -> Option<&str> {
         self.facts.as_ref()?.as_ref().err().map(String::as_str)
     }
 }
 
-/// All clips, and the selection among those that match the filter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Library {
     pub entries: Vec<Entry>,
@@ -71,7 +68,6 @@ pub(crate) struct Library {
     pub cursor: usize,
     pub filter: String,
     pub sort: Sort,
-    /// Directories that are still being read.
     pub scanning: usize,
     /// The directory that the studio was started with, until it was read.
     pub named: Option<PathBuf>,
@@ -208,7 +204,6 @@ impl Library {
         self.refresh_keeping(None);
     }
 
-    /// Clear the filter; the selection stays.
     pub fn clear_filter(&mut self) {
         self.filter.clear();
         self.refresh();

@@ -4,7 +4,6 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::tui::{Key, KeyCode};
 
-/// Longest text of a line in bytes.
 const MAX_BYTES: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +33,6 @@ impl Caret {
         self.after = line.get(at..).map_or(0, |after| after.graphemes(true).count());
     }
 
-    /// Insert a text at the caret, unless the line would become too long.
     pub fn insert(&mut self, line: &mut String, text: &str) {
         if std::mem::take(&mut self.selects) {
             line.clear();
@@ -84,7 +82,6 @@ impl Caret {
         }
     }
 
-    /// Delete the text before the caret, as shells do.
     pub fn clear(self, line: &mut String) {
         line.drain(..self.at(line));
     }

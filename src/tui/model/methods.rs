@@ -10,7 +10,6 @@ use specreel_speculate::{
     method::{AXES, Axis, Key},
 };
 
-/// A number of the chosen method.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Knob {
     pub axis: &'static Axis,
@@ -36,7 +35,6 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The methods, the chosen one and its chosen parameter.
 #[derive(Clone, Debug)]
 pub(crate) struct Methods {
     pub presets: Vec<Method>,
@@ -72,7 +70,6 @@ impl Methods {
         self.current().map(knobs).unwrap_or_default()
     }
 
-    /// The parameter that `[` and `]` adjust.
     pub fn active_knob(&self) -> Option<Knob> {
         let mut knobs = self.knobs();
         let active = self.knob.min(knobs.len().checked_sub(1)?);
@@ -92,7 +89,6 @@ impl Methods {
         Some(knob)
     }
 
-    /// Replace the chosen method by a changed one.
     pub fn replace(&mut self, method: Method) {
         if let Some(chosen) = self.turned.get_mut(self.chosen) {
             *chosen = method;

@@ -57,7 +57,6 @@ pub(crate) enum Tone {
     Bad,
 }
 
-/// A run that waits for the engine, or for the end of the run before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub request: RunRequest,
@@ -89,25 +88,21 @@ pub(crate) struct Model {
     pub search: Search,
     /// The action of the last key, if it must be pressed twice.
     pub asked: Option<Action>,
-    /// A typed path is being opened.
     pub opening: bool,
     /// The file that was opened and not yet probed.
     pub opened: Option<PathBuf>,
     /// The pane that had the focus before the prompt.
     pub before_prompt: Pane,
     pub caret: Caret,
-    /// Whether each method is picked for a comparison.
     pub picked: Vec<bool>,
     pub comparison: Option<Comparison>,
     pub sessions: Sessions,
     /// The token cursor over the caption.
     pub inspector: Option<Inspector>,
-    /// The cursor over the steps; without one the newest step is followed.
     pub step_cursor: Option<StepCursor>,
     pub replay: Option<Replay>,
     /// Number of the last run from the queue that is shown when it is its turn: once the runs before it have been played.
     pub follows: Option<u64>,
-    /// Mark where steps end.
     pub boundaries: bool,
     /// Lines between the end of the caption and the last line shown; 0 follows the stream.
     pub caption_up: usize,
@@ -117,7 +112,6 @@ pub(crate) struct Model {
     pub keymap: Keymap,
     pub themes: Vec<Theme>,
     pub theme: usize,
-    /// How pictures are drawn; never `Auto`.
     pub images: ImageProtocol,
     pub config: StudioConfig,
     pub tick: usize,
@@ -264,7 +258,6 @@ impl Model {
         nothing_else && self.is_running() && (self.overlay.is_some() || self.shown_replay().is_none())
     }
 
-    /// True while the spinner is shown.
     pub fn is_busy(&self) -> bool {
         let is_loading = matches!(self.engine, EngineState::Loading { .. });
         is_loading || self.batches.has_engine() || self.runs.active().is_some()
@@ -274,7 +267,6 @@ impl Model {
         self.preview.as_ref().filter(|_| self.overlay == Some(Overlay::Preview))
     }
 
-    /// True if frames of clips can be shown.
     pub fn has_pictures(&self) -> bool {
         self.config.frames.is_some() && self.images != ImageProtocol::None
     }

@@ -62,12 +62,10 @@ pub(crate) enum Overlay {
         cursor: usize,
     },
     Ask(String),
-    /// Typing the value of a row of the method editor.
     Value {
         row: usize,
         line: String,
     },
-    /// Typing the name under which to save the method.
     SaveMethod(String),
 }
 

@@ -1,6 +1,5 @@
 //! A playback clock: it can be paused, moved, and made faster or slower.
 
-/// Playback speeds; 1 is real time.
 const SPEEDS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
 
 #[derive(Clone, Debug, PartialEq)]
@@ -8,7 +7,6 @@ pub(crate) struct Player {
     pub at: f64,
     pub length: f64,
     pub speed: f64,
-    /// False while it is paused.
     pub playing: bool,
 }
 
@@ -17,7 +15,6 @@ impl Player {
         Self { at: 0.0, length: length.max(0.0), speed: 1.0, playing: true }
     }
 
-    /// Advance by this much real time; it stops at its end.
     pub fn advance(&mut self, ms: f64) {
         if self.playing {
             self.seek(self.at + ms.max(0.0) * self.speed);
@@ -43,7 +40,6 @@ impl Player {
         self.seek(self.at + steps * (self.length / 40.0).max(1.0));
     }
 
-    /// Switch to the next speed up or down.
     pub fn change_speed(&mut self, up: bool) {
         let at = SPEEDS.iter().position(|s| *s >= self.speed).unwrap_or(SPEEDS.len() - 1);
         let at = if up { (at + 1).min(SPEEDS.len() - 1) } else { at.saturating_sub(1) };

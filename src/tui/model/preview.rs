@@ -9,12 +9,10 @@ const FRAMES: usize = 40;
 const MAX: (u32, u32) = (512, 384);
 /// More frames than this are not shown as tiles.
 const MAX_TILES: usize = 256;
-/// The maximum size of a tile's frame.
 const TILE: (u32, u32) = (128, 128);
 /// Longer clips play faster, so that a preview takes no longer than this.
 const PATIENCE_MS: f64 = 12_000.0;
 
-/// The clock of the previewed clip.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Preview {
     pub path: PathBuf,
@@ -30,7 +28,6 @@ impl Preview {
         preview
     }
 
-    /// Set the clip's length, once it is known.
     pub fn set_length(&mut self, seconds: Option<f64>) {
         let seconds = seconds.filter(|s| s.is_finite()).unwrap_or(0.0);
         if self.clock.length == 0.0 {

@@ -173,7 +173,6 @@ pub(super) fn open_picker(model: &mut Model) {
     model.overlay = Some(Overlay::Methods { query: String::new(), cursor: model.methods.chosen });
 }
 
-/// Adjust the active parameter; if a run is shown, re-run it at once.
 fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
     follow_picker(model);
     let Some(knob) = model.methods.turn(up) else {

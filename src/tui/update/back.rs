@@ -6,7 +6,6 @@ use crate::tui::{
     view::is_wide,
 };
 
-/// Close a box; else leave the prompt, clear the filter, or cancel the run.
 pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     if std::mem::take(&mut model.sessions.confirm) {
         return Vec::new();
@@ -82,7 +81,6 @@ pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
     if sure(model, Action::Interrupt) { leave(model) } else { ask(model, Action::Interrupt, "to quit") }
 }
 
-/// Quit; during a run, if it is pressed twice.
 pub(super) fn quit(model: &mut Model) -> Vec<Effect> {
     match !model.is_running() || sure(model, Action::Quit) {
         true => leave(model),

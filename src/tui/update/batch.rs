@@ -70,7 +70,6 @@ pub(super) fn close(model: &mut Model) {
     model.overlay = None;
 }
 
-/// Start the batch, or show the run of the selected clip in the panes.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     if let Some(next) = model.batches.next.take() {
         model.prompt.remember(&next.prompt);
@@ -120,7 +119,6 @@ fn start(model: &mut Model, mut batch: Batch) -> Vec<Effect> {
     runs::start_waiting(model)
 }
 
-/// Hand the batch to the engine, which is free.
 pub(super) fn send(model: &mut Model) -> Vec<Effect> {
     let Some(mut batch) = model.batches.last.take() else { return Vec::new() };
     let waiting = batch.clips.iter().filter(|clip| clip.state == ClipState::Waiting);
@@ -211,7 +209,6 @@ pub(super) fn news(model: &mut Model, news: BatchNews) -> Vec<Effect> {
     }
 }
 
-/// The batch is over, interrupted or not, or cannot go on.
 fn ended(model: &mut Model, outcome: Result<bool, String>) {
     let Some(batch) = &mut model.batches.last else { return };
     batch.phase = Phase::Ended;

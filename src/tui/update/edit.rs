@@ -3,7 +3,6 @@
 use super::*;
 use crate::tui::model::edit;
 
-/// Edit the method under the picker's cursor.
 pub(super) fn open(model: &mut Model) {
     let Some(index) = model.picked_method() else { return };
     model.methods.choose(index);
@@ -24,7 +23,6 @@ pub(super) fn turn(model: &mut Model, up: bool) {
     }
 }
 
-/// Ask for the value of the row under the cursor.
 pub(super) fn ask_value(model: &mut Model) {
     let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.overlay, model.methods.current()) else {
         return;

@@ -31,7 +31,6 @@ pub(super) fn clear(model: &mut Model) {
     change(model, |line, caret| caret.clear(line));
 }
 
-/// Change the input line, if there is one, and what depends on it.
 fn change(model: &mut Model, change: impl FnOnce(&mut String, &mut Caret)) {
     let mut caret = model.caret;
     let Some(line) = typed_line(model) else { return };
@@ -89,7 +88,6 @@ pub(super) fn complete(model: &Model) -> Vec<Effect> {
     }
 }
 
-/// Apply a completion, unless the input line has changed meanwhile.
 pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) {
     let Some(Overlay::Open { line, found }) = &mut model.overlay else { return };
     match outcome {
@@ -103,7 +101,6 @@ pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) 
     }
 }
 
-/// Accept what is typed or selected.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     match model.overlay.take() {
         Some(Overlay::Methods { query, cursor }) => {

@@ -6,7 +6,7 @@ use crate::tui::{
     model::{EngineState, run::Activity},
     testing::{after_a_run, done, notice, press, prompt, ready, ready_event, screen, step, studio},
 };
-use specreel_record::{Event, EventKind, Ready, Stage, StopReason, Verdict};
+use specreel_record::{Event, EventKind, FailureClass, Ready, Stage, StopReason, Verdict};
 
 fn engine(run: u64, kind: EventKind) -> Msg {
     Msg::Engine(Event::new(run, kind))

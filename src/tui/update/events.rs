@@ -60,7 +60,6 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
     Vec::new()
 }
 
-/// The engine cannot run anything any more.
 pub(super) fn engine_failed(model: &mut Model, failure: Failure) {
     model.waiting = None;
     model.queue.clear();

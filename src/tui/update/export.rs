@@ -7,7 +7,6 @@ use crate::tui::{SidecarsWritten, model::library::Kind};
 use specreel_client::present::export::{Format, Names, file_name};
 use specreel_record::{Pieces, RunState, StopReason};
 
-/// The formats in which the shown run can be exported.
 pub(crate) fn formats(model: &Model) -> &'static [Format] {
     model.runs.shown().map_or(&[], |run| Format::of(run.log.whole()))
 }

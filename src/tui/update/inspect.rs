@@ -4,7 +4,6 @@ use super::*;
 use crate::tui::model::inspect::Inspector;
 use specreel_client::present::ledger::{next_notable, previous_notable, token_of};
 
-/// Open the inspector, or close it.
 pub(super) fn toggle(model: &mut Model) {
     if model.inspector.take().is_some() {
         return;

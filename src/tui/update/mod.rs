@@ -38,7 +38,7 @@ use super::{
     view::{self, is_stacked},
 };
 use specreel_client::present::{formats::plural, player::Player};
-use specreel_record::{Failure, FailureClass, Pace, RunLog};
+use specreel_record::{Failure, Pace, RunLog};
 use specreel_speculate::Method;
 
 /// A longer pasted text is not a path.
@@ -90,9 +90,8 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::Engine(event) => return events::on_event(model, event),
         Msg::EngineGone => {
-            let (class, error) = (FailureClass::Internal, "the engine has stopped".into());
-            let hint = Some("quit and restart specreel; the log has details".into());
-            events::engine_failed(model, Failure { class, error, hint });
+            let hint = "quit and restart specreel; the log has details";
+            events::engine_failed(model, Failure::internal("the engine has stopped", hint));
         }
         Msg::Scanned { folder, found: Ok(found), note } => return on_scanned(model, &folder, found, note),
         Msg::Scanned { found: Err(problem), .. } => {

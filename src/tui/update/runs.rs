@@ -30,7 +30,6 @@ fn run_or_queue(model: &mut Model, subject: Subject) -> Vec<Effect> {
     effects
 }
 
-/// True if another clip is being captioned, or is about to be.
 fn is_behind_another(model: &Model, subject: &Subject) -> bool {
     if model.batches.active().is_some() {
         return true;
@@ -54,7 +53,6 @@ fn enqueue(model: &mut Model, subject: Subject) -> Vec<Effect> {
     start_waiting(model)
 }
 
-/// Drop the queue of clips; false if there is none.
 pub(super) fn drop_queue(model: &mut Model) -> bool {
     let n = model.clip_queue.len();
     model.clip_queue.clear();
@@ -64,7 +62,6 @@ pub(super) fn drop_queue(model: &mut Model) -> bool {
     n > 0
 }
 
-/// Re-run the shown clip and prompt with the selected method.
 pub(super) fn again(model: &mut Model) -> Vec<Effect> {
     match shown_subject(model) {
         Some(subject) if subject.segments.is_empty() => request(model, subject),
@@ -174,7 +171,6 @@ pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pac
     }
 }
 
-/// The selected method; none, with a notice, if nothing can be run.
 pub(super) fn method_to_run(model: &mut Model) -> Option<Method> {
     if let Some(problem) = engine_problem(model) {
         model.note(Tone::Bad, problem);
@@ -207,7 +203,6 @@ fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
     start_waiting(model)
 }
 
-/// Cancel the active run, unless that was done already.
 fn cancel_active(model: &mut Model) -> Vec<Effect> {
     let Some(id) = model.runs.active().filter(|r| !r.cancelling).map(Run::id) else { return Vec::new() };
     if let Some(run) = model.runs.get_mut(id) {
@@ -216,7 +211,6 @@ fn cancel_active(model: &mut Model) -> Vec<Effect> {
     vec![Effect::Cancel(id)]
 }
 
-/// Send the waiting run if the engine is free.
 pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     if !actions::is_ready(model) || model.runs.active().is_some() || model.batches.has_engine() {
         return Vec::new();

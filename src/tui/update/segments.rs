@@ -24,7 +24,6 @@ pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
     vec![Effect::Cut(video, seconds)]
 }
 
-/// The segments are known, or the clip cannot be divided.
 pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec<Effect> {
     let Some(subject) = model.cutting.take() else { return Vec::new() };
     match segments {
@@ -36,7 +35,6 @@ pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec
     }
 }
 
-/// Caption all segments of a subject with the selected method.
 pub(super) fn begin(model: &mut Model, subject: Subject) -> Vec<Effect> {
     if batch::is_in_the_way(model) {
         return Vec::new();

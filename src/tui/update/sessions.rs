@@ -43,7 +43,6 @@ pub(super) fn ask_delete(model: &mut Model) {
     model.sessions.confirm = model.overlay == Some(Overlay::Sessions) && model.sessions.selected().is_some();
 }
 
-/// Delete the selected session, if that was asked.
 pub(super) fn delete(model: &mut Model) -> Vec<Effect> {
     if !std::mem::take(&mut model.sessions.confirm) {
         return Vec::new();

@@ -64,7 +64,6 @@ pub(super) fn control(model: &mut Model, action: Action) {
     model.caption_up = 0;
 }
 
-/// Show everything of the runs that are played: the shown one and those that belong together with it.
 pub(super) fn skip(model: &mut Model) {
     let Some(run) = model.runs.shown() else { return };
     let (id, group) = (run.id(), run.group());

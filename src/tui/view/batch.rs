@@ -71,7 +71,6 @@ fn speeds(batch: &Batch, theme: &Theme) -> Line<'static> {
     }
 }
 
-/// Where captions go, with the keys that change it before the start.
 fn files(model: &Model, theme: &Theme) -> Line<'static> {
     let dim = theme.style(Role::Dim);
     let key = |action| match model.batches.next {
@@ -141,7 +140,6 @@ fn row(model: &Model, clip: &BatchClip, theme: &Theme) -> Row<'static> {
     ])
 }
 
-/// The whole text about the selected clip; of one that is being written, the end.
 fn details(model: &Model, clip: &BatchClip, area: Rect, theme: &Theme) -> Text<'static> {
     let (words, role) = words(model, clip);
     let style = if role == Role::Text { Style::new() } else { theme.style(role) };

@@ -37,7 +37,6 @@ fn share(at: u16, n: u16) -> Range<f64> {
     f64::from(at) / n..(f64::from(at) + 1.0) / n
 }
 
-/// The mean color of a part of a frame, whose sides are shares from 0 to 1.
 pub(super) fn mean(frame: &Frame, x: Range<f64>, y: Range<f64>) -> [u8; 3] {
     let pixels = |range: Range<f64>, n: u32| {
         let n = n as usize;

@@ -84,7 +84,6 @@ pub(super) fn lane_runs<'a>(model: &'a Model, comparison: &'a Comparison) -> Vec
     comparison.lanes.iter().map(of).collect()
 }
 
-/// The lane that is faster than all others, if the measurements say so.
 pub(super) fn fastest(lanes: &[LaneRun<'_>]) -> Option<usize> {
     winner(&lanes.iter().map(|one| one.interval).collect::<Vec<_>>())
 }
@@ -160,7 +159,6 @@ fn state_sign(run: Option<&Run>, tick: usize, theme: &Theme) -> Span<'static> {
     theme.span(role, sign)
 }
 
-/// The statistics of a lane, against the autoregressive run of this comparison.
 fn measures(run: &Run, one: &LaneRun<'_>, plain: Option<&Run>) -> Measures {
     let output = plain
         .filter(|p| p.id() != run.id())

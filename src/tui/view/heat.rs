@@ -16,7 +16,6 @@ const MOST_ZOOM: usize = 6;
 /// And in shades, which a picture of few cells does not need.
 const MOST_SHADE_ZOOM: usize = 2;
 
-/// Draw the map of one token, as far as it fits.
 pub(super) fn draw(
     model: &Model,
     run: &Run,
@@ -125,7 +124,6 @@ impl<'a> Map<'a> {
     }
 }
 
-/// The map blended into the frames, as half-blocks.
 fn pictures(map: &Map<'_>, strip: &FrameStrip, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let Some(plan) = plan(map.seen.grid, area.width.into(), area.height.into(), MOST_ZOOM) else {
         frame.render_widget(too_many(theme), area);

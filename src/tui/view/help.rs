@@ -92,9 +92,7 @@ fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<
 pub(super) fn draw(model: &Model, query: &str, top: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let inner = popup(frame, theme, COLUMNS, frame.area().height, dialog("Help", theme));
     let [line, _, body] = inner.layout(&Layout::vertical([Length(1), Length(1), Min(0)]));
-    let mut search = vec![theme.span(Role::Dim, "search ")];
-    search.extend(typed(query, model.caret, usize::from(inner.width).saturating_sub(7), theme));
-    frame.render_widget(Line::from(search), line);
+    typed_after("search ", model, query, theme, frame, line);
     let (lines, rows) = (lines(model, query, theme, inner.width.into()), usize::from(body.height));
     let (n, top) = (lines.len(), top.min(lines.len().saturating_sub(rows)));
     frame.render_widget(Paragraph::new(lines).scroll((top as u16, 0)), body);

@@ -140,7 +140,6 @@ fn branches(step: &Step, first: &[usize]) -> Vec<Vec<usize>> {
     branches
 }
 
-/// Both models' choices side by side, best first.
 fn tables(placed: &Placed<'_>, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
     let token = placed.token;
     let width = ((columns.saturating_sub(3)) / 2).min(TABLE);

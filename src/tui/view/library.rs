@@ -10,7 +10,6 @@ const LEAST_PLACE: usize = 10;
 /// Rows from which on the pane has room for a picture.
 const TALL: u16 = 24;
 
-/// Rows for a picture of the selected clip, at the foot of the pane.
 pub(super) fn picture_rows(model: &Model, pane: Rect) -> u16 {
     match model.has_pictures() && pane.height >= TALL {
         // As wide as the pane, at 16:9.

@@ -57,16 +57,12 @@ fn filter(
     frame: &mut Frame<'_>,
     [above, list]: [Rect; 2],
 ) {
-    let dim = theme.style(Role::Dim);
-    let mut line = vec![Span::styled("filter ", dim)];
-    line.extend(typed(query, model.caret, usize::from(above.width).saturating_sub(7), theme));
-    frame.render_widget(Line::from(line), above);
+    typed_after("filter ", model, query, theme, frame, above);
     if finds_nothing {
-        frame.render_widget(Line::styled("no match", dim), list);
+        frame.render_widget(theme.line(Role::Dim, "no match"), list);
     }
 }
 
-/// The methods of a comparison that match the filter, with a check box each.
 pub(super) fn pick(model: &Model, query: &str, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let (found, _) = model.methods.found(query);
     let rows = lines(model, &model.methods.found("").0).len() as u16;
@@ -84,7 +80,6 @@ enum Listed {
     Method(usize),
 }
 
-/// These methods, under the headings of their systems.
 fn lines(model: &Model, methods: &[usize]) -> Vec<Listed> {
     let mut lines = Vec::new();
     let mut last = "";

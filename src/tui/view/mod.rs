@@ -327,6 +327,13 @@ fn typed(line: &str, caret: Caret, columns: usize, theme: &Theme) -> Vec<Span<'s
     vec![Span::styled(before, style), theme.span(Role::Accent, "▏"), Span::raw(after)]
 }
 
+/// A filter or a search as it is typed, after its name.
+fn typed_after(name: &str, model: &Model, query: &str, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    let mut line = Line::from(theme.span(Role::Dim, name));
+    line.extend(typed(query, model.caret, usize::from(area.width).saturating_sub(name.len()), theme));
+    frame.render_widget(line, area);
+}
+
 fn too_small(theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let words = ["terminal too small", "needs 60 × 16", &format!("has {} × {}", area.width, area.height)]
         .map(|w| text::fit(w, area.width.into()));

@@ -169,7 +169,6 @@ impl Writer<'_> {
         }
     }
 
-    /// A caption as far as it is written, and how it ended.
     fn caption(&mut self, run: &Run, shown: bool) {
         let theme = self.theme;
         let cursor = self.model.inspector.filter(|_| shown).map(|i| i.token);

@@ -70,9 +70,7 @@ pub(super) fn history(model: &Model, query: &str, cursor: usize, theme: &Theme, 
     let inner = popup(frame, theme, 96, rows, dialog("Earlier prompts", theme));
     let dim = theme.style(Role::Dim);
     let [line, middle, below] = inner.layout(&Layout::vertical([Length(1), Min(1), Length(BELOW)]));
-    let mut search = vec![Span::styled("search ", dim)];
-    search.extend(typed(query, model.caret, usize::from(line.width).saturating_sub(7), theme));
-    frame.render_widget(Line::from(search), line);
+    typed_after("search ", model, query, theme, frame, line);
     if found.is_empty() {
         let words = if query.is_empty() { "no earlier prompts" } else { "no match" };
         frame.render_widget(Line::styled(words, dim), middle);

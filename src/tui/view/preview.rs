@@ -48,7 +48,6 @@ fn absent(model: &Model) -> &'static str {
     }
 }
 
-/// The thumbnail below the library's list, if it is read.
 pub(super) fn small(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) -> Option<Slot> {
     if let Some(problem) = model.library.selected()?.problem() {
         let inside = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };

@@ -322,7 +322,7 @@ fn key(model: &Model, action: Action) -> Option<String> {
     let tab = Key::plain(KeyCode::Tab);
     let tab = (action == Action::NextPane).then(|| model.keymap.keys(place, action).contains(&tab));
     let forward = if tab == Some(true) { Key::plain(KeyCode::Tab) } else { first(action)? };
-    let (forward, back) = (forward.short(), other.and_then(first).map(Key::short));
+    let (forward, back) = (forward.to_string(), other.and_then(first).map(|key| key.to_string()));
     Some(match back {
         Some(back) if back.chars().all(char::is_alphabetic) => format!("{forward} {back}"),
         Some(back) => back + &forward,

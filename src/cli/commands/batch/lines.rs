@@ -24,7 +24,6 @@ const MAX_LINE: u64 = 8 << 20;
 /// Bytes of an invalid line that its answer repeats.
 const SHOWN: usize = 200;
 
-/// A line of JSON instead of a path.
 #[derive(Deserialize)]
 struct Line {
     video: PathBuf,
@@ -104,7 +103,6 @@ fn lines() -> io::Result<Receiver<io::Result<Result<Line, Invalid>>>> {
     Ok(receiver)
 }
 
-/// Nothing is reported beside the lines.
 struct Silent;
 
 impl Report for Silent {

@@ -25,7 +25,6 @@ pub fn is_meant(args: &CaptionArgs) -> bool {
     args.batch.is_used() || args.videos.len() != 1 || args.videos.iter().any(|video| several(video))
 }
 
-/// What a batch needs of the arguments.
 struct Plan {
     models: ModelSpec,
     request: RunRequest,

@@ -222,7 +222,6 @@ fn themes() -> ArgValueCompleter {
     })
 }
 
-/// Names of the TOML files in a folder, without their ending.
 fn stems(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let files = entries.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));

@@ -191,7 +191,6 @@ fn writable(dir: &Path) -> bool {
     created && std::fs::remove_file(&probe).is_ok()
 }
 
-/// Errors in the user's `config.toml`.
 pub fn configuration(config: &Result<Config, Failure>) -> Vec<Finding> {
     // An unreadable file stops every command that uses it; a bad value stops only the commands that need that value.
     let (state, failures) = match config {

@@ -22,7 +22,6 @@ const VIRIDIS: [Rgb; 9] = [
     [253, 231, 37],
 ];
 
-/// The colour of a heat from 0 to 1.
 pub fn heat(heat: f32) -> Rgb {
     let place = heat.clamp(0.0, 1.0) * (VIRIDIS.len() - 1) as f32;
     let below = (place as usize).min(VIRIDIS.len() - 2);

@@ -75,24 +75,20 @@ impl Layout {
         (self.content.columns as u32 * self.cell, self.content.rows as u32 * self.cell)
     }
 
-    /// Upper left corner of the title.
     pub fn title(&self) -> (u32, u32) {
         (MARGIN, MARGIN)
     }
 
-    /// Upper left corner of a tile's label.
     pub fn label(&self, tile: usize) -> (u32, u32) {
         let (row, column) = ((tile / self.per_row) as u32, (tile % self.per_row) as u32);
         (MARGIN + column * (self.pitch() + MARGIN), MARGIN + HEAD + row * (self.tile_height() + MARGIN))
     }
 
-    /// Upper left corner of a tile's panel, 0 or 1.
     pub fn panel(&self, tile: usize, panel: u32) -> (u32, u32) {
         let (x, y) = self.label(tile);
         (x + panel * (self.panel_size().0 + SEAM), y + LINE)
     }
 
-    /// Upper left corner of a line of the legend.
     pub fn legend(&self, line: u32) -> (u32, u32) {
         (MARGIN, MARGIN + HEAD + self.lines() * (self.tile_height() + MARGIN) + line * LINE)
     }

@@ -9,7 +9,6 @@ use super::{
 /// Share of a frame's lightness that shows through its heat.
 const TEXTURE: f32 = 0.15;
 
-/// A frame in a picture.
 pub struct Panel<'a> {
     pub view: &'a DrafterView,
     pub frame: usize,

@@ -116,7 +116,6 @@ fn fill(canvas: &mut RgbImage, at: (u32, u32), size: (u32, u32), color: impl Fn(
     }
 }
 
-/// The picture as the bytes of a PNG file.
 pub fn png(image: &RgbImage) -> Result<Vec<u8>, ImageError> {
     let mut bytes = Cursor::new(Vec::new());
     image.write_to(&mut bytes, ImageFormat::Png)?;

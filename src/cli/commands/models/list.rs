@@ -24,13 +24,11 @@ pub fn run(json: bool, config: &Config) -> Result<i32, End> {
     Ok(0)
 }
 
-/// What the list shows of a readable model.
 struct Summary {
     family: String,
     dtype: String,
     parameters: u64,
     bytes: u64,
-    /// The vision tower's file of a GGUF model.
     mmproj: Option<PathBuf>,
 }
 

@@ -56,7 +56,6 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     Ok(0)
 }
 
-/// The progress bar of a download, if stderr is a terminal.
 struct DownloadBar {
     bar: Option<ProgressBar>,
     interrupt: Interrupt,

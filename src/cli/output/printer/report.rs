@@ -74,7 +74,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// The verdicts that occurred, with counts, in their own styles.
     fn legend(&self, stats: &Stats) -> String {
         let legend = verdicts(stats, |verdict: Verdict, count| {
             if self.style.color_talk {
