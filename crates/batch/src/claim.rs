@@ -3,12 +3,9 @@
 //! The system releases the lock of a process that ends, however it ends, so a claim cannot be stale; the file that is left
 //! behind is taken over by the next claim.
 
-use std::{
-    fs::{File, OpenOptions, TryLockError},
-    io,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use std::{fs::TryLockError, os::unix::fs::MetadataExt};
+
+use super::*;
 
 /// So often a directory may vanish before a file in it is opened.
 const ATTEMPTS: usize = 100;

@@ -1,19 +1,9 @@
 //! Data sets as files: merging those of several machines, and looking at one.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
-use super::{
-    csv,
-    rows::{self, Kind},
-    sidecar::replace,
-    text::one_line,
-};
-use specreel_record::Failure;
+use super::*;
+use super::{rows::Kind, sidecar::replace, text::one_line};
 
 /// The keys of a row that name its video.
 const PATH_KEYS: [&str; 4] = ["video", "video_path", "media_path", "file_name"];

@@ -1,15 +1,12 @@
 //! A caption that a person has changed.
 
-use std::path::PathBuf;
-
+use super::*;
 use super::{
-    Clip, Sidecar,
     claim::Claim,
     rows::Caption,
     sidecar::{hidden, replace},
-    unwritable,
 };
-use specreel_record::{Cues, Failure, Span};
+use specreel_record::Cues;
 
 impl Caption {
     /// The caption with another text. How it was made says so: `edited` is true, and `generated` is what the models wrote. Pieces

@@ -1,17 +1,10 @@
 //! Files, directories, lists and patterns become clips.
 
-use std::{
-    collections::HashSet,
-    ffi::OsStr,
-    io::Read,
-    os::unix::ffi::OsStrExt,
-    path::{Component, Path, PathBuf},
-    sync::Arc,
-};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Component, sync::Arc};
 
 use ignore::{WalkBuilder, overrides::OverrideBuilder};
 
-use specreel_record::Failure;
+use super::*;
 use specreel_video::folder::{self, is_video};
 
 /// A clip to caption.

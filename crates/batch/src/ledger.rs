@@ -1,16 +1,12 @@
 //! Small files of JSON lines beside the outputs: which clips failed, and what an unfinished run has done. The last line about a
 //! clip counts; lines that a killed process has left incomplete are skipped.
 
-use std::{
-    collections::HashMap,
-    fs::{File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
-};
+use std::io::{Seek, SeekFrom};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::claim::{is_same, open_below};
+use super::*;
 
 /// A clip that failed, as it was then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

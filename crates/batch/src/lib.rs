@@ -47,6 +47,17 @@ mod sidecar;
 mod table;
 pub mod text;
 
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value};
+
+use specreel_record::{Failure, FailureClass, Span};
+
 pub use find::{Clip, Found, find};
 pub use options::{Existing, Options};
 pub use outputs::Outputs;
@@ -57,10 +68,8 @@ pub use shard::Shard;
 pub use sidecar::Sidecar;
 pub use text::Polish;
 
-use specreel_record::{Failure, FailureClass};
-
 /// A failure of an output: a full disk is internal, anything else an unusable path.
-pub(crate) fn unwritable(path: &std::path::Path, error: &std::io::Error) -> Failure {
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let full = is_full(error);
     Failure::new(
         if full { FailureClass::Internal } else { FailureClass::Input },
@@ -74,8 +83,8 @@ pub(crate) fn unwritable(path: &std::path::Path, error: &std::io::Error) -> Fail
 }
 
 /// True if the disk, or the user's quota of it, is full.
-pub fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// A stable hash of bytes, for names of files and sets of what is done.

@@ -1,8 +1,7 @@
 //! Where captions go, and what is done about existing ones.
 
-use std::path::{Path, PathBuf};
+use super::*;
 
-use super::{Kind, Sidecar};
 pub use specreel_client::Existing;
 use specreel_record::{Cues, Failure};
 

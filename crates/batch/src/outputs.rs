@@ -1,17 +1,16 @@
 //! What a clip still lacks, and writing it.
 
-use std::{collections::HashMap, io, os::unix::ffi::OsStrExt, path::PathBuf};
+use std::os::unix::ffi::OsStrExt;
 
+use super::*;
 use super::{
-    Clip, Existing, Options, Sidecar,
     claim::Claim,
     ledger::{Done, Failed, Ledger, stamp},
     rows::Caption,
     sidecar::{combined, hidden, replace},
     table::Table,
-    unwritable,
 };
-use specreel_record::{Failure, FailureClass};
+use specreel_record::FailureClass;
 
 /// What a clip lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]

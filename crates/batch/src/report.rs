@@ -1,10 +1,11 @@
 //! What a batch reports: what became of each clip, and how far it is.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use super::{Clip, rows::Caption};
+use super::rows::Caption;
+use super::*;
 use specreel_client::present::formats;
-use specreel_record::{Event, Failure, Stats};
+use specreel_record::{Event, Stats};
 
 /// Which part of each clip is captioned, and in what pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -8,12 +8,9 @@
 //! | `ltx` | `caption`, `media_path`, relative to the file | the LTX trainers' `process_dataset.py` |
 //! | `hf` | `file_name`, relative to the file, `caption`, `prompt` | `datasets`' `videofolder`; the file is `metadata.jsonl` |
 
-use std::path::{Path, PathBuf};
+use serde_json::json;
 
-use serde_json::{Map, Value, json};
-
-use super::{Clip, csv};
-use specreel_record::{Failure, Span};
+use super::*;
 
 /// The form of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,9 @@
 //! The loop over the clips.
 
-use std::{collections::VecDeque, io, ops::ControlFlow, path::Path, time::Instant};
+use std::{collections::VecDeque, ops::ControlFlow, time::Instant};
 
-use serde_json::{Map, Value};
-
+use super::*;
 use super::{
-    Clip, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Summary,
     claim::Claim,
     ledger::stamp,
     outputs::{Need, is_fatal},
@@ -13,7 +11,7 @@ use super::{
 };
 use specreel_client::{Client, Ending, GRACE, Interrupt};
 use specreel_engine::{Command, RunRequest};
-use specreel_record::{Event, Failure, Pieces, RunLog, Segment, Span, Stats, StopReason};
+use specreel_record::{Event, Pieces, RunLog, Segment, Stats, StopReason};
 use specreel_video as video;
 
 /// Many clips to caption.

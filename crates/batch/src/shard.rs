@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::Clip;
+use super::*;
 
 /// Part `index` of `count`; the index counts from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,9 @@
 //! The file beside a clip.
 
-use std::{
-    fs::OpenOptions,
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use serde_json::json;
 
-use serde_json::{Value, json};
-
+use super::*;
 use super::{
-    Clip,
     rows::{Caption, object},
     text::one_line,
 };

@@ -1,19 +1,11 @@
 //! The file of a data set. Rows are appended under a lock, so that processes can share the file; an incomplete last row, as a
 //! killed process leaves it, is cut off before the next one is appended.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fs::{File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
-};
+use std::io::{Seek, SeekFrom};
 
-use super::{
-    claim::is_same,
-    rows::{self, Kind},
-    sidecar::replace,
-};
-use specreel_record::{Failure, FailureClass};
+use super::*;
+use super::{claim::is_same, rows::Kind, sidecar::replace};
+use specreel_record::FailureClass;
 
 /// Bytes read at once.
 const CHUNK: u64 = 8 << 20;

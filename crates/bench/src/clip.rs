@@ -1,21 +1,10 @@
 //! Suite `clip`: a whole clip in the shape of a known model, from its frames' patches to tokens.
 
-use std::ops::ControlFlow;
-
-use serde::Serialize;
-
-use crate::{
-    Reporter,
-    clip_time::{ClipTimes, ClipWork, ShapeModel},
-};
-use specreel_client::{
-    Interrupt,
-    present::{formats::rate, grid::columns},
-};
+use super::*;
+use crate::clip_time::{ClipTimes, ClipWork, ShapeModel};
+use specreel_client::present::{formats::rate, grid::columns};
 use specreel_engine as engine;
-use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
-use specreel_record::{Failure, FailureClass, Stage};
-use specreel_tensor::ComputeDevice;
+use specreel_model::{processor::FrameLimits, shapes};
 use specreel_video::{Sampling, sampling};
 
 /// Frames a second.

@@ -3,11 +3,12 @@
 //! The cost of a pass depends on shapes alone, so this is what the published model takes, without a download. Decoding the video and
 //! resizing its frames are not included.
 
-use std::{ops::ControlFlow, sync::Arc, time::Instant};
+use std::time::Instant;
 
+use super::*;
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    decoder::{Decoder, Sequence, States, Taps},
+    decoder::{Sequence, States, Taps},
     family::{ClipFacts, Family, ModelError, Prompt, VlConfig},
     processor::{
         Grid, Patches, VideoProcessor,
@@ -16,8 +17,7 @@ use specreel_model::{
     template::ChatTemplate,
     vision::{Tower, TowerConfig, VisionError},
 };
-use specreel_record::{Stage, median};
-use specreel_tensor::ComputeDevice;
+use specreel_record::median;
 
 /// What is asked about the clip.
 const QUESTION: &str = "Describe this video.";

@@ -1,9 +1,10 @@
 //! Clips with known facts, rendered to video files in a temporary directory that is removed when the bench ends.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::*;
 use specreel_batch::is_full;
-use specreel_record::{FactCount, Failure, FailureClass};
+use specreel_record::FactCount;
 use specreel_scenes::{
     Scene, encode,
     facts::{self, Facts, Score},

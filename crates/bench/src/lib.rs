@@ -48,9 +48,15 @@ mod sweep;
 mod tables;
 pub mod videos;
 
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
 use serde::Serialize;
 
-use specreel_record::{Failure, Stage};
+use specreel_client::{Interrupt, present::text::clean};
+use specreel_model::{ModelSpec, decoder::Decoder};
+use specreel_record::{Failure, FailureClass, Stage, Summary, profile::Profile};
+use specreel_speculate::Method;
+use specreel_tensor::ComputeDevice;
 
 /// Name of the method that all others are measured against.
 pub const BASELINE: &str = "autoregressive";

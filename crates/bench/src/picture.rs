@@ -1,13 +1,10 @@
 //! A chart of the cost of loosening: facts kept against decode speedup.
 
+use super::*;
 use specreel_client::{
     chart::{self, Plot},
-    present::{
-        grid::{fitting, grid},
-        text::clean,
-    },
+    present::grid::{fitting, grid},
 };
-use specreel_record::Summary;
 
 const SIZE: (usize, usize) = (60, 15);
 const MIN_POINTS: usize = 3;

@@ -1,14 +1,10 @@
 //! The systems to measure: the baseline, and methods by name, file or sweep. Everything invalid is refused here, before any
 //! work begins.
 
-use crate::{
-    BASELINE,
-    sweep::{self, Sweep},
-};
+use super::*;
+use crate::sweep::Sweep;
 use specreel_engine::has_drafter;
-use specreel_model::ModelSpec;
-use specreel_record::Failure;
-use specreel_speculate::{Method, MethodError, method::sets};
+use specreel_speculate::{MethodError, method::sets};
 
 /// Finds a method by name or file.
 pub type Find<'a> = dyn Fn(&str) -> Result<Method, Failure> + 'a;

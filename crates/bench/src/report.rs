@@ -2,19 +2,13 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
-
-use crate::{
-    BASELINE, Reporter, modelled, picture,
-    plan::System,
-    tables::{self, Row},
-};
+use super::*;
+use crate::{plan::System, tables::Row};
 use specreel_client::{
     chart,
-    present::{formats, text::clean, wrap::hang},
+    present::{formats, wrap::hang},
 };
-use specreel_record::{Ready, Summary, Trial, profile::Profile};
-use specreel_speculate::Method;
+use specreel_record::{Ready, Trial};
 
 pub struct Report {
     /// Seeds of the requested clips; numbers from 0 of the user's own videos.

@@ -4,21 +4,17 @@
 //! weights), verification is nearly free; if it costs K + 1 times as much (bound by arithmetic), no lossless method can win.
 //! [`time`] measures it, [`Work`] relates it to memory bandwidth and arithmetic throughput.
 
-use std::{
-    ops::ControlFlow,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use specreel_tensor::Result;
-
+use super::*;
 use specreel_model::{
     config::TextConfig,
-    decoder::{Decoder, Sequence, Taps},
+    decoder::{Sequence, Taps},
     draft_head::DraftHead,
     mac_count,
 };
 use specreel_record::median;
+use specreel_tensor::Result;
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,11 @@
 //! Runs one after another on one engine, each to its end.
 
-use std::{convert::Infallible, ops::ControlFlow, path::Path};
+use std::convert::Infallible;
 
-use crate::Reporter;
-use specreel_client::{Client, Ending, GRACE, Interrupt, present::modelled};
+use super::*;
+use specreel_client::{Client, Ending, GRACE, present::modelled};
 use specreel_engine::RunRequest;
-use specreel_model::ModelSpec;
-use specreel_record::{
-    Event, EventKind, Failure, Ready, RunLog, Stats, StopReason,
-    profile::{Modelled, Profile},
-};
-use specreel_speculate::Method;
+use specreel_record::{Event, EventKind, Ready, RunLog, Stats, StopReason, profile::Modelled};
 use specreel_video::Sampling;
 
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::*;
 use crate::{
-    Reporter,
     clips::{Clip, ClipRenderer, Clips},
     fronts::Fronts,
     plan::{Plan, System},
@@ -11,7 +11,7 @@ use crate::{
     runs::{Runs, Written},
     videos::OwnVideos,
 };
-use specreel_record::{Limits, Pair, Stage, StopReason, Trial, stats::Equality};
+use specreel_record::{Limits, Pair, StopReason, Trial, stats::Equality};
 use specreel_speculate::Drafter;
 
 const WARM_UP_TOKENS: usize = 32;

@@ -1,24 +1,14 @@
 //! Suite `step`: time of a forward pass of the target by number of rows, and of each drafter.
 
-use std::{ops::ControlFlow, path::Path, sync::Arc};
-
-use serde::Serialize;
-
-use crate::{
-    Reporter,
-    rows::{self, Effort, Work},
-};
+use super::*;
+use crate::rows::{Effort, Work};
 use specreel_checkpoint::{Checkpoint, ModelFiles};
-use specreel_client::{Interrupt, present::grid::stacked};
+use specreel_client::present::grid::stacked;
 use specreel_model::{
-    ModelSpec,
-    decoder::Decoder,
     draft_head::{DraftHead, Recipe},
     family::{ModelError, VideoLlm},
     shapes,
 };
-use specreel_record::{Failure, FailureClass, Stage};
-use specreel_tensor::ComputeDevice;
 
 const SLOTS: [usize; 3] = [100, 300, 1000];
 /// Tokens in the cache of a draft head without visual tokens: a prompt and half of a caption.

@@ -1,6 +1,6 @@
 //! `--sweep axis.key=v,v,…`: the values of a key, and all combinations of several keys.
 
-use specreel_record::Failure;
+use super::*;
 
 /// Most combinations of all sweeps together.
 const MOST: usize = 256;

@@ -4,14 +4,14 @@ mod facts;
 
 use std::collections::BTreeSet;
 
+use super::*;
 use specreel_client::present::{
     formats::{NOTHING, percent},
     grid::{fitting, grid, stacked},
     statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},
-    text::clean,
     wrap::hang,
 };
-use specreel_record::{Summary, Verdict, paired::LEAST};
+use specreel_record::{Verdict, paired::LEAST};
 
 pub struct Row<'a> {
     pub summary: &'a Summary,

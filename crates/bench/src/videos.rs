@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use super::clips::{Clip, Clips};
+use super::*;
 use specreel_batch as batch;
-use specreel_client::present::text::clean;
-use specreel_record::Failure;
 use specreel_scenes::facts::Facts;
 use specreel_video as video;
 
