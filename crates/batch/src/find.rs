@@ -158,7 +158,6 @@ impl Finder {
         Ok(())
     }
 
-    /// The videos of a walk, sorted.
     fn walk(&mut self, walk: &WalkBuilder) -> Vec<PathBuf> {
         let mut paths = Vec::new();
         for entry in walk.build() {

@@ -30,7 +30,6 @@ pub struct Batch<'a> {
     pub limit: Option<usize>,
 }
 
-/// A claimed clip, ready to be captioned.
 struct Job {
     clip: Clip,
     /// Held until its captions are written.

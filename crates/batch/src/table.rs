@@ -41,7 +41,6 @@ impl Table {
         Ok(table)
     }
 
-    /// The failure of reading or writing the file.
     pub fn failed(&self, error: &io::Error) -> Failure {
         let failure = super::unwritable(&self.path, error);
         let hint = "choose a writable file for --dataset-file";
@@ -229,7 +228,6 @@ impl Table {
         self.file.as_ref().ok_or_else(|| io::Error::other("the file is not open"))
     }
 
-    /// Refuse a file of another form.
     fn check(&self) -> Result<(), Failure> {
         let mut first = String::new();
         let Some(mut file) = self.file.as_ref() else { return Ok(()) };

@@ -19,7 +19,6 @@ use specreel_model::{
 };
 use specreel_record::median;
 
-/// What is asked about the clip.
 const QUESTION: &str = "Describe this video.";
 
 /// Placeholders of a video in templates.
@@ -199,7 +198,6 @@ impl ShapeModel {
         if id == pad { (id + 1) % self.config.text.vocab as u32 } else { id }
     }
 
-    /// Input rows of a prompt.
     fn embed(&self, prompt: &Prompt, visual: &States) -> Result<States, ModelError> {
         let width = self.tower_config.width();
         let rows: Vec<usize> = (0..prompt.ids.len()).collect();

@@ -45,7 +45,6 @@ struct PassCurve {
     /// Those of them in the model's cache: a draft head without visual tokens holds only the text.
     held: usize,
     fill_ms: f64,
-    /// Bytes of the weight matrices that a pass reads.
     weight_bytes: usize,
     passes: Vec<Pass>,
 }
@@ -60,7 +59,6 @@ struct Pass {
     gigamacs_per_second: f64,
 }
 
-/// A measured model: a checkpoint, random weights in a known shape, or a draft head.
 enum Source<'a> {
     Files(ModelFiles),
     Shape(&'a str),
@@ -76,7 +74,6 @@ struct LoadedModel {
     head: Option<DraftHead>,
 }
 
-/// True for heads whose cache holds hardly more than text.
 const fn reads_text_alone(recipe: Recipe) -> bool {
     match recipe {
         Recipe::Sparrow | Recipe::Vispec | Recipe::Hivis => true,
@@ -93,7 +90,6 @@ impl LoadedModel {
         }
     }
 
-    /// Bytes of the weight matrices of a pass.
     fn weight_bytes(&self) -> usize {
         self.decoder.matrix_bytes() + self.head.as_ref().map_or(0, DraftHead::projection_bytes)
     }
@@ -233,7 +229,6 @@ fn fits(model: &LoadedModel, slots: &[usize], rows: &[usize]) -> Result<(), Fail
     ))
 }
 
-/// The prefill time and the passes; none if it was interrupted.
 fn measure<R: Reporter>(
     model: &LoadedModel,
     slots: usize,

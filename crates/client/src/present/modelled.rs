@@ -59,7 +59,6 @@ pub fn load(name: &str) -> Result<Profile, Failure> {
     Profile::parse(&stem, &text, &sizes)
 }
 
-/// The sizes of a well-known model.
 fn sizes(shape: &str) -> Option<Sizes> {
     let c = shapes::find(shape)?;
     let (query, key) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);

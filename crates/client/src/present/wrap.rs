@@ -93,7 +93,6 @@ impl<S: Copy + PartialEq> Wrapper<S> {
         (width(grapheme) > 1 || width(last) > 1) && !grapheme.starts_with(punctuates)
     }
 
-    /// Give out the word, on the next line if it does not fit on this one.
     fn release(&mut self, columns: usize, out: &mut Vec<(S, String)>) {
         let word = std::mem::replace(&mut self.word, Run::EMPTY);
         let Some((style, _)) = word.pieces.first() else { return };

@@ -229,7 +229,6 @@ fn depths(step: &Step) -> Vec<usize> {
     depths
 }
 
-/// Drafts of the longest branch.
 fn longest(step: &Step) -> usize {
     depths(step).into_iter().max().unwrap_or(0)
 }

@@ -192,7 +192,6 @@ fn from_toml(name: &str, text: &str, sizes: FindSizes<'_>) -> Result<Profile, St
     })
 }
 
-/// A device whose `kv_factor` may be unknown yet.
 #[derive(Clone, Copy)]
 struct Rates {
     bandwidth: f64,
