@@ -4,10 +4,6 @@ use super::dirs::Dirs;
 pub use specreel_client::Config;
 use specreel_record::Failure;
 
-/// Read the user's file; a missing file is an empty one.
-///
-/// # Errors
-/// As [`Config::read`].
 pub fn load() -> Result<Config, Failure> {
     match Dirs::find() {
         Some(dirs) => Config::read(&dirs.config.join("config.toml")),

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use etcetera::BaseStrategy;
 
-/// The program's directories. None is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dirs {
     /// `config.toml`, themes, key map, methods.
@@ -23,7 +22,6 @@ impl Dirs {
         Self::find().map(|dirs| dirs.state.join("speeds.json"))
     }
 
-    /// The user's directories; none without a home directory.
     pub fn find() -> Option<Dirs> {
         let base = etcetera::choose_base_strategy().ok()?;
         let ours = |dir: PathBuf| dir.join("specreel");

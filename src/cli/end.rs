@@ -1,8 +1,7 @@
 //! Why a command ends early.
 
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 
-/// Why a command ended early.
 #[derive(Debug)]
 pub enum End {
     /// It failed; not yet reported.
@@ -30,10 +29,6 @@ impl From<std::io::Error> for End {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return End::PipeClosed;
         }
-        End::Failed(Failure {
-            class: FailureClass::Internal,
-            error: format!("cannot write the output: {error}"),
-            hint: Some("is the disk full?".into()),
-        })
+        End::Failed(Failure::internal(format!("cannot write the output: {error}"), "is the disk full?"))
     }
 }

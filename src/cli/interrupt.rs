@@ -9,9 +9,11 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use crate::cli::end::End;
+use crate::cli::{dirs::Dirs, end::End};
+use specreel_client::Client;
 pub use specreel_client::Interrupt;
-use specreel_record::{Failure, FailureClass};
+use specreel_model::ModelSpec;
+use specreel_record::Failure;
 
 /// File descriptors that a command needs beyond those already open: its files, the models' shards, signal handling.
 const DESCRIPTORS: usize = 32;
@@ -27,31 +29,44 @@ pub fn interrupted() -> i32 {
     }
 }
 
-/// Set `interrupt` at the first signal. Signals are caught on a separate thread, so that a blocked write does not delay them.
+/// An interrupt that the first signal sets. Signals are caught on a separate thread, so that a blocked write does not delay them.
 /// `cancel` is called after the flag is set. A SIGHUP that was ignored when the program started (`nohup`) stays ignored.
-///
-/// # Errors
-/// The thread or the signal handlers cannot be set up.
-pub fn listen(interrupt: &Interrupt, cancel: impl Fn() + Send + 'static) -> Result<(), End> {
+pub fn listen(cancel: impl Fn() + Send + 'static) -> Result<Interrupt, End> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(refused)?;
     // Registered before the thread starts, so that no signal from now on is missed.
     let guard = runtime.enter();
     let mut signals = Signals::new().map_err(refused)?;
     drop(guard);
-    let interrupt = interrupt.clone();
+    let interrupt = Interrupt::default();
+    let asked = interrupt.clone();
     let listener = move || {
         runtime.block_on(async move {
             SIGNAL.store(signals.next().await, Ordering::SeqCst);
-            interrupt.ask();
+            asked.ask();
             cancel();
             std::process::exit(128 + signals.next().await);
         });
     };
     std::thread::Builder::new().name("interrupts".into()).spawn(listener).map_err(refused)?;
-    Ok(())
+    Ok(interrupt)
 }
 
-/// The signals that end a command.
+/// A client of a new engine, and the interrupt that cancels what it watches.
+pub fn engine() -> Result<(Client, Interrupt), End> {
+    let client = Client::start()?;
+    let remote = client.remote();
+    let interrupt = listen(move || remote.cancel_current())?;
+    Ok((client, interrupt))
+}
+
+/// The same, while it loads these models.
+pub fn loading(models: ModelSpec, ignore_memory: bool) -> Result<(Client, Interrupt), End> {
+    let (client, interrupt) = engine()?;
+    client.keep_speeds(Dirs::speeds())?;
+    client.load(models, ignore_memory)?;
+    Ok((client, interrupt))
+}
+
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -68,7 +83,6 @@ impl Signals {
         })
     }
 
-    /// The number of the next signal.
     async fn next(&mut self) -> i32 {
         let hang_up = async {
             match &mut self.hang_up {
@@ -93,18 +107,11 @@ fn is_ignored(kind: Kind) -> bool {
     }
 }
 
-/// A single-threaded runtime with timers.
-///
-/// # Errors
-/// The system has no file descriptors left for it.
 pub fn runtime() -> Result<Runtime, End> {
     tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(refused)
 }
 
-/// Check that enough file descriptors are left for a command to finish.
-///
-/// # Errors
-/// There are too few (class input).
+/// Check that enough file descriptors are left for a command to finish (class input).
 pub fn descriptors() -> Result<(), Failure> {
     let mut open = Vec::with_capacity(DESCRIPTORS);
     for _ in 0..DESCRIPTORS {
@@ -123,21 +130,19 @@ fn is_too_many(error: &std::io::Error) -> bool {
 }
 
 fn too_many(error: &std::io::Error) -> Failure {
-    Failure {
-        class: FailureClass::Input,
-        error: format!("too few files can be opened: {error}"),
-        hint: Some("raise the limit, for example: ulimit -n 1024".into()),
-    }
+    Failure::input(
+        format!("too few files can be opened: {error}"),
+        "raise the limit, for example: ulimit -n 1024",
+    )
 }
 
 /// The failure of a runtime, signal handler or thread that cannot be set up.
 fn refused(error: std::io::Error) -> End {
     End::Failed(match is_too_many(&error) {
         true => too_many(&error),
-        false => Failure {
-            class: FailureClass::Internal,
-            error: format!("cannot start a thread or catch signals: {error}"),
-            hint: Some("is a process limit reached? see ulimit -a".into()),
-        },
+        false => Failure::internal(
+            format!("cannot start a thread or catch signals: {error}"),
+            "is a process limit reached? see ulimit -a",
+        ),
     })
 }

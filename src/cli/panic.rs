@@ -5,7 +5,7 @@ use std::{
     panic::{self, AssertUnwindSafe, PanicHookInfo},
 };
 
-use specreel_record::{Failure, FailureClass, panic_words};
+use specreel_record::{Failure, panic_words};
 
 /// Send panic messages to the log, if there is one, instead of stderr.
 pub fn install_hook(has_log: bool) {
@@ -22,15 +22,13 @@ fn log(panic: &PanicHookInfo<'_>) {
     tracing::error!(thread = thread.name(), location, %trace, "panicked: {}", message(panic.payload()));
 }
 
-/// Call `work`; a panic becomes a failure.
-///
-/// # Errors
-/// It panicked (class internal).
+/// Call `work`; a panic becomes a failure. Fails if it panicked (class internal).
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
-    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Failure {
-        class: FailureClass::Internal,
-        error: format!("internal error: {}", message(&*panic)),
-        hint: Some("this is a bug in specreel; please report it with the command and the log".into()),
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        Failure::internal(
+            format!("internal error: {}", message(&*panic)),
+            "this is a bug in specreel; please report it with the command and the log",
+        )
     })
 }
 

@@ -11,7 +11,6 @@ macro_rules! actions {
             /// All actions, in the order of the help page.
             pub const ALL: &'static [Action] = &[$(Action::$variant,)*];
 
-            /// The name used in key maps.
             pub fn name(self) -> &'static str {
                 match self { $(Action::$variant => $name,)* }
             }

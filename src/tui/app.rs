@@ -2,44 +2,31 @@
 
 mod perform;
 
-use std::{
-    io::{IsTerminal, Write},
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::io::IsTerminal;
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
+use super::*;
 use super::{
-    BatchNews, ColorDepth, Cut, Effect, ImageProtocol, Key, Mouse, Msg, Probe, Studio, StudioConfig,
-    StudioError, Theme,
     batch_worker::BatchWorker,
-    files,
     frame_loader::FrameLoader,
     frames::Frames,
-    images,
     keeper::Keeper,
     painter::{Painted, Painter},
-    past,
-    question::{self, Answers, Late},
+    question::{Answers, Late},
     recorder::{PATIENCE, Recorder},
     signals::{Signal, Signals},
     terminal::Screen,
     worker::Workers,
 };
 use specreel_client::{Client, Remote};
-use specreel_record::{Event, EventKind};
 
-/// Time between two frames of the spinner.
 const TICK: Duration = Duration::from_millis(120);
-/// Time between two frames of a replay.
 const PLAY: Duration = Duration::from_millis(34);
 /// A played run moves on by at most this between two frames, however late the second one is: nobody saw what happened meanwhile.
 const LATE: Duration = Duration::from_millis(68);
-/// How long to wait for the terminal's answers.
 const ASKED: Duration = Duration::from_millis(400);
 /// Events taken in before the next frame may be drawn.
 const BATCH: usize = 512;
@@ -116,13 +103,10 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the driver receives.
 struct Channels {
     events: mpsc::Receiver<Event>,
-    /// The engine has not stopped.
     engine_lives: bool,
     inbox: mpsc::Receiver<Msg>,
-    /// Pictures that are ready.
     painted: mpsc::Receiver<Painted>,
 }
 
@@ -131,7 +115,6 @@ struct Driver {
     recorder: Recorder,
     /// When the clock of a replay was last advanced.
     played: Option<Instant>,
-    /// A text to open in the user's editor.
     edit: Option<String>,
     screen: Screen,
     /// Notified when the terminal has read a frame.
@@ -139,13 +122,10 @@ struct Driver {
     engine: Remote,
     frames: Frames,
     painter: Painter,
-    /// Where pictures go when they are ready.
     paintings: mpsc::Sender<Painted>,
     frame_loader: FrameLoader,
     late: Late,
-    /// Threads for work that may block.
     workers: Workers,
-    /// Where their answers go.
     messages: mpsc::Sender<Msg>,
     batch: Option<BatchWorker>,
     batch_news: Option<mpsc::Receiver<Msg>>,
@@ -308,7 +288,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Take in a message of a worker.
     fn on_message(&mut self, msg: Msg) -> Result<(), StudioError> {
         let late = self.frame_loader.is_late(&msg);
         match &msg {
@@ -391,7 +370,6 @@ impl Driver {
     }
 }
 
-/// The next message, if there is a channel.
 async fn next(channel: &mut Option<mpsc::Receiver<Msg>>) -> Option<Msg> {
     match channel {
         Some(channel) => channel.recv().await,
@@ -404,8 +382,5 @@ async fn next(channel: &mut Option<mpsc::Receiver<Msg>>) -> Option<Msg> {
 /// Polled directly: the event stream reads one event at a time on another thread, with which 200 kB of text that arrives as keys
 /// takes a minute.
 fn waiting() -> std::io::Result<Option<TerminalEvent>> {
-    match crossterm::event::poll(AT_ONCE)? {
-        true => crossterm::event::read().map(Some),
-        false => Ok(None),
-    }
+    if crossterm::event::poll(AT_ONCE)? { crossterm::event::read().map(Some) } else { Ok(None) }
 }

@@ -2,17 +2,13 @@
 //! off the studio's thread.
 
 use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    time::SystemTime,
 };
 
-use super::{model::methods::label, text};
-use specreel_record::{
-    EventKind, Failure, Pieces, RunLog, RunState, Session, Stats, log::Started, session::RecordedEvent,
-};
-use specreel_speculate::Method;
+use super::model::methods::label;
+use super::*;
+use specreel_record::{Pieces, RunLog, RunState, Session, Started, Stats, session::RecordedEvent};
 
 /// At most this many sessions are listed, the newest ones.
 const MAX_LISTED: usize = 1000;
@@ -29,13 +25,10 @@ const RECENT: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionEntry {
     pub path: PathBuf,
-    /// Seconds since it was last written.
     pub age_s: u64,
-    /// Its size in bytes.
     pub bytes: u64,
     /// The method's name, with the parameters that differ from its preset's.
     pub method: String,
-    /// What the first run is about.
     pub started: Started,
     /// Segments that were started and that were requested, if the clip is captioned in segments.
     pub segments: Option<(usize, usize)>,
@@ -85,7 +78,6 @@ impl SessionEntry {
         }
     }
 
-    /// All its texts, for a filter.
     pub(crate) fn texts(&self) -> Vec<&str> {
         let Started { video, target, prompt, before, .. } = &self.started;
         let mut texts = vec![video.as_str(), &self.method, target, prompt, &self.text];
@@ -124,7 +116,7 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
     BufReader::new(&file).take(MAX_FIRST).read_until(b'\n', &mut first)?;
     let mut logs = Vec::new();
     let Ok(line) = serde_json::from_slice::<RecordedEvent>(&first) else { return Ok(logs) };
-    let in_segments = matches!(line.event.kind, EventKind::Started { segment: Some(_), .. });
+    let in_segments = matches!(line.event.kind, EventKind::Started(Started { segment: Some(_), .. }));
     fold(&mut logs, line);
     if !in_segments {
         last_lines(&mut file, bytes)?.into_iter().for_each(|line| fold(&mut logs, line));
@@ -149,7 +141,7 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
 /// Take in an event: one that starts a run begins a log.
 fn fold(logs: &mut Vec<RunLog>, line: RecordedEvent) {
     let event = text::clean_event(line.event);
-    if matches!(event.kind, EventKind::Started { .. }) {
+    if matches!(event.kind, EventKind::Started(_)) {
         logs.push(RunLog::new(event.run));
     }
     if let Some(log) = logs.last_mut() {
@@ -166,8 +158,7 @@ fn method_label(method: &serde_json::Value) -> String {
     text::clean_line(&label.unwrap_or_else(|| name.to_owned()))
 }
 
-/// The last event of a run with what follows it, its measured speed; nothing if the file ends before. Read from the end, a longer
-/// part each time.
+/// The last event of a run, and its measured speed behind it, if they are there. Read from the end in growing parts.
 fn last_lines(file: &mut File, bytes: u64) -> io::Result<Vec<RecordedEvent>> {
     let mut size = 1 << 14;
     loop {
@@ -226,7 +217,6 @@ fn is_named_by_time(file: &Path) -> bool {
         && name.get(15..17) == Some("Z-")
 }
 
-/// Read a whole session.
 pub(crate) fn load(path: &Path) -> Result<Session, String> {
     Session::read(path).map_err(|e| Failure::from(e).error)
 }
@@ -275,7 +265,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let segment = |index: usize| {
             let mut kind = testing::started("/v/star.mp4", "naive");
-            let EventKind::Started { span, segment, .. } = &mut kind else { panic!("no start") };
+            let EventKind::Started(Started { span, segment, .. }) = &mut kind else { panic!("no start") };
             let start = index as f64 * 10.0;
             *span = Some(Span { start, end: start + 10.0 });
             *segment = Some(Segment { first: 4, index, count: 2 });

@@ -2,7 +2,7 @@
 //!
 //! Applied to the finished frame, so that no pane needs to know.
 
-use ratatui::buffer::Buffer;
+use super::*;
 
 /// Replace all other characters by ASCII. Widths stay: a wide character becomes `?` and a space.
 pub(crate) fn reduce(buffer: &mut Buffer) {
@@ -18,7 +18,6 @@ pub(crate) fn reduce(buffer: &mut Buffer) {
     }
 }
 
-/// The most similar ASCII character.
 fn ascii(c: char) -> char {
     match c {
         ' '..='~' => c,

@@ -3,21 +3,14 @@
 //! The studio passes on the engine's events, and hears through a channel with a place for all that the batch will say, so that
 //! neither waits for the other.
 
-use std::{
-    io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
-    thread::JoinHandle,
-};
+use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{BatchJob, Msg, worker::LOST};
-use specreel_batch::{
-    Batch, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Sidecar, Summary,
-};
+use super::worker::LOST;
+use super::*;
+use specreel_batch::{Batch, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Summary};
 use specreel_client::{Client, Interrupt, Remote};
-use specreel_record::Event;
 
 /// Events that may wait while a caption is written.
 const WAITING: usize = 1 << 16;
@@ -66,17 +59,14 @@ impl BatchWorker {
         Ok((Self { events: Some(events), interrupt, engine, thread }, told))
     }
 
-    /// Pass on an event of the engine.
     pub fn event(&mut self, event: &Event) {
         self.events = self.events.take().filter(|events| events.try_send(event.clone()).is_ok());
     }
 
-    /// The engine has stopped: the batch cannot go on.
     pub fn engine_gone(&mut self) {
         self.events = None;
     }
 
-    /// End it; what is written stays.
     pub fn cancel(&self) {
         self.interrupt.ask();
         self.engine.cancel_current();

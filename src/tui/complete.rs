@@ -1,26 +1,19 @@
 //! Completion of typed paths: directories and videos. May block and runs off the studio's thread.
 
-use std::path::{Path, PathBuf};
-
+use super::*;
 use super::{
     files::{expand, plain},
     model::library::is_video,
-    text,
 };
 
-/// The completion of a typed path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// What was typed.
     pub typed: String,
-    /// The common prefix of all matches.
     pub line: String,
-    /// The names of the matches, in order; directories end with `/`.
     pub found: Vec<String>,
 }
 
 /// The directories and videos whose paths start with what is typed.
-/// Errors: the directory cannot be read, or nothing matches.
 pub(crate) fn complete(typed: &str) -> Result<Completion, String> {
     complete_at(typed, std::env::var_os("HOME").map(PathBuf::from))
 }
@@ -42,8 +35,7 @@ fn complete_at(typed: &str, home: Option<PathBuf>) -> Result<Completion, String>
     Ok(Completion { typed: typed.into(), line: format!("{before}{common}"), found })
 }
 
-/// The name of a directory or a video that starts with `begun`. Names that cannot be typed are skipped, and hidden ones unless
-/// `begun` starts with a dot.
+/// The name of a directory or a video that starts with `begun`; hidden ones only if that starts with a dot.
 fn name(entry: &std::fs::DirEntry, begun: &str) -> Option<String> {
     let name = entry.file_name().into_string().ok()?;
     let hidden = name.starts_with('.') && !begun.starts_with('.');
@@ -52,13 +44,9 @@ fn name(entry: &std::fs::DirEntry, begun: &str) -> Option<String> {
     }
     // Follows links.
     let is_folder = std::fs::metadata(entry.path()).is_ok_and(|facts| facts.is_dir());
-    match is_folder {
-        true => Some(name + "/"),
-        false => is_video(Path::new(&name)).then_some(name),
-    }
+    if is_folder { Some(name + "/") } else { is_video(Path::new(&name)).then_some(name) }
 }
 
-/// The longest common prefix; none without names.
 fn common(names: &[String]) -> Option<&str> {
     let (first, rest) = names.split_first()?;
     let same = |a: &str, b: &str| {

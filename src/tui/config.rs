@@ -1,37 +1,30 @@
 //! The studio's configuration.
 
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::ops::ControlFlow;
 
-use super::{ColorDepth, FrameRequest, ImageProtocol, images, question::Answers};
-use specreel_batch::{Existing, Sidecar};
+use super::question::Answers;
+use super::*;
+use specreel_batch::Existing;
+
 pub use specreel_demo::Clip;
-use specreel_engine::TextSampling;
+use specreel_engine::RunRequest;
 use specreel_record::{Cues, Pace, Span, profile::Profile};
 use specreel_speculate::Method;
-use specreel_video::{Frame, Rule, Sampling};
+use specreel_video::{Frame, Rule};
 
-/// The built-in preset prompts (TOML).
 pub const DEFAULT_PRESETS: &str = include_str!("../../assets/prompts/default.toml");
 
-/// The preset prompts that the embedded models can answer (TOML).
 pub const EMBEDDED_PRESETS: &str = include_str!("../../assets/prompts/embedded.toml");
 
-/// A preset prompt.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromptPreset {
-    /// Its name, one word or two.
     pub name: String,
     pub text: String,
 }
 
 impl PromptPreset {
-    /// The built-in preset prompts: those for the embedded models, which answer only what they were trained on, or for any
-    /// others.
+    /// The built-in preset prompts: those that the embedded models were trained on, or for any others.
     pub fn built_in(embedded: bool) -> Vec<Self> {
         #[derive(serde::Deserialize)]
         struct File {
@@ -42,17 +35,12 @@ impl PromptPreset {
     }
 }
 
-/// Properties of a clip, known without decoding it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClipFacts {
-    /// Length in seconds.
     pub seconds: Option<f64>,
-    /// Width and height in pixels.
     pub size: Option<(u32, u32)>,
     pub codec: Option<String>,
-    /// Frames per second.
     pub fps: Option<f64>,
-    /// Number of frames.
     pub frames: Option<usize>,
     /// Clockwise rotation from stored to shown, in degrees.
     pub turned: u32,
@@ -64,19 +52,13 @@ pub type Probe = Arc<dyn Fn(&Path) -> Result<ClipFacts, String> + Send + Sync>;
 /// Divides a clip into segments of so many seconds, or returns why it cannot; called off the studio's thread, so it may block.
 pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync>;
 
-/// How many saved runs are kept by default.
-pub const DEFAULT_KEEP: usize = 1000;
-
-/// Reads the frames of a request and passes each on until told to stop; called off the studio's thread. Returns why the clip
-/// cannot be read.
+/// Reads frames and passes each on until told to stop; may block. Returns why the clip cannot be read.
 pub type FrameReader =
     Arc<dyn Fn(&FrameRequest, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;
 
 #[derive(Clone)]
 pub struct StudioConfig {
-    /// The clip to open at the start.
     pub video: Option<PathBuf>,
-    /// Clips with titles, shown first.
     pub clips: Vec<Clip>,
     /// Directories whose videos the library shows.
     pub folders: Vec<PathBuf>,
@@ -87,10 +69,9 @@ pub struct StudioConfig {
     pub methods_dir: Option<PathBuf>,
     /// Name of the method selected at the start; the first one if there is no such method.
     pub method: String,
-    /// Whether a method is lossless.
     pub lossless: fn(&Method) -> bool,
-    /// The prompt at the start.
-    pub prompt: String,
+    /// What every run is asked for; video, prompt and method are those on the screen.
+    pub request: RunRequest,
     /// The models are the embedded ones, which know only the clips with titles.
     pub embedded: bool,
     pub presets: Vec<PromptPreset>,
@@ -102,30 +83,14 @@ pub struct StudioConfig {
     pub is_first: bool,
     pub colors: ColorDepth,
     pub mouse: bool,
-    /// Draw with ASCII characters only.
     pub ascii: bool,
-    /// Which frames are sampled.
-    pub sampling: Sampling,
     /// How the target's family samples frames, to show which ones it will see.
     pub rule: Rule,
-    /// Maximum pixels per frame; none is the checkpoint's default.
-    pub max_pixels: Option<usize>,
-    /// Maximum visual tokens of a clip; none is no limit.
-    pub max_visual_tokens: Option<usize>,
-    /// Stop after this many tokens.
-    pub max_new_tokens: usize,
-    /// Models that can think do so before they answer.
-    pub thinking: bool,
-    pub text: TextSampling,
-    /// How many of the most likely tokens to request with each token.
-    pub logprobs: usize,
-    /// How runs are played.
     pub pace: Pace,
     /// The form of the files that a batch writes beside its clips; none writes none.
     pub sidecar: Option<Sidecar>,
     /// What a batch does about clips that have one.
     pub existing: Existing,
-    /// How captions become cues of subtitles.
     pub cues: Cues,
     /// The hardware whose modelled speed is shown beside the measured one; none shows none.
     pub profile: Option<Profile>,
@@ -135,7 +100,6 @@ pub struct StudioConfig {
     pub probe: Option<Probe>,
     /// Reads frames of a clip; none shows no pictures.
     pub frames: Option<FrameReader>,
-    /// How pictures are drawn.
     pub image_protocol: ImageProtocol,
     /// A key map that overrides the built-in one; it need not exist.
     pub keymap: Option<PathBuf>,
@@ -147,11 +111,9 @@ pub struct StudioConfig {
     pub record: bool,
     /// How many saved runs are kept; the oldest are deleted.
     pub keep: usize,
-    /// Prompts of earlier sessions, oldest first.
     pub history: Vec<String>,
     /// The file of earlier prompts; it need not exist. None saves none.
     pub prompts: Option<PathBuf>,
-    /// Divides a clip into segments.
     pub cut: Option<Cut>,
     /// The list of recent files; none saves none.
     pub recent: Option<PathBuf>,
@@ -190,7 +152,11 @@ impl Default for StudioConfig {
             methods_dir: config.as_ref().map(|dir| dir.join("methods")),
             method: String::new(),
             lossless: |_| true,
-            prompt: "Describe the video.".into(),
+            request: RunRequest {
+                prompt: "Describe the video.".into(),
+                logprobs: 5,
+                ..RunRequest::default()
+            },
             embedded: false,
             presets: PromptPreset::built_in(false),
             theme: "auto".into(),
@@ -199,14 +165,7 @@ impl Default for StudioConfig {
             colors: ColorDepth::default(),
             mouse: false,
             ascii: false,
-            sampling: Sampling::default(),
             rule: Rule::QWEN_VL,
-            max_pixels: None,
-            max_visual_tokens: None,
-            max_new_tokens: 256,
-            thinking: false,
-            text: TextSampling::default(),
-            logprobs: 5,
             pace: Pace::Off,
             sidecar: Some(Sidecar::Txt),
             existing: Existing::Skip,
@@ -221,7 +180,7 @@ impl Default for StudioConfig {
             prompts: data.as_ref().map(|dir| dir.join("prompts.jsonl")),
             sessions: data.as_ref().map(|dir| dir.join("sessions")),
             record: true,
-            keep: DEFAULT_KEEP,
+            keep: 1000,
             history: Vec::new(),
             cut: None,
             recent: data.map(|dir| dir.join("recent.json")),

@@ -1,17 +1,14 @@
 //! Messages into the studio and effects out of it: both are data, so that tests can play either side.
 
-use std::{path::PathBuf, sync::Arc};
-
+use super::*;
 use super::{
-    BatchJob, BatchNews, CaptionEdit, ClipFacts, Key, Mouse,
     archive::SessionEntry,
     complete::Completion,
     model::{frame_strips::FrameRequest, library::VideoFile},
 };
 use specreel_batch::rows::Caption;
 use specreel_engine::RunRequest;
-use specreel_record::{Event, Session, Span};
-use specreel_speculate::Method;
+use specreel_record::{Session, Span};
 use specreel_video::Frame;
 
 #[derive(Clone, Debug)]
@@ -19,64 +16,45 @@ pub enum Msg {
     Key(Key),
     Mouse(Mouse),
     Paste(String),
-    /// The terminal has this many columns and rows.
     Resize(u16, u16),
     Engine(Event),
     EngineGone,
-    /// A directory was read.
     Scanned {
         folder: PathBuf,
-        /// Its videos in order, or why it cannot be read.
         found: Result<Vec<VideoFile>, String>,
         note: Option<String>,
     },
-    /// A path was opened: the file, or why it cannot be.
     Opened(Result<VideoFile, String>),
-    /// The completion of a typed path, or why there is none.
     Completed(Result<Completion, String>),
-    /// The recent files, or why their list cannot be read.
     Recent(Result<Vec<VideoFile>, String>),
     Trouble(String),
     Probed {
         path: PathBuf,
-        /// Its properties, or why it cannot be read.
         facts: Result<ClipFacts, String>,
     },
     FrameRead(FrameRequest, Arc<Frame>),
     /// A request for frames is complete, or failed.
     FramesRead(FrameRequest, Result<(), String>),
-    /// The saved runs, newest first, or why they cannot be listed.
     Listed(Result<Vec<SessionEntry>, String>),
-    /// A saved run was read, or cannot be.
     Loaded(Result<Session, String>),
-    /// The prompt from the user's editor, or why there is none.
     Edited(Result<String, String>),
-    /// A run was exported to this file, or could not be.
     Written(Result<PathBuf, String>),
     /// Captions were written beside their clips, or the work was lost.
     Sidecars(Result<SidecarsWritten, String>),
-    /// A batch says something.
     Batch(BatchNews),
-    /// An edited caption was saved, or could not be.
     CaptionSaved {
         video: PathBuf,
         caption: Box<Caption>,
         /// The file; none if none is written.
         outcome: Result<Option<PathBuf>, String>,
     },
-    /// A method was saved as this file, or could not be.
     MethodSaved(Result<(PathBuf, Method), String>),
-    /// The segments of a clip, or why it cannot be divided.
     Cut(Result<Vec<Span>, String>),
-    /// What is not saved of runs, and why.
     Unrecorded(String),
-    /// The next frame of the spinner.
     Tick,
-    /// So many milliseconds passed while a clock plays.
     Advance(f64),
 }
 
-/// What became of captions that were to be written beside their clips.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SidecarsWritten {
     pub written: usize,
@@ -86,7 +64,6 @@ pub struct SidecarsWritten {
     pub failed: Vec<String>,
 }
 
-/// Something to do outside the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     Run(Box<RunRequest>),
@@ -120,7 +97,6 @@ pub enum Effect {
     Load(PathBuf),
     /// Delete a saved run and list its directory again; answered by [`Msg::Listed`].
     Delete(PathBuf),
-    /// Open a text in the user's editor; answered by [`Msg::Edited`].
     Editor(String),
     /// Write a text to a new file of this name in the working directory; answered by [`Msg::Written`].
     Write(String, String),
@@ -128,10 +104,8 @@ pub enum Effect {
     Sidecars(Vec<(PathBuf, String)>),
     /// Save a method as a new file; answered by [`Msg::MethodSaved`].
     SaveMethod(PathBuf, Box<Method>),
-    /// Copy a text to the clipboard.
     Copy(String),
     Suspend,
-    /// Redraw the whole screen.
     Redraw,
     Quit,
 }

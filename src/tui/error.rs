@@ -1,10 +1,10 @@
 //! Errors of the studio.
 
-use std::{ops::Range, path::PathBuf};
+use std::ops::Range;
 
-use specreel_record::{Failure, FailureClass};
+use super::*;
+use specreel_record::FailureClass;
 
-/// Why the studio cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum StudioError {
     #[error("the studio needs a terminal, but standard output is not one")]
@@ -15,22 +15,10 @@ pub enum StudioError {
         doing: &'static str,
         source: std::io::Error,
     },
-    /// A key map or theme file cannot be read.
     #[error("cannot read {}: {source}", .file.display())]
     Read { file: PathBuf, source: std::io::Error },
-    /// A key map or a theme is invalid.
     #[error("{file}:{line}: {key}: {problem}")]
-    Invalid {
-        /// The file, or the name of a built-in one.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// The entry: `section.action`, `role.field`.
-        key: String,
-        problem: String,
-        /// What to write instead.
-        hint: String,
-    },
+    Invalid { file: String, line: usize, key: String, problem: String, hint: String },
     #[error("no such theme: {name}")]
     NoTheme { name: String, known: String },
 }
@@ -55,7 +43,6 @@ impl StudioError {
         Self::invalid((file, text), at, "invalid TOML", error.message(), hint)
     }
 
-    /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
             StudioError::NoTerminal => {

@@ -1,15 +1,9 @@
 //! Files: opening paths, writing exports and methods, the user's editor. Everything here may block and runs off the studio's
 //! thread.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
-
-use super::{Msg, SidecarsWritten, model::library::VideoFile, scan::scan, text};
-use specreel_batch::{Clip, Options, Outputs, Sidecar, outputs::Need, rows::Caption};
-use specreel_record::Failure;
-use specreel_speculate::Method;
+use super::*;
+use super::{model::library::VideoFile, scan::scan};
+use specreel_batch::{Clip, Options, Outputs, outputs::Need, rows::Caption};
 
 /// Size and time of a file; none if there is no such file.
 pub(crate) fn found(path: &Path) -> Option<VideoFile> {
@@ -118,8 +112,7 @@ pub(crate) fn write_sidecars(captions: Vec<(PathBuf, String)>) -> SidecarsWritte
     outcome
 }
 
-/// Open a text in the editor of `$VISUAL` or `$EDITOR`, and return what the user made of it. The editor has the terminal
-/// meanwhile.
+/// Let the user edit a text in `$VISUAL` or `$EDITOR`, which has the terminal meanwhile.
 pub(crate) fn edit(text: &str) -> Result<String, String> {
     let chosen = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
     let command = chosen.filter(|c| !c.trim().is_empty()).unwrap_or_else(|| "vi".into());
@@ -151,7 +144,6 @@ pub(crate) fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
 }
 
 /// Replace a file as a whole, readable by the user alone.
-/// Errors: it cannot be written; the old file stays.
 pub(crate) fn replace_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
@@ -163,7 +155,6 @@ pub(crate) fn replace_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> 
 }
 
 /// Write a short file, readable by the user alone, without waiting for the disk.
-/// Errors: it cannot be written; the old file stays.
 pub(crate) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;

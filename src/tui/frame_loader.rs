@@ -2,23 +2,15 @@
 
 use std::{
     ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
-use tokio::sync::mpsc;
+use super::*;
 
-use super::{FrameReader, FrameRequest, Msg};
-
-/// The requests for frames, of which only the newest counts.
 pub(crate) struct FrameLoader {
     reader: Option<FrameReader>,
     next: Option<FrameRequest>,
-    /// The number of the request that is being read.
     running: Option<u64>,
-    /// The number of the newest request.
     newest: Arc<AtomicU64>,
 }
 
@@ -27,7 +19,6 @@ impl FrameLoader {
         Self { reader, next: None, running: None, newest: Arc::default() }
     }
 
-    /// Request frames, or none any more.
     pub fn request(&mut self, request: Option<FrameRequest>) {
         self.next = request;
         self.newest.fetch_add(1, Ordering::Relaxed);
@@ -39,13 +30,11 @@ impl FrameLoader {
         matches!(msg, Msg::FrameRead(..) | Msg::FramesRead(..)) && self.running != Some(newest)
     }
 
-    /// The work that was started has ended.
     pub fn ended(&mut self) {
         self.running = None;
     }
 
-    /// The newest request and the work that reads its frames, if there is one and nothing is being read. Frames are sent to
-    /// `messages`, the end is returned.
+    /// The newest request and the work that reads its frames into `messages`, if there is one and nothing is being read.
     pub fn work(
         &mut self,
         messages: mpsc::Sender<Msg>,

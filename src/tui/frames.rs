@@ -1,6 +1,6 @@
 //! When to draw: at once after input, at most 30 times a second while text streams, never without a change.
 
-use std::time::{Duration, Instant};
+use super::*;
 
 /// Minimum time between two frames that no input requested.
 const GAP: Duration = Duration::from_millis(33);
@@ -13,7 +13,6 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Something changed without input.
     pub fn want(&mut self) {
         self.wanted = true;
     }
@@ -23,7 +22,6 @@ impl Frames {
         self.urgent = true;
     }
 
-    /// When the next frame is due; none if nothing changed.
     pub fn due(&self, now: Instant) -> Option<Instant> {
         if !self.wanted {
             return None;

@@ -1,12 +1,12 @@
 //! How pictures are drawn: by a graphics protocol that the terminal supports, as half-blocks, or not at all.
 
-use super::{ColorDepth, question::Answers};
+use super::question::Answers;
+use super::*;
 
 pub use specreel_client::ImageProtocol;
 
 /// Terminals with kitty's protocol and its Unicode placeholders, which others lack.
 const KITTY: [&str; 2] = ["kitty", "ghostty"];
-/// Terminals with iTerm2's protocol.
 const ITERM2: [&str; 5] = ["iterm2", "wezterm", "mintty", "konsole", "rio"];
 
 /// What to use on a terminal with these colors and answers if `asked` was requested; never [`ImageProtocol::Auto`]. `inside` a
@@ -33,7 +33,6 @@ pub(crate) fn resolve(
     }
 }
 
-/// True inside a terminal multiplexer.
 pub(crate) fn is_inside() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     let term = std::env::var("TERM").unwrap_or_default();

@@ -1,25 +1,22 @@
 //! Pictures within a terminal's text: redrawn in place, and left there at the end.
 
-use std::io::{self, Write};
-
 use crossterm::{
     cursor::{MoveToColumn, MoveUp},
     queue,
     style::{Attribute, PrintStyledContent, SetAttribute, StyledContent},
     terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate},
 };
-use ratatui::{backend::IntoCrossterm, buffer::Buffer};
+use ratatui::backend::IntoCrossterm;
 
-/// A picture below the text.
+use super::*;
+
 #[derive(Debug)]
 pub struct Inline<W: Write> {
     out: W,
-    /// Size of the picture that is shown.
     shown: (u16, u16),
 }
 
 impl<W: Write> Inline<W> {
-    /// No picture yet.
     pub fn new(out: W) -> Self {
         Self { out, shown: (0, 0) }
     }

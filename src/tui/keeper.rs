@@ -1,18 +1,12 @@
 //! Saves prompts, and deletes the oldest saved runs.
 
-use std::path::PathBuf;
+use super::*;
 
-use super::{archive, past};
-
-/// Saves prompts and deletes old runs. Failures are logged.
 pub(crate) struct Keeper {
-    /// The file of prompts; none saves nothing.
     prompts: Option<PathBuf>,
-    /// The prompt that was saved last.
     last: Option<String>,
     /// The directory of saved runs; none if runs are not saved.
     sessions: Option<PathBuf>,
-    /// How many are kept.
     keep: usize,
 }
 
@@ -33,7 +27,6 @@ impl Keeper {
         self.last = Some(prompt.to_owned());
     }
 
-    /// Delete the oldest saved runs beyond those to keep, on another thread.
     pub fn prune(&self) {
         let (Some(folder), keep) = (self.sessions.clone(), self.keep) else { return };
         drop(tokio::task::spawn_blocking(move || {

@@ -5,7 +5,6 @@ use ratatui_textarea::Input;
 
 pub use ct::KeyCode;
 
-/// A key with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub code: KeyCode,
@@ -35,22 +34,18 @@ const NAMES: [(&str, KeyCode); 15] = [
 ];
 
 impl Key {
-    /// A key without modifiers.
     pub const fn plain(code: KeyCode) -> Self {
         Self { code, ctrl: false, alt: false, shift: false }
     }
 
-    /// A character without modifiers.
     pub const fn char(c: char) -> Self {
         Self::plain(KeyCode::Char(c))
     }
 
-    /// A character with Control.
     pub const fn ctrl(c: char) -> Self {
         Self { code: KeyCode::Char(c), ctrl: true, alt: false, shift: false }
     }
 
-    /// The character that this key types, if any.
     pub fn typed(self) -> Option<char> {
         match self.code {
             KeyCode::Char(c) if !self.ctrl && !self.alt => Some(c),
@@ -94,7 +89,6 @@ impl Key {
         Some(key)
     }
 
-    /// The key of a terminal event; none for releases and unknown keys.
     pub fn from_terminal(event: &ct::KeyEvent) -> Option<Self> {
         if event.kind == ct::KeyEventKind::Release {
             return None;
@@ -122,7 +116,6 @@ impl Key {
         Some(key)
     }
 
-    /// The same key for the text editor widget.
     pub(crate) fn to_editor(self) -> Input {
         Input { key: self.code.into(), ctrl: self.ctrl, alt: self.alt, shift: self.shift }
     }
@@ -153,20 +146,6 @@ impl std::fmt::Display for Key {
             code => text.push_str(&code.to_string()),
         }
         f.pad(&text)
-    }
-}
-
-impl Key {
-    /// The key as the status line shows it.
-    pub(crate) fn short(self) -> String {
-        match self.to_string().as_str() {
-            "left" => "←".into(),
-            "right" => "→".into(),
-            "up" => "↑".into(),
-            "down" => "↓".into(),
-            "minus" => "-".into(),
-            other => other.to_owned(),
-        }
     }
 }
 

@@ -3,12 +3,10 @@
 //! A key is looked up in the context where it is pressed, and then in `everywhere`. While text is edited, keys that type a
 //! character are text and not looked up in `everywhere`.
 
-use std::path::Path;
-
 use serde_json::json;
 use toml::de::{DeTable, DeValue};
 
-use super::{Action, Key, StudioError};
+use super::*;
 
 /// The built-in key map, and an example for the user's `keymap.toml`.
 pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");
@@ -17,7 +15,6 @@ const KEYS: &str = "write keys such as \"q\", \"ctrl-q\", \"alt-enter\", \"shift
 
 macro_rules! contexts {
     ($($variant:ident $name:literal $title:literal;)*) => {
-        /// Where a key is pressed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum KeyContext {
             $(#[doc = $title] $variant,)*
@@ -27,7 +24,6 @@ macro_rules! contexts {
             /// All contexts with their names in key maps, in the order of the help page.
             const ALL: &'static [(KeyContext, &'static str)] = &[$((KeyContext::$variant, $name)),*];
 
-            /// The heading on the help page.
             pub(crate) fn title(self) -> &'static str {
                 match self { $(KeyContext::$variant => $title,)* }
             }
@@ -70,7 +66,6 @@ impl KeyContext {
         }
     }
 
-    /// This context and those behind it.
     fn chain(self) -> impl Iterator<Item = KeyContext> {
         std::iter::successors(Some(self), |context| context.behind())
     }
@@ -160,7 +155,6 @@ impl Keymap {
     }
 
     /// The built-in map with the overrides of a user's file, if it exists.
-    /// Errors: the file cannot be read, or an entry is invalid.
     pub fn with_file(file: Option<&Path>) -> Result<Self, StudioError> {
         let mut map = Self::built_in()?;
         let Some(file) = file else { return Ok(map) };
@@ -172,8 +166,7 @@ impl Keymap {
         Ok(map)
     }
 
-    /// Override bindings with those of a TOML text.
-    /// Errors: an entry is invalid: names the file, the line, the entry, and what to write.
+    /// Override bindings with those of a TOML text. An error names the file, the line, the entry, and what to write.
     pub fn overlay(&mut self, text: &str, file: &str) -> Result<(), StudioError> {
         let source = (file, text);
         let table = DeTable::parse(text).map_err(|error| {
@@ -245,7 +238,6 @@ impl Keymap {
         }
     }
 
-    /// The keys of an action in a context, its own bindings first, in the order of the map.
     pub(crate) fn keys(&self, context: KeyContext, action: Action) -> Vec<Key> {
         let of = |wanted| {
             self.bindings.iter().filter(move |(p, _, a)| *p == wanted && *a == action).map(|(_, k, _)| *k)
@@ -255,7 +247,7 @@ impl Keymap {
 
     /// The first key of each of these actions in a context, as the screen shows them; those that are unbound are left out.
     pub(crate) fn shown(&self, context: KeyContext, actions: &[Action]) -> String {
-        let first = |action: &Action| self.keys(context, *action).first().map(|key| key.short());
+        let first = |action: &Action| self.keys(context, *action).first().map(ToString::to_string);
         actions.iter().filter_map(first).collect::<Vec<_>>().join(" ")
     }
 

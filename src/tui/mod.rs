@@ -52,8 +52,7 @@ pub use archive::SessionEntry;
 pub use batch_worker::BatchNews;
 pub use complete::Completion;
 pub use config::{
-    Clip, ClipFacts, Cut, DEFAULT_KEEP, DEFAULT_PRESETS, EMBEDDED_PRESETS, FrameReader, Probe, PromptPreset,
-    StudioConfig,
+    Clip, ClipFacts, Cut, DEFAULT_PRESETS, EMBEDDED_PRESETS, FrameReader, Probe, PromptPreset, StudioConfig,
 };
 pub use effect::{Effect, Msg, SidecarsWritten};
 pub use error::StudioError;
@@ -70,3 +69,20 @@ pub use mouse::{Mouse, MouseKind};
 pub use studio::Studio;
 pub use theme::{ColorDepth, Theme};
 pub use training::{Look, TRAINING_SIZE, TrainingPicture};
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use ratatui::{Terminal, buffer::Buffer, layout::Rect};
+
+use tokio::sync::mpsc;
+
+use specreel_batch::Sidecar;
+use specreel_record::{Event, EventKind, Failure};
+use specreel_speculate::Method;

@@ -3,19 +3,13 @@
 //! A prompt is appended as one write, so that two studios can share the file and a killed one loses at most its last line. At
 //! twice the number of prompts that are kept, the file is rewritten as a whole.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write},
-    path::Path,
-};
-
-use super::{files, model::prompt::MAX_HISTORY};
+use super::model::prompt::MAX_HISTORY;
+use super::*;
 
 /// Larger files are ignored.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The prompts of a file, oldest first, each at its last position only. A missing or unreadable file is empty, and invalid
-/// lines are skipped.
+/// The prompts of a file, oldest first, each at its last position only. What cannot be read is left out.
 pub(crate) fn read(file: &Path) -> Vec<String> {
     let fits = std::fs::metadata(file).is_ok_and(|about| about.len() <= MAX_BYTES);
     let bytes = if fits { std::fs::read(file).unwrap_or_default() } else { Vec::new() };

@@ -5,12 +5,13 @@ mod animation;
 use std::fmt::Write;
 
 use ratatui::{
-    buffer::{Buffer, Cell},
-    layout::Rect,
+    buffer::Cell,
     style::{Color, Modifier},
 };
 
 use super::text::width;
+use super::*;
+
 pub use animation::animated;
 
 /// One cell in SVG units.
@@ -19,8 +20,7 @@ const MARGIN: f64 = 14.0;
 const BACKGROUND: &str = "#14171c";
 const FOREGROUND: &str = "#d6dae2";
 
-/// The screen as an SVG document with its colors and modifiers. Lines and blocks are drawn as shapes, so that they join in
-/// every font.
+/// The screen as an SVG document. Lines and blocks are drawn as shapes, so that they join in every font.
 pub fn svg(buffer: &Buffer) -> String {
     let area = buffer.area;
     let mut out = String::new();
@@ -245,8 +245,7 @@ fn hex(color: Color) -> Option<String> {
     Some(code.into())
 }
 
-/// The screen as text with its styles, for snapshots: the characters, a map with one letter per style, and the meaning of the
-/// letters.
+/// The screen as text with its styles: the characters, a map with one letter per style, and what the letters mean.
 pub fn describe(buffer: &Buffer) -> String {
     let mut styles: Vec<String> = Vec::new();
     let (mut text, mut map) = (String::new(), String::new());

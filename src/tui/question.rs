@@ -4,15 +4,11 @@
 //! terminal answers (its attributes) ends the wait. A terminal that does not answer costs the time limit. Keys that arrive
 //! meanwhile are kept.
 
-use std::{
-    io::{Read, Write},
-    os::fd::AsRawFd,
-    time::{Duration, Instant},
-};
+use std::{io::Read, os::fd::AsRawFd};
 
 use rustix::event::{FdSetElement, fd_set_insert, fd_set_num_elements, select};
 
-use super::{Key, KeyCode};
+use super::*;
 
 /// Background (OSC 11), name and version (XTVERSION), size of a cell, attributes (DA1).
 const QUESTION: &[u8] = b"\x1b]11;?\x1b\\\x1b[>q\x1b[16t\x1b[c";

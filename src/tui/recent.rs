@@ -3,29 +3,19 @@
 //! The list is replaced as a whole, so that a killed program cannot truncate it. Files that no longer exist are skipped when it
 //! is read.
 
-use std::{
-    io::ErrorKind,
-    path::{Path, PathBuf},
-    sync::Mutex,
-};
+use std::io::ErrorKind;
 
-use super::{
-    files,
-    model::library::{VideoFile, is_video},
-};
+use super::model::library::{VideoFile, is_video};
+use super::*;
 
-/// More files than this are not remembered.
 const MOST: usize = 20;
-/// A longer file is not such a list.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The files of the list that still exist.
-/// Errors: the list exists but cannot be read.
 pub(crate) fn load(list: &Path) -> Result<Vec<VideoFile>, String> {
     Ok(read(list)?.iter().filter(|p| is_video(p)).filter_map(|p| files::found(p)).collect())
 }
 
-/// Add a file at the head of the list.
 pub(crate) fn remember(list: &Path, file: &Path) -> Result<(), String> {
     // Two files that are opened at the same time must both be in the list.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -6,26 +6,21 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{File, OpenOptions},
-    io::Write,
-    path::{Path, PathBuf},
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use tokio::sync::mpsc::{OwnedPermit, Sender};
 
-use super::Msg;
-use specreel_record::{Event, EventKind, StopReason, session::RecordedEvent};
+use super::*;
+use specreel_record::{Started, StopReason, session::RecordedEvent};
 
 /// Events that may wait for the disk.
 const WAITING: usize = 4096;
 /// How long the studio's end waits for the disk.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the lines of a file go.
 trait Disk: Write + Send {
-    /// Have everything on the disk.
     fn sync(&self) {}
 }
 
@@ -92,7 +87,7 @@ impl Recorder {
             Err(TrySendError::Full(_)) => {
                 self.lost.insert(event.run);
                 let what = match event.kind {
-                    EventKind::Started { .. } => "this run is not saved",
+                    EventKind::Started(_) => "this run is not saved",
                     _ => "only the beginning of this run is saved",
                 };
                 let folder = thread.folder.display();
@@ -122,7 +117,7 @@ fn record(
 ) {
     let mut open: Option<Recording> = None;
     for (at, event) in inbox {
-        if let EventKind::Started { segment, .. } = &event.kind {
+        if let EventKind::Started(Started { segment, .. }) = &event.kind {
             // The segments of a clip share a file.
             let group = segment.filter(|s| s.index > 0).map(|s| s.first);
             open = open.filter(|recording| group.is_some() && recording.group == group);
@@ -133,7 +128,7 @@ fn record(
         let written = match &mut open {
             Some(recording) if recording.run == event.run => recording.write(at, event),
             // A run is recorded from its start or not at all.
-            _ if !matches!(event.kind, EventKind::Started { .. }) => continue,
+            _ if !matches!(event.kind, EventKind::Started(_)) => continue,
             _ => Recording::create(create, folder, at, &event).and_then(|mut recording| {
                 recording.write(at, event)?;
                 open = Some(recording);
@@ -162,7 +157,7 @@ struct Recording {
 
 impl Recording {
     fn create(create: Create, folder: &Path, begun: Instant, event: &Event) -> std::io::Result<Self> {
-        let EventKind::Started { video, method, segment, .. } = &event.kind else {
+        let EventKind::Started(Started { video, method, segment, .. }) = &event.kind else {
             return Err(std::io::Error::other("a run that has not started"));
         };
         let fail = |e: std::io::Error| std::io::Error::new(e.kind(), format!("{}: {e}", folder.display()));
@@ -307,7 +302,7 @@ mod tests {
         let mut recorder = Recorder::start(Some(dir.path().into()), messages);
         for (run, first, index) in [(1, 1, 0), (2, 1, 1), (3, 3, 0)] {
             let mut kind = started("/v/a.mp4");
-            if let EventKind::Started { segment, .. } = &mut kind {
+            if let EventKind::Started(Started { segment, .. }) = &mut kind {
                 *segment = Some(Segment { first, index, count: 2 });
             }
             recorder.event(&event(run, kind));

@@ -3,15 +3,10 @@
 //! Hidden files are skipped, and files that `.gitignore` and `.ignore` files inside the directory exclude. Symbolic links are
 //! followed, except for cycles.
 
-use std::path::{Path, PathBuf};
-
 use ignore::DirEntry;
 
-use super::{
-    Msg, files,
-    model::library::{VideoFile, is_video},
-    text,
-};
+use super::model::library::{VideoFile, is_video};
+use super::*;
 use specreel_video::folder;
 
 /// Directories deeper than this are not scanned.
@@ -22,9 +17,7 @@ const MAX_LOOKED: usize = 20_000;
 #[derive(Debug, Default)]
 struct Walked {
     found: Vec<VideoFile>,
-    /// Entries that could not be read.
     unreadable: usize,
-    /// There are more entries than are scanned.
     cut: bool,
 }
 

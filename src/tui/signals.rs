@@ -1,6 +1,6 @@
 //! The signals that the studio handles.
 
-use super::StudioError;
+use super::*;
 
 pub(crate) enum Signal {
     Leave,
@@ -8,7 +8,6 @@ pub(crate) enum Signal {
     Continued,
 }
 
-/// The listeners, which replace the default handlers.
 pub(crate) struct Signals {
     term: tokio::signal::unix::Signal,
     hup: tokio::signal::unix::Signal,

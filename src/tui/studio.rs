@@ -1,30 +1,28 @@
 //! The studio without a terminal: messages in, effects and frames out.
 
-use ratatui::{Frame, Terminal, backend::TestBackend, buffer::Buffer};
+use ratatui::{Frame, backend::TestBackend};
 
-use super::{Effect, Msg, StudioConfig, StudioError, ascii, model::Model, update, view};
+use super::model::Model;
+use super::*;
 
 /// The studio's state, the same on a terminal and in tests.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Studio {
     model: Model,
 }
 
 impl Studio {
     /// A new studio, and its first effects.
-    /// Errors: the key map or a theme file is invalid, or there is no such theme.
     pub fn new(config: &StudioConfig) -> Result<(Self, Vec<Effect>), StudioError> {
         let mut model = Model::new(config)?;
         let effects = update::begin(&mut model, &config.folders);
         Ok((Self { model }, effects))
     }
 
-    /// Handle a message. Returns what to do outside.
     pub fn handle(&mut self, msg: Msg) -> Vec<Effect> {
         update::update(&mut self.model, msg)
     }
 
-    /// Draw the whole screen.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         self.draw_with_slot(frame);
     }
@@ -32,13 +30,12 @@ impl Studio {
     /// Draw the whole screen. Returns the area of a picture for a graphics protocol.
     pub(crate) fn draw_with_slot(&self, frame: &mut Frame<'_>) -> Option<view::Slot> {
         let slot = view::draw(&self.model, self.model.theme(), frame);
-        if self.model.ascii {
+        if self.model.config.ascii {
             ascii::reduce(frame.buffer_mut());
         }
         slot
     }
 
-    /// The screen at this size, in columns and rows.
     pub fn picture(&self, columns: u16, rows: u16) -> Buffer {
         let backend = TestBackend::new(columns, rows);
         let mut terminal = match Terminal::new(backend) {
@@ -51,7 +48,6 @@ impl Studio {
         }
     }
 
-    /// True while models load or a run is active.
     pub fn is_busy(&self) -> bool {
         self.model.is_busy()
     }
@@ -75,7 +71,6 @@ impl Studio {
         self.model.runs.active().map(|run| run.id())
     }
 
-    /// The caption that is shown, as far as it is written.
     pub fn caption(&self) -> String {
         self.model.runs.shown().map(|run| run.log.shown()).unwrap_or_default()
     }

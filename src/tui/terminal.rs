@@ -6,16 +6,12 @@
 
 use std::{
     cell::RefCell,
-    fs::OpenOptions,
-    io::{self, Write},
     os::fd::OwnedFd,
-    path::Path,
     rc::Rc,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use crossterm::{
@@ -28,19 +24,13 @@ use crossterm::{
         disable_raw_mode, enable_raw_mode,
     },
 };
-use ratatui::{
-    Terminal,
-    backend::CrosstermBackend,
-    layout::{Position, Rect},
-};
-
+use ratatui::{backend::CrosstermBackend, layout::Position};
 use rustix::process::Signal;
 
-use super::{Studio, StudioError, painter::Painter, terminal_writer::TerminalWriter};
+use super::*;
+use super::{painter::Painter, terminal_writer::TerminalWriter};
 
-/// The studio has the screen.
 static UP: AtomicBool = AtomicBool::new(false);
-/// The studio captures the mouse.
 static MOUSE: AtomicBool = AtomicBool::new(false);
 /// The real standard error while fd 2 is redirected to the log.
 static REAL_STDERR: Mutex<Option<OwnedFd>> = Mutex::new(None);
@@ -63,7 +53,6 @@ impl Write for Page {
     }
 }
 
-/// The terminal while the studio is on it.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Page>>,
     page: Page,
@@ -101,19 +90,16 @@ impl Screen {
         })
     }
 
-    /// Columns and rows.
     pub fn size(&self) -> (u16, u16) {
         self.terminal.size().map_or((80, 24), |s| (s.width, s.height))
     }
 
-    /// Width and height of a cell in pixels, if the terminal says.
     pub fn cell() -> Option<(u16, u16)> {
         let size = crossterm::terminal::window_size().ok()?;
         let side = |pixels: u16, cells: u16| pixels.checked_div(cells).filter(|side| *side > 0);
         Some((side(size.width, size.columns)?, side(size.height, size.rows)?))
     }
 
-    /// True if the terminal has read all frames.
     pub fn is_idle(&self) -> bool {
         self.writer.is_idle()
     }
@@ -142,7 +128,6 @@ impl Screen {
         self.terminal.resize(Rect::from((Position::ORIGIN, size))).map_err(trouble("draw on"))
     }
 
-    /// Copy a text to the clipboard (OSC 52).
     pub fn copy(&mut self, text: &str) -> Result<(), StudioError> {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);

@@ -4,13 +4,10 @@
 //! The studio keeps handling keys, signals and events, and draws its next frame when the last one is written; so frames do not
 //! queue up, and decoding speed does not depend on the terminal.
 
-use std::{
-    io::{self, Write},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::{Condvar, MutexGuard, PoisonError};
 
-/// The writing thread, and the bytes for it.
+use super::*;
+
 pub(crate) struct TerminalWriter {
     shared: Arc<Shared>,
 }
@@ -70,8 +67,6 @@ impl TerminalWriter {
         Ok(Self { shared })
     }
 
-    /// Queue bytes.
-    /// Errors: earlier bytes could not be written.
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.shared.lock();
         if let Some(error) = state.failed.take() {
@@ -83,13 +78,11 @@ impl TerminalWriter {
         Ok(())
     }
 
-    /// True if all is written.
     pub fn is_idle(&self) -> bool {
         let state = self.shared.lock();
         state.waiting.is_empty() && !state.writing
     }
 
-    /// Wait until all is written, at most this long; true if all is.
     pub fn wait_idle(&self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most;
         let mut state = self.shared.lock();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
 use specreel_engine::RunRequest;
-use specreel_record::{Event, EventKind, Stats, Step, StopReason, Token, Verdict, testing};
+use specreel_record::{
+    Event, EventKind, PromptSeen, Ready, Started, Stats, Step, StopReason, Token, Verdict, testing,
+};
 use specreel_speculate::Method;
 use specreel_video::Frame;
 
@@ -65,14 +67,13 @@ pub(crate) fn ready() -> Studio {
 }
 
 pub(crate) fn ready_event() -> Msg {
-    let kind = EventKind::Ready {
+    let kind = EventKind::Ready(Ready {
         target: "target-25m".into(),
         drafter: Some("drafter-5m".into()),
         device: "cpu".into(),
         dtype: "q8_0".into(),
-        notes: vec![],
-        parts: None,
-    };
+        ..Ready::default()
+    });
     Msg::Engine(Event::new(0, kind))
 }
 
@@ -120,7 +121,7 @@ pub(crate) fn after_a_run() -> Studio {
 /// The first event of a run.
 pub(crate) fn started(video_file: &str, name: &str) -> EventKind {
     let mut kind = testing::started();
-    if let EventKind::Started { method, lossless, video, prompt, .. } = &mut kind {
+    if let EventKind::Started(Started { method, lossless, video, prompt, .. }) = &mut kind {
         *method = serde_json::json!({ "name": name, "drafter": { "kind": "model" } });
         (*lossless, *video, *prompt) = (name != "lvspec", video_file.into(), "Describe the video.".into());
     }
@@ -130,7 +131,7 @@ pub(crate) fn started(video_file: &str, name: &str) -> EventKind {
 /// A prompt that was read, with these notes.
 pub(crate) fn prompt(words: &[&str]) -> EventKind {
     let mut kind = testing::prompt(None);
-    if let EventKind::Prompt { notes, .. } = &mut kind {
+    if let EventKind::Prompt(PromptSeen { notes, .. }) = &mut kind {
         notes.extend(words.iter().map(|note| (*note).to_owned()));
     }
     kind

@@ -6,15 +6,14 @@
 use std::borrow::Cow;
 
 use specreel_client::present::text;
-pub(crate) use specreel_client::present::text::{fit, fit_end, pad, width};
-use specreel_record::{Event, EventKind, Turn};
 
-/// See [`text::clean`].
+pub(crate) use specreel_client::present::text::{fit, fit_end, pad, width};
+use specreel_record::{Draft, Event, EventKind, PromptSeen, Ready, Started, Turn};
+
 pub(crate) fn clean(foreign: &str) -> String {
     text::clean(foreign).into_owned()
 }
 
-/// See [`text::clean_line`].
 pub(crate) fn clean_line(foreign: &str) -> String {
     text::clean_line(foreign).into_owned()
 }
@@ -32,16 +31,16 @@ pub(crate) fn clean_event(mut event: Event) -> Event {
         }
     };
     match &mut event.kind {
-        EventKind::Ready { target, drafter, device, dtype, notes, .. } => {
+        EventKind::Ready(Ready { target, drafter, device, dtype, notes, .. }) => {
             notes.iter_mut().chain([target, device, dtype]).chain(drafter).for_each(each);
         }
-        EventKind::Started { target, drafter, device, dtype, prompt, before, .. } => {
+        EventKind::Started(Started { target, drafter, device, dtype, prompt, before, .. }) => {
             let turns = before.iter_mut().flat_map(|turn| [&mut turn.prompt, &mut turn.answer]);
             turns.chain([target, device, dtype, prompt]).chain(drafter).for_each(each);
         }
         EventKind::Estimate(estimate) => estimate.notes.iter_mut().for_each(each),
-        EventKind::Prompt { notes, .. } => notes.iter_mut().for_each(each),
-        EventKind::Draft { drafted_text, .. } => drafted_text.iter_mut().for_each(each),
+        EventKind::Prompt(PromptSeen { notes, .. }) => notes.iter_mut().for_each(each),
+        EventKind::Draft(Draft { drafted_text, .. }) => drafted_text.iter_mut().for_each(each),
         EventKind::Step(step) => {
             step.drafted_text.iter_mut().for_each(&mut each);
             for token in &mut step.tokens {
@@ -84,15 +83,21 @@ mod tests {
         let stats = Box::default();
         let [target, device, dtype] = [evil(), evil(), evil()];
         let (drafter, notes) = (Some(evil()), vec![evil()]);
-        let ready = EventKind::Ready { target, drafter, device, dtype, notes, parts: None };
+        let ready = EventKind::Ready(Ready { target, drafter, device, dtype, notes, parts: None });
         let mut started = crate::tui::testing::started("v.mp4", "naive");
-        if let EventKind::Started { target, drafter, device, dtype, prompt, before, .. } = &mut started {
+        if let EventKind::Started(Started { target, drafter, device, dtype, prompt, before, .. }) =
+            &mut started
+        {
             (*target, *drafter, *device, *dtype, *prompt) = (evil(), Some(evil()), evil(), evil(), evil());
             before.push(turn);
         }
         let done = EventKind::Done { reason: StopReason::Eos, text: evil(), ids: vec![], stats };
-        let draft =
-            EventKind::Draft { index: 0, drafted: vec![1], drafted_text: vec![evil()], parents: vec![] };
+        let draft = EventKind::Draft(Draft {
+            index: 0,
+            drafted: vec![1],
+            drafted_text: vec![evil()],
+            parents: vec![],
+        });
         for kind in [ready, started, draft, EventKind::Step(step), done, EventKind::Failed(failure)] {
             let json = serde_json::to_string(&clean_event(Event::new(1, kind))).unwrap();
             assert!(!json.contains("\\u001b") && !json.contains('\u{202e}'), "{json}");

@@ -4,9 +4,12 @@
 //! terminals that support it. Without colors (`NO_COLOR`, `mono`) the modifiers alone distinguish the roles. The styles of
 //! verdicts follow the legend in [`verdicts`].
 
-use std::{ops::Range, path::Path};
+use std::{borrow::Cow, ops::Range};
 
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::{
+    style::{Color, Modifier, Style},
+    text::{Line, Span},
+};
 use serde::Deserialize;
 use serde_json::json;
 use toml::{
@@ -14,11 +17,10 @@ use toml::{
     de::{DeTable, ValueDeserializer},
 };
 
-use super::StudioError;
+use super::*;
 use specreel_client::present::verdicts;
 use specreel_record::Verdict;
 
-/// The built-in themes: name and file.
 const BUILT_IN: [(&str, &str); 12] = [
     ("dark", include_str!("../../themes/dark.toml")),
     ("light", include_str!("../../themes/light.toml")),
@@ -36,7 +38,6 @@ const BUILT_IN: [(&str, &str); 12] = [
 
 macro_rules! roles {
     ($($variant:ident $name:literal),* $(,)?) => {
-        /// The meaning of a part of the screen.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Role { $($variant),* }
 
@@ -57,7 +58,6 @@ roles! {
     GaugeRest "gauge_rest", Ghost "ghost", Rejected "rejected",
 }
 
-/// How many colors the terminal shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColorDepth {
     /// None, or `NO_COLOR` is set.
@@ -88,10 +88,8 @@ impl ColorDepth {
     }
 }
 
-/// A theme: a style for every role.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Theme {
-    /// Its name, which is that of its file.
     pub name: String,
     styles: Vec<Style>,
 }
@@ -162,7 +160,6 @@ impl Theme {
         Ok(themes.swap_remove(at))
     }
 
-    /// The index of the theme of this name.
     pub(crate) fn position(themes: &[Self], name: &str) -> Result<usize, StudioError> {
         themes.iter().position(|t| t.name == name).ok_or_else(|| {
             let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
@@ -170,7 +167,6 @@ impl Theme {
         })
     }
 
-    /// The name in a file that remembers a theme; none if there is no such theme any more.
     pub(crate) fn remembered(file: &Path, folder: Option<&Path>) -> Option<String> {
         let name = std::fs::read_to_string(file).ok()?.trim().to_owned();
         let (themes, _) = Self::readable(folder, ColorDepth::None).ok()?;
@@ -210,7 +206,6 @@ impl Theme {
         BUILT_IN[0].1
     }
 
-    /// The names of the built-in themes.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.into_iter().map(|(name, _)| name)
     }
@@ -254,7 +249,14 @@ impl Theme {
         self.styles[role as usize]
     }
 
-    /// The style of a token.
+    pub(crate) fn span<'a>(&self, role: Role, words: impl Into<Cow<'a, str>>) -> Span<'a> {
+        Span::styled(words, self.style(role))
+    }
+
+    pub(crate) fn line<'a>(&self, role: Role, words: impl Into<Cow<'a, str>>) -> Line<'a> {
+        Line::styled(words, self.style(role))
+    }
+
     pub(crate) fn verdict(&self, verdict: Verdict) -> Style {
         self.style(Role::of(verdicts::Role::of(verdict)))
     }

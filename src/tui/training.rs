@@ -1,29 +1,22 @@
 //! The progress of a training run as a picture in the studio's look, for a terminal without the studio.
 
-use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
+use ratatui::backend::TestBackend;
 
-use super::{StudioError, Theme, ascii, model, view};
+use super::*;
 use crate::tui::ColorDepth;
 use specreel_client::chart::Curve;
 
 /// Minimum columns and rows of the terminal.
 pub const TRAINING_SIZE: (u16, u16) = (56, 20);
 
-/// What the picture of a training run shows.
 #[derive(Clone, Debug, Default)]
 pub struct TrainingPicture {
-    /// What is trained, and for which target.
     pub title: String,
     pub doing: String,
-    /// Progress, 0 to 1.
     pub share: f64,
-    /// Remaining time in words.
     pub left: String,
-    /// Numbers with their names.
     pub facts: Vec<(String, String)>,
-    /// The curve so far.
     pub curve: Curve,
-    /// A hint about keys.
     pub foot: String,
 }
 

@@ -1,22 +1,16 @@
 //! Work off the studio's thread: files, directories, videos. Every request is answered, even if the work panics.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use tokio::sync::mpsc;
-
-use super::Msg;
+use super::*;
 
 /// The answer after a panic, whose message is in the log.
 pub(crate) const LOST: &str = "internal error: a background task panicked; the log has details";
 
-/// Runs work on threads that may block.
 #[derive(Clone)]
 pub(crate) struct Workers {
     messages: mpsc::Sender<Msg>,
 }
 
 impl Workers {
-    /// Answers go to `messages`.
     pub fn new(messages: mpsc::Sender<Msg>) -> Self {
         Self { messages }
     }

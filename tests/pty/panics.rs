@@ -11,7 +11,7 @@ use specreel::{
 };
 use specreel_client::{Backend, Client};
 use specreel_engine::Command;
-use specreel_record::{Event, EventKind, Failure};
+use specreel_record::{Event, EventKind, Failure, Ready};
 
 use super::{start::clips, terminal::Terminal};
 
@@ -31,14 +31,12 @@ impl Backend for Broken {
 /// A studio that panics on its own thread when it begins a run, and on another when it cuts a clip.
 fn studio(_: resolve::Studio) -> Result<i32, Failure> {
     let (events, inbox) = tokio::sync::mpsc::channel(4);
-    let ready = EventKind::Ready {
+    let ready = EventKind::Ready(Ready {
         target: "target".into(),
-        drafter: None,
         device: "cpu".into(),
         dtype: "q8_0".into(),
-        notes: Vec::new(),
-        parts: None,
-    };
+        ..Ready::default()
+    });
     events.blocking_send(Event::new(0, ready)).unwrap();
     let config = StudioConfig {
         folders: std::env::var(CLIPS).into_iter().map(Into::into).collect(),

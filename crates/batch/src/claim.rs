@@ -3,17 +3,13 @@
 //! The system releases the lock of a process that ends, however it ends, so a claim cannot be stale; the file that is left
 //! behind is taken over by the next claim.
 
-use std::{
-    fs::{File, OpenOptions, TryLockError},
-    io,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use std::{fs::TryLockError, os::unix::fs::MetadataExt};
+
+use super::*;
 
 /// So often a directory may vanish before a file in it is opened.
 const ATTEMPTS: usize = 100;
 
-/// A claim; dropping it removes the file.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,
@@ -76,7 +72,6 @@ fn is_dir_or_gone(path: &Path) -> bool {
 }
 
 /// True if this path is still the opened file.
-/// Errors: the opened file has no metadata.
 pub(super) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
     let opened = file.metadata()?;
     Ok(std::fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino())))

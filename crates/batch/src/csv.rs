@@ -1,6 +1,5 @@
 //! Records of comma-separated values (RFC 4180): every field is quoted, a quote in it is doubled, and line breaks in it stay.
 
-/// A record with its line break.
 pub fn record<'a>(fields: impl IntoIterator<Item = &'a str>) -> String {
     let fields = fields.into_iter().map(|field| format!("\"{}\"", field.replace('"', "\"\"")));
     fields.collect::<Vec<_>>().join(",") + "\n"

@@ -1,19 +1,9 @@
 //! Data sets as files: merging those of several machines, and looking at one.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
-
-use super::{
-    csv,
-    rows::{self, Kind},
-    sidecar::replace,
-    text::one_line,
-};
-use specreel_record::{Failure, FailureClass};
+use super::*;
+use super::{rows::Kind, sidecar::replace, text::one_line};
 
 /// The keys of a row that name its video.
 const PATH_KEYS: [&str; 4] = ["video", "video_path", "media_path", "file_name"];
@@ -34,16 +24,10 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// Read a file; `.csv` is comma-separated, anything else JSON lines.
-    ///
-    /// # Errors
-    /// It cannot be read, or is not UTF-8.
+    /// Read a file; `.csv` is comma-separated, anything else JSON lines. Fails if it cannot be read, or is not UTF-8.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let failed = |error: String, hint: &str| Failure {
-            class: FailureClass::Input,
-            error: format!("data set {}: {error}", path.display()),
-            hint: Some(hint.into()),
-        };
+        let failed =
+            |error: String, hint: &str| Failure::input(format!("data set {}: {error}", path.display()), hint);
         let text = std::fs::read_to_string(path)
             .map_err(|error| failed(error.to_string(), "it is a UTF-8 file of JSON lines or .csv"))?;
         let csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
@@ -179,11 +163,9 @@ pub struct Merged {
     pub damaged: usize,
 }
 
-/// Merge data sets of the same form into a file, sorted by video: the result does not depend on how the videos were split. Paths
-/// stay those of the same files. Of rows about the same video and prompt the last one counts.
-///
-/// # Errors
-/// A file cannot be read, or the files have different columns or keys, or the result cannot be written.
+/// Merge data sets of the same form into a file, sorted by video: the result does not depend on how the videos were split.
+/// Paths stay those of the same files. Of rows about the same video and prompt the last one counts. Fails if a file cannot be
+/// read, or the files have different columns or keys, or the result cannot be written.
 pub fn merge(into: &Path, parts: &[PathBuf]) -> Result<Merged, Failure> {
     let out = std::path::absolute(into).unwrap_or_else(|_| into.to_owned());
     let folder = out.parent().unwrap_or(Path::new("/")).to_owned();
@@ -196,15 +178,14 @@ pub fn merge(into: &Path, parts: &[PathBuf]) -> Result<Merged, Failure> {
         for row in set.contents.rows {
             let form = (set.head.clone(), if set.csv { None } else { path_key(&row.text) });
             if *head.get_or_insert_with(|| form.clone()) != form {
-                return Err(Failure {
-                    class: FailureClass::Input,
-                    error: format!(
+                return Err(Failure::input(
+                    format!(
                         "data set {}: its columns or keys are not those of {}",
                         part.display(),
                         parts[0].display()
                     ),
-                    hint: Some("merge files of one --dataset kind".into()),
-                });
+                    "merge files of one --dataset kind",
+                ));
             }
             all += 1;
             let moved = rebased(&row.path, &from, &folder);

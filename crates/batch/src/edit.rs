@@ -1,15 +1,12 @@
 //! A caption that a person has changed.
 
-use std::path::PathBuf;
-
+use super::*;
 use super::{
-    Clip, Sidecar,
     claim::Claim,
     rows::Caption,
     sidecar::{hidden, replace},
-    unwritable,
 };
-use specreel_record::{Cues, Failure, FailureClass, Span};
+use specreel_record::Cues;
 
 impl Caption {
     /// The caption with another text. How it was made says so: `edited` is true, and `generated` is what the models wrote. Pieces
@@ -31,19 +28,16 @@ impl Caption {
     }
 }
 
-/// Write an edited caption to the sidecar beside its clip, as a whole. Returns the file.
-///
-/// # Errors
-/// Another process writes it, or it cannot be written; what existed stays.
+/// Write an edited caption to the sidecar beside its clip, as a whole. Returns the file. Fails if another process writes it, or
+/// it cannot be written; what existed stays.
 pub fn save(clip: &Clip, sidecar: Sidecar, cues: Cues, caption: &Caption) -> Result<PathBuf, Failure> {
     let path = sidecar.path(clip, None);
     let lock = hidden(&path, "lock");
     let Some(_claim) = Claim::take(&lock).map_err(|error| unwritable(&lock, &error))? else {
-        return Err(Failure {
-            class: FailureClass::Input,
-            error: format!("another process writes {}", path.display()),
-            hint: Some("save again once it has ended".into()),
-        });
+        return Err(Failure::input(
+            format!("another process writes {}", path.display()),
+            "save again once it has ended",
+        ));
     };
     let contents = sidecar.contents(clip, std::slice::from_ref(caption), cues);
     replace(&path, contents.as_bytes()).map_err(|error| unwritable(&path, &error))?;

@@ -1,17 +1,10 @@
 //! Files, directories, lists and patterns become clips.
 
-use std::{
-    collections::HashSet,
-    ffi::OsStr,
-    io::Read,
-    os::unix::ffi::OsStrExt,
-    path::{Component, Path, PathBuf},
-    sync::Arc,
-};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Component, sync::Arc};
 
 use ignore::{WalkBuilder, overrides::OverrideBuilder};
 
-use specreel_record::{Failure, FailureClass};
+use super::*;
 use specreel_video::folder::{self, is_video};
 
 /// A clip to caption.
@@ -63,10 +56,8 @@ pub struct Found {
 pub type Named<'a> = &'a dyn Fn(&Path) -> Result<Option<PathBuf>, Failure>;
 
 /// Find the clips of these arguments: files, directories, `@list` (one path a line, `@-` for stdin) and patterns (`*`, `?`,
-/// `[a-z]`, `{a,b}`, `**`) that the shell has left alone. A named file need not exist: it fails when it is its turn.
-///
-/// # Errors
-/// A list cannot be read, a pattern is wrong, or there is no clip at all.
+/// `[a-z]`, `{a,b}`, `**`) that the shell has left alone. A named file need not exist: it fails when it is its turn. Fails if a
+/// list cannot be read, a pattern is wrong, or there is no clip at all.
 pub fn find(arguments: &[PathBuf], named: Named<'_>) -> Result<Found, Failure> {
     let mut finder = Finder { found: Found::default(), seen: HashSet::new() };
     for argument in arguments {
@@ -75,14 +66,13 @@ pub fn find(arguments: &[PathBuf], named: Named<'_>) -> Result<Found, Failure> {
     let found = finder.found;
     if found.clips.is_empty() && found.unreadable.is_empty() {
         let names: Vec<String> = arguments.iter().take(3).map(|path| path.display().to_string()).collect();
-        return Err(Failure {
-            class: FailureClass::Input,
-            error: format!("no videos in {}", names.join(", ")),
-            hint: Some(format!(
+        return Err(Failure::input(
+            format!("no videos in {}", names.join(", ")),
+            format!(
                 "videos end in {}; hidden files, and those that .gitignore or .ignore exclude, are left out",
                 folder::EXTENSIONS.map(|extension| format!(".{extension}")).join(", ")
-            )),
-        });
+            ),
+        ));
     }
     Ok(found)
 }
@@ -144,10 +134,11 @@ impl Finder {
         let first = parts.iter().position(wild).unwrap_or(parts.len());
         let base: PathBuf = parts[..first].iter().collect();
         let rest: PathBuf = parts[first..].iter().collect();
-        let wrong = |error: String| Failure {
-            class: FailureClass::Usage,
-            error: format!("pattern {}: {error}", pattern.display()),
-            hint: Some("for example: \"clips/**/*.mp4\"".into()),
+        let wrong = |error: String| {
+            Failure::usage(
+                format!("pattern {}: {error}", pattern.display()),
+                "for example: \"clips/**/*.mp4\"",
+            )
         };
         let base = if first == 0 { PathBuf::from(".") } else { base };
         let glob = rest.to_str().ok_or_else(|| wrong("it is not UTF-8".into()))?;
@@ -157,18 +148,16 @@ impl Finder {
         let unreadable = self.found.unreadable.len();
         let matches = self.walk(folder::walk(&base, true).overrides(overrides));
         if matches.is_empty() && self.found.unreadable.len() == unreadable {
-            return Err(Failure {
-                class: FailureClass::Input,
-                error: format!("no video matches {}", pattern.display()),
-                hint: Some("`*` does not cross a slash, `**` does".into()),
-            });
+            return Err(Failure::input(
+                format!("no video matches {}", pattern.display()),
+                "`*` does not cross a slash, `**` does",
+            ));
         }
         // As if the shell had expanded it.
         matches.iter().for_each(|path| self.add(Clip::of_file(path)));
         Ok(())
     }
 
-    /// The videos of a walk, sorted.
     fn walk(&mut self, walk: &WalkBuilder) -> Vec<PathBuf> {
         let mut paths = Vec::new();
         for entry in walk.build() {
@@ -200,11 +189,10 @@ impl Finder {
 fn unreadable(error: &ignore::Error) -> Option<(PathBuf, Failure)> {
     let io = error.io_error().filter(|e| e.kind() == std::io::ErrorKind::PermissionDenied)?;
     let path = path_of(error).unwrap_or_default();
-    let failure = Failure {
-        class: FailureClass::Input,
-        error: format!("cannot read the directory {}: {io}", path.display()),
-        hint: Some("make it readable, or leave it out with an .ignore file".into()),
-    };
+    let failure = Failure::input(
+        format!("cannot read the directory {}: {io}", path.display()),
+        "make it readable, or leave it out with an .ignore file",
+    );
     Some((path, failure))
 }
 
@@ -219,11 +207,8 @@ fn path_of(error: &ignore::Error) -> Option<PathBuf> {
 /// The paths of a list: one a line, or separated by NUL bytes. Empty lines and those that begin with `#` do not count.
 /// Errors: it cannot be read, or names nothing.
 fn lines(list: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |error: String, hint: &str| Failure {
-        class: FailureClass::Input,
-        error: format!("list {}: {error}", list.display()),
-        hint: Some(hint.into()),
-    };
+    let failed =
+        |error: String, hint: &str| Failure::input(format!("list {}: {error}", list.display()), hint);
     let mut bytes = Vec::new();
     let read = match list == Path::new("-") {
         true => std::io::stdin().lock().read_to_end(&mut bytes).map(drop),

@@ -1,4 +1,5 @@
 use super::*;
+use specreel_record::FailureClass;
 
 fn folder(files: &[&str]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();

@@ -1,21 +1,16 @@
 //! Small files of JSON lines beside the outputs: which clips failed, and what an unfinished run has done. The last line about a
 //! clip counts; lines that a killed process has left incomplete are skipped.
 
-use std::{
-    collections::HashMap,
-    fs::{File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
-};
+use std::io::{Seek, SeekFrom};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::claim::{is_same, open_below};
+use super::*;
 
 /// A clip that failed, as it was then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// The clip ([`Clip::id`](super::Clip::id)).
     pub id: u64,
     /// Its name, for people.
     pub video: String,
@@ -28,7 +23,6 @@ pub struct Failed {
 /// A clip whose outputs are written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// The clip ([`Clip::id`](super::Clip::id)).
     pub id: u64,
     /// Hashes of its sidecar before and after. The line is written first: if the sidecar still is as before, it was not replaced.
     pub change: Option<(u64, u64)>,
@@ -36,7 +30,6 @@ pub struct Done {
 
 /// A line of a ledger.
 pub trait Line: Serialize + DeserializeOwned {
-    /// The clip that it is about.
     fn id(&self) -> u64;
 }
 
@@ -52,19 +45,16 @@ impl Line for Done {
     }
 }
 
-/// A ledger.
 #[derive(Debug)]
 pub struct Ledger<L> {
     path: PathBuf,
     lines: HashMap<u64, L>,
-    /// Bytes of the file that were read.
     length: u64,
     /// Says that the ledger is in use, by a shared lock.
     held: Option<File>,
 }
 
 impl<L: Line> Ledger<L> {
-    /// Read a ledger; a missing or unreadable one is empty.
     pub fn open(path: PathBuf) -> Self {
         let mut ledger = Self { path, lines: HashMap::new(), length: 0, held: None };
         ledger.refresh();
@@ -117,12 +107,10 @@ impl<L: Line> Ledger<L> {
         }
     }
 
-    /// The line about a clip.
     pub fn get(&self, id: u64) -> Option<&L> {
         self.lines.get(&id)
     }
 
-    /// Write a line.
     pub fn add(&mut self, line: L) -> io::Result<()> {
         // A line break first: the line before may be incomplete.
         let text = format!("\n{}\n", serde_json::to_string(&line)?);

@@ -31,21 +31,32 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod claim;
-pub mod csv;
+mod claim;
+mod csv;
 pub mod dataset;
 pub mod edit;
 pub mod find;
-pub mod ledger;
-pub mod options;
+mod ledger;
+mod options;
 pub mod outputs;
-pub mod report;
+mod report;
 pub mod rows;
-pub mod run;
+mod run;
 pub mod shard;
-pub mod sidecar;
-pub mod table;
+mod sidecar;
+mod table;
 pub mod text;
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value};
+
+use specreel_record::{Failure, FailureClass, Span};
 
 pub use find::{Clip, Found, find};
 pub use options::{Existing, Options};
@@ -57,28 +68,23 @@ pub use shard::Shard;
 pub use sidecar::Sidecar;
 pub use text::Polish;
 
-use specreel_record::{Failure, FailureClass};
-
 /// A failure of an output: a full disk is internal, anything else an unusable path.
-pub(crate) fn unwritable(path: &std::path::Path, error: &std::io::Error) -> Failure {
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let full = is_full(error);
-    Failure {
-        class: if full { FailureClass::Internal } else { FailureClass::Input },
-        error: format!("cannot write {}: {error}", path.display()),
-        hint: Some(
-            if full {
-                "free some space, then run the same command again: it goes on from here"
-            } else {
-                "make the directory writable, or choose another one with --out-dir"
-            }
-            .into(),
-        ),
-    }
+    Failure::new(
+        if full { FailureClass::Internal } else { FailureClass::Input },
+        format!("cannot write {}: {error}", path.display()),
+        if full {
+            "free some space, then run the same command again: it goes on from here"
+        } else {
+            "make the directory writable, or choose another one with --out-dir"
+        },
+    )
 }
 
 /// True if the disk, or the user's quota of it, is full.
-pub fn is_full(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// A stable hash of bytes, for names of files and sets of what is done.

@@ -1,10 +1,9 @@
 //! Where captions go, and what is done about existing ones.
 
-use std::path::{Path, PathBuf};
+use super::*;
 
-use super::{Kind, Sidecar};
 pub use specreel_client::Existing;
-use specreel_record::{Cues, Failure, FailureClass};
+use specreel_record::{Cues, Failure};
 
 /// Where captions go.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,18 +28,13 @@ pub struct Options {
 
 impl Options {
     /// Refuse options that contradict each other.
-    ///
-    /// # Errors
-    /// They do (class usage).
     pub fn check(&self) -> Result<(), Failure> {
         check(self)
     }
 }
 
 fn check(options: &Options) -> Result<(), Failure> {
-    let usage = |error: &str, hint: &str| {
-        Err(Failure { class: FailureClass::Usage, error: error.into(), hint: Some(hint.into()) })
-    };
+    let usage = |error: &str, hint: &str| Err(Failure::usage(error, hint));
     let several = options.prompts.len() > 1;
     match options {
         Options { existing: Existing::Append | Existing::Prepend, sidecar, dataset, .. }

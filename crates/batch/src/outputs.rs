@@ -1,17 +1,16 @@
 //! What a clip still lacks, and writing it.
 
-use std::{collections::HashMap, io, os::unix::ffi::OsStrExt, path::PathBuf};
+use std::os::unix::ffi::OsStrExt;
 
+use super::*;
 use super::{
-    Clip, Existing, Options, Sidecar,
     claim::Claim,
     ledger::{Done, Failed, Ledger, stamp},
     rows::Caption,
     sidecar::{combined, hidden, replace},
     table::Table,
-    unwritable,
 };
-use specreel_record::{Failure, FailureClass};
+use specreel_record::FailureClass;
 
 /// What a clip lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +37,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Open the outputs of these clips.
-    ///
-    /// # Errors
-    /// The options contradict each other (class usage), or the data set cannot be used.
+    /// Open the outputs of these clips. Fails if the options contradict each other, or the data set cannot be used.
     pub fn open(options: Options, clips: &[Clip]) -> Result<Self, Failure> {
         options.check()?;
         let table = options.dataset.as_ref().map(|(kind, path)| Table::open(path, *kind)).transpose()?;
@@ -80,34 +76,29 @@ impl Outputs {
         self.options.sidecar.is_some_and(Sidecar::is_timed)
     }
 
-    /// What a clip lacks. After a [`Outputs::claim`] the answer stays true until the claim is dropped.
-    ///
-    /// # Errors
-    /// Why the clip can have no output.
+    /// What a clip lacks; true until a [`Outputs::claim`] that was taken before is dropped. Fails if it can have no output.
     pub fn need(&mut self, clip: &Clip) -> Result<Need, Failure> {
         if let Some(other) = self.doubled.get(&own_hash(clip)) {
             let sidecar = self.sidecar(clip).unwrap_or_default();
-            return Err(Failure {
-                class: FailureClass::Input,
-                error: format!(
+            return Err(Failure::input(
+                format!(
                     "video {}: its sidecar {} is that of {}",
                     clip.path().display(),
                     sidecar.display(),
                     other.display()
                 ),
-                hint: Some("rename one of the two clips, or use --dataset".into()),
-            });
+                "rename one of the two clips, or use --dataset",
+            ));
         }
         if let Some(other) = self.confused.get(&own_hash(clip)) {
-            return Err(Failure {
-                class: FailureClass::Input,
-                error: format!(
+            return Err(Failure::input(
+                format!(
                     "video {}: the trainer would keep it in the same cache file as {}",
                     clip.path().display(),
                     other.display()
                 ),
-                hint: Some("rename one of the two clips".into()),
-            });
+                "rename one of the two clips",
+            ));
         }
         let count = self.options.prompts.len();
         let all = || (0..count).collect::<Vec<_>>();
@@ -153,10 +144,7 @@ impl Outputs {
         Ok(Need::Captions(lacks))
     }
 
-    /// Claim a clip, so that no other process captions it; none if one does.
-    ///
-    /// # Errors
-    /// The claim cannot be written, and neither could the caption.
+    /// Claim a clip, so that no other process captions it; none if one does. Fails if the claim cannot be written.
     pub fn claim(&mut self, clip: &Clip) -> Result<Option<Vec<Claim>>, Failure> {
         if self.options.existing != Existing::Skip {
             let state = self.state(clip);
@@ -191,10 +179,7 @@ impl Outputs {
         }
     }
 
-    /// Write the captions of a claimed clip.
-    ///
-    /// # Errors
-    /// They cannot be written; what existed stays.
+    /// Write the captions of a claimed clip. Fails if they cannot be written; what existed stays.
     pub fn write(&mut self, clip: &Clip, captions: &[Caption]) -> Result<(), Failure> {
         let change = self.write_sidecar(clip, captions)?;
         if let Some(table) = &mut self.table {
@@ -353,7 +338,6 @@ fn shared_outputs(clips: &[Clip], output: impl Fn(&Clip) -> Option<PathBuf>) -> 
     doubled
 }
 
-/// Identifies a clip's file.
 fn own_hash(clip: &Clip) -> u64 {
     let path = clip.path();
     let path = std::path::absolute(&path).unwrap_or(path);

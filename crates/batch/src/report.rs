@@ -1,10 +1,11 @@
 //! What a batch reports: what became of each clip, and how far it is.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use super::{Clip, rows::Caption};
+use super::rows::Caption;
+use super::*;
 use specreel_client::present::formats;
-use specreel_record::{Event, Failure, Stats};
+use specreel_record::{Event, Stats};
 
 /// Which part of each clip is captioned, and in what pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -142,16 +143,10 @@ impl From<io::Error> for Halt {
 
 /// Sees what a batch does.
 pub trait Report {
-    /// An event of a run.
-    ///
-    /// # Errors
-    /// It cannot be reported; the batch ends.
+    /// An event of a run. Fails if it cannot be reported; the batch ends.
     fn event(&mut self, event: &Event) -> io::Result<()>;
 
-    /// A clip is over.
-    ///
-    /// # Errors
-    /// It cannot be reported; the batch ends.
+    /// A clip is over. Fails if it cannot be reported; the batch ends.
     fn clip(&mut self, ended: &Ended<'_>, progress: &Progress) -> io::Result<()>;
 }
 

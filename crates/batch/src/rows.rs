@@ -8,12 +8,9 @@
 //! | `ltx` | `caption`, `media_path`, relative to the file | the LTX trainers' `process_dataset.py` |
 //! | `hf` | `file_name`, relative to the file, `caption`, `prompt` | `datasets`' `videofolder`; the file is `metadata.jsonl` |
 
-use std::path::{Path, PathBuf};
+use serde_json::json;
 
-use serde_json::{Map, Value, json};
-
-use super::{Clip, csv};
-use specreel_record::{Failure, FailureClass, Span};
+use super::*;
 
 /// The form of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,19 +97,15 @@ impl Kind {
         if self == Kind::Csv { csv::record(COLUMNS) } else { String::new() }
     }
 
-    /// The path of a clip as rows name it.
-    ///
-    /// # Errors
-    /// The clip is outside of the data set's directory where its reader only takes what is inside, or its path is no text.
+    /// The path of a clip as rows name it. Fails if the clip is outside of the data set's directory where its reader only takes
+    /// what is inside, or its path is no text.
     pub fn path_of(self, clip: &Clip, file: &Path) -> Result<String, Failure> {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let (path, file) = (absolute(&clip.path()), absolute(file));
         let folder = file.parent().unwrap_or(Path::new("/"));
         let below = path.strip_prefix(folder).map(Path::to_owned);
-        let refused = |error: String, hint: &str| Failure {
-            class: FailureClass::Input,
-            error: format!("video {}: {error}", clip.path().display()),
-            hint: Some(hint.into()),
+        let refused = |error: String, hint: &str| {
+            Failure::input(format!("video {}: {error}", clip.path().display()), hint)
         };
         let path: PathBuf = match (self, below) {
             (Kind::Musubi, _) => path,

@@ -1,11 +1,9 @@
 //! The loop over the clips.
 
-use std::{collections::VecDeque, io, ops::ControlFlow, path::Path, time::Instant};
+use std::{collections::VecDeque, ops::ControlFlow, time::Instant};
 
-use serde_json::{Map, Value};
-
+use super::*;
 use super::{
-    Clip, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Summary,
     claim::Claim,
     ledger::stamp,
     outputs::{Need, is_fatal},
@@ -13,7 +11,7 @@ use super::{
 };
 use specreel_client::{Client, Ending, GRACE, Interrupt};
 use specreel_engine::{Command, RunRequest};
-use specreel_record::{Event, Failure, FailureClass, Pieces, RunLog, Segment, Span, Stats, StopReason};
+use specreel_record::{Event, Pieces, RunLog, Segment, Stats, StopReason};
 use specreel_video as video;
 
 /// Many clips to caption.
@@ -32,7 +30,6 @@ pub struct Batch<'a> {
     pub limit: Option<usize>,
 }
 
-/// A claimed clip, ready to be captioned.
 struct Job {
     clip: Clip,
     /// Held until its captions are written.
@@ -43,7 +40,6 @@ struct Job {
     requests: Vec<Vec<RunRequest>>,
 }
 
-/// How the captioning of one clip ended.
 enum End {
     Captions(Vec<Caption>),
     Failed(Failure),
@@ -60,10 +56,7 @@ struct Queue {
 }
 
 impl Batch<'_> {
-    /// Caption the clips that lack captions.
-    ///
-    /// # Errors
-    /// The models cannot be loaded, the engine has stopped, the disk is full, or nobody takes the report.
+    /// Caption the clips that lack captions. Fails if the engine cannot go on, the disk is full, or nobody takes the report.
     pub async fn run<R: Report>(
         &mut self,
         clips: Vec<Clip>,
@@ -251,11 +244,10 @@ impl Batch<'_> {
             logs.iter().for_each(|log| stats.add_run(log.stats()));
         }
         if stamp(&job.clip.path()) != job.stamp {
-            return Ok(End::Failed(Failure {
-                class: FailureClass::Internal,
-                error: format!("video {}: it changed while it was captioned", job.clip.path().display()),
-                hint: Some("run the same command again once it is complete".into()),
-            }));
+            return Ok(End::Failed(Failure::internal(
+                format!("video {}: it changed while it was captioned", job.clip.path().display()),
+                "run the same command again once it is complete",
+            )));
         }
         Ok(End::Captions(captions))
     }
@@ -273,10 +265,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Caption one video with the prompt of the request, without outputs.
-    ///
-    /// # Errors
-    /// As [`Batch::run`]; the inner failure is the video's. None after an interrupt.
+    /// Caption one video without outputs; the inner failure is the video's. None after an interrupt.
     pub async fn one<R: Report>(
         &mut self,
         path: &Path,
@@ -312,7 +301,6 @@ impl Batch<'_> {
         Ok(RunRequest { video, span, prompt, measure: false, ..self.request.clone() })
     }
 
-    /// The caption of the runs on a clip's pieces.
     fn written(&self, prompt: &str, logs: &[RunLog]) -> Caption {
         let polished: Vec<_> =
             logs.iter().map(|log| Polish { prefix: None, ..self.polish.clone() }.apply(log.text())).collect();
@@ -348,7 +336,6 @@ fn made(logs: &[RunLog]) -> Map<String, Value> {
     made
 }
 
-/// Three decimals.
 fn rounded(value: f64) -> Value {
     ((value * 1000.0).round() / 1000.0).into()
 }

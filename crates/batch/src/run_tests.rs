@@ -2,6 +2,7 @@ use super::*;
 use crate::{Existing, Kind, Options, Sidecar};
 use specreel_client::fake::{FakeEngine, done, failed, prompt, request, started, step};
 use specreel_engine::Command;
+use specreel_record::FailureClass;
 
 /// Keeps what is reported.
 #[derive(Default)]

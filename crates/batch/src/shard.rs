@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::Clip;
+use super::*;
 
 /// Part `index` of `count`; the index counts from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +70,7 @@ impl FromStr for ShardChoice {
 
 impl ShardChoice {
     /// The part: of a Slurm array from `SLURM_ARRAY_TASK_ID`, `_MIN`, `_STEP` and `_COUNT`, of a Kubernetes indexed Job from
-    /// `JOB_COMPLETION_INDEX`.
-    ///
-    /// # Errors
-    /// The variables are missing, or contradict each other.
+    /// `JOB_COMPLETION_INDEX`. Fails if the variables are missing, or contradict each other.
     pub fn resolve(self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Shard, String> {
         let count = match self {
             Self::Fixed(shard) => return Ok(shard),

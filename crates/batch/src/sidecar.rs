@@ -1,15 +1,9 @@
 //! The file beside a clip.
 
-use std::{
-    fs::OpenOptions,
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use serde_json::json;
 
-use serde_json::{Value, json};
-
+use super::*;
 use super::{
-    Clip,
     rows::{Caption, object},
     text::one_line,
 };
@@ -45,8 +39,7 @@ impl Sidecar {
         matches!(self, Sidecar::Srt | Sidecar::Vtt)
     }
 
-    /// The sidecar of a clip: beside it, or at the same place below another directory. It has the clip's name with another
-    /// extension.
+    /// The sidecar of a clip: beside it, or at the same place below another directory; its name with another extension.
     pub fn path(self, clip: &Clip, out: Option<&Path>) -> PathBuf {
         let base = out.unwrap_or(&clip.root).join(&clip.relative);
         base.with_extension(self.extension())
@@ -90,10 +83,7 @@ pub fn combined(old: &str, new: &str, after: bool) -> String {
     }
 }
 
-/// Write a file as a whole: to a hidden file beside it, which then replaces it. The caller has claimed it.
-///
-/// # Errors
-/// It cannot be written; the old file stays.
+/// Write a file that the caller has claimed as a whole: to a hidden file beside it, which then replaces it.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = hidden(path, "part");
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {

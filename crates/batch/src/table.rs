@@ -1,24 +1,15 @@
 //! The file of a data set. Rows are appended under a lock, so that processes can share the file; an incomplete last row, as a
 //! killed process leaves it, is cut off before the next one is appended.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fs::{File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
-};
+use std::io::{Seek, SeekFrom};
 
-use super::{
-    claim::is_same,
-    rows::{self, Kind},
-    sidecar::replace,
-};
-use specreel_record::{Failure, FailureClass};
+use super::*;
+use super::{claim::is_same, rows::Kind, sidecar::replace};
+use specreel_record::FailureClass;
 
 /// Bytes read at once.
 const CHUNK: u64 = 8 << 20;
 
-/// An open data set.
 #[derive(Debug)]
 pub struct Table {
     path: PathBuf,
@@ -34,10 +25,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Open a data set, and read what it has rows for. A file that does not exist is created by the first row.
-    ///
-    /// # Errors
-    /// The file cannot be read or written, or has another form.
+    /// Open a data set, and read what it has rows for. A file that does not exist is created by the first row. Fails if the
+    /// file cannot be read or written, or has another form.
     pub fn open(path: &Path, kind: Kind) -> Result<Self, Failure> {
         let path = path.to_owned();
         let mut table = Self { path, kind, file: None, read: 0, unended: false, keys: HashSet::new() };
@@ -52,7 +41,6 @@ impl Table {
         Ok(table)
     }
 
-    /// The failure of reading or writing the file.
     pub fn failed(&self, error: &io::Error) -> Failure {
         let failure = super::unwritable(&self.path, error);
         let hint = "choose a writable file for --dataset-file";
@@ -62,17 +50,14 @@ impl Table {
         }
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The form.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// True if there is a row of this key.
     pub fn has(&self, key: u64) -> bool {
         self.keys.contains(&key)
     }
@@ -125,10 +110,7 @@ impl Table {
     }
 
     /// Append rows, each with its key. A row of a key that is there already is left out, unless it shall `replace` it: then the
-    /// later one counts ([`Table::compact`]).
-    ///
-    /// # Errors
-    /// The file cannot be written; it is as it was before.
+    /// later one counts ([`Table::compact`]). Fails if the file cannot be written; it is as it was before.
     pub fn append(&mut self, rows: &[(u64, String)], replace: bool) -> io::Result<()> {
         self.lock()?;
         let appended = self.append_locked(rows, replace);
@@ -169,8 +151,7 @@ impl Table {
         Ok(())
     }
 
-    /// Make sure that what follows the rows that were read is one incomplete row, which may be cut off, and not rows behind a
-    /// damaged place.
+    /// Make sure that what follows the rows that were read is one incomplete row, and not rows behind a damaged place.
     fn tail(&self) -> io::Result<()> {
         let Some(mut file) = self.file.as_ref() else { return Ok(()) };
         file.seek(SeekFrom::Start(self.read))?;
@@ -190,10 +171,7 @@ impl Table {
         }
     }
 
-    /// Keep only the last row of each key, in the place of the first.
-    ///
-    /// # Errors
-    /// The file cannot be written; it is as it was before.
+    /// Keep only the last row of each key, in the place of the first. If that fails, the file is as it was before.
     pub fn compact(&mut self) -> io::Result<()> {
         if self.file.is_none() {
             return Ok(());
@@ -250,7 +228,6 @@ impl Table {
         self.file.as_ref().ok_or_else(|| io::Error::other("the file is not open"))
     }
 
-    /// Refuse a file of another form.
     fn check(&self) -> Result<(), Failure> {
         let mut first = String::new();
         let Some(mut file) = self.file.as_ref() else { return Ok(()) };
@@ -268,15 +245,14 @@ impl Table {
         if fits {
             return Ok(());
         }
-        Err(Failure {
-            class: FailureClass::Input,
-            error: format!(
+        Err(Failure::input(
+            format!(
                 "{} is no data set of this form: it has no `{}`",
                 self.path.display(),
                 self.kind.path_key()
             ),
-            hint: Some("choose another file for --dataset-file, or remove this one".into()),
-        })
+            "choose another file for --dataset-file, or remove this one",
+        ))
     }
 }
 

@@ -53,8 +53,7 @@ impl Polish {
     }
 }
 
-/// Cut the first phrase about the video itself, and begin what follows with a capital letter. A caption that would become empty
-/// stays as it is.
+/// Cut the first phrase about the video itself, and capitalize what follows. A caption never becomes empty.
 fn clean(caption: &str) -> Polished {
     let caption = caption.trim();
     let cut = opening(caption);

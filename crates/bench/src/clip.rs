@@ -1,21 +1,10 @@
 //! Suite `clip`: a whole clip in the shape of a known model, from its frames' patches to tokens.
 
-use std::ops::ControlFlow;
-
-use serde::Serialize;
-
-use crate::{
-    Reporter,
-    clip_time::{ClipTimes, ClipWork, ShapeModel},
-};
-use specreel_client::{
-    Interrupt,
-    present::{formats::rate, grid::columns},
-};
+use super::*;
+use crate::clip_time::{ClipTimes, ClipWork, ShapeModel};
+use specreel_client::present::{formats::rate, grid::columns};
 use specreel_engine as engine;
-use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
-use specreel_record::{Failure, FailureClass, Stage};
-use specreel_tensor::ComputeDevice;
+use specreel_model::{processor::FrameLimits, shapes};
 use specreel_video::{Sampling, sampling};
 
 /// Frames a second.
@@ -73,10 +62,8 @@ struct ClipResult {
     tokens: usize,
 }
 
-/// Measure a clip on the device and with the weight types of `models`. False if it was interrupted.
-///
-/// # Errors
-/// The shape is unknown, the clip does not fit the model, or the results cannot be written.
+/// Measure a clip on the device and with the weight types of `models`. False if it was interrupted. Fails if the shape is
+/// unknown, the clip does not fit the model, or the results cannot be written.
 pub fn run<R: Reporter>(
     options: &ClipOptions,
     models: &ModelSpec,

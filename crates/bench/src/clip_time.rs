@@ -3,11 +3,12 @@
 //! The cost of a pass depends on shapes alone, so this is what the published model takes, without a download. Decoding the video and
 //! resizing its frames are not included.
 
-use std::{ops::ControlFlow, sync::Arc, time::Instant};
+use std::time::Instant;
 
+use super::*;
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    decoder::{Decoder, Sequence, States, Taps},
+    decoder::{Sequence, States, Taps},
     family::{ClipFacts, Family, ModelError, Prompt, VlConfig},
     processor::{
         Grid, Patches, VideoProcessor,
@@ -16,10 +17,8 @@ use specreel_model::{
     template::ChatTemplate,
     vision::{Tower, TowerConfig, VisionError},
 };
-use specreel_record::{Stage, median};
-use specreel_tensor::ComputeDevice;
+use specreel_record::median;
 
-/// What is asked about the clip.
 const QUESTION: &str = "Describe this video.";
 
 /// Placeholders of a video in templates.
@@ -68,10 +67,7 @@ pub struct ClipTimes {
 pub type ClipProgress<'a> = dyn FnMut(Stage, usize, usize) -> ControlFlow<()> + 'a;
 
 impl ShapeModel {
-    /// Make random weights for this configuration.
-    ///
-    /// # Errors
-    /// The sizes do not fit together, or the device is out of memory.
+    /// Make random weights for this configuration. Fails if the sizes do not fit together, or the device is out of memory.
     pub fn load(
         config: VlConfig,
         place: &ComputeDevice,
@@ -105,9 +101,6 @@ impl ShapeModel {
     }
 
     /// Measure a clip from its patches to its tokens; none if `progress` breaks.
-    ///
-    /// # Errors
-    /// The frames are too small for a patch, or a tensor operation fails.
     pub fn time(
         &self,
         work: &ClipWork,
@@ -162,7 +155,6 @@ impl ShapeModel {
         Ok(Some(ClipTimes { visual, rows, tower_ms, prefill_ms, first_ms, token_ms }))
     }
 
-    /// Random patches of the frames.
     fn patches(&self, work: &ClipWork) -> Patches {
         let c = self.processor.config();
         let frames = work.timestamps_s.len();
@@ -206,7 +198,6 @@ impl ShapeModel {
         if id == pad { (id + 1) % self.config.text.vocab as u32 } else { id }
     }
 
-    /// Input rows of a prompt.
     fn embed(&self, prompt: &Prompt, visual: &States) -> Result<States, ModelError> {
         let width = self.tower_config.width();
         let rows: Vec<usize> = (0..prompt.ids.len()).collect();
@@ -223,8 +214,7 @@ impl ShapeModel {
     }
 }
 
-/// A text in pieces that are about a token each: special tokens, words and runs of punctuation with the space before them, digits,
-/// runs of blanks.
+/// A text in pieces of about a token each: special tokens, words and punctuation with the space before, digits, blanks.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;

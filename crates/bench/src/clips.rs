@@ -1,33 +1,28 @@
 //! Clips with known facts, rendered to video files in a temporary directory that is removed when the bench ends.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::*;
 use specreel_batch::is_full;
-use specreel_record::{FactCount, Failure, FailureClass};
+use specreel_record::FactCount;
 use specreel_scenes::{
     Scene, encode,
     facts::{self, Facts, Score},
 };
 
-/// Hint for a full or read-only temporary directory.
 const HINT: &str = "free some space there, or set TMPDIR to another directory";
 
-/// Width and height in pixels.
 const SIZE: u32 = 224;
 
-/// A rendered clip.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clip {
-    /// The scene's seed.
     pub seed: u64,
-    /// The video.
     pub path: PathBuf,
     /// Its true facts; empty if they are not known.
     pub truth: Facts,
 }
 
 impl Clip {
-    /// How many of the facts a text states; nothing if they are not known.
     pub fn count(&self, text: &str) -> FactCount {
         if self.truth == Facts::default() {
             return FactCount::default();
@@ -44,10 +39,7 @@ pub struct ClipRenderer {
 }
 
 impl ClipRenderer {
-    /// Create the directory.
-    ///
-    /// # Errors
-    /// The temporary directory cannot be written.
+    /// Create the directory. Fails if the temporary directory cannot be written.
     pub fn open() -> Result<Self, Failure> {
         let base = std::env::temp_dir();
         let name = |n: u32| base.join(format!("specreel-bench-{}-{n}", std::process::id()));
@@ -59,36 +51,29 @@ impl ClipRenderer {
                 break;
             }
         }
-        outcome.map(|dir| Self { dir }).map_err(|e| Failure {
-            class: if is_full(&e) { FailureClass::Internal } else { FailureClass::Input },
-            error: format!("cannot create a directory for clips in {}: {e}", base.display()),
-            hint: Some(HINT.into()),
+        outcome.map(|dir| Self { dir }).map_err(|e| {
+            Failure::new(
+                if is_full(&e) { FailureClass::Internal } else { FailureClass::Input },
+                format!("cannot create a directory for clips in {}: {e}", base.display()),
+                HINT,
+            )
         })
     }
 
-    /// Render the scene of a seed.
-    ///
-    /// # Errors
-    /// FFmpeg has no encoder, or the disk is full.
+    /// Render the scene of a seed. Fails if FFmpeg has no encoder, or the disk is full.
     pub fn render(&self, seed: u64) -> Result<Clip, Failure> {
         let scene = Scene::from_seed(seed);
         let path = self.dir.join(format!("{seed}.mp4"));
         encode::mp4(&scene, &path, SIZE, SIZE).map_err(|e| match e.is_full() {
-            true => Failure {
-                class: FailureClass::Internal,
-                error: format!("no space for clips: {e}"),
-                hint: Some(HINT.into()),
-            },
-            false => Failure {
-                class: FailureClass::Input,
-                error: format!("cannot render a clip: {e}"),
-                hint: Some("install an FFmpeg build with libx264; see specreel doctor".into()),
-            },
+            true => Failure::internal(format!("no space for clips: {e}"), HINT),
+            false => Failure::input(
+                format!("cannot render a clip: {e}"),
+                "install an FFmpeg build with libx264; see specreel doctor",
+            ),
         })?;
         Ok(Clip { seed, path, truth: facts::of(&scene) })
     }
 
-    /// Remove a clip.
     pub fn discard(&self, clip: &Path) {
         // A failure is harmless: the directory is removed in the end.
         let _ = std::fs::remove_file(clip);
@@ -101,15 +86,10 @@ impl Drop for ClipRenderer {
     }
 }
 
-/// Source of clips.
 pub(crate) trait Clips {
-    /// The clip of a seed.
-    ///
-    /// # Errors
-    /// It cannot be rendered.
+    /// The clip of a seed. Fails if it cannot be rendered.
     fn take(&mut self, seed: u64) -> Result<Clip, Failure>;
 
-    /// Release it.
     fn give_back(&mut self, clip: &Clip);
 }
 

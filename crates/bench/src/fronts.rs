@@ -4,10 +4,10 @@
 //! that needs a part computes it, so later methods would look faster. Here every method is charged for all parts that it uses,
 //! at the time measured when they were computed.
 
+use super::*;
 use specreel_record::Stats;
-use specreel_speculate::{Drafter, Method, VisualContext};
+use specreel_speculate::{Drafter, VisualContext};
 
-/// Times measured on one clip so far, in milliseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Fronts {
     towers: Vec<(Drafter, f64)>,

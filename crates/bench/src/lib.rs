@@ -48,9 +48,15 @@ mod sweep;
 mod tables;
 pub mod videos;
 
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
 use serde::Serialize;
 
-use specreel_record::{Failure, Stage};
+use specreel_client::{Interrupt, present::text::clean};
+use specreel_model::{ModelSpec, decoder::Decoder};
+use specreel_record::{Failure, FailureClass, Stage, Summary, profile::Profile};
+use specreel_speculate::Method;
+use specreel_tensor::ComputeDevice;
 
 /// Name of the method that all others are measured against.
 pub const BASELINE: &str = "autoregressive";
@@ -69,27 +75,18 @@ pub trait Reporter {
     /// Something to know about the results, in one line.
     fn note(&mut self, note: &str);
 
-    /// A result as data, with the name of its kind.
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// A result as data, with the name of its kind. Fails if it cannot be written.
     fn line<T: Serialize>(&mut self, event: &str, body: &T) -> Result<(), Self::Error>;
 
     /// The width of tables in columns; none without a limit.
     fn columns(&self) -> Option<usize>;
 
-    /// Tables for people.
-    ///
-    /// # Errors
-    /// They cannot be written.
+    /// Tables for people. Fails if they cannot be written.
     fn table(&mut self, text: &str) -> Result<(), Self::Error>;
 
     /// Whether [`Reporter::file`] does anything.
     fn wants_file(&self) -> bool;
 
-    /// The results as a file: the chart (SVG) of [`scenes`], the page (Markdown) of [`paper`].
-    ///
-    /// # Errors
-    /// It cannot be written.
+    /// The results as a file: the chart (SVG) of [`scenes`], the page (Markdown) of [`paper`]. Fails if it cannot be written.
     fn file(&mut self, text: &str) -> Result<(), Self::Error>;
 }

@@ -1,8 +1,8 @@
 //! Speed on the hardware of a profile, beside the measured one.
 
-use super::tables::{self, Row};
+use super::tables::Row;
+use super::*;
 use specreel_client::present::formats::NOTHING;
-use specreel_record::profile::Profile;
 
 /// Decode speedups as measured here and as modelled, in this many columns of a terminal.
 pub fn table(profile: &Profile, rows: &[Row<'_>], columns: Option<usize>) -> String {

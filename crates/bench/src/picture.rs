@@ -1,20 +1,14 @@
 //! A chart of the cost of loosening: facts kept against decode speedup.
 
+use super::*;
 use specreel_client::{
     chart::{self, Plot},
-    present::{
-        grid::{fitting, grid},
-        text::clean,
-    },
+    present::grid::{fitting, grid},
 };
-use specreel_record::Summary;
 
-/// Size of the chart in cells.
 const SIZE: (usize, usize) = (60, 15);
-/// Fewest points for a chart.
 const MIN_POINTS: usize = 3;
 
-/// The plot of all summaries that have both numbers.
 pub fn plot(summaries: &[Summary], title: &str) -> Plot {
     let point = |s: &Summary| Some((s.decode?, s.retention? * 100.0, clean(&s.system).into_owned()));
     Plot::new(title, "decode speedup (x)", "facts kept (%)", summaries.iter().filter_map(point))

@@ -1,14 +1,10 @@
 //! The systems to measure: the baseline, and methods by name, file or sweep. Everything invalid is refused here, before any
 //! work begins.
 
-use crate::{
-    BASELINE,
-    sweep::{self, Sweep, usage},
-};
+use super::*;
+use crate::sweep::Sweep;
 use specreel_engine::has_drafter;
-use specreel_model::ModelSpec;
-use specreel_record::Failure;
-use specreel_speculate::{Method, MethodError, method::sets};
+use specreel_speculate::{MethodError, method::sets};
 
 /// Finds a method by name or file.
 pub type Find<'a> = dyn Fn(&str) -> Result<Method, Failure> + 'a;
@@ -36,10 +32,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The systems of `--methods`, `--set` and `--sweep` for these models.
-    ///
-    /// # Errors
-    /// A method is unknown, invalid, or needs a drafter that is not loaded; a sweep has no list, or not exactly one method.
+    /// The systems of `--methods`, `--set` and `--sweep` for these models. Fails if a method is unknown, invalid, or needs a
+    /// drafter that is not loaded; a sweep has no list, or not exactly one method.
     pub fn new(
         methods: Option<&str>,
         sets: &[String],
@@ -72,7 +66,7 @@ impl Plan {
         let mut chosen = Vec::new();
         for name in methods.split(',').map(str::trim) {
             if name.is_empty() {
-                return Err(usage(
+                return Err(Failure::usage(
                     format!("--methods \"{methods}\" has an empty name"),
                     "for example: --methods naive,lvspec, or --methods all",
                 ));
@@ -110,7 +104,7 @@ impl Plan {
     ) -> Result<(), Failure> {
         let one = methods.map(str::trim).filter(|m| !m.is_empty() && *m != "all" && !m.contains(','));
         let Some(name) = one else {
-            return Err(usage("--sweep needs one method".into(), "for example: --methods lvspec"));
+            return Err(Failure::usage("--sweep needs one method", "for example: --methods lvspec"));
         };
         let base = find(name)?;
         self.common = name.into();
@@ -160,7 +154,7 @@ fn changed(method: Method, sets: &[String], point: &[String]) -> Result<Method, 
             }
             other => other.to_string(),
         };
-        Failure { class, error, hint: Some(hint) }
+        Failure::new(class, error, hint)
     })
 }
 

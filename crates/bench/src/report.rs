@@ -2,42 +2,30 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
-
-use crate::{
-    BASELINE, Reporter, modelled, picture,
-    plan::System,
-    tables::{self, Row},
-};
+use super::*;
+use crate::{plan::System, tables::Row};
 use specreel_client::{
-    Loaded, chart,
-    present::{formats, text::clean, wrap::hang},
+    chart,
+    present::{formats, wrap::hang},
 };
-use specreel_record::{Summary, Trial, profile::Profile};
-use specreel_speculate::Method;
+use specreel_record::{Ready, Trial};
 
-/// The results so far.
 pub struct Report {
     /// Seeds of the requested clips; numbers from 0 of the user's own videos.
     pub seeds: Range<u64>,
     /// The user's own videos, if they are not synthetic clips.
     pub videos: Vec<String>,
-    /// Settings that all systems but the baseline share.
     pub common: String,
-    /// The profile by which the runs are charged as well.
     pub profile: Option<Profile>,
-    /// The systems, the baseline first.
     pub systems: Vec<System>,
-    /// Completed trials.
     pub trials: Vec<Trial>,
 }
 
-/// The last JSON line.
 #[derive(Serialize)]
 struct Closing<'a> {
     suite: &'static str,
     #[serde(flatten)]
-    loaded: &'a Loaded,
+    loaded: &'a Ready,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_seed: Option<u64>,
     /// What the numbers of the trials' clips mean.
@@ -48,7 +36,6 @@ struct Closing<'a> {
     /// False if it was interrupted or failed.
     complete: bool,
     baseline: &'static str,
-    /// The profile behind `modelled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<&'a str>,
     systems: Vec<ClosingRow<'a>>,
@@ -64,13 +51,10 @@ struct ClosingRow<'a> {
 }
 
 impl Report {
-    /// Write tables and text chart, or the last JSON line, and the SVG chart.
-    ///
-    /// # Errors
-    /// They cannot be written.
+    /// Write tables and text chart, or the last JSON line, and the SVG chart. Fails if they cannot be written.
     pub fn write<R: Reporter>(
         &self,
-        loaded: &Loaded,
+        loaded: &Ready,
         complete: bool,
         reporter: &mut R,
     ) -> Result<(), R::Error> {
@@ -127,7 +111,7 @@ impl Report {
     }
 
     /// The models and clips; with the number of completed clips if it was interrupted.
-    fn heading(&self, loaded: &Loaded, stopped: Option<usize>) -> String {
+    fn heading(&self, loaded: &Ready, stopped: Option<usize>) -> String {
         let Range { start, end } = self.seeds;
         let clips = match end - start {
             n if !self.videos.is_empty() => formats::plural(n, "video"),
@@ -137,7 +121,7 @@ impl Report {
         let stopped = stopped.map(|done| format!("stopped after {done} of ")).unwrap_or_default();
         let drafter = loaded.drafter.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
         let common = if self.common.is_empty() { String::new() } else { format!("; {}", self.common) };
-        let Loaded { target, device, dtype, .. } = loaded;
+        let Ready { target, device, dtype, .. } = loaded;
         let line = format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}{common}\n");
         clean(&line).into_owned()
     }

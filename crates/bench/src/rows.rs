@@ -4,21 +4,17 @@
 //! weights), verification is nearly free; if it costs K + 1 times as much (bound by arithmetic), no lossless method can win.
 //! [`time`] measures it, [`Work`] relates it to memory bandwidth and arithmetic throughput.
 
-use std::{
-    ops::ControlFlow,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use specreel_tensor::Result;
-
+use super::*;
 use specreel_model::{
     config::TextConfig,
-    decoder::{Decoder, Sequence, Taps},
+    decoder::{Sequence, Taps},
     draft_head::DraftHead,
     mac_count,
 };
 use specreel_record::median;
+use specreel_tensor::Result;
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +52,8 @@ pub struct PassTime {
 }
 
 /// Time passes of each number of rows over a context of `slots` tokens, and the prefill of that context. With a draft head, its
-/// projection is part of each pass. None if `progress` (rounds done, rounds in total) breaks.
-///
-/// # Errors
-/// If a tensor operation fails.
+/// projection is part of each pass. None if `progress` (rounds done, rounds in total) breaks. Fails if a tensor operation
+/// fails.
 pub fn time(
     decoder: &Arc<Decoder>,
     layer: Option<&DraftHead>,

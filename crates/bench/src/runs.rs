@@ -1,19 +1,13 @@
 //! Runs one after another on one engine, each to its end.
 
-use std::{convert::Infallible, ops::ControlFlow, path::Path};
+use std::convert::Infallible;
 
-use crate::Reporter;
-use specreel_client::{Client, Ending, GRACE, Interrupt, Loaded, present::modelled};
+use super::*;
+use specreel_client::{Client, Ending, GRACE, present::modelled};
 use specreel_engine::RunRequest;
-use specreel_model::ModelSpec;
-use specreel_record::{
-    Event, EventKind, Failure, RunLog, Stats, StopReason,
-    profile::{Modelled, Profile},
-};
-use specreel_speculate::Method;
+use specreel_record::{Event, EventKind, Ready, RunLog, Stats, StopReason, profile::Modelled};
 use specreel_video::Sampling;
 
-/// What a run wrote.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Written {
     /// Why it ended.
@@ -57,12 +51,10 @@ impl Runs {
         Self { client, interrupt, setup, last: 0 }
     }
 
-    /// Token limit of a run.
     pub(crate) fn limit(&self) -> usize {
         self.setup.request.max_new_tokens
     }
 
-    /// The profile that charges the runs.
     pub(crate) fn profile(&self) -> Option<&Profile> {
         self.setup.profile.as_ref()
     }
@@ -73,29 +65,25 @@ impl Runs {
         self.setup.request.sampling = frames.map_or(Sampling::Auto, |n| Sampling::Frames(n as usize));
     }
 
-    /// True once interrupted.
     pub(crate) fn stopped(&self) -> bool {
         self.interrupt.asked()
     }
 
-    /// Load the models. None if interrupted.
-    ///
-    /// # Errors
-    /// They cannot be loaded.
-    pub(crate) async fn load<R: Reporter>(&mut self, reporter: &mut R) -> Result<Option<Loaded>, Failure> {
+    /// Load the models. None if interrupted. Fails if they cannot be loaded.
+    pub(crate) async fn load<R: Reporter>(&mut self, reporter: &mut R) -> Result<Option<Ready>, Failure> {
         let mut on = |kind: &EventKind| {
             if let EventKind::Stage { stage, done, total, .. } = kind {
                 reporter.stage(*stage, *done, *total);
             }
         };
         let Setup { models, ignore_memory, .. } = &self.setup;
-        self.client.load_and_wait(models.clone(), *ignore_memory, &mut on, &self.interrupt).await
+        let loaded =
+            self.client.load_and_wait(models.clone(), *ignore_memory, &mut on, &self.interrupt).await?;
+        // What the models say of themselves is no part of the results.
+        Ok(loaded.map(|ready| Ready { notes: Vec::new(), parts: None, ..ready }))
     }
 
-    /// Caption a video. None if interrupted.
-    ///
-    /// # Errors
-    /// The run failed.
+    /// Caption a video. None if interrupted. Fails if the run failed.
     pub(crate) async fn run(
         &mut self,
         video: &Path,

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::*;
 use crate::{
-    Reporter,
     clips::{Clip, ClipRenderer, Clips},
     fronts::Fronts,
     plan::{Plan, System},
@@ -11,10 +11,9 @@ use crate::{
     runs::{Runs, Written},
     videos::OwnVideos,
 };
-use specreel_record::{Limits, Pair, Stage, StopReason, Trial, stats::Equality};
+use specreel_record::{Limits, Pair, StopReason, Trial, stats::Equality};
 use specreel_speculate::Drafter;
 
-/// Tokens of a warm-up run.
 const WARM_UP_TOKENS: usize = 32;
 
 /// What is captioned.
@@ -26,10 +25,8 @@ pub enum Source {
     Videos(OwnVideos),
 }
 
-/// Measure a plan, and report its tables. False if it was interrupted; then they show what is done.
-///
-/// # Errors
-/// The models cannot be loaded, a clip cannot be rendered, a run failed, or the results cannot be written.
+/// Measure a plan, and report its tables. False if it was interrupted; then they show what is done. Fails if the models cannot
+/// be loaded, a clip cannot be rendered, a run failed, or the results cannot be written.
 pub async fn run<R: Reporter>(
     plan: Plan,
     source: Source,
@@ -51,11 +48,8 @@ pub async fn run<R: Reporter>(
     whole
 }
 
-/// Measure `systems` (the baseline first) on the clips of `seeds`, after a warm-up on another clip. Each trial is reported
-/// at once. False if it was interrupted.
-///
-/// # Errors
-/// A clip cannot be rendered, a run failed, or a trial cannot be written.
+/// Measure `systems` (the baseline first) on the clips of `seeds`, after a warm-up on another clip. Each trial is reported at
+/// once. False if it was interrupted. Fails if a clip cannot be rendered, a run failed, or a trial cannot be written.
 async fn measure<R: Reporter>(
     systems: &[System],
     seeds: Range<u64>,
@@ -93,10 +87,8 @@ async fn measure<R: Reporter>(
     Ok(true)
 }
 
-/// Load all weights and code once: a short run of the first system of each drafter. False if it was interrupted.
-///
-/// # Errors
-/// The clip cannot be rendered, or a run failed.
+/// Load all weights and code once: a short run of the first system of each drafter. False if it was interrupted. Fails if the
+/// clip cannot be rendered, or a run failed.
 pub(crate) async fn warm_up<R: Reporter>(
     systems: &[System],
     seed: u64,
@@ -137,8 +129,7 @@ impl<'a> ClipResults<'a> {
         Self { clip, fronts: Fronts::default(), front_ms: None, baseline: None }
     }
 
-    /// Further results on the same frames of the clip, with another baseline: what was read for the earlier ones is reused, and
-    /// charged as it was measured then.
+    /// Further results on the same frames of the clip, with another baseline; what was read is reused, and charged as measured.
     pub fn again(self) -> Self {
         let front_ms = self.baseline.map(|(_, ms)| ms).or(self.front_ms);
         Self { front_ms, baseline: None, ..self }

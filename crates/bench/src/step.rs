@@ -1,24 +1,14 @@
 //! Suite `step`: time of a forward pass of the target by number of rows, and of each drafter.
 
-use std::{ops::ControlFlow, path::Path, sync::Arc};
-
-use serde::Serialize;
-
-use crate::{
-    Reporter,
-    rows::{self, Effort, Work},
-};
+use super::*;
+use crate::rows::{Effort, Work};
 use specreel_checkpoint::{Checkpoint, ModelFiles};
-use specreel_client::{Interrupt, present::grid::stacked};
+use specreel_client::present::grid::stacked;
 use specreel_model::{
-    ModelSpec,
-    decoder::Decoder,
     draft_head::{DraftHead, Recipe},
     family::{ModelError, VideoLlm},
     shapes,
 };
-use specreel_record::{Failure, FailureClass, Stage};
-use specreel_tensor::ComputeDevice;
 
 const SLOTS: [usize; 3] = [100, 300, 1000];
 /// Tokens in the cache of a draft head without visual tokens: a prompt and half of a caption.
@@ -51,22 +41,17 @@ struct PassCurve {
     recipe: Option<Recipe>,
     dtype: &'static str,
     device: String,
-    /// Tokens before the pass.
     slots: usize,
     /// Those of them in the model's cache: a draft head without visual tokens holds only the text.
     held: usize,
-    /// Time to prefill them.
     fill_ms: f64,
-    /// Bytes of the weight matrices that a pass reads.
     weight_bytes: usize,
     passes: Vec<Pass>,
 }
 
-/// Passes with this many rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Pass {
     rows: usize,
-    /// Median.
     ms: f64,
     /// Time relative to one row.
     ratio: f64,
@@ -74,14 +59,12 @@ struct Pass {
     gigamacs_per_second: f64,
 }
 
-/// A measured model: a checkpoint, random weights in a known shape, or a draft head.
 enum Source<'a> {
     Files(ModelFiles),
     Shape(&'a str),
     Head(&'a Path),
 }
 
-/// A loaded model.
 struct LoadedModel {
     name: String,
     /// The type that a GGUF file has.
@@ -91,7 +74,6 @@ struct LoadedModel {
     head: Option<DraftHead>,
 }
 
-/// True for heads whose cache holds hardly more than text.
 const fn reads_text_alone(recipe: Recipe) -> bool {
     match recipe {
         Recipe::Sparrow | Recipe::Vispec | Recipe::Hivis => true,
@@ -108,16 +90,12 @@ impl LoadedModel {
         }
     }
 
-    /// Bytes of the weight matrices of a pass.
     fn weight_bytes(&self) -> usize {
         self.decoder.matrix_bytes() + self.head.as_ref().map_or(0, DraftHead::projection_bytes)
     }
 }
 
-/// Measure target and drafter. False if it was interrupted.
-///
-/// # Errors
-/// The models are unusable, or the results cannot be written.
+/// Measure target and drafter. False if it was interrupted. Fails if the models are unusable, or the results cannot be written.
 pub fn run<R: Reporter>(
     options: &StepOptions,
     models: &ModelSpec,
@@ -218,10 +196,11 @@ fn load<R: Reporter>(
             Ok(LoadedModel { name, stored: None, decoder, head: Some(head) })
         }
         Source::Shape(name) => {
-            let config = shapes::find(name).ok_or_else(|| Failure {
-                class: FailureClass::Usage,
-                error: format!("unknown shape `{name}`"),
-                hint: Some(format!("expected one of: {}", shapes::names().join(", "))),
+            let config = shapes::find(name).ok_or_else(|| {
+                Failure::usage(
+                    format!("unknown shape `{name}`"),
+                    format!("expected one of: {}", shapes::names().join(", ")),
+                )
             })?;
             let decoder = Decoder::load(&Checkpoint::random(), &config, place, &mut progress)?;
             Ok(LoadedModel {
@@ -244,14 +223,12 @@ fn fits(model: &LoadedModel, slots: &[usize], rows: &[usize]) -> Result<(), Fail
     if slots + rows <= limit {
         return Ok(());
     }
-    Err(Failure {
-        class: FailureClass::Input,
-        error: format!("{slots} slots and {rows} rows exceed the context of {}, {limit} tokens", model.name),
-        hint: Some("pass smaller numbers to --slots and --rows".into()),
-    })
+    Err(Failure::input(
+        format!("{slots} slots and {rows} rows exceed the context of {}, {limit} tokens", model.name),
+        "pass smaller numbers to --slots and --rows",
+    ))
 }
 
-/// The prefill time and the passes; none if it was interrupted.
 fn measure<R: Reporter>(
     model: &LoadedModel,
     slots: usize,

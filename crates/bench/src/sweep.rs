@@ -1,12 +1,11 @@
 //! `--sweep axis.key=v,v,…`: the values of a key, and all combinations of several keys.
 
-use specreel_record::{Failure, FailureClass};
+use super::*;
 
 /// Most combinations of all sweeps together.
 const MOST: usize = 256;
 const EXAMPLE: &str = "for example: --sweep acceptance.lambda=0,0.5,0.9";
 
-/// The values of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     key: String,
@@ -14,41 +13,37 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Read `axis.key=v,v,…`. Commas inside brackets or quotes belong to a value.
-    ///
-    /// # Errors
-    /// Not of that form, or a value is empty. Key and values are validated with the method.
+    /// Read `axis.key=v,v,…`. Commas inside brackets or quotes belong to a value. Fails if not of that form, or a value is
+    /// empty. Key and values are validated with the method.
     pub fn parse(text: &str) -> Result<Sweep, Failure> {
-        let (key, list) = text
-            .split_once('=')
-            .filter(|(key, _)| !key.trim().is_empty())
-            .ok_or_else(|| usage(format!("expected --sweep AXIS.KEY=VALUE,VALUE, got `{text}`"), EXAMPLE))?;
+        let (key, list) =
+            text.split_once('=').filter(|(key, _)| !key.trim().is_empty()).ok_or_else(|| {
+                Failure::usage(format!("expected --sweep AXIS.KEY=VALUE,VALUE, got `{text}`"), EXAMPLE)
+            })?;
         if list.trim().is_empty() {
-            return Err(usage(format!("--sweep {text} has no values"), EXAMPLE));
+            return Err(Failure::usage(format!("--sweep {text} has no values"), EXAMPLE));
         }
         let values = split(list);
         if values.iter().any(String::is_empty) {
-            return Err(usage(format!("--sweep {text} has an empty value"), EXAMPLE));
+            return Err(Failure::usage(format!("--sweep {text} has an empty value"), EXAMPLE));
         }
         Ok(Sweep { key: key.trim().into(), values })
     }
 }
 
-/// Every combination, the last sweep varying fastest; each is a list of `axis.key=value` as `--set` takes them.
-///
-/// # Errors
-/// A key is swept twice, or there are too many combinations.
+/// Every combination, the last sweep varying fastest; each is a list of `axis.key=value` as `--set` takes them. Fails if a key
+/// is swept twice, or there are too many combinations.
 pub fn grid(sweeps: &[Sweep]) -> Result<Vec<Vec<String>>, Failure> {
     for (index, sweep) in sweeps.iter().enumerate() {
         if sweeps[..index].iter().any(|s| s.key == sweep.key) {
             let hint = format!("list all values in one option: --sweep {}=V,V,…", sweep.key);
-            return Err(usage(format!("{} is swept twice", sweep.key), &hint));
+            return Err(Failure::usage(format!("{} is swept twice", sweep.key), &hint));
         }
     }
     let size = sweeps.iter().fold(1usize, |n, s| n.saturating_mul(s.values.len()));
     if size > MOST {
         let hint = format!("use fewer values, or several runs: the limit is {MOST}");
-        return Err(usage(format!("the sweeps make {size} combinations"), &hint));
+        return Err(Failure::usage(format!("the sweeps make {size} combinations"), &hint));
     }
     Ok(sweeps.iter().fold(vec![Vec::new()], |points, sweep| {
         let with = |point: &Vec<String>, value: &String| {
@@ -73,13 +68,10 @@ fn split(list: &str) -> Vec<String> {
     parts.map(|part| part.trim().to_owned()).collect()
 }
 
-pub fn usage(error: String, hint: &str) -> Failure {
-    Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use specreel_record::FailureClass;
 
     #[test]
     fn lists_of_words_are_one_value() {

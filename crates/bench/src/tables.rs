@@ -4,18 +4,16 @@ mod facts;
 
 use std::collections::BTreeSet;
 
+use super::*;
 use specreel_client::present::{
     formats::{NOTHING, percent},
     grid::{fitting, grid, stacked},
     statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},
-    text::clean,
     wrap::hang,
 };
-use specreel_record::{Summary, Verdict, paired::LEAST};
+use specreel_record::{Verdict, paired::LEAST};
 
-/// A summary and whether its method is lossless.
 pub struct Row<'a> {
-    /// The numbers.
     pub summary: &'a Summary,
     /// False for methods that may differ from the target.
     pub lossless: bool,
@@ -72,7 +70,6 @@ fn predicted(rows: &[Row<'_>]) -> String {
 const SPEEDS: [Column; 5] = [TAU, PER_STEP, SPEED, DECODE, END_TO_END];
 const OUTPUTS: [Column; 2] = [LOOSENED, OUTPUT];
 
-/// Speed and faithfulness.
 fn results(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> String {
     let titles = |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| c.title.to_owned()).collect() };
     let head = [
@@ -114,7 +111,6 @@ fn results(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> String
     narrow(cells, &ranks, &legend, columns)
 }
 
-/// Where the time goes.
 fn times(rows: &[Row<'_>], columns: Option<usize>) -> String {
     let head = ["ms", "shared", "drafter", "draft", "verify", "other", "T(1)", "T(K+1)", "Td", "peak MB"];
     let mut cells = vec![words(&head)];

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use super::clips::{Clip, Clips};
+use super::*;
 use specreel_batch as batch;
-use specreel_client::present::text::clean;
-use specreel_record::{Failure, FailureClass};
 use specreel_scenes::facts::Facts;
 use specreel_video as video;
 
@@ -17,11 +16,8 @@ pub struct OwnVideos {
 }
 
 impl OwnVideos {
-    /// At most `limit` clips that can be read; `note` gets a line about each that cannot. `warm_up` is another clip, whose prefill
-    /// may be kept.
-    ///
-    /// # Errors
-    /// There is none.
+    /// At most `limit` clips that can be read; `note` gets a line about each that cannot. `warm_up` is another clip, whose
+    /// prefill may be kept. Fails if there is none.
     pub fn find(
         arguments: &[PathBuf],
         limit: Option<u32>,
@@ -41,16 +37,14 @@ impl OwnVideos {
             }
         }
         if paths.is_empty() {
-            return Err(Failure {
-                class: FailureClass::Input,
-                error: "--videos: none of the videos can be read".into(),
-                hint: Some("specreel caption FILE says why".into()),
-            });
+            return Err(Failure::input(
+                "--videos: none of the videos can be read",
+                "specreel caption FILE says why",
+            ));
         }
         Ok(Self { paths, warm_up })
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.paths.len()
     }

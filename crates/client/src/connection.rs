@@ -16,10 +16,7 @@ use specreel_record::{Event, Failure};
 
 /// What a client needs of an engine. Neither call blocks; everything comes back as events.
 pub trait Backend: Send + Sync {
-    /// Hand over a command.
-    ///
-    /// # Errors
-    /// The engine has stopped, or its queue is full.
+    /// Hand over a command. Fails if the engine has stopped, or its queue is full.
     fn send(&self, command: Command) -> Result<(), Failure>;
 
     /// Cancel a run; its `done` event follows within one step.
@@ -55,10 +52,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Send a command.
-    ///
-    /// # Errors
-    /// The engine has stopped, or its queue is full: the command has no effect.
+    /// Send a command. Fails if the engine has stopped, or its queue is full: the command has no effect.
     pub fn send(&self, command: Command) -> Result<(), Failure> {
         self.backend.send(command)
     }
@@ -113,16 +107,12 @@ impl Client {
         self.remote.clone()
     }
 
-    /// Send a command.
-    ///
-    /// # Errors
-    /// The engine has stopped, or its queue is full: the command has no effect.
+    /// Send a command. Fails if the engine has stopped, or its queue is full: the command has no effect.
     pub fn send(&self, command: Command) -> Result<(), Failure> {
         self.remote.send(command)
     }
 
-    /// Ask the engine to load models; answered by `ready`, or by `failed` with run 0. With `ignore_memory`, this and later runs
-    /// are not refused for lack of memory.
+    /// Ask the engine to load models (answered by `ready` or `failed` with run 0); with `ignore_memory`, whatever they take.
     pub fn load(&self, models: ModelSpec, ignore_memory: bool) -> Result<(), Failure> {
         if ignore_memory {
             self.send(Command::IgnoreMemory)?;

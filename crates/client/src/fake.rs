@@ -6,7 +6,9 @@ use tokio::sync::mpsc;
 
 use super::{Backend, Client, cancelled};
 use specreel_engine::{Command, RunRequest};
-use specreel_record::{Event, EventKind, Failure, FailureClass, Stats, Step, StopReason, Token, Verdict};
+use specreel_record::{
+    Event, EventKind, Failure, FailureClass, PromptSeen, Started, Stats, Step, StopReason, Token, Verdict,
+};
 use specreel_speculate::Method;
 
 type Answer = dyn Fn(&RunRequest) -> Vec<EventKind> + Send + Sync;
@@ -139,7 +141,7 @@ pub fn request(run: u64, method: &str) -> RunRequest {
 
 /// The `started` event of a method.
 pub fn started(method: &str) -> EventKind {
-    EventKind::Started {
+    EventKind::Started(Started {
         method: serde_json::json!({ "name": method, "drafter": { "kind": "model" } }),
         lossless: true,
         target: "big".into(),
@@ -148,26 +150,18 @@ pub fn started(method: &str) -> EventKind {
         dtype: "q8_0".into(),
         video: "v.mp4".into(),
         prompt: "p".into(),
-        before: Vec::new(),
-        span: None,
-        segment: None,
-    }
+        ..Started::default()
+    })
 }
 
 /// The `prompt` event of a clip of one visual token.
 pub fn prompt() -> EventKind {
-    EventKind::Prompt {
+    EventKind::Prompt(PromptSeen {
         frames: vec![0.0],
         grid: [1, 1, 1],
         visual_tokens: 1,
-        prompt_ids: Vec::new(),
-        kept: None,
-        scores: None,
-        visual_spans: vec![],
-        dropped_stamps: vec![],
-        reused: false,
-        notes: Vec::new(),
-    }
+        ..PromptSeen::default()
+    })
 }
 
 /// A step that accepts one draft token.

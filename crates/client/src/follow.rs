@@ -2,13 +2,11 @@
 
 use std::{ops::ControlFlow, time::Duration};
 
-use serde::Serialize;
-
 use super::{Client, Interrupt};
 use specreel_engine::{Command, RunRequest};
 use specreel_model::ModelSpec;
 use specreel_record::{
-    Event, EventKind, Failure, FailureClass, RunLog, StopReason,
+    Event, EventKind, Failure, Ready, RunLog, StopReason,
     log::{RunState, Speed},
 };
 
@@ -20,11 +18,8 @@ pub trait Sink {
     /// Why it cannot take any more.
     type Error;
 
-    /// Take an event, which `log` already contains. Break to end the run early: it is cancelled, and its remaining events
-    /// still arrive here.
-    ///
-    /// # Errors
-    /// The sink cannot go on, for example because its file cannot be written; the run is cancelled.
+    /// Take an event, which `log` already contains. Break to end the run early: it is cancelled, and its remaining events still
+    /// arrive here. Fails if the sink cannot go on, for example because its file cannot be written; the run is cancelled.
     fn event(&mut self, event: &Event, log: &RunLog) -> Result<ControlFlow<()>, Self::Error>;
 }
 
@@ -54,32 +49,12 @@ pub enum Ending {
     Lost(Failure),
 }
 
-/// What the engine has loaded.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Loaded {
-    /// Name of the target.
-    pub target: String,
-    /// Name of the drafter, if there is one.
-    pub drafter: Option<String>,
-    /// Device, for people.
-    pub device: String,
-    /// Weight type of the language models.
-    pub dtype: String,
-    /// What users should know about the models.
-    #[serde(skip)]
-    pub notes: Vec<String>,
-}
-
-impl Loaded {
-    /// The outcome of loading, if this event says it.
-    fn of(event: Event) -> Option<Result<Self, Failure>> {
-        match event {
-            Event { run: 0, kind: EventKind::Ready { target, drafter, device, dtype, notes, .. } } => {
-                Some(Ok(Self { target, drafter, device, dtype, notes }))
-            }
-            Event { run: 0, kind: EventKind::Failed(failure) } => Some(Err(failure)),
-            _ => None,
-        }
+/// The outcome of loading, if this event says it.
+fn loaded(event: Event) -> Option<Result<Ready, Failure>> {
+    match event {
+        Event { run: 0, kind: EventKind::Ready(ready) } => Some(Ok(ready)),
+        Event { run: 0, kind: EventKind::Failed(failure) } => Some(Err(failure)),
+        _ => None,
     }
 }
 
@@ -207,16 +182,13 @@ impl Client {
     }
 
     /// Load models and wait until they are ready; every event goes to `on`. None if interrupted.
-    ///
-    /// # Errors
-    /// They cannot be loaded, or the engine has stopped.
     pub async fn load_and_wait(
         &mut self,
         models: ModelSpec,
         ignore_memory: bool,
         on: &mut dyn FnMut(&EventKind),
         interrupt: &Interrupt,
-    ) -> Result<Option<Loaded>, Failure> {
+    ) -> Result<Option<Ready>, Failure> {
         self.load(models, ignore_memory)?;
         loop {
             match self.receive(interrupt, Duration::ZERO, None).await {
@@ -224,7 +196,7 @@ impl Client {
                 Err(Silence::Stopped) => return Err(stopped()),
                 Ok(event) => {
                     on(&event.kind);
-                    if let Some(loaded) = Loaded::of(event) {
+                    if let Some(loaded) = loaded(event) {
                         return loaded.map(Some);
                     }
                 }
@@ -233,14 +205,11 @@ impl Client {
     }
 
     /// Load models and wait on this thread until they are ready. Not for use inside a runtime.
-    ///
-    /// # Errors
-    /// They cannot be loaded, or the engine has stopped.
-    pub fn load_blocking(&mut self, models: ModelSpec) -> Result<Loaded, Failure> {
+    pub fn load_blocking(&mut self, models: ModelSpec) -> Result<Ready, Failure> {
         self.load(models, false)?;
         loop {
             let event = self.next_blocking().ok_or_else(stopped)?;
-            if let Some(loaded) = Loaded::of(event) {
+            if let Some(loaded) = loaded(event) {
                 return loaded;
             }
         }
@@ -262,13 +231,8 @@ impl Client {
     }
 }
 
-/// The failure of an engine that has stopped.
 fn stopped() -> Failure {
-    Failure {
-        class: FailureClass::Internal,
-        error: "the engine stopped without an answer".into(),
-        hint: Some("its log file may say why: see specreel doctor".into()),
-    }
+    Failure::internal("the engine stopped without an answer", "its log file may say why: see specreel doctor")
 }
 
 /// The `done` event of a run that was abandoned.

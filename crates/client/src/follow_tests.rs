@@ -1,13 +1,13 @@
 use super::*;
 use crate::fake::{FakeEngine, done, failed, prompt, request, started, step};
-use specreel_record::Stage;
+use specreel_record::{FailureClass, Stage};
 
 /// Follow run 1 with a sink that records the events, and breaks at the first `prompt`.
 async fn play(client: &mut Client, interrupt: &Interrupt) -> (Ending, RunLog, Vec<EventKind>) {
     let (mut log, mut seen) = (RunLog::new(1), Vec::new());
     let mut sink = |event: &Event, _: &RunLog| -> Result<ControlFlow<()>, ()> {
         seen.push(event.kind.clone());
-        let enough = matches!(event.kind, EventKind::Prompt { .. });
+        let enough = matches!(event.kind, EventKind::Prompt(_));
         Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
     let grace = Duration::from_millis(20);

@@ -46,7 +46,7 @@ mod settings;
 mod written;
 
 pub use connection::{Backend, Client, Remote};
-pub use follow::{Ending, GRACE, Loaded, Sink, cancelled};
+pub use follow::{Ending, GRACE, Sink, cancelled};
 pub use interrupt::Interrupt;
 pub use settings::{
     Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, ImageProtocol, Layer, Origin, Setting, Settings,

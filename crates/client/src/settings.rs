@@ -254,10 +254,7 @@ pub enum Charset {
     Ascii,
 }
 
-/// Parse a device.
-///
-/// # Errors
-/// The expected values, for people.
+/// Parse a device. Fails if the expected values, for people.
 pub fn parse_device(text: &str) -> Result<DeviceChoice, String> {
     let text = text.to_lowercase();
     let number = |kind: &str| text.strip_prefix(kind)?.parse().ok().filter(|number: &usize| *number < 1024);
@@ -287,10 +284,7 @@ fn dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::E
     String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
 }
 
-/// Parse the weight type of a vision tower.
-///
-/// # Errors
-/// The expected values, for people.
+/// Parse the weight type of a vision tower. Fails if the expected values, for people.
 pub fn parse_tower_dtype(text: &str) -> Result<WeightType, String> {
     let expected =
         || format!("expected one of: auto, {}", WeightType::TOWERS.map(WeightType::name).join(", "));

@@ -24,7 +24,7 @@ use crate::{
     timing::Rates,
 };
 use specreel_model::ModelSpec;
-use specreel_record::{Event, EventKind, Failure, FailureClass, panic_words};
+use specreel_record::{Event, EventKind, Failure, FailureClass, Ready, panic_words};
 
 /// Commands that may wait.
 const COMMANDS: usize = 64;
@@ -267,14 +267,14 @@ fn load(
     fits()?;
     let models = Models::load(spec, sender, cancelled)?;
     drop(loading);
-    sender.send(EventKind::Ready {
+    sender.send(EventKind::Ready(Ready {
         target: models.target.name().to_owned(),
         drafter: models.drafter.as_ref().map(|d| d.name().to_owned()),
         device: models.device.clone(),
         dtype: models.dtype.clone(),
         notes: models.notes(),
         parts: Some(models.parts()),
-    });
+    }));
     Ok(models)
 }
 

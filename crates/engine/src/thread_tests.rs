@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::testing::{LOSES, PANICS, SLOW};
-use specreel_record::Stage;
+use specreel_record::{Draft, PromptSeen, Stage};
 use specreel_scenes::{self as scenes, Scene};
 use specreel_speculate::Method;
 use specreel_tensor::{DeviceChoice, gpu::testing};
@@ -40,7 +40,7 @@ impl Rig {
         scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
         let (handle, mut events) = Engine::start().unwrap();
         handle.send(Command::Load(spec(device))).unwrap();
-        while !matches!(events.blocking_recv().unwrap().kind, EventKind::Ready { .. }) {}
+        while !matches!(events.blocking_recv().unwrap().kind, EventKind::Ready(_)) {}
         Self { handle, events, clip, _dir: dir, next: 0 }
     }
 
@@ -63,7 +63,7 @@ impl Rig {
         let mut kept = None;
         loop {
             match self.events.blocking_recv().unwrap().kind {
-                EventKind::Prompt { reused, .. } => kept = Some(reused),
+                EventKind::Prompt(PromptSeen { reused, .. }) => kept = Some(reused),
                 EventKind::Done { .. } => return (kept, None),
                 EventKind::Failed(failure) => return (kept, Some(failure)),
                 _ => {}
@@ -112,7 +112,7 @@ fn the_drafts_of_slow_steps_are_reported_before_they_are_verified() {
         let (mut draft, mut steps, mut reported) = (None, 0, 0);
         loop {
             match rig.events.blocking_recv().unwrap().kind {
-                EventKind::Draft { index, drafted, drafted_text, parents } => {
+                EventKind::Draft(Draft { index, drafted, drafted_text, parents }) => {
                     assert_eq!((index, drafted.len()), (steps, drafted_text.len()), "{method}");
                     assert!(draft.replace((drafted, parents)).is_none(), "{method}: two without a step");
                 }

@@ -93,6 +93,28 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
+impl Failure {
+    /// A failure with what to do about it.
+    pub fn new(class: FailureClass, error: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { class, error: error.into(), hint: Some(hint.into()) }
+    }
+
+    /// Invalid arguments.
+    pub fn usage(error: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(FailureClass::Usage, error, hint)
+    }
+
+    /// A file that cannot be used.
+    pub fn input(error: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(FailureClass::Input, error, hint)
+    }
+
+    /// An internal error.
+    pub fn internal(error: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(FailureClass::Internal, error, hint)
+    }
+}
+
 /// What the loaded models offer to methods, apart from the target itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -107,55 +129,127 @@ pub struct LoadedParts {
     pub linear_attention: bool,
 }
 
+/// The loaded models.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// Name of the target.
+    pub target: String,
+    /// Name of the drafter, if one is loaded.
+    pub drafter: Option<String>,
+    /// Human-readable name of the device.
+    pub device: String,
+    /// Weight type of the language models.
+    pub dtype: String,
+    /// Notes about the models: settings of theirs that have no effect here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// What methods can draft with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<LoadedParts>,
+}
+
+/// What a run is about.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// The method with all its keys, as in its TOML file.
+    pub method: serde_json::Value,
+    /// True if the method emits exactly what autoregressive decoding would.
+    pub lossless: bool,
+    /// Name of the target.
+    pub target: String,
+    /// Name of the drafter; none for methods without a drafter.
+    pub drafter: Option<String>,
+    /// Human-readable name of the device.
+    pub device: String,
+    /// Weight type of the language models.
+    pub dtype: String,
+    /// The video.
+    pub video: String,
+    /// The prompt.
+    pub prompt: String,
+    /// Earlier questions about the same clip, and their answers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Turn>,
+    /// The part of the video that is captioned; none for the whole video.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<Span>,
+    /// Which piece of the video that part is, if the video is captioned piece by piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segment: Option<Segment>,
+}
+
+impl Started {
+    /// True if the target drafts for itself.
+    pub fn is_self_drafting(&self) -> bool {
+        self.method["drafter"]["kind"] == "self"
+    }
+
+    /// The name of the method.
+    pub fn method_name(&self) -> &str {
+        self.method["name"].as_str().unwrap_or("?")
+    }
+
+    /// Models, device and weight type in words: `big with small on cpu, q8_0`.
+    pub fn models(&self) -> String {
+        let with = self.drafter.as_ref().map(|drafter| format!(" with {drafter}")).unwrap_or_default();
+        format!("{}{with} on {}, {}", self.target, self.device, self.dtype)
+    }
+}
+
+/// What the models see of the video.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PromptSeen {
+    /// Time stamps of the sampled frames, in seconds.
+    pub frames: Vec<f64>,
+    /// Visual tokens as time × rows × columns.
+    pub grid: [usize; 3],
+    /// Number of visual tokens (of the target).
+    pub visual_tokens: usize,
+    /// All prompt ids of the target.
+    pub prompt_ids: Vec<u32>,
+    /// Indices of the visual tokens that the drafter sees; none if it sees all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Vec<u32>>,
+    /// The score of every visual token, if the drafter's were chosen by score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scores: Option<Vec<f32>>,
+    /// The rows of `prompt_ids` with the visual tokens, from the first to the one after the last of each span.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub visual_spans: Vec<[usize; 2]>,
+    /// Positions on the grid's time axis whose time stamps in the prompt the drafter does not read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped_stamps: Vec<usize>,
+    /// True if the target's prefill, or that of the video, comes from an earlier run.
+    #[serde(default)]
+    pub reused: bool,
+    /// Notes about the video: that it is damaged or truncated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// The drafts of a step before they are verified.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Draft {
+    /// Number of the step, from 0.
+    pub index: usize,
+    /// The drafted ids, in draft order.
+    pub drafted: Vec<u32>,
+    /// Their texts, one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drafted_text: Vec<String>,
+    /// Of a tree, for each drafted id the place of the one before it, none = the root. Empty for a chain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parents: Vec<Option<usize>>,
+}
+
 /// The body of an [`Event`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
     /// The models are loaded; the engine waits for commands (run 0).
-    Ready {
-        /// Name of the target.
-        target: String,
-        /// Name of the drafter, if one is loaded.
-        drafter: Option<String>,
-        /// Human-readable name of the device.
-        device: String,
-        /// Weight type of the language models.
-        dtype: String,
-        /// Notes about the models: settings of theirs that have no effect here.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        notes: Vec<String>,
-        /// What methods can draft with.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        parts: Option<LoadedParts>,
-    },
+    Ready(Ready),
     /// A run begins.
-    Started {
-        /// The method with all its keys, as in its TOML file.
-        method: serde_json::Value,
-        /// True if the method emits exactly what autoregressive decoding would.
-        lossless: bool,
-        /// Name of the target.
-        target: String,
-        /// Name of the drafter; none for methods without a drafter.
-        drafter: Option<String>,
-        /// Human-readable name of the device.
-        device: String,
-        /// Weight type of the language models.
-        dtype: String,
-        /// The video.
-        video: String,
-        /// The prompt.
-        prompt: String,
-        /// Earlier questions about the same clip, and their answers.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        before: Vec<Turn>,
-        /// The part of the video that is captioned; none for the whole video.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        span: Option<Span>,
-        /// Which piece of the video that part is, if the video is captioned piece by piece.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        segment: Option<Segment>,
-    },
+    Started(Started),
     /// Progress within a stage.
     Stage {
         /// Which stage.
@@ -171,48 +265,9 @@ pub enum EventKind {
     /// What the run takes, before its first slow stage.
     Estimate(Estimate),
     /// The prompt as the models see it.
-    Prompt {
-        /// Time stamps of the sampled frames, in seconds.
-        frames: Vec<f64>,
-        /// Visual tokens as time × rows × columns.
-        grid: [usize; 3],
-        /// Number of visual tokens (of the target).
-        visual_tokens: usize,
-        /// All prompt ids of the target.
-        prompt_ids: Vec<u32>,
-        /// Indices of the visual tokens that the drafter sees; none if it sees all.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        kept: Option<Vec<u32>>,
-        /// The score of every visual token, if the drafter's were chosen by score.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        scores: Option<Vec<f32>>,
-        /// The rows of `prompt_ids` with the visual tokens, from the first to the one after the last of each span.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        visual_spans: Vec<[usize; 2]>,
-        /// Positions on the grid's time axis whose time stamps in the prompt the drafter does not read.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        dropped_stamps: Vec<usize>,
-        /// True if the target's prefill comes from an earlier run: all of it, or, for another question about the same clip,
-        /// that of the video.
-        #[serde(default)]
-        reused: bool,
-        /// Notes about the video: that it is damaged or truncated.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        notes: Vec<String>,
-    },
+    Prompt(PromptSeen),
     /// The drafts of the step that follows, while the target verifies them: sent where a step takes long enough to be seen.
-    Draft {
-        /// Number of the step, from 0.
-        index: usize,
-        /// The drafted ids, in draft order.
-        drafted: Vec<u32>,
-        /// Their texts, one by one.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        drafted_text: Vec<String>,
-        /// Of a tree, for each drafted id the place of the one before it, none = the root. Empty for a chain.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        parents: Vec<Option<usize>>,
-    },
+    Draft(Draft),
     /// One step was verified.
     Step(Step),
     /// The run ended normally or was cancelled.
@@ -228,8 +283,7 @@ pub enum EventKind {
     },
     /// The run failed; the engine accepts further commands.
     Failed(Failure),
-    /// The speed of a run that is done, measured while the engine was idle. It replaces the speedup of `done`, and that of
-    /// earlier events of this kind.
+    /// The speed of a run, measured while the engine was idle. It replaces that of `done`, and of earlier events of this kind.
     Speed {
         /// The speedup; none if nothing could be measured.
         #[serde(

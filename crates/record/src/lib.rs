@@ -20,38 +20,41 @@
 //! ```
 
 pub mod bootstrap;
-pub mod comparison;
+mod comparison;
 pub mod detection;
 pub mod difference;
-pub mod estimate;
-pub mod event;
+mod estimate;
+mod event;
 pub mod log;
 mod median;
-pub mod pace;
+mod pace;
 pub mod paired;
 pub mod pareto;
-pub mod pieces;
+mod pieces;
 pub mod profile;
 pub mod sampling;
 pub mod session;
 pub mod span;
 pub mod speedup;
 pub mod stats;
-pub mod step;
+mod step;
 pub mod summary;
 #[doc(hidden)]
 pub mod testing;
-pub mod traffic;
-pub mod trial;
+mod traffic;
+mod trial;
 pub mod units;
-pub mod verdict;
+mod verdict;
 
 pub use comparison::{Comparison, Figures, Row, RowState};
 pub use detection::Detection;
 pub use difference::{Change, Edit, difference};
 pub use estimate::{Basis, Estimate};
-pub use event::{Event, EventKind, Failure, FailureClass, LoadedParts, Stage, panic_words};
-pub use log::{Draft, RunLog, RunState};
+pub use event::{
+    Draft, Event, EventKind, Failure, FailureClass, LoadedParts, PromptSeen, Ready, Stage, Started,
+    panic_words,
+};
+pub use log::{RunLog, RunState};
 pub use median::median;
 pub use pace::Pace;
 pub use paired::PairedRatio;

@@ -4,14 +4,14 @@
 //! A log keeps text as the models wrote it; it is escaped where it is shown.
 
 use super::{
-    Estimate, Event, EventKind, Failure, Interval, Limits, PairedRatio, Stage, Stats, Step, StopReason,
-    Token, Verdict, paired,
+    Draft, Estimate, Event, EventKind, Failure, Interval, Limits, PairedRatio, PromptSeen, Stage, Started,
+    Stats, Step, StopReason, Token, Verdict, paired,
 };
 
 mod parts;
 mod rewind;
 
-pub use parts::{Added, Chunk, Draft, Placed, PromptSeen, RunState, Speed, Started};
+pub use parts::{Added, Chunk, Placed, RunState, Speed};
 
 /// Tokens whose text has not appeared yet: a character whose bytes are spread over several tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,8 +46,7 @@ pub struct RunLog {
 }
 
 impl RunLog {
-    /// The log of a run of which no event has arrived. Run 0 stands for the next run: the log takes the number of the first
-    /// run that it gets an event of.
+    /// The log of a run of which no event has arrived. Run 0 stands for the first run that the log gets an event of.
     pub fn new(run: u64) -> Self {
         Self { run, ..Self::default() }
     }
@@ -84,76 +83,25 @@ impl RunLog {
 
     fn fold(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::Ready { notes, .. } => self.note(notes),
+            EventKind::Ready(ready) => self.note(&ready.notes),
             EventKind::Failed(failure) => self.state = RunState::Failed(failure.clone()),
             EventKind::Stage { stage, done, total, left_ms } => {
                 (self.stage, self.left_ms) = (Some((*stage, *done, *total)), *left_ms);
             }
             _ if event.run != self.run => {}
-            EventKind::Started {
-                method,
-                lossless,
-                target,
-                drafter,
-                device,
-                dtype,
-                video,
-                prompt,
-                before,
-                span,
-                segment,
-            } => {
+            EventKind::Started(started) => {
                 self.state = RunState::Running;
-                self.started = Some(Started {
-                    method: method.clone(),
-                    lossless: *lossless,
-                    target: target.clone(),
-                    drafter: drafter.clone(),
-                    device: device.clone(),
-                    dtype: dtype.clone(),
-                    video: video.clone(),
-                    prompt: prompt.clone(),
-                    before: before.clone(),
-                    span: *span,
-                    segment: *segment,
-                });
+                self.started = Some(started.clone());
             }
             EventKind::Estimate(estimate) => {
                 self.note(&estimate.notes);
                 self.estimate = Some(estimate.clone());
             }
-            EventKind::Prompt {
-                frames,
-                grid,
-                visual_tokens,
-                prompt_ids,
-                kept,
-                scores,
-                dropped_stamps,
-                reused,
-                notes,
-                ..
-            } => {
-                self.note(notes);
-                self.prompt = Some(PromptSeen {
-                    frames: frames.clone(),
-                    grid: *grid,
-                    visual_tokens: *visual_tokens,
-                    prompt_tokens: prompt_ids.len(),
-                    kept: kept.clone(),
-                    scores: scores.clone(),
-                    dropped_stamps: dropped_stamps.clone(),
-                    reused: *reused,
-                });
+            EventKind::Prompt(prompt) => {
+                self.note(&prompt.notes);
+                self.prompt = Some(prompt.clone());
             }
-            EventKind::Draft { index, drafted, drafted_text, parents } => {
-                self.draft = Some(Draft {
-                    index: *index,
-                    drafted: drafted.clone(),
-                    drafted_text: drafted_text.clone(),
-                    parents: parents.clone(),
-                });
-            }
+            EventKind::Draft(draft) => self.draft = Some(draft.clone()),
             EventKind::Step(step) => self.step(step),
             EventKind::Done { reason, text, ids, stats } => {
                 self.rest(text);

@@ -28,7 +28,6 @@ impl FromStr for Pace {
     type Err = String;
 
     /// Read `auto`, `off` or a playback speed.
-    /// Errors: what is expected, if it is none of these: 0, a negative or an absurd number, no number.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "auto" => Ok(Pace::Auto),

@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Event, EventKind, Failure, FailureClass};
+use super::{Event, EventKind, Failure};
 
 /// Larger files are refused.
 const MAX_BYTES: u64 = 1 << 30;
@@ -42,12 +42,7 @@ pub enum SessionError {
     Read { file: PathBuf, source: io::Error },
     /// It is not a session file, or a line before the last is invalid.
     #[error("session file {}: line {line}: {problem}", .file.display())]
-    Line {
-        file: PathBuf,
-        /// Number of the line, from 1.
-        line: usize,
-        problem: String,
-    },
+    Line { file: PathBuf, line: usize, problem: String },
     #[error("session file {} contains no events", .file.display())]
     Empty { file: PathBuf },
 }
@@ -58,15 +53,12 @@ impl From<SessionError> for Failure {
             SessionError::Read { .. } => "check the path",
             _ => "use a file written by the studio, by --save or by --json",
         };
-        Failure { class: FailureClass::Input, error: error.to_string(), hint: Some(hint.into()) }
+        Failure::input(error.to_string(), hint)
     }
 }
 
 impl Session {
-    /// Read a file.
-    ///
-    /// # Errors
-    /// It cannot be read, contains no event, or a line before the last is not an event.
+    /// Read a file. Fails if it cannot be read, contains no event, or a line before the last is not an event.
     pub fn read(file: &Path) -> Result<Self, SessionError> {
         Self::parse(&Self::bytes(file)?, file)
     }
@@ -81,10 +73,8 @@ impl Session {
     }
 
     /// Read what is readable: the session without the invalid lines, and the number (from 1) and the problem of each of those.
-    /// `file` is for messages only.
-    ///
-    /// # Errors
-    /// The first line is not an event, or there is no line: then it is not a session file.
+    /// `file` is for messages only. Fails if the first line is not an event, or there is no line: then it is not a session
+    /// file.
     pub fn salvage(bytes: &[u8], file: &Path) -> Result<(Self, Vec<(usize, String)>), SessionError> {
         let (mut session, mut invalid) = (Self::default(), Vec::new());
         let mut rest = bytes;
@@ -116,10 +106,7 @@ impl Session {
         Ok((session, invalid))
     }
 
-    /// The bytes of a session file.
-    ///
-    /// # Errors
-    /// They cannot be read, or are more than 1 GiB.
+    /// The bytes of a session file. Fails if they cannot be read, or are more than 1 GiB.
     pub fn bytes(file: &Path) -> Result<Vec<u8>, SessionError> {
         let fail = |source| SessionError::Read { file: file.into(), source };
         let about = std::fs::metadata(file).map_err(fail)?;

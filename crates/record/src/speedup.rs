@@ -144,8 +144,7 @@ pub struct Measured<'a> {
     pub limits: Limits,
     /// Share of the time spent waiting for other programs, 0 to 1; none if unknown.
     pub contention: Option<f64>,
-    /// Time that both sides spend before the first token: video, tower and prefill of the target, as measured when they were
-    /// made, in milliseconds.
+    /// Milliseconds that both sides spend before the first token: video, tower and prefill of the target.
     pub front_ms: f64,
     /// What only the method spends there.
     pub drafter_ms: f64,

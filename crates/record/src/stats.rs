@@ -160,8 +160,7 @@ pub struct Stats {
     pub tau: f64,
     /// Emitted tokens per step.
     pub emitted_per_step: f64,
-    /// Decode speed by the run's own clock: emitted tokens over the time between first and last token. What tables show is
-    /// [`Stats::speed`].
+    /// Decode speed by the run's own clock. What tables show is [`Stats::speed`].
     pub tokens_per_second: f64,
     /// Time per stage.
     pub timings: Timings,

@@ -45,8 +45,7 @@ pub struct Token {
     /// Their texts (same length as `logprobs`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logprob_texts: Vec<String>,
-    /// The drafter's most likely tokens here with natural-log probabilities, best first, where it drafted a token here
-    /// (`--logprobs K`).
+    /// The drafter's most likely tokens here, where it drafted one, with natural-log probabilities, best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drafter_logprobs: Vec<(u32, f32)>,
     /// Their texts (same length as `drafter_logprobs`).
@@ -119,8 +118,7 @@ pub struct Step {
     /// Everything else in the step (judging, relevance, bookkeeping), in milliseconds.
     #[serde(default)]
     pub other_ms: f64,
-    /// Time of one pass of the target alone, measured just before this step and not part of its times, in milliseconds. See
-    /// [`Pace`](super::paired::Pace).
+    /// Milliseconds of one pass of the target alone, just before this step. See [`Pace`](super::paired::Pace).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain_ms: Option<f64>,
     /// Why a step has no drafts, where the method's gate was closed: the target's largest attention weight on one visual token in

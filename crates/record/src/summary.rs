@@ -197,7 +197,6 @@ impl Times {
     }
 }
 
-/// The mean; none of nothing.
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
     (count > 0).then(|| sum / f64::from(count))

@@ -4,22 +4,20 @@ use super::{
     Baseline, BaselineKind, Event, EventKind, Failure, FailureClass, Interval, RunLog, Segment, Span,
     Speedup, Stats, Step, StopReason, Token, Verdict,
 };
+use crate::{PromptSeen, Ready, Started};
 
 /// Run 1 or another one: a method called `lvspec`, lossy, with two models.
 pub fn started() -> EventKind {
-    EventKind::Started {
+    EventKind::Started(Started {
         method: serde_json::json!({"name": "lvspec"}),
-        lossless: false,
         target: "big".into(),
         drafter: Some("small".into()),
         device: "cpu".into(),
         dtype: "q8_0".into(),
         video: "v.mp4".into(),
         prompt: "p".into(),
-        before: vec![],
-        span: None,
-        segment: None,
-    }
+        ..Started::default()
+    })
 }
 
 /// A speedup with a narrow interval, measured beside a baseline of this speed.
@@ -38,7 +36,7 @@ pub fn speedup(decode: f64, plain_per_second: f64) -> Speedup {
 /// The same without a drafter.
 pub fn started_plain() -> EventKind {
     let mut kind = started();
-    if let EventKind::Started { method, lossless, drafter, .. } = &mut kind {
+    if let EventKind::Started(Started { method, lossless, drafter, .. }) = &mut kind {
         *method = serde_json::json!({"name": "plain"});
         (*lossless, *drafter) = (true, None);
     }
@@ -48,7 +46,7 @@ pub fn started_plain() -> EventKind {
 /// The same about a piece of 1.5 s.
 pub fn started_piece(index: usize, count: usize) -> EventKind {
     let mut kind = started();
-    if let EventKind::Started { span, segment, .. } = &mut kind {
+    if let EventKind::Started(Started { span, segment, .. }) = &mut kind {
         let start = index as f64 * 1.5;
         *span = Some(Span { start, end: start + 1.5 });
         *segment = Some(Segment { first: 1, index, count });
@@ -58,30 +56,25 @@ pub fn started_piece(index: usize, count: usize) -> EventKind {
 
 /// Models with these notes are loaded.
 pub fn ready(notes: &[&str]) -> EventKind {
-    EventKind::Ready {
+    EventKind::Ready(Ready {
         target: "big".into(),
-        drafter: None,
         device: "cpu".into(),
         dtype: "f32".into(),
         notes: notes.iter().map(|note| (*note).into()).collect(),
-        parts: None,
-    }
+        ..Ready::default()
+    })
 }
 
 /// The prompt of a clip of 2 × 1 × 2 visual tokens, of which the drafter sees these.
 pub fn prompt(kept: Option<Vec<u32>>) -> EventKind {
-    EventKind::Prompt {
+    EventKind::Prompt(PromptSeen {
         frames: vec![0.0, 0.5, 1.0, 1.5],
         grid: [2, 1, 2],
         visual_tokens: 4,
         prompt_ids: vec![1, 2],
         kept,
-        scores: None,
-        visual_spans: vec![],
-        dropped_stamps: vec![],
-        reused: false,
-        notes: vec![],
-    }
+        ..PromptSeen::default()
+    })
 }
 
 /// One step with these tokens.

@@ -1,6 +1,7 @@
 //! The command line's arguments and the parsers of their values.
 
 pub mod batch;
+pub mod bench;
 pub mod caption;
 pub mod compare;
 pub mod config;
@@ -22,7 +23,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::bench::BenchArgs;
+use bench::BenchArgs;
 use caption::CaptionArgs;
 use compare::CompareArgs;
 use config::ConfigArgs;

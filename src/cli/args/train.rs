@@ -9,7 +9,7 @@ use crate::cli::args::{
     values::{device, dtype, share, tower_dtype, whole},
 };
 use specreel_model::draft_head::{Recipe, VisualRows};
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 use specreel_tensor::{DeviceChoice, WeightType};
 use specreel_train::{Clips, Options};
 
@@ -142,26 +142,21 @@ impl What {
 
 impl TrainArgs {
     /// The training options of these arguments.
-    ///
-    /// # Errors
-    /// An option that the recipe does not have; both loss weights are 0.
     pub fn options(&self) -> Result<Options, Failure> {
         let base = Options::of(self.what.recipe());
         if self.what == What::Msd && (self.recursions.is_some_and(|n| n > 0) || self.no_mtp) {
             let flag = if self.no_mtp { "--no-mtp" } else { "--recursions" };
-            return Err(Failure {
-                class: FailureClass::Usage,
-                error: format!("{flag} cannot be used with msd, which has no passes on its own outputs"),
-                hint: Some(format!("leave out {flag}, or train sparrow")),
-            });
+            return Err(Failure::usage(
+                format!("{flag} cannot be used with msd, which has no passes on its own outputs"),
+                format!("leave out {flag}, or train sparrow"),
+            ));
         }
         if self.what == What::Hivis && (self.no_vata || self.hidden.is_some_and(|share| share < 1.0)) {
             let flag = if self.no_vata { "--no-vata" } else { "--hidden" };
-            return Err(Failure {
-                class: FailureClass::Usage,
-                error: format!("{flag} cannot be used with hivis, which never sees visual rows"),
-                hint: Some(format!("leave out {flag}, or train sparrow")),
-            });
+            return Err(Failure::usage(
+                format!("{flag} cannot be used with hivis, which never sees visual rows"),
+                format!("leave out {flag}, or train sparrow"),
+            ));
         }
         let count = |given: Option<u32>, default: usize| given.map_or(default, |n| n as usize);
         let options = Options {
@@ -185,28 +180,25 @@ impl TrainArgs {
             ..base
         };
         if options.state_weight == 0.0 && options.token_weight == 0.0 {
-            return Err(Failure {
-                class: FailureClass::Usage,
-                error: "--state-weight 0 with --token-weight 0 leaves no training loss".into(),
-                hint: Some("leave out one of them".into()),
-            });
+            return Err(Failure::usage(
+                "--state-weight 0 with --token-weight 0 leaves no training loss",
+                "leave out one of them",
+            ));
         }
         Ok(options)
     }
 
     /// The training clips.
-    ///
-    /// # Errors
-    /// No number after `scenes:`, or a folder without videos.
     pub fn clips(&self) -> Result<Clips, Failure> {
         let Some(number) = self.data.strip_prefix("scenes:") else {
             return Ok(Clips::folder(self.data.as_ref(), self.seed)?);
         };
         let count = number.parse().ok().filter(|n| (1..=100_000_000).contains(n));
-        count.map(|count| Clips::Scenes { count }).ok_or_else(|| Failure {
-            class: FailureClass::Usage,
-            error: format!("invalid number of scenes in --data {}", self.data),
-            hint: Some("expected scenes:N, such as --data scenes:2000".into()),
+        count.map(|count| Clips::Scenes { count }).ok_or_else(|| {
+            Failure::usage(
+                format!("invalid number of scenes in --data {}", self.data),
+                "expected scenes:N, such as --data scenes:2000",
+            )
         })
     }
 }

@@ -2,22 +2,17 @@
 //!
 //! stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
 
-mod args;
 mod output;
 
 use std::ops::Range;
 
-pub use args::BenchArgs;
-
-use self::{
-    args::Suite,
-    output::{Output, result_file},
-};
+use self::output::{Output, result_file};
 use crate::cli::{
+    args::bench::{BenchArgs, Suite},
     config::Config,
     dirs::Dirs,
     end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
+    interrupt::{self, interrupted, listen, runtime},
     output::{new_file::OutputFile, progress::Progress},
     resolve::{self, user_methods},
 };
@@ -31,9 +26,9 @@ use specreel_bench::{
     step::{self, StepOptions},
     videos::OwnVideos,
 };
-use specreel_client::{Client, Settings, present};
+use specreel_client::{Settings, present};
 use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 use specreel_scenes::world::TRAINING_SEEDS;
 use specreel_speculate::Method;
 use specreel_video::Sampling;
@@ -41,7 +36,6 @@ use specreel_video::Sampling;
 const CLIPS: u32 = 20;
 const FIRST_SEED: u64 = 1000;
 
-/// Run a benchmark.
 pub fn run(args: BenchArgs, config: &Config) -> Result<i32, End> {
     args.check()?;
     let whole = match (&args.paper, args.suite) {
@@ -53,9 +47,9 @@ pub fn run(args: BenchArgs, config: &Config) -> Result<i32, End> {
             match suite {
                 Suite::Clip => {
                     let options = clip_options(&args)?;
-                    clip::run(&options, &models, &listening()?, &mut output)
+                    clip::run(&options, &models, &listen(|| {})?, &mut output)
                 }
-                _ => step::run(&step_options(&args), &models, &listening()?, &mut output),
+                _ => step::run(&step_options(&args), &models, &listen(|| {})?, &mut output),
             }
         }
     }?;
@@ -130,19 +124,9 @@ fn setup(
     Ok(Setup { models, ignore_memory: args.run.ignore_memory, request, profile })
 }
 
-/// Runs on a new engine, until an interrupt.
 fn runs(setup: Setup) -> Result<Runs, End> {
-    let client = Client::start()?;
-    let (interrupt, remote) = (Interrupt::default(), client.remote());
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
+    let (client, interrupt) = interrupt::engine()?;
     Ok(Runs::new(client, interrupt, setup))
-}
-
-/// An interrupt that is listened for.
-fn listening() -> Result<Interrupt, End> {
-    let interrupt = Interrupt::default();
-    interrupt::listen(&interrupt, || {})?;
-    Ok(interrupt)
 }
 
 fn output(args: &BenchArgs, file: Option<OutputFile>) -> Result<Output, Failure> {
@@ -150,13 +134,13 @@ fn output(args: &BenchArgs, file: Option<OutputFile>) -> Result<Output, Failure>
     Ok(Output { progress: Progress::new(true), json: args.json, lines, file })
 }
 
-/// The seeds of the clips.
 fn seeds(args: &BenchArgs) -> Result<Range<u64>, Failure> {
     let (first, clips) = (args.first_seed.unwrap_or(FIRST_SEED), u64::from(args.clips.unwrap_or(CLIPS)));
-    let end = first.checked_add(clips).ok_or_else(|| Failure {
-        class: FailureClass::Usage,
-        error: format!("--first-seed {first} is too large for {clips} clips"),
-        hint: Some(format!("the default is {FIRST_SEED}")),
+    let end = first.checked_add(clips).ok_or_else(|| {
+        Failure::usage(
+            format!("--first-seed {first} is too large for {clips} clips"),
+            format!("the default is {FIRST_SEED}"),
+        )
     })?;
     if end > TRAINING_SEEDS.start {
         tell!("hint: the embedded models were trained on seeds from {}", TRAINING_SEEDS.start);
@@ -175,10 +159,8 @@ fn step_options(args: &BenchArgs) -> StepOptions {
 }
 
 fn clip_options(args: &BenchArgs) -> Result<ClipOptions, Failure> {
-    let shape = args.shape.as_deref().ok_or_else(|| Failure {
-        class: FailureClass::Usage,
-        error: "--suite clip needs --shape NAME".into(),
-        hint: Some(format!("shapes: {}", shapes::names().join(", "))),
+    let shape = args.shape.as_deref().ok_or_else(|| {
+        Failure::usage("--suite clip needs --shape NAME", format!("shapes: {}", shapes::names().join(", ")))
     })?;
     let (run, base) = (&args.run, ClipOptions::new(shape));
     Ok(ClipOptions {

@@ -19,10 +19,7 @@ use crate::cli::{
 use specreel_bench::Reporter;
 use specreel_record::{Failure, Stage};
 
-/// The file of an option, such as `--out`.
-///
-/// # Errors
-/// It exists (class usage), or cannot be created (class input).
+/// The file of an option, such as `--out`. Fails if it exists (class usage), or cannot be created (class input).
 pub fn result_file(
     path: Option<&Path>,
     flag: &'static str,

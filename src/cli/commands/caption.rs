@@ -1,32 +1,13 @@
 //! `specreel caption`: one run, or one for each piece of a video, printed as it happens.
 
-use std::{
-    io::{IsTerminal, Write},
-    ops::ControlFlow,
-    time::Duration,
+use super::*;
+use crate::cli::output::{
+    printer::{PrintError, Printer, Style},
+    session::SESSION,
 };
+use specreel_client::Sink;
+use specreel_engine::memory_check;
 
-use crate::cli::{
-    args::caption::CaptionArgs,
-    config::Config,
-    dirs::Dirs,
-    end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
-    output::{
-        new_file::OutputFile,
-        printer::{PrintError, Printer, Style},
-        progress::Progress,
-        report,
-        session::SESSION,
-        terminal,
-    },
-    resolve,
-};
-use specreel_client::{Client, Ending, GRACE, Sink};
-use specreel_engine::{RunRequest, memory_check};
-use specreel_record::{Event, RunLog, StopReason};
-
-/// Caption a video.
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let CaptionArgs { videos, part, run, output, dry_run, steps, .. } = args;
     part.span.check()?;
@@ -60,11 +41,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     }
     let session =
         output.save.as_deref().map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?;
-    let interrupt = Interrupt::default();
-    let mut client = Client::start()?;
-    let remote = client.remote();
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
-
+    let (mut client, interrupt) = loading(caption.models, run.ignore_memory)?;
     let out_terminal = std::io::stdout().is_terminal();
     let style = Style {
         json: output.json,
@@ -88,8 +65,6 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
         session,
         limit,
     );
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(caption.models, run.ignore_memory)?;
     runtime()?.block_on(async {
         for request in requests {
             let code = one(&mut client, request, &mut printer, &interrupt, GRACE).await?;
@@ -107,9 +82,6 @@ fn seconds(request: &RunRequest) -> f64 {
 }
 
 /// Print one run, and return the exit code.
-///
-/// # Errors
-/// The output cannot be written, or the run failed.
 async fn one<O: Write, E: Write>(
     client: &mut Client,
     request: RunRequest,

@@ -1,28 +1,15 @@
 //! `specreel config`: the user's files, whether they are valid, examples and schemas.
 
-use std::{io::Write, path::PathBuf};
-
-use serde_json::{Value, json};
-
-use crate::cli::{
-    args::config::{ConfigArgs, File, What},
-    config::Config,
-    dirs::Dirs,
-    end::End,
-    output::color,
-    resolve::{self, user_methods},
+use super::*;
+use crate::{
+    cli::args::config::{ConfigArgs, File, What},
+    tui::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme},
 };
-use crate::tui::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme};
-use specreel_client::{Layer, Setting, Settings, present};
-use specreel_record::{Failure, FailureClass};
+use specreel_client::{Layer, Setting, present};
 
 /// A configuration file with every key, commented out.
 const EXAMPLE: &str = include_str!("../../../assets/config.toml");
 
-/// Print.
-///
-/// # Errors
-/// A user's file is not valid (class input; all have been reported), or stdout cannot be written.
 pub fn run(args: &ConfigArgs) -> Result<i32, End> {
     let mut out = std::io::stdout().lock();
     match args.what {
@@ -47,7 +34,6 @@ pub fn run(args: &ConfigArgs) -> Result<i32, End> {
     Ok(0)
 }
 
-/// A user's file or folder, and what is wrong with it.
 struct UserFile {
     name: &'static str,
     path: PathBuf,
@@ -57,11 +43,7 @@ struct UserFile {
 
 fn list(out: &mut impl Write, json: bool) -> Result<i32, End> {
     let Some(dirs) = Dirs::find() else {
-        return Err(End::Failed(Failure {
-            class: FailureClass::Input,
-            error: "no home directory".into(),
-            hint: Some("set HOME or XDG_CONFIG_HOME".into()),
-        }));
+        return Err(End::Failed(Failure::input("no home directory", "set HOME or XDG_CONFIG_HOME")));
     };
     let files = check(&dirs);
     if json {
@@ -112,14 +94,12 @@ fn check(dirs: &Dirs) -> [UserFile; 4] {
 pub fn mistakes(config: &Config) -> Vec<Failure> {
     let settings = Settings::merge(Layer::default(), config);
     let dirs = Dirs::find();
-    let input =
-        |error: String, hint: &str| Failure { class: FailureClass::Input, error, hint: Some(hint.into()) };
     let mut all = Vec::new();
     if let Some(method) = &settings.method.value {
         all.extend(user_methods::find(method, dirs.as_ref()).err().map(|f| settings.method.blame(f)));
     }
     if settings.prompt.value.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
-        let failure = input("the prompt is empty".into(), "remove the line, or write a prompt");
+        let failure = Failure::input("the prompt is empty", "remove the line, or write a prompt");
         all.push(settings.prompt.blame(failure));
     }
     // Not from the merged settings, which drop a drafter without a target.
@@ -130,13 +110,15 @@ pub fn mistakes(config: &Config) -> Vec<Failure> {
         }
     }
     if drafter.value.is_some() && settings.target.value.is_none() {
-        let failure = input("not used without a target".into(), "add a target, or remove the line");
+        let failure = Failure::input("not used without a target", "add a target, or remove the line");
         all.push(drafter.blame(failure));
     }
     for setting in [&settings.models, &settings.library] {
         for folder in setting.value.iter().flatten().filter(|folder| !folder.is_dir()) {
-            let failure =
-                input(format!("no such folder: {}", folder.display()), "check the path, or remove it");
+            let failure = Failure::input(
+                format!("no such folder: {}", folder.display()),
+                "check the path, or remove it",
+            );
             all.push(setting.blame(failure));
         }
     }
@@ -155,11 +137,10 @@ fn theme(setting: &Setting<String>, dirs: Option<Dirs>) -> Option<Failure> {
         return None;
     }
     let names: Vec<&str> = themes.iter().map(|theme| theme.name.as_str()).collect();
-    Some(setting.blame(Failure {
-        class: FailureClass::Input,
-        error: format!("unknown theme `{name}`"),
-        hint: Some(format!("expected one of: auto, {}", names.join(", "))),
-    }))
+    Some(setting.blame(Failure::input(
+        format!("unknown theme `{name}`"),
+        format!("expected one of: auto, {}", names.join(", ")),
+    )))
 }
 
 #[cfg(test)]

@@ -1,24 +1,13 @@
 //! `specreel dataset`: merge, check or count the data sets that `caption --dataset` writes.
 
-use std::io::Write;
-
-use serde_json::json;
-
-use crate::cli::{
-    args::dataset::{DatasetArgs, DatasetCommand},
-    end::End,
-    output::{
-        color,
-        new_file::{CHECK_DISK, Named},
-    },
-};
+use super::*;
+use crate::cli::args::dataset::{DatasetArgs, DatasetCommand};
 use specreel_batch::dataset::{Dataset, merge};
 use specreel_client::present::formats::plural;
 
 /// So many names of each problem are printed.
 const SHOWN: usize = 20;
 
-/// Run the command.
 pub fn run(args: &DatasetArgs) -> Result<i32, End> {
     let mut out = std::io::stdout().lock();
     match &args.command {

@@ -1,18 +1,6 @@
 //! `specreel caption --dry-run`: what a run would take, without running it.
 
-use std::{io::Write, ops::ControlFlow};
-
-use crate::cli::{
-    args::caption::CaptionArgs,
-    dirs::Dirs,
-    end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
-    output::{color, progress::Progress, report, session::event_line},
-};
-use specreel_client::{Client, Ending, GRACE, present::estimate};
-use specreel_engine::RunRequest;
-use specreel_model::ModelSpec;
-use specreel_record::{Event, EventKind, RunLog};
+use super::*;
 
 /// Columns of the names of values.
 const NAMES: usize = 8;
@@ -20,13 +8,8 @@ const NAMES: usize = 8;
 /// Load the models, and print the estimate of each request.
 pub fn run(models: ModelSpec, requests: Vec<RunRequest>, args: &CaptionArgs) -> Result<i32, End> {
     let (json, quiet) = (args.output.json, args.output.quiet);
-    let interrupt = Interrupt::default();
-    let mut client = Client::start()?;
-    let remote = client.remote();
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
+    let (mut client, interrupt) = loading(models, args.run.ignore_memory)?;
     let mut progress = Progress::new(!quiet && !json);
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(models, args.run.ignore_memory)?;
     let runtime = runtime()?;
     let mut out = std::io::stdout().lock();
     let (mut estimates, mut notes) = (Vec::new(), Vec::new());

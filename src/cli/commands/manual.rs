@@ -1,24 +1,15 @@
 //! `specreel man`: man pages, one for each subcommand.
 
-use std::{
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
-
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::{
     Man,
     roff::{Roff, bold, roman},
 };
 
-use crate::cli::{
-    args::{Cli, manual::ManArgs},
-    end::End,
-};
-use specreel_record::{Failure, FailureClass};
+use super::*;
+use crate::cli::args::manual::ManArgs;
 use specreel_speculate::suggest;
 
-/// Sections of the main page on environment and files, as roff.
 const ENVIRONMENT: &str = r#".SH ENVIRONMENT
 .TP
 SPECREEL_THREADS
@@ -59,18 +50,15 @@ runs saved by the studio
 log file
 "#;
 
-/// Print a page, or write all of them.
-///
-/// # Errors
-/// There is no such subcommand, or the output cannot be written.
 pub fn run(args: &ManArgs) -> Result<i32, End> {
     let mut root = without_help(Cli::command());
     root.build();
     if let Some(dir) = &args.dir {
-        let written = write_all(&root, dir).map_err(|(path, error)| Failure {
-            class: FailureClass::Input,
-            error: format!("cannot write {}: {error}", path.display()),
-            hint: Some("give --dir a directory that you can write to".into()),
+        let written = write_all(&root, dir).map_err(|(path, error)| {
+            Failure::input(
+                format!("cannot write {}: {error}", path.display()),
+                "give --dir a directory that you can write to",
+            )
         })?;
         tell!("{written} man pages written to {}", dir.display());
         return Ok(0);
@@ -78,15 +66,19 @@ pub fn run(args: &ManArgs) -> Result<i32, End> {
     let mut command = &root;
     for word in &args.command {
         let known: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-        command = command.find_subcommand(word).ok_or_else(|| Failure {
-            class: FailureClass::Usage,
-            error: format!("{} has no subcommand `{word}`", bin_name(command)),
-            hint: Some(match known.is_empty() {
-                true => {
-                    format!("its page: specreel man {}", bin_name(command).trim_start_matches("specreel "))
-                }
-                false => suggest(word, &known, "expected one of"),
-            }),
+        command = command.find_subcommand(word).ok_or_else(|| {
+            Failure::usage(
+                format!("{} has no subcommand `{word}`", bin_name(command)),
+                match known.is_empty() {
+                    true => {
+                        format!(
+                            "its page: specreel man {}",
+                            bin_name(command).trim_start_matches("specreel ")
+                        )
+                    }
+                    false => suggest(word, &known, "expected one of"),
+                },
+            )
         })?;
     }
     io::stdout().write_all(&page(command)?)?;
@@ -137,10 +129,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
 fn ascii(page: &str) -> String {
     let mut out = String::with_capacity(page.len());
     for c in page.chars() {
-        match c.is_ascii() {
-            true => out.push(c),
-            false => out += &format!("\\[u{:04X}]", u32::from(c)),
-        }
+        if c.is_ascii() { out.push(c) } else { out += &format!("\\[u{:04X}]", u32::from(c)) }
     }
     out
 }

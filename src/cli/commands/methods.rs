@@ -1,26 +1,11 @@
 //! `specreel methods`.
 
-use std::{
-    fmt::Write as _,
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::fmt::Write as _;
 
-use serde_json::{Value, json};
-
-use crate::cli::{
-    args::methods::{MethodsArgs, MethodsCommand},
-    dirs::Dirs,
-    end::End,
-    output::{color, terminal},
-    resolve::user_methods,
-};
+use super::*;
+use crate::cli::args::methods::{MethodsArgs, MethodsCommand};
 use specreel_client::present::systems;
-use specreel_client::present::wrap::hang;
-use specreel_record::{Failure, FailureClass};
-use specreel_speculate::Method;
 
-/// List, show or check.
 pub fn run(args: &MethodsArgs) -> Result<i32, End> {
     let dirs = Dirs::find();
     let text = match args.command.as_ref().unwrap_or(&MethodsCommand::List) {
@@ -66,11 +51,10 @@ fn check(named: &Path, dirs: Option<&Dirs>) -> Result<(PathBuf, Method), End> {
         return Ok((file, method));
     }
     if let Some(name) = name.filter(|name| Method::preset(name).is_ok()) {
-        return Err(End::Failed(Failure {
-            class: FailureClass::Usage,
-            error: format!("`{name}` is a built-in method, not a file"),
-            hint: Some(format!("`specreel methods show {name}` prints it")),
-        }));
+        return Err(End::Failed(Failure::usage(
+            format!("`{name}` is a built-in method, not a file"),
+            format!("`specreel methods show {name}` prints it"),
+        )));
     }
     Ok((named.to_owned(), Method::from_file(named)?))
 }

@@ -1,4 +1,4 @@
-//! The subcommands.
+//! The subcommands, and what most of them import.
 
 pub mod batch;
 pub mod caption;
@@ -15,3 +15,39 @@ pub mod models;
 pub mod replay;
 pub mod scenes;
 pub mod train;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::CommandFactory;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::cli::{
+    args::{Cli, caption::CaptionArgs},
+    config::Config,
+    dirs::Dirs,
+    end::End,
+    interrupt::{Interrupt, interrupted, listen, loading, runtime},
+    output::{
+        color,
+        new_file::{CHECK_DISK, Named, OutputFile},
+        progress::Progress,
+        report,
+        session::event_line,
+        terminal,
+    },
+    resolve::{self, local_models, user_methods},
+};
+use specreel_client::{
+    Client, Ending, GRACE, Settings,
+    present::{estimate, wrap::hang},
+};
+use specreel_engine::RunRequest;
+use specreel_model::ModelSpec;
+use specreel_record::{Event, EventKind, Failure, FailureClass, RunLog, StopReason, units::bytes};
+use specreel_speculate::Method;

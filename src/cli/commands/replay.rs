@@ -1,33 +1,22 @@
 //! `specreel replay`: play a session file at its original speed or another.
 
-use std::{
-    io::{IsTerminal, Read, Write},
-    path::Path,
-    time::Duration,
-};
+use std::io::Read;
 
 use super::caption::ended;
+use super::*;
 use crate::cli::{
     args::replay::ReplayArgs,
-    end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
-    output::{
-        color,
-        printer::{Flow, Printer, Style},
-        progress::Progress,
-        report, terminal,
-    },
+    output::printer::{Flow, Printer, Style},
 };
 use specreel_client::present::player::Player;
 use specreel_record::{
-    Event, EventKind, Failure, FailureClass, Pace, RunLog, Session, StopReason,
+    Pace, Session, Started,
     session::{RecordedEvent, SessionError},
 };
 
 /// Maximum bytes of a session that are read from stdin.
 const MAX_STDIN: u64 = 1 << 30;
 
-/// Replay a session file.
 pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     let (session, invalid) = read(&args.file)?;
     if !args.quiet {
@@ -45,33 +34,31 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     }
     let mut runs = session.runs();
     if runs.is_empty() {
-        return Err(End::Failed(Failure {
-            class: FailureClass::Input,
-            error: format!("session file {} contains no runs", args.file.display()),
-            hint: Some("the program that wrote it was stopped before its first run".into()),
-        }));
+        return Err(End::Failed(Failure::input(
+            format!("session file {} contains no runs", args.file.display()),
+            "the program that wrote it was stopped before its first run",
+        )));
     }
     if let Some(run) = args.run {
         if !runs.contains(&run) {
             let known = runs.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-            return Err(End::Failed(Failure {
-                class: FailureClass::Usage,
-                error: format!("session file {} has no run {run}", args.file.display()),
-                hint: Some(format!("expected one of: {known}")),
-            }));
+            return Err(End::Failed(Failure::usage(
+                format!("session file {} has no run {run}", args.file.display()),
+                format!("expected one of: {known}"),
+            )));
         }
         runs = vec![run];
     }
-    let spanned = |l: &RecordedEvent| matches!(l.event.kind, EventKind::Started { span: Some(_), .. });
+    let spanned =
+        |l: &RecordedEvent| matches!(l.event.kind, EventKind::Started(Started { span: Some(_), .. }));
     if args.format.subtitles().is_some() && !session.lines.iter().any(spanned) {
-        return Err(End::Failed(Failure {
-            class: FailureClass::Usage,
-            error: format!(
+        return Err(End::Failed(Failure::usage(
+            format!(
                 "session file {} does not say which part of its video was captioned",
                 args.file.display()
             ),
-            hint: Some("subtitles need runs made with --segments, --start or --end".into()),
-        }));
+            "subtitles need runs made with --segments, --start or --end",
+        )));
     }
     let speed = match (args.pace, args.speed) {
         (Some(Pace::Auto), _) => 1.0,
@@ -81,8 +68,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         (None, None) => 1.0,
     };
     let times = session.times();
-    let interrupt = Interrupt::default();
-    interrupt::listen(&interrupt, || {})?;
+    let interrupt = listen(|| {})?;
     let runtime = runtime()?;
     let terminal = std::io::stdout().is_terminal();
     let style = Style {
@@ -134,17 +120,14 @@ fn read(file: &Path) -> Result<(Session, Vec<(usize, String)>), Failure> {
     Ok(Session::salvage(&bytes, file)?)
 }
 
-/// True for the start of a run on a piece of a video.
 fn is_piece(event: &Event) -> bool {
-    matches!(event.kind, EventKind::Started { segment: Some(_), .. })
+    matches!(event.kind, EventKind::Started(Started { segment: Some(_), .. }))
 }
 
-/// True for the measured speed of a run, which follows its `done`.
 fn is_speed(event: &Event) -> bool {
     matches!(event.kind, EventKind::Speed { .. })
 }
 
-/// Playback speeds; 0 is at once.
 #[derive(Clone, Copy)]
 struct Speeds {
     stages: f64,

@@ -1,15 +1,9 @@
 //! `specreel scenes`: synthetic clips with known facts, and scores of texts about them.
 
-use std::{
-    io::{self, BufWriter, Read, Write},
-    path::Path,
-};
+use std::io::{BufWriter, Read};
 
-use crate::cli::{
-    args::scenes::{ScenesArgs, ScenesCommand, StreamArgs},
-    end::End,
-};
-use specreel_record::{Failure, FailureClass};
+use super::*;
+use crate::cli::args::scenes::{ScenesArgs, ScenesCommand, StreamArgs};
 use specreel_scenes::{
     Scene, encode,
     facts::{self, Facts, Score},
@@ -19,7 +13,6 @@ use specreel_scenes::{
 /// Longest scored text, in bytes.
 const MAX_TEXT: u64 = 16 << 20;
 
-/// Render, score or stream.
 pub fn run(args: &ScenesArgs) -> Result<i32, End> {
     match &args.command {
         ScenesCommand::Render { seed, out, size, force } => render(*seed, out, *size, *force),
@@ -85,7 +78,6 @@ fn score(file: &Path, seed: Option<u64>, truth: Option<&Path>, json: bool) -> Re
     Ok(0)
 }
 
-/// One line of `scenes score --lines`.
 #[derive(serde::Deserialize)]
 struct ScoredLine {
     seed: u64,
@@ -171,5 +163,5 @@ fn read(path: &Path) -> Result<String, End> {
 }
 
 fn fail(class: FailureClass, error: String, hint: &str) -> End {
-    End::Failed(Failure { class, error, hint: Some(hint.into()) })
+    End::Failed(Failure::new(class, error, hint))
 }

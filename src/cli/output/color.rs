@@ -4,7 +4,6 @@ pub use specreel_client::present::text::clean as plain;
 use specreel_client::present::verdicts::Role;
 use specreel_record::Verdict;
 
-/// Text in a verdict's style, with its colour.
 pub fn paint(verdict: Verdict, text: &str) -> String {
     match Role::of(verdict).look().sgr(true).as_str() {
         "" => text.to_owned(),

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 
 /// A kind of output file, for error messages.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +23,8 @@ pub struct Named {
 pub const CHECK_DISK: &str = "check the free disk space";
 
 impl Named {
-    /// Open the file for writing: a new one, or with `force` an existing one, truncated if `empty`.
-    ///
-    /// # Errors
-    /// It exists (class usage), or cannot be written (class input).
+    /// Open the file for writing: a new one, or with `force` an existing one, truncated if `empty`. Fails if it exists (class
+    /// usage), or cannot be written (class input).
     pub fn open(self, path: &Path, force: bool, empty: bool) -> Result<File, Failure> {
         let mut options = OpenOptions::new();
         match force {
@@ -42,38 +40,31 @@ impl Named {
 
     /// The file exists, and `--force` is missing (class usage).
     pub fn exists(self, path: &Path) -> Failure {
-        Failure {
-            class: FailureClass::Usage,
-            error: format!("{} already exists", path.display()),
-            hint: Some(format!("choose another path for {}, or add --force to overwrite it", self.flag)),
-        }
+        Failure::usage(
+            format!("{} already exists", path.display()),
+            format!("choose another path for {}, or add --force to overwrite it", self.flag),
+        )
     }
 
     /// The path is a directory (class input).
     fn directory(self, path: &Path) -> Failure {
-        Failure {
-            class: FailureClass::Input,
-            error: format!("cannot write {}{}: it is a directory", self.what, path.display()),
-            hint: Some(format!("give {} a file in that directory", self.flag)),
-        }
+        Failure::input(
+            format!("cannot write {}{}: it is a directory", self.what, path.display()),
+            format!("give {} a file in that directory", self.flag),
+        )
     }
 
     /// The file cannot be written (class input).
     pub fn unwritable(self, path: &Path, why: &dyn std::fmt::Display) -> Failure {
-        Failure {
-            class: FailureClass::Input,
-            error: format!("cannot write {}{}: {why}", self.what, path.display()),
-            hint: Some(format!("choose a writable path for {}", self.flag)),
-        }
+        Failure::input(
+            format!("cannot write {}{}: {why}", self.what, path.display()),
+            format!("choose a writable path for {}", self.flag),
+        )
     }
 
     /// Writing failed (class internal).
     pub fn broken(self, path: &Path, why: &io::Error) -> Failure {
-        Failure {
-            class: FailureClass::Internal,
-            error: format!("cannot write {}{}: {why}", self.what, path.display()),
-            hint: Some(self.on_failure.into()),
-        }
+        Failure::internal(format!("cannot write {}{}: {why}", self.what, path.display()), self.on_failure)
     }
 }
 
@@ -89,35 +80,23 @@ pub struct OutputFile {
 
 impl OutputFile {
     /// Create the file; with `force`, replace what is there.
-    ///
-    /// # Errors
-    /// It exists (class usage), or cannot be created (class input).
     pub fn create(named: Named, path: &Path, force: bool) -> Result<Self, Failure> {
         let new = !path.exists();
         Ok(Self { file: named.open(path, force, true)?, named, path: path.into(), new })
     }
 
     /// Open the file. With `force`, an existing one is kept until [`OutputFile::replace`].
-    ///
-    /// # Errors
-    /// It exists (class usage), or cannot be written (class input).
     pub fn claim(named: Named, path: &Path, force: bool) -> Result<Self, Failure> {
         let new = !path.exists();
         Ok(Self { file: named.open(path, force, false)?, named, path: path.into(), new })
     }
 
     /// Append in one write, so that a crash loses at most this.
-    ///
-    /// # Errors
-    /// The file cannot be written (class internal: what was written before is kept).
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.file.write_all(bytes).map_err(|e| self.named.broken(&self.path, &e))
     }
 
-    /// Replace what is there.
-    ///
-    /// # Errors
-    /// The file cannot be written (class internal).
+    /// Replace what is there. Fails if the file cannot be written (class internal).
     pub fn replace(&mut self, text: &str) -> Result<(), Failure> {
         let write = || -> io::Result<()> {
             // Pipes and devices have no length.
@@ -130,9 +109,6 @@ impl OutputFile {
     }
 
     /// Flush it to the disk.
-    ///
-    /// # Errors
-    /// As [`OutputFile::append`].
     pub fn finish(&mut self) -> Result<(), Failure> {
         match self.file.sync_all() {
             // Pipes and devices cannot be synced and need not be.
@@ -157,6 +133,7 @@ impl Drop for OutputFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use specreel_record::FailureClass;
 
     const NAMED: Named = Named { flag: "--save", what: "the session to ", on_failure: CHECK_DISK };
 

@@ -17,31 +17,27 @@ use specreel_client::present::{
     statistics::headline,
     verdicts::Role,
 };
-use specreel_record::{Event, EventKind, Failure, RunLog, Segment, Span, Stage, StopReason, Verdict};
+use specreel_record::{
+    Event, EventKind, Failure, RunLog, Segment, Span, Stage, Started, StopReason, Verdict,
+};
 
-/// The state of the run after an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Flow {
     /// It is active: more events will come.
     Go,
-    /// It is done, for this reason.
     Done(StopReason),
     /// It failed; the failure has been written to stdout with `json`, but not yet to stderr.
     Failed(Failure),
 }
 
-/// Why printing stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum PrintError {
-    /// A sink failed; a closed pipe is one of these errors.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The session file failed.
     #[error("{}", .0.error)]
     Session(Failure),
 }
 
-/// Columns of the names of statistics.
 const NAMES: usize = 10;
 
 /// Prints the events of one run, or of the runs on a video's pieces one after another.
@@ -57,7 +53,6 @@ pub struct Printer<O, E> {
     painted: String,
     ends_line: bool,
     wrapper: Wrapper<Verdict>,
-    /// Times of the current piece that are not written yet.
     stamp: Option<String>,
     limit: usize,
     /// The speed of the current run is measured after it: its statistics wait for that.
@@ -103,10 +98,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         }
     }
 
-    /// Print one event.
-    ///
-    /// # Errors
-    /// A sink or the session file failed.
     pub fn event(&mut self, event: &Event) -> Result<Flow, PrintError> {
         if let Some(session) = &mut self.session {
             session.append(&event_line(event)?).map_err(PrintError::Session)?;
@@ -138,7 +129,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             self.tell(&lines);
         }
         match &event.kind {
-            EventKind::Started { method, .. } => {
+            EventKind::Started(Started { method, .. }) => {
                 self.started(&user_methods::label_of(method))?;
                 Ok(Flow::Go)
             }
@@ -167,15 +158,10 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.end()?;
                 Ok(Flow::Failed(failure.clone()))
             }
-            EventKind::Step(_)
-            | EventKind::Draft { .. }
-            | EventKind::Prompt { .. }
-            | EventKind::Ready { .. }
-            | EventKind::Speed { .. } => Ok(Flow::Go),
+            _ => Ok(Flow::Go),
         }
     }
 
-    /// The current run.
     fn run(&self) -> &RunLog {
         &self.runs[self.runs.len() - 1]
     }
@@ -342,18 +328,11 @@ impl<O: Write, E: Write> Printer<O, E> {
     }
 
     /// End the output: no piece of the video follows.
-    ///
-    /// # Errors
-    /// As [`Printer::event`].
     pub fn end(&mut self) -> Result<(), PrintError> {
         self.end_cues()?;
         self.close()
     }
 
-    /// End the caption's line and flush the session file.
-    ///
-    /// # Errors
-    /// As [`Printer::event`].
     pub fn close(&mut self) -> Result<(), PrintError> {
         self.progress.clear();
         self.release()?;

@@ -10,7 +10,6 @@ use specreel_record::{Segment, Stage};
 /// Less time left is not shown, in milliseconds.
 const LEFT_MS: f64 = 1000.0;
 
-/// One line that shows the current stage.
 pub struct Progress {
     shown: bool,
     /// The line on the screen. A bar that was cleared would draw itself again when it is reused, so each line has its own.
@@ -21,13 +20,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A line on stderr, if `shown` and stderr is a terminal.
     pub fn new(shown: bool) -> Self {
         let shown = shown && !ProgressDrawTarget::stderr().is_hidden();
         Self { shown, bar: None, stage: None, piece: None, label: String::new() }
     }
 
-    /// True if there is a line to see.
     pub fn is_shown(&self) -> bool {
         self.shown
     }
@@ -39,14 +36,12 @@ impl Progress {
         }
     }
 
-    /// Set the piece of the video that the following stages are about.
     pub fn piece(&mut self, piece: Option<Segment>) {
         if self.piece != piece {
             (self.piece, self.stage) = (piece, None);
         }
     }
 
-    /// Set stage and progress; a total of 0 is unknown.
     pub fn stage(&mut self, stage: Stage, done: u64, total: u64) {
         self.stage_with(stage, done, total, None);
     }
@@ -92,7 +87,6 @@ impl Progress {
         }
     }
 
-    /// Remove the line, so that others can write.
     pub fn clear(&mut self) {
         self.stage = None;
         if let Some(bar) = self.bar.take() {

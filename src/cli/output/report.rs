@@ -6,9 +6,8 @@ use clap::error::ErrorKind;
 
 use super::suggest;
 use crate::cli::resolve::stdin_video;
-use specreel_record::{Event, EventKind, Failure, FailureClass};
+use specreel_record::{Event, EventKind, Failure};
 
-/// Report a failure and give its exit code.
 pub fn failure(failure: &Failure, json: bool) -> i32 {
     let failure = &stdin_video::named(failure);
     tracing::error!(error = failure.error, "failed");
@@ -23,7 +22,6 @@ pub fn failure(failure: &Failure, json: bool) -> i32 {
     failure.class.exit_code()
 }
 
-/// The lines for people.
 pub fn lines(failure: &Failure) -> String {
     let mut out = format!("error: {}\n", super::color::plain(failure.error.trim_end()));
     if let Some(hint) = &failure.hint {
@@ -42,7 +40,7 @@ pub fn usage(error: &clap::Error, arguments: &[OsString]) -> i32 {
         _ => {
             let failed = suggest::arguments(arguments, error).unwrap_or_else(|| {
                 let (what, hint) = split(&error.render().to_string(), &suggest::help(arguments));
-                Failure { class: FailureClass::Usage, error: what, hint: Some(hint) }
+                Failure::usage(what, hint)
             });
             failure(&failed, arguments.iter().any(|argument| argument == "--json"))
         }
@@ -88,6 +86,7 @@ fn bare_groups(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use specreel_record::FailureClass;
 
     #[test]
     fn clap_errors_are_split_into_error_and_hint() {

@@ -14,9 +14,6 @@ pub const SESSION: Named = Named {
 };
 
 /// An event as a line of JSON, its line end included. A video from stdin is called `-`.
-///
-/// # Errors
-/// Only if a value of it has no JSON form.
 pub fn event_line(event: &Event) -> io::Result<Vec<u8>> {
     let renamed = stdin_video::renamed(event);
     let mut line = serde_json::to_vec(renamed.as_ref().unwrap_or(event))?;

@@ -17,7 +17,6 @@ const DIM: &str = "2";
 /// Columns before a reason that is wider than the text's.
 const INDENT: usize = 6;
 
-/// Prints the steps of runs, one after another.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     /// With colour; without, `~~` marks struck drafts.
@@ -29,7 +28,6 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Lines in this style.
     pub fn new(color: bool, columns: Option<usize>) -> Self {
         Self { color, columns, ..Self::default() }
     }
@@ -101,7 +99,6 @@ impl Steps {
     }
 }
 
-/// The cells before a row's text, aligned to the right.
 fn columns([step, accepted, draft, verify]: [&str; 4]) -> String {
     format!("{step:>4}  {accepted:>8}  {draft:>7}  {verify:>7}  ")
 }

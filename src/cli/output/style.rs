@@ -3,7 +3,6 @@
 use specreel_client::present::export::Subtitles;
 use specreel_record::Cues;
 
-/// How to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Events as JSON lines instead of text.

@@ -11,21 +11,16 @@ use std::{
 use clap::{Command, CommandFactory};
 
 use crate::cli::args::Cli;
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 use specreel_speculate::suggest;
 
-/// Names of the subcommands.
 fn names() -> Vec<String> {
     Cli::command().get_subcommands().map(|sub| sub.get_name().to_owned()).collect()
 }
 
-fn usage(error: String, hint: String) -> Failure {
-    Failure { class: FailureClass::Usage, error, hint: Some(hint) }
-}
-
 /// The failure for a subcommand after options of the studio.
 fn misplaced(name: &str, order: &str) -> Failure {
-    usage(
+    Failure::usage(
         format!("subcommand `{name}` after options of the studio"),
         format!("put the subcommand before the studio's options: {order}"),
     )
@@ -41,7 +36,7 @@ pub fn video(video: &Path) -> Option<Failure> {
     let hint = suggest(word, &names, "the subcommands are");
     // A word unlike any subcommand is a missing file.
     (hint.starts_with("did you mean") && video.extension().is_none())
-        .then(|| usage(format!("no subcommand or video `{word}`"), hint))
+        .then(|| Failure::usage(format!("no subcommand or video `{word}`"), hint))
 }
 
 /// The failure for arguments that clap refused, if the subcommand is the problem; none to keep clap's message.
@@ -72,7 +67,7 @@ pub fn arguments(arguments: &[OsString], error: &clap::Error) -> Option<Failure>
     let known =
         caption.get_arguments().any(|arg| arg.get_long().is_some_and(|long| unknown == format!("--{long}")));
     known.then(|| {
-        usage(
+        Failure::usage(
             format!("{unknown} cannot be used with the studio"),
             format!("to caption without the studio, run: specreel caption {}", words.join(" ")),
         )

@@ -15,12 +15,10 @@ pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|t| t == "dumb")
 }
 
-/// True if stdout gets colour.
 pub fn color_stdout(choice: ColorChoice) -> bool {
     color(choice, supports_color::Stream::Stdout)
 }
 
-/// True if stderr gets colour.
 pub fn color_stderr(choice: ColorChoice) -> bool {
     color(choice, supports_color::Stream::Stderr)
 }
@@ -52,17 +50,14 @@ fn is_console() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "linux")
 }
 
-/// True if the name of a locale says UTF-8.
 pub fn is_utf8(locale: &str) -> bool {
     locale.to_lowercase().replace('-', "").contains("utf8")
 }
 
-/// Width of the terminal in columns; none if stdout is not a terminal.
 pub fn columns() -> Option<usize> {
     columns_of(std::io::stdout())
 }
 
-/// The same of stderr.
 pub fn columns_stderr() -> Option<usize> {
     columns_of(std::io::stderr())
 }

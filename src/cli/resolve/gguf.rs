@@ -8,7 +8,6 @@ use crate::cli::{
 };
 use specreel_checkpoint::gguf::{GgufFile, architecture, file_names};
 
-/// A folder of GGUF files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Folder {
     path: PathBuf,

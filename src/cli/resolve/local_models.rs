@@ -17,34 +17,23 @@ use specreel_model::{
 };
 use specreel_speculate::closest;
 
-/// Where a model was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Embedded in the program.
     Embedded,
-    /// In a configured folder.
     Folder,
-    /// In the Hugging Face cache.
     Cache,
-    /// In the cache of llama.cpp.
     LlamaCpp,
-    /// In a folder of LM Studio.
     LmStudio,
 }
 
-/// A local model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalModel {
-    /// The name that `--target` and `--drafter` accept.
     pub name: String,
-    /// Its directory, or the language model's GGUF file.
     pub dir: PathBuf,
-    /// Where it was found.
     pub origin: Origin,
 }
 
-/// All models: embedded, in folders, in caches.
 pub fn all(config: &Config) -> Vec<LocalModel> {
     let mut found = Vec::new();
     if let Ok(demo) = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())) {
@@ -71,7 +60,6 @@ pub fn names(config: &Config) -> Vec<(String, &'static str)> {
     embedded.chain(others).collect()
 }
 
-/// Models in folders and in caches.
 fn others(config: &Config) -> Vec<LocalModel> {
     let mut found = Vec::new();
     for folder in config.values.models.iter().flatten() {
@@ -132,9 +120,6 @@ fn is_gguf(path: &Path) -> bool {
 
 /// Resolve a model argument: an existing directory or GGUF file, the name of an embedded model, or the id of a cached one
 /// (`OWNER/NAME:TYPE` for its GGUF file of a type).
-///
-/// # Errors
-/// The error and its hint.
 pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
     let layout = "pass a directory with config.json, tokenizer.json and *.safetensors (Hugging Face layout), a GGUF file, or a \
                   model id";
@@ -182,8 +167,7 @@ fn published(id: &ModelId, pull: String) -> String {
     }
 }
 
-/// The models that can draft for the one in `target`, best first: a fifth of its size is best; smaller models draft worse,
-/// larger ones slower.
+/// The models that can draft for the one in `target`, best first: a fifth of its size is best.
 pub fn drafters(target: &Path, config: &Config) -> Vec<LocalModel> {
     let size = |dir: &Path| Facts::read(dir).ok().map(|facts| facts.text_parameters);
     let Some(parameters) = size(target) else { return Vec::new() };

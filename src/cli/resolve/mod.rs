@@ -13,64 +13,45 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::cli::{
-    args::{StudioArgs, part::SpanArgs, run::RunArgs},
-    dirs::Dirs,
+use crate::{
+    cli::{
+        args::{StudioArgs, part::SpanArgs, run::RunArgs},
+        dirs::Dirs,
+        terminal,
+    },
+    tui::{ColorDepth, PromptPreset, StudioConfig},
 };
-use specreel_client::{Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings, present};
-use specreel_demo::{self as assets, Clip};
+use specreel_batch::Sidecar;
+use specreel_client::{
+    Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings, SidecarChoice, present,
+};
+use specreel_demo as assets;
 use specreel_engine::{RunRequest, TextSampling, memory_check};
 use specreel_model::ModelSpec;
-use specreel_record::{Failure, FailureClass, profile::Profile};
+use specreel_record::{Failure, FailureClass};
 use specreel_speculate::Method;
 use specreel_video::Sampling;
 
 pub(crate) use models::{model_directory, models, recipe, suggest_drafter, tell_unused};
 pub use specreel_engine::has_drafter;
 
-/// Longest prompt that is read from stdin, in bytes.
 const MAX_PROMPT: u64 = 1 << 20;
 
-/// What the studio starts with.
-#[derive(Clone, Debug, PartialEq)]
+/// What the studio starts with, apart from what it needs of videos.
 pub struct Studio {
-    /// Video to open at once.
-    pub video: Option<PathBuf>,
-    /// Embedded clips for the library.
-    pub clips: Vec<Clip>,
-    /// Folders of videos for the library.
-    pub library: Vec<PathBuf>,
-    /// The one that was named instead of a video, in which the library opens.
-    pub folder: Option<PathBuf>,
-    /// Models to load.
     pub models: ModelSpec,
-    /// The first run's request; the studio changes prompt, method, video and number.
-    pub request: RunRequest,
-    /// The user's own methods.
-    pub methods: Vec<Method>,
-    /// The hardware whose modelled speed is shown beside the measured one.
-    pub profile: Option<Profile>,
-    /// A message to show at the beginning.
-    pub notice: Option<String>,
-    /// Theme, pictures, mouse, characters, and what is kept.
-    pub settings: Settings,
     /// Load and run even if the available memory seems too small.
     pub ignore_memory: bool,
+    pub config: StudioConfig,
 }
 
-/// One caption to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caption {
-    /// Models to load.
     pub models: ModelSpec,
-    /// What to run.
     pub request: RunRequest,
 }
 
 /// One run on a video, or on a part of it, checked against the available memory.
-///
-/// # Errors
-/// The video, its part, the prompt, the method or the models cannot be used, or do not fit into memory.
 pub fn caption(video: &Path, span: SpanArgs, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
     span.check()?;
     let mut caption = whole_video(video, args, config)?;
@@ -89,17 +70,13 @@ pub fn as_typed(failure: Failure, file: &Path, typed: &Path) -> Failure {
 }
 
 /// One run on the whole video, not yet checked against the available memory.
-///
-/// # Errors
-/// As [`caption`].
 pub fn whole_video(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
     let settings = Settings::merge(args.layer(), config);
     if stdin_video::is_meant(video) && settings.prompt.value.as_deref() == Some(stdin_video::NAME) {
-        let failure = Failure {
-            class: FailureClass::Usage,
-            error: "video and prompt cannot both be read from stdin".into(),
-            hint: Some("name the video, or use --prompt TEXT".into()),
-        };
+        let failure = Failure::usage(
+            "video and prompt cannot both be read from stdin",
+            "name the video, or use --prompt TEXT",
+        );
         return Err(failure);
     }
     let video = self::video(video)?;
@@ -108,10 +85,6 @@ pub fn whole_video(video: &Path, args: &RunArgs, config: &Config) -> Result<Capt
     Ok(Caption { models, request })
 }
 
-/// What the studio starts with.
-///
-/// # Errors
-/// As [`caption`].
 pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     // A folder is opened as one of videos.
     let folder = args.video.as_deref().filter(|path| path.is_dir());
@@ -120,36 +93,73 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let models = models(&settings, args.run.rope)?;
     let request = request(video.clone().unwrap_or_default(), &args.run, &settings, &models)?;
     let dirs = Dirs::find();
-    let clips = assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
+    let mut clips =
+        assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
+    // The one whose caption is right and has the most corrections comes first: a new user sees drafts rejected.
+    clips.sort_by_key(|clip| clip.title != "three shapes");
     let library = match folder {
         Some(folder) => [folder.to_owned()].into_iter().chain(args.library.iter().cloned()).collect(),
         None => settings.library.or_default(),
     };
-    let (methods, problems) = user_methods::all(dirs.as_ref());
-    let notice = problems.into_iter().next().map(|problem| problem.error);
+    let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir| vec![dir]);
+    let (own, problems) = user_methods::all(dirs.as_ref());
+    let mut methods = Method::presets().to_vec();
+    for method in own {
+        match methods.iter_mut().find(|m| m.name == method.name) {
+            Some(same) => *same = method,
+            None => methods.push(method),
+        }
+    }
+    match methods.iter_mut().find(|m| m.name == request.method.name) {
+        Some(preset) => *preset = request.method.clone(),
+        None => methods.insert(0, request.method.clone()),
+    }
     let profile = settings.profile.value.as_deref().map(present::modelled::load).transpose();
     let profile = profile.map_err(|failure| settings.profile.blame(failure))?;
-    let ignore_memory = args.run.ignore_memory;
-    let folder = folder.map(Path::to_owned);
-    Ok(Studio {
+    let embedded = assets::is_embedded_target(&models.target);
+    let usual = StudioConfig::default();
+    let config = StudioConfig {
         video,
         clips,
-        library,
-        folder,
-        models,
-        request,
+        folders: if library.is_empty() { here() } else { library },
+        folder: folder.map(Path::to_owned),
         methods,
+        method: request.method.name.clone(),
+        lossless: Method::lossless,
+        embedded,
+        presets: PromptPreset::built_in(embedded),
+        request: RunRequest { logprobs: usual.request.logprobs, ..request },
+        rule: memory_check::rule(&models),
+        // A theme that is configured is not forgotten for one that was tried.
+        theme_file: usual.theme_file.clone().filter(|_| settings.theme.value.is_none()),
+        theme: settings.theme.or("auto".into()),
+        is_first: usual.log.as_ref().is_some_and(|log| !log.exists()),
+        colors: ColorDepth::detect(),
+        mouse: settings.mouse.or(false),
+        ascii: !terminal::draws_unicode(settings.charset.or_default()),
+        image_protocol: settings.image_protocol.or_default(),
+        pace: settings.pace.or_default(),
+        sidecar: match settings.sidecar.or_default() {
+            SidecarChoice::Txt => Some(Sidecar::Txt),
+            SidecarChoice::Json => Some(Sidecar::Json),
+            SidecarChoice::Srt => Some(Sidecar::Srt),
+            SidecarChoice::Vtt => Some(Sidecar::Vtt),
+            SidecarChoice::None => None,
+        },
+        existing: settings.existing.or_default(),
+        cues: settings.cues.or_default(),
         profile,
-        notice,
-        settings,
-        ignore_memory,
-    })
+        notice: problems.into_iter().next().map(|problem| problem.error),
+        record: settings.sessions.or(true),
+        keep: settings.sessions_keep.or(usual.keep),
+        prompts: usual.prompts.clone().filter(|_| settings.prompt_history.or(true)),
+        recent: usual.recent.clone().filter(|_| settings.recent.or(true)),
+        ..usual
+    };
+    Ok(Studio { models, ignore_memory: args.run.ignore_memory, config })
 }
 
 /// The file of a video; `demo` and `demo:N` are embedded clips, `-` is read from stdin.
-///
-/// # Errors
-/// There is no such file or clip, or it is a directory, or there is no video on stdin.
 pub fn video(name: &Path) -> Result<PathBuf, Failure> {
     if stdin_video::is_meant(name) {
         return stdin_video::read();
@@ -165,11 +175,7 @@ pub fn video(name: &Path) -> Result<PathBuf, Failure> {
             .map(|clip| clip.path.clone())
             .ok_or_else(|| assets::AssetError::Absent.into());
     }
-    let input = |what: String, hint: &str| Failure {
-        class: FailureClass::Input,
-        error: format!("video {}: {what}", name.display()),
-        hint: Some(hint.into()),
-    };
+    let input = |what: String, hint: &str| Failure::input(format!("video {}: {what}", name.display()), hint);
     match std::fs::metadata(name) {
         Ok(m) if m.is_dir() => Err(input(
             "it is a directory".into(),
@@ -192,10 +198,6 @@ pub fn video(name: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The request for a video.
-///
-/// # Errors
-/// The prompt or the method cannot be used.
 pub fn request(
     video: PathBuf,
     args: &RunArgs,
@@ -220,8 +222,7 @@ pub fn request(
     })
 }
 
-/// The method of the settings. The default is lossless: the named draft head's, else `naive`, or `autoregressive` without a
-/// drafter.
+/// The method of the settings. The default is lossless: that of the draft head, `naive`, or `autoregressive` alone.
 fn method(args: &RunArgs, settings: &Settings, models: &ModelSpec) -> Result<Method, Failure> {
     let head = args.drafter.as_deref().and_then(recipe);
     let default = match (head, &models.drafter) {
@@ -264,19 +265,12 @@ fn prompt(given: &Setting<String>, stdin: &mut dyn Read) -> Result<String, Failu
     }
 }
 
-/// Refuse a prompt that no context window holds, before time is spent on its tokens.
-///
-/// # Errors
-/// It is too long (class usage).
+/// Refuse a prompt that no context window holds, before time is spent on its tokens. Fails if it is too long (class usage).
 pub fn check_prompt(text: &str) -> Result<(), Failure> {
     if text.len() as u64 <= MAX_PROMPT {
         return Ok(());
     }
-    Err(Failure {
-        class: FailureClass::Usage,
-        error: "the prompt is longer than 1 MiB, more than a context window holds".into(),
-        hint: Some("shorten it".into()),
-    })
+    Err(Failure::usage("the prompt is longer than 1 MiB, more than a context window holds", "shorten it"))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use specreel_model::{
     draft_head::{DraftHeadConfig, Recipe},
     family::Rope,
 };
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 use specreel_speculate::{Drafter, Method};
 
 /// The recipe of the draft head in a directory; none if there is no draft head.
@@ -21,9 +21,6 @@ pub fn recipe(dir: &Path) -> Option<Recipe> {
 }
 
 /// The models of the settings, or the embedded pair.
-///
-/// # Errors
-/// A directory is missing, or nothing is named and nothing is embedded.
 pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Failure> {
     let directory = |role: &str, named: &Setting<PathBuf>| {
         let found = named.value.as_deref().map(|dir| model_directory(role, dir)).transpose();
@@ -53,11 +50,10 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
         if file.is_some_and(|file| file.is_file()) {
             return Ok(Some(path));
         }
-        let failure = Failure {
-            class: FailureClass::Usage,
-            error: format!("the {role} is not a GGUF file: {} is not used", path.display()),
-            hint: Some(format!("omit it, or pass a GGUF file to --{role}")),
-        };
+        let failure = Failure::usage(
+            format!("the {role} is not a GGUF file: {} is not used", path.display()),
+            format!("omit it, or pass a GGUF file to --{role}"),
+        );
         Err(mmproj.blame(failure))
     };
     let mmproj = of_file(&settings.mmproj, "target", Some(&target))?;
@@ -79,15 +75,9 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
 }
 
 /// The directory or GGUF file of a model: as named, or from the cache.
-///
-/// # Errors
-/// There is none.
 pub fn model_directory(role: &str, named: &Path) -> Result<PathBuf, Failure> {
-    local_models::directory(named).map_err(|(what, hint)| Failure {
-        class: FailureClass::Input,
-        error: format!("{role} model {}: {what}", named.display()),
-        hint: Some(hint),
-    })
+    local_models::directory(named)
+        .map_err(|(what, hint)| Failure::input(format!("{role} model {}: {what}", named.display()), hint))
 }
 
 /// Suggest a drafter on stderr if the target has none.

@@ -7,29 +7,22 @@ use crate::cli::{
     config::Config,
 };
 use specreel_engine::RunRequest;
-use specreel_record::{Cues, Failure, FailureClass, Segment, Span};
+use specreel_record::{Cues, Failure, Segment, Span};
 use specreel_video as video;
 
 impl SpanArgs {
-    /// Check the times without the video.
-    ///
-    /// # Errors
-    /// The part ends before it starts (class usage).
+    /// Check the times without the video. Fails if the part ends before it starts (class usage).
     pub fn check(self) -> Result<(), Failure> {
         match (self.start, self.end) {
-            (start, Some(end)) if start.unwrap_or(0.0) >= end => Err(Failure {
-                class: FailureClass::Usage,
-                error: format!("--end {end} is not after --start {}", start.unwrap_or(0.0)),
-                hint: Some("for example: --start 0:30 --end 1:10".into()),
-            }),
+            (start, Some(end)) if start.unwrap_or(0.0) >= end => Err(Failure::usage(
+                format!("--end {end} is not after --start {}", start.unwrap_or(0.0)),
+                "for example: --start 0:30 --end 1:10",
+            )),
             _ => Ok(()),
         }
     }
 
     /// The part of this video; none if it is the whole video.
-    ///
-    /// # Errors
-    /// The video cannot be read, or the part is not in it, or too short.
     pub fn of(self, video: &Path) -> Result<Option<Span>, Failure> {
         if self.is_whole() {
             return Ok(None);
@@ -43,15 +36,11 @@ impl SpanArgs {
 }
 
 impl PartArgs {
-    /// How captions become cues of subtitles.
     pub fn cues(&self, config: &Config) -> Cues {
         self.cues.or(config.values.cues).unwrap_or_default()
     }
 
     /// The runs of a request: itself for a whole video as text, else one for each piece.
-    ///
-    /// # Errors
-    /// The part is not in the video, or too short.
     pub fn runs(&self, request: RunRequest) -> Result<Vec<RunRequest>, Failure> {
         let Self { span, segments, format, .. } = *self;
         if span.is_whole() && segments.is_none() && format == Format::Text {
@@ -72,6 +61,7 @@ impl PartArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use specreel_record::FailureClass;
 
     #[test]
     fn a_part_ends_after_it_starts() {

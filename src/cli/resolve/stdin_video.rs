@@ -11,7 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
-use specreel_record::{Event, EventKind, Failure, FailureClass};
+use specreel_record::{Event, EventKind, Failure, Started};
 
 /// Largest video in bytes: more is not expected on a pipe, and would fill the disk unnoticed.
 const MOST: u64 = 4 << 30;
@@ -19,7 +19,6 @@ const MOST: u64 = 4 << 30;
 /// The argument that stands for stdin, and the name of its video.
 pub const NAME: &str = "-";
 
-/// The video that was read.
 static SPOOLED: OnceLock<Spooled> = OnceLock::new();
 
 struct Spooled {
@@ -34,11 +33,6 @@ pub fn is_meant(video: &Path) -> bool {
     video == Path::new(NAME)
 }
 
-/// The file with the video from stdin.
-///
-/// # Errors
-/// stdin is a terminal or empty (class usage), the video is too large or cannot be read (class input), the temporary file
-/// cannot be written (class internal).
 pub fn read() -> Result<PathBuf, Failure> {
     if let Some(spooled) = SPOOLED.get() {
         return Ok(spooled.path.clone());
@@ -53,15 +47,16 @@ pub fn read() -> Result<PathBuf, Failure> {
 
 fn missing(error: &str) -> Failure {
     let hint = "pipe one in, for example: specreel caption - < video.mp4";
-    Failure { class: FailureClass::Usage, error: error.into(), hint: Some(hint.into()) }
+    Failure::usage(error, hint)
 }
 
 /// Copy at most so many bytes to a temporary file.
 fn spool(stdin: &mut dyn Read, most: u64) -> Result<Spooled, Failure> {
-    let unwritable = |e: io::Error| Failure {
-        class: FailureClass::Internal,
-        error: format!("cannot write the video on stdin to a temporary file: {e}"),
-        hint: Some(format!("check the free space in {}, or set TMPDIR", std::env::temp_dir().display())),
+    let unwritable = |e: io::Error| {
+        Failure::internal(
+            format!("cannot write the video on stdin to a temporary file: {e}"),
+            format!("check the free space in {}, or set TMPDIR", std::env::temp_dir().display()),
+        )
     };
     let (mut open, path, remove) = match Path::new("/proc/self/fd").is_dir() {
         true => {
@@ -91,8 +86,6 @@ fn copy(
     most: u64,
     unwritable: &dyn Fn(io::Error) -> Failure,
 ) -> Result<(), Failure> {
-    let input =
-        |error: String, hint: &str| Failure { class: FailureClass::Input, error, hint: Some(hint.into()) };
     let mut buffer = vec![0; 1 << 20];
     let mut total = 0;
     loop {
@@ -101,13 +94,16 @@ fn copy(
             Ok(read) => read,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => {
-                return Err(input(format!("cannot read the video on stdin: {e}"), "name a file instead"));
+                return Err(Failure::input(
+                    format!("cannot read the video on stdin: {e}"),
+                    "name a file instead",
+                ));
             }
         };
         total += read as u64;
         if total > most {
             let error = format!("the video on stdin is larger than {}", specreel_record::units::bytes(most));
-            return Err(input(error, "name a file instead: its size is not limited"));
+            return Err(Failure::input(error, "name a file instead: its size is not limited"));
         }
         io::Write::write_all(file, &buffer[..read]).map_err(unwritable)?;
     }
@@ -117,7 +113,6 @@ fn copy(
     Ok(())
 }
 
-/// Remove the file, at the end of the program.
 pub fn remove() {
     if let Some(spooled) = SPOOLED.get().filter(|spooled| spooled.remove) {
         let _ = std::fs::remove_file(&spooled.path);
@@ -136,7 +131,7 @@ pub fn renamed(event: &Event) -> Option<Event> {
     let path = SPOOLED.get()?.path.display().to_string();
     let mut event = event.clone();
     match &mut event.kind {
-        EventKind::Started { video, .. } if *video == path => NAME.clone_into(video),
+        EventKind::Started(Started { video, .. }) if *video == path => NAME.clone_into(video),
         EventKind::Failed(failure) if failure.error.contains(&path) => *failure = named(failure),
         _ => return None,
     }

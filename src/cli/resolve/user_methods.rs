@@ -8,12 +8,10 @@ use crate::cli::dirs::Dirs;
 use specreel_record::Failure;
 use specreel_speculate::{Method, MethodError};
 
-/// The folder; it need not exist.
 pub fn folder(dirs: &Dirs) -> PathBuf {
     dirs.config.join("methods")
 }
 
-/// The files, sorted by name.
 fn files(dirs: Option<&Dirs>) -> Vec<PathBuf> {
     let entries = dirs.and_then(|dirs| std::fs::read_dir(folder(dirs)).ok());
     let mut files: Vec<PathBuf> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
@@ -22,20 +20,15 @@ fn files(dirs: Option<&Dirs>) -> Vec<PathBuf> {
     files
 }
 
-/// Their names.
 pub fn names(dirs: Option<&Dirs>) -> Vec<String> {
     files(dirs).iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect()
 }
 
-/// The file of this name.
 pub fn file(name: &str, dirs: Option<&Dirs>) -> Option<PathBuf> {
     files(dirs).into_iter().find(|file| file.file_stem().is_some_and(|stem| stem == name))
 }
 
 /// A method by name or file; the name of a preset, or else of a file in the folder.
-///
-/// # Errors
-/// There is none of that name, or its file is not valid.
 pub fn find(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
     match Method::find(name) {
         Err(MethodError::Unknown { name, known }) => match file(&name, dirs) {
@@ -49,7 +42,6 @@ pub fn find(name: &str, dirs: Option<&Dirs>) -> Result<Method, Failure> {
     }
 }
 
-/// All of them, and what is wrong with those that are not valid.
 pub fn all(dirs: Option<&Dirs>) -> (Vec<Method>, Vec<Failure>) {
     let (mut methods, mut problems) = (Vec::new(), Vec::new());
     for file in files(dirs) {

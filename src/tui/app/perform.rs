@@ -115,7 +115,6 @@ impl Driver {
         Ok(())
     }
 
-    /// Probe the next clip, one at a time.
     pub(super) fn probe_waiting(&mut self) {
         let Some(probe) = self.probe.clone().filter(|_| !self.probing) else { return };
         let Some(path) = self.probe_next.take() else { return };
@@ -127,7 +126,6 @@ impl Driver {
         );
     }
 
-    /// Read the requested frames, one request at a time.
     pub(super) fn read_frames(&mut self) {
         if let Some((request, work)) = self.frame_loader.work(self.messages.clone()) {
             self.workers.run(work, |problem| Msg::FramesRead(request, Err(problem)));

@@ -28,7 +28,6 @@ pub(crate) struct BatchClip {
     pub title: String,
     pub clip: batch::Clip,
     pub state: ClipState,
-    /// Its last run; 0 before the first one.
     pub run: u64,
     /// What is written about it, if that is known.
     pub caption: Option<Caption>,
@@ -46,9 +45,7 @@ impl BatchClip {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Its clips are chosen; it was not started.
     Chosen,
-    /// It waits for the engine.
     Waiting,
     Running,
     Cancelling,
@@ -56,7 +53,6 @@ pub(crate) enum Phase {
     Ended,
 }
 
-/// Clips that are captioned together.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     pub clips: Vec<BatchClip>,
@@ -64,23 +60,17 @@ pub(crate) struct Batch {
     pub phase: Phase,
     pub prompt: String,
     pub method: Method,
-    /// The numbers of its runs.
     pub runs: Range<u64>,
-    /// How far it is, since it was started or gone on with.
     pub progress: Progress,
-    /// Failed clips are tried again.
     pub retries: bool,
-    /// Why it could not go on.
     pub problem: Option<String>,
 }
 
 impl Batch {
-    /// True from its start to its end.
     pub fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Waiting | Phase::Running | Phase::Cancelling)
     }
 
-    /// True while the engine is its own.
     pub fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Cancelling)
     }
@@ -89,7 +79,6 @@ impl Batch {
         self.clips.get(self.cursor)
     }
 
-    /// Clips that are over, whatever became of them.
     pub fn over(&self) -> usize {
         self.clips.iter().filter(|clip| clip.is_over()).count()
     }
@@ -102,7 +91,6 @@ impl Batch {
         self.clips.iter_mut().find(|clip| clip.clip.path() == video)
     }
 
-    /// What every clip came to, as the command line says it.
     pub fn counts(&self) -> Progress {
         let count = |is: fn(&ClipState) -> bool| self.clips.iter().filter(|clip| is(&clip.state)).count();
         Progress {
@@ -117,18 +105,12 @@ impl Batch {
     }
 }
 
-/// The batches of this session, and where their captions go.
 #[derive(Clone, Debug)]
 pub(crate) struct Batches {
-    /// The one that can be started.
     pub next: Option<Batch>,
-    /// The one that was started last.
     pub last: Option<Batch>,
-    /// The caption that is being edited.
     pub editor: Option<PromptEditor>,
-    /// The form of the files beside the clips; none writes none.
     pub sidecar: Option<Sidecar>,
-    /// What is done about clips that have one.
     pub existing: Existing,
     /// How captions become cues of subtitles, in exports, too.
     pub cues: Cues,
@@ -139,7 +121,6 @@ impl Batches {
         Self { next: None, last: None, editor: None, sidecar, existing, cues }
     }
 
-    /// The one in the box.
     pub fn shown(&self) -> Option<&Batch> {
         self.next.as_ref().or(self.last.as_ref())
     }
@@ -153,12 +134,10 @@ impl Batches {
         self.last.as_ref().filter(|batch| batch.is_active())
     }
 
-    /// True while a batch has the engine.
     pub fn has_engine(&self) -> bool {
         self.last.as_ref().is_some_and(Batch::is_running)
     }
 
-    /// The next form of sidecars.
     pub fn next_sidecar(&mut self) {
         self.sidecar = match self.sidecar {
             Some(Sidecar::Txt) => Some(Sidecar::Json),
@@ -173,7 +152,6 @@ impl Batches {
         }
     }
 
-    /// The next thing to do about clips that have a caption.
     pub fn next_existing(&mut self) {
         self.existing = match (self.existing, self.sidecar) {
             (Existing::Skip, _) => Existing::Overwrite,
@@ -195,9 +173,7 @@ pub struct BatchJob {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptionEdit {
     pub clip: batch::Clip,
-    /// The form of its file.
     pub sidecar: Sidecar,
-    /// How it becomes cues of subtitles.
     pub cues: Cues,
     pub caption: Caption,
 }

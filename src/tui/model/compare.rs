@@ -4,15 +4,12 @@ use super::run::Run;
 use specreel_client::present::player::Race;
 use specreel_record::difference;
 
-/// What the lower part of the comparison shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Below {
     /// The selected caption, with the words in which it differs from the target's own.
     #[default]
     Words,
-    /// All captions side by side at their true relative speed.
     Race,
-    /// Speed against what it costs.
     Chart,
 }
 
@@ -33,14 +30,12 @@ pub(crate) struct Lane {
     pub label: String,
     pub lossless: bool,
     pub autoregressive: bool,
-    /// The value of the parameter that is swept.
     pub value: Option<f64>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub title: String,
-    /// The autoregressive method first, if it is among them.
     pub lanes: Vec<Lane>,
     pub cursor: usize,
     pub swept: Option<&'static str>,
@@ -50,7 +45,6 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// The lane that the others are measured against.
     pub fn baseline(&self) -> Option<&Lane> {
         self.lanes.iter().find(|l| l.autoregressive)
     }

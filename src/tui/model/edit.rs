@@ -7,7 +7,6 @@ use specreel_speculate::{
     method::{AXES, Axis, Key, Kind, Value as Takes},
 };
 
-/// One row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Row {
     Choice(&'static Axis),
@@ -30,7 +29,6 @@ fn kind_of(data: &Value, axis: &'static Axis) -> Option<&'static Kind> {
     axis.kind(data.get(axis.name)?.get("kind")?.as_str()?)
 }
 
-/// The value of a row in words; none for a default that is not written.
 pub(crate) fn value(method: &Method, row: Row) -> Option<String> {
     let data = serde_json::to_value(method).ok()?;
     match row {
@@ -62,7 +60,6 @@ pub(crate) fn typeable(method: &Method, row: Row) -> Option<String> {
 }
 
 /// The method with the typed value of a key; empty for its default.
-/// Errors: in words, why it cannot be.
 pub(crate) fn with_typed(method: &Method, row: Row, typed: &str) -> Result<Method, String> {
     let Row::Key(axis, key) = row else { return Err("press ← → to change a choice".into()) };
     let place = format!("{}.{}", axis.name, key.name);
@@ -89,7 +86,6 @@ fn said(error: &MethodError) -> String {
 }
 
 /// The method with a row adjusted up or down.
-/// Errors: in words, why it cannot be.
 pub(crate) fn turned(method: &Method, row: Row, up: bool) -> Result<Method, String> {
     let (axis, key) = match row {
         Row::Choice(axis) => return turn_kind(method, axis, up),

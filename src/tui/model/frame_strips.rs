@@ -4,22 +4,17 @@ use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use specreel_video::Frame;
 
-/// All strips together have at most this many bytes.
 const MAX_BYTES: usize = 64 << 20;
-/// At most this many strips are kept.
 const MAX_STRIPS: usize = 64;
 
-/// A request for frames of a clip, evenly spaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameRequest {
     pub path: PathBuf,
     /// How many frames; a single one is from shortly after the beginning.
     pub count: usize,
-    /// Maximum width and height in pixels.
     pub max: (u32, u32),
 }
 
-/// The frames of one request, as far as they are read.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameStrip {
     pub request: FrameRequest,
@@ -41,7 +36,6 @@ impl FrameStrip {
     }
 }
 
-/// The strips that are kept, newest last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FrameStrips {
     kept: VecDeque<FrameStrip>,
@@ -69,7 +63,6 @@ impl FrameStrips {
         self.reading = request;
     }
 
-    /// Add a frame, unless its request is outdated.
     pub fn add(&mut self, request: &FrameRequest, frame: Arc<Frame>) {
         if let Some(strip) = self.open(request) {
             strip.frames.push(frame);

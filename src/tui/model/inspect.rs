@@ -1,12 +1,10 @@
 //! The inspector's token cursor.
 
-/// What the heat map over the frames shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Heat {
     /// The visual tokens that resemble this token most.
     #[default]
     NearestVisual,
-    /// The visual tokens that the drafter sees.
     Kept,
     /// The scores by which they were chosen.
     Scores,
@@ -24,7 +22,6 @@ impl Heat {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inspector {
-    /// Number of the token, counted over the run.
     pub token: usize,
     pub heat: Heat,
 }

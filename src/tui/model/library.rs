@@ -12,13 +12,10 @@ use super::{order::Sort, search::fuzzy};
 use crate::tui::{ClipFacts, text};
 pub(crate) use specreel_video::folder::is_video;
 
-/// A video file that was found or opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VideoFile {
     pub path: PathBuf,
-    /// Its size in bytes.
     pub bytes: Option<u64>,
-    /// When it was last modified.
     pub modified: Option<SystemTime>,
 }
 
@@ -27,10 +24,8 @@ pub struct VideoFile {
 pub(crate) enum Kind {
     /// In the directory that the studio was started with.
     Named,
-    /// An embedded clip.
     Clip,
     Recent,
-    /// Any other file.
     File,
 }
 
@@ -43,12 +38,10 @@ pub(crate) struct Entry {
     pub kind: Kind,
     pub bytes: Option<u64>,
     pub modified: Option<SystemTime>,
-    /// Its properties, or why it cannot be read; none until it was probed.
     pub facts: Option<Result<ClipFacts, String>>,
 }
 
 impl Entry {
-    /// Its properties, if they are known.
     pub fn facts(&self) -> Option<&ClipFacts> {
         self.facts.as_ref()?.as_ref().ok()
     }
@@ -62,23 +55,19 @@ impl Entry {
             && (same_time || self.kind == Kind::Clip)
     }
 
-    /// Why it cannot be read, if it cannot.
     pub fn problem(&self) -> Option<&str> {
         self.facts.as_ref()?.as_ref().err().map(String::as_str)
     }
 }
 
-/// All clips, and the selection among those that match the filter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Library {
     pub entries: Vec<Entry>,
     /// Indices into `entries`; with a filter, the best match first.
     pub shown: Vec<usize>,
-    /// Index into `shown`.
     pub cursor: usize,
     pub filter: String,
     pub sort: Sort,
-    /// Directories that are still being read.
     pub scanning: usize,
     /// The directory that the studio was started with, until it was read.
     pub named: Option<PathBuf>,
@@ -215,7 +204,6 @@ impl Library {
         self.refresh_keeping(None);
     }
 
-    /// Clear the filter; the selection stays.
     pub fn clear_filter(&mut self) {
         self.filter.clear();
         self.refresh();

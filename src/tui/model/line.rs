@@ -4,7 +4,6 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::tui::{Key, KeyCode};
 
-/// Longest text of a line in bytes.
 const MAX_BYTES: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,12 +18,10 @@ impl Caret {
     /// At the end of a line that is selected as a whole.
     pub const ALL: Self = Self { after: 0, selects: true };
 
-    /// The line before and after it.
     pub fn split(self, line: &str) -> (&str, &str) {
         line.split_at(self.at(line))
     }
 
-    /// Byte index in the line.
     fn at(self, line: &str) -> usize {
         match self.after {
             0 => line.len(),
@@ -36,7 +33,6 @@ impl Caret {
         self.after = line.get(at..).map_or(0, |after| after.graphemes(true).count());
     }
 
-    /// Insert a text at the caret, unless the line would become too long.
     pub fn insert(&mut self, line: &mut String, text: &str) {
         if std::mem::take(&mut self.selects) {
             line.clear();
@@ -86,7 +82,6 @@ impl Caret {
         }
     }
 
-    /// Delete the text before the caret, as shells do.
     pub fn clear(self, line: &mut String) {
         line.drain(..self.at(line));
     }
@@ -106,7 +101,6 @@ fn word_before(line: &str, at: usize) -> usize {
     before.rfind(BETWEEN).map_or(0, |i| i + 1)
 }
 
-/// The end of the word at `at`, or of the one after it.
 fn word_after(line: &str, at: usize) -> usize {
     let after = line.get(at..).unwrap_or_default();
     let word = after.trim_start_matches(BETWEEN);

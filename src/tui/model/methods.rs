@@ -10,7 +10,6 @@ use specreel_speculate::{
     method::{AXES, Axis, Key},
 };
 
-/// A number of the chosen method.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Knob {
     pub axis: &'static Axis,
@@ -31,13 +30,11 @@ impl std::fmt::Display for Knob {
     }
 }
 
-/// A number without needless digits: `0.7`, `10`.
 fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The methods, the chosen one and its chosen parameter.
 #[derive(Clone, Debug)]
 pub(crate) struct Methods {
     pub presets: Vec<Method>,
@@ -69,12 +66,10 @@ impl Methods {
         (self.lossless)(method)
     }
 
-    /// The parameters of the chosen method.
     pub fn knobs(&self) -> Vec<Knob> {
         self.current().map(knobs).unwrap_or_default()
     }
 
-    /// The parameter that `[` and `]` adjust.
     pub fn active_knob(&self) -> Option<Knob> {
         let mut knobs = self.knobs();
         let active = self.knob.min(knobs.len().checked_sub(1)?);
@@ -94,7 +89,6 @@ impl Methods {
         Some(knob)
     }
 
-    /// Replace the chosen method by a changed one.
     pub fn replace(&mut self, method: Method) {
         if let Some(chosen) = self.turned.get_mut(self.chosen) {
             *chosen = method;

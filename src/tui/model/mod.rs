@@ -23,8 +23,7 @@ pub(crate) mod steps;
 use std::{collections::VecDeque, path::PathBuf};
 
 use super::{
-    Action, ColorDepth, ImageProtocol, KeyContext, Keymap, PromptPreset, StudioConfig, StudioError, Theme,
-    question::Answers, text,
+    Action, ImageProtocol, KeyContext, Keymap, StudioConfig, StudioError, Theme, question::Answers, text,
 };
 use batch::Batches;
 use compare::Comparison;
@@ -41,82 +40,38 @@ use run::{Run, Runs, Subject};
 use search::Search;
 use sessions::Sessions;
 use specreel_demo as assets;
-use specreel_engine::{RunRequest, TextSampling};
-use specreel_record::{Failure, LoadedParts, Pace, Stage, profile::Profile};
-use specreel_video::{Rule, Sampling};
+use specreel_engine::RunRequest;
+use specreel_record::{Failure, Ready, Stage};
 use steps::StepCursor;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EngineState {
-    Loading {
-        stage: Stage,
-        done: u64,
-        total: u64,
-    },
-    Ready {
-        target: String,
-        drafter: Option<String>,
-        device: String,
-        dtype: String,
-        notes: Vec<String>,
-        parts: Option<LoadedParts>,
-    },
+    Loading { stage: Stage, done: u64, total: u64 },
+    Ready(Ready),
     Failed(Failure),
 }
 
-/// The kind of a notice in the status line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Info,
     Bad,
 }
 
-/// The configuration that run requests and other effects need.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub sampling: Sampling,
-    pub max_pixels: Option<usize>,
-    pub max_visual_tokens: Option<usize>,
-    pub max_new_tokens: usize,
-    pub thinking: bool,
-    pub text: TextSampling,
-    pub logprobs: usize,
-    /// How runs are played.
-    pub pace: Pace,
-    /// The hardware whose modelled speed is shown.
-    pub profile: Option<Profile>,
-    pub probes: bool,
-    pub embedded: bool,
-    /// Frames of clips can be read.
-    pub reads: bool,
-    /// How the target samples frames.
-    pub rule: Rule,
-    /// The file that remembers the theme; none if it is configured.
-    pub theme: Option<PathBuf>,
-    /// The list of recent files.
-    pub recent: Option<PathBuf>,
-    /// The directory of the user's methods.
-    pub methods: Option<PathBuf>,
-}
-
-/// A run that waits for the engine, or for the end of the run before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub request: RunRequest,
     pub run: Run,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Model {
     pub size: (u16, u16),
     pub focus: Pane,
     pub overlay: Option<Overlay>,
     pub library: Library,
     pub preview: Option<Preview>,
-    /// Frames of clips that were read.
     pub strips: FrameStrips,
     pub prompt: PromptEditor,
-    pub presets: Vec<PromptPreset>,
     pub methods: Methods,
     pub engine: EngineState,
     pub runs: Runs,
@@ -125,7 +80,6 @@ pub(crate) struct Model {
     pub queue: VecDeque<Waiting>,
     /// Clips that are captioned after all of those.
     pub clip_queue: VecDeque<Waiting>,
-    /// Clips that are captioned together.
     pub batches: Batches,
     /// The subject of a run in segments, until the segments are known.
     pub cutting: Option<Subject>,
@@ -134,28 +88,21 @@ pub(crate) struct Model {
     pub search: Search,
     /// The action of the last key, if it must be pressed twice.
     pub asked: Option<Action>,
-    /// A typed path is being opened.
     pub opening: bool,
     /// The file that was opened and not yet probed.
     pub opened: Option<PathBuf>,
     /// The pane that had the focus before the prompt.
     pub before_prompt: Pane,
-    /// The caret of the input line.
     pub caret: Caret,
-    /// Whether each method is picked for a comparison.
     pub picked: Vec<bool>,
-    /// The last comparison.
     pub comparison: Option<Comparison>,
     pub sessions: Sessions,
     /// The token cursor over the caption.
     pub inspector: Option<Inspector>,
-    /// The cursor over the steps; without one the newest step is followed.
     pub step_cursor: Option<StepCursor>,
-    /// The replay of a saved run.
     pub replay: Option<Replay>,
     /// Number of the last run from the queue that is shown when it is its turn: once the runs before it have been played.
     pub follows: Option<u64>,
-    /// Mark where steps end.
     pub boundaries: bool,
     /// Lines between the end of the caption and the last line shown; 0 follows the stream.
     pub caption_up: usize,
@@ -165,17 +112,9 @@ pub(crate) struct Model {
     pub keymap: Keymap,
     pub themes: Vec<Theme>,
     pub theme: usize,
-    pub colors: ColorDepth,
-    /// How pictures are drawn; never `Auto`.
     pub images: ImageProtocol,
-    /// Only ASCII is drawn.
-    pub ascii: bool,
-    pub settings: Settings,
-    /// The frame of the spinner.
+    pub config: StudioConfig,
     pub tick: usize,
-    pub start_video: Option<PathBuf>,
-    /// The studio was never opened before.
-    pub is_first: bool,
 }
 
 impl Model {
@@ -199,8 +138,7 @@ impl Model {
             library,
             preview: None,
             strips: FrameStrips::default(),
-            prompt: PromptEditor::with_history(&config.prompt, &config.history),
-            presets: config.presets.clone(),
+            prompt: PromptEditor::with_history(&config.request.prompt, &config.history),
             methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
             engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
             runs: Runs { next: 1, ..Runs::default() },
@@ -234,30 +172,9 @@ impl Model {
             keymap,
             themes,
             theme,
-            colors: config.colors,
             images: config.images(&Answers::default(), false),
-            ascii: config.ascii,
-            settings: Settings {
-                sampling: config.sampling,
-                max_pixels: config.max_pixels,
-                max_visual_tokens: config.max_visual_tokens,
-                max_new_tokens: config.max_new_tokens,
-                thinking: config.thinking,
-                text: config.text,
-                logprobs: config.logprobs,
-                pace: config.pace,
-                profile: config.profile.clone(),
-                probes: config.probe.is_some(),
-                embedded: config.embedded,
-                reads: config.frames.is_some(),
-                rule: config.rule,
-                theme: config.theme_file.clone(),
-                recent: config.recent.clone(),
-                methods: config.methods_dir.clone(),
-            },
+            config: config.clone(),
             tick: 0,
-            start_video: config.video.clone(),
-            is_first: config.is_first,
         })
     }
 
@@ -307,7 +224,7 @@ impl Model {
 
     /// Why a method cannot run with the loaded models, and what would supply what it lacks; none if it can, or they still load.
     pub fn unavailable(&self, method: usize) -> Option<String> {
-        let EngineState::Ready { target, parts: Some(parts), .. } = &self.engine else { return None };
+        let EngineState::Ready(Ready { target, parts: Some(parts), .. }) = &self.engine else { return None };
         let failure = self.methods.turned.get(method)?.check_parts(parts, target).err()?;
         Some(format!("{}: {}", failure.error, failure.hint.unwrap_or_default()))
     }
@@ -323,7 +240,7 @@ impl Model {
     pub fn is_out_of_depth(&self) -> bool {
         let noted = |run: &Run| run.log.notes().iter().any(|note| note == assets::LIMITS_NOTE);
         let is_foreign = self.library.selected().is_some_and(|entry| entry.kind != library::Kind::Clip);
-        self.runs.shown().is_some_and(noted) || (self.settings.embedded && is_foreign)
+        self.runs.shown().is_some_and(noted) || (self.config.embedded && is_foreign)
     }
 
     /// True if going back cancels the run.
@@ -341,20 +258,17 @@ impl Model {
         nothing_else && self.is_running() && (self.overlay.is_some() || self.shown_replay().is_none())
     }
 
-    /// True while the spinner is shown.
     pub fn is_busy(&self) -> bool {
         let is_loading = matches!(self.engine, EngineState::Loading { .. });
         is_loading || self.batches.has_engine() || self.runs.active().is_some()
     }
 
-    /// The preview, if it is open.
     pub fn shown_preview(&self) -> Option<&Preview> {
         self.preview.as_ref().filter(|_| self.overlay == Some(Overlay::Preview))
     }
 
-    /// True if frames of clips can be shown.
     pub fn has_pictures(&self) -> bool {
-        self.settings.reads && self.images != ImageProtocol::None
+        self.config.frames.is_some() && self.images != ImageProtocol::None
     }
 
     pub fn theme(&self) -> &Theme {

@@ -4,18 +4,14 @@ use std::cmp::Ordering;
 
 use super::library::Entry;
 
-/// The order of the entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// In the order in which they were found.
     #[default]
     Found,
     Name,
-    /// Longest first.
     Duration,
-    /// Largest first.
     Size,
-    /// Newest first.
     Modified,
 }
 

@@ -1,6 +1,5 @@
 //! The panes, and the boxes over them.
 
-/// A pane that can have the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pane {
     Library,
@@ -27,23 +26,17 @@ pub(crate) enum Overlay {
         query: String,
         cursor: usize,
     },
-    /// The preset prompts with their cursor.
     Presets(usize),
-    /// The help with its search and its first line.
     Help {
         query: String,
         top: usize,
     },
-    /// Typing the library's filter.
     Filter,
-    /// Typing a path, with its completions if they were requested.
     Open {
         line: String,
         found: Vec<String>,
     },
-    /// The preview of the selected clip.
     Preview,
-    /// Clips that are captioned together.
     Batch,
     EditCaption,
     Sessions,
@@ -59,29 +52,20 @@ pub(crate) enum Overlay {
         over: Option<Box<Overlay>>,
     },
     Compare,
-    /// The method editor with its cursor.
     Edit(usize),
-    /// The export formats with their cursor.
     Export(usize),
-    /// Typing the segment length.
     Segments(String),
-    /// Typing a search in the caption.
     Search,
-    /// Typing a filter for the saved runs.
     SessionFilter,
-    /// The earlier prompts with the search in them and the cursor.
     History {
         query: String,
         cursor: usize,
     },
-    /// Typing a follow-up question.
     Ask(String),
-    /// Typing the value of a row of the method editor.
     Value {
         row: usize,
         line: String,
     },
-    /// Typing the name under which to save the method.
     SaveMethod(String),
 }
 

@@ -1,26 +1,20 @@
 //! A playback clock: it can be paused, moved, and made faster or slower.
 
-/// Playback speeds; 1 is real time.
 const SPEEDS: [f64; 9] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
 
-/// The clock. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Player {
     pub at: f64,
-    /// The time of the end.
     pub length: f64,
     pub speed: f64,
-    /// False while it is paused.
     pub playing: bool,
 }
 
 impl Player {
-    /// A clock that plays from its beginning.
     pub fn new(length: f64) -> Self {
         Self { at: 0.0, length: length.max(0.0), speed: 1.0, playing: true }
     }
 
-    /// Advance by this much real time; it stops at its end.
     pub fn advance(&mut self, ms: f64) {
         if self.playing {
             self.seek(self.at + ms.max(0.0) * self.speed);
@@ -28,7 +22,6 @@ impl Player {
         }
     }
 
-    /// Pause or play; from the end, restart.
     pub fn toggle(&mut self) {
         if self.is_over() {
             self.at = 0.0;
@@ -38,7 +31,6 @@ impl Player {
         }
     }
 
-    /// Go to a time.
     pub fn seek(&mut self, at: f64) {
         self.at = at.clamp(0.0, self.length);
     }
@@ -48,7 +40,6 @@ impl Player {
         self.seek(self.at + steps * (self.length / 40.0).max(1.0));
     }
 
-    /// Switch to the next speed up or down.
     pub fn change_speed(&mut self, up: bool) {
         let at = SPEEDS.iter().position(|s| *s >= self.speed).unwrap_or(SPEEDS.len() - 1);
         let at = if up { (at + 1).min(SPEEDS.len() - 1) } else { at.saturating_sub(1) };
@@ -59,7 +50,6 @@ impl Player {
         self.at >= self.length
     }
 
-    /// The progress, 0 to 1.
     pub fn share(&self) -> f64 {
         if self.length > 0.0 { self.at / self.length } else { 1.0 }
     }

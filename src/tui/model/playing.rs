@@ -27,14 +27,12 @@ impl Model {
         self.runs.all.iter().position(is_next)
     }
 
-    /// True while a clock plays.
     pub fn is_playing(&self) -> bool {
         self.playing().is_some_and(|at| self.runs.all[at].log.is_playing())
             || self.race().is_some_and(Race::is_playing)
             || self.shown_preview().is_some_and(|preview| preview.clock.playing)
     }
 
-    /// The race, if it is shown.
     pub fn race(&self) -> Option<&Race> {
         let comparison = self.comparison.as_ref().filter(|c| c.below == Below::Race)?;
         comparison.race.as_ref().map(|(_, race)| race).filter(|_| self.overlay == Some(Overlay::Compare))

@@ -6,16 +6,13 @@ use super::{Model, frame_strips::FrameRequest, library::Entry, player::Player, r
 use specreel_video::sampling;
 
 const FRAMES: usize = 40;
-/// Their maximum size.
 const MAX: (u32, u32) = (512, 384);
 /// More frames than this are not shown as tiles.
 const MAX_TILES: usize = 256;
-/// The maximum size of a tile's frame.
 const TILE: (u32, u32) = (128, 128);
 /// Longer clips play faster, so that a preview takes no longer than this.
 const PATIENCE_MS: f64 = 12_000.0;
 
-/// The clock of the previewed clip.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Preview {
     pub path: PathBuf,
@@ -31,7 +28,6 @@ impl Preview {
         preview
     }
 
-    /// Set the clip's length, once it is known.
     pub fn set_length(&mut self, seconds: Option<f64>) {
         let seconds = seconds.filter(|s| s.is_finite()).unwrap_or(0.0);
         if self.clock.length == 0.0 {
@@ -66,7 +62,7 @@ pub(crate) fn tiles(run: &Run) -> Option<FrameRequest> {
 pub(crate) fn sampled(model: &Model, entry: &Entry) -> Option<Vec<f64>> {
     let facts = entry.facts()?;
     let plan =
-        sampling::plan(facts.frames?, facts.fps?, &model.settings.rule, model.settings.sampling).ok()?;
+        sampling::plan(facts.frames?, facts.fps?, &model.config.rule, model.config.request.sampling).ok()?;
     Some(plan.timestamps_s)
 }
 

@@ -2,22 +2,19 @@
 
 use std::{path::Path, sync::Arc};
 
-use serde_json::Value;
-
 use super::{
     methods::Methods,
     run::{Run, Subject},
 };
 use crate::tui::text;
 use specreel_client::present::player::Player;
-use specreel_record::{Event, EventKind, Pace, RunLog, Segment, Session, Span};
+use specreel_record::{Event, EventKind, Pace, RunLog, Segment, Session, Span, Started};
 use specreel_speculate::Method;
 
 /// The runs of a replay: one, or the segments of a clip. Their numbers are consecutive.
 pub(crate) type Replay = std::ops::Range<u64>;
 
-/// The first run of a session with all that belong together with it, numbered from `first`, each at its beginning; none if the
-/// session does not say what it is about.
+/// The first run of a session with those that belong to it, numbered from `first`, each at its beginning.
 pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) -> Option<Vec<Run>> {
     let times = session.times();
     let number = session.runs().first().copied()?;
@@ -25,16 +22,14 @@ pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) 
     let mut runs: Vec<Run> = Vec::new();
     let mut group = None;
     for line in &session.lines {
-        let (run, EventKind::Started { segment, .. }) = (line.event.run, &line.event.kind) else {
-            continue;
-        };
-        let of = segment.map(|s| s.first);
+        let (run, EventKind::Started(started)) = (line.event.run, &line.event.kind) else { continue };
+        let of = started.segment.map(|s| s.first);
         let is_first = run == number && runs.is_empty();
         if is_first {
             group = of;
         }
         if is_first || (group.is_some() && of == group && !numbers.contains(&run)) {
-            runs.push(waiting_run(first + numbers.len() as u64, &line.event.kind, methods)?);
+            runs.push(waiting_run(first + numbers.len() as u64, started, methods));
             numbers.push(run);
         }
     }
@@ -57,15 +52,13 @@ pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) 
 }
 
 /// A run as its `started` event describes it, before any event.
-fn waiting_run(id: u64, kind: &EventKind, methods: &Methods) -> Option<Run> {
-    let EventKind::Started { method, lossless, video, prompt, before, span, segment, .. } = kind else {
-        return None;
-    };
-    let name = method.get("name").and_then(Value::as_str).unwrap_or_default();
+fn waiting_run(id: u64, started: &Started, methods: &Methods) -> Run {
+    let Started { method, lossless, video, prompt, before, span, segment, .. } = started;
+    let name = method["name"].as_str().unwrap_or_default();
     // A method of another version may have choices that this one does not know; its name is still useful.
     let known: Option<Method> = serde_json::from_value(method.clone()).ok();
     let label = known.as_ref().map_or_else(|| name.to_owned(), |known| methods.label_of(known));
-    Some(Run {
+    Run {
         subject: Subject {
             title: text::clean_line(&Path::new(video).file_stem().unwrap_or_default().to_string_lossy()),
             video: video.into(),
@@ -82,5 +75,5 @@ fn waiting_run(id: u64, kind: &EventKind, methods: &Methods) -> Option<Run> {
         replayed: true,
         cancelling: false,
         log: Player::live(RunLog::new(id), Pace::Off),
-    })
+    }
 }

@@ -63,8 +63,7 @@ pub(crate) struct Run {
     pub replayed: bool,
     /// The user asked for its end.
     pub cancelling: bool,
-    /// The log of what has been played of it, and the rest of its events, all sanitised by
-    /// [`clean_event`](crate::tui::text::clean_event).
+    /// The log of what has been played of it, and the rest of its events, all sanitized.
     pub log: Player,
 }
 
@@ -178,8 +177,7 @@ impl Runs {
         }
     }
 
-    /// Add a run, and show it if it is to be followed. The oldest is forgotten, but no segment of the clip that is being
-    /// captioned.
+    /// Add a run, and show it if it is to be followed. The oldest is forgotten, but no segment of the same clip.
     pub fn add(&mut self, run: Run, follow: bool) {
         let group = run.group();
         self.all.push(run);

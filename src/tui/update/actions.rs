@@ -1,14 +1,7 @@
 //! The effect of each action.
 
-use super::{
-    back, batch, compare, edit, entry, export, inspect, preview, runs, search, segments, sessions, steps,
-    theme, watch,
-};
-use crate::tui::{
-    Action, Effect, KeyContext,
-    model::{EngineState, Model, Overlay, Pane, Tone, edit::rows},
-    view,
-};
+use super::*;
+use crate::tui::{KeyContext, model::edit::rows};
 use specreel_client::present::export::Format;
 
 /// Longest caption that is copied: terminals limit the length of the sequence.
@@ -176,12 +169,10 @@ fn follow_picker(model: &mut Model) {
     }
 }
 
-/// Open the method picker at the selected method.
 pub(super) fn open_picker(model: &mut Model) {
     model.overlay = Some(Overlay::Methods { query: String::new(), cursor: model.methods.chosen });
 }
 
-/// Adjust the active parameter; if a run is shown, re-run it at once.
 fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
     follow_picker(model);
     let Some(knob) = model.methods.turn(up) else {
@@ -228,7 +219,6 @@ enum Move {
 }
 
 impl Move {
-    /// The position after this move in a list of `n`.
     fn apply(self, at: usize, n: usize, page: usize) -> usize {
         let last = n.saturating_sub(1);
         let page = page.max(1) as isize;
@@ -292,14 +282,13 @@ fn step(model: &mut Model, go: Move) {
     }
 }
 
-/// The length of the list in a box, or of the help page.
 fn list_length(model: &Model) -> usize {
     match &model.overlay {
         Some(Overlay::Methods { query, .. } | Overlay::Pick { query, .. }) => {
             model.methods.found(query).0.len()
         }
         Some(Overlay::Themes { .. }) => model.themes.len(),
-        Some(Overlay::Presets(_)) => model.presets.len(),
+        Some(Overlay::Presets(_)) => model.config.presets.len(),
         Some(Overlay::Export(_)) => export::choices(model),
         Some(Overlay::Edit(_)) => model.methods.current().map_or(0, |m| rows(m).len()),
         Some(Overlay::History { query, .. }) => model.prompt.found(query).len(),
@@ -317,5 +306,5 @@ pub(super) fn keep_caption_in_view(model: &mut Model) {
 
 /// True if runs can start at once.
 pub(super) fn is_ready(model: &Model) -> bool {
-    matches!(model.engine, EngineState::Ready { .. })
+    matches!(model.engine, EngineState::Ready(_))
 }

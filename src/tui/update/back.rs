@@ -1,13 +1,11 @@
 //! Going back and quitting: what Esc, Ctrl-C and q do.
 
-use super::{actions, batch, runs, watch};
+use super::*;
 use crate::tui::{
-    Action, Effect,
-    model::{Model, Overlay, Pane, Tone, batch::Phase, search::Search},
+    model::{batch::Phase, search::Search},
     view::is_wide,
 };
 
-/// Close a box; else leave the prompt, clear the filter, or cancel the run.
 pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     if std::mem::take(&mut model.sessions.confirm) {
         return Vec::new();
@@ -70,7 +68,6 @@ fn leave_editor(model: &mut Model) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Cancel the run; without one, quit if it is pressed twice.
 pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
     let cancelling = match model.batches.active() {
         Some(batch) => batch.phase == Phase::Cancelling,
@@ -81,13 +78,9 @@ pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
         return runs::cancel(model);
     }
     // It may be meant for a run that has just ended.
-    match sure(model, Action::Interrupt) {
-        true => leave(model),
-        false => ask(model, Action::Interrupt, "to quit"),
-    }
+    if sure(model, Action::Interrupt) { leave(model) } else { ask(model, Action::Interrupt, "to quit") }
 }
 
-/// Quit; during a run, if it is pressed twice.
 pub(super) fn quit(model: &mut Model) -> Vec<Effect> {
     match !model.is_running() || sure(model, Action::Quit) {
         true => leave(model),

@@ -1,21 +1,16 @@
 //! Captioning the marked clips together: choosing, starting, what becomes of them, editing the captions.
 
-use std::path::PathBuf;
-
-use super::{engine_problem, runs};
+use super::*;
 use crate::tui::{
-    BatchJob, BatchNews, CaptionEdit, Effect,
+    BatchJob, BatchNews, CaptionEdit,
     model::{
-        Model, Overlay, Pane, Tone,
         batch::{Batch, BatchClip, ClipState, Phase},
         library::{Entry, Kind},
         prompt::{MAX_PROMPT_BYTES, PromptEditor},
-        run::{Run, Subject},
     },
-    text,
 };
 use specreel_batch::{self as batch, Options, Outcome, rows::Caption};
-use specreel_record::{Event, EventKind, Pace};
+use specreel_record::{Event, EventKind, Started};
 
 /// Open the box with the marked clips, to be started from there; during a batch, with that batch.
 pub(super) fn choose_marked(model: &mut Model) {
@@ -75,7 +70,6 @@ pub(super) fn close(model: &mut Model) {
     model.overlay = None;
 }
 
-/// Start the batch, or show the run of the selected clip in the panes.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     if let Some(next) = model.batches.next.take() {
         model.prompt.remember(&next.prompt);
@@ -125,7 +119,6 @@ fn start(model: &mut Model, mut batch: Batch) -> Vec<Effect> {
     runs::start_waiting(model)
 }
 
-/// Hand the batch to the engine, which is free.
 pub(super) fn send(model: &mut Model) -> Vec<Effect> {
     let Some(mut batch) = model.batches.last.take() else { return Vec::new() };
     let waiting = batch.clips.iter().filter(|clip| clip.state == ClipState::Waiting);
@@ -151,7 +144,7 @@ pub(super) fn send(model: &mut Model) -> Vec<Effect> {
 
 /// A run of the batch starts: from now on it is one of this session's runs.
 pub(super) fn begun(model: &mut Model, event: &Event) {
-    let EventKind::Started { video, .. } = &event.kind else { return };
+    let EventKind::Started(Started { video, .. }) = &event.kind else { return };
     if model.runs.get(event.run).is_some() {
         return;
     }
@@ -179,7 +172,6 @@ pub(super) fn begun(model: &mut Model, event: &Event) {
     model.runs.add(run, follow);
 }
 
-/// The batch says something.
 pub(super) fn news(model: &mut Model, news: BatchNews) -> Vec<Effect> {
     match news {
         BatchNews::Clip { video, run, outcome, existing, progress } => {
@@ -217,7 +209,6 @@ pub(super) fn news(model: &mut Model, news: BatchNews) -> Vec<Effect> {
     }
 }
 
-/// The batch is over, interrupted or not, or cannot go on.
 fn ended(model: &mut Model, outcome: Result<bool, String>) {
     let Some(batch) = &mut model.batches.last else { return };
     batch.phase = Phase::Ended;
@@ -274,7 +265,6 @@ pub(super) fn is_in_the_way(model: &mut Model) -> bool {
     active
 }
 
-/// Edit the caption of the selected clip.
 pub(super) fn edit(model: &mut Model) {
     let clip = model.batches.shown().and_then(Batch::selected);
     match clip.and_then(|clip| clip.caption.as_ref()) {
@@ -296,7 +286,6 @@ pub(super) fn is_changed(model: &Model) -> bool {
     edited.as_deref() != clip.map(|caption| caption.text.trim())
 }
 
-/// Save the edited caption.
 pub(super) fn save(model: &mut Model) -> Vec<Effect> {
     let Some(edited) = model.batches.editor.as_ref().map(PromptEditor::text) else { return Vec::new() };
     let (sidecar, cues) = (model.batches.sidecar, model.batches.cues);

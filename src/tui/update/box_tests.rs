@@ -6,7 +6,7 @@ use crate::tui::{
     model::{Overlay, run::Activity},
     testing::{after_a_run, config, done, notice, press, ready, ready_event, screen, step, with_pictures},
 };
-use specreel_record::{EventKind, LoadedParts, StopReason, Verdict};
+use specreel_record::{EventKind, LoadedParts, Ready, StopReason, Verdict};
 
 fn last_line(studio: &Studio, columns: u16, rows: u16) -> String {
     screen(studio, columns, rows).trim_end().lines().last().unwrap_or_default().to_owned()
@@ -140,7 +140,7 @@ fn methods_that_lack_a_model_are_grey_and_say_what_would_supply_it() {
     let parts = |drafter| Some(LoadedParts { drafter, ..LoadedParts::default() });
     let load = |studio: &mut Studio, given| {
         let Msg::Engine(mut event) = ready_event() else { unreachable!() };
-        if let EventKind::Ready { parts, .. } = &mut event.kind {
+        if let EventKind::Ready(Ready { parts, .. }) = &mut event.kind {
             *parts = given;
         }
         studio.handle(Msg::Engine(event));

@@ -1,17 +1,9 @@
 //! Comparing methods: one run after another on the same prefill, and the race between them.
 
-use super::{batch, engine_problem, runs};
-use crate::tui::{
-    Action, Effect,
-    model::{
-        Model, Overlay, Tone,
-        compare::{Below, Comparison, Lane, sweep_values},
-        run::Run,
-    },
-};
-use specreel_client::present::player::{Player, Race};
-use specreel_record::{Pace, RunLog, speedup::plain_speed};
-use specreel_speculate::Method;
+use super::*;
+use crate::tui::model::compare::{Below, Comparison, Lane, sweep_values};
+use specreel_client::present::player::Race;
+use specreel_record::speedup::plain_speed;
 
 /// Choose the methods; autoregressive and the selected one are picked already.
 pub(super) fn open(model: &mut Model) {
@@ -29,7 +21,6 @@ pub(super) fn open(model: &mut Model) {
     model.overlay = Some(Overlay::Pick { query: String::new(), cursor: model.methods.chosen });
 }
 
-/// Show the last comparison.
 pub(super) fn reopen(model: &mut Model) {
     match model.comparison {
         Some(_) => model.overlay = Some(Overlay::Compare),
@@ -37,7 +28,6 @@ pub(super) fn reopen(model: &mut Model) {
     }
 }
 
-/// Pick the method under the cursor, or remove it.
 pub(super) fn pick(model: &mut Model) {
     let Some(index) = model.picked_method() else { return };
     if let Some(why) = model.unavailable(index) {
@@ -48,7 +38,6 @@ pub(super) fn pick(model: &mut Model) {
     }
 }
 
-/// Run what is picked.
 pub(super) fn start(model: &mut Model) -> Vec<Effect> {
     let all = model.methods.turned.iter().enumerate();
     let wanted = all.filter(|(i, m)| model.picked.get(*i) == Some(&true) || m.is_autoregressive());
@@ -114,13 +103,11 @@ fn begin(
     effects.into_iter().chain(runs::start_waiting(model)).collect()
 }
 
-/// True for actions that the comparison handles itself.
 pub(super) fn is_its_own(action: Action) -> bool {
     use Action::{Faster, NextPane, Pause, PreviousPane, SeekBack, SeekForward, Slower};
     [Faster, NextPane, Pause, PreviousPane, SeekBack, SeekForward, Slower].contains(&action)
 }
 
-/// Do one of the comparison's own actions.
 pub(super) fn control(model: &mut Model, action: Action) {
     let Some(comparison) = &mut model.comparison else { return };
     match action {
@@ -170,7 +157,6 @@ fn line_up(model: &mut Model) {
     }
 }
 
-/// Advance the race's clock.
 pub(super) fn advance(model: &mut Model, ms: f64) {
     line_up(model);
     if let Some((_, race)) = model.comparison.as_mut().and_then(|c| c.race.as_mut()) {

@@ -1,12 +1,8 @@
 //! Editing a method, and saving it as a file.
 
-use crate::tui::{
-    Effect,
-    model::{Model, Overlay, Tone, edit},
-};
-use specreel_speculate::Method;
+use super::*;
+use crate::tui::model::edit;
 
-/// Edit the method under the picker's cursor.
 pub(super) fn open(model: &mut Model) {
     let Some(index) = model.picked_method() else { return };
     model.methods.choose(index);
@@ -15,7 +11,6 @@ pub(super) fn open(model: &mut Model) {
     }
 }
 
-/// Adjust the row under the cursor.
 pub(super) fn turn(model: &mut Model, up: bool) {
     let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.overlay, model.methods.current()) else {
         return;
@@ -28,7 +23,6 @@ pub(super) fn turn(model: &mut Model, up: bool) {
     }
 }
 
-/// Ask for the value of the row under the cursor.
 pub(super) fn ask_value(model: &mut Model) {
     let (Some(Overlay::Edit(cursor)), Some(method)) = (&model.overlay, model.methods.current()) else {
         return;
@@ -40,7 +34,6 @@ pub(super) fn ask_value(model: &mut Model) {
     }
 }
 
-/// Set the value of a row to what was typed.
 pub(super) fn set(model: &mut Model, row: usize, line: String) {
     let Some(method) = model.methods.current() else { return };
     let Some(of) = edit::rows(method).get(row).copied() else { return };
@@ -56,7 +49,6 @@ pub(super) fn set(model: &mut Model, row: usize, line: String) {
     }
 }
 
-/// Reset the method under the cursor to its preset.
 pub(super) fn reset(model: &mut Model) {
     let index = match model.overlay {
         Some(Overlay::Edit(_)) => Some(model.methods.chosen),
@@ -74,7 +66,6 @@ pub(super) fn reset(model: &mut Model) {
     }
 }
 
-/// Ask for a name for the selected method.
 pub(super) fn ask_name(model: &mut Model) {
     match model.picked_method() {
         Some(index) => model.methods.choose(index),
@@ -85,7 +76,6 @@ pub(super) fn ask_name(model: &mut Model) {
     model.overlay = Some(Overlay::SaveMethod(format!("my-{}", method.name)));
 }
 
-/// Save the selected method under a name.
 pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
     let name = name.trim();
     if let Some(problem) = edit::name_problem(name) {
@@ -93,7 +83,7 @@ pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
         model.overlay = Some(Overlay::SaveMethod(name.to_owned()));
         return Vec::new();
     }
-    let (Some(method), Some(folder)) = (model.methods.current(), &model.settings.methods) else {
+    let (Some(method), Some(folder)) = (model.methods.current(), &model.config.methods_dir) else {
         model.note(Tone::Bad, "no directory for methods: neither HOME nor XDG_CONFIG_HOME is set");
         return Vec::new();
     };
@@ -101,7 +91,6 @@ pub(super) fn save(model: &mut Model, name: &str) -> Vec<Effect> {
     vec![Effect::SaveMethod(file, Box::new(Method { name: name.to_owned(), ..method.clone() }))]
 }
 
-/// It was saved, or could not be.
 pub(super) fn saved(model: &mut Model, outcome: Result<(std::path::PathBuf, Method), String>) {
     match outcome {
         Ok((file, method)) => {

@@ -1,14 +1,8 @@
 //! Text input in boxes, and accepting a selection.
 
-use super::{batch, compare, edit, export, runs, search, segments, sessions, theme};
-use crate::tui::{
-    Effect, Key,
-    complete::Completion,
-    model::{Model, Overlay, Pane, Tone, line::Caret},
-    text,
-};
+use super::*;
+use crate::tui::{complete::Completion, model::line::Caret};
 
-/// Pass a key to the input line.
 pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
     if let Some(c) = key.typed() {
         return type_text(model, c.encode_utf8(&mut [0; 4]));
@@ -17,7 +11,6 @@ pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Type a text into the input line.
 pub(super) fn type_text(model: &mut Model, typed: &str) -> Vec<Effect> {
     let typed = text::clean_line(typed);
     // Where typing searches at once, the key that starts a search elsewhere starts another one.
@@ -34,12 +27,10 @@ pub(super) fn type_text(model: &mut Model, typed: &str) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Clear the input line up to the caret.
 pub(super) fn clear(model: &mut Model) {
     change(model, |line, caret| caret.clear(line));
 }
 
-/// Change the input line, if there is one, and what depends on it.
 fn change(model: &mut Model, change: impl FnOnce(&mut String, &mut Caret)) {
     let mut caret = model.caret;
     let Some(line) = typed_line(model) else { return };
@@ -70,7 +61,6 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
     }
 }
 
-/// The input line has changed.
 fn changed(model: &mut Model) {
     match &mut model.overlay {
         Some(Overlay::Open { found, .. }) => found.clear(),
@@ -85,14 +75,12 @@ fn changed(model: &mut Model) {
     }
 }
 
-/// The typed path was opened.
 pub(super) fn opened(model: &mut Model) {
     if std::mem::take(&mut model.opening) && matches!(model.overlay, Some(Overlay::Open { .. })) {
         model.overlay = None;
     }
 }
 
-/// Request completions of the typed path.
 pub(super) fn complete(model: &Model) -> Vec<Effect> {
     match &model.overlay {
         Some(Overlay::Open { line, .. }) => vec![Effect::Complete(model.caret.split(line).0.to_owned())],
@@ -100,7 +88,6 @@ pub(super) fn complete(model: &Model) -> Vec<Effect> {
     }
 }
 
-/// Apply a completion, unless the input line has changed meanwhile.
 pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) {
     let Some(Overlay::Open { line, found }) = &mut model.overlay else { return };
     match outcome {
@@ -114,7 +101,6 @@ pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) 
     }
 }
 
-/// Accept what is typed or selected.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     match model.overlay.take() {
         Some(Overlay::Methods { query, cursor }) => {
@@ -137,7 +123,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             return theme::keep(model);
         }
         Some(Overlay::Presets(cursor)) => {
-            if let Some(preset) = model.presets.get(cursor) {
+            if let Some(preset) = model.config.presets.get(cursor) {
                 model.prompt.set(&preset.text);
                 model.focus = Pane::Prompt;
             }

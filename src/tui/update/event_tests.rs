@@ -6,7 +6,7 @@ use crate::tui::{
     model::{EngineState, run::Activity},
     testing::{after_a_run, done, notice, press, prompt, ready, ready_event, screen, step, studio},
 };
-use specreel_record::{Event, EventKind, Stage, StopReason, Verdict};
+use specreel_record::{Event, EventKind, FailureClass, Ready, Stage, StopReason, Verdict};
 
 fn engine(run: u64, kind: EventKind) -> Msg {
     Msg::Engine(Event::new(run, kind))
@@ -39,7 +39,7 @@ fn notes_are_announced_once_and_stay_in_the_meters() {
 fn notes_of_the_models_are_shown_before_and_beside_runs() {
     let mut studio = studio();
     let Msg::Engine(mut ready) = ready_event() else { panic!("no event") };
-    if let EventKind::Ready { notes, .. } = &mut ready.kind {
+    if let EventKind::Ready(Ready { notes, .. }) = &mut ready.kind {
         notes.push("repetition_penalty 1.05 is ignored".into());
     }
     studio.handle(Msg::Engine(ready));
@@ -102,7 +102,7 @@ fn an_engine_that_fails_or_stops_is_reported_once() {
 #[test]
 fn clips_are_probed_one_after_another() {
     let mut studio = ready();
-    studio.model().settings.probes = true;
+    studio.model().config.probe = Some(std::sync::Arc::new(|_| Err(String::new())));
     let effects = press(&mut studio, "down");
     assert_eq!(effects, [Effect::Probe("/demo/1.mp4".into())]);
     let facts = crate::tui::ClipFacts { seconds: Some(4.0), ..Default::default() };

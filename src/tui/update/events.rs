@@ -1,11 +1,6 @@
 //! What the engine's events change. Events of runs that the model does not know are ignored.
 
-use super::{batch, runs};
-use crate::tui::{
-    Effect,
-    model::{EngineState, Model, Tone},
-    text,
-};
+use super::*;
 use specreel_demo as assets;
 use specreel_record::{Event, EventKind, Failure, FailureClass};
 
@@ -51,12 +46,12 @@ fn announce(model: &mut Model, notes: Vec<String>) {
 
 fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
     match kind {
-        EventKind::Stage { stage, done, total, .. } if !matches!(model.engine, EngineState::Ready { .. }) => {
+        EventKind::Stage { stage, done, total, .. } if !matches!(model.engine, EngineState::Ready(_)) => {
             model.engine = EngineState::Loading { stage, done, total };
         }
-        EventKind::Ready { target, drafter, device, dtype, notes, parts } => {
-            announce(model, notes.clone());
-            model.engine = EngineState::Ready { target, drafter, device, dtype, notes, parts };
+        EventKind::Ready(ready) => {
+            announce(model, ready.notes.clone());
+            model.engine = EngineState::Ready(ready);
             return runs::start_waiting(model);
         }
         EventKind::Failed(failure) => engine_failed(model, failure),
@@ -65,7 +60,6 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
     Vec::new()
 }
 
-/// The engine cannot run anything any more.
 pub(super) fn engine_failed(model: &mut Model, failure: Failure) {
     model.waiting = None;
     model.queue.clear();

@@ -1,19 +1,12 @@
 //! Exporting the shown run, or all segments of its clip; or the captions of all clips, beside them.
 
-use std::{collections::HashSet, path::PathBuf};
+use std::collections::HashSet;
 
-use crate::tui::{
-    Effect, SidecarsWritten,
-    model::{Model, Overlay, Tone, library::Kind, run::Run},
-    text,
-};
-use specreel_client::present::{
-    export::{Format, Names, file_name},
-    formats::plural,
-};
+use super::*;
+use crate::tui::{SidecarsWritten, model::library::Kind};
+use specreel_client::present::export::{Format, Names, file_name};
 use specreel_record::{Pieces, RunState, StopReason};
 
-/// The formats in which the shown run can be exported.
 pub(crate) fn formats(model: &Model) -> &'static [Format] {
     model.runs.shown().map_or(&[], |run| Format::of(run.log.whole()))
 }
@@ -27,7 +20,6 @@ pub(super) fn write(model: &Model, format: Format) -> String {
     format.write(&names, &runs, model.batches.cues)
 }
 
-/// Captions were written beside their clips.
 pub(super) fn written(model: &mut Model, outcome: &SidecarsWritten) {
     let SidecarsWritten { written, kept, failed } = outcome;
     let mut words = format!("{} written", plural(*written as u64, "caption"));
@@ -42,7 +34,6 @@ pub(super) fn written(model: &mut Model, outcome: &SidecarsWritten) {
     }
 }
 
-/// Ask for the format.
 pub(super) fn open(model: &mut Model) {
     let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
     match runs.iter().any(|r| !r.log.whole().chunks().is_empty()) {
@@ -81,7 +72,6 @@ pub(crate) fn choices(model: &Model) -> usize {
     formats(model).len() + usize::from(!sidecars(model).is_empty())
 }
 
-/// Export in the format under the cursor.
 pub(super) fn choose(model: &mut Model, cursor: usize) -> Vec<Effect> {
     let (Some(run), Some(format)) = (model.runs.shown(), formats(model).get(cursor)) else {
         let captions = sidecars(model);

@@ -1,14 +1,9 @@
 //! Moving the token cursor.
 
-use super::steps;
-use crate::tui::{
-    Action,
-    model::{Model, Pane, Tone, inspect::Inspector},
-    view,
-};
+use super::*;
+use crate::tui::model::inspect::Inspector;
 use specreel_client::present::ledger::{next_notable, previous_notable, token_of};
 
-/// Open the inspector, or close it.
 pub(super) fn toggle(model: &mut Model) {
     if model.inspector.take().is_some() {
         return;
@@ -27,8 +22,7 @@ pub(super) fn toggle(model: &mut Model) {
     follow(model);
 }
 
-/// A token of the step under the cursor; else the first rejected or loosened one of a run that is over, or the newest token of
-/// one that is being written.
+/// A token of the step under the cursor; else the first rejected or loosened one of a run that is over, or the newest.
 fn first_shown(model: &Model) -> usize {
     let Some(run) = model.runs.shown() else { return 0 };
     match model.shown_step().and_then(|step| token_of(&run.log, step)) {
@@ -38,7 +32,6 @@ fn first_shown(model: &Model) -> usize {
     }
 }
 
-/// True for actions that the inspector handles itself.
 pub(super) fn is_its_own(action: Action) -> bool {
     use Action::{
         Bottom, Heat, NextLoosened, PreviousLoosened, StepBack, StepForward, TokenBack, TokenForward, Top,
@@ -47,7 +40,6 @@ pub(super) fn is_its_own(action: Action) -> bool {
     cursor.contains(&action) || [Top, Bottom, Heat].contains(&action)
 }
 
-/// Do one of the inspector's own actions.
 pub(super) fn control(model: &mut Model, action: Action) {
     let (Some(mut here), Some(run)) = (model.inspector, model.runs.shown()) else { return };
     let last = run.log.token_count().saturating_sub(1);
@@ -76,7 +68,6 @@ pub(super) fn control(model: &mut Model, action: Action) {
     follow(model);
 }
 
-/// Scroll the cursor into view.
 pub(super) fn follow(model: &mut Model) {
     if let Some(up) = view::caption::scroll_to_cursor(model) {
         model.caption_up = up;

@@ -21,20 +21,29 @@ mod steps;
 mod theme;
 mod watch;
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
-    ClipFacts, Effect, Key, KeyContext, Msg, VideoFile,
-    model::{EngineState, Model, Overlay, Pane, Tone, library, line::Caret, prompt::PromptEditor},
-    text, view,
+    Action, ClipFacts, Effect, Key, KeyContext, Msg, VideoFile,
+    model::{
+        EngineState, Model, Overlay, Pane, Tone, library,
+        line::Caret,
+        prompt::PromptEditor,
+        run::{Run, Subject},
+    },
+    text,
+    view::{self, is_stacked},
 };
-use specreel_client::present::formats::plural;
-use specreel_record::{Failure, FailureClass};
+use specreel_client::present::{formats::plural, player::Player};
+use specreel_record::{Failure, Pace, RunLog};
+use specreel_speculate::Method;
 
 /// A longer pasted text is not a path.
 const MAX_PATH_BYTES: usize = 4096;
 
-/// Change the model by one message.
 pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     let before = model.library.selected().map(|e| e.path.clone());
     let overlay = model.overlay.as_ref().map(std::mem::discriminant);
@@ -46,7 +55,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
             _ => Caret::default(),
         };
     }
-    if model.settings.probes
+    if model.config.probe.is_some()
         && let Some(entry) = model.library.selected()
         && entry.facts.is_none()
         && before.as_deref() != Some(&entry.path)
@@ -81,9 +90,8 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::Engine(event) => return events::on_event(model, event),
         Msg::EngineGone => {
-            let (class, error) = (FailureClass::Internal, "the engine has stopped".into());
-            let hint = Some("quit and restart specreel; the log has details".into());
-            events::engine_failed(model, Failure { class, error, hint });
+            let hint = "quit and restart specreel; the log has details";
+            events::engine_failed(model, Failure::internal("the engine has stopped", hint));
         }
         Msg::Scanned { folder, found: Ok(found), note } => return on_scanned(model, &folder, found, note),
         Msg::Scanned { found: Err(problem), .. } => {
@@ -100,7 +108,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
             model.library.open(&file);
             let title = model.library.selected().map(|e| e.title.clone()).unwrap_or_default();
             model.note(Tone::Info, format!("opened {title}"));
-            if !model.settings.probes {
+            if model.config.probe.is_none() {
                 return remember(model, &file.path);
             }
             // Only videos are added to the recent files.
@@ -145,7 +153,6 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
     Vec::new()
 }
 
-/// The videos of a directory are known.
 fn on_scanned(model: &mut Model, folder: &Path, found: Vec<VideoFile>, note: Option<String>) -> Vec<Effect> {
     model.library.scanning = model.library.scanning.saturating_sub(1);
     let was_requested = model.opening;
@@ -184,30 +191,29 @@ fn on_probed(model: &mut Model, path: &Path, facts: Result<ClipFacts, String>) -
 fn remember(model: &Model, file: &Path) -> Vec<Effect> {
     let entry = model.library.entries.iter().find(|e| e.path == file);
     let is_own = entry.is_none_or(|e| e.kind != library::Kind::Clip && e.problem().is_none());
-    let list = model.settings.recent.clone().filter(|_| is_own);
+    let list = model.config.recent.clone().filter(|_| is_own);
     list.map(|list| Effect::Remember(list, file.into())).into_iter().collect()
 }
 
 /// Probe the nearest clip that was not probed yet.
 fn next_probe(model: &Model) -> Vec<Effect> {
-    let next = model.library.unknown_near().filter(|_| model.settings.probes);
+    let next = model.library.unknown_near().filter(|_| model.config.probe.is_some());
     next.map(Effect::Probe).into_iter().collect()
 }
 
-/// The effects at the start.
 pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Effect> {
     let mut effects: Vec<_> = folders.iter().cloned().map(Effect::Scan).collect();
     model.library.scanning = effects.len();
-    effects.extend(model.settings.recent.clone().map(Effect::Recent));
+    effects.extend(model.config.recent.clone().map(Effect::Recent));
     // The library marks clips that were captioned before.
     effects.extend(model.sessions.folder.clone().map(Effect::List));
-    if let Some(video) = model.start_video.take() {
+    if let Some(video) = model.config.video.take() {
         match model.library.entries.iter().any(|e| e.path == video) {
             true => model.library.select(&video),
             false => effects.push(Effect::Open(video.to_string_lossy().into_owned())),
         }
     }
-    if model.settings.probes
+    if model.config.probe.is_some()
         && let Some(entry) = model.library.selected()
     {
         effects.push(Effect::Probe(entry.path.clone()));
@@ -268,8 +274,7 @@ fn floor(text: &str, limit: usize) -> usize {
     (0..=limit.min(text.len())).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
-/// A pasted text as the path of a video: one line with a video's extension, quoted or escaped as terminals and file managers do
-/// when a file is dropped.
+/// A pasted text as the path of a video, quoted or escaped as terminals and file managers do.
 fn as_video_path(pasted: &str) -> Option<String> {
     if pasted.len() > MAX_PATH_BYTES {
         return None;
@@ -287,7 +292,6 @@ fn as_video_path(pasted: &str) -> Option<String> {
     (plain && library::is_video(Path::new(&path))).then_some(path)
 }
 
-/// Percent-decode a URL.
 fn unescape_url(url: &str) -> String {
     let mut bytes = Vec::with_capacity(url.len());
     let mut rest = url.as_bytes();

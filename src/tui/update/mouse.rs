@@ -2,13 +2,8 @@
 
 use ratatui::layout::Position;
 
-use super::actions;
-use crate::tui::{
-    Action, Effect, Mouse,
-    model::{Model, Overlay, Pane},
-    mouse::MouseKind,
-    view,
-};
+use super::*;
+use crate::tui::{Mouse, mouse::MouseKind};
 
 /// Lines of text per notch of the wheel.
 const NOTCH: usize = 3;

@@ -1,16 +1,14 @@
 //! The preview, and which frames to read for what is on the screen.
 
+use super::*;
 use crate::tui::{
-    Action, ColorDepth, Effect,
+    ColorDepth,
     model::{
-        Model, Overlay, Tone,
         frame_strips::FrameRequest,
         preview::{self, Preview},
     },
-    view,
 };
 
-/// Preview the selected clip.
 pub(super) fn open(model: &mut Model) {
     if model.library.selected().is_none() {
         return model.note(Tone::Info, "no clip to preview");
@@ -19,7 +17,6 @@ pub(super) fn open(model: &mut Model) {
     follow(model);
 }
 
-/// Do one of the preview's own actions.
 pub(super) fn control(model: &mut Model, action: Action) {
     let Some(preview) = &mut model.preview else { return };
     let clock = &mut preview.clock;
@@ -35,7 +32,6 @@ pub(super) fn control(model: &mut Model, action: Action) {
     }
 }
 
-/// True for actions that the preview handles itself.
 pub(super) fn is_its_own(action: Action) -> bool {
     use Action::{Bottom, Faster, Pause, SeekBack, SeekForward, Slower, Top};
     [Pause, SeekBack, SeekForward, Slower, Faster, Top, Bottom].contains(&action)
@@ -87,7 +83,7 @@ fn wanted(model: &Model) -> Option<FrameRequest> {
         return selected().map(preview::strip);
     }
     let inspected = model.inspector.and_then(|_| model.runs.shown());
-    let blends = model.colors == ColorDepth::True && model.overlay.is_none();
+    let blends = model.config.colors == ColorDepth::True && model.overlay.is_none();
     let tiles = inspected.filter(|_| blends).and_then(preview::tiles);
     let small = selected().filter(|_| view::shows_thumbnail(model)).map(preview::thumbnail);
     [tiles, small].into_iter().flatten().find(|request| !model.strips.has(request))
@@ -152,7 +148,7 @@ mod tests {
         let Some(Effect::Frames(Some(request))) = effects.first() else { panic!("{effects:?}") };
         assert_eq!((request.path.as_path(), request.count), (std::path::Path::new("/demo/0.mp4"), 4));
         assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)]);
-        studio.model().colors = ColorDepth::Indexed;
+        studio.model().config.colors = ColorDepth::Indexed;
         assert!(press(&mut studio, "i").is_empty(), "heat is not mixed in few colours");
     }
 

@@ -183,7 +183,7 @@ fn clips_of_saved_runs_are_marked_unless_nothing_was_written() {
 #[test]
 fn clips_that_the_embedded_models_cannot_know_have_a_badge() {
     let mut studio = five();
-    studio.model().settings.embedded = true;
+    studio.model().config.embedded = true;
     assert!(!screen(&studio).contains("toy models"));
     press(&mut studio, "G");
     assert_eq!(studio.model().library.selected().unwrap().kind, Kind::File);
@@ -196,7 +196,7 @@ fn clips_that_the_embedded_models_cannot_know_have_a_badge() {
     finish(&mut studio, run);
     press(&mut studio, "g");
     assert!(screen(&studio).contains("toy models"));
-    studio.model().settings.embedded = false;
+    studio.model().config.embedded = false;
     let mut others = five();
     press(&mut others, "G");
     assert!(!screen(&others).contains("toy models"), "other models may know it");

@@ -1,24 +1,10 @@
 //! Requesting runs, one at a time: a new request cancels the active run and waits for its end; one for another clip is queued.
 
-use std::{path::PathBuf, sync::Arc};
-
-use super::{actions, batch, engine_problem, segments};
-use crate::tui::{
-    Effect,
-    model::{
-        Model, Pane, Tone, Waiting,
-        library::Entry,
-        run::{Run, Subject},
-    },
-    view::is_stacked,
-};
-use specreel_client::present::{formats::plural, player::Player};
+use super::*;
+use crate::tui::model::{Waiting, library::Entry};
 use specreel_engine::{RunRequest, Turn};
-use specreel_record::{Pace, RunLog};
-use specreel_speculate::Method;
 
-/// Caption the marked clips together, or else the selected one, with the current prompt and method. While another clip is
-/// captioned, it is queued.
+/// Caption the marked clips together, or else the selected one; while another clip is captioned, it is queued.
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
     if model.library.marked.is_empty() {
         return run_selected(model);
@@ -27,7 +13,6 @@ pub(super) fn run(model: &mut Model) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Caption the selected clip, or queue it.
 pub(super) fn run_selected(model: &mut Model) -> Vec<Effect> {
     match selected_subject(model) {
         Some(subject) => run_or_queue(model, subject),
@@ -45,7 +30,6 @@ fn run_or_queue(model: &mut Model, subject: Subject) -> Vec<Effect> {
     effects
 }
 
-/// True if another clip is being captioned, or is about to be.
 fn is_behind_another(model: &Model, subject: &Subject) -> bool {
     if model.batches.active().is_some() {
         return true;
@@ -69,7 +53,6 @@ fn enqueue(model: &mut Model, subject: Subject) -> Vec<Effect> {
     start_waiting(model)
 }
 
-/// Drop the queue of clips; false if there is none.
 pub(super) fn drop_queue(model: &mut Model) -> bool {
     let n = model.clip_queue.len();
     model.clip_queue.clear();
@@ -79,7 +62,6 @@ pub(super) fn drop_queue(model: &mut Model) -> bool {
     n > 0
 }
 
-/// Re-run the shown clip and prompt with the selected method.
 pub(super) fn again(model: &mut Model) -> Vec<Effect> {
     match shown_subject(model) {
         Some(subject) if subject.segments.is_empty() => request(model, subject),
@@ -158,7 +140,6 @@ fn subject_of(model: &mut Model, (video, title): (PathBuf, String)) -> Option<Su
 
 /// A numbered request to run this method, and its run.
 pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
-    let settings = &model.settings;
     let id = model.runs.next;
     let request = RunRequest {
         span: subject.span,
@@ -168,17 +149,10 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         video: subject.video.clone(),
         prompt: subject.prompt.clone(),
         method: method.clone(),
-        sampling: settings.sampling,
-        max_pixels: settings.max_pixels,
-        max_visual_tokens: settings.max_visual_tokens,
-        thinking: settings.thinking,
-        max_new_tokens: settings.max_new_tokens,
-        text: settings.text,
-        logprobs: settings.logprobs,
         measure: true,
-        ..RunRequest::default()
+        ..model.config.request.clone()
     };
-    let run = live(model, id, subject, method, model.settings.pace);
+    let run = live(model, id, subject, method, model.config.pace);
     model.runs.next += 1;
     Waiting { request, run }
 }
@@ -197,7 +171,6 @@ pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pac
     }
 }
 
-/// The selected method; none, with a notice, if nothing can be run.
 pub(super) fn method_to_run(model: &mut Model) -> Option<Method> {
     if let Some(problem) = engine_problem(model) {
         model.note(Tone::Bad, problem);
@@ -230,7 +203,6 @@ fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
     start_waiting(model)
 }
 
-/// Cancel the active run, unless that was done already.
 fn cancel_active(model: &mut Model) -> Vec<Effect> {
     let Some(id) = model.runs.active().filter(|r| !r.cancelling).map(Run::id) else { return Vec::new() };
     if let Some(run) = model.runs.get_mut(id) {
@@ -239,7 +211,6 @@ fn cancel_active(model: &mut Model) -> Vec<Effect> {
     vec![Effect::Cancel(id)]
 }
 
-/// Send the waiting run if the engine is free.
 pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     if !actions::is_ready(model) || model.runs.active().is_some() || model.batches.has_engine() {
         return Vec::new();

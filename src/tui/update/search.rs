@@ -1,11 +1,8 @@
 //! Searching in the caption.
 
-use crate::tui::{
-    model::{Model, Overlay, Pane, Tone, search::Search},
-    view,
-};
+use super::*;
+use crate::tui::model::search::Search;
 
-/// Start typing a search.
 pub(super) fn open(model: &mut Model) {
     if model.runs.shown().is_none() {
         return model.note(Tone::Info, "no caption to search yet");
@@ -24,7 +21,6 @@ pub(super) fn begin(model: &mut Model) {
     show(model, laid.found.get(model.search.at).copied());
 }
 
-/// Go to the next or the previous match, around the ends.
 pub(super) fn step(model: &mut Model, by: isize) {
     if model.search.query.is_empty() {
         return model.note(Tone::Info, "no search yet: press / to start one");
@@ -37,7 +33,6 @@ pub(super) fn step(model: &mut Model, by: isize) {
     }
 }
 
-/// Scroll a line of the caption into view.
 pub(super) fn show(model: &mut Model, line: Option<usize>) {
     if let (Some(line), Some(laid)) = (line, view::caption::lay(model))
         && let Some(up) = laid.scroll_to(line, model.caption_up)

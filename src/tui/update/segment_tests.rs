@@ -10,8 +10,8 @@ use crate::tui::{
     testing::{self, config, done, notice, press, ready, run_of, started, step},
 };
 use specreel_record::{
-    Event, EventKind, RunLog, Segment, Session, Span, StopReason, Turn, Verdict, session::RecordedEvent,
-    testing::failure,
+    Event, EventKind, RunLog, Segment, Session, Span, Started, StopReason, Turn, Verdict,
+    session::RecordedEvent, testing::failure,
 };
 
 fn span(start: f64, end: f64) -> Span {
@@ -32,7 +32,7 @@ fn in_segments() -> (Studio, Vec<Effect>) {
 fn start(studio: &mut Studio, effects: &[Effect]) {
     let request = run_of(effects).unwrap();
     let mut kind = started(&request.video.to_string_lossy(), &request.method.name);
-    if let EventKind::Started { prompt, span, segment, .. } = &mut kind {
+    if let EventKind::Started(Started { prompt, span, segment, .. }) = &mut kind {
         (*prompt, *span, *segment) = (request.prompt.clone(), request.span, request.segment);
     }
     studio.handle(Msg::Engine(Event::new(request.run, kind)));
@@ -131,7 +131,7 @@ fn session() -> Session {
     let mut lines = Vec::new();
     for (run, start) in [(7u64, 0.0), (8, 30.0)] {
         let mut kind = started("/v/clip.mp4", "naive");
-        if let EventKind::Started { span, segment, .. } = &mut kind {
+        if let EventKind::Started(Started { span, segment, .. }) = &mut kind {
             *span = Some(Span { start, end: start + 30.0 });
             *segment = Some(Segment { first: 7, index: (run - 7) as usize, count: 3 });
         }
@@ -181,7 +181,7 @@ fn a_saved_run_of_segments_is_replayed_whole() {
 fn a_saved_conversation_is_replayed_with_its_questions() {
     let mut studio = ready();
     let mut kind = started("/v/clip.mp4", "naive");
-    if let EventKind::Started { before, .. } = &mut kind {
+    if let EventKind::Started(Started { before, .. }) = &mut kind {
         before.push(Turn { prompt: "Who is\u{1b}[31m it?".into(), answer: "A ball.".into() });
     }
     let lines = vec![RecordedEvent { at_ms: Some(0.0), event: Event::new(1, kind) }];
@@ -285,7 +285,7 @@ fn entry(name: &str, text: &str) -> SessionEntry {
     let span = Some(Span { start: 0.0, end: 30.0 });
     let segment = Some(Segment { first: 1, index: 0, count: 3 });
     let mut kind = started(&format!("{name}.mp4"), "naive");
-    if let EventKind::Started { span: s, segment: g, .. } = &mut kind {
+    if let EventKind::Started(Started { span: s, segment: g, .. }) = &mut kind {
         (*s, *g) = (span, segment);
     }
     let Msg::Engine(end) = done(1, StopReason::Eos, text) else { panic!("no event") };

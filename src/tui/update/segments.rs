@@ -1,16 +1,8 @@
 //! Captioning the selected clip segment by segment: one run for each segment, one after another.
 
-use std::sync::Arc;
-
-use super::{batch, runs};
-use crate::tui::{
-    Effect,
-    model::{Model, Overlay, Pane, Tone, run::Subject},
-    view::is_stacked,
-};
+use super::*;
 use specreel_record::{Segment, Span, span};
 
-/// Ask for the segment length.
 pub(super) fn open(model: &mut Model) {
     if runs::selected_subject(model).is_some() {
         model.overlay = Some(Overlay::Segments(model.segment_length.clone()));
@@ -32,7 +24,6 @@ pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
     vec![Effect::Cut(video, seconds)]
 }
 
-/// The segments are known, or the clip cannot be divided.
 pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec<Effect> {
     let Some(subject) = model.cutting.take() else { return Vec::new() };
     match segments {
@@ -44,7 +35,6 @@ pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec
     }
 }
 
-/// Caption all segments of a subject with the selected method.
 pub(super) fn begin(model: &mut Model, subject: Subject) -> Vec<Effect> {
     if batch::is_in_the_way(model) {
         return Vec::new();

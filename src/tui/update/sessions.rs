@@ -1,14 +1,9 @@
 //! The saved sessions and the replay of one of them.
 
-use super::watch;
-use crate::tui::{
-    Effect,
-    archive::SessionEntry,
-    model::{Model, Overlay, Pane, Tone, replay},
-};
+use super::*;
+use crate::tui::{archive::SessionEntry, model::replay};
 use specreel_record::Session;
 
-/// Open the list, which is read again each time.
 pub(super) fn open(model: &mut Model) -> Vec<Effect> {
     let Some(folder) = model.sessions.folder.clone() else {
         model.note(Tone::Bad, "no directory for saved runs: neither HOME nor XDG_DATA_HOME is set");
@@ -36,7 +31,6 @@ pub(super) fn listed(model: &mut Model, found: Result<Vec<SessionEntry>, String>
     }
 }
 
-/// Replay the selected session.
 pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     let path = model.sessions.selected().map(|e| e.path.clone());
     if path.is_none() {
@@ -45,12 +39,10 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     path.map(Effect::Load).into_iter().collect()
 }
 
-/// Ask whether to delete the selected session.
 pub(super) fn ask_delete(model: &mut Model) {
     model.sessions.confirm = model.overlay == Some(Overlay::Sessions) && model.sessions.selected().is_some();
 }
 
-/// Delete the selected session, if that was asked.
 pub(super) fn delete(model: &mut Model) -> Vec<Effect> {
     if !std::mem::take(&mut model.sessions.confirm) {
         return Vec::new();
@@ -59,13 +51,12 @@ pub(super) fn delete(model: &mut Model) -> Vec<Effect> {
     path.map(Effect::Delete).into_iter().collect()
 }
 
-/// Start the replay of a session.
 pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
     let session = match session {
         Ok(session) => session,
         Err(problem) => return model.note(Tone::Bad, problem),
     };
-    let (first, pace) = (model.runs.next, model.settings.pace);
+    let (first, pace) = (model.runs.next, model.config.pace);
     let Some(runs) = replay::runs(first, session, pace, &model.methods) else {
         return model.note(Tone::Bad, "this session file has no started event");
     };

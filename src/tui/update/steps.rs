@@ -1,16 +1,13 @@
 //! Moving the cursor over the steps.
 
-use super::{actions, inspect};
-use crate::tui::model::{Model, Pane, Tone};
+use super::*;
 use specreel_client::present::ledger::{is_notable, next_notable, previous_notable, step_of};
 
-/// Show the ledger, or go back to the caption.
 pub(super) fn toggle(model: &mut Model) {
     let to = if model.focus == Pane::Steps && model.overlay.is_none() { Pane::Caption } else { Pane::Steps };
     actions::focus(model, to);
 }
 
-/// Move the cursor in the list of steps.
 pub(super) fn go(model: &mut Model, to: impl Fn(usize, usize) -> usize) {
     let Some(n) = model.runs.shown().map(|run| run.log.steps().len()).filter(|n| *n > 0) else { return };
     let here = model.shown_step().unwrap_or(n - 1);
@@ -30,10 +27,7 @@ pub(super) fn seek(model: &mut Model, forward: bool) {
         }
         None => (log.token_count(), 0usize),
     };
-    let found = match forward {
-        true => next_notable(log, end.checked_sub(1)),
-        false => previous_notable(log, start),
-    };
+    let found = if forward { next_notable(log, end.checked_sub(1)) } else { previous_notable(log, start) };
     match found.and_then(|token| step_of(log, token)) {
         Some(step) => {
             model.go_to_step(step);
@@ -43,7 +37,6 @@ pub(super) fn seek(model: &mut Model, forward: bool) {
     }
 }
 
-/// Why there is nothing to go to.
 pub(super) fn none_left(model: &Model) -> &'static str {
     let has_any = model.runs.shown().is_some_and(|run| run.log.tokens().any(is_notable));
     if has_any {

@@ -157,7 +157,7 @@ fn prompts_that_were_run_come_back() {
 fn prepared_prompts_replace_the_prompt() {
     let mut studio = ready();
     press(&mut studio, "p down enter");
-    let second = studio.model().presets[1].text.clone();
+    let second = studio.model().config.presets[1].text.clone();
     assert_eq!((studio.prompt(), studio.model().focus), (second, Pane::Prompt));
     press(&mut studio, "f3 G esc");
     assert_eq!(studio.model().overlay, None);
@@ -252,7 +252,7 @@ fn files_that_are_opened_or_run_are_remembered_where_a_list_is_kept() {
     let file = || VideoFile { path: "/a/c.mp4".into(), bytes: None, modified: None };
     let mut studio = ready();
     assert!(studio.handle(Msg::Opened(Ok(file()))).is_empty(), "there is no list");
-    studio.model().settings.recent = Some("/data/recent.json".into());
+    studio.model().config.recent = Some("/data/recent.json".into());
     let remembered = Effect::Remember("/data/recent.json".into(), "/a/c.mp4".into());
     assert_eq!(studio.handle(Msg::Opened(Ok(file()))), std::slice::from_ref(&remembered));
     assert_eq!(press(&mut studio, "enter")[0], remembered);

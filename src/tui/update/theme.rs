@@ -1,9 +1,6 @@
 //! Choosing a theme: the list shows each as the cursor comes to it.
 
-use crate::tui::{
-    Effect,
-    model::{Model, Overlay, Tone},
-};
+use super::*;
 
 /// Open the list at the current theme; in the list, go to the next one.
 pub(super) fn open(model: &mut Model) {
@@ -18,17 +15,15 @@ pub(super) fn open(model: &mut Model) {
     show(model);
 }
 
-/// Show the theme under the cursor.
 pub(super) fn show(model: &mut Model) {
     if let Some(Overlay::Themes { cursor, .. }) = model.overlay {
         model.theme = cursor;
     }
 }
 
-/// Remember the current theme.
 pub(super) fn keep(model: &mut Model) -> Vec<Effect> {
     let name = model.theme().name.clone();
-    let file = model.settings.theme.clone();
+    let file = model.config.theme_file.clone();
     let only_now = if file.is_none() { ", for this session only" } else { "" };
     model.note(Tone::Info, format!("theme {name}{only_now}"));
     file.map(|file| Effect::RememberTheme(file, name)).into_iter().collect()

@@ -1,12 +1,8 @@
 //! Playing runs: the clock of the shown run, and the keys that control it.
 
-use crate::tui::{
-    Action,
-    model::{Model, Tone},
-};
+use super::*;
 
-/// So much time has passed on the screen. The runs of a group are played one after another; the one that is being played is
-/// shown, unless the user looks at another.
+/// So much time has passed on the screen. The runs of a group are played and shown one after another.
 pub(super) fn advance(model: &mut Model, ms: f64) {
     let Some(at) = model.playing() else { return };
     model.runs.all[at].log.advance(ms);
@@ -29,7 +25,6 @@ fn follow(model: &mut Model, at: usize) {
     }
 }
 
-/// Do one of the player's actions on the shown run.
 pub(super) fn control(model: &mut Model, action: Action) {
     let mut at = model.playing().unwrap_or(model.runs.shown);
     // Before the beginning of a segment is the end of the one before it.
@@ -69,7 +64,6 @@ pub(super) fn control(model: &mut Model, action: Action) {
     model.caption_up = 0;
 }
 
-/// Show everything of the runs that are played: the shown one and those that belong together with it.
 pub(super) fn skip(model: &mut Model) {
     let Some(run) = model.runs.shown() else { return };
     let (id, group) = (run.id(), run.group());

@@ -1,27 +1,11 @@
 //! The batch: its clips and what became of them, its progress, and the caption of the clip under the cursor.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    style::Style,
-    text::{Line, Span, Text},
-    widgets::{Cell, Padding, Paragraph, Row},
-};
-
-use super::{dialog, list, mark, popup, rule, status::SPINNER, track, wrap::wrap};
-use crate::tui::{
-    Action, Theme,
-    model::{
-        Model,
-        batch::{Batch, BatchClip, ClipState, Phase},
-    },
-    text,
-    theme::Role,
-};
+use super::status::SPINNER;
+use super::*;
+use crate::tui::model::batch::{Batch, BatchClip, ClipState, Phase};
 use specreel_batch::Existing;
-use specreel_client::present::{estimate, formats::plural};
+use specreel_client::present::estimate;
 
-/// Columns of the box with its border.
 const COLUMNS: u16 = 104;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
@@ -29,15 +13,11 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let title = format!("Batch of {}", plural(batch.clips.len() as u64, "clip"));
     let inner = popup(frame, theme, COLUMNS, frame.area().height, dialog(&title, theme));
     let details_rows = (inner.height / 3).clamp(4, 10);
-    let [above, middle, below] = inner.layout(&Layout::vertical([
-        Constraint::Length(3),
-        Constraint::Min(2),
-        Constraint::Length(details_rows),
-    ]));
+    let [above, middle, below] = inner.layout(&Layout::vertical([Length(3), Min(2), Length(details_rows)]));
     let columns = usize::from(inner.width);
     let head = [progress(model, batch, columns, theme), speeds(batch, theme), files(model, theme)];
     frame.render_widget(Text::from(head.to_vec()), above);
-    let widths = [Constraint::Length(12), Constraint::Fill(2), Constraint::Fill(3)];
+    let widths = [Length(12), Fill(2), Fill(3)];
     list(frame, theme, middle, (batch.cursor, batch.clips.len()), (None, &widths), |at| {
         row(model, &batch.clips[at], theme)
     });
@@ -51,7 +31,7 @@ fn progress(model: &Model, batch: &Batch, columns: usize, theme: &Theme) -> Line
     if batch.phase == Phase::Chosen {
         let key = model.keymap.shown(model.place(), &[Action::Choose]);
         return Line::from(vec![
-            Span::styled(key, theme.style(Role::Key)),
+            theme.span(Role::Key, key),
             Span::raw(format!(
                 " captions {} with {} ",
                 plural(batch.clips.len() as u64, "clip"),
@@ -66,7 +46,7 @@ fn progress(model: &Model, batch: &Batch, columns: usize, theme: &Theme) -> Line
         Line::from(track(over as f64 / total.max(1) as f64, (columns / 4).clamp(8, 24), theme).to_vec());
     line.push_span(Span::raw(format!(" {over}/{total}")));
     if failed > 0 {
-        line.push_span(Span::styled(format!(", {failed} failed"), theme.style(Role::Bad)));
+        line.push_span(theme.span(Role::Bad, format!(", {failed} failed")));
     }
     let words = match batch.phase {
         Phase::Waiting => ", waiting for the engine".to_owned(),
@@ -83,22 +63,18 @@ fn progress(model: &Model, batch: &Batch, columns: usize, theme: &Theme) -> Line
     line
 }
 
-/// The speeds so far, or why the batch has stopped.
 fn speeds(batch: &Batch, theme: &Theme) -> Line<'static> {
     match &batch.problem {
-        Some(problem) => Line::styled(problem.clone(), theme.style(Role::Bad)),
+        Some(problem) => theme.line(Role::Bad, problem.clone()),
         None if batch.progress.written() > 0 => Line::raw(batch.progress.speeds()),
         None => Line::default(),
     }
 }
 
-/// Where captions go, with the keys that change it before the start.
 fn files(model: &Model, theme: &Theme) -> Line<'static> {
     let dim = theme.style(Role::Dim);
     let key = |action| match model.batches.next {
-        Some(_) => {
-            Span::styled(format!("{} ", model.keymap.shown(model.place(), &[action])), theme.style(Role::Key))
-        }
+        Some(_) => theme.span(Role::Key, format!("{} ", model.keymap.shown(model.place(), &[action]))),
         None => Span::raw(""),
     };
     let file = match model.batches.sidecar {
@@ -118,7 +94,6 @@ fn files(model: &Model, theme: &Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The state of a clip: a sign, a word, and its style.
 fn state(model: &Model, clip: &BatchClip) -> (String, Role) {
     let (sign, word, role) = match &clip.state {
         ClipState::Waiting => (" ", "waiting", Role::Dim),
@@ -165,7 +140,6 @@ fn row(model: &Model, clip: &BatchClip, theme: &Theme) -> Row<'static> {
     ])
 }
 
-/// The whole text about the selected clip; of one that is being written, the end.
 fn details(model: &Model, clip: &BatchClip, area: Rect, theme: &Theme) -> Text<'static> {
     let (words, role) = words(model, clip);
     let style = if role == Role::Text { Style::new() } else { theme.style(role) };
@@ -191,7 +165,7 @@ pub(super) fn edit(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let hint = format!(" {} ", hint.collect::<Vec<_>>().join(" · "));
     let block = dialog(&title, theme)
         .padding(Padding::horizontal(1))
-        .title_bottom(Line::styled(hint, theme.style(Role::Dim)).right_aligned());
+        .title_bottom(theme.line(Role::Dim, hint).right_aligned());
     let inner = popup(frame, theme, COLUMNS, rows, block);
     frame.render_widget(&editor.editor, inner);
 }

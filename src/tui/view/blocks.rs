@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ratatui::{buffer::Buffer, layout::Rect, style::Color};
+use ratatui::prelude::*;
 
 use crate::tui::ColorDepth;
 use specreel_video::Frame;
@@ -17,7 +17,6 @@ pub(super) fn fit(frame: &Frame, area: Rect) -> Rect {
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
 }
 
-/// Draw a frame over the whole of an area.
 pub(super) fn draw(frame: &Frame, depth: ColorDepth, buffer: &mut Buffer, area: Rect) {
     for row in 0..area.height {
         for column in 0..area.width {
@@ -38,7 +37,6 @@ fn share(at: u16, n: u16) -> Range<f64> {
     f64::from(at) / n..(f64::from(at) + 1.0) / n
 }
 
-/// The mean color of a part of a frame, whose sides are shares from 0 to 1.
 pub(super) fn mean(frame: &Frame, x: Range<f64>, y: Range<f64>) -> [u8; 3] {
     let pixels = |range: Range<f64>, n: u32| {
         let n = n as usize;

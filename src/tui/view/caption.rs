@@ -1,24 +1,8 @@
 //! The caption pane: the caption as it streams, every token in the style of its verdict.
 
-use ratatui::{
-    Frame,
-    layout::Rect,
-    text::{Line, Span},
-    widgets::Paragraph,
-};
-
-use super::{
-    Areas, areas, filter_line, has_focus, legend, mark, on_border, panel,
-    passage::{self, Laid},
-    player, title,
-};
-use crate::tui::{
-    Theme,
-    model::{Model, Overlay, Pane, run::Run, search::Search},
-    text,
-    theme::Role,
-};
-use specreel_client::present::formats::plural;
+use super::passage::Laid;
+use super::*;
+use crate::tui::model::search::Search;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Caption);
@@ -40,10 +24,8 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         None => (0, 0),
     };
     let right = match run.map(|r| r.stats().emitted) {
-        _ if up > 0 => {
-            Line::styled(format!(" ↓ {} ", plural(up as u64, "more line")), theme.style(Role::Accent))
-        }
-        Some(n @ 1..) => Line::styled(format!(" {} ", plural(n, "token")), theme.style(Role::Dim)),
+        _ if up > 0 => theme.line(Role::Accent, format!(" ↓ {} ", plural(up as u64, "more line"))),
+        Some(n @ 1..) => theme.line(Role::Dim, format!(" {} ", plural(n, "token"))),
         _ => Line::default(),
     };
     if let Some(run) = run {
@@ -90,7 +72,7 @@ fn foot(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
         let words = [format!("· {notes} in the meters "), format!("· {notes} ")];
         let fits = |words: &&String| foot.width() + text::width(words) <= columns;
         let words = words.iter().find(fits).unwrap_or(&words[1]);
-        foot.push_span(Span::styled(words.clone(), theme.style(Role::Warn)));
+        foot.push_span(theme.span(Role::Warn, words.clone()));
     }
     let room = columns.saturating_sub(foot.width() + 3);
     if room >= 8 {
@@ -128,23 +110,20 @@ pub(crate) fn scroll_to_cursor(model: &Model) -> Option<usize> {
     laid.cursor.and_then(|line| laid.scroll_to(line, model.caption_up))
 }
 
-/// Lines of the caption beyond those that fit.
 pub(crate) fn overflow(model: &Model) -> usize {
     lay(model).map_or(0, |laid| laid.overflow())
 }
 
-/// Lines that fit.
 pub(crate) fn page(model: &Model) -> usize {
     places(model).and_then(|a| a.caption).map_or(1, |a| text_area(model, a).height.into())
 }
 
-/// The search, and which of how many matches is shown.
 fn search(model: &Model, laid: &Laid, theme: &Theme, columns: usize) -> Line<'static> {
     let Search { query, at } = &model.search;
     let count = match laid.found.len() {
         _ if query.is_empty() => Span::raw(""),
-        0 => Span::styled("no match ", theme.style(Role::Warn)),
-        n => Span::styled(format!("{} of {n} ", (at + 1).min(n)), theme.style(Role::Dim)),
+        0 => theme.span(Role::Warn, "no match "),
+        n => theme.span(Role::Dim, format!("{} of {n} ", (at + 1).min(n))),
     };
     let room = columns.saturating_sub(count.width() + 5);
     let mut line = filter_line(model, query, model.overlay == Some(Overlay::Search), room, theme);

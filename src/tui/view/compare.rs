@@ -1,35 +1,15 @@
 //! The comparison: a table that fills in while the methods run, and below it the differing words, the race, or a chart of
 //! speedup against quality.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    style::{Modifier, Style},
-    symbols::Marker,
-    text::{Line, Span},
-    widgets::{Cell, Dataset, GraphType, Paragraph, Row},
-};
-
-use super::{
-    chart, curves, dialog, fitting, line_marker, list, number, popup, race, rule, sign, status::SPINNER,
-    widest, wrap::wrap,
-};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        compare::{Below, Comparison, Lane, first_difference, words},
-        run::{Activity, Run},
-    },
-    text,
-    theme::Role,
-};
+use super::status::SPINNER;
+use super::*;
+use crate::tui::model::compare::{Below, Comparison, Lane, first_difference, words};
 use specreel_client::{
     chart::{Plot, Point},
     present::statistics::{Column, DECODE, LOOSENED, Measures, OUTPUT, Output, SPEED, TAU},
 };
 use specreel_record::{
-    Change, Interval, StopReason,
+    Change, Interval,
     speedup::{plain_speed, winner},
 };
 
@@ -43,15 +23,11 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(comparison) = &model.comparison else { return };
     let whole = frame.area();
     let title = text::fit(&comparison.title, usize::from(whole.width).saturating_sub(14));
-    let title = Line::styled(format!(" {title} "), theme.style(Role::Dim)).right_aligned();
+    let title = theme.line(Role::Dim, format!(" {title} ")).right_aligned();
     let inner = popup(frame, theme, whole.width, whole.height, dialog("Compare", theme).title_top(title));
     let n = comparison.lanes.len() as u16;
     let rows = (inner.height / 2).saturating_sub(1).clamp(2, n.max(2));
-    let [above, line, below] = inner.layout(&Layout::vertical([
-        Constraint::Length(rows + 1),
-        Constraint::Length(1),
-        Constraint::Min(0),
-    ]));
+    let [above, line, below] = inner.layout(&Layout::vertical([Length(rows + 1), Length(1), Min(0)]));
     table(model, comparison, theme, frame, above);
     let mut tabs = rule(theme).title_top(tabs(comparison.below, theme));
     if comparison.below == Below::Words && inner.width > 70 {
@@ -68,13 +44,12 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     }
 }
 
-/// The names of the lower parts, the current one highlighted.
 fn tabs(below: Below, theme: &Theme) -> Line<'static> {
     let name = |(one, name): (Below, &'static str)| {
         let current = theme.style(Role::Accent).patch(theme.style(Role::Title));
         Span::styled(format!(" {name} "), if one == below { current } else { theme.style(Role::Dim) })
     };
-    let border = || Span::styled("──", theme.style(Role::Border));
+    let border = || theme.span(Role::Border, "──");
     Below::ALL.into_iter().flat_map(|tab| [border(), name(tab)]).collect()
 }
 
@@ -109,7 +84,6 @@ pub(super) fn lane_runs<'a>(model: &'a Model, comparison: &'a Comparison) -> Vec
     comparison.lanes.iter().map(of).collect()
 }
 
-/// The lane that is faster than all others, if the measurements say so.
 pub(super) fn fastest(lanes: &[LaneRun<'_>]) -> Option<usize> {
     winner(&lanes.iter().map(|one| one.interval).collect::<Vec<_>>())
 }
@@ -136,8 +110,8 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
     // Names are whole, unless there are only names.
     let names = widest("method", lanes.iter().map(|one| one.lane.label.as_str()));
     let kept = fitting(&widths, &WORTH, usize::from(area.width).saturating_sub(names + 8));
-    let mut constraints = vec![Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)];
-    constraints.extend(kept.iter().map(|at| Constraint::Length(widths[*at] as u16)));
+    let mut constraints = vec![Length(1), Fill(1), Length(1)];
+    constraints.extend(kept.iter().map(|at| Length(widths[*at] as u16)));
     let first = [Cell::new(""), Cell::new("method"), Cell::new("")];
     let header = Row::new(first.into_iter().chain(kept.iter().map(|at| number(COLUMNS[*at].title))));
     list(frame, theme, area, (comparison.cursor, lanes.len()), (Some(header), &constraints), |i| {
@@ -154,7 +128,7 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
                 if is_fastest { cell.style(theme.style(Role::Good)) } else { cell }
             })),
             None => {
-                let words = Span::styled(waiting_for(model, one), theme.style(Role::Dim));
+                let words = theme.span(Role::Dim, waiting_for(model, one));
                 row.push(Cell::new(words).column_span(kept.len().max(1) as u16));
             }
         }
@@ -182,10 +156,9 @@ fn state_sign(run: Option<&Run>, tick: usize, theme: &Theme) -> Span<'static> {
         Some(Activity::Failed(_)) => ("✗", Role::Bad),
         Some(_) => (SPINNER[tick % SPINNER.len()], Role::Accent),
     };
-    Span::styled(sign, theme.style(role))
+    theme.span(role, sign)
 }
 
-/// The statistics of a lane, against the autoregressive run of this comparison.
 fn measures(run: &Run, one: &LaneRun<'_>, plain: Option<&Run>) -> Measures {
     let output = plain
         .filter(|p| p.id() != run.id())
@@ -203,7 +176,7 @@ fn measures(run: &Run, one: &LaneRun<'_>, plain: Option<&Run>) -> Measures {
 fn difference(model: &Model, comparison: &Comparison, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let lane = comparison.lanes.get(comparison.cursor);
     let Some(run) = lane.and_then(|l| model.runs.get(l.run)) else {
-        return vec![Line::styled("not run yet", theme.style(Role::Dim))];
+        return vec![theme.line(Role::Dim, "not run yet")];
     };
     let plain = baseline(model, comparison);
     let Some(plain) = plain.filter(|p| p.id() != run.id() && p.has_ended() && run.has_ended()) else {
@@ -214,7 +187,7 @@ fn difference(model: &Model, comparison: &Comparison, theme: &Theme, columns: us
     if edits.iter().all(|e| e.change == Change::Same) {
         let mut lines = wrap([(run.log.shown().trim(), Style::new())], columns);
         lines.push(Line::default());
-        lines.push(Line::styled("identical to the autoregressive caption", theme.style(Role::Good)));
+        lines.push(theme.line(Role::Good, "identical to the autoregressive caption"));
         return lines;
     }
     let [deleted, inserted] = change_styles(theme);
@@ -239,7 +212,6 @@ fn change_styles(theme: &Theme) -> [Style; 2] {
     [deleted, theme.style(Role::Accent).add_modifier(Modifier::UNDERLINED | Modifier::BOLD)]
 }
 
-/// What those styles mean.
 fn changes(theme: &Theme) -> Line<'static> {
     let [deleted, inserted] = change_styles(theme);
     let border = theme.style(Role::Border);
@@ -275,14 +247,13 @@ fn front(model: &Model, lanes: &[LaneRun<'_>], theme: &Theme, frame: &mut Frame<
     });
     let plot = Plot::new("", "speedup", "% strict tokens", points).y_at_most(100.0);
     if plot.points().is_empty() {
-        frame.render_widget(Line::styled("no run has ended yet", theme.style(Role::Dim)), area);
+        frame.render_widget(theme.line(Role::Dim, "no run has ended yet"), area);
         return;
     }
     let names =
         plot.points().iter().map(|p| text::width(&p.label)).max().unwrap_or(0).clamp(8, 28) as u16 + 2;
     let names = if area.width >= names + 46 { names } else { 0 };
-    let [left, right] =
-        area.layout(&Layout::horizontal([Constraint::Min(0), Constraint::Length(names)]).spacing(2));
+    let [left, right] = area.layout(&Layout::horizontal([Min(0), Length(names)]).spacing(2));
     let style = |point: &Point| theme.style(if point.front { Role::Accent } else { Role::Dim });
     let points: Vec<_> =
         plot.symbols().map(|(symbol, point)| (symbol, style(point), [(point.x, point.y)])).collect();
@@ -290,7 +261,7 @@ fn front(model: &Model, lanes: &[LaneRun<'_>], theme: &Theme, frame: &mut Frame<
     let front = Dataset::default()
         .data(&stairs)
         .graph_type(GraphType::Line)
-        .marker(line_marker(model.ascii))
+        .marker(line_marker(model.config.ascii))
         .style(theme.style(Role::GaugeRest));
     let marks = points
         .iter()

@@ -1,16 +1,7 @@
 //! A sweep over which fidelity does not change: speedup and accepted drafts against the parameter.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    symbols::Marker,
-    text::Line,
-    widgets::{Dataset, GraphType},
-};
-
-use super::{chart, compare::LaneRun, line_marker};
-use crate::tui::{Theme, model::Model, theme::Role};
-use specreel_client::chart::Scale;
+use super::compare::LaneRun;
+use super::*;
 
 /// Columns from which on both charts stand side by side, and rows from which on they stand one above the other.
 const WIDE: u16 = 64;
@@ -48,7 +39,7 @@ pub(super) fn draw(
 ) {
     let mut shown = Vec::from(curves(lanes));
     shown.retain(|curve| !curve.points.is_empty());
-    let [note, area] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
+    let [note, area] = area.layout(&Layout::vertical([Length(1), Min(0)]));
     let dim = theme.style(Role::Dim);
     if shown.is_empty() {
         frame.render_widget(Line::styled("no run has ended yet", dim), note);
@@ -57,9 +48,9 @@ pub(super) fn draw(
     let parameter = parameter.replace('_', " ");
     frame.render_widget(Line::styled(format!("the same fidelity at every {parameter}"), dim), note);
     let layout = match (area.width >= WIDE, area.height >= TALL) {
-        (true, _) => Layout::horizontal(vec![Constraint::Fill(1); shown.len()]).spacing(2),
-        (false, true) => Layout::vertical(vec![Constraint::Fill(1); shown.len()]),
-        (false, false) => Layout::horizontal([Constraint::Fill(1)]),
+        (true, _) => Layout::horizontal(vec![Fill(1); shown.len()]).spacing(2),
+        (false, true) => Layout::vertical(vec![Fill(1); shown.len()]),
+        (false, false) => Layout::horizontal([Fill(1)]),
     };
     for (curve, area) in shown.iter().zip(layout.split(area).iter()) {
         let across = Scale::spanning(curve.points.iter().map(|(x, _)| *x));
@@ -68,7 +59,7 @@ pub(super) fn draw(
         let line = Dataset::default()
             .data(&points)
             .graph_type(GraphType::Line)
-            .marker(line_marker(model.ascii))
+            .marker(line_marker(model.config.ascii))
             .style(theme.style(Role::GaugeRest));
         let marks =
             Dataset::default().data(&points).marker(Marker::Custom('●')).style(theme.style(Role::Accent));

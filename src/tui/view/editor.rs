@@ -1,30 +1,14 @@
 //! The method editor: the five choices of a method and the keys of each.
 
-use ratatui::{
-    Frame,
-    layout::Constraint,
-    style::Style,
-    text::{Line, Span},
-    widgets::Row,
-};
-
-use super::{dialog, list, mark, popup};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        edit::{self, rows, value},
-    },
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::model::edit::{self, rows, value};
 
 pub(super) fn draw(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(method) = model.methods.current() else { return };
     let rows = rows(method);
     let label = text::fit(&model.methods.label(model.methods.chosen), 40);
     let head = Line::from(vec![
-        Span::styled(format!(" {label} "), theme.style(Role::Title)),
+        theme.span(Role::Title, format!(" {label} ")),
         mark(model.methods.is_lossless(method), theme),
         Span::raw(" "),
     ]);
@@ -39,8 +23,8 @@ pub(super) fn draw(model: &Model, cursor: usize, theme: &Theme, frame: &mut Fram
         let shown = if i == cursor { format!("‹ {shown} ›") } else { format!("  {shown}") };
         let cells = match rows[i] {
             edit::Row::Choice(axis) => [
-                Span::styled(axis.name, theme.style(Role::Title)),
-                Span::styled(shown, theme.style(Role::Accent)),
+                theme.span(Role::Title, axis.name),
+                theme.span(Role::Accent, shown),
                 Span::styled(axis.question, dim),
             ],
             edit::Row::Key(_, key) => [

@@ -2,23 +2,10 @@
 //!
 //! In true color, and if the frames can be read, the map is blended into the frames; else it is drawn in shades.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    style::{Color, Style},
-    text::{Line, Span},
-    widgets::Paragraph,
-};
-
-use super::blocks;
-use crate::tui::{
-    ColorDepth, Theme,
-    model::{Model, frame_strips::FrameStrip, inspect::Heat, preview, run::Run},
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::model::{frame_strips::FrameStrip, inspect::Heat, preview};
 use specreel_client::present::heat;
-use specreel_record::log::PromptSeen;
+use specreel_record::PromptSeen;
 
 /// Shades from 0 to the maximum.
 const SHADES: [&str; 5] = ["· ", "░░", "▒▒", "▓▓", "██"];
@@ -29,7 +16,6 @@ const MOST_ZOOM: usize = 6;
 /// And in shades, which a picture of few cells does not need.
 const MOST_SHADE_ZOOM: usize = 2;
 
-/// Draw the map of one token, as far as it fits.
 pub(super) fn draw(
     model: &Model,
     run: &Run,
@@ -50,11 +36,11 @@ pub(super) fn draw(
     ]);
     frame.render_widget(head, Rect { height: 1, ..area });
     let (Some(seen), Some(values)) = (run.log.prompt(), values) else { return };
-    let [_, body] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
+    let [_, body] = area.layout(&Layout::vertical([Length(1), Min(0)]));
     let Some(map) = Map::of(seen, &values) else { return };
     let strip =
         preview::tiles(run).and_then(|request| model.strips.get(&request)).filter(|r| !r.frames.is_empty());
-    match strip.filter(|_| model.colors == ColorDepth::True) {
+    match strip.filter(|_| model.config.colors == ColorDepth::True) {
         Some(strip) => pictures(&map, strip, theme, frame, body),
         None => {
             let lines = tiles(&map, theme, body.width.into(), body.height.into());
@@ -89,7 +75,6 @@ struct Plan {
 }
 
 impl Plan {
-    /// Columns from one tile to the next.
     fn slot(&self) -> usize {
         (2 * self.columns * self.zoom).max(6) + 1
     }
@@ -106,7 +91,6 @@ fn plan([t, h, w]: [usize; 3], columns: usize, rows: usize, most: usize) -> Opti
     })
 }
 
-/// A value per visual token.
 struct Map<'a> {
     seen: &'a PromptSeen,
     values: &'a [f32],
@@ -136,11 +120,10 @@ impl<'a> Map<'a> {
 
     fn label(&self, tile: usize, columns: usize, theme: &Theme) -> Span<'static> {
         let at = self.seconds(tile).map_or(String::new(), |s| format!("{s:.1} s"));
-        Span::styled(text::pad(&at, columns), theme.style(Role::Dim))
+        theme.span(Role::Dim, text::pad(&at, columns))
     }
 }
 
-/// The map blended into the frames, as half-blocks.
 fn pictures(map: &Map<'_>, strip: &FrameStrip, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let Some(plan) = plan(map.seen.grid, area.width.into(), area.height.into(), MOST_ZOOM) else {
         frame.render_widget(too_many(theme), area);
@@ -190,7 +173,7 @@ fn mix(pixel: [u8; 3], heat: f32) -> [u8; 3] {
 }
 
 fn too_many(theme: &Theme) -> Line<'static> {
-    Line::styled("not enough room for the frames", theme.style(Role::Dim))
+    theme.line(Role::Dim, "not enough room for the frames")
 }
 
 fn tiles(map: &Map<'_>, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {

@@ -1,18 +1,8 @@
 //! The help page, generated from the key map and the verdicts, with a search.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Margin},
-    style::Style,
-    text::{Line, Span},
-    widgets::Paragraph,
-};
-
-use super::{dialog, mark, popup, scrollbar, typed, wrap::hang};
-use crate::tui::{Theme, model::Model, text, theme::Role};
+use super::*;
 use specreel_record::Verdict;
 
-/// Columns of the page with its border.
 const COLUMNS: u16 = 84;
 
 /// One line of the page: a name and what it means.
@@ -23,7 +13,6 @@ struct Entry {
     verdict: Option<Verdict>,
 }
 
-/// Terms on the screen.
 const WORDS: [(&str, &str); 6] = [
     ("tau", "accepted draft tokens per step, without the target's own token"),
     ("emitted", "tokens per step, with the target's own token"),
@@ -72,7 +61,6 @@ fn matching(model: &Model, query: &str) -> Vec<Entry> {
     found
 }
 
-/// Lines of the page for a search.
 pub(crate) fn line_count(model: &Model, query: &str) -> usize {
     lines(model, query, model.theme(), usize::from(model.size.0.min(COLUMNS + 2)).saturating_sub(6)).len()
 }
@@ -86,7 +74,7 @@ fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<
                 out.push(Line::default());
             }
             section = entry.section;
-            out.push(Line::styled(section, theme.style(Role::Title)));
+            out.push(theme.line(Role::Title, section));
         }
         let style = entry.verdict.map_or(theme.style(Role::Key), |v| theme.verdict(v));
         let name = Span::styled(text::fit(&entry.name, 16), style);
@@ -96,18 +84,15 @@ fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<
         }
     }
     if out.is_empty() {
-        out.push(Line::styled("no match", theme.style(Role::Dim)));
+        out.push(theme.line(Role::Dim, "no match"));
     }
     out
 }
 
 pub(super) fn draw(model: &Model, query: &str, top: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let inner = popup(frame, theme, COLUMNS, frame.area().height, dialog("Help", theme));
-    let [line, _, body] =
-        inner.layout(&Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(0)]));
-    let mut search = vec![Span::styled("search ", theme.style(Role::Dim))];
-    search.extend(typed(query, model.caret, usize::from(inner.width).saturating_sub(7), theme));
-    frame.render_widget(Line::from(search), line);
+    let [line, _, body] = inner.layout(&Layout::vertical([Length(1), Length(1), Min(0)]));
+    typed_after("search ", model, query, theme, frame, line);
     let (lines, rows) = (lines(model, query, theme, inner.width.into()), usize::from(body.height));
     let (n, top) = (lines.len(), top.min(lines.len().saturating_sub(rows)));
     frame.render_widget(Paragraph::new(lines).scroll((top as u16, 0)), body);

@@ -1,32 +1,16 @@
 //! The other runs beside the shown one in the meters: the segments of its clip, and the runs on the same clip and prompt.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Rect},
-    text::{Line, Span},
-    widgets::{Cell, Row, Table},
-};
-
-use super::{fitting, meters::NAME, number, widest, wrap::hang};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        run::{Activity, Run},
-    },
-    text,
-    theme::Role,
-};
+use super::meters::NAME;
+use super::*;
 use specreel_client::present::{
     formats::rate,
     statistics::{DECODE, LOOSENED, Measures, Output, SPEED, TAU},
 };
 use specreel_record::{
-    Interval, Stats, StopReason,
+    Interval, Stats,
     speedup::{plain_speed, winner},
 };
 
-/// Columns between two columns of the table.
 const GAP: usize = 2;
 /// Columns of the longest name that is not broken.
 const NAMES: usize = 34;
@@ -52,8 +36,8 @@ pub(super) fn segments(model: &Model, run: &Run, theme: &Theme, columns: usize) 
     }
     let line = |name: &str, words: &str, role| {
         let words = text::fit(words, columns.saturating_sub(NAME));
-        let name = Span::styled(text::pad(name, NAME), theme.style(Role::Dim));
-        Line::from(vec![name, Span::styled(words, theme.style(role))])
+        let name = theme.span(Role::Dim, text::pad(name, NAME));
+        Line::from(vec![name, theme.span(role, words)])
     };
     vec![line("segment", &place, Role::Accent), line("all", &words, Role::Text)]
 }
@@ -96,14 +80,14 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
         if fastest == Some(other.id()) {
             numbers[2] = numbers[2].clone().style(theme.style(Role::Good));
         }
-        let name = Span::styled(name.as_str(), theme.style(if here { Role::Title } else { Role::Text }));
-        let sign = Span::styled(if here { "▸ " } else { "  " }, theme.style(Role::Accent));
+        let name = theme.span(if here { Role::Title } else { Role::Text }, name.as_str());
+        let sign = theme.span(Role::Accent, if here { "▸ " } else { "  " });
         let lines = hang(sign, 2, (&name.content, name.style), room + 2);
         let height = lines.len() as u16;
         Row::new(std::iter::once(Cell::new(lines)).chain(pick(numbers))).height(height)
     });
-    let mut constraints = vec![Constraint::Length(room as u16 + 2)];
-    constraints.extend(kept.iter().map(|at| Constraint::Length(widths[*at] as u16)));
+    let mut constraints = vec![Length(room as u16 + 2)];
+    constraints.extend(kept.iter().map(|at| Length(widths[*at] as u16)));
     let table = Table::new(rows, constraints)
         .column_spacing(GAP as u16)
         .header(Row::new(header).style(theme.style(Role::Dim)));

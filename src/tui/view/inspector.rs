@@ -1,20 +1,7 @@
 //! The inspector: one token, its verdict and the reason, both models' choices, and where in the video it looks.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::{Padding, Paragraph},
-};
-
-use super::{heat, panel, title, track, wrap::wrap};
-use crate::tui::{
-    Theme,
-    model::{Model, inspect::Inspector},
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::model::inspect::Inspector;
 use specreel_client::present::reason::{details, reason, visible};
 use specreel_record::{Step, Token, log::Placed};
 
@@ -22,7 +9,6 @@ use specreel_record::{Step, Token, log::Placed};
 const BESIDE: usize = 88;
 /// At most this many lines show a step's draft.
 const DRAFT_LINES: usize = 4;
-/// Columns of one model's choices.
 const TABLE: usize = 30;
 
 pub(super) fn draw(model: &Model, inspector: Inspector, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
@@ -35,7 +21,7 @@ pub(super) fn draw(model: &Model, inspector: Inspector, theme: &Theme, frame: &m
     });
     let Some((run, number, placed)) = placed else {
         frame.render_widget(block, area);
-        frame.render_widget(Line::styled("no token yet", theme.style(Role::Dim)), inner);
+        frame.render_widget(theme.line(Role::Dim, "no token yet"), inner);
         return;
     };
     let place = format!(
@@ -46,28 +32,24 @@ pub(super) fn draw(model: &Model, inspector: Inspector, theme: &Theme, frame: &m
         placed.at + 1,
         placed.step.tokens.len()
     );
-    block = block.title_top(Line::styled(place, theme.style(Role::Dim)).right_aligned());
+    block = block.title_top(theme.line(Role::Dim, place).right_aligned());
     frame.render_widget(block, area);
     let columns = usize::from(inner.width);
     let head = head(&placed, theme, columns, if inner.height < 10 { 2 } else { 3 });
-    let [above, rest] =
-        inner.layout(&Layout::vertical([Constraint::Max(head.len() as u16), Constraint::Min(0)]));
+    let [above, rest] = inner.layout(&Layout::vertical([Max(head.len() as u16), Min(0)]));
     frame.render_widget(Paragraph::new(head), above);
     let mut lines = tables(&placed, theme, columns, rest.height.into());
     let beside = columns >= BESIDE;
     lines.extend(beside.then(Line::default));
     lines.extend(facts(placed.token, theme, columns));
     let [left, right] = match beside {
-        true => rest.layout(
-            &Layout::horizontal([Constraint::Length(2 * TABLE as u16 + 3), Constraint::Min(0)]).spacing(2),
-        ),
-        false => rest.layout(&Layout::vertical([Constraint::Max(lines.len() as u16), Constraint::Min(0)])),
+        true => rest.layout(&Layout::horizontal([Length(2 * TABLE as u16 + 3), Min(0)]).spacing(2)),
+        false => rest.layout(&Layout::vertical([Max(lines.len() as u16), Min(0)])),
     };
     frame.render_widget(Paragraph::new(lines), left);
     heat::draw(model, run, number, inspector.heat, theme, frame, right);
 }
 
-/// The token, its verdict and the reason.
 fn head(placed: &Placed<'_>, theme: &Theme, columns: usize, reason_lines: usize) -> Vec<Line<'static>> {
     let token = placed.token;
     let name = format!("“{}”", visible(&token.text));
@@ -158,7 +140,6 @@ fn branches(step: &Step, first: &[usize]) -> Vec<Vec<usize>> {
     branches
 }
 
-/// Both models' choices side by side, best first.
 fn tables(placed: &Placed<'_>, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
     let token = placed.token;
     let width = ((columns.saturating_sub(3)) / 2).min(TABLE);
@@ -182,7 +163,6 @@ fn tables(placed: &Placed<'_>, theme: &Theme, columns: usize, rows: usize) -> Ve
     out
 }
 
-/// One model's choices: the token, its probability, a bar.
 fn choices(
     list: &[(u32, f32)],
     texts: &[String],
@@ -198,7 +178,7 @@ fn choices(
         let [bar, _] = track(p, cells, theme);
         let style = theme.style(if here { Role::Title } else { Role::Text });
         vec![
-            Span::styled(if here { "▸ " } else { "  " }, theme.style(Role::Accent)),
+            theme.span(Role::Accent, if here { "▸ " } else { "  " }),
             Span::styled(text::pad(&visible(word), name), style),
             Span::raw(format!("{:>5.1} % ", 100.0 * p)),
             bar.clone(),
@@ -208,7 +188,6 @@ fn choices(
     list.iter().zip(texts).map(line).collect()
 }
 
-/// The known figures of a token.
 fn facts(token: &Token, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let dim = theme.style(Role::Dim);
     let mut lines = vec![Line::default()];

@@ -4,10 +4,8 @@ use ratatui::layout::Rect;
 
 use crate::tui::model::Pane;
 
-/// Minimum size in columns and rows.
 const LEAST: (u16, u16) = (60, 16);
 
-/// The areas of the panes; a pane without one is not drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Areas {
     pub header: Rect,

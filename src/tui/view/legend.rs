@@ -1,9 +1,6 @@
 //! The verdicts of a run with their live counts, each in its own style.
 
-use ratatui::text::{Line, Span};
-
-use super::on_border;
-use crate::tui::{Theme, model::run::Run, theme::Role};
+use super::*;
 use specreel_record::Verdict;
 
 /// For the border of a pane, in at most `columns`.
@@ -46,6 +43,6 @@ pub(super) fn lines(run: &Run, theme: &Theme, left: usize, columns: usize) -> Ve
 }
 
 fn one(verdict: Verdict, count: u64, theme: &Theme) -> [Span<'static>; 2] {
-    let count = Span::styled(format!(" {count}"), theme.style(Role::Dim));
+    let count = theme.span(Role::Dim, format!(" {count}"));
     [Span::styled(verdict.name(), theme.verdict(verdict)), count]
 }

@@ -1,20 +1,7 @@
 //! The library pane.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    style::Style,
-    text::{Line, Span},
-    widgets::{List, ListState, Paragraph},
-};
-
-use super::{Slot, filter_line, has_focus, panel, preview, title, window_top};
-use crate::tui::{
-    Theme,
-    model::{Model, Overlay, Pane, library::Entry},
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::model::library::Entry;
 use specreel_record::units;
 
 /// The fewest columns in which a directory can be told from another one.
@@ -23,7 +10,6 @@ const LEAST_PLACE: usize = 10;
 /// Rows from which on the pane has room for a picture.
 const TALL: u16 = 24;
 
-/// Rows for a picture of the selected clip, at the foot of the pane.
 pub(super) fn picture_rows(model: &Model, pane: Rect) -> u16 {
     match model.has_pictures() && pane.height >= TALL {
         // As wide as the pane, at 16:9.
@@ -63,8 +49,8 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     }
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let picture = Constraint::Length(picture_rows(model, area));
-    let [inner, foot] = inner.layout(&Layout::vertical([Constraint::Min(0), picture]));
+    let picture = Length(picture_rows(model, area));
+    let [inner, foot] = inner.layout(&Layout::vertical([Min(0), picture]));
     if library.shown.is_empty() {
         let words = match (library.entries.is_empty(), library.scanning) {
             (true, 0) => " No clips yet.\n Paste a path, or press o\n to open a video or a directory.",
@@ -97,7 +83,6 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     preview::small(model, theme, frame, foot)
 }
 
-/// What is known of a clip's runs.
 struct Tag {
     marked: bool,
     /// Its place in the queue, or that it was captioned.
@@ -115,12 +100,10 @@ fn tag(model: &Model, entry: &Entry) -> Tag {
     Tag { marked: model.library.marked.contains(&entry.path), state, role }
 }
 
-/// The columns that a clip's directory needs.
 fn for_place(entry: &Entry) -> usize {
     if entry.place.is_empty() { 0 } else { LEAST_PLACE.min(text::width(&entry.place) + 3) }
 }
 
-/// The duration and the size of a clip.
 fn right(entry: &Entry) -> String {
     let seconds = entry.facts().and_then(|f| f.seconds).map(text::clock);
     let mut right = match entry.problem() {

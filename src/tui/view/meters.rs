@@ -1,30 +1,12 @@
 //! The meters pane: the shown run in numbers and bars.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::{Padding, Paragraph, Sparkline, Wrap},
-};
-
-use super::{has_focus, history, is_wide, legend, modelled, panel, passage, title, track, wrap::hang};
-use crate::tui::{
-    Theme,
-    model::{
-        EngineState, Model, Pane,
-        run::{Activity, Run},
-    },
-    text,
-    theme::Role,
-};
+use super::*;
 use specreel_client::present::{
     formats::{NOTHING, bytes, duration, rate, rough, speedup},
     statistics::{NOT_MEASURED, basis, in_passes},
 };
-use specreel_record::{Stage, Step, StopReason, log::Speed};
+use specreel_record::{Stage, Step, log::Speed};
 
-/// Columns of the names on the left.
 pub(super) const NAME: usize = 10;
 
 /// Some lines, with a sparkline over the first from a column on.
@@ -46,7 +28,7 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     let room = usize::from(area.width).saturating_sub(14 + text::width(&words));
     let legend = model.runs.shown().filter(|_| has_legend).map(|run| legend::line(run, theme, room));
     let mut right = legend.unwrap_or_default();
-    right.push_span(Span::styled(words, theme.style(Role::Dim)));
+    right.push_span(theme.span(Role::Dim, words));
     block = block.title_top(right.right_aligned());
     let inner = block.inner(area);
     frame.render_widget(block, area);
@@ -64,13 +46,12 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     };
     let meters = Meters { model, run, theme, columns: inner.width.into(), rows: inner.height.into() };
     let groups = meters.groups();
-    let heights = groups.iter().map(|g| Constraint::Length(g.lines.len() as u16));
-    let areas = Layout::vertical(heights.chain([Constraint::Min(0)])).split(inner);
+    let heights = groups.iter().map(|g| Length(g.lines.len() as u16));
+    let areas = Layout::vertical(heights.chain([Min(0)])).split(inner);
     for (group, area) in groups.into_iter().zip(areas.iter()) {
         frame.render_widget(Paragraph::new(group.lines), *area);
         if let Some((from, chart)) = group.chart {
-            let [_, right] =
-                area.layout(&Layout::horizontal([Constraint::Length(from as u16), Constraint::Min(0)]));
+            let [_, right] = area.layout(&Layout::horizontal([Length(from as u16), Min(0)]));
             frame.render_widget(chart.style(theme.style(Role::Gauge)), right);
         }
     }
@@ -157,7 +138,7 @@ impl Meters<'_> {
             Activity::CutOff => ("cut off".into(), Role::Warn),
         };
         let stats = self.run.stats();
-        let mut line = self.line("state", [Span::styled(words, self.theme.style(role))]);
+        let mut line = self.line("state", [self.theme.span(role, words)]);
         let right = match self.rows < 6 {
             true => format!("τ {:.2}  {} tok/s", stats.tau, rate(stats.tokens_per_second)),
             false => in_passes(stats),
@@ -169,15 +150,13 @@ impl Meters<'_> {
         line
     }
 
-    /// The speed, and how it went over the run.
     fn speed(&self) -> Group {
         let stats = self.run.stats();
         if stats.steps == 0 {
             return Group { rank: 0, lines: vec![self.nothing("speed")], chart: None };
         }
         let speed = format!("{:>7}", rate(stats.speed()));
-        let line =
-            self.line("speed", [Span::styled(speed, self.theme.style(Role::Title)), Span::raw(" tok/s")]);
+        let line = self.line("speed", [self.theme.span(Role::Title, speed), Span::raw(" tok/s")]);
         let rates = rates(self.run.log.steps(), self.columns.saturating_sub(NAME + 17).min(48));
         let chart = (!rates.is_empty()).then(|| (line.width() + 3, Sparkline::default().data(rates)));
         Group { rank: 0, lines: vec![line], chart }
@@ -381,10 +360,9 @@ impl Meters<'_> {
         self.words("visual", &words)
     }
 
-    /// The notes of the models and of the run, whole.
     fn notes(&self) -> Vec<Line<'static>> {
         let of_engine = match &self.model.engine {
-            EngineState::Ready { notes, .. } if !self.run.replayed => &notes[..],
+            EngineState::Ready(ready) if !self.run.replayed => &ready.notes[..],
             _ => &[],
         };
         let notes = of_engine.iter().chain(self.run.log.notes());

@@ -1,24 +1,10 @@
 //! Lists of methods by system: the picker, and the methods of a comparison.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    text::{Line, Span},
-    widgets::{Paragraph, Row, Wrap},
-};
-
-use super::{dialog, list, mark, popup, rule, typed};
-use crate::tui::{
-    Action, KeyContext, Theme,
-    model::{Model, methods},
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::model::methods;
 use specreel_client::present::systems::system;
 
-/// Rows of a method's description.
 const ABOUT: u16 = 2;
-/// Columns of the names of choices.
 const NAME: usize = 13;
 
 /// The methods that match the filter, and below them the five choices of the one under the cursor.
@@ -29,11 +15,7 @@ pub(super) fn draw(model: &Model, query: &str, cursor: usize, theme: &Theme, fra
     let details = 1 + ABOUT + if frame.area().height >= 24 { 7 } else { 0 };
     let all = lines(model, &methods.found("").0).len() as u16;
     let inner = popup(frame, theme, 96, all + details + 3, dialog("Method", theme));
-    let [above, middle, below] = inner.layout(&Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Min(1),
-        Constraint::Length(details),
-    ]));
+    let [above, middle, below] = inner.layout(&Layout::vertical([Length(1), Min(1), Length(details)]));
     let dim = theme.style(Role::Dim);
     filter(model, (query, found.is_empty()), theme, frame, [above, middle]);
     let sign = |i: usize| if i == methods.chosen { "● " } else { "  " };
@@ -45,18 +27,14 @@ pub(super) fn draw(model: &Model, query: &str, cursor: usize, theme: &Theme, fra
     let heading = format!(" {} ", system(&methods.presets[index]));
     let wide = (text::width(&heading) as u16).min(below.width.saturating_sub(2));
     let place = Rect { x: below.x + 2.min(below.width), width: wide, height: 1.min(below.height), ..below };
-    frame.render_widget(Span::styled(heading, theme.style(Role::Title)), place);
+    frame.render_widget(theme.span(Role::Title, heading), place);
     // What a method lacks matters more than what it does.
     let about = match model.unavailable(index) {
         Some(why) => Paragraph::new(text::clean_line(&why)).style(theme.style(Role::Warn)),
         None => Paragraph::new(text::clean_line(&method.about)),
     };
     let about = about.wrap(Wrap { trim: true });
-    let [_, at, below] = below.layout(&Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(ABOUT),
-        Constraint::Min(0),
-    ]));
+    let [_, at, below] = below.layout(&Layout::vertical([Length(1), Length(ABOUT), Min(0)]));
     frame.render_widget(about, at);
     let named = |name: &str, words: &str| {
         let words = text::fit(&text::clean_line(words), usize::from(below.width).saturating_sub(NAME));
@@ -79,21 +57,17 @@ fn filter(
     frame: &mut Frame<'_>,
     [above, list]: [Rect; 2],
 ) {
-    let dim = theme.style(Role::Dim);
-    let mut line = vec![Span::styled("filter ", dim)];
-    line.extend(typed(query, model.caret, usize::from(above.width).saturating_sub(7), theme));
-    frame.render_widget(Line::from(line), above);
+    typed_after("filter ", model, query, theme, frame, above);
     if finds_nothing {
-        frame.render_widget(Line::styled("no match", dim), list);
+        frame.render_widget(theme.line(Role::Dim, "no match"), list);
     }
 }
 
-/// The methods of a comparison that match the filter, with a check box each.
 pub(super) fn pick(model: &Model, query: &str, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let (found, _) = model.methods.found(query);
     let rows = lines(model, &model.methods.found("").0).len() as u16;
     let inner = popup(frame, theme, 84, rows.saturating_add(3), dialog("Compare", theme));
-    let [above, list] = inner.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(1)]));
+    let [above, list] = inner.layout(&Layout::vertical([Length(1), Min(1)]));
     filter(model, (query, found.is_empty()), theme, frame, [above, list]);
     grouped(model, (&found, cursor), theme, frame, list, |i| {
         let is_baseline = model.methods.turned[i].is_autoregressive();
@@ -103,11 +77,9 @@ pub(super) fn pick(model: &Model, query: &str, cursor: usize, theme: &Theme, fra
 
 enum Listed {
     System(&'static str),
-    /// Its index.
     Method(usize),
 }
 
-/// These methods, under the headings of their systems.
 fn lines(model: &Model, methods: &[usize]) -> Vec<Listed> {
     let mut lines = Vec::new();
     let mut last = "";
@@ -134,14 +106,14 @@ fn grouped(
     let methods = &model.methods;
     let all = 0..methods.turned.len();
     let names = all.map(|i| text::width(&methods.label(i))).max().unwrap_or(0).clamp(12, 30) as u16;
-    let widths = [Constraint::Length(names + 4), Constraint::Length(10), Constraint::Fill(1)];
+    let widths = [Length(names + 4), Length(10), Fill(1)];
     let lines = lines(model, indices);
     let at = indices.get(cursor).and_then(|under| {
         lines.iter().position(|line| matches!(line, Listed::Method(index) if index == under))
     });
     let here = (at.unwrap_or(0), lines.len());
     list(frame, theme, area, here, (None, &widths), |row| match lines[row] {
-        Listed::System(name) => Row::new([Line::styled(name, theme.style(Role::Title))]),
+        Listed::System(name) => Row::new([theme.line(Role::Title, name)]),
         Listed::Method(index) => {
             let method = &methods.turned[index];
             let dim = theme.style(Role::Dim);
@@ -159,7 +131,7 @@ fn grouped(
                 None => (Span::raw(name), mark),
             };
             Row::new([
-                Line::from(vec![Span::styled(sign(index), theme.style(Role::Accent)), name]),
+                Line::from(vec![theme.span(Role::Accent, sign(index)), name]),
                 mark.into(),
                 Span::styled(text::clean_line(&about), dim).into(),
             ])

@@ -30,28 +30,36 @@ mod wrap;
 
 use std::sync::Arc;
 
+use ratatui::layout::Constraint::{Fill, Length, Max, Min, Ratio};
 use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Margin, Rect},
-    style::{Color, Style},
-    symbols,
-    text::{Line, Span},
+    prelude::*,
+    symbols::Marker,
     widgets::{
-        Axis, Block, BorderType, Borders, Chart, Clear, Dataset, LegendPosition, Padding, Paragraph, Row,
-        Scrollbar, ScrollbarOrientation, ScrollbarState, Table, TableState,
+        Axis, Block, BorderType, Borders, Cell, Chart, Clear, Dataset, GraphType, LegendPosition, List,
+        ListState, Padding, Paragraph, Row, Scrollbar, ScrollbarOrientation, ScrollbarState, Sparkline,
+        Table, TableState, Wrap,
     },
 };
 
 use super::{
-    Theme,
-    model::{Model, Overlay, Pane, line::Caret},
+    Action, ColorDepth, KeyContext, Theme,
+    model::{
+        EngineState, Model, Overlay, Pane,
+        line::Caret,
+        run::{Activity, Run},
+    },
     text,
     theme::Role,
     update::export,
 };
 pub(crate) use layout::{Areas, areas, is_stacked, is_wide};
-use specreel_client::{chart::Scale, present::verdicts::lossless_mark};
+use specreel_client::{
+    chart::Scale,
+    present::{formats::plural, verdicts::lossless_mark},
+};
+use specreel_record::StopReason;
 use specreel_video as video;
+use wrap::{hang, wrap};
 
 /// An area for a picture, filled with half-blocks until a graphics protocol draws over them.
 #[derive(Clone, Debug)]
@@ -60,7 +68,6 @@ pub(crate) struct Slot {
     pub frame: Arc<video::Frame>,
 }
 
-/// Draw everything. Returns the area of the one picture that is not covered.
 pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Option<Slot> {
     let area = frame.area();
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
@@ -148,13 +155,11 @@ fn on_border(theme: &Theme) -> Style {
     Style::new().fg(Color::Reset).patch(theme.style(Role::Text))
 }
 
-/// True if this pane has the focus.
 fn has_focus(model: &Model, pane: Pane) -> bool {
     model.focus == pane
         && model.overlay.as_ref().is_none_or(|l| matches!(l, Overlay::Filter | Overlay::Search))
 }
 
-/// The border and the title of a box over the panes.
 fn dialog(name: &str, theme: &Theme) -> Block<'static> {
     panel(Line::from(title(name, true, theme)), true, theme).padding(Padding::horizontal(1))
 }
@@ -165,7 +170,7 @@ fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, block: B
     // A border next to a border would only be noise.
     let columns = if columns + 6 > whole.width { whole.width } else { columns };
     let rows = rows.min(whole.height.saturating_sub(2));
-    let area = whole.centered(Constraint::Length(columns), Constraint::Length(rows));
+    let area = whole.centered(Length(columns), Length(rows));
     frame.render_widget(Clear, area);
     // Half of a wide character would overwrite the first column of the border.
     for y in area.top()..area.bottom() {
@@ -223,7 +228,7 @@ fn scrollbar(frame: &mut Frame<'_>, theme: &Theme, area: Rect, (top, n, rows): (
 }
 
 /// A cell of numbers, aligned to the right.
-fn number(words: impl Into<String>) -> ratatui::widgets::Cell<'static> {
+fn number(words: impl Into<String>) -> Cell<'static> {
     Line::from(words.into()).right_aligned().into()
 }
 
@@ -232,8 +237,7 @@ fn widest<'a>(title: &str, cells: impl Iterator<Item = &'a str>) -> usize {
     cells.map(text::width).fold(text::width(title), usize::max)
 }
 
-/// Which columns of these widths fit in `room` beside another one, as indices in their order. The first of `worth` are kept
-/// longest.
+/// Which columns of these widths fit in `room` beside another one, in order. The first of `worth` are kept longest.
 fn fitting(widths: &[usize], worth: &[usize], room: usize) -> Vec<usize> {
     let mut used = 0;
     let mut kept: Vec<usize> = worth
@@ -252,10 +256,7 @@ fn fitting(widths: &[usize], worth: &[usize], room: usize) -> Vec<usize> {
 fn track(share: f64, cells: usize, theme: &Theme) -> [Span<'static>; 2] {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let done = (share * cells as f64).round() as usize;
-    [
-        Span::styled("━".repeat(done), theme.style(Role::Gauge)),
-        Span::styled("─".repeat(cells - done), theme.style(Role::GaugeRest)),
-    ]
+    [theme.span(Role::Gauge, "━".repeat(done)), theme.span(Role::GaugeRest, "─".repeat(cells - done))]
 }
 
 /// Draw a chart of points on their scales, with the title of the y axis above it, where no point can be hidden.
@@ -275,9 +276,9 @@ fn chart(
         let labels: Vec<_> = ticks.into_iter().map(|tick| scale.words(tick)).collect();
         Axis::default().bounds(bounds).labels(labels).style(dim)
     };
-    let [title, area] = area.layout(&Layout::vertical([Constraint::Length(1), Constraint::Min(0)]));
+    let [title, area] = area.layout(&Layout::vertical([Length(1), Min(0)]));
     frame.render_widget(Line::styled(y.to_owned(), dim), title);
-    let half = (Constraint::Ratio(1, 2), Constraint::Ratio(1, 2));
+    let half = (Ratio(1, 2), Ratio(1, 2));
     let chart = Chart::new(datasets)
         .x_axis(axis(across).title(x.to_owned()))
         .y_axis(axis(up))
@@ -286,8 +287,8 @@ fn chart(
     frame.render_widget(chart, area);
 }
 
-fn line_marker(model_is_ascii: bool) -> symbols::Marker {
-    if model_is_ascii { symbols::Marker::Dot } else { symbols::Marker::Braille }
+fn line_marker(model_is_ascii: bool) -> Marker {
+    if model_is_ascii { Marker::Dot } else { Marker::Braille }
 }
 
 /// The sign of a method: `=` if it is lossless, `≈` if it is lossy.
@@ -295,7 +296,6 @@ fn sign(lossless: bool, theme: &Theme) -> Span<'static> {
     Span::styled(if lossless { "=" } else { "≈" }, mark_style(lossless, theme))
 }
 
-/// The sign of a method and its meaning.
 fn mark(lossless: bool, theme: &Theme) -> Span<'static> {
     let words = format!("{} {}", if lossless { "=" } else { "≈" }, lossless_mark(lossless));
     Span::styled(words, mark_style(lossless, theme))
@@ -307,7 +307,7 @@ fn mark_style(lossless: bool, theme: &Theme) -> Style {
 
 /// A filter or a search on a border, with its caret while it is being typed.
 fn filter_line(model: &Model, filter: &str, is_typed: bool, columns: usize, theme: &Theme) -> Line<'static> {
-    let mut spans = vec![Span::styled(" / ", theme.style(Role::Key))];
+    let mut spans = vec![theme.span(Role::Key, " / ")];
     match is_typed {
         true => spans.extend(typed(filter, model.caret, columns + 1, theme)),
         false => spans.push(Span::raw(text::fit_end(filter, columns))),
@@ -324,14 +324,21 @@ fn typed(line: &str, caret: Caret, columns: usize, theme: &Theme) -> Vec<Span<'s
     let after = text::fit(after, room.saturating_sub(text::width(before)).max(room / 3));
     let before = text::fit_end(before, room.saturating_sub(text::width(&after)));
     let style = if caret.selects { theme.style(Role::Selection) } else { Style::new() };
-    vec![Span::styled(before, style), Span::styled("▏", theme.style(Role::Accent)), Span::raw(after)]
+    vec![Span::styled(before, style), theme.span(Role::Accent, "▏"), Span::raw(after)]
+}
+
+/// A filter or a search as it is typed, after its name.
+fn typed_after(name: &str, model: &Model, query: &str, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
+    let mut line = Line::from(theme.span(Role::Dim, name));
+    line.extend(typed(query, model.caret, usize::from(area.width).saturating_sub(name.len()), theme));
+    frame.render_widget(line, area);
 }
 
 fn too_small(theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let words = ["terminal too small", "needs 60 × 16", &format!("has {} × {}", area.width, area.height)]
         .map(|w| text::fit(w, area.width.into()));
-    let lines = words.map(|w| Line::styled(w, theme.style(Role::Warn)));
-    let at = area.centered_vertically(Constraint::Length(area.height.min(3)));
+    let lines = words.map(|w| theme.line(Role::Warn, w));
+    let at = area.centered_vertically(Length(area.height.min(3)));
     frame.render_widget(Paragraph::new(lines.to_vec()).centered(), at);
 }
 

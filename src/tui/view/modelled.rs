@@ -1,20 +1,12 @@
 //! The speed of a run on the hardware of a profile.
 
-use ratatui::text::{Line, Span};
-
 use super::meters::NAME;
-use crate::tui::{
-    Theme,
-    model::{Model, run::Run},
-    text,
-    theme::Role,
-};
+use super::*;
 use specreel_client::present::modelled;
 
-/// A line with the modelled decode speedup of a run, in so many columns; none without a profile, or where it says nothing of the
-/// run.
+/// A line with the modelled decode speedup of a run, if there is a profile that says something of it.
 pub(super) fn lines(model: &Model, run: &Run, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
-    let profile = model.settings.profile.as_ref().filter(|_| !run.autoregressive);
+    let profile = model.config.profile.as_ref().filter(|_| !run.autoregressive);
     let known = profile.and_then(|profile| Some((profile, modelled::speedup(profile, &run.log)?)));
     let Some((profile, speedup)) = known else { return Vec::new() };
     let words = format!("on {}: {speedup:.1}x decode", profile.name);
@@ -26,7 +18,9 @@ pub(super) fn lines(model: &Model, run: &Run, theme: &Theme, columns: usize) -> 
 #[cfg(test)]
 mod tests {
     use crate::tui::{Msg, Studio, StudioConfig, testing};
-    use specreel_record::{Event, EventKind, StopReason, Verdict, profile::Profile, testing as events};
+    use specreel_record::{
+        Event, EventKind, Started, StopReason, Verdict, profile::Profile, testing as events,
+    };
     use specreel_speculate::Method;
 
     /// The whole screen after a run of naive speculation, with this profile.
@@ -37,7 +31,7 @@ mod tests {
         studio.handle(testing::ready_event());
         testing::press(&mut studio, "enter");
         let mut started = testing::started("/demo/0.mp4", "naive");
-        if let EventKind::Started { method, .. } = &mut started {
+        if let EventKind::Started(Started { method, .. }) = &mut started {
             *method = serde_json::to_value(Method::preset("naive").unwrap()).unwrap();
         }
         for kind in [started, events::prompt(None)] {

@@ -3,32 +3,16 @@
 
 use std::borrow::Cow;
 
-use ratatui::{
-    style::{Color, Modifier, Style},
-    text::{Line, Span},
-};
-
-use super::wrap::{hang, wrap, wrap_placed};
-use crate::tui::{
-    Action, ColorDepth, KeyContext, Theme,
-    model::{
-        EngineState, Model,
-        run::{Activity, Run},
-        search::matches,
-    },
-    theme::Role,
-};
-use specreel_client::present::{
-    formats::plural,
-    player::{Fate, Scene},
-};
+use super::wrap::wrap_placed;
+use super::*;
+use crate::tui::model::search::matches;
+use specreel_client::present::player::{Fate, Scene};
 use specreel_demo as assets;
-use specreel_record::{StopReason, Verdict};
+use specreel_record::Verdict;
 
 /// The token under the cursor, with and without colours.
 const CURSOR: Modifier = Modifier::REVERSED;
 
-/// Marks the end of a step.
 const EDGE: &str = "╎";
 
 pub(super) type Part<'a> = (Cow<'a, str>, Style);
@@ -39,16 +23,13 @@ pub(crate) struct Laid {
     pub lines: Vec<Line<'static>>,
     /// How many of them fit in the pane.
     pub rows: usize,
-    /// The line of the token cursor.
     pub cursor: Option<usize>,
-    /// The first line of the shown segment.
     pub segment: Option<usize>,
     /// The lines at which the search matches begin.
     pub found: Vec<usize>,
 }
 
 impl Laid {
-    /// Lines beyond those that fit.
     pub fn overflow(&self) -> usize {
         self.lines.len().saturating_sub(self.rows)
     }
@@ -58,8 +39,7 @@ impl Laid {
         self.overflow() - up.min(self.overflow())
     }
 
-    /// How many lines must be below the last visible one to show this line with one line around it; none if it is visible
-    /// already.
+    /// How many lines must be below the last visible one to show this line and its neighbors; none if it is visible.
     pub fn scroll_to(&self, line: usize, up: usize) -> Option<usize> {
         let (most, top) = (self.overflow(), self.top(up));
         let wanted = if line < top + 1 {
@@ -189,7 +169,6 @@ impl Writer<'_> {
         }
     }
 
-    /// A caption as far as it is written, and how it ended.
     fn caption(&mut self, run: &Run, shown: bool) {
         let theme = self.theme;
         let cursor = self.model.inspector.filter(|_| shown).map(|i| i.token);
@@ -256,7 +235,7 @@ impl Writer<'_> {
 
 /// The text of a scene. Where strike-through may not be available, the rejected draft stands in brackets.
 pub(super) fn staged(scene: &Scene, model: &Model, theme: &Theme) -> Vec<Part<'static>> {
-    let is_marked = model.ascii || matches!(model.colors, ColorDepth::None | ColorDepth::Ansi);
+    let is_marked = model.config.ascii || matches!(model.config.colors, ColorDepth::None | ColorDepth::Ansi);
     let dim = theme.style(Role::Dim);
     let mut parts: Vec<Part<'static>> = Vec::new();
     let mut ahead = false;
@@ -303,14 +282,13 @@ fn step_starts(model: &Model, run: &Run) -> std::collections::HashSet<usize> {
 pub(super) fn greeting(model: &Model) -> Option<String> {
     let key = |action| model.keymap.shown(KeyContext::Library, &[action]);
     let (run, methods, help) = (key(Action::Run), key(Action::Methods), key(Action::Help));
-    model.is_first.then(|| {
+    model.config.is_first.then(|| {
         format!(
             "Welcome to specreel. {run} captions the selected clip, {methods} selects a method, {help} lists all keys."
         )
     })
 }
 
-/// The text before the first run.
 fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let dim = theme.style(Role::Dim);
     if let EngineState::Failed(failure) = &model.engine {
@@ -344,8 +322,8 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         let name = Span::styled(verdict.name(), theme.verdict(verdict));
         lines.extend(hang(name, 11, (verdict.why(), dim), columns));
     }
-    if let EngineState::Ready { notes, .. } = &model.engine {
-        for note in notes {
+    if let EngineState::Ready(ready) = &model.engine {
+        for note in &ready.notes {
             lines.push(Line::default());
             lines.extend(wrap([("note: ", theme.style(Role::Warn)), (note.as_str(), dim)], columns));
         }

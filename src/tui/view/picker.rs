@@ -1,23 +1,8 @@
 //! Lists and input lines over the panes: presets, earlier prompts, export formats, paths, values.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    text::{Line, Span, Text},
-    widgets::{Paragraph, Row, Wrap},
-};
-
-use super::{dialog, list, popup, rule, typed};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        edit::{self, rows},
-    },
-    text,
-    theme::Role,
-};
-use specreel_client::present::{export::Format, formats::plural};
+use super::*;
+use crate::tui::model::edit::{self, rows};
+use specreel_client::present::export::Format;
 use specreel_speculate::method::Value as Takes;
 
 /// Rows of the rule and the text below a list.
@@ -25,9 +10,8 @@ const BELOW: u16 = 3;
 /// At most this many completions are listed.
 const MAX_COMPLETIONS: usize = 8;
 
-/// Names with their descriptions.
 fn named<'a>(name: &str, about: &str, theme: &Theme) -> Row<'a> {
-    let about = Span::styled(text::clean_line(about), theme.style(Role::Dim));
+    let about = theme.span(Role::Dim, text::clean_line(about));
     Row::new([Span::raw(text::clean_line(name)), about])
 }
 
@@ -38,15 +22,15 @@ fn below_list(words: &str, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
 }
 
 pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
-    let n = model.presets.len();
+    let n = model.config.presets.len();
     let inner =
         popup(frame, theme, 84, (n as u16).saturating_add(2 + BELOW), dialog("Preset prompts", theme));
-    let [above, below] = inner.layout(&Layout::vertical([Constraint::Min(1), Constraint::Length(BELOW)]));
-    let widths = [Constraint::Length(12), Constraint::Fill(1)];
+    let [above, below] = inner.layout(&Layout::vertical([Min(1), Length(BELOW)]));
+    let widths = [Length(12), Fill(1)];
     list(frame, theme, above, (cursor, n), (None, &widths), |i| {
-        named(&model.presets[i].name, &model.presets[i].text, theme)
+        named(&model.config.presets[i].name, &model.config.presets[i].text, theme)
     });
-    if let Some(preset) = model.presets.get(cursor) {
+    if let Some(preset) = model.config.presets.get(cursor) {
         below_list(&preset.text, theme, frame, below);
     }
 }
@@ -55,12 +39,11 @@ pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
 pub(super) fn themes(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let n = model.themes.len();
     let inner = popup(frame, theme, 32, n as u16 + 2, dialog("Theme", theme));
-    list(frame, theme, inner, (cursor, n), (None, &[Constraint::Fill(1)]), |i| {
+    list(frame, theme, inner, (cursor, n), (None, &[Fill(1)]), |i| {
         Row::new([text::clean_line(&model.themes[i].name)])
     });
 }
 
-/// The export formats, and the captions of so many clips.
 pub(super) fn export(
     formats: &[Format],
     sidecars: usize,
@@ -70,7 +53,7 @@ pub(super) fn export(
 ) {
     let n = formats.len() + usize::from(sidecars > 0);
     let inner = popup(frame, theme, 84, n as u16 + 2, dialog("Export run as", theme));
-    let widths = [Constraint::Length(10), Constraint::Fill(1)];
+    let widths = [Length(10), Fill(1)];
     list(frame, theme, inner, (cursor, n), (None, &widths), |i| match formats.get(i) {
         Some(format) => named(format.name(), format.about(), theme),
         None => {
@@ -80,26 +63,19 @@ pub(super) fn export(
     });
 }
 
-/// The earlier prompts that match the search.
 pub(super) fn history(model: &Model, query: &str, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let found = model.prompt.found(query);
     let n = found.len();
     let rows = 22.min(n.max(1) as u16 + 3 + BELOW);
     let inner = popup(frame, theme, 96, rows, dialog("Earlier prompts", theme));
     let dim = theme.style(Role::Dim);
-    let [line, middle, below] = inner.layout(&Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Min(1),
-        Constraint::Length(BELOW),
-    ]));
-    let mut search = vec![Span::styled("search ", dim)];
-    search.extend(typed(query, model.caret, usize::from(line.width).saturating_sub(7), theme));
-    frame.render_widget(Line::from(search), line);
+    let [line, middle, below] = inner.layout(&Layout::vertical([Length(1), Min(1), Length(BELOW)]));
+    typed_after("search ", model, query, theme, frame, line);
     if found.is_empty() {
         let words = if query.is_empty() { "no earlier prompts" } else { "no match" };
         frame.render_widget(Line::styled(words, dim), middle);
     }
-    list(frame, theme, middle, (cursor, n), (None, &[Constraint::Fill(1)]), |i| {
+    list(frame, theme, middle, (cursor, n), (None, &[Fill(1)]), |i| {
         Row::new([text::fit(&text::clean_line(found[i]), middle.width.into())])
     });
     if let Some(prompt) = found.get(cursor) {
@@ -107,7 +83,6 @@ pub(super) fn history(model: &Model, query: &str, cursor: usize, theme: &Theme, 
     }
 }
 
-/// A line that is typed: a name, a number, a question.
 pub(super) fn line(model: &Model, title: &str, line: &str, theme: &Theme, frame: &mut Frame<'_>) {
     with_line(model, title, line, &[], theme, frame);
 }
@@ -117,7 +92,7 @@ fn with_line(model: &Model, title: &str, line: &str, hints: &[String], theme: &T
     let inner = popup(frame, theme, 76, 3 + hints.len() as u16, dialog(title, theme));
     let columns = usize::from(inner.width);
     let mut lines = Text::from(Line::from(typed(line, model.caret, columns, theme)));
-    lines.extend(hints.iter().map(|hint| Line::styled(text::fit(hint, columns), theme.style(Role::Dim))));
+    lines.extend(hints.iter().map(|hint| theme.line(Role::Dim, text::fit(hint, columns))));
     frame.render_widget(lines, inner);
 }
 

@@ -1,12 +1,9 @@
 //! The line of a clock: whether it plays, its time and its speed.
 
-use ratatui::text::{Line, Span};
-
-use super::track;
-use crate::tui::{Theme, model::player, text, theme::Role};
+use super::*;
+use crate::tui::model::player;
 use specreel_client::present::player::{Player, Race};
 
-/// What a clock shows.
 pub(super) struct Dial {
     playing: bool,
     /// The time and the length, in milliseconds.
@@ -40,14 +37,13 @@ fn words(speed: Option<String>) -> (String, bool) {
 }
 
 impl Dial {
-    /// Whether it plays, as a sign.
     pub fn sign(&self, theme: &Theme) -> Span<'static> {
         let (sign, role) = match (self.playing, self.is_over()) {
             (true, _) => ("▶", Role::Good),
             (false, true) => ("■", Role::Dim),
             (false, false) => ("‖", Role::Warn),
         };
-        Span::styled(sign, theme.style(role))
+        theme.span(role, sign)
     }
 
     fn is_over(&self) -> bool {
@@ -78,7 +74,6 @@ pub(super) fn clock(dial: impl Into<Dial>, theme: &Theme) -> Vec<Span<'static>> 
     vec![sign, Span::raw(left), right, Span::raw(" ")]
 }
 
-/// The clock on a line of so many columns.
 pub(super) fn bar(dial: impl Into<Dial>, theme: &Theme, columns: usize) -> Line<'static> {
     let dial = dial.into();
     let (sign, left, right) = dial.parts(theme);

@@ -1,42 +1,23 @@
 //! The selected clip: its properties, its frames, and which of them a run would sample.
 
-use std::sync::Arc;
-
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    text::{Line, Span},
-    widgets::Paragraph,
-};
-
-use super::{Slot, blocks, dialog, player, popup, wrap::wrap};
-use crate::tui::{
-    ColorDepth, Theme,
-    model::{
-        Model,
-        library::{Entry, Kind},
-        preview::{Preview, sampled, strip, thumbnail},
-    },
-    text,
-    theme::Role,
+use super::*;
+use crate::tui::model::{
+    library::{Entry, Kind},
+    preview::{Preview, sampled, strip, thumbnail},
 };
 use specreel_record::units;
-use specreel_video as video;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Option<Slot> {
     let (entry, preview) = (model.library.selected()?, model.shown_preview()?);
     let whole = frame.area();
     let title = text::fit(&entry.title, usize::from(whole.width).saturating_sub(14));
-    let title = Line::styled(format!(" {title} "), theme.style(Role::Dim)).right_aligned();
+    let title = theme.line(Role::Dim, format!(" {title} ")).right_aligned();
     let inner = popup(frame, theme, whole.width, whole.height, dialog("Preview", theme).title_top(title));
     let columns = usize::from(inner.width);
     let mut facts = wrap([(facts(entry).as_str(), theme.style(Role::Text))], columns);
     facts.truncate(2);
-    let [above, middle, below] = inner.layout(&Layout::vertical([
-        Constraint::Length(facts.len() as u16),
-        Constraint::Min(0),
-        Constraint::Length(3),
-    ]));
+    let [above, middle, below] =
+        inner.layout(&Layout::vertical([Length(facts.len() as u16), Min(0), Length(3)]));
     frame.render_widget(Paragraph::new(facts), above);
     frame.render_widget(Paragraph::new(timeline(model, entry, preview, theme, columns)), below);
     let strip = model.strips.get(&strip(&entry.path));
@@ -50,24 +31,23 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         None => (absent(model).to_owned(), Role::Dim),
     };
     let lines = wrap([(words.as_str(), theme.style(role))], columns);
-    let at = middle.centered_vertically(Constraint::Length(lines.len() as u16));
+    let at = middle.centered_vertically(Length(lines.len() as u16));
     frame.render_widget(Paragraph::new(lines).centered(), at);
     None
 }
 
 /// Why there is no picture.
 fn absent(model: &Model) -> &'static str {
-    match (model.has_pictures(), model.colors) {
+    match (model.has_pictures(), model.config.colors) {
         (true, _) => "reading frames…",
-        (false, _) if !model.settings.reads => "",
-        (false, _) if model.ascii => "no pictures in ASCII",
+        (false, _) if model.config.frames.is_none() => "",
+        (false, _) if model.config.ascii => "no pictures in ASCII",
         (false, ColorDepth::None) => "no pictures without colors",
         (false, ColorDepth::Ansi) => "no pictures in 16 colors: choose a protocol with --image-protocol",
         (false, _) => "pictures are off",
     }
 }
 
-/// The thumbnail below the library's list, if it is read.
 pub(super) fn small(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) -> Option<Slot> {
     if let Some(problem) = model.library.selected()?.problem() {
         let inside = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
@@ -85,11 +65,10 @@ fn picture(model: &Model, still: &Arc<video::Frame>, frame: &mut Frame<'_>, area
     if area.is_empty() {
         return None;
     }
-    blocks::draw(still, model.colors, frame.buffer_mut(), blocks::fit(still, area));
+    blocks::draw(still, model.config.colors, frame.buffer_mut(), blocks::fit(still, area));
     Some(Slot { area, frame: Arc::clone(still) })
 }
 
-/// The properties of a clip, in a line.
 fn facts(entry: &Entry) -> String {
     let mut known = Vec::new();
     if let Some(facts) = entry.facts() {
@@ -131,13 +110,13 @@ fn timeline(
         n => format!("a run samples {n} frames ╷"),
     };
     let used = words.iter().map(Span::width).sum::<usize>();
-    words.push(Span::styled(text::fit(&many, columns.saturating_sub(used)), theme.style(Role::Dim)));
+    words.push(theme.span(Role::Dim, text::fit(&many, columns.saturating_sub(used))));
     vec![
-        Line::styled(marks.into_iter().collect::<String>(), theme.style(Role::Accent)),
+        theme.line(Role::Accent, marks.into_iter().collect::<String>()),
         Line::from(vec![
-            Span::styled("━".repeat(here), theme.style(Role::Gauge)),
-            Span::styled("●", theme.style(Role::Title)),
-            Span::styled("─".repeat(last.saturating_sub(here)), theme.style(Role::GaugeRest)),
+            theme.span(Role::Gauge, "━".repeat(here)),
+            theme.span(Role::Title, "●"),
+            theme.span(Role::GaugeRest, "─".repeat(last.saturating_sub(here))),
         ]),
         Line::from(words),
     ]

@@ -1,13 +1,6 @@
 //! The prompt pane.
 
-use ratatui::{Frame, layout::Rect, style::Modifier, text::Line, widgets::Padding};
-
-use super::{has_focus, panel, title};
-use crate::tui::{
-    Action, KeyContext, Theme,
-    model::{Model, Pane},
-    theme::Role,
-};
+use super::*;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Prompt);
@@ -17,7 +10,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         if let (Some(run), Some(newline)) = (key(Action::Run), key(Action::Newline)) {
             let words = format!(" {run} runs · {newline} new line ");
             if words.len() + 4 < area.width.into() {
-                block = block.title_bottom(Line::styled(words, theme.style(Role::Dim)).right_aligned());
+                block = block.title_bottom(theme.line(Role::Dim, words).right_aligned());
             }
         }
     }

@@ -1,46 +1,27 @@
 //! The race: what every method had written at one time, all on one clock.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    text::{Line, Span},
-    widgets::Paragraph,
-};
-
-use super::{
-    compare::{fastest, lane_runs},
-    player, sign, track, window_top,
-    wrap::wrap,
-};
-use crate::tui::{
-    Theme,
-    model::{
-        Model,
-        compare::{Comparison, Lane},
-    },
-    text,
-    theme::Role,
-};
+use super::compare::{fastest, lane_runs};
+use super::*;
+use crate::tui::model::compare::{Comparison, Lane};
 use specreel_client::present::player::Race;
 
 pub(super) fn draw(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let race = comparison.race.as_ref().filter(|(lanes, _)| area.height >= 4 && !lanes.is_empty());
     let Some((lanes, race)) = race else {
-        frame.render_widget(Line::styled("no run has ended yet", theme.style(Role::Dim)), area);
+        frame.render_widget(theme.line(Role::Dim, "no run has ended yet"), area);
         return;
     };
     // A place says what happened in these runs; the fastest method is named only if the measurements say so.
     let fastest = fastest(&lane_runs(model, comparison)).filter(|_| race.is_over());
     let winner = lanes.iter().position(|lane| Some(*lane) == fastest);
     let lanes: Vec<&Lane> = lanes.iter().filter_map(|at| comparison.lanes.get(*at)).collect();
-    let [above, _, bar] =
-        area.layout(&Layout::vertical([Constraint::Min(0), Constraint::Length(1), Constraint::Length(1)]));
+    let [above, _, bar] = area.layout(&Layout::vertical([Min(0), Length(1), Length(1)]));
     frame.render_widget(player::bar(race, theme, area.width.into()), bar);
     // If not all lanes fit, those around the cursor are shown.
     let each = (usize::from(above.height) / lanes.len().max(1)).clamp(2, 8);
     let fit = (usize::from(above.height) / each).max(1);
     let top = window_top(comparison.cursor.min(lanes.len()), lanes.len(), fit);
-    let areas = Layout::vertical(vec![Constraint::Length(each as u16); fit]).split(above);
+    let areas = Layout::vertical(vec![Length(each as u16); fit]).split(above);
     for ((at, lane), area) in lanes.into_iter().enumerate().skip(top).zip(areas.iter()) {
         let mut lines = vec![head(lane, (at, winner == Some(at)), race, theme, area.width.into())];
         lines.extend(tail(race, at, theme, area.width.into(), each - 1));
@@ -71,18 +52,17 @@ fn head(lane: &Lane, (at, wins): (usize, bool), race: &Race, theme: &Theme, colu
         done.style = theme.style(Role::Good);
     }
     Line::from(vec![
-        Span::styled(text::pad(&lane.label, name), theme.style(Role::Title)),
+        theme.span(Role::Title, text::pad(&lane.label, name)),
         Span::raw(" "),
         sign(lane.lossless, theme),
         Span::raw(" "),
         done,
         rest,
         Span::raw(" ".repeat(cells - length)),
-        Span::styled(right, theme.style(if finish.is_some() { Role::Good } else { Role::Dim })),
+        theme.span(if finish.is_some() { Role::Good } else { Role::Dim }, right),
     ])
 }
 
-/// A place: `1st`, `2nd`, `11th`.
 fn ordinal(place: usize) -> String {
     let ending = match (place % 10, place % 100) {
         (1, n) if n != 11 => "st",
@@ -93,7 +73,6 @@ fn ordinal(place: usize) -> String {
     format!("{place}{ending}")
 }
 
-/// The last lines of what was written.
 fn tail(race: &Race, at: usize, theme: &Theme, columns: usize, rows: usize) -> Vec<Line<'static>> {
     let written = race.lanes()[at].chunks().iter();
     let mut lines = wrap(written.map(|c| (c.text.as_str(), theme.verdict(c.verdict))), columns);

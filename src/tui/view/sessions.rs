@@ -1,26 +1,12 @@
 //! The saved runs: a list, and the prompt and caption of the one under the cursor.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout},
-    style::Style,
-    text::{Line, Text},
-    widgets::{Cell, Paragraph, Row, Wrap},
-};
-
-use super::{dialog, filter_line, list, number, popup, rule, sign, wrap::wrap};
-use crate::tui::{
-    Action, KeyContext, Theme,
-    archive::SessionEntry,
-    model::{Model, Overlay},
-    text,
-    theme::Role,
-};
+use super::*;
+use crate::tui::archive::SessionEntry;
 use specreel_client::present::{
-    formats::{ago, bytes, plural},
+    formats::{ago, bytes},
     statistics::{Column, LOOSENED, Measures, SPEED, TAU},
 };
-use specreel_record::{StopReason, log::RunState};
+use specreel_record::log::RunState;
 
 /// The statistics, with their widths; the first one is left out on narrow screens.
 const STATISTICS: [(Column, u16); 3] = [(SPEED, 8), (TAU, 5), (LOOSENED, 8)];
@@ -55,23 +41,21 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let inner = popup(frame, theme, 104, frame.area().height, block);
     let shown: Vec<&SessionEntry> = sessions.shown.iter().filter_map(|i| entries.get(*i)).collect();
     let details_rows = (inner.height / 3).clamp(4, 10);
-    let [above, below] =
-        inner.layout(&Layout::vertical([Constraint::Min(2), Constraint::Length(details_rows)]));
+    let [above, below] = inner.layout(&Layout::vertical([Min(2), Length(details_rows)]));
     let with_size = inner.width >= SHOWS_SIZE;
     let names = [Cell::new(""), Cell::new("clip"), Cell::new("method"), Cell::new("")];
     let statistics = &STATISTICS[usize::from(inner.width < SHOWS_SPEED)..];
     let titles = std::iter::once("tokens").chain(statistics.iter().map(|(column, _)| column.title));
     let titles = titles.chain(with_size.then_some("size"));
     let header = Row::new(names.into_iter().chain(titles.map(number)));
-    let mut widths =
-        vec![Constraint::Length(6), Constraint::Fill(3), Constraint::Fill(2), Constraint::Length(1)];
+    let mut widths = vec![Length(6), Fill(3), Fill(2), Length(1)];
     let numbers = std::iter::once(6).chain(statistics.iter().map(|(_, width)| *width));
-    widths.extend(numbers.chain(with_size.then_some(9)).map(Constraint::Length));
+    widths.extend(numbers.chain(with_size.then_some(9)).map(Length));
     list(frame, theme, above, (sessions.cursor, shown.len()), (Some(header), &widths), |i| {
         row(shown[i], statistics, with_size, theme)
     });
     if shown.is_empty() {
-        let [_, line] = above.layout(&Layout::vertical([Constraint::Length(1), Constraint::Length(1)]));
+        let [_, line] = above.layout(&Layout::vertical([Length(1), Length(1)]));
         frame.render_widget(Line::styled("no match", dim), line);
     }
     if let Some(entry) = sessions.selected() {

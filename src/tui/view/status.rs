@@ -1,32 +1,16 @@
 //! The first and the last line: the method and the models, what the engine does, and the available keys.
 
-use ratatui::{
-    Frame,
-    layout::Rect,
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::{Clear, Padding, Paragraph},
-};
-
-use super::{mark, rule, track, wrap::wrap};
+use super::*;
 use crate::tui::{
-    Action, Key, KeyCode, KeyContext, Theme,
-    model::{
-        EngineState, Model, Overlay, Tone,
-        batch::Phase,
-        compare::Below,
-        run::{Activity, Run},
-    },
-    text,
-    theme::Role,
+    Key, KeyCode,
+    model::{Tone, batch::Phase, compare::Below},
 };
 use specreel_client::present::estimate;
-use specreel_record::Stage;
+use specreel_record::{Ready, Stage};
 
 /// Less time left is not shown, in milliseconds.
 const LEFT_MS: f64 = 1000.0;
 
-/// Maximum lines of a notice.
 const LONG: u16 = 4;
 
 pub(super) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -40,7 +24,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
         let label = text::fit(&model.methods.label(model.methods.chosen), usize::from(area.width) / 3);
         left.extend([
             Span::styled("│ ", dim),
-            Span::styled(label, theme.style(Role::Title)),
+            theme.span(Role::Title, label),
             Span::raw(" "),
             mark(model.methods.is_lossless(method), theme),
         ]);
@@ -61,7 +45,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
         left.spans.pop();
     }
     let right = match &model.engine {
-        EngineState::Ready { target, drafter, device, dtype, .. } => {
+        EngineState::Ready(Ready { target, drafter, device, dtype, .. }) => {
             let drafter = drafter.as_ref().map_or_else(String::new, |d| format!(" + {d}"));
             format!("{target}{drafter} · {device} · {dtype} ")
         }
@@ -76,14 +60,13 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
     frame.render_widget(left, area);
 }
 
-/// The last line.
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let columns = usize::from(area.width);
     let mut left = Line::from(Span::raw(" "));
     left.extend(doing(model, theme, columns));
     if let Some((tone, words)) = model.notice.as_ref().filter(|(_, words)| has_room(words, columns)) {
         if left.spans.len() > 1 {
-            left.push_span(Span::styled(" │ ", theme.style(Role::Dim)));
+            left.push_span(theme.span(Role::Dim, " │ "));
         }
         let words = text::fit(words, columns.saturating_sub(left.width() + 1));
         left.push_span(Span::styled(words, notice_style(*tone, theme)));
@@ -122,7 +105,7 @@ pub(super) fn long_notice(model: &Model, theme: &Theme, frame: &mut Frame<'_>, s
 
 /// What the engine does, with a progress bar if the total is known.
 fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
-    let spin = Span::styled(format!("{} ", SPINNER[model.tick % SPINNER.len()]), theme.style(Role::Accent));
+    let spin = theme.span(Role::Accent, format!("{} ", SPINNER[model.tick % SPINNER.len()]));
     let queued = queued(model, columns / 3);
     let progress = |stage: Stage, done: u64, total: u64| {
         let mut spans = vec![spin.clone(), Span::raw(stage.doing())];
@@ -133,7 +116,7 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         } else if done > 0 {
             spans.push(Span::raw(format!(" {done}")));
         }
-        spans.push(Span::styled(queued.clone(), theme.style(Role::Dim)));
+        spans.push(theme.span(Role::Dim, queued.clone()));
         spans
     };
     if let Some(run) = model.runs.active() {
@@ -145,14 +128,14 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
             Activity::Working { stage, done, total, left_ms } => {
                 let mut spans = progress(stage, done, total);
                 let time = time_left(run, stage, left_ms).map(|time| format!(" {time}"));
-                spans.extend(time.map(|time| Span::styled(time, theme.style(Role::Dim))));
+                spans.extend(time.map(|time| theme.span(Role::Dim, time)));
                 spans
             }
             Activity::Cancelling => vec![spin, Span::raw(format!("cancelling{queued}"))],
             _ => vec![spin, Span::raw(format!("starting{queued}"))],
         };
         if let Some(which) = which(model, run) {
-            spans.insert(1, Span::styled(format!("{which} · "), theme.style(Role::Dim)));
+            spans.insert(1, theme.span(Role::Dim, format!("{which} · ")));
         }
         return spans;
     }
@@ -161,9 +144,9 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     }
     match &model.engine {
         EngineState::Loading { stage, done, total } => progress(*stage, *done, *total),
-        EngineState::Failed(_) => vec![Span::styled("✗ no models", theme.style(Role::Bad))],
-        EngineState::Ready { .. } if model.notice.is_some() => Vec::new(),
-        EngineState::Ready { .. } => vec![Span::styled("● ", theme.style(Role::Good)), Span::raw("ready")],
+        EngineState::Failed(_) => vec![theme.span(Role::Bad, "✗ no models")],
+        EngineState::Ready(_) if model.notice.is_some() => Vec::new(),
+        EngineState::Ready(_) => vec![theme.span(Role::Good, "● "), Span::raw("ready")],
     }
 }
 
@@ -258,7 +241,6 @@ fn useful(model: &Model) -> &'static [Action] {
     }
 }
 
-/// What an action does in this context, in a word.
 fn word(model: &Model, action: Action) -> &'static str {
     match (action, &model.overlay) {
         (Action::Back, _) if model.back_cancels() && !model.clip_queue.is_empty() => "drop the queue",
@@ -315,8 +297,8 @@ fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
         if !line.spans.is_empty() {
             line.push_span(Span::raw("  "));
         }
-        line.push_span(Span::styled(key, theme.style(Role::Key)));
-        line.push_span(Span::styled(format!(" {word}"), theme.style(Role::Dim)));
+        line.push_span(theme.span(Role::Key, key));
+        line.push_span(theme.span(Role::Dim, format!(" {word}")));
     }
     line
 }
@@ -340,7 +322,7 @@ fn key(model: &Model, action: Action) -> Option<String> {
     let tab = Key::plain(KeyCode::Tab);
     let tab = (action == Action::NextPane).then(|| model.keymap.keys(place, action).contains(&tab));
     let forward = if tab == Some(true) { Key::plain(KeyCode::Tab) } else { first(action)? };
-    let (forward, back) = (forward.short(), other.and_then(first).map(Key::short));
+    let (forward, back) = (forward.to_string(), other.and_then(first).map(|key| key.to_string()));
     Some(match back {
         Some(back) if back.chars().all(char::is_alphabetic) => format!("{forward} {back}"),
         Some(back) => back + &forward,

@@ -1,21 +1,8 @@
 //! The ledger: a row for each step, and below them what is known of the selected one.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Margin, Rect},
-    style::{Modifier, Style},
-    text::Line,
-    widgets::{Cell, Padding, Paragraph, Row, Table, TableState},
-};
-
-use super::{has_focus, inspector, legend, number, panel, passage, rule, scrollbar, title, wrap::wrap};
-use crate::tui::{
-    ColorDepth, Theme,
-    model::{Model, Pane, run::Run},
-    theme::Role,
-};
+use super::*;
 use specreel_client::present::{
-    formats::{duration, plural},
+    formats::duration,
     ledger::{self, Mark, Piece},
 };
 
@@ -23,7 +10,6 @@ use specreel_client::present::{
 const DETAILS: u16 = 4;
 /// Rows that remain where those lines are shown.
 const LEAST_ROWS: u16 = 6;
-/// Columns of the numbers of a step.
 const COUNTS: u16 = 8;
 const TIME: u16 = 7;
 /// Columns from which on times are shown.
@@ -52,10 +38,10 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     }
     let n = run.log.steps().len();
     let words = format!(" {} ", plural(n as u64, "step"));
-    block = block.title_bottom(Line::styled(words, theme.style(Role::Dim)).right_aligned());
+    block = block.title_bottom(theme.line(Role::Dim, words).right_aligned());
     frame.render_widget(block, area);
     let details = if inner.height >= DETAILS + LEAST_ROWS { DETAILS } else { 0 };
-    let [above, below] = inner.layout(&Layout::vertical([Constraint::Min(0), Constraint::Length(details)]));
+    let [above, below] = inner.layout(&Layout::vertical([Min(0), Length(details)]));
     table(model, run, theme, frame, above);
     if details > 0 && n > 0 {
         detail(model, run, theme, frame, below);
@@ -69,9 +55,8 @@ fn table(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: R
     let cursor = model.shown_step();
     let digits = (n.to_string().len() as u16).max(2);
     let has_times = area.width >= WITH_TIMES;
-    let times: &[Constraint] = if has_times { &[Constraint::Length(TIME); 2] } else { &[] };
-    let widths =
-        [&[Constraint::Length(digits), Constraint::Fill(1), Constraint::Length(COUNTS)], times].concat();
+    let times: &[Constraint] = if has_times { &[Length(TIME); 2] } else { &[] };
+    let widths = [&[Length(digits), Fill(1), Length(COUNTS)], times].concat();
     let spaces = 2 * (widths.len() as u16 - 1);
     let taken = digits + COUNTS + TIME * times.len() as u16 + spaces;
     let columns = usize::from(area.width.saturating_sub(taken));
@@ -123,8 +108,7 @@ struct Window {
 }
 
 impl Window {
-    /// As many of `n` steps as fit in `rows` lines: those around the cursor, or the newest. `height` is how many lines a step
-    /// takes.
+    /// As many of `n` steps as fit in `rows` lines, around the cursor or the newest; `height` is the lines of a step.
     fn around(cursor: Option<usize>, n: usize, rows: usize, height: impl Fn(usize) -> usize) -> Self {
         let Some(last) = n.checked_sub(1) else { return Self { top: 0, count: 0 } };
         let at = cursor.map_or(last, |cursor| cursor.min(last));
@@ -173,7 +157,7 @@ fn detail(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: 
 
 /// True if the terminal can be expected to strike text out.
 fn strikes_out(model: &Model) -> bool {
-    matches!(model.colors, ColorDepth::Indexed | ColorDepth::True) && !model.ascii
+    matches!(model.config.colors, ColorDepth::Indexed | ColorDepth::True) && !model.config.ascii
 }
 
 /// A row's text in the styles of its pieces, cut to `most` lines. Where text cannot be struck out, `~~` marks it.

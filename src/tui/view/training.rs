@@ -1,15 +1,7 @@
 //! The progress of a training run: how far, how fast, and its curve.
 
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout},
-    text::{Line, Span},
-    widgets::{Dataset, GraphType, LegendPosition, Padding},
-};
-
-use super::{chart, line_marker, panel, title, track};
-use crate::tui::{Theme, text, theme::Role, training::TrainingPicture};
-use specreel_client::chart::Scale;
+use super::*;
+use crate::tui::training::TrainingPicture;
 
 /// Styles of the curve's lines; more lines share them.
 const LINES: [Role; 2] = [Role::Accent, Role::Loosened];
@@ -28,12 +20,8 @@ pub(crate) fn draw(picture: &TrainingPicture, is_ascii: bool, theme: &Theme, fra
         .padding(Padding::horizontal(1));
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let [progress_area, facts_area, _, chart_area] = inner.layout(&Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Min(0),
-    ]));
+    let [progress_area, facts_area, _, chart_area] =
+        inner.layout(&Layout::vertical([Length(1), Length(1), Length(1), Min(0)]));
     frame.render_widget(progress(picture, theme, inner.width.into()), progress_area);
     frame.render_widget(facts(picture, theme), facts_area);
     if picture.curve.lines.iter().all(|(_, points)| points.len() < 2) {
@@ -62,14 +50,14 @@ fn progress(picture: &TrainingPicture, theme: &Theme, columns: usize) -> Line<'s
     let right = format!(" {:3.0} %  {}", 100.0 * picture.share.clamp(0.0, 1.0), picture.left);
     let cells = columns.saturating_sub(text::width(&doing) + text::width(&right)).min(60);
     let [done, rest] = track(picture.share, cells, theme);
-    Line::from(vec![Span::styled(doing, theme.style(Role::Title)), done, rest, Span::raw(right)])
+    Line::from(vec![theme.span(Role::Title, doing), done, rest, Span::raw(right)])
 }
 
 fn facts(picture: &TrainingPicture, theme: &Theme) -> Line<'static> {
     let fact = |(i, (name, value)): (usize, &(String, String))| {
         let gap = if i > 0 { "   " } else { "" };
-        let name = Span::styled(format!("{gap}{name} "), theme.style(Role::Dim));
-        [name, Span::styled(value.clone(), theme.style(Role::Title))]
+        let name = theme.span(Role::Dim, format!("{gap}{name} "));
+        [name, theme.span(Role::Title, value.clone())]
     };
     picture.facts.iter().enumerate().flat_map(fact).collect()
 }

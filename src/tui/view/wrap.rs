@@ -1,9 +1,6 @@
 //! Wraps styled text at spaces and around wide characters, and knows where each line begins, which search and scrolling need.
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
+use ratatui::prelude::*;
 
 use specreel_client::present::wrap::lines;
 

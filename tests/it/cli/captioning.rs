@@ -11,7 +11,7 @@ use serde_json::Value;
 use specreel_demo::Demo;
 use specreel_engine::{Command, Engine, EngineHandle, RunRequest};
 use specreel_model::ModelSpec;
-use specreel_record::{Event, EventKind, Stats, StopReason};
+use specreel_record::{Event, EventKind, PromptSeen, Started, Stats, StopReason};
 use specreel_speculate::{Drafter, Method, Schedule};
 use specreel_tensor::{DeviceChoice, WeightType};
 use tokio::sync::mpsc::Receiver;
@@ -93,9 +93,9 @@ fn events_agree(lossless: bool) -> BTreeMap<&'static str, Vec<u32>> {
 fn agree(events: &[Event], method: &Method) {
     let name = &method.name;
     let place = |kind: fn(&EventKind) -> bool| events.iter().position(|e| kind(&e.kind)).unwrap();
-    let ready = place(|k| matches!(k, EventKind::Ready { .. }));
-    let started = place(|k| matches!(k, EventKind::Started { .. }));
-    let prompt = place(|k| matches!(k, EventKind::Prompt { .. }));
+    let ready = place(|k| matches!(k, EventKind::Ready(_)));
+    let started = place(|k| matches!(k, EventKind::Started(_)));
+    let prompt = place(|k| matches!(k, EventKind::Prompt(_)));
     let first = place(|k| matches!(k, EventKind::Step(_)));
     assert!(ready < started && started < prompt && prompt < first, "{name}");
     let mut sum = Stats::default();
@@ -103,11 +103,11 @@ fn agree(events: &[Event], method: &Method) {
     for (number, event) in events.iter().enumerate() {
         assert_eq!(event.run, u64::from(number >= started), "{name}");
         match &event.kind {
-            EventKind::Started { method: told, lossless, drafter, .. } => {
+            EventKind::Started(Started { method: told, lossless, drafter, .. }) => {
                 assert_eq!((told["name"].as_str(), *lossless), (Some(name.as_str()), method.lossless()));
                 assert_eq!(drafter.is_some(), method.drafter != Drafter::None {}, "{name}");
             }
-            EventKind::Prompt { grid, visual_tokens, prompt_ids, frames, kept, .. } => {
+            EventKind::Prompt(PromptSeen { grid, visual_tokens, prompt_ids, frames, kept, .. }) => {
                 assert_eq!(grid.iter().product::<usize>(), *visual_tokens);
                 assert!(prompt_ids.len() > *visual_tokens && !frames.is_empty());
                 assert!(frames.is_sorted());
@@ -350,7 +350,7 @@ fn a_prompt_comes_from_stdin() {
     let prompts: Vec<&str> = events
         .iter()
         .filter_map(|e| match &e.kind {
-            EventKind::Started { prompt, .. } => Some(prompt.as_str()),
+            EventKind::Started(Started { prompt, .. }) => Some(prompt.as_str()),
             _ => None,
         })
         .collect();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
-use specreel_record::{Event, EventKind};
+use specreel_record::{Event, EventKind, PromptSeen};
 use specreel_speculate::Method;
 
 use crate::cli::{Outcome, Program};
@@ -90,7 +90,9 @@ fn json_has_the_events_of_all_runs_and_the_comparison_last() {
                 dones.push((ids.clone(), text.clone()));
                 over = event.run;
             }
-            EventKind::Prompt { reused, .. } => assert_eq!(*reused, event.run > 1, "one prefilled context"),
+            EventKind::Prompt(PromptSeen { reused, .. }) => {
+                assert_eq!(*reused, event.run > 1, "one prefilled context")
+            }
             EventKind::Failed(failure) => panic!("{failure:?}"),
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use image::RgbImage;
 use serde_json::Value;
-use specreel_record::{Event, EventKind};
+use specreel_record::{Event, EventKind, PromptSeen};
 
 use crate::cli::{Outcome, Program, make::Clip};
 
@@ -50,7 +50,9 @@ fn kept_cells_are_brighter_than_dropped_ones() {
     let clear = picture(&program, "whole.png");
     for method in ["sd-uniform", "specvlm", "parallelvlm", "std", "text-only"] {
         let (event, figures) = json(&program, &["--method", method, "--png", "a.png", "--force"]);
-        let EventKind::Prompt { kept: Some(kept), grid: [frames, rows, columns], .. } = event.kind else {
+        let EventKind::Prompt(PromptSeen { kept: Some(kept), grid: [frames, rows, columns], .. }) =
+            event.kind
+        else {
             panic!("{method}: {event:?}")
         };
         let image = picture(&program, "a.png");
@@ -85,7 +87,7 @@ fn text_and_json_agree() {
         let (event, figures) = json(&program, &["--method", method]);
         let run = inspect(&program, &["--method", method]);
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{method}");
-        let EventKind::Prompt { grid, visual_tokens, kept, scores, .. } = event.kind else {
+        let EventKind::Prompt(PromptSeen { grid, visual_tokens, kept, scores, .. }) = event.kind else {
             panic!("{event:?}")
         };
         let count = kept.as_ref().map_or(visual_tokens, Vec::len);

@@ -7,7 +7,10 @@ use std::{
 
 use specreel_engine::{Command, Engine, EngineHandle, RunRequest, TextSampling, Turn};
 use specreel_model::{ModelSpec, draft_head::Recipe};
-use specreel_record::{Basis, Estimate, Event, EventKind, Failure, FailureClass, Span, Stage, StopReason};
+use specreel_record::{
+    Basis, Estimate, Event, EventKind, Failure, FailureClass, PromptSeen, Ready, Span, Stage, Started,
+    StopReason,
+};
 use specreel_scenes::{self as scenes, Scene};
 use specreel_speculate::{Acceptance, Drafter, Method, Schedule};
 use specreel_tensor::{DeviceChoice, WeightType};
@@ -39,7 +42,7 @@ impl Rig {
         let (handle, events) = Engine::start().unwrap();
         let mut rig = Self { handle, events, clip, _dir: dir, next: 0 };
         rig.load(target, Some(drafter));
-        assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+        assert!(matches!(rig.event().kind, EventKind::Ready(_)));
         rig
     }
 
@@ -165,7 +168,7 @@ fn lossless_methods_are_lossless_in_every_family() {
                 rig.send(request);
                 let events = rig.finish(run);
                 let prompt = events.iter().find_map(|event| match event {
-                    EventKind::Prompt { grid, visual_tokens, kept, .. } => {
+                    EventKind::Prompt(PromptSeen { grid, visual_tokens, kept, .. }) => {
                         Some((*grid, *visual_tokens, kept))
                     }
                     _ => None,
@@ -195,7 +198,7 @@ fn pruned_targets_read_what_they_keep() {
                 let events = rig.finish(run);
                 let (_, ids, stats) = done(&events);
                 let kept = events.iter().find_map(|event| match event {
-                    EventKind::Prompt { kept, .. } => kept.clone(),
+                    EventKind::Prompt(PromptSeen { kept, .. }) => kept.clone(),
                     _ => None,
                 });
                 let kept = kept.unwrap();
@@ -234,7 +237,7 @@ fn a_self_draft_stays_with_the_models_and_must_be_smaller() {
     }
     let events = draft(&mut rig, "drafter.dtype=q4_0");
     let drafter = events.iter().find_map(|event| match event {
-        EventKind::Started { drafter, .. } => drafter.clone(),
+        EventKind::Started(Started { drafter, .. }) => drafter.clone(),
         _ => None,
     });
     assert_eq!(drafter.as_deref(), Some("gqa_tied in q4_0"));
@@ -251,7 +254,7 @@ fn a_self_draft_stays_with_the_models_and_must_be_smaller() {
     // The engine is usable afterwards.
     assert_eq!(done(&draft(&mut rig, "drafter.dtype=q4_0")).1, plain);
     rig.load("gguf/gqa_tied/model-q4_0.gguf", None);
-    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+    assert!(matches!(rig.event().kind, EventKind::Ready(_)));
     match draft(&mut rig, "drafter.dtype=q4_0").pop() {
         Some(EventKind::Failed(failure)) => assert!(failure.error.contains("GGUF"), "{failure:?}"),
         other => panic!("{other:?}"),
@@ -283,10 +286,12 @@ fn a_part_of_a_video_is_a_clip_of_its_own() {
         rig.send(request);
         let events = rig.finish(run);
         let prompt = events.iter().find_map(|e| match e {
-            EventKind::Prompt { frames, grid, reused, .. } => Some((frames.clone(), *grid, *reused)),
+            EventKind::Prompt(PromptSeen { frames, grid, reused, .. }) => {
+                Some((frames.clone(), *grid, *reused))
+            }
             _ => None,
         });
-        let told = matches!(&events[0], EventKind::Started { span: said, .. } if *said == span);
+        let told = matches!(&events[0], EventKind::Started(Started { span: said, .. }) if *said == span);
         assert!(told, "{:?}", events[0]);
         (prompt, events)
     };
@@ -315,8 +320,9 @@ fn a_question_that_goes_on_neither_encodes_nor_reads_the_video_again() {
         rig.send(request);
         rig.finish(run)
     };
-    let reused =
-        |events: &[EventKind]| events.iter().any(|e| matches!(e, EventKind::Prompt { reused: true, .. }));
+    let reused = |events: &[EventKind]| {
+        events.iter().any(|e| matches!(e, EventKind::Prompt(PromptSeen { reused: true, .. })))
+    };
     for (target, drafter) in [("gqa_tied", "mha_tied_bf16"), ("llava_ov", "llava_ov_newer")] {
         let mut rig = Rig::of(target, drafter);
         let first = rig.request("naive", "What moves?");
@@ -354,7 +360,7 @@ fn a_prompt_with_nul_is_no_conversation() {
         let run = request.run;
         rig.send(request);
         let seen = rig.finish(run).into_iter().find_map(|event| match event {
-            EventKind::Prompt { prompt_ids, .. } => Some(prompt_ids),
+            EventKind::Prompt(PromptSeen { prompt_ids, .. }) => Some(prompt_ids),
             _ => None,
         });
         seen.unwrap()
@@ -376,8 +382,8 @@ fn a_new_method_starts_from_the_kept_context() {
     let seen = stages(&warm);
     assert!(!seen.contains(&Stage::Decode), "{seen:?}");
     assert!(matches!(
-        warm.iter().find(|e| matches!(e, EventKind::Prompt { .. })),
-        Some(EventKind::Prompt { reused: true, .. })
+        warm.iter().find(|e| matches!(e, EventKind::Prompt(_))),
+        Some(EventKind::Prompt(PromptSeen { reused: true, .. }))
     ));
     let (_, ids, stats) = done(&warm);
     assert_eq!(ids, plain);
@@ -555,7 +561,7 @@ fn a_drafter_of_a_shorter_range_is_told() {
             .replace("\"max_position_embeddings\": 4096", &format!("\"max_position_embeddings\": {range}"));
         std::fs::write(dir.path().join("config.json"), other).unwrap();
         rig.load("gqa_tied", Some(dir.path().to_str().unwrap()));
-        let EventKind::Ready { notes, .. } = rig.event().kind else { panic!("not loaded") };
+        let EventKind::Ready(Ready { notes, .. }) = rig.event().kind else { panic!("not loaded") };
         notes.into_iter().filter(|note| note.contains("positions")).collect::<Vec<_>>()
     };
     assert!(notes(4096).is_empty() && notes(8192).is_empty());
@@ -628,7 +634,7 @@ fn failures_leave_the_engine_usable() {
 fn models_can_be_changed_and_refused() {
     let mut rig = Rig::new();
     rig.load("gqa_tied", None);
-    assert!(matches!(rig.event().kind, EventKind::Ready { drafter: None, .. }));
+    assert!(matches!(rig.event().kind, EventKind::Ready(Ready { drafter: None, .. })));
     let events = rig.run("naive", "x");
     let Some(EventKind::Failed(failure)) = events.last() else { panic!("{events:?}") };
     assert!(failure.error.contains("small model"), "{failure:?}");
@@ -642,7 +648,7 @@ fn models_can_be_changed_and_refused() {
     let events = rig.run("autoregressive", "x");
     assert!(matches!(events.last(), Some(EventKind::Failed(_))));
     rig.load("nested_bf16", None);
-    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+    assert!(matches!(rig.event().kind, EventKind::Ready(_)));
     assert!(!done(&rig.run("autoregressive", "x")).1.is_empty());
 }
 
@@ -654,7 +660,7 @@ fn loading_can_be_stopped_and_begun_again() {
     let EventKind::Failed(failure) = rig.event().kind else { panic!("loading went on") };
     assert!(failure.error.contains("cancelled"), "{}", failure.error);
     rig.load("gqa_tied", None);
-    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+    assert!(matches!(rig.event().kind, EventKind::Ready(_)));
 }
 
 #[test]
@@ -665,7 +671,7 @@ fn loading_tells_how_many_tensors_were_read() {
     loop {
         match rig.events.blocking_recv().unwrap().kind {
             EventKind::Stage { stage: Stage::Load, done, total, .. } => seen.push((done, total)),
-            EventKind::Ready { .. } => break,
+            EventKind::Ready(_) => break,
             other => panic!("{other:?}"),
         }
     }
@@ -684,7 +690,7 @@ fn odd_widths_are_told() {
         ..ModelSpec::default()
     };
     rig.handle.send(Command::Load(spec)).unwrap();
-    let EventKind::Ready { notes, dtype, .. } = rig.event().kind else { panic!("not loaded") };
+    let EventKind::Ready(Ready { notes, dtype, .. }) = rig.event().kind else { panic!("not loaded") };
     assert_eq!(dtype, "q4_k");
     assert!(notes.iter().any(|note| note.contains("gqa_tied") && note.contains("q4_k")), "{notes:?}");
 }
@@ -715,7 +721,7 @@ fn the_studios_engine_gives_way_to_everybody_else() {
     let (handle, events) = Engine::start_in_background().unwrap();
     let mut rig = Rig { handle, events, clip, _dir: dir, next: 0 };
     rig.load("gqa_tied", Some("mha_tied_bf16"));
-    assert!(matches!(rig.event().kind, EventKind::Ready { .. }));
+    assert!(matches!(rig.event().kind, EventKind::Ready(_)));
     rig.run("autoregressive", "What is shown?");
     let behind = (here + 5).min(19);
     // One is the usual engine's; threads without a name of their own are called as who started them.
@@ -741,8 +747,8 @@ fn an_estimate_comes_first_and_counts_what_is_left_to_do() {
         let mut rig = Rig::of(target, drafter);
         let events = rig.run("naive", "What moves?");
         let first = estimate(&events).clone();
-        let EventKind::Prompt { visual_tokens, prompt_ids, frames, .. } =
-            events.iter().find(|e| matches!(e, EventKind::Prompt { .. })).unwrap()
+        let EventKind::Prompt(PromptSeen { visual_tokens, prompt_ids, frames, .. }) =
+            events.iter().find(|e| matches!(e, EventKind::Prompt(_))).unwrap()
         else {
             unreachable!()
         };

@@ -4,7 +4,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ratatui::style::Color;
 use specreel::tui::{Effect, Key, KeyCode, Msg, Studio, VideoFile};
-use specreel_record::{Estimate, EventKind, Failure, FailureClass, Stage, StopReason};
+use specreel_record::{Estimate, EventKind, Failure, FailureClass, Ready, Stage, StopReason};
 
 use crate::tui::script::{
     Footage, alone, asked, begin, choose, compared, done, engine, finish_compared, inspected, listed,
@@ -32,14 +32,12 @@ fn from_the_first_key_to_the_last() {
     let effects = engine(
         &mut studio,
         0,
-        EventKind::Ready {
+        EventKind::Ready(Ready {
             target: "target".into(),
-            drafter: None,
             device: "cpu".into(),
             dtype: "f32".into(),
-            notes: vec![],
-            parts: None,
-        },
+            ..Ready::default()
+        }),
     );
     let Some(Effect::Run(request)) = effects.first() else { panic!("no run: {effects:?}") };
     assert_eq!(request.prompt, "Describe the video in detail. Be brief.");

@@ -11,9 +11,10 @@ use specreel::tui::{
     StudioConfig, VideoFile, picture,
 };
 use specreel_batch::{Outcome, Progress, rows::Caption};
+use specreel_engine::RunRequest;
 use specreel_record::{
-    Event, EventKind, Failure, FailureClass, Limits, Measured, Pace, RunLog, Session, Speedup, Stage, Stats,
-    Step, StopReason, Token, Verdict, session::RecordedEvent,
+    Event, EventKind, Failure, FailureClass, Limits, Measured, Pace, PromptSeen, Ready, RunLog, Session,
+    Speedup, Stage, Started, Stats, Step, StopReason, Token, Verdict, session::RecordedEvent,
 };
 use specreel_scenes::{Scene, render};
 use specreel_speculate::Method;
@@ -40,7 +41,10 @@ pub fn config(theme: &str) -> StudioConfig {
         methods: Method::presets().to_vec(),
         method: "lvspec".into(),
         lossless: Method::lossless,
-        prompt: "Describe the video in detail.".into(),
+        request: RunRequest {
+            prompt: "Describe the video in detail.".into(),
+            ..StudioConfig::default().request
+        },
         theme: theme.into(),
         colors: if theme == "mono" { ColorDepth::None } else { ColorDepth::True },
         keymap: None,
@@ -83,14 +87,13 @@ fn loading_with(config: &StudioConfig, columns: u16, rows: u16) -> Studio {
 
 /// The models are there.
 pub fn loaded(studio: &mut Studio) {
-    let ready = EventKind::Ready {
+    let ready = EventKind::Ready(Ready {
         target: "target".into(),
         drafter: Some("drafter".into()),
         device: "cpu".into(),
         dtype: "q8_0".into(),
-        notes: vec![],
-        parts: None,
-    };
+        ..Ready::default()
+    });
     engine(studio, 0, ready);
 }
 
@@ -337,7 +340,7 @@ fn text(steps: &[Step]) -> String {
 }
 
 fn started(method: serde_json::Value, lossless: bool, video: &str, prompt: &str) -> EventKind {
-    EventKind::Started {
+    EventKind::Started(Started {
         method,
         lossless,
         target: "target".into(),
@@ -346,10 +349,8 @@ fn started(method: serde_json::Value, lossless: bool, video: &str, prompt: &str)
         dtype: "q8_0".into(),
         video: video.into(),
         prompt: prompt.into(),
-        before: vec![],
-        span: None,
-        segment: None,
-    }
+        ..Started::default()
+    })
 }
 
 /// The run that these effects request starts.
@@ -360,7 +361,7 @@ pub fn start(studio: &mut Studio, effects: &[Effect]) -> u64 {
     let method = serde_json::to_value(&request.method).unwrap();
     let video = request.video.to_string_lossy();
     let mut started = started(method, request.method.lossless(), &video, &request.prompt);
-    if let EventKind::Started { before, span, segment, .. } = &mut started {
+    if let EventKind::Started(Started { before, span, segment, .. }) = &mut started {
         (*before, *span, *segment) = (request.before.clone(), request.span, request.segment);
     }
     engine(studio, request.run, started);
@@ -375,18 +376,14 @@ pub fn begin(studio: &mut Studio, run: u64, kept: Option<usize>, reused: bool) {
     engine(
         studio,
         run,
-        EventKind::Prompt {
+        EventKind::Prompt(PromptSeen {
             frames: (0..12).map(|i| f64::from(i) / 2.0).collect(),
             grid: [6, 4, 4],
             visual_tokens: 96,
-            prompt_ids: vec![],
             kept: kept.map(|n| (0..n as u32).collect()),
-            scores: None,
-            visual_spans: vec![],
-            dropped_stamps: vec![],
             reused,
-            notes: vec![],
-        },
+            ..PromptSeen::default()
+        }),
     );
     engine(studio, run, EventKind::Stage { stage: Stage::Generate, done: 0, total: 256, left_ms: None });
 }
@@ -617,7 +614,7 @@ pub fn batched(studio: &mut Studio) {
     let failure = Failure { class: FailureClass::Input, error, hint: None };
     over("/videos/scenes/red-circle-rolls.mp4", 2, Outcome::Failed(failure), 1);
     let mut event = session(&lossy(), false).lines.remove(0).event;
-    if let EventKind::Started { video, .. } = &mut event.kind {
+    if let EventKind::Started(Started { video, .. }) = &mut event.kind {
         *video = "/videos/scenes/two-squares.mp4".into();
     }
     engine(studio, 3, event.kind);

@@ -8,10 +8,8 @@ use super::measures::Measure;
 use specreel_record::{Failure, FailureClass};
 use specreel_speculate::{Method, MethodError, suggest};
 
-/// A name that means every paper.
 pub const ALL: &str = "all";
 
-/// The files, in the order of the page.
 const FILES: [&str; 5] = [
     include_str!("../../../../assets/papers/lvspec.toml"),
     include_str!("../../../../assets/papers/specvlm.toml"),
@@ -27,15 +25,11 @@ static PAPERS: LazyLock<Result<Vec<Paper>, String>> =
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
-    /// What it is called by `--paper`.
-    pub name: String,
-    /// The system's name.
-    pub title: String,
-    /// The paper's title.
-    pub paper: String,
-    /// Its tables; the parts of one table follow each other.
+    pub(crate) name: String,
+    pub(crate) title: String,
+    pub(crate) paper: String,
     #[serde(rename = "table")]
-    pub tables: Vec<Table>,
+    pub(crate) tables: Vec<Table>,
 }
 
 /// A table, or a part of one.
@@ -43,72 +37,60 @@ pub struct Paper {
 #[serde(deny_unknown_fields)]
 pub struct Table {
     /// The paper's number: `1`, or `F6` for figure 6.
-    pub number: String,
+    pub(crate) number: String,
     /// Which part of the table, if it has several.
     #[serde(default)]
-    pub part: String,
-    /// What it shows.
-    pub title: String,
-    /// The paper's models, data and machine.
-    pub setting: String,
-    /// The figures shown.
-    pub columns: Vec<Measure>,
+    pub(crate) part: String,
+    pub(crate) title: String,
+    pub(crate) setting: String,
+    pub(crate) columns: Vec<Measure>,
     /// Those whose order is compared; all of them if it is not given.
     #[serde(default)]
-    pub compare: Option<Vec<Measure>>,
-    /// What else to know about the rows measured here.
+    pub(crate) compare: Option<Vec<Measure>>,
     #[serde(default)]
-    pub note: String,
-    /// Temperature of all rows.
+    pub(crate) note: String,
     #[serde(default)]
-    pub temperature: f32,
-    /// Name of the profile of the paper's models and hardware, if there is one.
+    pub(crate) temperature: f32,
     #[serde(default)]
-    pub profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// Why an order does not agree, by figure, for rows that do not say it themselves.
     #[serde(default)]
-    pub because: BTreeMap<Measure, String>,
-    /// The rows.
+    pub(crate) because: BTreeMap<Measure, String>,
     #[serde(rename = "row")]
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// A row of the paper and the method that stands for it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// The paper's name of the row.
-    pub label: String,
+    pub(crate) label: String,
     /// The preset; none where nothing stands for the row, and `missing` says why.
     #[serde(default)]
-    pub method: Option<String>,
+    pub(crate) method: Option<String>,
     /// Changes of the preset, as `--set` takes them.
     #[serde(default)]
-    pub set: Vec<String>,
-    /// Number of frames of the clip; none is the models' own.
+    pub(crate) set: Vec<String>,
     #[serde(default)]
-    pub frames: Option<u32>,
+    pub(crate) frames: Option<u32>,
     /// Only this decoding step, from 0.
     #[serde(default)]
-    pub step: Option<usize>,
+    pub(crate) step: Option<usize>,
     /// Only the first so many decoding steps.
     #[serde(default)]
-    pub first_steps: Option<usize>,
-    /// The paper's figures.
+    pub(crate) first_steps: Option<usize>,
     #[serde(default)]
-    pub figures: BTreeMap<Measure, f64>,
+    pub(crate) figures: BTreeMap<Measure, f64>,
     /// The row's place where the paper tells an order without figures: 1 is the best. Rows of one place are not compared.
     #[serde(default)]
-    pub rank: Option<u32>,
-    /// Whether its order is compared.
+    pub(crate) rank: Option<u32>,
     #[serde(default = "yes")]
-    pub compared: bool,
-    /// Why the row is not measured.
+    pub(crate) compared: bool,
     #[serde(default)]
-    pub missing: String,
+    pub(crate) missing: String,
     /// Why its order does not agree, by figure.
     #[serde(default)]
-    pub because: BTreeMap<Measure, String>,
+    pub(crate) because: BTreeMap<Measure, String>,
 }
 
 fn yes() -> bool {
@@ -116,13 +98,12 @@ fn yes() -> bool {
 }
 
 impl Table {
-    /// The figures whose order is compared.
-    pub fn compared(&self) -> &[Measure] {
+    pub(crate) fn compared(&self) -> &[Measure] {
         self.compare.as_deref().unwrap_or(&self.columns)
     }
 
     /// `table 1`, `figure 6`, `theorem 2.2`.
-    pub fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         match self.number.split_at_checked(1) {
             Some(("F", number)) => format!("figure {number}"),
             Some(("T", number)) => format!("theorem {number}"),
@@ -130,24 +111,20 @@ impl Table {
         }
     }
 
-    /// The condition of a row's runs.
-    pub fn condition(&self, row: &Row) -> Condition {
+    pub(crate) fn condition(&self, row: &Row) -> Condition {
         Condition { temperature: self.temperature, frames: row.frames }
     }
 }
 
 impl Row {
-    /// The method. None where nothing stands for the row.
-    ///
-    /// # Errors
-    /// The data name a method that does not exist, or a value that it does not take.
-    pub fn method(&self) -> Result<Option<Method>, MethodError> {
+    /// The method; none where nothing stands for the row. Fails if the data name an unknown method or value.
+    pub(crate) fn method(&self) -> Result<Option<Method>, MethodError> {
         let Some(name) = &self.method else { return Ok(None) };
         Method::preset(name)?.with_sets(self.set.iter().map(String::as_str)).map(Some)
     }
 
     /// The paper's value by which the row is compared: its figure, or its place.
-    pub fn paper_value(&self, measure: Measure) -> Option<f64> {
+    pub(crate) fn paper_value(&self, measure: Measure) -> Option<f64> {
         let place = self.rank.map(|rank| -f64::from(rank));
         self.figures.get(&measure).copied().or(place).filter(|_| self.compared)
     }
@@ -156,15 +133,13 @@ impl Row {
 /// What a row's runs have in common with those of its baseline.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Condition {
-    /// Temperature; 0 is greedy.
-    pub temperature: f32,
-    /// Number of frames; none is the models' own.
-    pub frames: Option<u32>,
+    pub(crate) temperature: f32,
+    pub(crate) frames: Option<u32>,
 }
 
 impl Condition {
     /// The name of a method's runs under this condition; equal methods of different tables share it.
-    pub fn key(&self, name: &str, set: &[String]) -> String {
+    pub(crate) fn key(&self, name: &str, set: &[String]) -> String {
         let sets = set.iter().map(|set| format!(" {set}"));
         let frames = self.frames.map(|n| format!(" --frames {n}"));
         let temperature = (self.temperature > 0.0).then(|| format!(" --temperature {}", self.temperature));
@@ -172,10 +147,6 @@ impl Condition {
     }
 }
 
-/// All papers.
-///
-/// # Errors
-/// The embedded data are broken.
 pub fn papers() -> Result<&'static [Paper], Failure> {
     PAPERS.as_deref().map_err(|error| Failure {
         class: FailureClass::Internal,
@@ -184,23 +155,18 @@ pub fn papers() -> Result<&'static [Paper], Failure> {
     })
 }
 
-/// Names of the papers.
 pub fn names() -> Vec<String> {
     PAPERS.iter().flatten().map(|paper| paper.name.clone()).collect()
 }
 
 /// A paper's tables of `--paper NAME --table N`, with the paper.
-///
-/// # Errors
-/// There is no such paper or table, or a table of all papers is asked for.
 pub fn find(name: &str, table: Option<&str>) -> Result<Vec<(&'static Paper, &'static Table)>, Failure> {
-    let usage = |error: String, hint: String| Failure { class: FailureClass::Usage, error, hint: Some(hint) };
     let all = papers()?;
     let chosen: Vec<&Paper> = if name.eq_ignore_ascii_case(ALL) {
         if table.is_some() {
-            return Err(usage(
+            return Err(Failure::usage(
                 format!("--table cannot be used with --paper {ALL}"),
-                "name one paper, for example: --paper lvspec --table 1".into(),
+                "name one paper, for example: --paper lvspec --table 1",
             ));
         }
         all.iter().collect()
@@ -209,7 +175,10 @@ pub fn find(name: &str, table: Option<&str>) -> Result<Vec<(&'static Paper, &'st
     };
     if chosen.is_empty() {
         let known: Vec<String> = names().into_iter().chain([ALL.to_owned()]).collect();
-        return Err(usage(format!("unknown paper `{name}`"), suggest(name, &known, "expected one of")));
+        return Err(Failure::usage(
+            format!("unknown paper `{name}`"),
+            suggest(name, &known, "expected one of"),
+        ));
     }
     let is_meant = |t: &Table| table.is_none_or(|number| t.number.eq_ignore_ascii_case(number));
     let found: Vec<_> = chosen
@@ -220,7 +189,7 @@ pub fn find(name: &str, table: Option<&str>) -> Result<Vec<(&'static Paper, &'st
         (true, Some(number), Some(paper)) => {
             let mut numbers: Vec<&str> = paper.tables.iter().map(|t| t.number.as_str()).collect();
             numbers.dedup();
-            Err(usage(
+            Err(Failure::usage(
                 format!("no table `{number}` of {} is measured", paper.name),
                 format!("expected one of: {} (F is a figure, T a theorem)", numbers.join(", ")),
             ))

@@ -9,7 +9,6 @@ use super::{
 };
 use specreel_client::present::formats::NOTHING;
 
-/// Headings and rows: the paper's figures beside ours, and for compared figures the order.
 pub fn cells(compared: &Compared) -> Vec<Vec<String>> {
     let table = compared.table();
     let extras = compared.extras();
@@ -55,7 +54,6 @@ pub fn cells(compared: &Compared) -> Vec<Vec<String>> {
     cells
 }
 
-/// The modelled speedups beside the paper's.
 pub fn modelled(compared: &Compared) -> Vec<Vec<String>> {
     let head = ["row", "paper: decode", "modelled", "order"].map(str::to_owned).to_vec();
     let rows = compared.table().rows.iter().zip(&compared.rows).enumerate();
@@ -73,7 +71,6 @@ pub fn modelled(compared: &Compared) -> Vec<Vec<String>> {
     std::iter::once(head).chain(rows.map(line)).collect()
 }
 
-/// A value with its interval.
 fn figure_text(measure: Measure, figure: &Figure) -> String {
     let value = measure.text(figure.value);
     match figure.interval {
@@ -91,7 +88,6 @@ fn dash() -> String {
     NOTHING.into()
 }
 
-/// Which of our runs stand for the rows, and why some have none.
 pub fn methods(compared: &Compared) -> Vec<(String, String)> {
     let line = |row: &ComparedRow| {
         let why = row.why_not.as_ref();
@@ -121,7 +117,6 @@ pub fn agreement(agreement: &Agreement) -> String {
     )
 }
 
-/// What a difference says, without its explanation.
 pub fn difference(difference: &Difference<'_>) -> String {
     format!("{}, {}: below {}", difference.row, difference.measure.title(), difference.above.join(", "))
 }

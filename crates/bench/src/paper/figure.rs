@@ -23,22 +23,18 @@ pub enum Part {
     Value(f64),
 }
 
-/// A figure of one row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// Its value.
-    pub value: f64,
-    /// The 95 % interval; none with too few clips.
+    pub(crate) value: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub interval: Option<(f64, f64)>,
+    pub(crate) interval: Option<(f64, f64)>,
     /// Its value on resampled clips; the same clips for every figure of a run.
     #[serde(skip)]
     rounds: Vec<f64>,
 }
 
 impl Figure {
-    /// A figure with its values on resampled clips.
-    pub fn new(value: f64, rounds: Vec<f64>) -> Figure {
+    pub(crate) fn new(value: f64, rounds: Vec<f64>) -> Figure {
         Figure { value, interval: middle(rounds.clone()), rounds }
     }
 
@@ -59,12 +55,11 @@ impl Figure {
     }
 
     /// The 95 % interval of the difference to another figure on the same clips; none with too few clips.
-    pub fn minus(&self, other: &Figure) -> Option<(f64, f64)> {
+    pub(crate) fn minus(&self, other: &Figure) -> Option<(f64, f64)> {
         middle(self.rounds.iter().zip(&other.rounds).map(|(a, b)| a - b).collect())
     }
 }
 
-/// The figure of parts.
 fn total(parts: impl Iterator<Item = Part>) -> Option<f64> {
     let (mut above, mut below) = (0.0, 0.0);
     let mut values = Vec::new();
@@ -80,7 +75,6 @@ fn total(parts: impl Iterator<Item = Part>) -> Option<f64> {
     if values.is_empty() { (below > 0.0).then(|| above / below) } else { median(values) }
 }
 
-/// The middle 95 %.
 fn middle(mut rounds: Vec<f64>) -> Option<(f64, f64)> {
     rounds.sort_by(f64::total_cmp);
     let last = rounds.len().checked_sub(1)?;

@@ -22,26 +22,20 @@ use specreel_speculate::{Method, MethodError};
 /// The runs of one condition, the baseline first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// What they share.
-    pub condition: Condition,
+    pub(crate) condition: Condition,
     /// The methods, named by method and condition.
-    pub systems: Vec<System>,
+    pub(crate) systems: Vec<System>,
 }
 
 /// What to run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Work {
-    /// The runs by condition.
-    pub groups: Vec<Group>,
-    /// Runs that the models cannot do, and why.
-    pub skipped: BTreeMap<String, String>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) skipped: BTreeMap<String, String>,
 }
 
 impl Work {
-    /// The runs of these tables.
-    ///
-    /// # Errors
-    /// The embedded data name a value that a method does not take.
+    /// The runs of these tables. Fails if the embedded data name a value that a method does not take.
     pub fn of(tables: &[(&Paper, &Table)], models: &ModelSpec) -> Result<Work, Failure> {
         let mut work = Work::default();
         for (_, table) in tables {
@@ -86,17 +80,13 @@ impl Work {
         Ok(&mut self.groups[at])
     }
 
-    /// Runs per clip.
-    pub fn runs(&self) -> u64 {
+    pub(crate) fn runs(&self) -> u64 {
         self.groups.iter().map(|group| group.systems.len() as u64).sum()
     }
 }
 
 /// Do the work on the clips of `seeds`, after a warm-up on another clip. Each run is reported at once. False if it was
-/// interrupted.
-///
-/// # Errors
-/// A clip cannot be rendered, a run failed, or it cannot be written.
+/// interrupted. Fails if a clip cannot be rendered, a run failed, or it cannot be written.
 pub async fn measure<R: Reporter>(
     work: &Work,
     seeds: Range<u64>,

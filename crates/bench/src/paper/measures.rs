@@ -12,43 +12,35 @@ use specreel_record::{FactCount, Timings, Trial};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClipRun {
-    /// The clip's seed.
-    pub clip: u64,
-    /// Method and condition.
-    pub run: String,
-    /// Accepted drafts of each step.
-    pub accepted: Vec<u32>,
-    /// Draft tokens, discarded ones included.
-    pub drafted: u64,
-    /// Emitted tokens, without the end token.
-    pub emitted: u64,
+    pub(crate) clip: u64,
+    pub(crate) run: String,
+    pub(crate) accepted: Vec<u32>,
+    pub(crate) drafted: u64,
+    pub(crate) emitted: u64,
     /// Emitted tokens that the target would not have written itself.
-    pub loosened: u64,
+    pub(crate) loosened: u64,
     /// Accepted drafts between two rejects, where drafting and verifying overlap.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mean_run: Option<f64>,
+    pub(crate) mean_run: Option<f64>,
     /// Decode speed over that of autoregressive decoding of the clip.
     #[serde(alias = "decode", skip_serializing_if = "Option::is_none")]
-    pub decode_ratio: Option<f64>,
+    pub(crate) decode_ratio: Option<f64>,
     /// The same from file to last token.
     #[serde(alias = "end_to_end", skip_serializing_if = "Option::is_none")]
-    pub end_to_end_ratio: Option<f64>,
+    pub(crate) end_to_end_ratio: Option<f64>,
     /// Decode speedup under a profile, modelled from the steps.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub modelled: Option<f64>,
-    /// The caption against the truth.
-    pub facts: FactCount,
-    /// Right facts of autoregressive decoding of the clip.
-    pub plain_right: usize,
-    /// Whether the caption is that of autoregressive decoding.
+    pub(crate) modelled: Option<f64>,
+    pub(crate) facts: FactCount,
+    pub(crate) plain_right: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub equal: Option<bool>,
+    pub(crate) equal: Option<bool>,
     /// Times, in milliseconds. Work reused from an earlier run on the clip is 0.
-    pub timings: Timings,
+    pub(crate) timings: Timings,
     /// Time before the first token of the drafter alone, reused work included.
-    pub drafter_front_ms: f64,
+    pub(crate) drafter_front_ms: f64,
     /// Time before the first token that all methods share.
-    pub front_ms: f64,
+    pub(crate) front_ms: f64,
 }
 
 impl ClipRun {
@@ -80,7 +72,6 @@ impl ClipRun {
     }
 }
 
-/// A figure of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -124,8 +115,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Heading of its column.
-    pub fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Measure::Tau => "tau",
             Measure::TauBonus => "per step",
@@ -148,8 +138,7 @@ impl Measure {
         }
     }
 
-    /// A value as text.
-    pub fn text(self, value: f64) -> String {
+    pub(crate) fn text(self, value: f64) -> String {
         match self {
             Measure::Speedup | Measure::EndToEnd | Measure::Modelled => format!("{value:.2}x"),
             Measure::AcceptedShare

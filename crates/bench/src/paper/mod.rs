@@ -43,10 +43,8 @@ pub struct PaperOptions {
     pub profile: Option<String>,
 }
 
-/// Measure tables and report them. False if it was interrupted; then they show what is done.
-///
-/// # Errors
-/// The models cannot be loaded, a clip cannot be rendered, a run failed, or the results cannot be written.
+/// Measure tables and report them. False if it was interrupted; then they show what is done. Fails if the models cannot be
+/// loaded, a clip cannot be rendered, a run failed, or the results cannot be written.
 pub async fn run<R: Reporter>(
     options: PaperOptions,
     mut runs: Runs,
@@ -74,10 +72,7 @@ pub async fn run<R: Reporter>(
     whole
 }
 
-/// Report the tables with these results: as data, as text, and as a page.
-///
-/// # Errors
-/// They cannot be written.
+/// Report the tables with these results: as data, as text, and as a page. Fails if they cannot be written.
 pub fn show<R: Reporter>(tables: &Tables, all: &[Results], reporter: &mut R) -> Result<(), R::Error> {
     let columns = reporter.columns();
     let mut text = String::new();

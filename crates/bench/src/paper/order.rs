@@ -19,15 +19,12 @@ pub enum Order {
 /// Two rows of which the paper puts one above the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Pair {
-    /// Index of the row that the paper puts above the other.
-    pub above: usize,
-    /// Index of the other.
-    pub below: usize,
-    /// Whether ours agree.
-    pub order: Order,
+    pub(crate) above: usize,
+    pub(crate) below: usize,
+    pub(crate) order: Order,
     /// True if our values, whatever their intervals, are in the paper's order; none if they are equal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub by_value: Option<bool>,
+    pub(crate) by_value: Option<bool>,
 }
 
 /// All pairs of rows that differ in the paper and are measured here. A larger value is above.
@@ -54,22 +51,17 @@ pub fn pairs(paper: &[Option<f64>], ours: &[Option<&Figure>]) -> Vec<Pair> {
     pairs
 }
 
-/// How many pairs agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Agreement {
-    /// Pairs in the paper's order.
-    pub agree: usize,
-    /// Pairs that cannot be told apart.
-    pub noise: usize,
-    /// Pairs in the opposite order.
-    pub disagree: usize,
+    pub(crate) agree: usize,
+    pub(crate) noise: usize,
+    pub(crate) disagree: usize,
     /// Kendall's tau of our values against the paper's, from -1 to 1; none without pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kendall: Option<f64>,
+    pub(crate) kendall: Option<f64>,
 }
 
 impl Agreement {
-    /// Count pairs.
     pub fn of(pairs: &[Pair]) -> Agreement {
         let count = |order| pairs.iter().filter(|pair| pair.order == order).count();
         let signs = pairs.iter().map(|pair| pair.by_value.map_or(0.0, |same| if same { 1.0 } else { -1.0 }));
@@ -82,8 +74,7 @@ impl Agreement {
         }
     }
 
-    /// All pairs.
-    pub fn pairs(&self) -> usize {
+    pub(crate) fn pairs(&self) -> usize {
         self.agree + self.noise + self.disagree
     }
 }

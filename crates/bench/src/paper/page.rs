@@ -12,7 +12,6 @@ use super::{
 
 type Tables<'a> = &'a [(&'static Paper, &'static Table)];
 
-/// What the page says before its tables.
 const INTRODUCTION: &str = "\
 # The papers' tables
 
@@ -99,7 +98,6 @@ fn on_hardware<'a>(
         .collect()
 }
 
-/// The runs that the page shows.
 fn runs(measured: &[&Results], modelled: &[&Results]) -> String {
     let line = |results: &&Results| format!("* {}\n", heading(results));
     let lines: String = measured.iter().map(line).collect();

@@ -18,41 +18,30 @@ const ALWAYS: [Measure; 5] =
 /// One run of the benchmark: its first line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// What `--paper` was.
-    pub paper: String,
-    /// Name of the target.
-    pub target: String,
-    /// Name of the drafter, if there is one.
+    pub(crate) paper: String,
+    pub(crate) target: String,
     #[serde(default)]
-    pub drafter: Option<String>,
-    /// Device, for people.
-    pub device: String,
-    /// Weight type of the language models.
-    pub dtype: String,
-    /// Seed of the first clip.
-    pub first_seed: u64,
-    /// Profile of the hardware that speedups were modelled on, if there is one.
+    pub(crate) drafter: Option<String>,
+    pub(crate) device: String,
+    pub(crate) dtype: String,
+    pub(crate) first_seed: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
-    /// Clips asked for.
-    pub clips: u64,
-    /// Runs that the loaded models cannot do, and why.
+    pub(crate) profile: Option<String>,
+    pub(crate) clips: u64,
     #[serde(default)]
-    pub skipped: BTreeMap<String, String>,
+    pub(crate) skipped: BTreeMap<String, String>,
 }
 
 /// The results of one run of the benchmark.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
-    /// What was measured.
-    pub header: Header,
-    /// Every run on every clip.
-    pub runs: Vec<ClipRun>,
+    pub(crate) header: Header,
+    pub(crate) runs: Vec<ClipRun>,
 }
 
 impl Results {
     /// Clips of which every run that any clip has is there.
-    pub fn clips_done(&self) -> usize {
+    pub(crate) fn clips_done(&self) -> usize {
         let kinds: BTreeSet<&str> = self.runs.iter().map(|run| run.run.as_str()).collect();
         let mut by_clip: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
         for run in &self.runs {
@@ -62,68 +51,48 @@ impl Results {
     }
 }
 
-/// A table with our figures.
 #[derive(Debug, Serialize)]
 pub struct Compared {
-    /// The paper's name.
-    pub paper: &'static str,
-    /// The table's number.
-    pub number: &'static str,
-    /// The part of it.
+    pub(crate) paper: &'static str,
+    pub(crate) number: &'static str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    pub part: &'static str,
-    /// Its rows.
-    pub rows: Vec<ComparedRow>,
-    /// The pairs by figure.
-    pub orders: BTreeMap<Measure, Orders>,
+    pub(crate) part: &'static str,
+    pub(crate) rows: Vec<ComparedRow>,
+    pub(crate) orders: BTreeMap<Measure, Orders>,
     #[serde(skip)]
     table: &'static Table,
 }
 
-/// A row with our figures.
 #[derive(Debug, Serialize)]
 pub struct ComparedRow {
-    /// The paper's name of it.
-    pub label: &'static str,
-    /// Our run.
+    pub(crate) label: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub run: Option<String>,
-    /// Whether the method is lossless; none if there is none.
+    pub(crate) run: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lossless: Option<bool>,
-    /// Clips.
-    pub clips: usize,
-    /// Our figures.
-    pub figures: BTreeMap<Measure, Figure>,
-    /// Why there are none.
+    pub(crate) lossless: Option<bool>,
+    pub(crate) clips: usize,
+    pub(crate) figures: BTreeMap<Measure, Figure>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub why_not: Option<String>,
+    pub(crate) why_not: Option<String>,
 }
 
-/// The order of one figure.
 #[derive(Debug, Default, Serialize)]
 pub struct Orders {
-    /// All pairs.
-    pub pairs: Vec<Pair>,
-    /// How many agree.
+    pub(crate) pairs: Vec<Pair>,
     #[serde(flatten)]
-    pub agreement: Agreement,
+    pub(crate) agreement: Agreement,
 }
 
 /// A disagreement: a row that the paper puts above others, and we below them.
 pub struct Difference<'a> {
-    /// The row.
-    pub row: &'a str,
-    /// The figure.
-    pub measure: Measure,
-    /// The rows that are above it here.
-    pub above: Vec<&'a str>,
+    pub(crate) row: &'a str,
+    pub(crate) measure: Measure,
+    pub(crate) above: Vec<&'a str>,
     /// Why; none if nobody has said it yet.
-    pub because: Option<&'a str>,
+    pub(crate) because: Option<&'a str>,
 }
 
 impl Compared {
-    /// The table with the figures of `results`.
     pub fn of(paper: &'static Paper, table: &'static Table, results: &Results) -> Compared {
         let clips: BTreeSet<u64> = results.runs.iter().map(|run| run.clip).collect();
         let rows: Vec<ComparedRow> =
@@ -143,25 +112,23 @@ impl Compared {
         Compared { paper: &paper.name, number: &table.number, part: &table.part, rows, orders, table }
     }
 
-    /// The paper's table.
-    pub fn table(&self) -> &'static Table {
+    pub(crate) fn table(&self) -> &'static Table {
         self.table
     }
 
-    /// The agreement of all its figures together.
-    pub fn agreement(&self) -> Agreement {
+    pub(crate) fn agreement(&self) -> Agreement {
         let all: Vec<Pair> = self.orders.values().flat_map(|orders| orders.pairs.iter().copied()).collect();
         Agreement::of(&all)
     }
 
     /// The figures that are shown beside those of the table.
-    pub fn extras(&self) -> Vec<Measure> {
+    pub(crate) fn extras(&self) -> Vec<Measure> {
         let known = |m: &Measure| self.rows.iter().any(|row| row.figures.contains_key(m));
         ALWAYS.into_iter().filter(|m| !self.table.columns.contains(m) && known(m)).collect()
     }
 
     /// What a row's order is, for people: its pairs with the rows that the paper puts below it.
-    pub fn order(&self, row: usize, measure: Measure) -> Option<String> {
+    pub(crate) fn order(&self, row: usize, measure: Measure) -> Option<String> {
         let orders = self.orders.get(&measure)?;
         let own = || orders.pairs.iter().filter(|pair| pair.above == row);
         let labels = |order| -> Vec<&str> {
@@ -176,8 +143,7 @@ impl Compared {
         }
     }
 
-    /// Every disagreement.
-    pub fn differences(&self) -> Vec<Difference<'_>> {
+    pub(crate) fn differences(&self) -> Vec<Difference<'_>> {
         let rows = || self.table.rows.iter().enumerate();
         let of = |measure: Measure, orders: &Orders, (index, row): (usize, &'static Row)| {
             let is_own = |pair: &&Pair| pair.above == index && pair.order == Order::Disagrees;

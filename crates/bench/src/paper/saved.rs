@@ -9,31 +9,20 @@ use super::{
     measures::ClipRun,
     results::{Header, Results},
 };
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 
-/// Name of the first line.
 pub const HEADER: &str = "papers";
-/// Name of the line of a run on a clip.
 pub const RUN: &str = "paper_run";
-/// Name of a table's line.
 pub const TABLE: &str = "paper_table";
 
-/// The results in a file. A last line that was cut off is ignored.
-///
-/// # Errors
-/// The file cannot be read, or was not written by `--paper` (class input).
+/// The results in a file that `--paper` wrote. A last line that was cut off is ignored.
 pub fn read(path: &Path) -> Result<Results, Failure> {
-    let input = |what: String, hint: &str| Failure {
-        class: FailureClass::Input,
-        error: format!("{}: {what}", path.display()),
-        hint: Some(hint.into()),
-    };
+    let input = |what: String, hint: &str| Failure::input(format!("{}: {what}", path.display()), hint);
     let text = std::fs::read_to_string(path)
         .map_err(|e| input(e.to_string(), "name a file that specreel bench --paper NAME --out FILE wrote"))?;
     parse(&text).map_err(|what| input(what, "name a file that specreel bench --paper NAME --out FILE wrote"))
 }
 
-/// The results in JSON lines.
 fn parse(text: &str) -> Result<Results, String> {
     let mut results: Option<Results> = None;
     let lines: Vec<&str> = text.lines().collect();

@@ -3,7 +3,6 @@
 use super::{cells, results::Compared};
 use specreel_client::present::{grid::stacked, text::clean, wrap::hang};
 
-/// Below all tables.
 const LEGEND: &str = "[a to b]: 95 % of resampled sets of clips (at least 6 clips). order: of a row and all rows that the paper puts \
      below it; within noise where the interval of a difference includes 0. ~ lossy. per step: tau with the bonus counted. M: accepted drafts \
      between two rejects under the parallel schedule, else per step. accepted: share of the drafts.\n";
@@ -31,7 +30,6 @@ pub fn table(paper: &str, compared: &Compared, columns: Option<usize>) -> String
     out
 }
 
-/// The legend of all tables.
 pub fn legend(columns: Option<usize>) -> String {
     format!("\n{}", hang(LEGEND, columns, 0))
 }

@@ -2,11 +2,9 @@
 
 use super::{Scale, svg::escaped};
 
-/// Area of the lines: left, top, width, height.
 const AREA: [f64; 4] = [64.0, 68.0, 560.0, 280.0];
 /// Colours of the lines; their dashes differ, too.
 const STROKES: [(&str, &str); 4] = [("#06c", "none"), ("#c50", "6 3"), ("#084", "2 3"), ("#80a", "8 3 2 3")];
-/// Symbols of the lines in text.
 const SYMBOLS: [char; 4] = ['*', 'o', '+', 'x'];
 
 /// A chart of lines.

@@ -2,11 +2,8 @@
 
 use super::Plot;
 
-/// Area of the points: left, top, width, height.
 const AREA: [f64; 4] = [64.0, 68.0, 440.0, 360.0];
-/// Distance of two lines of the legend.
 const LINE: f64 = 18.0;
-/// Left edge of the legend.
 const LEGEND: f64 = 544.0;
 /// Upper estimate of the width of a letter; the font is unknown.
 const LETTER: f64 = 8.0;

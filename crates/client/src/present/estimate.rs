@@ -45,7 +45,6 @@ pub fn line(estimate: &Estimate) -> Option<String> {
     Some(format!("{}: {}{peak}", expected(estimate)?, parts(estimate)?))
 }
 
-/// The times of the stages.
 fn parts(estimate: &Estimate) -> Option<String> {
     let [tower, prompt, writing] = [estimate.tower_ms?, estimate.prompt_ms?, estimate.writing_ms?]
         .map(|ms| clock((ms / 1000.0).round()));

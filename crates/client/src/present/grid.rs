@@ -6,7 +6,6 @@ use unicode_width::UnicodeWidthStr;
 
 use super::text::fit;
 
-/// Between two columns.
 const GAP: usize = 2;
 /// The first column is cut to this width before a column is dropped.
 const NAME: usize = 24;
@@ -15,12 +14,12 @@ const NAME_LEAST: usize = 6;
 
 /// Rows as lines: the first column is aligned to the left, the others, numbers, to the right.
 pub fn grid(rows: &[Vec<String>]) -> String {
-    lay_out(rows, |column| column > 0)
+    lay_out(rows, |column| column > 0, |_, _, cell| cell.to_owned())
 }
 
 /// The same with every column aligned to the left.
 pub fn columns(rows: &[Vec<String>]) -> String {
-    lay_out(rows, |_| false)
+    lay_out(rows, |_| false, |_, _, cell| cell.to_owned())
 }
 
 /// Make rows fit this many columns of the terminal; none if it is not one. Long names in the first column are cut and the
@@ -71,14 +70,12 @@ pub fn stacked(rows: &[Vec<String>], columns: Option<usize>) -> String {
     parts.iter().map(part).collect::<Vec<_>>().join("\n")
 }
 
-/// The width of each column.
 fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widest = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|cell| cell.width()).max().unwrap_or(0);
     (0..columns).map(widest).collect()
 }
 
-/// The width of the table.
 fn total(rows: &[Vec<String>]) -> usize {
     widths(rows).into_iter().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
@@ -88,13 +85,19 @@ fn cut(rows: &mut [Vec<String>], width: usize) {
     rows.iter_mut().filter_map(|row| row.first_mut()).for_each(|cell| *cell = fit(cell, width));
 }
 
-fn lay_out(rows: &[Vec<String>], to_the_right: impl Fn(usize) -> bool) -> String {
+/// Rows as lines: whether a column is aligned to the right, and a cell in its style, by line and column.
+pub fn lay_out(
+    rows: &[Vec<String>],
+    to_the_right: impl Fn(usize) -> bool,
+    paint: impl Fn(usize, usize, &str) -> String,
+) -> String {
     let widths = widths(rows);
     let mut out = String::new();
-    for row in rows {
+    for (at, row) in rows.iter().enumerate() {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let (pad, gap) = (" ".repeat(width - cell.width()), if column == 0 { 0 } else { GAP });
+            let cell = paint(at, column, cell);
             line += &" ".repeat(gap);
             line += &if to_the_right(column) { format!("{pad}{cell}") } else { format!("{cell}{pad}") };
         }

@@ -1,6 +1,6 @@
 //! Visual tokens as values from 0 (cold) to 1 (hot), for heat maps: one value per visual token.
 
-use specreel_record::{RunLog, log::PromptSeen};
+use specreel_record::{PromptSeen, RunLog};
 
 /// The lowest and the highest finite score; none if there is none.
 pub fn range(scores: &[f32]) -> Option<(f32, f32)> {

@@ -106,8 +106,7 @@ pub fn step_of(log: &RunLog, token: usize) -> Option<usize> {
     })
 }
 
-/// The token of a step that a cursor stops at: the first that is [notable](is_notable), else the first. None if the step wrote
-/// nothing.
+/// The token of a step that a cursor stops at: the first that is [notable](is_notable), else the first, if any.
 pub fn token_of(log: &RunLog, step: usize) -> Option<usize> {
     let before = log.steps().get(..step)?.iter().map(|step| step.tokens.len()).sum::<usize>();
     let tokens = &log.steps().get(step)?.tokens;

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use specreel_model::{mac_count, shapes};
 use specreel_record::{
-    Failure, FailureClass, RunLog, RunState, StopReason,
+    Failure, RunLog, RunState, StopReason,
     profile::{Drafting, Modelled, Profile, Sizes, Window, Workload},
 };
 use specreel_speculate::{Drafter, Length, Limit, Method, Schedule, Shape, VisualContext};
@@ -37,32 +37,28 @@ pub fn names() -> Vec<&'static str> {
     SHIPPED.iter().map(|(name, _)| *name).collect()
 }
 
-/// A profile by name, or from a file.
-///
-/// # Errors
-/// There is neither, or the file is invalid.
+/// A profile by name, or from a file. Fails if there is neither, or the file is invalid.
 pub fn load(name: &str) -> Result<Profile, Failure> {
     if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
         return Profile::parse(name, text, &sizes);
     }
     let path = Path::new(name);
     if !path.exists() && path.components().count() == 1 && path.extension().is_none_or(|e| e != "toml") {
-        return Err(Failure {
-            class: FailureClass::Usage,
-            error: format!("unknown profile `{name}`"),
-            hint: Some(format!("expected a file, or one of: {}", names().join(", "))),
-        });
+        return Err(Failure::usage(
+            format!("unknown profile `{name}`"),
+            format!("expected a file, or one of: {}", names().join(", ")),
+        ));
     }
-    let text = fs::read_to_string(path).map_err(|error| Failure {
-        class: FailureClass::Input,
-        error: format!("cannot read profile {name}: {error}"),
-        hint: Some(format!("expected a file, or one of: {}", names().join(", "))),
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::input(
+            format!("cannot read profile {name}: {error}"),
+            format!("expected a file, or one of: {}", names().join(", ")),
+        )
     })?;
     let stem = path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned());
     Profile::parse(&stem, &text, &sizes)
 }
 
-/// The sizes of a well-known model.
 fn sizes(shape: &str) -> Option<Sizes> {
     let c = shapes::find(shape)?;
     let (query, key) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
@@ -78,13 +74,12 @@ fn sizes(shape: &str) -> Option<Sizes> {
     })
 }
 
-/// What a run takes under a profile; none if it has no tokens yet, its method is unknown to this version, or the profile
-/// does not know its drafter.
+/// What a run takes under a profile; none without tokens, or if the method or its drafter is unknown.
 pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
     let method: Method = serde_json::from_value(log.started()?.method.clone()).ok()?;
     let prompt = log.prompt()?;
     let visual = prompt.visual_tokens;
-    let text = prompt.prompt_tokens.saturating_sub(visual);
+    let text = prompt.prompt_ids.len().saturating_sub(visual);
     let share = |kept: usize| if visual == 0 { 0.0 } else { kept as f64 / visual as f64 };
     let sees = match (&method.context, &prompt.kept) {
         // What is recorded is the union of all heads; each reads its own part.

@@ -1,6 +1,6 @@
 use super::*;
 use specreel_record::{
-    EventKind, Stats, Step, Token, Verdict,
+    EventKind, FailureClass, PromptSeen, Started, Stats, Step, Token, Verdict,
     profile::{Tick, ticks},
     testing,
 };
@@ -92,12 +92,12 @@ fn ticks_are_those_of_the_schedule() {
 fn log(name: &str, steps: usize) -> RunLog {
     let method = Method::preset(name).unwrap();
     let mut started = testing::started();
-    if let EventKind::Started { method: given, lossless, dtype, .. } = &mut started {
+    if let EventKind::Started(Started { method: given, lossless, dtype, .. }) = &mut started {
         (*given, *lossless) = (serde_json::to_value(&method).unwrap(), method.lossless());
         *dtype = "f32".into();
     }
     let mut prompt = testing::prompt(Some(vec![1, 2]).filter(|_| !method.is_autoregressive()));
-    if let EventKind::Prompt { grid, visual_tokens, prompt_ids, .. } = &mut prompt {
+    if let EventKind::Prompt(PromptSeen { grid, visual_tokens, prompt_ids, .. }) = &mut prompt {
         (*grid, *visual_tokens, *prompt_ids) = ([1, 2, 5], 10, vec![1; 15]);
     }
     let step = |index| {

@@ -146,7 +146,6 @@ impl Player {
         &mut self.whole
     }
 
-    /// Take in the new steps.
     fn grow(&mut self) {
         let edge = self.edge();
         // How far the drafts of the first new step were played while it was verified.
@@ -172,12 +171,10 @@ impl Player {
         self.settle();
     }
 
-    /// The end of the steps so far.
     fn edge(&self) -> f64 {
         self.ends.last().copied().unwrap_or(self.front_ms)
     }
 
-    /// How long a step usually takes.
     fn usual(&self) -> f64 {
         match self.ends.len() {
             0 => LONGEST_MS,
@@ -295,7 +292,6 @@ impl Player {
         }
     }
 
-    /// The user's change of the speed.
     fn factor(&self) -> f64 {
         2f64.powi(self.shift)
     }

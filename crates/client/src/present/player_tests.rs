@@ -1,6 +1,6 @@
 use super::*;
 use specreel_record::{
-    EventKind, Step, Token, Verdict,
+    Draft, EventKind, Started, Step, Token, Verdict,
     testing::{done, ended, failure, started},
 };
 
@@ -256,7 +256,7 @@ fn drafts_that_are_reported_are_seen_while_they_are_verified() {
     let draft = |index, texts: &[&str], parents: &[Option<usize>]| {
         let drafted_text: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
         let drafted = vec![1; texts.len()];
-        Event::new(1, EventKind::Draft { index, drafted, drafted_text, parents: parents.to_vec() })
+        Event::new(1, EventKind::Draft(Draft { index, drafted, drafted_text, parents: parents.to_vec() }))
     };
     let mut player = live(&[all[0].clone(), draft(0, &[" A", " red", " cube", " is"], &[])], Pace::Auto);
     assert_eq!(shown(&player), "_A");
@@ -359,7 +359,7 @@ fn where_drafting_and_verifying_overlap_the_next_window_is_seen() {
         step(&[" falls"], &[(" rolls", Verdict::Corrected)]),
     ];
     let mut all = events(windows);
-    if let EventKind::Started { method, .. } = &mut all[0].kind {
+    if let EventKind::Started(Started { method, .. }) = &mut all[0].kind {
         *method = serde_json::json!({"name": "parallelvlm", "schedule": {"kind": "parallel"}});
     }
     assert_eq!(

@@ -267,8 +267,7 @@ pub fn basis(speedup: &Speedup) -> String {
     if busy(speedup.contention).is_some() { format!("{pairs}, busy machine") } else { pairs }
 }
 
-/// True if the speedup from file to last token is below 1, and below that of decoding: what the drafter reads costs more than
-/// it saves.
+/// True if what the drafter reads costs more than it saves, from file to last token.
 fn is_reading_dear(decode: f64, end_to_end: f64) -> bool {
     end_to_end < 0.95 && end_to_end < decode
 }

@@ -8,9 +8,7 @@ const BASELINES: &str = "Baselines";
 const REDUCED: &str = "Reduced contexts";
 /// Methods whose target itself sees a part of the video.
 const PRUNING: &str = "Target pruning";
-/// Those that are lossy.
 const LOOSENING: &str = "Other loosening rules";
-/// Methods of the user's that name no known paper.
 const OWN: &str = "Your own";
 
 /// How a paper's title begins, and the system that it presents.

@@ -11,7 +11,6 @@ use super::text::{clean_line, width};
 pub struct Wrapper<S> {
     /// Columns of the terminal; none leaves text as it is.
     columns: Option<usize>,
-    /// Columns used on this line.
     used: usize,
     /// White space after what was given out.
     gap: Run<S>,
@@ -94,7 +93,6 @@ impl<S: Copy + PartialEq> Wrapper<S> {
         (width(grapheme) > 1 || width(last) > 1) && !grapheme.starts_with(punctuates)
     }
 
-    /// Give out the word, on the next line if it does not fit on this one.
     fn release(&mut self, columns: usize, out: &mut Vec<(S, String)>) {
         let word = std::mem::replace(&mut self.word, Run::EMPTY);
         let Some((style, _)) = word.pieces.first() else { return };
@@ -111,8 +109,7 @@ impl<S: Copy + PartialEq> Wrapper<S> {
     }
 }
 
-/// Complete lines in at most this many columns; the rest continues on further lines, `indent` columns from the left.
-/// Styles (`ESC [ … m`) take no columns.
+/// Lines in at most this many columns, further ones `indent` columns from the left. Styles (`ESC [ … m`) take no columns.
 pub fn hang(text: &str, columns: Option<usize>, indent: usize) -> String {
     let Some(columns) = columns else { return text.to_owned() };
     // A deep indent would leave no room for the words.
@@ -134,7 +131,6 @@ pub fn hang(text: &str, columns: Option<usize>, indent: usize) -> String {
     out
 }
 
-/// Columns of a text with styles.
 fn shown(text: &str) -> usize {
     width(&clean_line(text))
 }

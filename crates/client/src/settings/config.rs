@@ -10,7 +10,7 @@ use schemars::Schema;
 use toml::de::DeTable;
 
 use super::{Layer, Origin, Setting};
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 use specreel_speculate::suggest;
 
 /// A configuration file that has been read. The default is that of a missing file.
@@ -35,28 +35,21 @@ impl Config {
         keys.map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// Read a file; a missing file is an empty one.
-    ///
-    /// # Errors
-    /// It cannot be read, or has an unknown key or a wrong value (class input).
+    /// Read a file; a missing file is an empty one. Fails if it has an unknown key or a wrong value (class input).
     pub fn read(path: &Path) -> Result<Self, Failure> {
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text, path),
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 Ok(Self::default())
             }
-            Err(e) => Err(Failure {
-                class: FailureClass::Input,
-                error: format!("configuration file {}: {e}", path.display()),
-                hint: Some("make it readable, or remove it".into()),
-            }),
+            Err(e) => Err(Failure::input(
+                format!("configuration file {}: {e}", path.display()),
+                "make it readable, or remove it",
+            )),
         }
     }
 
-    /// Parse the text of a file.
-    ///
-    /// # Errors
-    /// As [`Config::read`].
+    /// Parse the text of a file. Fails as [`Config::read`].
     pub fn parse(text: &str, file: &Path) -> Result<Self, Failure> {
         let wrong = |error| mistake(text, file, &error);
         let table = DeTable::parse(text).map_err(wrong)?;
@@ -79,7 +72,6 @@ impl Config {
     }
 }
 
-/// The line of a byte, from 1.
 fn line_of(text: &str, byte: usize) -> usize {
     1 + text.as_bytes()[..byte.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
 }
@@ -107,16 +99,13 @@ fn mistake(text: &str, file: &Path, error: &toml::de::Error) -> Failure {
     } else {
         (message.to_owned(), example)
     };
-    Failure {
-        class: FailureClass::Input,
-        error: format!("configuration file {}:{number}: `{line}`: {what}", file.display()),
-        hint: Some(hint),
-    }
+    Failure::input(format!("configuration file {}:{number}: `{line}`: {what}", file.display()), hint)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use specreel_record::FailureClass;
 
     fn parse(text: &str) -> Result<Config, Failure> {
         Config::parse(text, "config.toml".as_ref())

@@ -11,8 +11,8 @@ use crate::{
 };
 use specreel_model::family::ModelError;
 use specreel_record::{
-    EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason, median,
-    paired::Pace,
+    Draft, EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason,
+    median, paired::Pace,
 };
 use specreel_speculate::{
     self as speculate, Finished, GenerationConfig, GenerationInputs, Method, PlainPasses, PrefetchedDraft,
@@ -267,12 +267,12 @@ impl Runner<'_> {
     fn draft_event(&self, index: usize, tree: &Tree) -> EventKind {
         let tokenizer = self.models.target.tokenizer();
         let drafted: Vec<u32> = tree.nodes().iter().map(|node| node.id).collect();
-        EventKind::Draft {
+        EventKind::Draft(Draft {
             index,
             drafted_text: drafted.iter().map(|&id| tokenizer.token_text(id)).collect(),
             drafted,
             parents: tree.parents(),
-        }
+        })
     }
 
     fn not_finite(&self) -> Failure {

@@ -10,7 +10,7 @@ use crate::{
 };
 use specreel_demo as assets;
 use specreel_model::draft_head::Recipe;
-use specreel_record::{EventKind, Failure, Stats, StopReason};
+use specreel_record::{EventKind, Failure, PromptSeen, Started, Stats, StopReason};
 use specreel_speculate::{Drafter, Stamps, context::Selection};
 
 /// A finished run, and what a measurement of its speed needs to repeat it.
@@ -32,7 +32,7 @@ impl Runner<'_> {
     pub fn run(&self, cache: &mut PrefixCache) -> Result<Option<FinishedRun>, Failure> {
         self.validate()?;
         let (request, method) = (self.request, &self.request.method);
-        self.sender.send(EventKind::Started {
+        self.sender.send(EventKind::Started(Started {
             method: serde_json::to_value(method).map_err(|e| internal(e.to_string()))?,
             lossless: method.lossless(),
             target: self.models.target.name().to_owned(),
@@ -44,7 +44,7 @@ impl Runner<'_> {
             before: request.before.clone(),
             span: request.span,
             segment: request.segment,
-        });
+        }));
         match self.caption(cache) {
             Ok(finished) => Ok(finished),
             Err(Stop::Failed(failure)) => Err(failure),
@@ -106,7 +106,7 @@ impl Runner<'_> {
             (Some(_), None) => clip.facts.grid.len(),
             (Some(_), Some(kept)) => kept.len(),
         };
-        self.sender.send(EventKind::Prompt {
+        self.sender.send(EventKind::Prompt(PromptSeen {
             frames: clip.timestamps_s.clone(),
             grid: clip.facts.grid.shape(),
             visual_tokens: clip.facts.grid.len(),
@@ -124,7 +124,7 @@ impl Runner<'_> {
                 .chain(self.stamps_note())
                 .chain(self.thinking_note())
                 .collect(),
-        });
+        }));
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         self.calibrate(context, since(started))?;
         let generated = self.generate(context, drafter_key.as_ref(), &mut stats, plain_front_ms)?;

@@ -76,8 +76,7 @@ pub struct Figures {
     /// Share of the measurement's time spent waiting for processors, 0 to 1; none if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contention: Option<f64>,
-    /// Ratio of times from file to last token for the same number of tokens; what precedes the first token counts on both
-    /// sides.
+    /// Ratio of times from file to last token for the same number of tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_to_end_speedup: Option<f64>,
     /// Accepted drafts per step; none without speculation.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    EventKind, Speedup, Stats, Timings,
+    EventKind, Speedup, Started, Stats, Timings,
     testing::{ended, failure, fed, speedup, started, started_plain},
 };
 
@@ -16,7 +16,7 @@ fn run(run: u64, method: &str, ids: &[u32], ms: f64, reason: StopReason) -> RunL
         ..Stats::default()
     };
     let mut begin = if method == "plain" { started_plain() } else { started() };
-    if let EventKind::Started { lossless, .. } = &mut begin {
+    if let EventKind::Started(Started { lossless, .. }) = &mut begin {
         *lossless = method != "lvspec";
     }
     fed(RunLog::planned(run, method, true), [begin, ended(reason, "", ids, stats)])

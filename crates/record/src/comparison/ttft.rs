@@ -76,7 +76,7 @@ mod tests {
         let mut blind = run(Some(vec![]), Timings::default());
         blind.stats_mut().drafter_visual_tokens = 0;
         let mut itself = started();
-        if let crate::EventKind::Started { method, drafter, .. } = &mut itself {
+        if let crate::EventKind::Started(crate::Started { method, drafter, .. }) = &mut itself {
             *method = serde_json::json!({"name": "own", "drafter": {"kind": "self"}});
             *drafter = Some("big".into());
         }

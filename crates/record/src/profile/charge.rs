@@ -113,7 +113,6 @@ impl Profile {
         Some(modelled)
     }
 
-    /// Draft, verify, draft, verify.
     fn sequential(&self, work: &Workload<'_>, prompt: Prompt) -> Option<Modelled> {
         let mut sum = Modelled::default();
         let mut emitted = 0;
@@ -230,7 +229,6 @@ fn depths(step: &Step) -> Vec<usize> {
     depths
 }
 
-/// Drafts of the longest branch.
 fn longest(step: &Step) -> usize {
     depths(step).into_iter().max().unwrap_or(0)
 }

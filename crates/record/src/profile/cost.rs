@@ -46,9 +46,7 @@ pub struct Curve(Vec<(f64, Vec<(f64, f64)>)>);
 
 impl Curve {
     /// A curve through these points. Equal ones (a draft head that holds the same text before every context) are averaged.
-    ///
-    /// # Errors
-    /// There is none, or one has no rows or an impossible time.
+    /// Fails if there is none, or one has no rows or an impossible time.
     pub fn new(points: &[Point]) -> Result<Curve, String> {
         if points.is_empty() {
             return Err("has no passes".into());
@@ -170,10 +168,7 @@ impl Roofline {
         layers * slots * self.sizes.kv_values * KV_BYTES
     }
 
-    /// The `kv_factor` with which one row after `slots` tokens takes `ms` milliseconds.
-    ///
-    /// # Errors
-    /// Weights and layers alone take longer.
+    /// The `kv_factor` with which one row after `slots` tokens takes `ms`. Fails if weights and layers alone take longer.
     pub fn kv_factor(&self, slots: f64, ms: f64) -> Result<f64, String> {
         let layers = self.sizes.layers;
         let without =

@@ -5,28 +5,24 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Cost, Curve, Device, Point, Profile, Roofline, Sizes};
-use crate::{Failure, FailureClass};
+use crate::Failure;
 
 /// The sizes of the model of this name; none if there is no such model.
 pub type FindSizes<'a> = &'a dyn Fn(&str) -> Option<Sizes>;
 
 impl Profile {
-    /// A profile from the text of a file: JSON lines if it begins with `{`, else TOML.
-    ///
-    /// # Errors
-    /// It is neither, misses a part, or has impossible values (class input).
+    /// A profile from the text of a file: JSON lines if it begins with `{`, else TOML. Fails if it is neither, misses a part,
+    /// or has impossible values (class input).
     pub fn parse(name: &str, text: &str, sizes: FindSizes<'_>) -> Result<Profile, Failure> {
         let parsed = match text.trim_start().starts_with('{') {
             true => from_lines(name, text),
             false => from_toml(name, text, sizes),
         };
-        parsed.and_then(check).map_err(|problem| Failure {
-            class: FailureClass::Input,
-            error: format!("profile `{name}` {problem}"),
-            hint: Some(
-                "docs/profiles.md describes the file; `specreel bench --suite step --json` measures one"
-                    .into(),
-            ),
+        parsed.and_then(check).map_err(|problem| {
+            Failure::input(
+                format!("profile `{name}` {problem}"),
+                "docs/profiles.md describes the file; `specreel bench --suite step --json` measures one",
+            )
         })
     }
 }
@@ -147,9 +143,7 @@ struct FileDevice {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Calibrate {
-    /// Tokens in the target's cache.
     slots: f64,
-    /// Time of a pass of one row.
     ms: f64,
     /// Where the figure stands.
     #[serde(rename = "source")]
@@ -198,7 +192,6 @@ fn from_toml(name: &str, text: &str, sizes: FindSizes<'_>) -> Result<Profile, St
     })
 }
 
-/// A device whose `kv_factor` may be unknown yet.
 #[derive(Clone, Copy)]
 struct Rates {
     bandwidth: f64,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::FailureClass;
 
 const SIZES: Sizes = Sizes {
     layers: 10.0,

@@ -20,8 +20,7 @@ pub struct Profile {
     pub name: String,
     /// Models, hardware and source in a line; may be empty.
     pub about: String,
-    /// True if the drafter has a device of its own: under the parallel schedule both work at once. On one device their times
-    /// add up.
+    /// True if the drafter has a device of its own, and works at the same time under the parallel schedule.
     pub two_devices: bool,
     /// Host time of a step in milliseconds, besides its passes; none = as recorded.
     pub step_ms: Option<f64>,

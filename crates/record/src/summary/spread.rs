@@ -41,8 +41,7 @@ pub struct Spread {
 type Part<'a> = &'a dyn Fn(&Trial, Option<&Trial>) -> (usize, usize);
 
 impl Spread {
-    /// Of these trials, each a clip with the baseline's trial on it, if there is one. None with fewer clips than an interval
-    /// takes ([`LEAST`]).
+    /// Of these trials, each a clip with the baseline's trial on it; none of fewer clips than [`LEAST`].
     pub(super) fn of(trials: &[(&Trial, Option<&Trial>)]) -> Option<Spread> {
         if trials.len() < LEAST {
             return None;

@@ -1,28 +1,14 @@
 //! `specreel caption --dry-run` for many videos: what would be done, and what it would take.
 
-use std::{io::Write, ops::ControlFlow};
-
-use serde_json::json;
-
-use super::{Plan, shown};
-use crate::cli::{
-    args::caption::CaptionArgs,
-    dirs::Dirs,
-    end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
-};
+use super::*;
 use specreel_batch::{Clip, Outputs, outputs::Need};
-use specreel_client::{
-    Client, Ending, GRACE,
-    present::{estimate, formats},
-};
-use specreel_engine::RunRequest;
-use specreel_record::{Estimate, Event, Failure, RunLog};
+use specreel_client::present::estimate;
+use specreel_client::present::formats;
+use specreel_record::Estimate;
 
 /// So many videos are looked at for the estimate, evenly spread.
 const SAMPLES: usize = 8;
 
-/// Print what would be done.
 pub fn run(args: &CaptionArgs, plan: &Plan, clips: &[Clip], outputs: &mut Outputs) -> Result<i32, End> {
     let (mut todo, mut done, mut failed) = (Vec::new(), 0, 0);
     let mut captions = 0;
@@ -40,9 +26,7 @@ pub fn run(args: &CaptionArgs, plan: &Plan, clips: &[Clip], outputs: &mut Output
         captions = captions * limit / todo.len();
         todo.truncate(limit);
     }
-    let interrupt = Interrupt::default();
-    let sampled = sample(args, plan, &todo, &interrupt)?;
-    let (Some((estimates, bad)), false) = (sampled, interrupt.asked()) else { return Ok(interrupted()) };
+    let Some((estimates, bad)) = sample(args, plan, &todo)? else { return Ok(interrupted()) };
     let times: Vec<f64> = estimates.iter().filter_map(Estimate::total_ms).collect();
     let mean = (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64);
     let total_ms = mean.map(|ms| ms * captions as f64);
@@ -83,27 +67,18 @@ pub fn run(args: &CaptionArgs, plan: &Plan, clips: &[Clip], outputs: &mut Output
 type Sampled = (Vec<Estimate>, Vec<(std::path::PathBuf, Failure)>);
 
 /// The estimates of some videos, and those that cannot be used. None if interrupted.
-fn sample(
-    args: &CaptionArgs,
-    plan: &Plan,
-    todo: &[&Clip],
-    interrupt: &Interrupt,
-) -> Result<Option<Sampled>, End> {
+fn sample(args: &CaptionArgs, plan: &Plan, todo: &[&Clip]) -> Result<Option<Sampled>, End> {
     let (mut estimates, mut bad) = (Vec::new(), Vec::new());
     if todo.is_empty() {
         return Ok(Some((estimates, bad)));
     }
-    let mut client = Client::start()?;
-    let remote = client.remote();
-    interrupt::listen(interrupt, move || remote.cancel_current())?;
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(plan.models.clone(), args.run.ignore_memory)?;
+    let (mut client, interrupt) = loading(plan.models.clone(), args.run.ignore_memory)?;
     let runtime = runtime()?;
     let samples = SAMPLES.min(todo.len());
     for number in 0..samples {
         let clip = todo[number * todo.len() / samples];
         let prompt = plan.prompts.first().map(String::as_str).unwrap_or_default();
-        let request = match plan.batch(&mut client, interrupt).sample(clip, prompt) {
+        let request = match plan.batch(&mut client, &interrupt).sample(clip, prompt) {
             Ok(request) => RunRequest { run: number as u64 + 1, estimate_only: true, ..request },
             Err(failure) => {
                 bad.push((clip.path(), failure));
@@ -112,7 +87,7 @@ fn sample(
         };
         let mut log = RunLog::new(request.run);
         let mut ignore = |_: &Event, _: &RunLog| Ok::<_, std::convert::Infallible>(ControlFlow::Continue(()));
-        let following = client.follow(request, &mut log, &mut ignore, interrupt, GRACE);
+        let following = client.follow(request, &mut log, &mut ignore, &interrupt, GRACE);
         let Ok(ending) = runtime.block_on(following);
         match ending {
             Ending::NotSent => return Ok(None),

@@ -2,9 +2,8 @@
 
 use std::{
     ffi::OsStr,
-    io::{self, BufRead, Read as _, Write},
+    io::{BufRead, Read as _},
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -13,19 +12,10 @@ use std::{
 };
 
 use serde::Deserialize;
-use serde_json::{Value, json};
 
-use super::{Plan, SOME_FAILED, embedded, halted};
-use crate::cli::{
-    args::caption::CaptionArgs,
-    dirs::Dirs,
-    end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
-    resolve,
-};
+use super::*;
+use crate::cli::interrupt;
 use specreel_batch::{Ended, Progress, Report, rows::object};
-use specreel_client::Client;
-use specreel_record::{Event, Failure, FailureClass};
 
 /// Lines that may wait to be captioned.
 const WAITING: usize = 2;
@@ -34,7 +24,6 @@ const MAX_LINE: u64 = 8 << 20;
 /// Bytes of an invalid line that its answer repeats.
 const SHOWN: usize = 200;
 
-/// A line of JSON instead of a path.
 #[derive(Deserialize)]
 struct Line {
     video: PathBuf,
@@ -57,11 +46,7 @@ impl Line {
         }
         let invalid = |error: String, hint: &str| {
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).into_owned();
-            let failure = Failure {
-                class: FailureClass::Usage,
-                error: format!("line {number}: {error}"),
-                hint: Some(hint.into()),
-            };
+            let failure = Failure::usage(format!("line {number}: {error}"), hint);
             Err(Invalid { text, failure })
         };
         if bytes.len() as u64 > MAX_LINE {
@@ -118,7 +103,6 @@ fn lines() -> io::Result<Receiver<io::Result<Result<Line, Invalid>>>> {
     Ok(receiver)
 }
 
-/// Nothing is reported beside the lines.
 struct Silent;
 
 impl Report for Silent {
@@ -133,11 +117,10 @@ impl Report for Silent {
 
 /// Caption videos as they are asked for, until stdin ends.
 pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
-    let interrupt = Interrupt::default();
     let mut client = Client::start()?;
     let (remote, waits) = (client.remote(), Arc::new(AtomicBool::new(true)));
     let idle = waits.clone();
-    interrupt::listen(&interrupt, move || {
+    let interrupt = interrupt::listen(move || {
         remote.cancel_current();
         // Nobody reads the flag while stdin is waited for.
         if idle.load(Ordering::SeqCst) {

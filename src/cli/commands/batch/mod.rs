@@ -4,28 +4,19 @@ mod estimate;
 mod lines;
 mod report;
 
-use std::path::{Path, PathBuf};
-
 use self::report::Reporter;
+
+use super::*;
 use crate::cli::{
-    args::{batch::BatchArgs, caption::CaptionArgs, part::Format},
-    config::Config,
-    dirs::Dirs,
-    end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
-    output::color,
-    resolve::{self, stdin_video},
+    args::{batch::BatchArgs, part::Format},
+    resolve::stdin_video,
 };
 use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, find};
-use specreel_client::{Client, Settings};
-use specreel_engine::RunRequest;
-use specreel_model::ModelSpec;
-use specreel_record::{Cues, Failure, FailureClass};
+use specreel_record::Cues;
 
 /// Exit code if some of several videos failed, or the models wrote nothing about any.
 const SOME_FAILED: i32 = 5;
 
-/// Longest file of prompts, in bytes.
 const MAX_PROMPTS: u64 = 1 << 20;
 
 /// True if several videos are meant, or one whose caption goes to a file.
@@ -34,7 +25,6 @@ pub fn is_meant(args: &CaptionArgs) -> bool {
     args.batch.is_used() || args.videos.len() != 1 || args.videos.iter().any(|video| several(video))
 }
 
-/// What a batch needs of the arguments.
 struct Plan {
     models: ModelSpec,
     request: RunRequest,
@@ -83,7 +73,6 @@ impl Plan {
     }
 }
 
-/// Caption many videos.
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     check(args)?;
     if args.batch.stdin {
@@ -94,7 +83,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let shard = args.batch.shard.map(|choice| {
         choice
             .resolve(&|name| std::env::var(name).ok())
-            .map_err(|error| usage(format!("--shard: {error}"), "name the part: --shard I/N"))
+            .map_err(|error| Failure::usage(format!("--shard: {error}"), "name the part: --shard I/N"))
     });
     let shard = shard.transpose()?;
     let options = options(args, &plan, shard);
@@ -113,12 +102,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     }
     outputs.prepare()?;
 
-    let interrupt = Interrupt::default();
-    let mut client = Client::start()?;
-    let remote = client.remote();
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(plan.models.clone(), args.run.ignore_memory)?;
+    let (mut client, interrupt) = loading(plan.models.clone(), args.run.ignore_memory)?;
     let mut report =
         Reporter::new(&args.output, outputs.are_none(), outputs.are_timed().then_some(plan.cues));
     // A directory that cannot be read holds clips that have no captions.
@@ -146,10 +130,6 @@ fn halted(halt: Halt) -> End {
     }
 }
 
-fn usage(error: String, hint: &str) -> Failure {
-    Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) }
-}
-
 /// The file of an embedded clip, if the name is one.
 fn embedded(name: &Path) -> Result<Option<PathBuf>, Failure> {
     let is_clip = name.to_str().and_then(specreel_demo::clip_index).is_some();
@@ -160,34 +140,33 @@ fn embedded(name: &Path) -> Result<Option<PathBuf>, Failure> {
 fn check(args: &CaptionArgs) -> Result<(), Failure> {
     let CaptionArgs { batch, part, output, .. } = args;
     if part.format != Format::Text {
-        return Err(usage("--format is for one video on stdout".into(), "use --sidecar srt or vtt"));
+        return Err(Failure::usage("--format is for one video on stdout", "use --sidecar srt or vtt"));
     }
     if output.save.is_some() || args.steps {
         let option = if args.steps { "--steps" } else { "--save" };
-        return Err(usage(
+        return Err(Failure::usage(
             format!("{option} is for one video"),
             "use --json, which prints the events of all runs, or --sidecar json",
         ));
     }
     if args.videos.iter().any(|video| stdin_video::is_meant(video)) {
-        return Err(usage(
-            "a video on stdin has no name to write captions under".into(),
+        return Err(Failure::usage(
+            "a video on stdin has no name to write captions under",
             "name the file; --stdin and @- read paths from stdin",
         ));
     }
     let writes = batch.sidecar.is_some() || batch.dataset.is_some();
     if !writes && (batch.out_dir.is_some() || batch.existing != Existing::Skip || batch.retry_failed) {
-        return Err(usage(
-            "there is no output that --out-dir, --existing and --retry-failed could be about".into(),
+        return Err(Failure::usage(
+            "there is no output that --out-dir, --existing and --retry-failed could be about",
             "add --sidecar txt or --dataset jsonl",
         ));
     }
     if let Some(out) = batch.out_dir.as_deref().filter(|out| out.exists() && !out.is_dir()) {
-        return Err(Failure {
-            class: FailureClass::Input,
-            error: format!("--out-dir {}: it is a file", out.display()),
-            hint: Some("name a directory; it is created if it does not exist".into()),
-        });
+        return Err(Failure::input(
+            format!("--out-dir {}: it is a file", out.display()),
+            "name a directory; it is created if it does not exist",
+        ));
     }
     Ok(())
 }
@@ -229,10 +208,11 @@ fn numbered(name: &str, shard: Option<Shard>) -> String {
 
 /// The prompts of a file: one a line; empty lines and those that begin with `#` do not count.
 fn prompts(file: &Path) -> Result<Vec<String>, Failure> {
-    let failed = |error: String| Failure {
-        class: FailureClass::Input,
-        error: format!("--prompt-file {}: {error}", file.display()),
-        hint: Some("it holds one prompt a line, as UTF-8 text".into()),
+    let failed = |error: String| {
+        Failure::input(
+            format!("--prompt-file {}: {error}", file.display()),
+            "it holds one prompt a line, as UTF-8 text",
+        )
     };
     let length = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
     if length > MAX_PROMPTS {
@@ -245,13 +225,9 @@ fn prompts(file: &Path) -> Result<Vec<String>, Failure> {
             prompts.push(line.to_owned());
         }
     }
-    match prompts.is_empty() {
-        true => Err(failed("it holds no prompt".into())),
-        false => Ok(prompts),
-    }
+    if prompts.is_empty() { Err(failed("it holds no prompt".into())) } else { Ok(prompts) }
 }
 
-/// A path for people: on one line, without escape sequences.
 fn shown(path: &Path) -> String {
     batch::text::one_line(&color::plain(&path.to_string_lossy()))
 }

@@ -1,27 +1,20 @@
 //! What is said about a batch: a progress line, or lines; failures as they happen; a summary; JSON lines.
 
-use std::{
-    io::{self, Write},
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
-use super::shown;
-use crate::cli::{
-    args::run::OutputArgs,
-    output::{color, session::event_line},
-};
+use super::*;
+use crate::cli::args::run::OutputArgs;
 use specreel_batch::{Ended, Outcome, Progress, Report, Summary, rows::Caption, text::one_line};
-use specreel_client::present::{estimate, export::subtitles::Cutter, formats::plural};
-use specreel_record::{Cues, Event, EventKind, Failure};
+use specreel_client::present::estimate;
+use specreel_client::present::{export::subtitles::Cutter, formats::plural};
+use specreel_record::{Cues, PromptSeen, Ready};
 
 /// Without a terminal, progress is told this often.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Says how a batch goes.
 pub struct Reporter {
     json: bool,
     quiet: bool,
@@ -53,7 +46,6 @@ impl Reporter {
         Self { json: output.json, quiet, prints, bar, told: None, cues, dense: 0, notes: Vec::new() }
     }
 
-    /// Remove the progress line.
     pub fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -71,7 +63,6 @@ impl Reporter {
         Ok(())
     }
 
-    /// The last words.
     pub fn summary(&mut self, summary: &Summary, unreadable: usize) -> io::Result<()> {
         let progress = &summary.progress;
         let failed = progress.failed + unreadable;
@@ -161,7 +152,8 @@ impl Report for Reporter {
         if self.json {
             return io::stdout().write_all(&event_line(event)?);
         }
-        if let EventKind::Ready { notes, .. } | EventKind::Prompt { notes, .. } = &event.kind
+        if let EventKind::Ready(Ready { notes, .. }) | EventKind::Prompt(PromptSeen { notes, .. }) =
+            &event.kind
             && !self.quiet
         {
             // Of notes that all clips have, one is enough; those on single files would drown the rest.
@@ -222,7 +214,6 @@ fn print(line: &Value) -> io::Result<()> {
     io::stdout().write_all(format!("{line}\n").as_bytes())
 }
 
-/// Seconds with two decimals.
 fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 100.0).round() / 100.0
 }

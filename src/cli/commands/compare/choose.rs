@@ -1,12 +1,8 @@
 //! The methods to compare.
 
-use crate::cli::{
-    dirs::Dirs,
-    resolve::{self, user_methods},
-};
-use specreel_model::ModelSpec;
-use specreel_record::{Failure, FailureClass, Row, RowState};
-use specreel_speculate::{Method, method::sets};
+use super::*;
+use specreel_record::Row;
+use specreel_speculate::method::sets;
 
 /// Compared by default; `--help` and the README list them.
 const DEFAULT: [&str; 5] = ["autoregressive", "naive", "sd-uniform", "lvspec", "fly"];
@@ -14,7 +10,6 @@ const DEFAULT: [&str; 5] = ["autoregressive", "naive", "sd-uniform", "lvspec", "
 /// As [`DEFAULT`], without a small model.
 const DEFAULT_ALONE: [&str; 2] = ["autoregressive", "lvspec-self"];
 
-/// The selected methods.
 #[derive(Debug, PartialEq)]
 pub struct Chosen {
     /// The methods; the first is the autoregressive baseline.
@@ -23,14 +18,10 @@ pub struct Chosen {
     pub labels: Vec<String>,
     /// Methods that these models cannot run, and why.
     pub impossible: Vec<Row>,
-    /// Notes for users about the selection.
     pub notes: Vec<String>,
 }
 
 /// The named methods with these overrides, the baseline first.
-///
-/// # Errors
-/// A method is not valid; none is named; these models can run none of them but the baseline; an override fits none.
 pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) -> Result<Chosen, Failure> {
     let mut methods = match names {
         Some(names) => named(names)?,
@@ -88,7 +79,7 @@ pub fn methods(names: Option<&[String]>, sets: &[String], models: &ModelSpec) ->
 fn named(names: &[String]) -> Result<Vec<Method>, Failure> {
     let names: Vec<&str> = names.iter().map(|name| name.trim()).collect();
     if names.contains(&"") {
-        return Err(usage(
+        return Err(Failure::usage(
             format!("--methods \"{}\" contains an empty name", names.join(",")),
             "for example: --methods naive,lvspec; `specreel methods` lists all methods",
         ));
@@ -112,14 +103,11 @@ fn preset(names: &[&str]) -> Result<Vec<Method>, Failure> {
     names.iter().map(|name| Ok(Method::preset(name)?)).collect()
 }
 
-pub(crate) fn usage(error: String, hint: &str) -> Failure {
-    Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::resolve::tests::spec;
+    use specreel_record::FailureClass;
 
     fn choose(names: &str) -> Result<Chosen, Failure> {
         let names: Vec<String> = names.split(',').map(String::from).collect();

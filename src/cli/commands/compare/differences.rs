@@ -1,8 +1,9 @@
 //! Which words of a method differ from autoregressive decoding, marked with and without colour.
 
 use super::text::{Look, Word, sentence, wrap};
+use super::*;
 use specreel_client::present::{formats::differs_at, statistics::tie, text::clean};
-use specreel_record::{Change, Comparison, Edit, RunLog, difference};
+use specreel_record::{Change, Edit, difference};
 
 /// Around the words that only the baseline has, with their SGR parameter.
 const DELETED: (&str, &str, &str) = ("[-", "-]", "31");

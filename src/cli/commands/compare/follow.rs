@@ -1,14 +1,10 @@
 //! The runs of a comparison, one after another on one engine.
 
-use std::{io::Write, ops::ControlFlow, time::Duration};
-
 use super::reporter::Reporter;
-use crate::cli::{commands::caption, end::End, output::report};
-use specreel_client::{self as client, Client, Interrupt};
-use specreel_engine::RunRequest;
-use specreel_record::{Event, Failure, RunLog, StopReason};
+use super::*;
+use crate::cli::commands::caption;
+use specreel_client::{self as client, Interrupt};
 
-/// How the comparison ended.
 #[derive(Debug, PartialEq)]
 pub enum Ending {
     /// Every run finished or failed by itself.
@@ -20,9 +16,6 @@ pub enum Ending {
 }
 
 /// Send each request when the previous run has ended, and record what comes. A method that failed is not tried again.
-///
-/// # Errors
-/// The output cannot be written, or the models cannot be loaded.
 pub async fn all<O: Write, E: Write>(
     client: &mut Client,
     requests: Vec<RunRequest>,

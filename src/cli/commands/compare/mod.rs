@@ -11,47 +11,23 @@ mod reporter;
 mod table;
 mod text;
 
-use std::{
-    io::{self, IsTerminal, Write},
-    mem,
-};
+use std::mem;
 
-use serde::Serialize;
-
+use super::*;
+use crate::cli::{args::compare::CompareArgs, output::session::SESSION, resolve::stdin_video};
 use follow::Ending;
 use reporter::Reporter;
-
-use crate::cli::{
-    args::compare::CompareArgs,
-    config::Config,
-    dirs::Dirs,
-    end::End,
-    interrupt::{self, Interrupt, interrupted, runtime},
-    output::{
-        new_file::{CHECK_DISK, Named, OutputFile},
-        progress::Progress,
-        report,
-        session::SESSION,
-        terminal,
-    },
-    resolve::{self, stdin_video},
-};
-use specreel_client::{
-    Client, GRACE, Settings,
-    present::export::{Compared, comparison_page},
-};
-use specreel_engine::RunRequest;
-use specreel_record::{Comparison, Failure, RowState, RunLog};
-use specreel_speculate::{Acceptance, Method};
+use specreel_client::present::export::{Compared, comparison_page};
+use specreel_record::{Comparison, RowState};
+use specreel_speculate::Acceptance;
 
 const PAGE: Named = Named { flag: "--html", what: "the page to ", on_failure: CHECK_DISK };
 
-/// Compare methods on one video.
 pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     let CompareArgs { video, span, methods, repeat, mut run, output, html } = args;
     if let Some(method) = &run.method {
         let hint = format!("use --methods {method}");
-        return Err(choose::usage("compare takes --methods, not --method".into(), &hint).into());
+        return Err(Failure::usage("compare takes --methods, not --method", &hint).into());
     }
     let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
     let chosen = choose::methods(methods.as_deref(), &mem::take(&mut run.set), &models)?;
@@ -93,10 +69,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         .map(|(request, label)| RunLog::planned(request.run, label, request.method.lossless()))
         .collect();
 
-    let interrupt = Interrupt::default();
-    let mut client = Client::start()?;
-    let remote = client.remote();
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
+    let (mut client, interrupt) = loading(models, run.ignore_memory)?;
     let lines_on_screen = output.json && io::stdout().is_terminal();
     let mut reporter = Reporter {
         out: output.json.then(|| io::stdout().lock()),
@@ -106,8 +79,6 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         limit: request.max_new_tokens,
         noted: Vec::new(),
     };
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(models, run.ignore_memory)?;
     let following = follow::all(&mut client, requests, &mut runs, &mut reporter, &interrupt, GRACE);
     let ending = runtime()?.block_on(following)?;
     drop(reporter);
@@ -155,7 +126,6 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     }
 }
 
-/// The last line of `--json`.
 #[derive(Serialize)]
 struct Summary<'a> {
     run: u64,

@@ -3,26 +3,18 @@
 //! A terminal gets one progress line for all runs, which disappears, and a line with the models. A file or a pipe gets a line
 //! for each method, but not for each of its repetitions.
 
-use std::io::Write;
-
-use crate::cli::{
-    output::{color, new_file::OutputFile, printer::PrintError, progress::Progress, session::event_line},
-    resolve::user_methods,
-};
+use super::*;
+use crate::cli::output::printer::PrintError;
 use specreel_client::present::statistics::headline;
-use specreel_record::{Event, EventKind, RunLog, Stage};
+use specreel_record::{Stage, Started};
 
-/// Reports the events of several runs.
 pub struct Reporter<O, E> {
     /// For JSON lines; none if stdout is for the table.
     pub out: Option<O>,
     /// For messages; none if quiet.
     pub talk: Option<E>,
-    /// The progress line.
     pub progress: Progress,
-    /// Keeps the events.
     pub session: Option<OutputFile>,
-    /// The maximum number of tokens of a run.
     pub limit: usize,
     /// Notes and lines that have been printed.
     pub noted: Vec<String>,
@@ -30,9 +22,6 @@ pub struct Reporter<O, E> {
 
 impl<O: Write, E: Write> Reporter<O, E> {
     /// Report an event, which `log` contains; its run is number `place.0` of `place.1`.
-    ///
-    /// # Errors
-    /// A sink or the session file failed.
     pub fn event(&mut self, event: &Event, log: &RunLog, place: (usize, usize)) -> Result<(), PrintError> {
         if let Some(session) = &mut self.session {
             session.append(&event_line(event)?).map_err(PrintError::Session)?;
@@ -47,7 +36,7 @@ impl<O: Write, E: Write> Reporter<O, E> {
             self.say_once("note: ", &format!("{note}\n"));
         }
         match &event.kind {
-            EventKind::Started { method, .. } => {
+            EventKind::Started(Started { method, .. }) => {
                 let (at, total) = place;
                 let name = user_methods::label_of(method);
                 if self.progress.is_shown() {
@@ -68,24 +57,16 @@ impl<O: Write, E: Write> Reporter<O, E> {
                 self.progress.stage(Stage::Generate, log.token_count() as u64, self.limit as u64);
             }
             EventKind::Done { .. } | EventKind::Failed(_) => self.close()?,
-            EventKind::Ready { .. }
-            | EventKind::Prompt { .. }
-            | EventKind::Draft { .. }
-            | EventKind::Estimate(_)
-            | EventKind::Speed { .. } => {}
+            _ => {}
         }
         Ok(())
     }
 
-    /// Show that the runs are over and their speed is being measured.
     pub fn measuring(&mut self) {
         self.progress.after_runs("measuring the speedups");
     }
 
     /// Remove the progress line and flush the session file.
-    ///
-    /// # Errors
-    /// As [`Reporter::event`].
     pub fn close(&mut self) -> Result<(), PrintError> {
         self.progress.clear();
         match &mut self.session {

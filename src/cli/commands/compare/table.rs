@@ -2,87 +2,29 @@
 //! never the one that says lossless or lossy.
 
 use super::text::Look;
+use super::*;
 use specreel_client::present::{
     formats::NOTHING,
-    statistics::{COMPARISON, Column, Measures},
-    text::{fit, width},
+    grid::{fitting, lay_out},
+    statistics::{COMPARISON, Measures},
 };
-use specreel_record::Comparison;
-
-/// Between two columns.
-const GAP: usize = 2;
-/// Names are cut to this width before a column is dropped.
-const NAME: usize = 24;
-/// And to this width when no more columns can be dropped.
-const NAME_LEAST: usize = 6;
-
-/// A column with its cells, the title first.
-struct Filled {
-    column: &'static Column,
-    cells: Vec<String>,
-}
-
-impl Filled {
-    fn width(&self) -> usize {
-        self.cells.iter().map(|cell| width(cell)).max().unwrap_or(0)
-    }
-
-    fn cut(&mut self, width: usize) {
-        self.cells.iter_mut().for_each(|cell| *cell = fit(cell, width));
-    }
-}
 
 /// The table, and the titles of the columns that were dropped.
-pub fn table(comparison: &Comparison, look: &Look) -> (String, Vec<&'static str>) {
-    let rows: Vec<Measures> = comparison.rows.iter().map(|row| Measures::of_row(comparison, row)).collect();
-    let mut columns: Vec<Filled> = COMPARISON
-        .iter()
-        .map(|column| {
-            let cells = rows.iter().map(column.cell);
-            Filled { column, cells: std::iter::once(column.title.to_owned()).chain(cells).collect() }
-        })
-        .collect();
-    let dropped = look.width.map(|width| narrow(&mut columns, width)).unwrap_or_default();
-    let widths: Vec<usize> = columns.iter().map(Filled::width).collect();
-    let mut out = String::new();
-    for line in 0..=comparison.rows.len() {
-        let mut text = String::new();
-        for (at, (filled, width)) in columns.iter().zip(&widths).enumerate() {
-            let cell = &filled.cells[line];
-            let room = " ".repeat(width - self::width(cell));
-            let sgr = match (look.color, line, at) {
-                (false, ..) => "",
-                (true, 0, _) => "1",
-                (true, _, 0) => "",
-                (true, ..) => tone(cell),
-            };
-            let cell = look.paint(sgr, cell);
-            text += &if filled.column.right { room + &cell } else { cell + &room };
-            text += &" ".repeat(GAP);
-        }
-        out += text.trim_end();
-        out.push('\n');
-    }
-    (out, dropped)
-}
-
-/// Make the columns fit, as far as possible; the titles of those dropped.
-fn narrow(columns: &mut Vec<Filled>, width: usize) -> Vec<&'static str> {
-    let total =
-        |columns: &[Filled]| columns.iter().map(|c| c.width() + GAP).sum::<usize>().saturating_sub(GAP);
-    let mut dropped = Vec::new();
-    if total(columns) > width {
-        columns[0].cut(NAME);
-    }
-    while total(columns) > width {
-        let ranks = columns.iter().enumerate().map(|(at, c)| (c.column.rank, at));
-        let Some((_, at)) = ranks.max().filter(|(rank, _)| *rank > 0) else { break };
-        dropped.push(columns.remove(at).column.title);
-    }
-    let over = total(columns).saturating_sub(width);
-    let name = columns[0].width().saturating_sub(over).max(NAME_LEAST);
-    columns[0].cut(name);
-    dropped
+pub fn table(comparison: &Comparison, look: &Look) -> (String, Vec<String>) {
+    let mut rows = vec![COMPARISON.map(|column| column.title.to_owned()).to_vec()];
+    rows.extend(comparison.rows.iter().map(|row| {
+        let measures = Measures::of_row(comparison, row);
+        COMPARISON.map(|column| (column.cell)(&measures)).to_vec()
+    }));
+    let dropped = fitting(&mut rows, &COMPARISON.map(|column| column.rank), look.width);
+    let titles = rows[0].clone();
+    let is_right = |at: usize| COMPARISON.iter().any(|column| column.title == titles[at] && column.right);
+    let paint = |line: usize, at: usize, cell: &str| match (line, at) {
+        (0, _) => look.paint("1", cell),
+        (_, 0) => cell.to_owned(),
+        _ => look.paint(tone(cell), cell),
+    };
+    (lay_out(&rows, is_right, paint), dropped)
 }
 
 /// The colour of a cell, in addition to its word.
@@ -139,7 +81,7 @@ mod tests {
         }
     }
 
-    fn lines(width: Option<usize>) -> (Vec<String>, Vec<&'static str>) {
+    fn lines(width: Option<usize>) -> (Vec<String>, Vec<String>) {
         let (text, dropped) = table(&comparison(), &Look { width, color: false });
         (text.lines().map(String::from).collect(), dropped)
     }
@@ -172,8 +114,8 @@ mod tests {
     fn every_width_gives_a_table() {
         for width in 0..100 {
             let (lines, _) = lines(Some(width));
-            let widest = lines.iter().map(|line| super::width(line)).max().unwrap();
-            assert!(widest <= width.max(NAME_LEAST + GAP + 8), "{width}: {lines:#?}");
+            let widest = lines.iter().map(|line| specreel_client::present::text::width(line)).max().unwrap();
+            assert!(widest <= width.max(16), "{width}: {lines:#?}");
             assert!(lines[2].contains("lossy"), "{width}: {lines:#?}");
         }
         assert_eq!(lines(Some(18)).0[1], "autoreg…  lossless");

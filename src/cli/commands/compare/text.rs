@@ -1,15 +1,12 @@
 //! The comparison as text: table, notes on its figures, differences.
 
+use super::*;
 use super::{differences::differences, table::table};
-use specreel_client::present::{statistics::comparison_notes, wrap::hang};
-use specreel_record::{Comparison, RowState, RunLog};
+use specreel_client::present::statistics::comparison_notes;
 
-/// Where the text is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Columns of the terminal; none without a terminal.
     pub width: Option<usize>,
-    /// Whether styles are shown.
     pub color: bool,
 }
 
@@ -34,12 +31,9 @@ pub fn text(comparison: &Comparison, runs: &[RunLog], sampled: bool, look: &Look
     format!("{table}\n{notes}{}", differences(comparison, runs, look))
 }
 
-/// A word.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Word {
-    /// The word itself.
     pub text: String,
-    /// Its style.
     pub sgr: &'static str,
     /// A space or a line break precedes it.
     pub spaced: bool,

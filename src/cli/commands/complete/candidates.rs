@@ -3,28 +3,20 @@
 //! They are looked up when Tab is pressed, so that your own methods and themes and downloaded models are among them. Nothing
 //! here fails or prints: what cannot be read is not offered.
 
-use std::{ffi::OsStr, path::Path};
+use std::ffi::OsStr;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 
-use crate::cli::{
-    args::Cli,
-    config,
-    dirs::Dirs,
-    resolve::{local_models, user_methods},
-};
-use crate::tui::Theme;
+use super::*;
+use crate::{cli::config, tui::Theme};
 use specreel_checkpoint::gguf::file_names;
 use specreel_demo as assets;
 use specreel_model::{
     known::{KNOWN, KnownModel},
     shapes as known_shapes,
 };
-use specreel_speculate::{
-    Method,
-    method::{AXES, Key, Value as Takes},
-};
+use specreel_speculate::method::{AXES, Key, Value as Takes};
 use specreel_tensor::{KvType, WeightType};
 use specreel_video::folder::is_video;
 
@@ -40,7 +32,6 @@ pub fn attach(command: Command, name: &str) -> Command {
     })
 }
 
-/// The values of an argument of a command.
 fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
     Some(match (command, argument) {
         ("" | "caption" | "compare" | "inspect", "video" | "videos") => videos(),
@@ -64,7 +55,6 @@ fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
     })
 }
 
-/// A value and its description.
 type Value = (String, Option<String>);
 
 /// The values that begin with what was typed.
@@ -80,6 +70,11 @@ fn or_paths(current: &OsStr, values: Vec<Value>, paths: &PathCompleter) -> Vec<C
     if found.is_empty() { paths.complete(current) } else { found }
 }
 
+/// Completes to the values that begin with what was typed.
+fn among<T: IntoIterator<Item = Value> + 'static>(values: fn() -> T) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |current: &OsStr| beginning(current, values()))
+}
+
 fn toml() -> PathCompleter {
     PathCompleter::file().filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
 }
@@ -88,7 +83,6 @@ fn plain(values: impl IntoIterator<Item = impl Into<String>>) -> Vec<Value> {
     values.into_iter().map(|value| (value.into(), None)).collect()
 }
 
-/// Methods: built-in ones, your own, files.
 fn methods() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| or_paths(current, all_methods(), &toml()))
 }
@@ -157,7 +151,6 @@ fn sets() -> ArgValueCompleter {
     })
 }
 
-/// What can be written for a key.
 fn choices(key: &Key) -> Vec<&'static str> {
     match key.value {
         Takes::Word(words) | Takes::CountOr(words) => words.to_vec(),
@@ -199,52 +192,36 @@ fn accelerators() -> impl Iterator<Item = &'static str> {
     all.into_iter().filter(|(_, built)| *built).map(|(name, _)| name)
 }
 
-/// Devices of this build.
 fn devices() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        beginning(current, plain(["auto", "cpu", "gpu"].into_iter().chain(accelerators())))
-    })
+    among(|| plain(["auto", "cpu", "gpu"].into_iter().chain(accelerators())))
 }
 
-/// Weight types.
 fn dtypes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        beginning(current, plain([WeightType::Auto].into_iter().chain(WeightType::ALL).map(WeightType::name)))
-    })
+    among(|| plain([WeightType::Auto].into_iter().chain(WeightType::ALL).map(WeightType::name)))
 }
 
-/// Weight types of vision towers.
 fn tower_dtypes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        let types = [WeightType::Auto].into_iter().chain(WeightType::TOWERS);
-        beginning(current, plain(types.map(WeightType::name)))
-    })
+    among(|| plain([WeightType::Auto].into_iter().chain(WeightType::TOWERS).map(WeightType::name)))
 }
 
-/// Types of keys and values.
 fn kv_types() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        beginning(current, plain([KvType::Auto].into_iter().chain(KvType::ALL).map(KvType::name)))
-    })
+    among(|| plain([KvType::Auto].into_iter().chain(KvType::ALL).map(KvType::name)))
 }
 
-/// Position encodings.
 fn ropes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(["auto", "mrope", "sequential"])))
+    among(|| plain(["auto", "mrope", "sequential"]))
 }
 
 /// Themes: built-in ones and your own.
 fn themes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
+    among(|| {
         let built_in = plain(std::iter::once("auto").chain(Theme::names()));
         let own = Dirs::find().map(|dirs| dirs.config.join("themes"));
         let own = own.as_deref().map(stems).unwrap_or_default();
-        let own = own.into_iter().map(|name| (name, Some("your own theme".into())));
-        beginning(current, built_in.into_iter().chain(own))
+        built_in.into_iter().chain(own.into_iter().map(|name| (name, Some("your own theme".into()))))
     })
 }
 
-/// Names of the TOML files in a folder, without their ending.
 fn stems(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let files = entries.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
@@ -254,7 +231,6 @@ fn stems(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Videos: files, and the embedded clips.
 fn videos() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let clips = (0..assets::clip_count()).map(|at| match at {
@@ -270,27 +246,24 @@ fn videos() -> ArgValueCompleter {
 
 /// Subcommands, by the words that lead to them.
 fn subcommands() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
+    among(|| {
         let root = Cli::command();
         let about = |sub: &Command| sub.get_about().map(ToString::to_string);
-        beginning(current, root.get_subcommands().map(|sub| (sub.get_name().to_owned(), about(sub))))
+        root.get_subcommands().map(|sub| (sub.get_name().to_owned(), about(sub))).collect::<Vec<_>>()
     })
 }
 
-/// Ids of published models.
 fn published() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name);
-        beginning(current, KNOWN.iter().map(|known| (known.id.to_owned(), about(known).map(str::to_owned))))
+    among(|| {
+        let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name.to_owned());
+        KNOWN.iter().map(move |known| (known.id.to_owned(), about(known)))
     })
 }
 
-/// Papers whose tables can be measured.
 fn papers() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(specreel_bench::paper::names())))
+    among(|| plain(specreel_bench::paper::names()))
 }
 
-/// Shapes of known models.
 fn shapes() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| beginning(current, plain(known_shapes::names())))
+    among(|| plain(known_shapes::names()))
 }

@@ -5,17 +5,16 @@
 
 mod candidates;
 
-use std::{ffi::OsString, io::Write};
+use std::ffi::OsString;
 
-use clap::{CommandFactory, ValueEnum};
+use clap::ValueEnum;
 use clap_complete::{CompleteEnv, Shell, env::Shells};
 
-use crate::cli::{args::Cli, end::End};
+use super::*;
 
 /// The variable by which the scripts ask.
 const VARIABLE: &str = "SPECREEL_COMPLETE";
 
-/// Print a completion script.
 pub fn completions(shell: Shell) -> Result<i32, End> {
     let mut script = Vec::new();
     let name = shell.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();

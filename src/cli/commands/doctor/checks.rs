@@ -1,20 +1,15 @@
 //! The checks of `specreel doctor`.
 
-use std::path::Path;
-
 use ffmpeg_next::codec;
 
-use super::{Config, Finding, State};
+use super::*;
 use crate::cli::{
     args::{doctor::DoctorArgs, run::RunArgs, values},
     commands,
-    dirs::Dirs,
     output::terminal as term,
-    resolve,
 };
-use specreel_client::{Client, Loaded, Settings};
-use specreel_model::{ModelSpec, decoder::self_test::SelfTest, draft_head::Recipe};
-use specreel_record::Failure;
+use specreel_model::{decoder::self_test::SelfTest, draft_head::Recipe};
+use specreel_record::Ready;
 use specreel_tensor::{
     self as device, ComputeDevice, DeviceChoice, Gpu, WeightType,
     cpu::{kernels, thread_pool::ThreadPool},
@@ -119,7 +114,6 @@ pub fn ffmpeg() -> Vec<Finding> {
     findings
 }
 
-/// Capabilities of the terminal.
 pub fn terminal() -> Vec<Finding> {
     const AREA: &str = "Terminal";
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
@@ -167,7 +161,6 @@ pub fn terminal() -> Vec<Finding> {
     findings
 }
 
-/// Whether specreel's directories are writable.
 pub fn directories() -> Vec<Finding> {
     const AREA: &str = "Directories";
     let Some(dirs) = Dirs::find() else {
@@ -198,7 +191,6 @@ fn writable(dir: &Path) -> bool {
     created && std::fs::remove_file(&probe).is_ok()
 }
 
-/// Errors in the user's `config.toml`.
 pub fn configuration(config: &Result<Config, Failure>) -> Vec<Finding> {
     // An unreadable file stops every command that uses it; a bad value stops only the commands that need that value.
     let (state, failures) = match config {
@@ -212,7 +204,6 @@ pub fn configuration(config: &Result<Config, Failure>) -> Vec<Finding> {
     failures.into_iter().map(finding).collect()
 }
 
-/// Whether the models are found and load.
 pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
     const AREA: &str = "Models";
     let bad = |name: &str, failure: Failure| {
@@ -246,7 +237,7 @@ pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
 }
 
 fn load(spec: ModelSpec) -> Result<String, Failure> {
-    let Loaded { target, drafter, device, dtype, notes } = Client::start()?.load_blocking(spec)?;
+    let Ready { target, drafter, device, dtype, notes, .. } = Client::start()?.load_blocking(spec)?;
     let pair = drafter.map_or(target.clone(), |d| format!("{target} with {d}"));
     let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
     Ok(format!("{pair} on {device}, {dtype}{notes}"))

@@ -2,44 +2,28 @@
 
 mod checks;
 
-use std::io::Write as _;
-
-use serde::Serialize;
-
+use super::*;
 use crate::cli::{
     args::{VERSION, doctor::DoctorArgs, run::ColorChoice},
-    config::{self, Config},
-    end::End,
-    output::{color, terminal},
+    config,
 };
-use specreel_client::present::wrap::hang;
 
-/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Not there, and nothing depends on it.
     Absent,
-    /// Works.
     Good,
-    /// Works with limits.
     Warn,
-    /// Does not work.
     Bad,
 }
 
-/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Section of the report.
     pub area: &'static str,
-    /// What was checked.
     pub name: String,
-    /// Severity.
     pub state: State,
-    /// What was found.
     pub found: String,
-    /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

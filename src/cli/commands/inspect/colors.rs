@@ -1,11 +1,8 @@
 //! Colours of the picture. Heat is lightness first, so that it is readable without colour.
 
-/// Red, green, blue.
 pub type Rgb = [u8; 3];
 
-/// The background.
 pub const GROUND: Rgb = [24, 26, 30];
-/// Text.
 pub const INK: Rgb = [226, 229, 235];
 /// The outline of a kept cell.
 pub const BRIGHT: Rgb = [255, 255, 255];
@@ -25,7 +22,6 @@ const VIRIDIS: [Rgb; 9] = [
     [253, 231, 37],
 ];
 
-/// The colour of a heat from 0 to 1.
 pub fn heat(heat: f32) -> Rgb {
     let place = heat.clamp(0.0, 1.0) * (VIRIDIS.len() - 1) as f32;
     let below = (place as usize).min(VIRIDIS.len() - 2);

@@ -3,10 +3,10 @@
 //! A frame here is one position on the time axis of the grid: two sampled frames with Qwen, one with LLaVA-OneVision and
 //! SmolVLM2.
 
+use super::*;
 use specreel_client::present::heat;
-use specreel_model::ModelSpec;
-use specreel_record::{Failure, FailureClass, log::PromptSeen};
-use specreel_speculate::{Drafter, Method, context};
+use specreel_record::PromptSeen;
+use specreel_speculate::{Drafter, context};
 
 /// Maximum number of frames that are drawn.
 const DRAWN: usize = 64;
@@ -14,9 +14,7 @@ const DRAWN: usize = 64;
 /// The visual tokens of a clip, and the drafter's share of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrafterView {
-    /// Time stamps of the sampled frames, in seconds.
     pub times: Vec<f64>,
-    /// Frames × rows × columns.
     pub grid: [usize; 3],
     /// For every visual token whether the drafter sees it.
     pub kept: Vec<bool>,
@@ -27,7 +25,6 @@ pub struct DrafterView {
 }
 
 impl DrafterView {
-    /// Of a run's prompt.
     pub fn of(prompt: &PromptSeen) -> DrafterView {
         let kept: Vec<bool> = heat::kept(prompt).into_iter().map(|value| value > 0.0).collect();
         let scores = prompt.scores.clone().filter(|scores| scores.len() == kept.len());
@@ -35,7 +32,6 @@ impl DrafterView {
         DrafterView { times: prompt.frames.clone(), grid: prompt.grid, kept, scores, dropped_stamps }
     }
 
-    /// Number of frames.
     pub fn frames(&self) -> usize {
         self.grid[0]
     }
@@ -45,12 +41,10 @@ impl DrafterView {
         self.times.len().div_ceil(self.frames().max(1)).max(1)
     }
 
-    /// Visual tokens of a frame.
     pub fn cells(&self) -> usize {
         self.grid[1] * self.grid[2]
     }
 
-    /// Index of the visual token at a position.
     pub fn token(&self, frame: usize, row: usize, column: usize) -> usize {
         frame * self.cells() + row * self.grid[2] + column
     }
@@ -60,12 +54,10 @@ impl DrafterView {
         self.times.get(frame * self.frames_a_place()).or(self.times.last()).copied().unwrap_or(0.0)
     }
 
-    /// Kept tokens of a frame.
     pub fn kept_in(&self, frame: usize) -> usize {
         self.kept.iter().skip(frame * self.cells()).take(self.cells()).filter(|kept| **kept).count()
     }
 
-    /// Kept tokens in total.
     pub fn kept_total(&self) -> usize {
         self.kept.iter().filter(|kept| **kept).count()
     }
@@ -86,10 +78,7 @@ impl DrafterView {
     }
 }
 
-/// Refuse a method whose drafter does not use the video.
-///
-/// # Errors
-/// It does not (class usage); the hint names other methods.
+/// Refuse a method whose drafter does not use the video. Fails if it does not (class usage); the hint names other methods.
 pub fn check_method(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
     let what = match method.drafter {
         Drafter::None {} => "has no drafter",
@@ -101,16 +90,13 @@ pub fn check_method(method: &Method, models: &ModelSpec) -> Result<(), Failure> 
     } else {
         "use a method that drafts with the target itself, --method specvlm-self or std, or add --drafter DIR"
     };
-    Err(Failure {
-        class: FailureClass::Usage,
-        error: format!("method `{}` {what}", method.name),
-        hint: Some(hint.into()),
-    })
+    Err(Failure::usage(format!("method `{}` {what}", method.name), hint))
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use specreel_record::FailureClass;
 
     /// Three frames of 2 x 2: scores 0 to 11, the last two of each frame kept.
     pub fn view() -> DrafterView {

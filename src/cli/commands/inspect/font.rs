@@ -1,9 +1,8 @@
 //! Text in the picture: Noto Sans Mono, 16 pixels high.
 
-use image::{Rgb, RgbImage};
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, RasterizedChar, get_raster, get_raster_width};
 
-use super::colors;
+use super::*;
 
 const WEIGHT: FontWeight = FontWeight::Regular;
 const SIZE: RasterHeight = RasterHeight::Size16;
@@ -17,7 +16,6 @@ fn glyph(c: char) -> Option<RasterizedChar> {
     get_raster(c, WEIGHT, SIZE).or_else(|| get_raster(char::REPLACEMENT_CHARACTER, WEIGHT, SIZE))
 }
 
-/// Pixels from left to right that a text takes.
 pub fn width(text: &str) -> u32 {
     u32::try_from(text.chars().count()).unwrap_or(u32::MAX).saturating_mul(ADVANCE)
 }

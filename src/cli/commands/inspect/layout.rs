@@ -3,7 +3,7 @@
 //! A tile is one frame: a label, and below it one panel, or two if there are scores. A cell of a panel is a square, one visual
 //! token.
 
-use super::font;
+use super::*;
 
 /// Space around everything, and between tiles.
 const MARGIN: u32 = 16;
@@ -15,19 +15,14 @@ pub const LINE: u32 = font::HEIGHT + 6;
 const HEAD: u32 = LINE + 8;
 /// Maximum width and height, as far as cells of one pixel allow.
 const MOST: u32 = 3200;
-/// Maximum side of a cell.
 const LARGEST_CELL: u32 = 56;
 /// The preferred ratio of width to height.
 const ASPECT: f64 = 1.6;
 
-/// The sizes of all parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// Frames.
     pub tiles: usize,
-    /// Rows of cells in a frame.
     pub rows: usize,
-    /// Columns of cells in a frame.
     pub columns: usize,
     /// Panels of a tile, 1 or 2.
     pub panels: u32,
@@ -35,17 +30,13 @@ pub struct Content {
     pub label: u32,
     /// Pixels of the widest line of title and legend.
     pub text: u32,
-    /// Lines of the legend.
     pub legend: u32,
 }
 
-/// The positions of all parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     content: Content,
-    /// Side of a cell.
     pub cell: u32,
-    /// Tiles in a row.
     pub per_row: usize,
 }
 
@@ -73,7 +64,6 @@ impl Layout {
         choices.min_by(better).unwrap_or(Layout { content, cell: 1, per_row: 1 })
     }
 
-    /// Width and height of the picture.
     pub fn size(&self) -> (u32, u32) {
         let tiles = self.per_row as u32 * (self.pitch() + MARGIN) - MARGIN;
         let rows = self.lines() * (self.tile_height() + MARGIN);
@@ -81,29 +71,24 @@ impl Layout {
         (tiles.max(self.content.text) + 2 * MARGIN, rows + text + 2 * MARGIN)
     }
 
-    /// Width and height of a panel.
     pub fn panel_size(&self) -> (u32, u32) {
         (self.content.columns as u32 * self.cell, self.content.rows as u32 * self.cell)
     }
 
-    /// Upper left corner of the title.
     pub fn title(&self) -> (u32, u32) {
         (MARGIN, MARGIN)
     }
 
-    /// Upper left corner of a tile's label.
     pub fn label(&self, tile: usize) -> (u32, u32) {
         let (row, column) = ((tile / self.per_row) as u32, (tile % self.per_row) as u32);
         (MARGIN + column * (self.pitch() + MARGIN), MARGIN + HEAD + row * (self.tile_height() + MARGIN))
     }
 
-    /// Upper left corner of a tile's panel, 0 or 1.
     pub fn panel(&self, tile: usize, panel: u32) -> (u32, u32) {
         let (x, y) = self.label(tile);
         (x + panel * (self.panel_size().0 + SEAM), y + LINE)
     }
 
-    /// Upper left corner of a line of the legend.
     pub fn legend(&self, line: u32) -> (u32, u32) {
         (MARGIN, MARGIN + HEAD + self.lines() * (self.tile_height() + MARGIN) + line * LINE)
     }
@@ -112,7 +97,6 @@ impl Layout {
         self.content.tiles.div_ceil(self.per_row) as u32
     }
 
-    /// Width of a tile with its label.
     fn pitch(&self) -> u32 {
         let panels = self.content.panels;
         (panels * self.panel_size().0 + (panels - 1) * SEAM).max(self.content.label)

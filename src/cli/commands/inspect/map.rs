@@ -31,7 +31,6 @@ pub fn maps(view: &DrafterView, width: usize) -> String {
     out
 }
 
-/// The legend of the characters.
 pub fn legend(view: &DrafterView, width: usize) -> String {
     let roomy = is_roomy(view, width);
     let sample = |character, kept| cell(character, kept, roomy).trim().to_owned();
@@ -71,7 +70,6 @@ fn block(view: &DrafterView, heat: Option<&[f32]>, frame: usize, roomy: bool) ->
     lines
 }
 
-/// A frame's time and its number of kept tokens.
 pub fn label(view: &DrafterView, frame: usize) -> String {
     format!("{:.2} s  {}/{}", view.time(frame), view.kept_in(frame), view.cells())
 }

@@ -17,33 +17,18 @@ mod summary;
 mod text;
 mod watch;
 
-use std::{
-    io::{self, IsTerminal, Write},
-    path::Path,
-};
+use image::{Rgb, RgbImage};
 
+use super::*;
+use crate::cli::{args::inspect::InspectArgs, interrupt::interrupted as code};
 use drafter_view::DrafterView;
 use picture::Picture;
 use png_file::PngFile;
 use summary::{Drawn, Summary};
 
-use crate::cli::{
-    args::inspect::InspectArgs,
-    config::Config,
-    dirs::Dirs,
-    end::End,
-    interrupt::{self, Interrupt, interrupted as code, runtime},
-    output::{color, progress::Progress, terminal},
-    resolve,
-};
-use specreel_client::{Client, GRACE};
-use specreel_engine::RunRequest;
-use specreel_record::{Failure, FailureClass};
-
 /// Columns of text that goes to no terminal.
 const COLUMNS: usize = 100;
 
-/// Show what the drafter sees.
 pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     let resolve::Caption { models, mut request } =
         resolve::caption(&args.video, args.span, &args.run, config)?;
@@ -52,15 +37,10 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     request.max_new_tokens = 1;
     let file = args.png.as_deref().map(|path| PngFile::claim(path, args.force)).transpose()?;
 
-    let interrupt = Interrupt::default();
-    let mut client = Client::start()?;
-    let remote = client.remote();
+    let (mut client, interrupt) = loading(models, args.run.ignore_memory)?;
     let id = request.run;
-    interrupt::listen(&interrupt, move || remote.cancel_current())?;
     let lines_on_screen = args.json && io::stdout().is_terminal();
     let mut progress = Progress::new(!lines_on_screen && !args.quiet);
-    client.keep_speeds(Dirs::speeds())?;
-    client.load(models, args.run.ignore_memory)?;
     let watching = watch::watch(&mut client, request.clone(), &mut progress, &interrupt, GRACE);
     let watched = runtime()?.block_on(watching);
     progress.clear();

@@ -1,24 +1,19 @@
 //! One frame drawn: what the drafter sees of it, and the scores of its cells.
 
-use image::{Rgb, RgbImage};
-
+use super::*;
 use super::{
-    colors::{self, BRIGHT, DARK},
+    colors::{BRIGHT, DARK},
     drafter_view::DrafterView,
 };
 
 /// Share of a frame's lightness that shows through its heat.
 const TEXTURE: f32 = 0.15;
 
-/// A frame in a picture.
 pub struct Panel<'a> {
-    /// The clip.
     pub view: &'a DrafterView,
-    /// Which frame.
     pub frame: usize,
     /// Its picture, of the size of its cells.
     pub still: &'a RgbImage,
-    /// Side of a cell in pixels.
     pub cell: u32,
 }
 
@@ -57,7 +52,6 @@ impl Panel<'_> {
         })
     }
 
-    /// Pixels of a cell within the still.
     fn pixels(&self, row: u32, column: u32) -> impl Iterator<Item = (u32, u32, [u8; 3])> {
         let (cell, still) = (self.cell, self.still);
         (0..cell).flat_map(move |dy| {
@@ -105,8 +99,7 @@ fn lines(cell: u32) -> (u32, u32) {
     }
 }
 
-/// The outline of a kept cell: a bright line along its edge, and a dark one inside if the cell is large enough, so that it is
-/// visible on bright and dark ground.
+/// The outline of a kept cell: a bright line along its edge, and a dark one inside, visible on bright and dark ground.
 pub fn outline(canvas: &mut RgbImage, at: (u32, u32), cell: u32) {
     let (bright, dark) = lines(cell);
     for (y, x) in (0..cell).flat_map(|y| (0..cell).map(move |x| (y, x))) {

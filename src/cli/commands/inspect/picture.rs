@@ -2,40 +2,31 @@
 
 use std::io::Cursor;
 
-use image::{ImageError, ImageFormat, Rgb, RgbImage};
+use image::{ImageError, ImageFormat};
 
+use super::*;
 use super::{
-    colors,
     drafter_view::DrafterView,
-    font,
     layout::{Content, Layout},
-    map,
     panel::{Panel, outline},
     stills::Still,
     summary::Summary,
-    text,
 };
 
-/// Cell of the legend's samples.
 const SAMPLE: u32 = font::HEIGHT;
-/// Width of the colour bar.
 const BAR: u32 = 160;
-/// Grey of the legend's samples.
 const GREY: colors::Rgb = [150, 150, 150];
 
 /// A picture with its texts and layout, still without frames.
 pub struct Picture<'a> {
     view: &'a DrafterView,
-    /// The frames that are drawn.
     pub drawn: Vec<usize>,
-    /// Positions of all parts.
     pub layout: Layout,
     title: String,
     notes: Vec<String>,
 }
 
 impl<'a> Picture<'a> {
-    /// Lay out everything.
     pub fn new(summary: &Summary, view: &'a DrafterView) -> Picture<'a> {
         let (drawn, scored) = (view.drawn(), view.range().is_some());
         let title = text::title(summary);
@@ -125,10 +116,6 @@ fn fill(canvas: &mut RgbImage, at: (u32, u32), size: (u32, u32), color: impl Fn(
     }
 }
 
-/// The picture as the bytes of a PNG file.
-///
-/// # Errors
-/// Only if memory is short.
 pub fn png(image: &RgbImage) -> Result<Vec<u8>, ImageError> {
     let mut bytes = Cursor::new(Vec::new());
     image.write_to(&mut bytes, ImageFormat::Png)?;

@@ -1,15 +1,10 @@
 //! The output file of `--png`: checked before anything runs, and written atomically.
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::{Path, PathBuf},
-};
+use std::fs;
 
 use tempfile::NamedTempFile;
 
-use crate::cli::output::new_file::{CHECK_DISK, Named};
-use specreel_record::{Failure, FailureClass};
+use super::*;
 
 const PICTURE: Named = Named { flag: "--png", what: "the picture to ", on_failure: CHECK_DISK };
 
@@ -24,22 +19,16 @@ pub struct PngFile {
 }
 
 impl PngFile {
-    /// Check that a picture can be written there; with `force`, also over an existing file.
-    ///
-    /// # Errors
-    /// It exists (class usage), is not a file that can be replaced, or its directory is not writable (class input).
+    /// Check that a picture can be written there; with `force`, also over an existing file. Fails if it exists (class usage),
+    /// is not a file that can be replaced, or its directory is not writable (class input).
     pub fn claim(path: &Path, force: bool) -> Result<PngFile, Failure> {
         let refuse = |what: &str| Err(PICTURE.unwritable(path, &what));
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_lowercase();
         if OTHERS.contains(&extension.as_str()) {
-            return Err(Failure {
-                class: FailureClass::Usage,
-                error: format!(
-                    "--png writes PNG, but the extension of {} is of another format",
-                    path.display()
-                ),
-                hint: Some(format!("use --png {}", path.with_extension("png").display())),
-            });
+            return Err(Failure::usage(
+                format!("--png writes PNG, but the extension of {} is of another format", path.display()),
+                format!("use --png {}", path.with_extension("png").display()),
+            ));
         }
         // A symbolic link is followed: its target is replaced, not the link.
         let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -73,10 +62,8 @@ impl PngFile {
             })
     }
 
-    /// Write a temporary file in the same directory, then rename it.
-    ///
-    /// # Errors
-    /// The disk is full or fails (class internal), or another program has created the file meanwhile (class usage).
+    /// Write a temporary file in the same directory, then rename it. Fails if the disk is full or fails (class internal), or
+    /// another program has created the file meanwhile (class usage).
     pub fn write(self, bytes: &[u8]) -> Result<(), Failure> {
         let write = || -> io::Result<()> {
             let mut file = self.temporary(self.path.parent().unwrap_or(Path::new(".")))?;
@@ -103,6 +90,7 @@ fn permissions() -> fs::Permissions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use specreel_record::FailureClass;
 
     fn names(dir: &Path) -> Vec<String> {
         fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()

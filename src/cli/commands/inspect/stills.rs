@@ -1,32 +1,22 @@
 //! The frames of a clip as small pictures.
 
-use std::{cell::Cell, ops::ControlFlow};
+use std::cell::Cell;
 
-use image::{
-    RgbImage,
-    imageops::{self, FilterType},
-};
+use image::imageops::{self, FilterType};
 
 use super::drafter_view::DrafterView;
-use crate::cli::{interrupt::Interrupt, output::progress::Progress};
-use specreel_engine::RunRequest;
-use specreel_record::{Failure, Stage};
+use super::*;
+use specreel_record::Stage;
 use specreel_video::{self as video, Frame, Rule, Sampling};
 
-/// A frame, made small.
 #[derive(Debug)]
 pub struct Still {
-    /// Its time in seconds.
     pub time_s: f64,
-    /// Its pixels.
     pub image: RgbImage,
 }
 
 /// The first sampled frame of every frame in `drawn` (ascending), scaled to `size` as the model's own frames are: the whole
 /// picture, slightly stretched. An entry is none if the file lacks that frame. None if interrupted.
-///
-/// # Errors
-/// The video cannot be decoded.
 pub fn stills(
     request: &RunRequest,
     view: &DrafterView,

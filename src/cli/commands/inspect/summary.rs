@@ -1,103 +1,73 @@
 //! Figures of the drafter's share of a clip; the last line of `--json`.
 
-use serde::Serialize;
-
 use super::drafter_view::DrafterView;
+use super::*;
 
 /// Maximum number of cells that are listed.
 const BEST: usize = 5;
 
-/// The figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// The run that they are of.
     pub run: u64,
-    /// `inspection`.
     pub event: &'static str,
-    /// The method's name.
     pub method: String,
-    /// Name of the drafter.
     pub drafter: String,
-    /// The context in words.
     pub context: String,
     /// Visual tokens as frames × rows × columns.
     pub grid: [usize; 3],
-    /// Visual tokens in total.
     pub visual_tokens: usize,
-    /// Those that the drafter sees.
     pub kept: usize,
-    /// Their share of all, 0 to 1.
     pub kept_share: f64,
     /// Those of each frame.
     pub kept_per_frame: Vec<usize>,
     /// Frames whose time stamps the drafter does not read, if there are some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropped_stamps: Option<usize>,
-    /// Figures of the scores, if there are scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scores: Option<Scores>,
-    /// The picture, if one was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub picture: Option<Picture>,
 }
 
-/// Figures of the scores.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scores {
-    /// The lowest.
     pub least: f32,
-    /// The highest.
     pub most: f32,
     /// The kept tokens' share of the sum of all scores, 0 to 1; none if a score is negative.
     pub kept_mass: Option<f64>,
-    /// Mean of the kept tokens; none if there are none.
     pub kept_mean: Option<f64>,
     /// Mean of the dropped tokens; none if there are none.
     pub dropped_mean: Option<f64>,
-    /// The tokens with the highest scores, highest first.
     pub best: Vec<Best>,
 }
 
 /// A visual token with a high score. Indices count from 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Best {
-    /// Its index, as in `kept` of the prompt event.
     pub index: usize,
-    /// Its frame.
     pub frame: usize,
-    /// Its row, from the top.
     pub row: usize,
-    /// Its column, from the left.
     pub column: usize,
-    /// Time of its frame in seconds.
     pub time_s: f64,
-    /// Its score.
     pub score: f32,
-    /// Whether the drafter sees it.
     pub kept: bool,
 }
 
-/// The written picture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
-    /// The file.
     pub file: String,
     /// Pixels from left to right.
     pub width: u32,
     /// Pixels from top to bottom.
     pub height: u32,
-    /// Side of a cell in pixels.
     pub cell: u32,
-    /// The frames that are drawn.
     pub frames: Vec<Drawn>,
 }
 
-/// A frame in the picture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drawn {
-    /// Which frame.
     pub frame: usize,
-    /// Its time in seconds.
     pub time_s: f64,
     /// Left edge of its first cell.
     pub x: u32,
@@ -106,7 +76,6 @@ pub struct Drawn {
 }
 
 impl Summary {
-    /// The figures of a clip.
     pub fn of(run: u64, method: &str, drafter: &str, context: String, view: &DrafterView) -> Summary {
         let (tokens, kept) = (view.kept.len(), view.kept_total());
         Summary {

@@ -2,14 +2,12 @@
 
 use std::fmt::Write;
 
+use super::*;
 use super::{
     drafter_view::DrafterView,
-    map,
     summary::{Scores, Summary},
 };
-use crate::cli::output::color;
 
-/// The whole text, for this many columns.
 pub fn text(summary: &Summary, view: &DrafterView, width: usize) -> String {
     let [frames, rows, columns] = summary.grid;
     let mut out = format!("{}\n", title(summary));
@@ -33,7 +31,6 @@ pub fn text(summary: &Summary, view: &DrafterView, width: usize) -> String {
     out + &map::maps(view, width)
 }
 
-/// The inspection in a line.
 pub fn title(summary: &Summary) -> String {
     let Summary { method, drafter, kept, visual_tokens, .. } = summary;
     let share = summary.kept_share * 100.0;
@@ -41,7 +38,6 @@ pub fn title(summary: &Summary) -> String {
     color::plain(&line).into_owned()
 }
 
-/// Notes on the drawn frames.
 pub fn notes(view: &DrafterView) -> Vec<String> {
     let mut notes = Vec::new();
     if view.times.len() > view.frames() {
@@ -78,7 +74,6 @@ fn scored(out: &mut String, scores: &Scores) {
     }
 }
 
-/// A score with three significant digits.
 pub fn short(score: f32) -> String {
     match score.abs() {
         0.0 => "0".into(),

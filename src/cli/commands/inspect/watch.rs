@@ -1,25 +1,17 @@
 //! Follows a run until its `prompt` event says what the drafter sees; then the run is cancelled, as no caption is wanted.
 
-use std::{convert::Infallible, ops::ControlFlow, time::Duration};
+use std::convert::Infallible;
 
-use crate::cli::output::progress::Progress;
-use specreel_client::{Client, Ending, Interrupt};
-use specreel_engine::RunRequest;
-use specreel_record::{Event, EventKind, Failure, RunLog};
+use super::*;
+use specreel_client::Interrupt;
 
-/// What the run reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watched {
-    /// Its `prompt` event.
     pub prompt: Event,
-    /// Its log.
     pub log: RunLog,
 }
 
 /// Run a request until its `prompt` event. None if interrupted before that.
-///
-/// # Errors
-/// The run failed, the models cannot be loaded, or the engine has stopped.
 pub async fn watch(
     client: &mut Client,
     request: RunRequest,
@@ -34,7 +26,7 @@ pub async fn watch(
                 progress.stage_with(*stage, *done, *total, *left_ms);
                 ControlFlow::Continue(())
             }
-            EventKind::Prompt { .. } => {
+            EventKind::Prompt(_) => {
                 progress.clear();
                 prompt = Some(event.clone());
                 ControlFlow::Break(())

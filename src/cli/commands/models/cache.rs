@@ -1,19 +1,10 @@
 //! `specreel models cache`: converted weights on disk.
 
-use specreel_client::present::grid::{columns, fitting};
-use std::{
-    io::Write as _,
-    path::Path,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
-
+use super::*;
 use crate::cli::{
     args::models::{CacheArgs, CacheCommand},
-    config::Config,
-    end::End,
-    output::{color, terminal},
     resolve::weight_cache,
 };
 use specreel_checkpoint::{
@@ -21,14 +12,10 @@ use specreel_checkpoint::{
     weight_cache::{CacheEntry, EntryState, Standing},
 };
 use specreel_client::present::formats::ago;
-use specreel_record::{Failure, FailureClass, units::bytes};
 
-/// List, clear or verify.
 pub fn run(args: &CacheArgs, json: bool, config: &Config) -> Result<i32, End> {
-    let cache = weight_cache::configured(config).ok_or_else(|| Failure {
-        class: FailureClass::Input,
-        error: "no home directory".into(),
-        hint: Some("set HOME, XDG_CACHE_HOME or SPECREEL_WEIGHT_CACHE".into()),
+    let cache = weight_cache::configured(config).ok_or_else(|| {
+        Failure::input("no home directory", "set HOME, XDG_CACHE_HOME or SPECREEL_WEIGHT_CACHE")
     })?;
     match args.command.as_ref().unwrap_or(&CacheCommand::List) {
         CacheCommand::List => list(&cache, json),
@@ -89,19 +76,19 @@ fn clear(cache: &WeightCache, name: Option<&str>, stale: bool, json: bool) -> Re
     if let Some(name) = name {
         entries.retain(|entry| entry.is_named(name));
         if entries.is_empty() {
-            return Err(End::Failed(Failure {
-                class: FailureClass::Input,
-                error: format!("no converted weights of `{name}`"),
-                hint: Some("specreel models cache lists them".into()),
-            }));
+            return Err(End::Failed(Failure::input(
+                format!("no converted weights of `{name}`"),
+                "specreel models cache lists them",
+            )));
         }
     }
     entries.retain(|entry| !stale || matches!(entry.checkpoint, Standing::Changed(_)));
     for entry in &entries {
-        cache.remove(entry).map_err(|error| Failure {
-            class: FailureClass::Input,
-            error: format!("cannot remove {}: {error}", entry.path.display()),
-            hint: Some("make the directory writable".into()),
+        cache.remove(entry).map_err(|error| {
+            Failure::input(
+                format!("cannot remove {}: {error}", entry.path.display()),
+                "make the directory writable",
+            )
         })?;
     }
     let partial = if name.is_none() && !stale { cache.remove_partial() } else { 0 };

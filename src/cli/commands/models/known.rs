@@ -1,16 +1,9 @@
 //! `specreel models known`: published models, and which of them draft for which.
 
-use specreel_client::present::grid::{columns, fitting};
-use std::io::Write as _;
-
-use serde_json::{Value, json};
-
-use super::parameters;
-use crate::cli::{end::End, output::terminal};
+use super::*;
 use specreel_checkpoint::hub::{Cache, ModelId, Settings};
 use specreel_model::known::{KNOWN, KnownModel};
 
-/// List them.
 pub fn run(json: bool) -> Result<i32, End> {
     let cache = Settings::from_env().cache.map(Cache::new);
     let is_here = |known: &KnownModel| {

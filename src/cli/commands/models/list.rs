@@ -1,28 +1,14 @@
 //! `specreel models list`.
 
-use specreel_client::present::grid::{columns, fitting};
-use specreel_model::ReadModel as _;
-use std::{io::Write as _, path::PathBuf};
-
-use serde_json::{Value, json};
-
-use super::parameters;
-use crate::cli::{
-    config::Config,
-    end::End,
-    output::{color, terminal},
-    resolve::local_models::{self, LocalModel},
-};
+use super::*;
+use crate::cli::resolve::local_models::{self, LocalModel};
 use specreel_checkpoint::ModelFiles;
 use specreel_client::present::text;
-use specreel_client::present::wrap::hang;
-use specreel_model::inspect::Facts;
-use specreel_record::{Failure, units::bytes};
+use specreel_model::{ReadModel as _, inspect::Facts};
 
 /// Names are cut to this width before a column is dropped.
 const LEAST_NAME: usize = 24;
 
-/// List the local models.
 pub fn run(json: bool, config: &Config) -> Result<i32, End> {
     let models: Vec<(LocalModel, Result<Summary, Failure>)> = local_models::all(config)
         .into_iter()
@@ -38,14 +24,11 @@ pub fn run(json: bool, config: &Config) -> Result<i32, End> {
     Ok(0)
 }
 
-/// What the list shows of a readable model.
 struct Summary {
     family: String,
-    /// The type of most weights.
     dtype: String,
     parameters: u64,
     bytes: u64,
-    /// The vision tower's file of a GGUF model.
     mmproj: Option<PathBuf>,
 }
 

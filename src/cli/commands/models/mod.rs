@@ -6,13 +6,10 @@ mod list;
 mod pull;
 mod show;
 
-use crate::cli::{
-    args::models::{ModelsArgs, ModelsCommand},
-    config::Config,
-    end::End,
-};
+use super::*;
+use crate::cli::args::models::{ModelsArgs, ModelsCommand};
+use specreel_client::present::grid::{columns, fitting};
 
-/// List, inspect or pull.
 pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
     match args.command.as_ref().unwrap_or(&ModelsCommand::List) {
         ModelsCommand::List => list::run(args.json, config),

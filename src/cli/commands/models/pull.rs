@@ -1,35 +1,21 @@
 //! `specreel models pull`: progress with bytes, speed and time left on stderr, the directory or GGUF file on stdout.
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    ops::ControlFlow,
-    path::Path,
-};
+use std::io::IsTerminal as _;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::json;
 
-use super::known;
-use crate::cli::{
-    config::Config,
-    end::End,
-    interrupt::{self, Interrupt, interrupted},
-    output::color,
-    resolve::local_models,
-};
+use super::*;
 use specreel_checkpoint::{
     gguf::GgufModel,
     hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Settings},
 };
 use specreel_model::family::VlConfig;
-use specreel_record::{Failure, units::bytes};
 
 /// Download a model. Exit code 130 if it was interrupted; the next pull resumes the download.
 pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     let id = ModelId::parse(id).map_err(Failure::from)?;
     let hub = Hub::new(Settings::from_env()).map_err(Failure::from)?;
-    let interrupt = Interrupt::default();
-    interrupt::listen(&interrupt, || {})?;
+    let interrupt = listen(|| {})?;
     let mut watch = DownloadBar { bar: None, interrupt, started: false };
     let outcome = hub.pull(&id, &mut watch);
     watch.clear();
@@ -70,7 +56,6 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     Ok(0)
 }
 
-/// The progress bar of a download, if stderr is a terminal.
 struct DownloadBar {
     bar: Option<ProgressBar>,
     interrupt: Interrupt,

@@ -1,37 +1,20 @@
 //! `specreel models inspect`.
 
-use specreel_client::present::grid::columns;
-use std::{fmt::Write as _, io::Write as _, path::Path};
+use std::fmt::Write as _;
 
-use serde_json::json;
-
-use super::parameters;
-use crate::cli::{
-    config::Config,
-    end::End,
-    output::{color, terminal},
-    resolve::local_models,
-};
+use super::*;
 use specreel_checkpoint::{Checkpoint, ModelFiles, hub::name_of};
-use specreel_client::present::wrap::hang;
 use specreel_engine::memory;
 use specreel_model::{
     draft_head::DraftHeadConfig,
     inspect::{EXAMPLE, Inspection},
 };
-use specreel_record::{
-    Failure, FailureClass,
-    units::{self, bytes},
-};
-use specreel_speculate::{Drafter, Method};
+use specreel_record::units;
+use specreel_speculate::Drafter;
 
-/// Print the facts of a model. Exit code 3 if it is unusable.
 pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
-    let dir = local_models::directory(model).map_err(|(what, hint)| Failure {
-        class: FailureClass::Input,
-        error: format!("model {}: {what}", model.display()),
-        hint: Some(hint),
-    })?;
+    let dir = local_models::directory(model)
+        .map_err(|(what, hint)| Failure::input(format!("model {}: {what}", model.display()), hint))?;
     if DraftHeadConfig::is_in(&dir) {
         return draft_head(&dir, as_json);
     }

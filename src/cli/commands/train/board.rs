@@ -1,29 +1,19 @@
 //! A live chart of a training run on the terminal, in the studio's theme.
 
-use std::{
-    io::{IsTerminal, Stderr},
-    time::{Duration, Instant},
-};
+use std::{io::Stderr, time::Instant};
 
 use super::progress::{curve, skipped, stage, time};
+use super::*;
 use crate::{
-    cli::{
-        config::Config,
-        dirs::Dirs,
-        output::{color::plain, terminal},
-    },
+    cli::output::color::plain,
     tui::{ColorDepth, Inline, Look, TRAINING_SIZE, TrainingPicture},
 };
 use specreel_client::present::formats::rate;
-use specreel_record::Failure;
 use specreel_train::{News, Point};
 
-/// Largest width.
 const MAX_COLUMNS: u16 = 110;
-/// Shortest time between two frames.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The chart and its data.
 pub struct Board {
     screen: Inline<Stderr>,
     look: Look,
@@ -34,10 +24,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board if stderr is a terminal that is large enough.
-    ///
-    /// # Errors
-    /// The configured theme does not exist, or a theme file is invalid (class input).
+    /// A board if stderr is a terminal that is large enough. Fails if there is no such theme (class input).
     pub fn new(title: &str, recursive: bool, config: &Config) -> Result<Option<Self>, Failure> {
         if terminal::is_dumb() || !std::io::stderr().is_terminal() || size().is_none() {
             return Ok(None);
@@ -59,7 +46,6 @@ impl Board {
         Ok(Some(board))
     }
 
-    /// Show one event.
     pub fn news(&mut self, news: &News) {
         match news {
             News::Begun { steps: 0 } => self.picture.doing = "captioning".into(),

@@ -7,20 +7,12 @@ mod board;
 mod progress;
 
 use self::progress::TrainProgress;
-use crate::cli::{
-    args::train::TrainArgs,
-    config::Config,
-    dirs::Dirs,
-    end::End,
-    interrupt::{self, Interrupt, interrupted},
-    resolve,
-};
+
+use super::*;
+use crate::cli::args::train::TrainArgs;
 use specreel_demo as assets;
-use specreel_model::ModelSpec;
-use specreel_record::Failure;
 use specreel_train::{Job, Outcome, train};
 
-/// Train.
 pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
     let (options, clips) = (args.options()?, args.clips()?);
     let target = match &args.target {
@@ -35,8 +27,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
         ..ModelSpec::default()
     };
     let place = spec.open_target_device()?;
-    let interrupt = Interrupt::default();
-    interrupt::listen(&interrupt, || {})?;
+    let interrupt = listen(|| {})?;
     ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
     let job = Job {
         target: &spec.target,

@@ -1,27 +1,15 @@
 //! Progress of a training run.
 
-use std::{
-    io::{self, Write},
-    path::Path,
-};
-
-use serde_json::json;
-
 use super::board::Board;
-use crate::cli::{
-    args::train::TrainArgs,
-    config::Config,
-    output::{color::plain, progress::Progress},
-};
+use super::*;
+use crate::cli::{args::train::TrainArgs, output::color::plain};
 use specreel_client::{chart::Curve, present::formats::rate};
-use specreel_record::{self as record, Failure};
+use specreel_record as record;
 use specreel_train::{Account, News, Point, Stage};
 
-/// Prints the progress of a training run.
 pub struct TrainProgress {
     json: bool,
     quiet: bool,
-    /// True if the head is also trained on its own outputs.
     recursive: bool,
     captioning: Progress,
     board: Option<Board>,
@@ -35,7 +23,6 @@ impl TrainProgress {
         Ok(Self { json: args.json, quiet: args.quiet, recursive, captioning, board })
     }
 
-    /// Print one event.
     pub fn news(&mut self, news: &News) {
         if let Some(board) = &mut self.board {
             board.news(news);
@@ -83,15 +70,11 @@ impl TrainProgress {
         }
     }
 
-    /// Clear the progress line.
     pub fn clear(&mut self) {
         self.captioning.clear();
     }
 
     /// Print the summary of a finished run; write the curve as text and as a file.
-    ///
-    /// # Errors
-    /// stdout or the file cannot be written.
     pub fn finished(&self, out: &Path, account: &Account) -> io::Result<()> {
         let curve = curve(&account.curve, self.recursive);
         std::fs::write(out.join("curve.svg"), curve.svg())?;
@@ -106,10 +89,6 @@ impl TrainProgress {
         Ok(())
     }
 
-    /// Print the summary of an interrupted run.
-    ///
-    /// # Errors
-    /// stdout cannot be written.
     pub fn stopped(&self, out: &Path, account: &Account) -> io::Result<()> {
         self.end("stopped", account)?;
         if !self.quiet {
@@ -157,7 +136,6 @@ pub(crate) fn curve(points: &[Point], recursive: bool) -> Curve {
     }
 }
 
-/// The message for a skipped clip.
 pub(crate) fn skipped(clip: &str, why: &str) -> String {
     format!("skipped {}: {}", plain(clip), plain(why))
 }
@@ -169,7 +147,6 @@ pub(crate) fn stage(stage: Stage) -> &'static str {
     }
 }
 
-/// A number of steps as text.
 pub(crate) fn steps(n: usize) -> String {
     if n == 1 { "1 step".into() } else { format!("{n} steps") }
 }

@@ -10,7 +10,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.style.steps && self.style.terminal && !self.style.json && self.style.subtitles.is_none()
     }
 
-    /// Write the caption that was held back.
     pub(crate) fn release(&mut self) -> io::Result<()> {
         if !std::mem::take(&mut self.held) {
             return Ok(());

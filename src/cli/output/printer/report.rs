@@ -12,9 +12,6 @@ use std::io::Write;
 
 impl<O: Write, E: Write> Printer<O, E> {
     /// Print the statistics of the run that has ended, unless that is done.
-    ///
-    /// # Errors
-    /// As [`Printer::event`].
     pub fn report(&mut self) -> Result<(), PrintError> {
         let Some(reason) = self.due.take() else { return Ok(()) };
         self.close()?;
@@ -77,7 +74,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// The verdicts that occurred, with counts, in their own styles.
     fn legend(&self, stats: &Stats) -> String {
         let legend = verdicts(stats, |verdict: Verdict, count| {
             if self.style.color_talk {

@@ -67,7 +67,6 @@ fn table(comparison: &Comparison) -> String {
     out + "</table>"
 }
 
-/// The verdicts that occur, each in its own style.
 fn legend(comparison: &Comparison, runs: &[RunLog]) -> String {
     let shown: Vec<&RunLog> = comparison.rows.iter().filter_map(|row| comparison.run(row, runs)).collect();
     let occurs = |v: &Verdict| shown.iter().any(|run| run.tokens().any(|token| token.verdict == *v));

@@ -16,7 +16,6 @@ use specreel_record::{Change, Pieces, RunLog, Step, Verdict, difference};
 
 const STYLE: &str = include_str!("page.css");
 
-/// The page of a run, or of the pieces of a video.
 pub(super) fn write(names: &Names<'_>, runs: &Pieces<'_>) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let mut body = String::new();
@@ -66,7 +65,6 @@ pub(super) fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// The style sheet, with the colours of the legend.
 fn style() -> String {
     let variables = |of: fn(&Look) -> &'static str| -> String {
         LOOKS.iter().map(|look| format!(" --{}: {};", look.name, of(look))).collect()

@@ -32,7 +32,6 @@ pub(super) fn write(names: &Names<'_>, runs: &Pieces<'_>) -> String {
     out
 }
 
-/// The caption, with loosened text in italics.
 fn caption(run: &RunLog) -> String {
     let mut out = String::new();
     for chunk in run.chunks() {

@@ -131,7 +131,6 @@ fn piece_span(log: &RunLog) -> Option<Span> {
     log.started().filter(|started| started.segment.is_some())?.span
 }
 
-/// The caption; of several pieces each with its times.
 fn text(runs: &Pieces<'_>) -> String {
     let line = |run: &&RunLog| match piece_span(run) {
         Some(span) => format!("{} {}\n", stamp(span), run.shown().trim()),

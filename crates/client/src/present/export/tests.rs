@@ -1,6 +1,6 @@
 use super::*;
 use specreel_record::{
-    EventKind, Segment, StopReason, Turn, Verdict,
+    EventKind, Segment, Started, StopReason, Turn, Verdict,
     testing::{done, ended, run, started, step},
 };
 
@@ -9,7 +9,7 @@ pub(super) const NAMES: Names<'_> = Names { video: "A <b> & c", method: "lvspec"
 /// What a run begins with: a prompt, and the piece of the video of this index.
 fn begin(piece: Option<usize>) -> EventKind {
     let mut kind = started();
-    if let EventKind::Started { prompt, span, segment, .. } = &mut kind {
+    if let EventKind::Started(Started { prompt, span, segment, .. }) = &mut kind {
         *prompt = "Describe *this*.".into();
         *span = piece.map(|index| Span { start: 30.0 * index as f64, end: 30.0 * (index + 1) as f64 });
         *segment = piece.map(|index| Segment { first: 1, index, count: 2 });
@@ -71,7 +71,7 @@ fn pieces_are_one_file_with_their_times() {
 #[test]
 fn a_conversation_is_kept() {
     let mut begin = begin(None);
-    if let EventKind::Started { before, .. } = &mut begin {
+    if let EventKind::Started(Started { before, .. }) = &mut begin {
         *before = vec![Turn { prompt: "What <is> it?".into(), answer: "A *ball*.".into() }];
     }
     let log = run(1, [begin]);
@@ -85,7 +85,7 @@ fn a_conversation_is_kept() {
 #[test]
 fn a_part_of_a_video_is_named_in_the_title() {
     let mut begin = begin(Some(1));
-    if let EventKind::Started { segment, .. } = &mut begin {
+    if let EventKind::Started(Started { segment, .. }) = &mut begin {
         *segment = None;
     }
     let log = run(1, [begin, done(" One.")]);

@@ -111,8 +111,7 @@ impl Race {
         self.at >= self.length
     }
 
-    /// When a run finishes, and its place, from 1; none while it is still running. Runs that finish at the same time share
-    /// their place.
+    /// When a run finishes, and its place, from 1, which runs that finish at the same time share; none while it is running.
     pub fn finish(&self, lane: usize) -> Option<(usize, f64)> {
         let own = *self.ends.get(lane)?;
         let faster = self.ends.iter().filter(|other| **other < own).count();

@@ -1,6 +1,6 @@
 //! One step as a scene: drafts appear, the target reads them, its judgement sweeps over them, what is rejected is replaced.
 
-use specreel_record::{RunLog, Step, Verdict, log::Draft};
+use specreel_record::{Draft, RunLog, Step, Verdict};
 
 /// Shares of a step's time: until the drafts are there and the target has read them, until one is struck, until all are judged
 /// and what was struck is replaced, and the moment at which stepping stops.

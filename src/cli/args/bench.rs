@@ -9,7 +9,7 @@ use crate::cli::args::{
     values::whole,
 };
 use specreel_model::shapes;
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 
 /// Headings of the help.
 const SUITE: &str = "Suite";
@@ -107,10 +107,7 @@ pub enum Suite {
 }
 
 impl BenchArgs {
-    /// Refuse options of the other suite.
-    ///
-    /// # Errors
-    /// The first such option (class usage).
+    /// Refuse options of the other suite. Fails if the first such option (class usage).
     pub fn check(&self) -> Result<(), Failure> {
         let run = &self.run;
         if self.paper.is_some() && self.suite == Suite::Scenes {
@@ -159,19 +156,15 @@ impl BenchArgs {
         };
         match strangers.into_iter().find(|(_, given, _)| *given) {
             None => Ok(()),
-            Some((flag, _, other)) => Err(Failure {
-                class: FailureClass::Usage,
-                error: format!("{flag} cannot be used with --suite {suite}"),
-                hint: Some(format!("remove it, or use --suite {other}")),
-            }),
+            Some((flag, _, other)) => Err(Failure::usage(
+                format!("{flag} cannot be used with --suite {suite}"),
+                format!("remove it, or use --suite {other}"),
+            )),
         }
     }
 }
 
-/// Refuse what a run of papers' tables does not use.
-///
-/// # Errors
-/// The first such option (class usage).
+/// Refuse what a run of papers' tables does not use. Fails if the first such option (class usage).
 fn check_paper(args: &BenchArgs) -> Result<(), Failure> {
     let run = &args.run;
     let refused = [
@@ -190,18 +183,17 @@ fn check_paper(args: &BenchArgs) -> Result<(), Failure> {
         ("--first-seed", args.first_seed.is_some()),
         ("--profile", args.profile.is_some()),
     ];
-    let usage =
-        |error: String, hint: &str| Failure { class: FailureClass::Usage, error, hint: Some(hint.into()) };
     if let Some((flag, _)) = refused.into_iter().find(|(_, given)| *given) {
-        return Err(usage(
+        return Err(Failure::usage(
             format!("{flag} cannot be used with --paper"),
             "the paper's tables say what is run",
         ));
     }
     match measuring.into_iter().find(|(_, given)| *given && !args.from.is_empty()) {
-        Some((flag, _)) => {
-            Err(usage(format!("{flag} cannot be used with --from"), "the file says what was measured"))
-        }
+        Some((flag, _)) => Err(Failure::usage(
+            format!("{flag} cannot be used with --from"),
+            "the file says what was measured",
+        )),
         None => Ok(()),
     }
 }
