@@ -31,12 +31,15 @@ pub fn clips() -> PathBuf {
     dir.path().to_owned()
 }
 
+/// Once its models are loaded.
 pub fn studio(columns: u16, rows: u16, args: &[&str]) -> Terminal {
     let clips = clips();
     // What a test waits for is shown at once, unless it watches a run.
     let mut all = vec!["--library", clips.to_str().unwrap(), "--pace", "off"];
     all.extend(args);
-    Terminal::start(columns, rows, &all)
+    let t = Terminal::start(columns, rows, &all);
+    t.wait("● ready");
+    t
 }
 
 /// A studio whose caption does not end by itself: the embedded target with an end token that is hardly ever drawn.
@@ -61,17 +64,10 @@ pub fn endless_with(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Term
         dir
     });
     let target = target.path().to_str().unwrap();
-    let length = ["--temperature", "1", "--max-new-tokens", "20000"];
     let clips = clips();
-    let library = [
-        "--library",
-        clips.to_str().unwrap(),
-        "--pace",
-        "off",
-        "--method",
-        "autoregressive",
-        "--target",
-        target,
-    ];
-    Terminal::start_with(columns, rows, &[&library[..], &length[..]].concat(), variables)
+    let library = ["--library", clips.to_str().unwrap(), "--pace", "off", "--method", "autoregressive"];
+    let length = ["--target", target, "--temperature", "1", "--max-new-tokens", "20000"];
+    let t = Terminal::start_with(columns, rows, &[&library[..], &length[..]].concat(), variables);
+    t.wait("● ready");
+    t
 }

@@ -29,8 +29,7 @@ fn events(text: &str) -> Vec<Event> {
 }
 
 fn ids(program: &Program, args: &[&str]) -> Vec<u32> {
-    let run = caption(program, &[&["--json"], args].concat());
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = caption(program, &[&["--json"], args].concat()).ok();
     match events(&run.stdout).pop().unwrap().kind {
         EventKind::Done { ids, .. } => ids,
         other => panic!("{other:?}"),
@@ -40,8 +39,7 @@ fn ids(program: &Program, args: &[&str]) -> Vec<u32> {
 #[test]
 fn the_caption_is_stdout_and_the_rest_is_stderr() {
     let program = Program::new();
-    let run = caption(&program, &[]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = caption(&program, &[]).ok();
     assert!(run.stdout.ends_with('\n') && !run.stdout.trim().is_empty(), "{:?}", run.stdout);
     assert!(!run.stdout.contains('\x1b'));
     assert!(run.stderr.contains("naive (lossless)") && run.stderr.contains("tokens/s"), "{}", run.stderr);
@@ -79,8 +77,7 @@ fn events_agree(lossless: bool) -> BTreeMap<&'static str, Vec<u32>> {
     let program = Program::new();
     let mut texts = BTreeMap::new();
     for method in presets().filter(|m| m.lossless() == lossless) {
-        let run = caption(&program, &["--json", "--logprobs", "3", "--method", &method.name]);
-        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", method.name);
+        let run = caption(&program, &["--json", "--logprobs", "3", "--method", &method.name]).silent();
         let events = events(&run.stdout);
         agree(&events, method);
         let EventKind::Done { ids, .. } = &events.last().unwrap().kind else { panic!("{}", method.name) };
@@ -266,8 +263,7 @@ fn a_seed_makes_sampling_repeatable() {
 #[test]
 fn a_saved_session_has_the_events() {
     let program = Program::new();
-    let run = caption(&program, &["--json", "--save", "run.jsonl"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = caption(&program, &["--json", "--save", "run.jsonl"]).ok();
     assert_eq!(std::fs::read_to_string(program.home().join("run.jsonl")).unwrap(), run.stdout);
     assert_eq!(caption(&program, &["--save", "run.jsonl"]).code, 2);
     assert_eq!(caption(&program, &["--save", "run.jsonl", "--force"]).code, 0);
@@ -290,8 +286,7 @@ fn colour_is_only_added_when_asked() {
 
 #[test]
 fn without_a_terminal_the_studio_captions() {
-    let run = Program::new().run(&["demo", "--max-new-tokens", "4"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = Program::new().run(&["demo", "--max-new-tokens", "4"]).ok();
     assert!(!run.stdout.trim().is_empty());
 }
 

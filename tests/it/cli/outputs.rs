@@ -13,6 +13,7 @@ use specreel::cli::Cli;
 use crate::cli::{
     Outcome, Program,
     make::{self, Clip},
+    words,
 };
 
 /// Compare a transcript with the snapshot of the test's name, or of another one.
@@ -70,14 +71,9 @@ impl Transcript {
             .filter(r"  \d+  \[SPEEDUP\]", "  [N]  [SPEEDUP]")
     }
 
-    /// What a command line gives; words are separated by spaces, and `'…'` is one word.
-    fn outcome(&self, line: &str) -> Outcome {
-        crate::cli::outcome(self.program.command().args(words(line)))
-    }
-
-    /// Run a command line, see [`Transcript::outcome`].
+    /// Run a command line, see [`Program::line`].
     fn run(&mut self, line: &str) -> &mut Self {
-        let outcome = self.outcome(line);
+        let outcome = self.program.line(line);
         self.record(line, &outcome)
     }
 
@@ -137,17 +133,6 @@ impl Transcript {
     }
 }
 
-fn words(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    for (index, part) in line.split('\'').enumerate() {
-        match index % 2 {
-            0 => words.extend(part.split_whitespace().map(str::to_owned)),
-            _ => words.push(part.to_owned()),
-        }
-    }
-    words
-}
-
 /// The path of each subcommand: "", "caption", …, "models pull".
 fn subcommands() -> Vec<String> {
     fn walk(command: &clap::Command, path: &str, all: &mut Vec<String>) {
@@ -168,8 +153,8 @@ fn help() {
         let (long, short) =
             (format!("{path} --help").trim().to_owned(), format!("{path} -h").trim().to_owned());
         t.run(&long);
-        let short_help = t.outcome(&short);
-        if short_help.stdout != t.outcome(&long).stdout {
+        let short_help = t.program.line(&short);
+        if short_help.stdout != t.program.line(&long).stdout {
             t.record(&short, &short_help);
         }
         let name = format!("help {path}").trim().replace(' ', "_");
