@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader},
     path::Path,
-    process::Stdio,
 };
 
 use serde_json::Value;
@@ -293,18 +292,15 @@ fn without_a_terminal_the_studio_captions() {
 #[test]
 fn a_closed_pipe_is_success() {
     let program = Program::new();
-    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(["caption", "demo", "--json"])
-        .env("HOME", program.home())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    serde_json::from_str::<Value>(&line).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let compare = ["compare", "demo", "--json", "--methods", "naive", "--repeat", "100"];
+    for args in [&["caption", "demo", "--json"][..], &compare] {
+        let mut child = program.spawn(args);
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        serde_json::from_str::<Value>(&line).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

@@ -1,15 +1,12 @@
 //! `specreel compare` on an embedded clip: table, differences, events, page, usage, interrupts, failures.
 
-use std::{
-    io::{BufRead, BufReader, Read},
-    process::{Command, Stdio},
-};
+use std::io::{BufRead, BufReader, Read};
 
 use serde_json::Value;
 use specreel_record::{Event, EventKind};
 use specreel_speculate::Method;
 
-use crate::cli::{Outcome, Program};
+use crate::cli::{Outcome, Program, send};
 
 fn compare(program: &Program, args: &[&str]) -> Outcome {
     program.run(&[&["compare", "demo", "--max-new-tokens", "24"], args].concat())
@@ -246,22 +243,14 @@ fn a_drafter_that_cannot_be_loaded_ends_it_all() {
 #[test]
 fn an_interrupt_keeps_what_has_finished() {
     let program = Program::new();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(["compare", "demo", "--methods", "naive,lvspec", "--repeat", "100", "--json"])
-        .args(["--html", "page.html"])
-        .env("HOME", program.home())
-        .current_dir(program.home())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let all = ["compare", "demo", "--methods", "naive,lvspec", "--repeat", "100", "--json"];
+    let mut child = program.spawn(&[&all[..], &["--html", "page.html"]].concat());
     let mut last = Value::Null;
     let mut sent = false;
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         last = serde_json::from_str(&line.unwrap()).unwrap();
         if !sent && last["event"] == "done" && last["run"] == 4 {
-            let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-            assert!(kill.success());
+            send(&child, "-INT");
             sent = true;
         }
     }
@@ -273,20 +262,4 @@ fn an_interrupt_keeps_what_has_finished() {
     let rows = last["rows"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["state"] == "done" && row["runs"].as_array().unwrap().len() < 100));
     assert!(program.home().join("page.html").exists());
-}
-
-#[test]
-fn a_closed_pipe_is_success() {
-    let program = Program::new();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(["compare", "demo", "--json", "--methods", "naive", "--repeat", "100"])
-        .env("HOME", program.home())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -8,6 +8,7 @@ use specreel_demo::LIMITS_NOTE;
 use crate::cli::{
     Outcome, Program, event, events,
     make::{Clip, H264},
+    outcome,
 };
 
 fn notes(run: &Outcome) -> Vec<String> {
@@ -111,18 +112,8 @@ fn non_finite_logits_are_an_error() {
 fn errors_have_no_backtraces() {
     let program = Program::new();
     overwrite(&program, "visual.patch_embed.proj.weight", [0xc0, 0x7f]);
-    let mut command = program.command();
-    command.env("RUST_BACKTRACE", "1").args([
-        "caption",
-        "demo",
-        "--target",
-        "m",
-        "--method",
-        "autoregressive",
-    ]);
-    let output = command.output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    let args = ["caption", "demo", "--target", "m", "--method", "autoregressive"];
+    let stderr = outcome(program.command().env("RUST_BACKTRACE", "1").args(args)).ends(3).stderr;
     let error = stderr.lines().filter(|line| !line.starts_with("hint: ")).count();
     assert!(error == 1 && stderr.contains("is NaN") && stderr.contains("are damaged"), "{stderr}");
 }

@@ -1,22 +1,15 @@
 //! Parts of a video, and long videos piece by piece: text with time stamps, subtitles, events.
 
-use std::{
-    io::{BufRead, BufReader, Read},
-    process::{Command, Stdio},
-};
+use std::io::{BufRead, BufReader, Read};
 
 use serde_json::Value;
 
-use crate::cli::{Outcome, Program};
+use crate::cli::{Outcome, Program, event, events, send};
 
 const SHORT: [&str; 2] = ["--max-new-tokens", "12"];
 
 fn caption(program: &Program, args: &[&str]) -> Outcome {
     program.run(&[&["caption", "demo"], &SHORT[..], args].concat())
-}
-
-fn events(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The spans of the runs of a stream of events.
@@ -65,16 +58,15 @@ fn a_part_is_a_clip_of_its_own() {
         let run = caption(&program, &[&["--json"], args].concat()).ok();
         events(&run.stdout)
     };
-    let find = |events: &[Value], name: &str| events.iter().find(|e| e["event"] == name).unwrap().clone();
     let part = json(&["--start", "0:04"]);
     assert_eq!(spans(&part)[0].0, 4.0);
-    assert!(find(&part, "started").get("segment").is_none());
+    assert!(event(&part, "started").get("segment").is_none());
     // The whole as a part is the whole.
     let (whole, same) = (json(&[]), json(&["--start", "0"]));
-    assert!(find(&whole, "started").get("span").is_none());
-    assert_eq!(find(&whole, "done")["ids"], find(&same, "done")["ids"]);
-    assert_eq!(find(&whole, "prompt"), find(&same, "prompt"));
-    assert_ne!(find(&whole, "prompt")["frames"], find(&part, "prompt")["frames"]);
+    assert!(event(&whole, "started").get("span").is_none());
+    assert_eq!(event(&whole, "done")["ids"], event(&same, "done")["ids"]);
+    assert_eq!(event(&whole, "prompt"), event(&same, "prompt"));
+    assert_ne!(event(&whole, "prompt")["frames"], event(&part, "prompt")["frames"]);
     // A text without pieces has no time stamps.
     let text = caption(&program, &["--start", "1", "--end", "3"]);
     assert!(!text.stdout.contains("-->"), "{}", text.stdout);
@@ -116,17 +108,11 @@ fn output_is_well_formed_after_an_interrupt() {
     let program = Program::new();
     for format in ["vtt", "text"] {
         let args = ["caption", "demo", "--segments", "1", "--format", format, "--method", "autoregressive"];
-        let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
-            .args(args)
-            .env("HOME", program.home())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = program.spawn(&args);
         let mut reader = BufReader::new(child.stdout.take().unwrap());
         let mut out = String::new();
         while out.matches("-->").count() < 2 && reader.read_line(&mut out).unwrap() > 0 {}
-        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        send(&child, "-INT");
         reader.read_to_string(&mut out).unwrap();
         let code = child.wait().unwrap().code();
         let mut talk = String::new();

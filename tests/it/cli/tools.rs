@@ -1,7 +1,5 @@
 //! Completions, manual, doctor, closed pipes, scenes, configuration files.
 
-use std::process::Stdio;
-
 use crate::cli::Program;
 
 #[test]
@@ -42,14 +40,7 @@ fn the_doctor_reports_every_area() {
 fn a_closed_pipe_is_success() {
     let program = Program::new();
     for args in [&["methods"][..], &["man"], &["completions", "bash"], &["scenes", "stream"]] {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"));
-        let mut child = command
-            .args(args)
-            .env("HOME", program.home())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = program.spawn(args);
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{args:?}");
