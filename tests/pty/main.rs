@@ -89,14 +89,6 @@ fn a_run_is_cancelled_and_keys_are_answered_meanwhile() {
 }
 
 #[test]
-fn quitting_in_the_middle_of_a_run_does_not_wait_for_its_end() {
-    let mut t = endless(100, 30);
-    t.press("\r", "writing");
-    t.press("\u{11}", "again to cancel the run and quit");
-    t.quit("\u{11}");
-}
-
-#[test]
 fn a_signal_gives_the_terminal_back() {
     for (signal, keys) in [("-TERM", ""), ("-HUP", ""), ("-TERM", "\r")] {
         let mut t = endless(100, 30);
@@ -210,28 +202,6 @@ fn a_killed_studio_has_kept_what_it_showed() {
     let steps = steps.count();
     eprintln!("{steps} steps kept, torn: {}", session.torn);
     assert!(steps > 10);
-}
-
-#[test]
-fn a_named_folder_comes_first_and_toy_models_say_so() {
-    let clips = clips();
-    let mut t = Terminal::start(120, 40, &[clips.to_str().unwrap()]);
-    t.wait("▸ cross.mp4");
-    t.wait("Welcome to specreel");
-    t.wait("toy models");
-    t.wait("● ready");
-    // Marked, both are captioned one after the other.
-    t.press("xx\r", "captions 2 clips");
-    // No files beside the clips, which others use.
-    t.press("ffff\r", "batch done: 2 videos: 2 captioned");
-    t.keys("\r");
-    t.gone("Batch of");
-    t.wait("know only moving coloured shapes");
-    t.wait("state     done");
-    // A clip of their own; the theme is remembered.
-    t.press("Gt", "╭ Theme");
-    t.press("\u{1b}[B\r", "theme ");
-    t.quit("q");
 }
 
 #[test]
