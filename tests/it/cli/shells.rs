@@ -60,15 +60,9 @@ fn shell(program: &Program, shell: &str, script: &str) -> Option<Vec<String>> {
         command.arg("--norc");
     }
     command.args(["-c", script]).env("PATH", path).env("HOME", program.home()).current_dir(program.home());
-    for name in [
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_CACHE_HOME",
-        "XDG_STATE_HOME",
-        "HF_HOME",
-        "HF_HUB_CACHE",
-        "LLAMA_CACHE",
-    ] {
+    let names = "XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_STATE_HOME HF_HOME HF_HUB_CACHE \
+             LLAMA_CACHE";
+    for name in names.split(' ') {
         command.env_remove(name);
     }
     let output = match command.output() {

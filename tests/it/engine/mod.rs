@@ -138,30 +138,10 @@ fn lossless_methods_are_lossless_in_every_family() {
         let (reason, plain, _) = done(&rig.run("autoregressive", "What is seen?"));
         assert_ne!(reason, StopReason::Cancelled);
         let compact = ["context.positions=\"compact\"".to_owned()];
-        for name in [
-            "naive",
-            "naive-tree",
-            "sd-random",
-            "sd-uniform",
-            "sd-frames",
-            "sd-uniform-tree",
-            "sd-window-middle",
-            "sd-attention",
-            "sd-fastvid",
-            "sd-dycoke",
-            "text-only",
-            "lookup",
-            "streaming",
-            "layerskip",
-            "twin",
-            "viskip",
-            "pearl",
-            "std",
-            "specvlm",
-            "specvlm-self",
-            "parallelvlm",
-            "parallelvlm-self",
-        ] {
+        let names = "naive naive-tree sd-random sd-uniform sd-frames sd-uniform-tree sd-window-middle \
+                 sd-attention sd-fastvid sd-dycoke text-only lookup streaming layerskip twin viskip pearl \
+                 std specvlm specvlm-self parallelvlm parallelvlm-self";
+        for name in names.split(' ') {
             for sets in [&compact[..0], &compact[..]] {
                 let mut request = rig.request(name, "What is seen?");
                 let Ok(method) = request.method.with_sets(sets.iter().map(String::as_str)) else { continue };
