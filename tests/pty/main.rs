@@ -143,15 +143,21 @@ fn a_run_is_kept_replayed_and_deleted() {
     t.quit("q");
 }
 
+/// A program that writes the prompt.
+fn editor(dir: &std::path::Path, script: &str) -> String {
+    let path = dir.join("editor");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    Command::new("chmod").arg("755").arg(&path).status().unwrap();
+    path.display().to_string()
+}
+
 #[test]
 fn the_prompt_comes_from_an_editor_and_the_caption_goes_to_files() {
     let home = tempfile::tempdir().unwrap();
-    let editor = home.path().join("editor");
-    std::fs::write(&editor, "#!/bin/sh\nread line\nprintf \"What $line?\" > \"$1\"\n").unwrap();
-    Command::new("chmod").arg("755").arg(&editor).status().unwrap();
+    let editor = editor(home.path(), "read line\nprintf \"What $line?\" > \"$1\"");
     let clips = clips();
     let args = ["demo", "--library", clips.to_str().unwrap()];
-    let mut t = Terminal::start_with(100, 30, &args, &[("EDITOR", editor.to_str().unwrap())]);
+    let mut t = Terminal::start_with(100, 30, &args, &[("EDITOR", &editor)]);
     t.wait("● ready");
     t.keys("E");
     t.until_restored();
@@ -174,10 +180,8 @@ fn the_prompt_comes_from_an_editor_and_the_caption_goes_to_files() {
 #[test]
 fn the_engine_keeps_running_while_the_editor_is_open() {
     let dir = tempfile::tempdir().unwrap();
-    let editor = dir.path().join("editor");
-    std::fs::write(&editor, "#!/bin/sh\nread word && printf 'Why %s?' \"$word\" > \"$1\"\n").unwrap();
-    Command::new("chmod").arg("755").arg(&editor).status().unwrap();
-    let mut t = endless_with(100, 30, &[("EDITOR", editor.to_str().unwrap())]);
+    let editor = editor(dir.path(), "read word && printf 'Why %s?' \"$word\" > \"$1\"");
+    let mut t = endless_with(100, 30, &[("EDITOR", &editor)]);
     t.press("\r", "writing");
     t.keys("E");
     t.until_restored();

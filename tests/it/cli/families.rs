@@ -200,12 +200,7 @@ fn thoughts_are_marked_and_no_part_of_the_caption() {
 /// others than the 2.2B.
 fn recut(program: &Program) -> String {
     use candle_core::{Device, safetensors};
-    let (from, to) = (model("smolvlm_untied"), program.home.path().join("recut"));
-    std::fs::create_dir(&to).unwrap();
-    for file in std::fs::read_dir(&from).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
-    }
+    let to = program.copy("tests/parity/fixtures/smolvlm_untied", "recut");
     let edit = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
         let mut value = serde_json::from_slice(&std::fs::read(to.join(name)).unwrap()).unwrap();
         change(&mut value);
@@ -322,12 +317,7 @@ fn stamps_of_unseen_frames_are_dropped_where_there_are_any() {
 fn pairs_across_families_and_vocabularies_are_refused() {
     let program = home();
     let tokens = std::fs::read_to_string(Path::new(&model("qwen3_vl_small")).join("tokenizer.json")).unwrap();
-    let dir = program.home().join("other");
-    std::fs::create_dir(&dir).unwrap();
-    for file in std::fs::read_dir(model("qwen3_vl_small")).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), dir.join(file.file_name())).unwrap();
-    }
+    let dir = program.copy("tests/parity/fixtures/qwen3_vl_small", "other");
     // Two words change places.
     let parsed: Value = serde_json::from_str(&tokens).unwrap();
     let vocabulary = parsed["model"]["vocab"].as_object().unwrap();

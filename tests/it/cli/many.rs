@@ -16,7 +16,7 @@ use crate::cli::{Program, events, make::Clip};
 const SHORT: [&str; 4] = ["--max-new-tokens", "5", "--frames", "2"];
 
 /// Some short clips under these names.
-fn clips(program: &Program, names: &[&str]) {
+fn clips(program: &Program, names: &[impl AsRef<Path>]) {
     for (i, name) in names.iter().enumerate() {
         let path = program.home().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -158,7 +158,6 @@ fn python(folder: &Path, code: &str) {
 #[test]
 fn a_run_that_is_killed_goes_on_where_it_was() {
     let names: Vec<String> = (0..12).map(|i| format!("clips/{}/{i}.mp4", i % 2)).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let args = ["caption", "clips", "--sidecar", "txt", "--dataset", "ltx", "--quiet"];
     let whole = Program::new();
     clips(&whole, &names);
@@ -170,7 +169,7 @@ fn a_run_that_is_killed_goes_on_where_it_was() {
     clips(&program, &names);
     let folder = program.home().join("clips");
     // By name: what is written meanwhile may be renamed or removed before it could be read.
-    let done = |name: &&&str| program.home().join(name).with_extension("txt").exists();
+    let done = |name: &&String| program.home().join(name).with_extension("txt").exists();
     let count = || names.iter().filter(done).count();
     for until in [1, 3, 4, 8] {
         let mut child = program.spawn(&[&args[..], &SHORT].concat());
@@ -197,7 +196,7 @@ fn a_run_that_is_killed_goes_on_where_it_was() {
 fn two_processes_share_a_directory() {
     let program = Program::new();
     let names: Vec<String> = (0..16).map(|i| format!("clips/{i}.mp4")).collect();
-    clips(&program, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    clips(&program, &names);
     let args = ["caption", "clips", "--sidecar", "txt", "--dataset", "musubi"];
     let children: Vec<_> = (0..2).map(|_| program.spawn(&[&args[..], &SHORT].concat())).collect();
     let said: Vec<String> = children
@@ -224,7 +223,7 @@ fn two_processes_share_a_directory() {
 fn parts_merge_to_what_one_run_writes() {
     let program = Program::new();
     let names: Vec<String> = (0..9).map(|i| format!("clips/{i}.mp4")).collect();
-    clips(&program, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    clips(&program, &names);
     let base = ["clips", "--dataset", "hf", "--quiet"];
     caption(&program, &base).ok();
     let mut parts = Vec::new();
@@ -493,7 +492,7 @@ fn a_slurm_array_writes_what_one_run_writes() {
     }
     let program = Program::new();
     let names: Vec<String> = (0..40).map(|i| format!("clips/{}/{i}.mp4", i % 3)).collect();
-    clips(&program, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    clips(&program, &names);
     let state = tempfile::tempdir().unwrap();
     let ran = Command::new(script)
         .args([env!("CARGO_BIN_EXE_specreel"), state.path().to_str().unwrap(), "clips/dataset.2-of-4.jsonl"])

@@ -124,11 +124,7 @@ fn the_second_start_maps_the_weights_of_the_first() {
     assert!(third.contains("are converted, and kept in"), "{third}");
 
     // A copy is recognised by its contents.
-    let moved = program.home().join("moved");
-    fs::create_dir(&moved).unwrap();
-    for entry in fs::read_dir(&model).unwrap().map(Result::unwrap) {
-        fs::copy(entry.path(), moved.join(entry.file_name())).unwrap();
-    }
+    let moved = program.copy(model.to_str().unwrap(), "moved");
     let moved = logged(&program, || assert_eq!(tokens(&caption(&program, &moved, &[], &[])), plain));
     assert!(moved.contains("comparing") && moved.contains("mapped from"), "{moved}");
 
