@@ -154,7 +154,6 @@ const TABLES: [(&str, &str, &str); 1] = [(
     "its files say what each device does with a type, and the devices read them from its table",
 )];
 
-/// Folders of a crate's root that use each other.
 #[test]
 fn folders_of_a_crate_do_not_use_each_other_in_a_circle() {
     // Crate -> folder -> used folder -> a file where it is used.

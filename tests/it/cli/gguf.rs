@@ -180,49 +180,34 @@ fn what_is_wrong_with_files_is_said() {
     let no_file = program.file("no.gguf", b"text");
     let mmproj = fixture(&format!("gguf/{tower}"));
     let (model, dir) = (fixture(&format!("gguf/{text}")), fixture("gqa_tied"));
-    for (arguments, code, error, hint) in [
-        (&["--target", &alone][..], 3, "no mmproj*.gguf beside it", "pass it with --mmproj"),
-        (
-            &["--target", &two],
-            3,
-            "several mmproj files beside it: MMPROJ-a.gguf, x-mmproj.GGUF",
-            "choose one with --mmproj",
-        ),
-        (&["--target", &other], 3, "its embeddings are 256 wide", "the mmproj file of the same model"),
-        (
-            &["--target", &alone, "--mmproj", &alone],
-            3,
-            "not a vision tower",
-            "the mmproj file of the same model",
-        ),
-        (&["--target", &mmproj], 3, "is a vision tower (mmproj), not a language model", "--mmproj"),
-        (
-            &["--target", &llama],
-            3,
-            "unsupported architecture `llama-4`, expected one of: qwen2vl (Qwen2-VL, Qwen2.5-VL)",
-            "supported model",
-        ),
-        (&["--target", &projector], 3, "unsupported projector type `pixtral_or_other`", "the same model"),
-        (&["--target", &lying], 3, "claims 4294967295 tensors", "download the file again"),
-        (&["--target", &swapped], 3, "big-endian", "little-endian"),
-        (
-            &["--target", &pre],
-            3,
-            "unsupported `tokenizer.ggml.pre` `llama`, expected one of: qwen2",
-            "a supported model",
-        ),
-        (&["--target", &short], 3, "truncated", "download the file again"),
-        (&["--target", &no_file], 3, "not a GGUF file", "a directory in Hugging Face layout"),
-        (&["--target", &older, "--dtype", "q4_k"], 2, "the weight type q4_k does not apply", "omit it"),
-        (&["--target", &dir, "--mmproj", &mmproj], 2, "--mmproj: the target is not a GGUF file", "omit it"),
-        (
-            &["--target", &model, "--drafter-mmproj", &mmproj],
-            2,
-            "--drafter-mmproj: the drafter is not a GGUF file",
-            "omit it",
-        ),
-    ] {
-        let run = caption(&program, arguments);
+    let same_model = "the mmproj file of the same model";
+    let architecture = "unsupported architecture `llama-4`, expected one of: qwen2vl (Qwen2-VL, Qwen2.5-VL)";
+    let several = "several mmproj files beside it: MMPROJ-a.gguf, x-mmproj.GGUF";
+    let tokenizer = "unsupported `tokenizer.ggml.pre` `llama`, expected one of: qwen2";
+    let targets = [
+        (&alone, "no mmproj*.gguf beside it", "pass it with --mmproj"),
+        (&two, several, "choose one with --mmproj"),
+        (&other, "its embeddings are 256 wide", same_model),
+        (&mmproj, "is a vision tower (mmproj), not a language model", "--mmproj"),
+        (&llama, architecture, "supported model"),
+        (&projector, "unsupported projector type `pixtral_or_other`", "the same model"),
+        (&lying, "claims 4294967295 tensors", "download the file again"),
+        (&swapped, "big-endian", "little-endian"),
+        (&pre, tokenizer, "a supported model"),
+        (&short, "truncated", "download the file again"),
+        (&no_file, "not a GGUF file", "a directory in Hugging Face layout"),
+    ];
+    let targets = targets.map(|(target, error, hint)| (vec!["--target", target.as_str()], 3, error, hint));
+    let (of_target, of_drafter) =
+        ("--mmproj: the target is not a GGUF file", "--drafter-mmproj: the drafter is not a GGUF file");
+    let others = [
+        (vec!["--target", &alone, "--mmproj", &alone], 3, "not a vision tower", same_model),
+        (vec!["--target", &older, "--dtype", "q4_k"], 2, "the weight type q4_k does not apply", "omit it"),
+        (vec!["--target", &dir, "--mmproj", &mmproj], 2, of_target, "omit it"),
+        (vec!["--target", &model, "--drafter-mmproj", &mmproj], 2, of_drafter, "omit it"),
+    ];
+    for (arguments, code, error, hint) in targets.into_iter().chain(others) {
+        let run = caption(&program, &arguments);
         assert_eq!(run.code, code, "{arguments:?}: {}", run.stderr);
         let (first, last) =
             run.stderr.trim_end().rsplit_once("hint: ").unwrap_or_else(|| panic!("{}", run.stderr));

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
-use specreel_model::{config::TextConfig, decoder::parts};
+use specreel_model::{decoder::parts, shapes};
 
 use crate::cli::{
     Program,
@@ -286,28 +286,7 @@ fn hollow_72b(dir: &Path) {
     config["rope_scaling"]["mrope_section"] = json!([16, 24, 24]);
     config["tie_word_embeddings"] = json!(false);
     fs::write(path, config.to_string()).unwrap();
-    let text = TextConfig {
-        hidden: 8192,
-        layers: 80,
-        heads: 64,
-        kv_heads: 8,
-        head_dim: 128,
-        intermediate: 29_568,
-        vocab: 152_064,
-        tied: false,
-        rope_theta: 1e6,
-        mrope_section: None,
-        interleaved: false,
-        bias: true,
-        qk_norm: false,
-        output_gate: false,
-        rotary_dim: 128,
-        norm_offset: false,
-        linear: None,
-        deepstack: 0,
-        norm_eps: 1e-6,
-        max_positions: 1 << 17,
-    };
+    let text = shapes::find("qwen2.5-vl-72b").unwrap();
     let (mut header, mut at) = (serde_json::Map::new(), 0u64);
     for (name, shape) in parts::tensors(&text) {
         let end = at + 2 * shape.iter().map(|&n| n as u64).product::<u64>();
