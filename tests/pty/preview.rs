@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    start::{clips, studio},
+    start::{clips, library, studio},
     terminal::Terminal,
 };
 
@@ -51,19 +51,14 @@ fn a_clip_is_looked_at_played_and_scrubbed() {
 
 #[test]
 fn a_small_screen_and_one_without_colours() {
-    let clips = clips();
-    let args = ["--library", clips.to_str().unwrap()];
-    let mut t = Terminal::start(60, 16, &args);
-    t.wait("● ready");
+    let mut t = library(60, 16, &[], &[]);
     t.press("/star\rv", "h264");
     t.wait("▀");
     t.quit("qq");
-    let mut t = Terminal::start_with(80, 24, &args, &[("NO_COLOR", "1")]);
-    t.wait("● ready");
+    let mut t = library(80, 24, &[], &[("NO_COLOR", "1")]);
     t.press("/star\rv", "no pictures without colors");
     t.quit("qq");
-    let mut t = Terminal::start(80, 24, &[&args[..], &["--image-protocol", "none"]].concat());
-    t.wait("● ready");
+    let mut t = library(80, 24, &["--image-protocol", "none"], &[]);
     t.press("/star\rv", "pictures are off");
     t.quit("qq");
 }

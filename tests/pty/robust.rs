@@ -3,7 +3,7 @@
 use std::{process::Command, time::Duration};
 
 use super::{
-    start::{clips, endless, studio},
+    start::{clips, endless, library, studio},
     terminal::{TOO_LONG, Terminal},
 };
 
@@ -107,9 +107,7 @@ fn without_utf8_everything_is_drawn_in_ascii() {
     assert!(t.settled().is_ascii(), "{}", t.text());
     t.quit("q");
     // Told otherwise, it believes the user.
-    let mut t =
-        Terminal::start_with(100, 30, &[&args[..], &["--charset", "utf-8"]].concat(), &[("LC_ALL", "C")]);
-    t.wait("● ready");
+    let mut t = library(100, 30, &["--charset", "utf-8"], &[("LC_ALL", "C")]);
     t.quit("q");
 }
 

@@ -1,16 +1,12 @@
 //! A run that is watched on the real screen.
 
 use super::{
-    start::{clips, studio},
+    start::{library, studio},
     terminal::Terminal,
 };
 
 fn watching() -> Terminal {
-    let clips = clips();
-    let args = ["--library", clips.to_str().unwrap(), "--method", "text-only", "--pace", "auto"];
-    let t = Terminal::start(110, 34, &args);
-    t.wait("● ready");
-    t
+    library(110, 34, &["--method", "text-only", "--pace", "auto"], &[])
 }
 
 #[test]
