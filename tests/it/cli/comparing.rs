@@ -199,7 +199,7 @@ fn what_cannot_be_compared_is_refused_before_any_model_is_read() {
     let alone = program.run(&["compare", &clip, "--target", "m", "--methods", "naive"]).ends(2);
     alone.said("--drafter is missing");
     let json = program.run(&["compare", &clip, "--target", "m", "--methods", "naive", "--json"]);
-    let last: Value = serde_json::from_str(json.stdout.lines().last().unwrap()).unwrap();
+    let last = json.last();
     assert_eq!((json.code, &last["event"]), (2, &"failed".into()));
 }
 
@@ -213,7 +213,7 @@ fn methods_that_can_run_are_compared_and_the_others_named() {
     let row = run.stdout.lines().find(|line| line.starts_with("mtp ")).unwrap_or_default();
     assert!(row.ends_with("not run") && run.stdout.contains("mtp is left out: "), "{}", run.stdout);
     let run = program.run(&[&methods[..], &["--json"]].concat());
-    let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+    let last = run.last();
     assert_eq!((&last["rows"][2]["method"], &last["rows"][2]["state"]), (&"mtp".into(), &"waiting".into()));
     assert!(last["rows"][2]["failure"]["error"].as_str().unwrap().contains("mtp"), "{last}");
     let none = program.run(&["compare", "demo", "--methods", "mtp"]);
@@ -235,8 +235,7 @@ fn a_failure_is_told_once_and_leaves_no_page() {
 fn a_drafter_that_cannot_be_loaded_ends_it_all() {
     let program = Program::new();
     std::fs::create_dir(program.home().join("m")).unwrap();
-    let run = program.run(&["compare", "demo", "--target", "m", "--json"]).ends(3);
-    let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+    let last = program.run(&["compare", "demo", "--target", "m", "--json"]).ends(3).last();
     assert_eq!((&last["run"], &last["event"]), (&0.into(), &"failed".into()));
 }
 

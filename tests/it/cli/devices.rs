@@ -122,7 +122,7 @@ fn a_gpu_that_does_not_exist_is_refused() {
 /// The software adapter's name and description in the report of `doctor --json`, and the number of others.
 fn adapter(doctor: &crate::cli::Outcome) -> (String, String, usize) {
     assert_eq!(doctor.stderr, "");
-    let report: serde_json::Value = serde_json::from_str(&doctor.stdout).unwrap();
+    let report = doctor.json();
     let text = |finding: &serde_json::Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
     let findings = report["findings"].as_array().unwrap().iter();
     let adapters: Vec<_> = findings

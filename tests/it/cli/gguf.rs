@@ -245,7 +245,7 @@ fn types_and_a_missing_tower_are_told_together() {
     let run = caption(&program, &["--target", &alone]);
     assert!(run.stderr.contains("it has no vision tower") && run.stderr.contains(types), "{}", run.stderr);
     let run = program.run(&["models", "inspect", &alone, "--json"]);
-    let problems = serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap()["problems"].clone();
+    let problems = run.json()["problems"].clone();
     let errors: Vec<_> = problems.as_array().unwrap().iter().map(|p| p["error"].as_str().unwrap()).collect();
     assert!(
         errors.len() == 2 && errors[0].contains(types) && errors[1].contains("no vision tower"),

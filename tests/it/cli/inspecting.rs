@@ -184,10 +184,7 @@ fn short_and_long_clips() {
     program.file("one.mp4", Clip::of(1).write().bytes());
     program.file("long.mp4", Clip::of(150).write().bytes());
     let small = ["--method", "sd-uniform", "--max-pixels", "784", "--json"];
-    let figures = |args: &[&str]| {
-        let run = program.run(&[&["inspect"], args, &small].concat()).silent();
-        serde_json::from_str::<Value>(run.stdout.lines().last().unwrap()).unwrap()
-    };
+    let figures = |args: &[&str]| program.run(&[&["inspect"], args, &small].concat()).silent().last();
     let one = figures(&["one.mp4", "--png", "one.png"]);
     assert_eq!((one["grid"][0].as_u64(), one["picture"]["frames"].as_array().unwrap().len()), (Some(1), 1));
     let long = figures(&["long.mp4", "--frames", "140", "--png", "long.png"]);

@@ -135,6 +135,16 @@ impl Outcome {
         self
     }
 
+    /// Stdout as one JSON value.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}{}", self.stdout, self.stderr))
+    }
+
+    /// The last line of stdout as JSON.
+    pub(crate) fn last(&self) -> Value {
+        events(&self.stdout).pop().unwrap()
+    }
+
     /// Fails unless stdout contains this.
     pub(crate) fn printed(&self, part: &str) -> &Self {
         assert!(self.stdout.contains(part), "no {part:?} in\n{}{}", self.stdout, self.stderr);

@@ -68,7 +68,7 @@ fn a_model_is_pulled_listed_inspected_and_run_by_its_id() {
     );
     assert!(pulled.stderr.contains("6 files") && pulled.stderr.contains("downloaded"), "{}", pulled.stderr);
 
-    let list: Value = serde_json::from_str(&at(&["models", "--json"]).stdout).unwrap();
+    let list = at(&["models", "--json"]).json();
     let origins: Vec<_> = list.as_array().unwrap().iter().map(|m| (&m["origin"], &m["name"])).collect();
     assert_eq!(
         origins,
@@ -79,8 +79,7 @@ fn a_model_is_pulled_listed_inspected_and_run_by_its_id() {
             (&json!("cache"), &json!("me/model")),
         ]
     );
-    let found = at(&["models", "inspect", "me/model", "--json"]).ok();
-    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    let found = at(&["models", "inspect", "me/model", "--json"]).ok().json();
     assert_eq!(
         (&found["name"], &found["family"], &found["problems"]),
         (&json!("model"), &json!("qwen2_5_vl"), &json!([]))
@@ -95,7 +94,7 @@ fn a_model_is_pulled_listed_inspected_and_run_by_its_id() {
         .unwrap();
     assert_eq!(ready["target"], "model");
 
-    let again: Value = serde_json::from_str(&at(&["models", "pull", "me/model", "--json"]).stdout).unwrap();
+    let again = at(&["models", "pull", "me/model", "--json"]).json();
     assert_eq!(
         (&again["fetched"], &again["files"], again["dir"].as_str()),
         (&json!(0), &json!(6), Some(dir))
@@ -120,8 +119,7 @@ fn models_that_cannot_be_pulled_are_refused() {
 #[test]
 fn published_models_are_listed_with_their_drafters() {
     let program = Program::new();
-    let list = program.run(&["models", "known", "--json"]).silent();
-    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let list = program.run(&["models", "known", "--json"]).silent().json();
     let find = |id: &str| list.as_array().unwrap().iter().find(|known| known["id"] == id).unwrap();
     let large = find("Qwen/Qwen3-VL-8B-Instruct");
     assert_eq!(
@@ -172,15 +170,14 @@ fn a_gguf_file_is_pulled_listed_and_run_by_its_type() {
     pulled.said("me/model:Q8_0: 2 files");
     let file = pulled.stdout.trim_end();
     assert!(file.ends_with("/VL-Q8_0.gguf") && Path::new(file).is_file(), "{file}");
-    let again: Value =
-        serde_json::from_str(&at(&["models", "pull", "me/model:Q8_0", "--json"]).stdout).unwrap();
+    let again = at(&["models", "pull", "me/model:Q8_0", "--json"]).json();
     let mmproj = Path::new(file).with_file_name("mmproj-VL-F32.gguf");
     assert_eq!(
         (&again["fetched"], &again["file"], &again["mmproj"]),
         (&json!(0), &json!(file), &json!(mmproj))
     );
 
-    let list: Value = serde_json::from_str(&at(&["models", "--json"]).stdout).unwrap();
+    let list = at(&["models", "--json"]).json();
     let listed = list.as_array().unwrap().last().unwrap();
     assert_eq!(
         [&listed["name"], &listed["origin"], &listed["family"], &listed["dtype"], &listed["mmproj"]],
@@ -222,8 +219,7 @@ fn files_of_other_programs_are_listed() {
     }
     fs::write(llama.join("me_Broken_Q8_0.gguf"), b"GGUF").unwrap();
     let mut command = program.command();
-    let listed = crate::cli::outcome(command.env("LLAMA_CACHE", &llama).args(["models", "--json"])).ok();
-    let list: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let list = crate::cli::outcome(command.env("LLAMA_CACHE", &llama).args(["models", "--json"])).ok().json();
     let list: Vec<&Value> = list.as_array().unwrap().iter().filter(|m| m["origin"] != "embedded").collect();
     let names: Vec<_> = list.iter().map(|m| (&m["name"], &m["origin"], &m["dtype"])).collect();
     let (broken, vl) = (json!(llama.join("me_Broken_Q8_0.gguf")), json!(llama.join("me_VL_VL-Q8_0.gguf")));

@@ -26,7 +26,7 @@ fn the_doctor_reports_every_area() {
     let program = Program::new();
     let run = program.run(&["doctor", "--json"]);
     assert!([0, 3].contains(&run.code), "{}", run.stderr);
-    let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let report = run.json();
     let findings = report["findings"].as_array().unwrap();
     for area in ["Devices", "FFmpeg", "Terminal", "Directories", "Models"] {
         assert!(findings.iter().any(|f| f["area"] == area), "{area}");
@@ -73,8 +73,7 @@ fn scenes_are_rendered_and_scored() {
     program.file("facts.json", &rendered.stdout);
     program.file("text", "Nothing happens.");
     for truth in [["--seed", "4"], ["--facts", "facts.json"]] {
-        let run = program.run(&[&["scenes", "score", "text", "--json"][..], &truth].concat());
-        let score: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        let score = program.run(&[&["scenes", "score", "text", "--json"][..], &truth].concat()).json();
         assert_eq!(score["right"], 0);
         assert_eq!(score["missing"], score["total"]);
     }
@@ -87,8 +86,7 @@ fn scenes_are_rendered_and_scored() {
 fn config_prints_files_examples_and_schemas() {
     let program = Program::new();
     for file in ["config", "keymap", "theme"] {
-        let schema = program.run(&["config", "schema", file]);
-        let schema: serde_json::Value = serde_json::from_str(&schema.stdout).unwrap();
+        let schema = program.run(&["config", "schema", file]).json();
         assert_eq!(schema["type"], "object", "{file}");
     }
     // The example is a valid file; an invalid file is reported.
@@ -100,6 +98,6 @@ fn config_prints_files_examples_and_schemas() {
     let run = program.run(&["config", "--json"]).ends(3);
     run.said("error: configuration file");
     run.said("themes");
-    let files: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let files = run.json();
     assert!(files[0]["wrong"].as_str().unwrap().contains("themes"));
 }

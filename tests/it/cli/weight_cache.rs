@@ -88,8 +88,7 @@ fn logged(program: &Program, f: impl FnOnce()) -> String {
 }
 
 fn kept(program: &Program) -> Vec<Value> {
-    let list = program.run(&["models", "cache", "--json"]).ok();
-    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let list = program.run(&["models", "cache", "--json"]).ok().json();
     list["entries"].as_array().unwrap().clone()
 }
 
