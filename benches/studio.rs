@@ -9,7 +9,7 @@ mod start;
 #[expect(dead_code, clippy::unwrap_used, reason = "the tests use the rest; a measurement that fails panics")]
 mod terminal;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use terminal::Terminal;
 
@@ -19,12 +19,9 @@ const PACE: Duration = Duration::from_millis(33);
 
 fn main() {
     let mut idle = start::studio(120, 40, &[]);
-    idle.wait("● ready");
     report("idle", &mut idle);
     let mut busy = start::endless(120, 40);
-    busy.wait("● ready");
-    busy.keys("\r");
-    busy.wait("writing");
+    busy.press("\r", "writing");
     // The library takes the keys that go up and down.
     report("while a caption is written", &mut busy);
     assert!(busy.text().contains("writing"), "the run ended too early");
@@ -32,8 +29,7 @@ fn main() {
     let slow = ["--library", clips.to_str().unwrap_or_default(), "--pace", "0.0005"];
     let mut watched = Terminal::start(120, 40, &slow);
     watched.wait("● ready");
-    watched.keys("\r");
-    watched.wait("slowed 2000x");
+    watched.press("\r", "slowed 2000x");
     report("while a run is played", &mut watched);
     assert!(watched.text().contains("slowed 2000x"), "the playback ended too early");
 }
@@ -43,10 +39,7 @@ fn report(when: &str, t: &mut Terminal) {
     for i in 0..KEYS {
         std::thread::sleep(PACE);
         let (key, line) = if i % 2 == 0 { ("j", "▸ one large shape") } else { ("k", "▸ three shapes") };
-        let begun = Instant::now();
-        t.keys(key);
-        t.wait(line);
-        times.push(begun.elapsed().as_secs_f64() * 1e3);
+        times.push(t.press(key, line).as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
     let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig};
+use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig, VideoFile};
 use specreel_engine::RunRequest;
 use specreel_record::{
     Event, EventKind, PromptSeen, Ready, Started, Stats, Step, StopReason, Token, Verdict, testing,
@@ -156,4 +156,16 @@ pub(crate) fn notice(studio: &mut Studio) -> String {
 /// The request for a run among these effects.
 pub(crate) fn run_of(effects: &[Effect]) -> Option<&RunRequest> {
     effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(&**request) } else { None })
+}
+
+/// A ready studio with five clips: two of the demo, three of a directory.
+pub(crate) fn five() -> Studio {
+    let mut studio = ready();
+    let found = ["a", "b", "c"].map(|name| VideoFile {
+        path: format!("/v/{name}.mp4").into(),
+        bytes: None,
+        modified: None,
+    });
+    studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(found.to_vec()), note: None });
+    studio
 }

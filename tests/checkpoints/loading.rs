@@ -120,7 +120,6 @@ fn a_prompt_of_12500_tokens_is_prefilled_in_bounded_memory() {
     assert!(reports.len() > 75 && reports.is_sorted() && reports.last() == Some(&(rows, rows)));
 }
 
-/// The memory estimate against the peak of a whole run.
 #[test]
 fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
     let at = |part: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo").join(part);

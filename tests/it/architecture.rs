@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
@@ -15,14 +14,14 @@ use regex::Regex;
 const FOLDS: [&str; 1] = ["src/tui/text.rs"];
 
 /// A source file: its path from the root of the repository, with slashes, and its text.
-struct Source {
+pub(crate) struct Source {
     path: String,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Source {
     /// The crate: `record` for `crates/record/src/log.rs`, `specreel` for `src/main.rs`.
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.path.strip_prefix("crates/").map_or("specreel", |rest| rest.split('/').next().unwrap())
     }
 
@@ -45,7 +44,7 @@ impl Source {
 }
 
 /// All files of the workspace's packages, sorted.
-fn sources() -> Vec<Source> {
+pub(crate) fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let crates = fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path().join("src"));
     let mut folders: Vec<PathBuf> = crates.chain([root.join("src")]).collect();
@@ -125,12 +124,8 @@ fn resolve<'a>(text: &'a str, prefix: &str, found: &mut Vec<String>) -> &'a str 
 }
 
 /// Fail with all problems, one a line.
-fn none(rule: &str, problems: &[String]) {
-    let list = problems.iter().fold(String::new(), |mut list, problem| {
-        let _ = writeln!(list, "  {problem}");
-        list
-    });
-    assert!(problems.is_empty(), "{rule}\n{list}");
+pub(crate) fn none(rule: &str, problems: &[String]) {
+    assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
 }
 
 /// A circle through `from`, if there is one: its nodes, the first one at both ends.
@@ -159,7 +154,6 @@ const TABLES: [(&str, &str, &str); 1] = [(
     "its files say what each device does with a type, and the devices read them from its table",
 )];
 
-/// Folders of a crate's root that use each other.
 #[test]
 fn folders_of_a_crate_do_not_use_each_other_in_a_circle() {
     // Crate -> folder -> used folder -> a file where it is used.

@@ -16,6 +16,8 @@ use specreel_speculate::{
     method::{AXES, Key},
 };
 
+use crate::architecture::{self, none};
+
 /// Options of other programs.
 const FOREIGN_OPTIONS: [&str; 4] = ["--features", "--local-dir", "--requeue", "--search"];
 
@@ -105,10 +107,6 @@ fn table(text: &str, heading: &str) -> Vec<Vec<String>> {
     rows
 }
 
-fn none(what: &str, problems: &[String]) {
-    assert!(problems.is_empty(), "{what}\n  {}", problems.join("\n  "));
-}
-
 #[test]
 fn links_and_anchors_resolve() {
     let mut problems = Vec::new();
@@ -147,26 +145,11 @@ fn anchors_are_those_of_github() {
 
 /// The sources of the workspace, as one text a crate: `record` -> all of `crates/record/src`, `specreel` -> all of `src`.
 fn sources() -> BTreeMap<String, String> {
-    fn collect(folder: &Path, text: &mut String) {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                collect(&path, text);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                text.push_str(&fs::read_to_string(path).unwrap());
-            }
-        }
+    let mut all = BTreeMap::<String, String>::new();
+    for source in architecture::sources() {
+        all.entry(source.name().to_owned()).or_default().push_str(&source.text);
     }
-    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
-    let crates =
-        crates.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), path.join("src")));
-    let all = crates.chain([("specreel".to_owned(), root().join("src"))]);
-    all.map(|(name, folder)| {
-        let mut text = String::new();
-        collect(&folder, &mut text);
-        (name, text)
-    })
-    .collect()
+    all
 }
 
 /// True if a source defines an item of this name.
@@ -472,21 +455,7 @@ fn examples_of_events_can_be_read() {
         }
         kinds.insert(kind);
     }
-    let expected = [
-        "batch",
-        "clip",
-        "comparison",
-        "done",
-        "draft",
-        "estimate",
-        "failed",
-        "progress",
-        "prompt",
-        "ready",
-        "speed",
-        "stage",
-        "started",
-        "step",
-    ];
-    assert_eq!(kinds, BTreeSet::from(expected.map(str::to_owned)));
+    let expected =
+        "batch clip comparison done draft estimate failed progress prompt ready speed stage started step";
+    assert_eq!(kinds.iter().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
 }

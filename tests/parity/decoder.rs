@@ -236,7 +236,6 @@ fn every_type_of_keys_and_values_is_independent_of_rows_and_close_to_f32() {
     }
 }
 
-/// A prefill in two parts is bit-identical to one in a single part.
 #[test]
 fn a_prefill_in_two_parts_is_bit_identical_to_one_in_a_single_part() {
     for (name, dtype) in [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)] {

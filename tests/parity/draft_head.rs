@@ -41,6 +41,25 @@ impl Reference {
             visual_positions: self.positions(&format!("{i}.visual_positions")),
         }
     }
+
+    /// How far the head's outputs for the text of a sample are from the reference; so many of the visual tokens are in the input.
+    fn off(&self, i: usize, head: &DraftHead, input: &States, visual: usize) -> f32 {
+        let (width, sample) = (head.decoder().config().hidden, self.sample(i));
+        let front = sample.breaks[0].text;
+        let axis = |a: usize| {
+            let (text, video) = (&sample.positions.axes[a], &sample.visual_positions.axes[a]);
+            [&text[..front], &video[video.len() - visual..], &text[front..]].concat()
+        };
+        let positions = Positions { axes: [axis(0), axis(1), axis(2)] };
+        let mut sequence = Sequence::new(head.decoder().clone(), 4);
+        let mut out = Vec::new();
+        let mut keep = |_: usize, states: &[f32]| out.extend_from_slice(states);
+        let going = &mut |_, _| ControlFlow::Continue(());
+        assert!(sequence.prefill(input, &positions, 0, &mut keep, going).unwrap());
+        out.drain(front * width..(front + visual) * width);
+        let want = values(&self.0[&format!("{i}.out")]);
+        out.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    }
 }
 
 /// The same samples through the adaptor of a ViSpec head.
@@ -73,19 +92,7 @@ fn the_adaptor_computes_what_torch_computes() {
         let parts = [text(0..front, &[]), video, text(front..rows, vector)];
         let input =
             States::cat(&parts.into_iter().filter(|part| part.rows() > 0).collect::<Vec<_>>()).unwrap();
-        let axis = |a: usize| {
-            let (text, video) = (&sample.positions.axes[a], &sample.visual_positions.axes[a]);
-            [&text[..front], &video[video.len() - n..], &text[front..]].concat()
-        };
-        let positions = Positions { axes: [axis(0), axis(1), axis(2)] };
-        let mut sequence = Sequence::new(head.decoder().clone(), 4);
-        let mut out = Vec::new();
-        let mut keep = |_: usize, states: &[f32]| out.extend_from_slice(states);
-        let going = &mut |_, _| ControlFlow::Continue(());
-        assert!(sequence.prefill(&input, &positions, 0, &mut keep, going).unwrap());
-        out.drain(front * width..(front + n) * width);
-        let worst = out.iter().zip(values(&reference.0[&format!("{i}.out")])).map(|(a, b)| (a - b).abs());
-        let worst = worst.fold(0.0, f32::max);
+        let worst = reference.off(i, &head, &input, n);
         assert!(worst < 5e-5, "sample {i} on {}: {worst}", target.device().name());
     }
 }
@@ -116,19 +123,7 @@ fn the_head_computes_what_torch_computes() {
         let video = states(&reference.0[&format!("{i}.visual")]).narrow(0, visual).unwrap();
         let rows = sample.ids.len();
         let input = States::cat(&[text(0..front), video, text(front..rows)]).unwrap();
-        let axis = |a: usize| {
-            let (text, video) = (&sample.positions.axes[a], &sample.visual_positions.axes[a]);
-            [&text[..front], &video[..visual], &text[front..]].concat()
-        };
-        let positions = Positions { axes: [axis(0), axis(1), axis(2)] };
-        let mut sequence = Sequence::new(head.decoder().clone(), 4);
-        let mut out = Vec::new();
-        let mut keep = |_: usize, states: &[f32]| out.extend_from_slice(states);
-        let going = &mut |_, _| ControlFlow::Continue(());
-        assert!(sequence.prefill(&input, &positions, 0, &mut keep, going).unwrap());
-        out.drain(front * width..(front + visual) * width);
-        let worst = out.iter().zip(values(&reference.0[&format!("{i}.out")])).map(|(a, b)| (a - b).abs());
-        let worst = worst.fold(0.0, f32::max);
+        let worst = reference.off(i, &head, &input, visual);
         assert!(worst < 2e-5, "sample {i} on {}: {worst}", target.device().name());
     }
 }

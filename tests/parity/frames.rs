@@ -3,16 +3,15 @@
 use std::{collections::HashMap, ops::ControlFlow, path::Path};
 
 use candle_core::{Device, Tensor};
-use specreel_model::{
-    decoder::{Sequence, States, Taps},
-    family::{ClipFacts, Prompt, VideoLlm},
-    processor::Patches,
-};
-use specreel_speculate::{VisualContext, context, sampling};
+use specreel_model::family::{ClipFacts, VideoLlm};
 use specreel_tensor::WeightType;
 use specreel_video::{self as video, Rule, Sampling};
 
-use super::{FAMILIES, difference, fixture, numbers, tensors, values};
+use super::{
+    FAMILIES, difference, fixture,
+    newer::{cut_into_patches, greedy},
+    numbers, tensors, values,
+};
 
 /// The clip with the two frames of the fixture.
 const CLIP: &str = "assets/demo/clips/one-large-shape.mp4";
@@ -71,41 +70,6 @@ pub fn cut(frame: &Frame, side: usize) -> Frame {
     Frame { height: side, width: side, rgb: lines.flat_map(|line| line[..side * 3].to_vec()).collect() }
 }
 
-/// Patches of frames, made as in a run; Qwen2.5-VL's fixture sets no limit.
-fn patches(model: &VideoLlm, frames: &[Frame]) -> Patches {
-    let processor = model.processor();
-    let limit = processor.config().fixed.is_none().then_some(84 * 84);
-    let first = &frames[0];
-    let target = processor.target_size(first.height, first.width, frames.len(), limit).unwrap();
-    let mut builder = processor.patches(target).unwrap();
-    for frame in frames {
-        builder.push(&frame.rgb, frame.height, frame.width).unwrap();
-    }
-    builder.finish().unwrap()
-}
-
-fn greedy(model: &VideoLlm, prompt: &Prompt, visual: &States, length: usize) -> Vec<i64> {
-    let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
-    let mut sequence: Sequence = context::prefill(
-        model,
-        prompt,
-        Some(visual),
-        &rows,
-        &VisualContext::Full {},
-        length,
-        &mut |_, _| {},
-        &mut |_, _| ControlFlow::Continue(()),
-    )
-    .unwrap()
-    .unwrap();
-    let mut ids = vec![*prompt.ids.last().unwrap()];
-    for _ in 0..length {
-        let pass = sequence.feed(&ids[ids.len() - 1..], &Taps::default()).unwrap();
-        ids.push(sampling::argmax(&values(&sequence.logits(&pass.states).unwrap())));
-    }
-    ids[1..].iter().map(|id| i64::from(*id)).collect()
-}
-
 #[test]
 fn decoding_reproduces_the_fixture_frames() {
     for (ours, stored) in decoded().iter().zip(stored()) {
@@ -126,7 +90,9 @@ fn frames_to_ids_equal_transformers() {
         let cuts: Vec<Frame> = frames.iter().map(|frame| cut(frame, side)).collect();
         for (case, frames) in [("cut", &cuts), ("whole", &frames)] {
             let part = |what: &str| &expected[&format!("{case}.{what}")];
-            let patches = patches(&model, frames);
+            // Qwen2.5-VL's fixture sets no limit.
+            let limit = model.processor().config().fixed.is_none().then_some(84 * 84);
+            let patches = cut_into_patches(model.processor(), frames, limit);
             let grid = [patches.grid.t, patches.grid.h, patches.grid.w].map(|side| side as i64);
             assert_eq!(grid.to_vec(), numbers(part("grid")), "{name} {case}");
             if case == "whole" {
@@ -160,7 +126,7 @@ fn frames_to_ids_equal_transformers() {
             assert_eq!(axes, numbers(part("position_ids")), "{name} {case}");
             assert_eq!(i64::from(prompt.next), numbers(part("next_position"))[0]);
             let want = numbers(part("greedy_ids"));
-            assert_eq!(greedy(&model, &prompt, &visual, want.len()), want, "{name} {case}");
+            assert_eq!(greedy(&model, &prompt, &visual, want.len()).0, want, "{name} {case}");
         }
     }
 }

@@ -86,9 +86,9 @@ fn one_step(name: &str) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// Patches of frames, made as in a run.
-fn cut_into_patches(processor: &VideoProcessor, frames: &[Frame]) -> Patches {
+pub fn cut_into_patches(processor: &VideoProcessor, frames: &[Frame], limit: Option<usize>) -> Patches {
     let first = &frames[0];
-    let target = processor.target_size(first.height, first.width, frames.len(), None).unwrap();
+    let target = processor.target_size(first.height, first.width, frames.len(), limit).unwrap();
     let mut builder = processor.patches(target).unwrap();
     for frame in frames {
         builder.push(&frame.rgb, frame.height, frame.width).unwrap();
@@ -122,7 +122,12 @@ fn from_levels(config: &ProcessorConfig, grid: Grid, levels: &Tensor) -> Patches
 }
 
 /// The greedy ids after a prompt, and their rows of log-probabilities.
-fn greedy(model: &VideoLlm, prompt: &Prompt, visual: &States, length: usize) -> (Vec<i64>, Vec<Vec<f32>>) {
+pub fn greedy(
+    model: &VideoLlm,
+    prompt: &Prompt,
+    visual: &States,
+    length: usize,
+) -> (Vec<i64>, Vec<Vec<f32>>) {
     let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
     let mut sequence = context::prefill(
         model,
@@ -185,7 +190,7 @@ fn runs_of_frames_equal_transformers() {
                 let case = Case(tensors(&format!("{name}/frames.safetensors")), case);
                 let side = if name.starts_with("qwen3") { 96 } else { 90 };
                 let frames: Vec<Frame> = case.frames().iter().map(|frame| cut(frame, side)).collect();
-                let patches = cut_into_patches(model.processor(), &frames);
+                let patches = cut_into_patches(model.processor(), &frames, None);
                 let name = &format!("{name} {} on {}", case.1, device.name());
                 assert_eq!(patches.grid, grid_of(&case), "{name}");
                 let visual = model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
@@ -203,7 +208,7 @@ fn runs_of_resized_frames_equal_transformers() {
     for name in NEWER {
         let model = load(&fixture(name));
         let case = Case(tensors(&format!("{name}/frames.safetensors")), "whole");
-        let patches = cut_into_patches(model.processor(), &case.frames());
+        let patches = cut_into_patches(model.processor(), &case.frames(), None);
         assert_eq!(patches.grid, grid_of(&case), "{name}");
         let ours = model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
         let grid = model.processor().visual_grid(patches.grid).unwrap();
@@ -400,7 +405,7 @@ fn resized_frames_equal_transformers() {
             Frame { height, width, rgb }
         };
         let frames: Vec<Frame> = (0..n).map(frame).collect();
-        let patches = cut_into_patches(&VideoProcessor::new(config.clone()).unwrap(), &frames);
+        let patches = cut_into_patches(&VideoProcessor::new(config.clone()).unwrap(), &frames, None);
         let grid = [patches.grid.t, patches.grid.h, patches.grid.w].map(|side| side as i64);
         assert_eq!(grid.to_vec(), numbers(&expected["grid"]), "{case}");
         let (mean, most) = levels_off(&config, &patches, &values(&expected["levels"]));

@@ -116,30 +116,6 @@ fn every_level_stays_close_in_smaller_types() {
     }
 }
 
-/// A temporal grid's embeddings are the same bits with any others beside it.
-#[test]
-fn grids_do_not_depend_on_each_other() {
-    for (name, _) in TOWERS {
-        let Patches { data, grid, row } = patches(name);
-        let one = &data[..grid.h * grid.w * row];
-        let shifted = |k: usize| -> Vec<f32> { one.iter().map(|v| v * (1.0 - 0.1 * k as f32)).collect() };
-        let of = |data: Vec<f32>, t: usize| Patches { data, grid: Grid { t, ..grid }, row };
-        let grids = 7;
-        let all = of((0..grids).flat_map(shifted).collect(), grids);
-        for dtype in WeightType::TOWERS {
-            let tower = tower(name, &ComputeDevice::cpu(WeightType::F32).with_tower(dtype));
-            let together = tower.encode(&all, &mut go).unwrap();
-            let tokens = together.rows() / grids;
-            for k in 0..grids {
-                let alone = tower.encode(&of(shifted(k), 1), &mut go).unwrap();
-                let ours = together.narrow(k * tokens, tokens).unwrap();
-                let same = values(&alone).iter().zip(values(&ours)).all(|(a, b)| a.to_bits() == b.to_bits());
-                assert!(same, "{name} {} grid {k}", dtype.name());
-            }
-        }
-    }
-}
-
 /// More grids than are computed together, of patches of one pixel: every chunk gives the bits of grids alone, on the CPU as on a
 /// GPU, and no embedding of an earlier chunk remains.
 #[test]

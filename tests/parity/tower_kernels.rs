@@ -12,7 +12,7 @@ use specreel_model::{
 };
 use specreel_tensor::{ComputeDevice, WeightType};
 
-use super::{CHECKPOINTS, FAMILIES, difference, fixture, patches, states, tensors, values};
+use super::{CHECKPOINTS, FAMILIES, NEWER, difference, fixture, patches, states, tensors, values};
 
 fn load(checkpoint: &Checkpoint, config: &TowerConfig, dtype: WeightType) -> Tower {
     let device = ComputeDevice::cpu(WeightType::F32).with_tower(dtype);
@@ -107,7 +107,7 @@ fn eight_bits_stay_close_in_a_deep_tower() {
 /// A temporal grid's embeddings are the same bits with any others beside it.
 #[test]
 fn grids_do_not_depend_on_each_other() {
-    for name in ["gqa_tied", "mha_tied_bf16", "qwen2_vl", "llava_ov"] {
+    for name in ["gqa_tied", "mha_tied_bf16", "qwen2_vl", "llava_ov"].into_iter().chain(NEWER) {
         let Patches { data, grid, row } = patches(name);
         let one = &data[..grid.h * grid.w * row];
         let shifted = |k: usize| -> Vec<f32> { one.iter().map(|v| v * (1.0 - 0.1 * k as f32)).collect() };

@@ -25,13 +25,10 @@ fn marked_clips_are_captioned_and_a_caption_is_edited() {
     let mut t = Terminal::start(110, 34, &[dir.path().to_str().unwrap()]);
     t.wait("● ready");
     t.wait("▸ a.mp4");
-    t.keys("   ");
-    t.wait("*c.mp4");
-    t.keys("\r");
-    t.wait("Batch of 3 clips");
+    t.press("   ", "*c.mp4");
+    t.press("\r", "Batch of 3 clips");
     t.wait("captions 3 clips");
-    t.keys("\r");
-    t.wait("batch done: 3 videos: 2 captioned, 1 failed");
+    t.press("\r", "batch done: 3 videos: 2 captioned, 1 failed");
     t.wait("3/3, 1 failed");
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     let first = read("a.txt");
@@ -39,15 +36,12 @@ fn marked_clips_are_captioned_and_a_caption_is_edited() {
 
     // The failed clip has become a video meanwhile.
     std::fs::copy(dir.path().join("a.mp4"), dir.path().join("c.mp4")).unwrap();
-    t.keys("r");
-    t.wait("batch done: 3 videos: 3 captioned");
+    t.press("r", "batch done: 3 videos: 3 captioned");
     assert_eq!(read("c.txt"), first);
 
     // The caption of the first clip is changed, over two lines.
-    t.keys("ge");
-    t.wait("Caption of a.mp4");
-    t.keys("\rAnd more.\u{13}");
-    t.wait("✓ edited");
+    t.press("ge", "Caption of a.mp4");
+    t.press("\rAnd more.\u{13}", "✓ edited");
     assert_eq!(read("a.txt"), format!("{first}And more.\n"));
 
     // Its run is one key away, and nothing but captions is left beside the clips.
@@ -55,7 +49,5 @@ fn marked_clips_are_captioned_and_a_caption_is_edited() {
     t.gone("Batch of");
     t.wait("state     done");
     assert_eq!(names(dir.path()), ["a.mp4", "a.txt", "b.mp4", "b.txt", "c.mp4", "c.txt"]);
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
 }

@@ -21,23 +21,17 @@ use terminal::{TOO_LONG, Terminal};
 fn a_whole_session() {
     let mut t = studio(110, 34, &["--method", "lvspec"]);
     t.wait("Library");
-    eprintln!("first screen after {:?}", t.age());
     assert!(t.is_taken());
-    t.wait("● ready");
     eprintln!("models loaded after {:?}", t.age());
 
     // Pick a clip by its name, type a prompt.
-    t.keys("/star");
-    t.wait("/ star");
+    t.press("/star", "/ star");
     t.keys("\r");
-    t.keys("e");
-    t.wait("F3 prompts");
-    t.keys("\u{15}What moves?");
-    t.wait("What moves?");
+    t.press("e", "F3 prompts");
+    t.press("\u{15}What moves?", "What moves?");
 
     // Coloured tokens, live numbers.
-    t.keys("\r");
-    t.wait("state     done");
+    t.press("\r", "state     done");
     t.wait("▸ star.mp4");
     let screen = t.text();
     for words in ["lossy lvspec", "tok/s", "emitted per step", "visual", "drafter sees"] {
@@ -46,44 +40,31 @@ fn a_whole_session() {
     assert!(t.caption_has_style(), "every token of the caption is plain:\n{screen}");
 
     // Another method on the kept context. Esc leaves the prompt, for where it was come from.
-    t.keys("\u{1b}");
-    t.wait("q quit");
-    t.keys("\t\t");
-    t.wait("r again");
-    t.keys("m");
-    t.wait("schedule");
-    t.keys("autoreg");
-    t.wait("filter autoreg");
-    t.keys("\r");
-    t.wait("this is the baseline");
+    t.press("\u{1b}", "q quit");
+    t.press("\t\t", "r again");
+    t.press("m", "schedule");
+    t.press("autoreg", "filter autoreg");
+    t.press("\r", "this is the baseline");
     t.wait("state     done");
     t.wait("runs on this clip");
     assert!(t.text().contains("prefill reused"), "{}", t.text());
 
     // Help, theme, copy, and a smaller window.
-    t.keys("?");
-    t.wait("search");
+    t.press("?", "search");
     t.keys("\u{1b}");
     t.gone("search");
-    t.keys("t");
-    t.wait("╭ Theme");
-    t.keys("\u{1b}[B\r");
-    t.wait("theme ");
-    t.keys("y");
-    t.wait("caption copied");
+    t.press("t", "╭ Theme");
+    t.press("\u{1b}[B\r", "theme ");
+    t.press("y", "caption copied");
     t.resize(64, 18);
     t.wait_line(1, "╭ Prompt");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
 }
 
 #[test]
 fn a_run_is_cancelled_and_keys_are_answered_meanwhile() {
     let mut t = endless(100, 30);
-    t.wait("● ready");
-    t.keys("\r");
-    t.wait("writing");
+    t.press("\r", "writing");
     let time = t.time_of_frames(31);
     eprintln!("31 frames of a stream in {time:?}");
     assert!(time > Duration::from_millis(900), "more than thirty frames a second");
@@ -91,50 +72,28 @@ fn a_run_is_cancelled_and_keys_are_answered_meanwhile() {
     let (first, second) = ("▸ three shapes", "▸ one large shape");
     for (key, line) in [("j", second), ("k", first), ("j", second), ("k", first)] {
         let begun = std::time::Instant::now();
-        t.keys(key);
-        t.wait(line);
+        t.press(key, line);
         slowest = slowest.max(begun.elapsed());
         assert!(t.text().contains("writing"), "the run ended too early:\n{}", t.text());
     }
     eprintln!("a key shows after at most {slowest:?} while the engine runs");
     assert!(slowest < Duration::from_secs(2), "a key took {slowest:?}");
-    t.keys("\u{1b}");
-    t.wait("state     cancelled");
+    t.press("\u{1b}", "state     cancelled");
     t.wait("● ready");
     // The engine is free again.
-    t.keys("\r");
-    t.wait("writing");
-    t.keys("\u{3}");
-    t.wait("state     cancelled");
+    t.press("\r", "writing");
+    t.press("\u{3}", "state     cancelled");
     t.wait("● ready");
-    t.keys("\u{3}");
-    t.wait("again to quit");
-    t.keys("\u{3}");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
-}
-
-#[test]
-fn quitting_in_the_middle_of_a_run_does_not_wait_for_its_end() {
-    let mut t = endless(100, 30);
-    t.wait("● ready");
-    t.keys("\r");
-    t.wait("writing");
-    t.keys("\u{11}");
-    t.wait("again to cancel the run and quit");
-    t.keys("\u{11}");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.press("\u{3}", "again to quit");
+    t.quit("\u{3}");
 }
 
 #[test]
 fn a_signal_gives_the_terminal_back() {
     for (signal, keys) in [("-TERM", ""), ("-HUP", ""), ("-TERM", "\r")] {
         let mut t = endless(100, 30);
-        t.wait("● ready");
         if !keys.is_empty() {
-            t.keys(keys);
-            t.wait("writing");
+            t.press(keys, "writing");
         }
         let begun = std::time::Instant::now();
         t.signal(signal);
@@ -147,22 +106,17 @@ fn a_signal_gives_the_terminal_back() {
 #[test]
 fn a_stopped_studio_comes_back() {
     let mut t = studio(100, 30, &[]);
-    t.wait("● ready");
     t.signal("-STOP");
     t.forget();
     t.signal("-CONT");
     t.wait("● ready");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
 }
 
 #[test]
 fn a_run_is_kept_replayed_and_deleted() {
     let mut t = studio(110, 34, &["--method", "lvspec"]);
-    t.wait("● ready");
-    t.keys("\r");
-    t.wait("state     done");
+    t.press("\r", "state     done");
     let kept = t.sessions();
     assert_eq!(kept.len(), 1, "{kept:?}");
     // As the command line plays it, it is the same text.
@@ -173,51 +127,45 @@ fn a_run_is_kept_replayed_and_deleted() {
     let caption = String::from_utf8_lossy(&replay.stdout);
     assert!(replay.status.success() && caption.split_whitespace().count() > 10, "{caption}");
     // In the studio: listed, played, deleted.
-    t.keys("S");
-    t.wait("Saved runs");
+    t.press("S", "Saved runs");
     t.wait(" now ");
-    t.keys("\r");
-    t.wait("▶ ");
-    t.keys("++++++");
-    t.wait("■ ");
+    t.press("\r", "▶ ");
+    t.press("++++++", "■ ");
     t.keys("\u{1b}");
     t.gone("■ ");
-    t.keys("S");
-    t.wait("Saved runs");
+    t.press("S", "Saved runs");
     t.wait(" now ");
-    t.keys("d");
-    t.wait("Delete the run from");
-    t.keys("y");
-    t.wait("no saved runs yet");
+    t.press("d", "Delete the run from");
+    t.press("y", "no saved runs yet");
     assert_eq!(t.sessions(), Vec::<PathBuf>::new());
     t.keys("\u{1b}");
     t.gone("no saved runs yet");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
+}
+
+/// A program that writes the prompt.
+fn editor(dir: &std::path::Path, script: &str) -> String {
+    let path = dir.join("editor");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    Command::new("chmod").arg("755").arg(&path).status().unwrap();
+    path.display().to_string()
 }
 
 #[test]
 fn the_prompt_comes_from_an_editor_and_the_caption_goes_to_files() {
     let home = tempfile::tempdir().unwrap();
-    let editor = home.path().join("editor");
-    std::fs::write(&editor, "#!/bin/sh\nread line\nprintf \"What $line?\" > \"$1\"\n").unwrap();
-    Command::new("chmod").arg("755").arg(&editor).status().unwrap();
+    let editor = editor(home.path(), "read line\nprintf \"What $line?\" > \"$1\"");
     let clips = clips();
     let args = ["demo", "--library", clips.to_str().unwrap()];
-    let mut t = Terminal::start_with(100, 30, &args, &[("EDITOR", editor.to_str().unwrap())]);
+    let mut t = Terminal::start_with(100, 30, &args, &[("EDITOR", &editor)]);
     t.wait("● ready");
     t.keys("E");
     t.until_restored();
-    t.keys("turns\n");
-    t.wait("What turns?");
-    t.keys("\r");
-    t.wait("state     done");
-    t.keys("\t");
-    t.wait("r again");
+    t.press("turns\n", "What turns?");
+    t.press("\r", "state     done");
+    t.press("\t", "r again");
     for keys in ["s\r", "sj\r", "sjj\r"] {
-        t.keys(keys);
-        t.wait("saved as");
+        t.press(keys, "saved as");
         t.keys("b");
         t.gone("saved as");
     }
@@ -225,41 +173,30 @@ fn the_prompt_comes_from_an_editor_and_the_caption_goes_to_files() {
     assert!(kept("md").contains("What turns?") && kept("html").contains("<!doctype html>"));
     let (text, page) = (kept("txt"), kept("md"));
     assert!(text.split_whitespace().next().is_some_and(|word| page.contains(word)), "{text:?}");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
 }
 
 /// The engine's queue of events holds 1024: it would stop there if nobody took them in while the editor is open.
 #[test]
 fn the_engine_keeps_running_while_the_editor_is_open() {
     let dir = tempfile::tempdir().unwrap();
-    let editor = dir.path().join("editor");
-    std::fs::write(&editor, "#!/bin/sh\nread word && printf 'Why %s?' \"$word\" > \"$1\"\n").unwrap();
-    Command::new("chmod").arg("755").arg(&editor).status().unwrap();
-    let mut t = endless_with(100, 30, &[("EDITOR", editor.to_str().unwrap())]);
-    t.wait("● ready");
-    t.keys("\r");
-    t.wait("writing");
+    let editor = editor(dir.path(), "read word && printf 'Why %s?' \"$word\" > \"$1\"");
+    let mut t = endless_with(100, 30, &[("EDITOR", &editor)]);
+    t.press("\r", "writing");
     t.keys("E");
     t.until_restored();
     let steps = |text: &str| text.matches("\"event\":\"step\"").count();
     let before = steps(&std::fs::read_to_string(&t.sessions()[0]).unwrap());
     t.until_session(|text| steps(text) > before + 2500);
-    t.keys("now\n");
-    t.wait("Why now?");
+    t.press("now\n", "Why now?");
     t.wait("writing");
-    t.keys("\u{11}\u{11}");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("\u{11}\u{11}");
 }
 
 #[test]
 fn a_killed_studio_has_kept_what_it_showed() {
     let mut t = endless(100, 30);
-    t.wait("● ready");
-    t.keys("\r");
-    t.wait("writing");
+    t.press("\r", "writing");
     t.time_of_frames(20);
     t.signal("-KILL");
     t.wait_end();
@@ -272,38 +209,9 @@ fn a_killed_studio_has_kept_what_it_showed() {
 }
 
 #[test]
-fn a_named_folder_comes_first_and_toy_models_say_so() {
-    let clips = clips();
-    let mut t = Terminal::start(120, 40, &[clips.to_str().unwrap()]);
-    t.wait("▸ cross.mp4");
-    t.wait("Welcome to specreel");
-    t.wait("toy models");
-    t.wait("● ready");
-    // Marked, both are captioned one after the other.
-    t.keys("xx\r");
-    t.wait("captions 2 clips");
-    // No files beside the clips, which others use.
-    t.keys("ffff\r");
-    t.wait("batch done: 2 videos: 2 captioned");
-    t.keys("\r");
-    t.gone("Batch of");
-    t.wait("know only moving coloured shapes");
-    t.wait("state     done");
-    // A clip of their own; the theme is remembered.
-    t.keys("Gt");
-    t.wait("╭ Theme");
-    t.keys("\u{1b}[B\r");
-    t.wait("theme ");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
-}
-
-#[test]
 fn keys_one_by_one_after_silence_are_all_answered() {
     // The studio sleeps between these keys; each of them has to wake it.
     let mut t = studio(100, 30, &[]);
-    t.wait("● ready");
     for _ in 0..3 {
         for (key, words) in [("?", "search"), ("\u{1b}", ""), ("m", "schedule"), ("\u{1b}", "")] {
             t.keys(key);
@@ -313,8 +221,7 @@ fn keys_one_by_one_after_silence_are_all_answered() {
             }
         }
     }
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.quit("q");
     assert!(t.age() < TOO_LONG * 4);
 }
 
@@ -339,13 +246,9 @@ fn a_comparison_fits_a_narrow_terminal() {
 #[test]
 fn a_clip_in_pieces_is_kept() {
     let mut t = studio(110, 36, &["--method", "naive", "--max-new-tokens", "24"]);
-    t.wait("● ready");
-    t.keys("j");
-    t.wait("▸ one large shape");
-    t.keys("L");
-    t.wait("Segment length");
-    t.keys("\u{15}2\r");
-    t.wait("0:02 – 0:04");
+    t.press("j", "▸ one large shape");
+    t.press("L", "Segment length");
+    t.press("\u{15}2\r", "0:02 – 0:04");
     t.wait("all       ");
     t.wait("state     done");
     // One file for all pieces, which the command line makes into subtitles.
@@ -356,9 +259,7 @@ fn a_clip_in_pieces_is_kept() {
     let subtitles = String::from_utf8_lossy(&replay.stdout);
     assert!(replay.status.success() && subtitles.starts_with("WEBVTT\n\n00:00:00.000 --> "), "{subtitles}");
     assert!(subtitles.matches(" --> ").count() > 1, "{subtitles}");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
 }
 
 #[test]
@@ -374,23 +275,19 @@ fn prompts_come_back_in_the_next_sitting_unless_nobody_wants_it() {
         let args = ["--max-new-tokens", "4", "--library", clips.to_str().unwrap()];
         let mut t = Terminal::start_with(110, 34, &args, &variables);
         t.wait("● ready");
-        t.keys("e");
-        t.wait("F3 prompts");
+        t.press("e", "F3 prompts");
         t
     };
     let mut t = session();
-    t.keys("\u{15}Which zebra moves?\r");
-    t.wait("state     done");
+    t.press("\u{15}Which zebra moves?\r", "state     done");
     t.signal("-TERM");
     t.exit_code();
     let file = data.path().join("specreel/prompts.jsonl");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "\"Which zebra moves?\"\n");
 
     let mut t = session();
-    t.keys("\u{12}");
-    t.wait("Earlier prompts");
-    t.keys("zbr\r");
-    t.wait("Which zebra moves?");
+    t.press("\u{12}", "Earlier prompts");
+    t.press("zbr\r", "Which zebra moves?");
     t.signal("-TERM");
     t.exit_code();
 
@@ -398,10 +295,8 @@ fn prompts_come_back_in_the_next_sitting_unless_nobody_wants_it() {
     std::fs::write(config.path().join("specreel/config.toml"), "prompt_history = false\nsessions_keep = 5\n")
         .unwrap();
     let mut t = session();
-    t.keys("\u{15}Not to be kept.\r");
-    t.wait("state     done");
-    t.keys("\u{12}");
-    t.wait("Earlier prompts");
+    t.press("\u{15}Not to be kept.\r", "state     done");
+    t.press("\u{12}", "Earlier prompts");
     assert!(!t.text().contains("zebra"), "{}", t.text());
     t.signal("-TERM");
     t.exit_code();

@@ -88,19 +88,14 @@ fn work_that_panics_is_told_and_the_studio_goes_on() {
     let mut t = start("panics::work_that_panics_is_told_and_the_studio_goes_on");
     t.wait("cross.mp4");
     t.wait("● ready");
-    t.keys("L");
-    t.wait("Segment length");
-    t.keys("\u{15}2\r");
-    t.wait("internal error: a background task panicked");
+    t.press("L", "Segment length");
+    t.press("\u{15}2\r", "internal error: a background task panicked");
     assert!(t.is_taken());
     // It still does what it is told.
-    t.keys("?");
-    t.wait("search ");
+    t.press("?", "search ");
     t.keys("\u{1b}");
     t.gone("search ");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
     let log = t.log();
     assert!(log.contains("panicked: the scissors broke"), "{log}");
 }

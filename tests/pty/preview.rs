@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    start::{clips, studio},
+    start::{clips, library, studio},
     terminal::Terminal,
 };
 
@@ -13,16 +13,14 @@ const KITTY: &str = "\x1bP>|kitty(0.35.2)\x1b\\\x1b[6;16;8t\x1b[?62;c";
 #[test]
 fn a_clip_is_looked_at_played_and_scrubbed() {
     let mut t = studio(100, 30, &[]);
-    t.wait("● ready");
-    t.keys("/star\r");
-    t.wait("╰ / star");
+    t.press("/star\r", "╰ / star");
     // Without the filter the other clip is there, too.
     t.keys("\u{1b}");
     t.gone("╰ / star");
     t.wait("▸ star.mp4");
-    let opened = t.time_of_key("v", "╭ Preview");
+    let opened = t.press("v", "╭ Preview");
     // The screen does not wait for the frames.
-    let answered = t.time_of_key("k", " cross.mp4 ") + t.time_of_key("j", " star.mp4 ");
+    let answered = t.press("k", " cross.mp4 ") + t.press("j", " star.mp4 ");
     eprintln!("opened in {opened:?}, two other clips in {answered:?}");
     assert!(opened < Duration::from_secs(5) && answered < Duration::from_secs(10));
     for words in ["320 × 320", "h264", "fps", "frames", "a run samples"] {
@@ -37,48 +35,32 @@ fn a_clip_is_looked_at_played_and_scrubbed() {
     let before = t.text();
     t.keys("ll");
     t.until_other(&before);
-    t.keys("g ");
-    t.wait("▶ ");
+    t.press("g ", "▶ ");
     t.wait("■ ");
-    t.keys("h");
-    t.wait("‖ ");
+    t.press("h", "‖ ");
 
     // The other clip, and back; nothing is drawn while nothing happens.
-    t.keys("k");
-    t.wait(" cross.mp4 ");
+    t.press("k", " cross.mp4 ");
     t.wait("▀");
     assert!(t.is_quiet(Duration::from_millis(700)), "something is drawn while nothing happens");
     t.keys("\r");
     t.gone("╭ Preview");
     t.wait("state     done");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
 }
 
 #[test]
 fn a_small_screen_and_one_without_colours() {
-    let clips = clips();
-    let args = ["--library", clips.to_str().unwrap()];
-    let mut t = Terminal::start(60, 16, &args);
-    t.wait("● ready");
-    t.keys("/star\rv");
-    t.wait("h264");
+    let mut t = library(60, 16, &[], &[]);
+    t.press("/star\rv", "h264");
     t.wait("▀");
-    t.keys("qq");
-    assert_eq!(t.exit_code(), 0);
-    let mut t = Terminal::start_with(80, 24, &args, &[("NO_COLOR", "1")]);
-    t.wait("● ready");
-    t.keys("/star\rv");
-    t.wait("no pictures without colors");
-    t.keys("qq");
-    assert_eq!(t.exit_code(), 0);
-    let mut t = Terminal::start(80, 24, &[&args[..], &["--image-protocol", "none"]].concat());
-    t.wait("● ready");
-    t.keys("/star\rv");
-    t.wait("pictures are off");
-    t.keys("qq");
-    assert_eq!(t.exit_code(), 0);
+    t.quit("qq");
+    let mut t = library(80, 24, &[], &[("NO_COLOR", "1")]);
+    t.press("/star\rv", "no pictures without colors");
+    t.quit("qq");
+    let mut t = library(80, 24, &["--image-protocol", "none"], &[]);
+    t.press("/star\rv", "pictures are off");
+    t.quit("qq");
 }
 
 #[test]
@@ -89,17 +71,14 @@ fn a_terminal_that_tells_its_name_gets_pictures_and_keeps_the_keys_around_it() {
     // The filter is typed before, between and after the answers.
     t.keys("/");
     t.keys(KITTY);
-    t.keys("sta");
-    t.wait("/ sta");
-    t.keys("r\r");
-    t.wait("▸ star.mp4");
+    t.press("sta", "/ sta");
+    t.press("r\r", "▸ star.mp4");
     t.keys("v");
     t.wait_raw("\x1b_Gq=2,i=");
     // Its pictures are taken away again.
     t.keys("qq");
-    assert_eq!(t.exit_code(), 0);
     t.wait_raw("\x1b_Ga=d,d=I,");
-    t.check_restored();
+    t.quit("");
 }
 
 #[test]
@@ -107,10 +86,8 @@ fn inside_a_multiplexer_pictures_are_half_blocks() {
     let clips = clips();
     let args = ["--library", clips.to_str().unwrap()];
     let mut t = Terminal::start_with(100, 30, &args, &[("TMUX", "/tmp/tmux-0/default,1,0")]);
-    t.keys(KITTY);
-    t.wait("● ready");
-    t.keys("/star\rv");
-    t.wait("▀");
+    t.press(KITTY, "● ready");
+    t.press("/star\rv", "▀");
     t.keys("qq");
     assert_eq!(t.exit_code(), 0);
     assert!(!t.has_raw("\x1b_G"), "kitty's words inside tmux");
@@ -128,24 +105,20 @@ fn files_used_last_are_there_again_unless_nobody_wants_that() {
     };
     let mut t = start(&clips);
     t.wait("● ready");
-    t.keys("/star\r\r");
-    t.wait("state     done");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.press("/star\r\r", "state     done");
+    t.quit("q");
     let list = std::fs::read_to_string(data.join("specreel/recent.json")).unwrap();
     assert!(list.contains("star.mp4") && !list.contains("cross.mp4"), "{list}");
 
     let mut t = start(empty.path());
     // Its folder is not shown: it is there because it was used.
     t.wait("star.mp4");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.quit("q");
 
     std::fs::create_dir_all(config.join("specreel")).unwrap();
     std::fs::write(config.join("specreel/config.toml"), "recent = false\n").unwrap();
     let mut t = start(empty.path());
     t.wait("no videos in");
     assert!(!t.text().contains("star.mp4"), "{}", t.text());
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.quit("q");
 }

@@ -3,16 +3,14 @@
 use std::{process::Command, time::Duration};
 
 use super::{
-    start::{clips, endless, studio},
+    start::{clips, endless, library, studio},
     terminal::{TOO_LONG, Terminal},
 };
 
 #[test]
 fn a_storm_of_sizes_ends_with_a_whole_picture() {
     let mut t = endless(100, 30);
-    t.wait("● ready");
-    t.keys("\r");
-    t.wait("writing");
+    t.press("\r", "writing");
     // Sizes as a hand at a window's corner makes them, the impossible ones among them.
     let mut seed = 7u32;
     let mut next = |least: u32, most: u32| {
@@ -26,52 +24,40 @@ fn a_storm_of_sizes_ends_with_a_whole_picture() {
         }
     }
     t.resize(110, 32);
-    t.keys("\u{3}");
-    t.wait("cancelled");
+    t.press("\u{3}", "cancelled");
     t.wait("Library");
     let shown = t.settled();
     t.forget();
-    t.keys("\u{c}");
-    t.wait("Library");
+    t.press("\u{c}", "Library");
     assert_eq!(t.settled(), shown, "the picture was not whole");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
 }
 
 #[test]
 fn a_megabyte_that_is_pasted_is_cut_and_said() {
     let mut t = studio(100, 30, &[]);
-    t.wait("● ready");
     let text = "a long story, pasted by mistake\n".repeat(32_768);
     t.keys("e");
-    t.keys(&format!("\u{1b}[200~{text}\u{1b}[201~"));
-    t.wait("too long for a prompt and was truncated");
+    t.press(&format!("\u{1b}[200~{text}\u{1b}[201~"), "too long for a prompt and was truncated");
     // Outside the prompt it is no prompt and no path.
     t.keys("\u{1b}");
     t.gone("too long");
-    t.keys(&format!("\u{1b}[200~{text}\u{1b}[201~"));
-    t.wait("paste the path of a video");
-    t.keys("\u{11}");
-    assert_eq!(t.exit_code(), 0);
+    t.press(&format!("\u{1b}[200~{text}\u{1b}[201~"), "paste the path of a video");
+    t.quit("\u{11}");
 }
 
 #[test]
 fn a_text_that_arrives_as_keys_is_taken_in() {
     // A terminal without bracketed paste types what is pasted.
     let mut t = studio(100, 30, &[]);
-    t.wait("● ready");
     t.keys("e");
-    t.keys(&"many words ".repeat(20_000));
-    t.wait("the prompt is full");
-    t.keys("\u{11}");
-    assert_eq!(t.exit_code(), 0);
+    t.press(&"many words ".repeat(20_000), "the prompt is full");
+    t.quit("\u{11}");
 }
 
 /// A studio that captions while its terminal reads nothing, once the caption is written.
 fn unread() -> Terminal {
     let mut t = studio(100, 30, &[]);
-    t.wait("● ready");
     t.stop_reading();
     // More than a terminal's line holds is drawn.
     for _ in 0..20 {
@@ -95,9 +81,7 @@ fn a_terminal_that_was_stopped_goes_on_with_the_newest_picture() {
     t.go_on_reading();
     t.wait("done");
     t.wait("tau");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
 }
 
 #[test]
@@ -106,8 +90,7 @@ fn without_utf8_everything_is_drawn_in_ascii() {
     let args = ["--library", clips.to_str().unwrap()];
     let mut t = Terminal::start_with(100, 30, &args, &[("LANG", "C")]);
     t.wait("* ready");
-    t.keys("\r");
-    t.wait("done");
+    t.press("\r", "done");
     t.wait("+ Caption ---");
     for keys in ["?", "m", "S", "i"] {
         t.keys(keys);
@@ -116,41 +99,31 @@ fn without_utf8_everything_is_drawn_in_ascii() {
         t.keys("\u{1b}");
         t.settled();
     }
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.quit("q");
     // The font of the Linux console has few other characters, whatever the locale says.
     let console = [("TERM", "linux"), ("LANG", "C.UTF-8")];
     let mut t = Terminal::start_with(100, 30, &args, &console);
     t.wait("* ready");
     assert!(t.settled().is_ascii(), "{}", t.text());
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.quit("q");
     // Told otherwise, it believes the user.
-    let mut t =
-        Terminal::start_with(100, 30, &[&args[..], &["--charset", "utf-8"]].concat(), &[("LC_ALL", "C")]);
-    t.wait("● ready");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    let mut t = library(100, 30, &["--charset", "utf-8"], &[("LC_ALL", "C")]);
+    t.quit("q");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn the_meters_tell_the_memory() {
     let mut t = studio(120, 60, &[]);
-    t.wait("● ready");
-    t.keys("\r");
-    t.wait("MB peak");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.press("\r", "MB peak");
+    t.quit("q");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn a_studio_that_waits_takes_no_time() {
     let mut t = studio(100, 30, &[]);
-    t.wait("● ready");
-    t.keys("\r");
-    t.wait("done");
+    t.press("\r", "done");
     // Whatever is looked at after a run is looked at once; a second without a tick has to come.
     let begun = std::time::Instant::now();
     loop {
@@ -161,8 +134,7 @@ fn a_studio_that_waits_takes_no_time() {
         }
         assert!(begun.elapsed() < TOO_LONG, "it never rests:\n{}", t.text());
     }
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.quit("q");
 }
 
 /// A server of its own, gone with the test.
@@ -186,16 +158,14 @@ fn inside_tmux() {
     let args = ["-f", "/dev/null", "-L", &server.0, "new-session", "-s", "studio", &inside];
     let mut t = Terminal::start_program("tmux", 100, 31, &args, &[("LANG", "C.UTF-8")]);
     t.wait("● ready");
-    t.keys("\r");
-    t.wait("done");
+    t.press("\r", "done");
     t.wait("speedup");
     assert!(t.caption_has_style(), "no verdict can be seen");
     t.resize(80, 25);
     t.wait("done");
     // Keys that a multiplexer writes in its own way.
     t.keys("\u{1b}[Z");
-    t.keys("?");
-    t.wait("╭ Help");
+    t.press("?", "╭ Help");
     t.keys("\u{1b}");
     // A multiplexer holds Esc back for a while: keys that follow too soon would be one with it. The pane that the help covered
     // is there again, and the help is not, once it has arrived; an empty screen while tmux redraws is no sign of that, nor is
@@ -233,7 +203,6 @@ fn a_training_is_a_picture_that_stays() {
 #[test]
 fn the_mouse_is_taken_only_when_asked_for() {
     let mut t = studio(100, 30, &["--mouse"]);
-    t.wait("● ready");
     assert!(t.has_mouse());
     // A press and a release on the second clip, and a wheel's notch on the first, as terminals write them (SGR).
     t.keys("\u{1b}[<0;5;4M\u{1b}[<0;5;4m");
@@ -245,8 +214,6 @@ fn the_mouse_is_taken_only_when_asked_for() {
     assert!(!t.has_mouse());
     t.check_restored();
     let mut t = studio(100, 30, &[]);
-    t.wait("● ready");
     assert!(!t.has_mouse());
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.quit("q");
 }

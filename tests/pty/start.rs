@@ -31,12 +31,18 @@ pub fn clips() -> PathBuf {
     dir.path().to_owned()
 }
 
-pub fn studio(columns: u16, rows: u16, args: &[&str]) -> Terminal {
+/// A studio with the two clips, once its models are loaded.
+pub fn library(columns: u16, rows: u16, args: &[&str], variables: &[(&str, &str)]) -> Terminal {
     let clips = clips();
-    // What a test waits for is shown at once, unless it watches a run.
-    let mut all = vec!["--library", clips.to_str().unwrap(), "--pace", "off"];
-    all.extend(args);
-    Terminal::start(columns, rows, &all)
+    let all = [&["--library", clips.to_str().unwrap()], args].concat();
+    let t = Terminal::start_with(columns, rows, &all, variables);
+    t.wait("● ready");
+    t
+}
+
+/// What a test waits for is shown at once, unless it watches a run.
+pub fn studio(columns: u16, rows: u16, args: &[&str]) -> Terminal {
+    library(columns, rows, &[&["--pace", "off"], args].concat(), &[])
 }
 
 /// A studio whose caption does not end by itself: the embedded target with an end token that is hardly ever drawn.
@@ -61,17 +67,7 @@ pub fn endless_with(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Term
         dir
     });
     let target = target.path().to_str().unwrap();
+    let plain = ["--pace", "off", "--method", "autoregressive", "--target", target];
     let length = ["--temperature", "1", "--max-new-tokens", "20000"];
-    let clips = clips();
-    let library = [
-        "--library",
-        clips.to_str().unwrap(),
-        "--pace",
-        "off",
-        "--method",
-        "autoregressive",
-        "--target",
-        target,
-    ];
-    Terminal::start_with(columns, rows, &[&library[..], &length[..]].concat(), variables)
+    library(columns, rows, &[&plain[..], &length].concat(), variables)
 }

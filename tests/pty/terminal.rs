@@ -78,18 +78,7 @@ impl Terminal {
         for name in ["CONFIG", "DATA", "STATE", "CACHE"] {
             command.env_remove(format!("XDG_{name}_HOME"));
         }
-        for name in [
-            "STY",
-            "ZELLIJ",
-            "NO_COLOR",
-            "COLORFGBG",
-            "VISUAL",
-            "EDITOR",
-            "LC_ALL",
-            "LC_CTYPE",
-            "LANG",
-            "TMUX",
-        ] {
+        for name in "STY ZELLIJ NO_COLOR COLORFGBG VISUAL EDITOR LC_ALL LC_CTYPE LANG TMUX".split(' ') {
             command.env_remove(name);
         }
         for (name, value) in variables {
@@ -260,12 +249,19 @@ impl Terminal {
         });
     }
 
-    /// The time from a key to words on the screen; the time is taken as they are read.
-    pub fn time_of_key(&mut self, keys: &str, words: &str) -> Duration {
+    /// Type, and wait for these words; the time from the one to the other, taken as they are read.
+    pub fn press(&mut self, keys: &str, words: &str) -> Duration {
         let begun = Instant::now();
         self.keys(keys);
         self.wait(words);
         begun.elapsed()
+    }
+
+    /// Type what ends the program, which succeeds and gives the terminal back.
+    pub fn quit(&mut self, keys: &str) {
+        self.keys(keys);
+        assert_eq!(self.exit_code(), 0);
+        self.check_restored();
     }
 
     /// The time in which the program draws this many frames more.

@@ -1,20 +1,17 @@
 //! A run that is watched on the real screen.
 
 use super::{
-    start::{clips, studio},
+    start::{library, studio},
     terminal::Terminal,
 };
 
 fn watching() -> Terminal {
-    let clips = clips();
-    let args = ["--library", clips.to_str().unwrap(), "--method", "text-only", "--pace", "auto"];
-    Terminal::start(110, 34, &args)
+    library(110, 34, &["--method", "text-only", "--pace", "auto"], &[])
 }
 
 #[test]
 fn a_strike_is_a_strike_where_there_are_colours_and_a_resize_keeps_the_scene() {
     let mut t = watching();
-    t.wait("● ready");
     t.keys("\r");
     t.wait_raw("\u{1b}[9m");
     t.resize(20, 8);
@@ -22,15 +19,12 @@ fn a_strike_is_a_strike_where_there_are_colours_and_a_resize_keeps_the_scene() {
     t.resize(110, 34);
     t.wait("state     done");
     assert!(!t.has_raw("[-"), "brackets where strike-through is available");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
-    t.check_restored();
+    t.quit("q");
 }
 
 #[test]
 fn a_pause_of_the_program_takes_no_time_of_a_scene() {
     let mut t = watching();
-    t.wait("● ready");
     t.keys("\r");
     // At the first strike the program gets no time for longer than the rest of the playback takes.
     t.wait_raw("\u{1b}[9m");
@@ -40,18 +34,14 @@ fn a_pause_of_the_program_takes_no_time_of_a_scene() {
     let begun = std::time::Instant::now();
     t.wait("state     done");
     assert!(begun.elapsed().as_millis() > 1000, "the rest was skipped in {:?}", begun.elapsed());
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.quit("q");
 }
 
 #[test]
 fn the_first_run_of_a_new_user_has_rejects() {
     let mut t = studio(120, 40, &[]);
     t.wait("▸ three shapes");
-    t.wait("● ready");
-    t.keys("\r");
-    t.wait("state     done");
+    t.press("\r", "state     done");
     t.wait("· corrected");
-    t.keys("q");
-    assert_eq!(t.exit_code(), 0);
+    t.quit("q");
 }

@@ -3,25 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use crate::tui::{
-    BatchJob, BatchNews, Effect, Msg, Studio, VideoFile,
+    BatchJob, BatchNews, Effect, Msg, Studio,
     model::{
         Overlay, Pane,
         batch::{ClipState, Phase},
     },
-    testing::{self, done, notice, press, ready, run_of, started, step},
+    testing::{self, done, five, notice, press, run_of, started, step},
 };
 use specreel_batch::{Existing, Outcome, Progress, Sidecar, Summary, rows::Caption};
 use specreel_record::{Event, Failure, FailureClass, Stats, StopReason, Verdict};
 
 /// A ready studio with two embedded clips and three files, all but the first of which are marked.
 fn marked() -> Studio {
-    let mut studio = ready();
-    let found = ["a", "b", "c"].map(|name| VideoFile {
-        path: format!("/v/{name}.mp4").into(),
-        bytes: None,
-        modified: None,
-    });
-    studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(found.to_vec()), note: None });
+    let mut studio = five();
     press(&mut studio, "X g space");
     studio
 }

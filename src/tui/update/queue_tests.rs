@@ -3,24 +3,12 @@
 use std::path::Path;
 
 use crate::tui::{
-    Effect, Msg, SessionEntry, SidecarsWritten, Studio, VideoFile,
+    Effect, Msg, SessionEntry, SidecarsWritten, Studio,
     model::{Overlay, Pane, library::Kind},
-    testing::{self, config, done, notice, press, prompt, ready, ready_event, run_of, started, step},
+    testing::{self, config, done, five, notice, press, prompt, ready_event, run_of, started, step},
 };
 use specreel_engine::RunRequest;
 use specreel_record::{Event, EventKind, RunLog, StopReason, Verdict, testing::failure};
-
-/// A ready studio with five clips: two of the demo, three of a directory.
-fn five() -> Studio {
-    let mut studio = ready();
-    let found = ["a", "b", "c"].map(|name| VideoFile {
-        path: format!("/v/{name}.mp4").into(),
-        bytes: None,
-        modified: None,
-    });
-    studio.handle(Msg::Scanned { folder: "/v".into(), found: Ok(found.to_vec()), note: None });
-    studio
-}
 
 fn asked(request: Option<&RunRequest>) -> (u64, &Path) {
     let request = request.unwrap();

@@ -22,16 +22,6 @@ fn run_asks_the_engine_for_the_selected_clip() {
 }
 
 #[test]
-fn a_run_waits_for_the_models() {
-    let mut studio = studio();
-    assert!(press(&mut studio, "enter").is_empty());
-    assert!(studio.model().waiting.is_some());
-    let effects = studio.handle(ready_event());
-    assert_eq!(run_of(&effects).unwrap().run, 1);
-    assert!(studio.model().waiting.is_none());
-}
-
-#[test]
 fn a_second_run_cancels_the_first_and_waits_for_its_end() {
     let mut studio = ready();
     press(&mut studio, "enter");
@@ -161,17 +151,6 @@ fn prepared_prompts_replace_the_prompt() {
     assert_eq!((studio.prompt(), studio.model().focus), (second, Pane::Prompt));
     press(&mut studio, "f3 G esc");
     assert_eq!(studio.model().overlay, None);
-}
-
-#[test]
-fn a_method_is_chosen_from_the_list() {
-    let mut studio = ready();
-    press(&mut studio, "m");
-    assert_eq!(studio.model().overlay, Some(Overlay::Methods { query: String::new(), cursor: 2 }));
-    let effects = press(&mut studio, "up enter");
-    assert_eq!(run_of(&effects).unwrap().method.name, "naive", "the selected clip is captioned with it");
-    press(&mut studio, "f2 up esc");
-    assert_eq!(studio.model().methods.current().unwrap().name, "naive");
 }
 
 #[test]

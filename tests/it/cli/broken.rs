@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use ffmpeg_next::format::Pixel;
 use serde_json::{Value, json};
 
-use crate::cli::{Outcome, Program, make::Clip};
+use crate::cli::{Outcome, Program, make::Clip, outcome};
 
 fn refused(run: &Outcome, part: &str) {
     assert_eq!(run.code, 3, "{}", run.stderr);
@@ -28,9 +28,7 @@ fn unusual_videos() {
     program.file("faststart-cut.mp4", Clip { faststart: true, ..Clip::of(60) }.write().cut(0.7).bytes());
     program.file("no extension", whole.bytes());
     for name in ["one-frame.mp4", "one-pixel.mkv", "faststart-cut.mp4", "no extension"] {
-        let run = program.run(&["caption", name, "--json", "--max-new-tokens", "2"]);
-        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{name}");
-        let done: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
+        let done = program.run(&["caption", name, "--json", "--max-new-tokens", "2"]).silent().last();
         assert_eq!(done["event"], "done", "{name}");
     }
 }
@@ -57,6 +55,13 @@ fn edit_header(path: &Path, change: impl FnOnce(&mut serde_json::Map<String, Val
     fs::write(path, out).unwrap();
 }
 
+fn change_weights(dir: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let path = dir.join("model.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    change(&mut bytes);
+    fs::write(path, bytes).unwrap();
+}
+
 fn caption(program: &Program) -> Outcome {
     program.run(&["caption", "demo", "--target", "m", "--method", "autoregressive", "--max-new-tokens", "2"])
 }
@@ -72,55 +77,39 @@ fn damaged(damage: impl FnOnce(&Path), part: &str) {
 fn an_intact_copy_works() {
     let program = Program::new();
     program.copy("assets/demo/target", "m");
-    let run = caption(&program);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    caption(&program).ok();
 }
 
 #[test]
-fn without_config_json() {
+fn damaged_copies_of_the_target_are_refused() {
+    let edit_config = |dir: &Path, change: &dyn Fn(&mut Value)| edit(&dir.join("config.json"), change);
+    let edit_tensors = |dir: &Path, change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
+        edit_header(&dir.join("model.safetensors"), change);
+    };
+    let (norm, down) = ("model.norm.weight", "model.layers.0.mlp.down_proj.weight");
     damaged(|dir| fs::remove_file(dir.join("config.json")).unwrap(), "config.json");
-}
-
-#[test]
-fn with_invalid_config_json() {
     damaged(|dir| fs::write(dir.join("config.json"), "{").unwrap(), "config.json");
-}
-
-#[test]
-fn with_an_unknown_architecture() {
-    let change = |config: &mut Value| {
+    let mystery = |config: &mut Value| {
         config["model_type"] = json!("mystery");
         config["architectures"] = json!(["MysteryForConditionalGeneration"]);
     };
-    damaged(|dir| edit(&dir.join("config.json"), change), "mystery");
-}
-
-#[test]
-fn without_a_tokenizer() {
+    damaged(|dir| edit_config(dir, &mystery), "mystery");
     damaged(|dir| fs::remove_file(dir.join("tokenizer.json")).unwrap(), "tokenizer.json");
-}
-
-#[test]
-fn with_truncated_weights() {
-    let cut = |dir: &Path| {
-        let path = dir.join("model.safetensors");
-        let bytes = fs::read(&path).unwrap();
-        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-    };
-    damaged(cut, "model.safetensors");
-}
-
-#[test]
-fn with_a_flipped_bit_in_the_header() {
+    damaged(|dir| change_weights(dir, |bytes| bytes.truncate(bytes.len() / 2)), "model.safetensors");
+    // Bits of the header.
     for byte in [2, 6, 8, 40] {
-        let flip = |dir: &Path| {
-            let path = dir.join("model.safetensors");
-            let mut bytes = fs::read(&path).unwrap();
-            bytes[byte] ^= 0x80;
-            fs::write(&path, bytes).unwrap();
-        };
-        damaged(flip, "model.safetensors");
+        damaged(|dir| change_weights(dir, |bytes| bytes[byte] ^= 0x80), "model.safetensors");
     }
+    let rename = |header: &mut serde_json::Map<String, Value>| {
+        let tensor = header.remove(norm).unwrap();
+        // Still a valid file: its bytes belong to another tensor.
+        header.insert("other".into(), tensor);
+    };
+    damaged(|dir| edit_tensors(dir, &rename), norm);
+    let turn = |header: &mut serde_json::Map<String, Value>| {
+        header[down]["shape"].as_array_mut().unwrap().reverse();
+    };
+    damaged(|dir| edit_tensors(dir, &turn), down);
 }
 
 /// There is no checksum: the run may print nonsense or fail, but it must exit normally.
@@ -142,31 +131,6 @@ fn with_flipped_bits_in_the_weights() {
 }
 
 #[test]
-fn with_a_tensor_missing() {
-    let name = "model.norm.weight";
-    let remove = |dir: &Path| {
-        edit_header(&dir.join("model.safetensors"), |header| {
-            let tensor = header.remove(name).unwrap();
-            // Still a valid file: its bytes belong to another tensor.
-            header.insert("other".into(), tensor);
-        });
-    };
-    damaged(remove, name);
-}
-
-#[test]
-fn with_a_tensor_of_another_shape() {
-    let name = "model.layers.0.mlp.down_proj.weight";
-    let turn = |dir: &Path| {
-        edit_header(&dir.join("model.safetensors"), |header| {
-            let shape = header[name]["shape"].as_array_mut().unwrap();
-            shape.reverse();
-        });
-    };
-    damaged(turn, name);
-}
-
-#[test]
 fn with_another_tokenizer_in_the_drafter() {
     let program = Program::new();
     let drafter = program.copy("assets/demo/drafter", "d");
@@ -183,10 +147,8 @@ fn with_another_tokenizer_in_the_drafter() {
 #[test]
 fn a_prompt_longer_than_the_context() {
     let program = Program::new();
-    let mut command = program.command();
-    command.args(["caption", "demo", "--prompt", "-"]).write_stdin("why ".repeat(200_000));
-    let output = command.output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!([Some(2), Some(3)].contains(&output.status.code()), "{stderr}");
-    assert!(stderr.contains("error: ") && !stderr.contains("panicked"), "{stderr}");
+    let args = ["caption", "demo", "--prompt", "-"];
+    let run = outcome(program.command().args(args).write_stdin("why ".repeat(200_000)));
+    assert!([2, 3].contains(&run.code) && !run.stderr.contains("panicked"), "{}", run.stderr);
+    run.said("error: ");
 }

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader},
     path::Path,
-    process::Stdio,
 };
 
 use serde_json::Value;
@@ -29,8 +28,7 @@ fn events(text: &str) -> Vec<Event> {
 }
 
 fn ids(program: &Program, args: &[&str]) -> Vec<u32> {
-    let run = caption(program, &[&["--json"], args].concat());
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = caption(program, &[&["--json"], args].concat()).ok();
     match events(&run.stdout).pop().unwrap().kind {
         EventKind::Done { ids, .. } => ids,
         other => panic!("{other:?}"),
@@ -40,8 +38,7 @@ fn ids(program: &Program, args: &[&str]) -> Vec<u32> {
 #[test]
 fn the_caption_is_stdout_and_the_rest_is_stderr() {
     let program = Program::new();
-    let run = caption(&program, &[]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = caption(&program, &[]).ok();
     assert!(run.stdout.ends_with('\n') && !run.stdout.trim().is_empty(), "{:?}", run.stdout);
     assert!(!run.stdout.contains('\x1b'));
     assert!(run.stderr.contains("naive (lossless)") && run.stderr.contains("tokens/s"), "{}", run.stderr);
@@ -79,8 +76,7 @@ fn events_agree(lossless: bool) -> BTreeMap<&'static str, Vec<u32>> {
     let program = Program::new();
     let mut texts = BTreeMap::new();
     for method in presets().filter(|m| m.lossless() == lossless) {
-        let run = caption(&program, &["--json", "--logprobs", "3", "--method", &method.name]);
-        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", method.name);
+        let run = caption(&program, &["--json", "--logprobs", "3", "--method", &method.name]).silent();
         let events = events(&run.stdout);
         agree(&events, method);
         let EventKind::Done { ids, .. } = &events.last().unwrap().kind else { panic!("{}", method.name) };
@@ -266,8 +262,7 @@ fn a_seed_makes_sampling_repeatable() {
 #[test]
 fn a_saved_session_has_the_events() {
     let program = Program::new();
-    let run = caption(&program, &["--json", "--save", "run.jsonl"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = caption(&program, &["--json", "--save", "run.jsonl"]).ok();
     assert_eq!(std::fs::read_to_string(program.home().join("run.jsonl")).unwrap(), run.stdout);
     assert_eq!(caption(&program, &["--save", "run.jsonl"]).code, 2);
     assert_eq!(caption(&program, &["--save", "run.jsonl", "--force"]).code, 0);
@@ -290,26 +285,22 @@ fn colour_is_only_added_when_asked() {
 
 #[test]
 fn without_a_terminal_the_studio_captions() {
-    let run = Program::new().run(&["demo", "--max-new-tokens", "4"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = Program::new().run(&["demo", "--max-new-tokens", "4"]).ok();
     assert!(!run.stdout.trim().is_empty());
 }
 
 #[test]
 fn a_closed_pipe_is_success() {
     let program = Program::new();
-    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(["caption", "demo", "--json"])
-        .env("HOME", program.home())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    serde_json::from_str::<Value>(&line).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let compare = ["compare", "demo", "--json", "--methods", "naive", "--repeat", "100"];
+    for args in [&["caption", "demo", "--json"][..], &compare] {
+        let mut child = program.spawn(args);
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        serde_json::from_str::<Value>(&line).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use specreel_demo::LIMITS_NOTE;
 use crate::cli::{
     Outcome, Program, event, events,
     make::{Clip, H264},
+    outcome,
 };
 
 fn notes(run: &Outcome) -> Vec<String> {
@@ -21,9 +22,7 @@ fn a_video_that_the_embedded_models_cannot_know_is_noted() {
     let program = Program::new();
     program.file("own.mp4", Clip::of(20).write().bytes());
     let run = |video: &str, more: &[&str]| {
-        let run = program.run(&[&["caption", video, "--max-new-tokens", "4"], more].concat());
-        assert_eq!(run.code, 0, "{}", run.stderr);
-        run
+        program.run(&[&["caption", video, "--max-new-tokens", "4"], more].concat()).ok()
     };
     let note = format!("note: {LIMITS_NOTE}\n");
     assert!(run("own.mp4", &[]).stderr.contains(&note));
@@ -59,9 +58,8 @@ fn a_damaged_video_is_noted_and_captioned_deterministically() {
         program.run(&[&["caption", file, "--max-new-tokens", "24"], more].concat())
     };
     assert_eq!(notes(&caption("whole.mp4", &["--json"])), [LIMITS_NOTE]);
-    let first = caption("damaged.mp4", &[]);
-    assert_eq!(first.code, 0, "{}", first.stderr);
-    assert!(first.stderr.contains("note: the video is damaged: "), "{}", first.stderr);
+    let first = caption("damaged.mp4", &[]).ok();
+    first.said("note: the video is damaged: ");
     for _ in 0..3 {
         assert_eq!(caption("damaged.mp4", &[]).stdout, first.stdout);
     }
@@ -76,28 +74,11 @@ fn a_damaged_video_is_noted_and_captioned_deterministically() {
 fn a_truncated_video_is_noted_with_both_lengths() {
     let program = Program::new();
     program.file("cut.mp4", Clip { faststart: true, ..Clip::of(100) }.write().cut(0.5).bytes());
-    let run = program.run(&["caption", "cut.mp4", "--max-new-tokens", "4"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(
-        run.stderr.contains("note: the video is truncated: the header promises 100 frames"),
-        "{}",
-        run.stderr
-    );
-    assert!(run.stderr.contains(" s of 4.0 s)"), "{}", run.stderr);
     let json = program.run(&["caption", "cut.mp4", "--max-new-tokens", "4", "--json"]);
     assert!(notes(&json)[0].contains("of 4.0 s"), "{}", json.stdout);
     // The note is printed once for all segments.
     let pieces = program.run(&["caption", "cut.mp4", "--max-new-tokens", "4", "--segments", "1"]);
     assert_eq!(pieces.stderr.matches("is truncated").count(), 1, "{}", pieces.stderr);
-    let outside = program.run(&["caption", "cut.mp4", "--start", "3.5"]);
-    assert_eq!(outside.code, 3);
-    assert!(
-        outside
-            .stderr
-            .contains("0:03.5 is past the end of the video (0:01.6 of 0:04: the file is truncated)"),
-        "{}",
-        outside.stderr
-    );
 }
 
 /// Overwrite a tensor of a copied target.
@@ -122,7 +103,7 @@ fn non_finite_logits_are_an_error() {
         let run = program.run(&[&["caption", "demo", "--json"][..], &pair].concat());
         assert_eq!(run.code, 3, "{method}: {}", run.stderr);
         assert!(run.stderr.contains("error: the logits of m are not finite"), "{method}: {}", run.stderr);
-        assert!(run.stderr.contains("--dtype f32"), "{}", run.stderr);
+        run.said("--dtype f32");
         assert_eq!(events(&run.stdout).last().unwrap()["event"], "failed");
     }
 }
@@ -131,18 +112,8 @@ fn non_finite_logits_are_an_error() {
 fn errors_have_no_backtraces() {
     let program = Program::new();
     overwrite(&program, "visual.patch_embed.proj.weight", [0xc0, 0x7f]);
-    let mut command = program.command();
-    command.env("RUST_BACKTRACE", "1").args([
-        "caption",
-        "demo",
-        "--target",
-        "m",
-        "--method",
-        "autoregressive",
-    ]);
-    let output = command.output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    let args = ["caption", "demo", "--target", "m", "--method", "autoregressive"];
+    let stderr = outcome(program.command().env("RUST_BACKTRACE", "1").args(args)).ends(3).stderr;
     let error = stderr.lines().filter(|line| !line.starts_with("hint: ")).count();
     assert!(error == 1 && stderr.contains("is NaN") && stderr.contains("are damaged"), "{stderr}");
 }
@@ -188,8 +159,4 @@ fn a_full_disk_is_an_internal_error() {
         assert!(run.stderr.contains("No space left"), "{args:?}: {}", run.stderr);
         assert!(Path::new("/dev/full").exists());
     }
-    // --force does not overwrite a directory.
-    let run = program.run(&["caption", "demo", "--save", "."]);
-    assert_eq!(run.code, 3);
-    assert!(run.stderr.contains("it is a directory") && !run.stderr.contains("--force"), "{}", run.stderr);
 }

@@ -39,22 +39,12 @@ fn captions_are_lossless_and_report_the_grid() {
     for (target, drafter, grid) in PAIRS {
         let (target, drafter) = (model(target), model(drafter));
         let run = |method: &str| {
-            let run = program.run(&[
-                "caption",
-                "clip.mkv",
-                "--target",
-                &target,
-                "--drafter",
-                &drafter,
-                "--method",
-                method,
-                "--json",
-                "--max-new-tokens",
-                "20",
-                FRAMES[0],
-                FRAMES[1],
-            ]);
-            assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{target} {method}");
+            let run = program
+                .line(&format!(
+                    "caption clip.mkv --target '{target}' --drafter '{drafter}' --method {method} --json \
+                 --max-new-tokens 20 --frames 4"
+                ))
+                .silent();
             events(&run.stdout)
         };
         let plain = run("autoregressive");
@@ -79,20 +69,12 @@ fn captions_are_lossless_and_report_the_grid() {
 fn methods_are_compared_on_one_prefill() {
     let program = home();
     let (target, drafter) = (model("llava_ov"), model("llava_ov_newer"));
-    let run = program.run(&[
-        "compare",
-        "clip.mkv",
-        "--target",
-        &target,
-        "--drafter",
-        &drafter,
-        "--methods",
-        "naive,lvspec,streaming",
-        "--json",
-        "--max-new-tokens",
-        "12",
-    ]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = program
+        .line(&format!(
+            "compare clip.mkv --target '{target}' --drafter '{drafter}' --methods naive,lvspec,streaming \
+             --json --max-new-tokens 12"
+        ))
+        .ok();
     let events = events(&run.stdout);
     let rows = event(&events, "comparison")["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
@@ -107,24 +89,10 @@ fn inspection_draws_one_tile_per_temporal_position() {
     for (name, drafter, [frames, rows, columns]) in PAIRS {
         let (target, drafter) = (model(name), model(drafter));
         let picture = format!("{name}.png");
-        let run = program.run(&[
-            "inspect",
-            "clip.mkv",
-            "--target",
-            &target,
-            "--drafter",
-            &drafter,
-            "--method",
-            "specvlm",
-            "--set",
-            "context.keep=0.5",
-            "--png",
-            &picture,
-            "--json",
-            FRAMES[0],
-            FRAMES[1],
-        ]);
-        assert_eq!(run.code, 0, "{}", run.stderr);
+        let run = program.line(&format!(
+            "inspect clip.mkv --target '{target}' --drafter '{drafter}' --method specvlm --set context.keep=0.5 \
+             --png {picture} --json --frames 4"
+        )).ok();
         let events = events(&run.stdout);
         let inspection = event(&events, "inspection");
         assert_eq!(inspection["kept"], (frames * rows * columns) / 2);
@@ -159,18 +127,9 @@ fn sequential_positions_change_the_caption_and_are_noted() {
     let program = home();
     let target = model("qwen2_vl");
     let run = |rope: &str| {
-        let run = program.run(&[
-            "caption",
-            "clip.mkv",
-            "--target",
-            &target,
-            "--json",
-            "--max-new-tokens",
-            "20",
-            "--rope",
-            rope,
-        ]);
-        assert_eq!(run.code, 0, "{}", run.stderr);
+        let run = program
+            .line(&format!("caption clip.mkv --target '{target}' --json --max-new-tokens 20 --rope '{rope}'"))
+            .ok();
         let events = events(&run.stdout);
         let notes = event(&events, "ready")["notes"].to_string();
         (event(&events, "done")["ids"].clone(), notes.contains("--rope sequential"))
@@ -190,8 +149,7 @@ fn thoughts_are_marked_and_no_part_of_the_caption() {
     let models = ["caption", "clip.mkv", "--target", &target, "--drafter", &drafter];
     let limits = ["--max-new-tokens", "12", FRAMES[0], FRAMES[1]];
     let json = |more: &[&str]| {
-        let run = program.run(&[&models[..], &limits, &["--json"], more].concat());
-        assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+        let run = program.run(&[&models[..], &limits, &["--json"], more].concat()).silent();
         events(&run.stdout)
     };
     let tokenizer = Path::new(&target).join("tokenizer.json");
@@ -225,13 +183,13 @@ fn thoughts_are_marked_and_no_part_of_the_caption() {
     if ends == tokens.len() {
         let run = program.run(&[&models[..], &limits, &["--thinking"]].concat());
         assert_eq!((run.code, run.stdout.trim()), (0, ""), "{}", run.stderr);
-        assert!(run.stderr.contains("note: the target was still thinking"), "{}", run.stderr);
+        run.said("note: the target was still thinking");
     }
     // Models that cannot.
     let other = model("qwen3_vl");
     let run = |more: &[&str]| {
-        let run = program.run(&[&["caption", "clip.mkv", "--target", &other][..], &limits, more].concat());
-        assert_eq!(run.code, 0, "{}", run.stderr);
+        let run =
+            program.run(&[&["caption", "clip.mkv", "--target", &other][..], &limits, more].concat()).ok();
         (run.stdout, run.stderr.contains("note: --thinking has no effect: qwen3_vl cannot think"))
     };
     let (plain, thinking) = (run(&[]), run(&["--thinking"]));
@@ -242,12 +200,7 @@ fn thoughts_are_marked_and_no_part_of_the_caption() {
 /// others than the 2.2B.
 fn recut(program: &Program) -> String {
     use candle_core::{Device, safetensors};
-    let (from, to) = (model("smolvlm_untied"), program.home.path().join("recut"));
-    std::fs::create_dir(&to).unwrap();
-    for file in std::fs::read_dir(&from).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
-    }
+    let to = program.copy("tests/parity/fixtures/smolvlm_untied", "recut");
     let edit = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
         let mut value = serde_json::from_slice(&std::fs::read(to.join(name)).unwrap()).unwrap();
         change(&mut value);
@@ -282,8 +235,7 @@ fn a_drafter_may_cut_frames_into_other_patches() {
     let (target, drafter) = (model("smolvlm"), recut(&program));
     let run = |command: &[&str]| {
         let models = ["--target", &target, "--drafter", &drafter, "--json"];
-        let run = program.run(&[command, &models, &FRAMES].concat());
-        assert_eq!(run.code, 0, "{}", run.stderr);
+        let run = program.run(&[command, &models, &FRAMES].concat()).ok();
         events(&run.stdout)
     };
     let names = "naive,naive-tree,sd-random,sd-uniform,sd-frames,specvlm,text-only,parallelvlm,lvspec";
@@ -320,24 +272,10 @@ fn every_preset_runs_with_time_stamps_in_the_prompt() {
         assert!(presets.len() > 20);
         let names = presets.iter().map(|preset| preset.name.as_str()).collect::<Vec<_>>().join(",");
         let (target, drafter) = (model(target), model(drafter));
-        let run = program.run(&[
-            "compare",
-            "clip.mkv",
-            "--target",
-            &target,
-            "--drafter",
-            &drafter,
-            "--methods",
-            &names,
-            "--json",
-            "--measure",
-            "never",
-            "--max-new-tokens",
-            "10",
-            FRAMES[0],
-            FRAMES[1],
-        ]);
-        assert_eq!(run.code, 0, "{}", run.stderr);
+        let run = program.line(&format!(
+            "compare clip.mkv --target '{target}' --drafter '{drafter}' --methods {names} --json --measure never \
+             --max-new-tokens 10 --frames 4"
+        )).ok();
         let events = events(&run.stdout);
         let rows = event(&events, "comparison")["rows"].as_array().unwrap();
         assert_eq!(rows.len(), presets.len(), "{target}");
@@ -356,9 +294,7 @@ fn stamps_of_unseen_frames_are_dropped_where_there_are_any() {
         let run = |command: &str, more: &[&str]| {
             let models = ["--target", &target, "--drafter", &drafter, "--method", "sd-frames"];
             let keep = ["--set", "context.keep=0.5", "--set", "context.stamps=drop"];
-            let run = program.run(&[&[command, "clip.mkv"][..], &models, &keep, &FRAMES, more].concat());
-            assert_eq!(run.code, 0, "{}", run.stderr);
-            run
+            program.run(&[&[command, "clip.mkv"][..], &models, &keep, &FRAMES, more].concat()).ok()
         };
         let captioned = run("caption", &["--json", "--max-new-tokens", "8"]);
         let all = events(&captioned.stdout);
@@ -381,12 +317,7 @@ fn stamps_of_unseen_frames_are_dropped_where_there_are_any() {
 fn pairs_across_families_and_vocabularies_are_refused() {
     let program = home();
     let tokens = std::fs::read_to_string(Path::new(&model("qwen3_vl_small")).join("tokenizer.json")).unwrap();
-    let dir = program.home().join("other");
-    std::fs::create_dir(&dir).unwrap();
-    for file in std::fs::read_dir(model("qwen3_vl_small")).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), dir.join(file.file_name())).unwrap();
-    }
+    let dir = program.copy("tests/parity/fixtures/qwen3_vl_small", "other");
     // Two words change places.
     let parsed: Value = serde_json::from_str(&tokens).unwrap();
     let vocabulary = parsed["model"]["vocab"].as_object().unwrap();
@@ -407,7 +338,7 @@ fn pairs_across_families_and_vocabularies_are_refused() {
     ] {
         let run = program.run(&["caption", "clip.mkv", "--target", target, "--drafter", drafter]);
         assert_eq!((run.code, run.stdout.as_str()), (3, ""), "{}", run.stderr);
-        assert!(run.stderr.contains("cannot draft for"), "{}", run.stderr);
+        run.said("cannot draft for");
         assert!(words.iter().all(|word| run.stderr.contains(word)), "{}", run.stderr);
     }
 }

@@ -42,8 +42,7 @@ fn a_file_writes_what_its_directory_writes() {
         let dir = dir.display().to_string();
         let same = ["--max-pixels", "25088", "--tower-dtype", "f32"];
         let run = |models: &[&str]| {
-            let run = caption(&program, &[models, &same].concat());
-            assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{models:?}");
+            let run = caption(&program, &[models, &same].concat()).silent();
             events(&run.stdout)
         };
         let theirs = run(&["--target", &dir, "--dtype", dtype]);
@@ -74,8 +73,7 @@ fn files_and_directories_draft_for_each_other() {
     ] {
         let run = |method: &str| {
             let models = ["--target", target, "--drafter", drafter, "--method", method];
-            let run = caption(&program, &[&models[..], more].concat());
-            assert_eq!(run.code, 0, "{}", run.stderr);
+            let run = caption(&program, &[&models[..], more].concat()).ok();
             event(&events(&run.stdout), "done")["ids"].clone()
         };
         assert_eq!(run("naive"), run("autoregressive"));
@@ -147,8 +145,7 @@ fn a_vision_tower_is_chosen_by_its_name() {
         &[("m.gguf", text), ("mmproj-F32.gguf", tower), ("mmproj-Q8_0.gguf", tower)],
     );
     for model in [of_two, of_types] {
-        let run = caption(&program, &["--target", &model]);
-        assert_eq!(run.code, 0, "{}", run.stderr);
+        caption(&program, &["--target", &model]).ok();
     }
 }
 
@@ -183,49 +180,34 @@ fn what_is_wrong_with_files_is_said() {
     let no_file = program.file("no.gguf", b"text");
     let mmproj = fixture(&format!("gguf/{tower}"));
     let (model, dir) = (fixture(&format!("gguf/{text}")), fixture("gqa_tied"));
-    for (arguments, code, error, hint) in [
-        (&["--target", &alone][..], 3, "no mmproj*.gguf beside it", "pass it with --mmproj"),
-        (
-            &["--target", &two],
-            3,
-            "several mmproj files beside it: MMPROJ-a.gguf, x-mmproj.GGUF",
-            "choose one with --mmproj",
-        ),
-        (&["--target", &other], 3, "its embeddings are 256 wide", "the mmproj file of the same model"),
-        (
-            &["--target", &alone, "--mmproj", &alone],
-            3,
-            "not a vision tower",
-            "the mmproj file of the same model",
-        ),
-        (&["--target", &mmproj], 3, "is a vision tower (mmproj), not a language model", "--mmproj"),
-        (
-            &["--target", &llama],
-            3,
-            "unsupported architecture `llama-4`, expected one of: qwen2vl (Qwen2-VL, Qwen2.5-VL)",
-            "supported model",
-        ),
-        (&["--target", &projector], 3, "unsupported projector type `pixtral_or_other`", "the same model"),
-        (&["--target", &lying], 3, "claims 4294967295 tensors", "download the file again"),
-        (&["--target", &swapped], 3, "big-endian", "little-endian"),
-        (
-            &["--target", &pre],
-            3,
-            "unsupported `tokenizer.ggml.pre` `llama`, expected one of: qwen2",
-            "a supported model",
-        ),
-        (&["--target", &short], 3, "truncated", "download the file again"),
-        (&["--target", &no_file], 3, "not a GGUF file", "a directory in Hugging Face layout"),
-        (&["--target", &older, "--dtype", "q4_k"], 2, "the weight type q4_k does not apply", "omit it"),
-        (&["--target", &dir, "--mmproj", &mmproj], 2, "--mmproj: the target is not a GGUF file", "omit it"),
-        (
-            &["--target", &model, "--drafter-mmproj", &mmproj],
-            2,
-            "--drafter-mmproj: the drafter is not a GGUF file",
-            "omit it",
-        ),
-    ] {
-        let run = caption(&program, arguments);
+    let same_model = "the mmproj file of the same model";
+    let architecture = "unsupported architecture `llama-4`, expected one of: qwen2vl (Qwen2-VL, Qwen2.5-VL)";
+    let several = "several mmproj files beside it: MMPROJ-a.gguf, x-mmproj.GGUF";
+    let tokenizer = "unsupported `tokenizer.ggml.pre` `llama`, expected one of: qwen2";
+    let targets = [
+        (&alone, "no mmproj*.gguf beside it", "pass it with --mmproj"),
+        (&two, several, "choose one with --mmproj"),
+        (&other, "its embeddings are 256 wide", same_model),
+        (&mmproj, "is a vision tower (mmproj), not a language model", "--mmproj"),
+        (&llama, architecture, "supported model"),
+        (&projector, "unsupported projector type `pixtral_or_other`", "the same model"),
+        (&lying, "claims 4294967295 tensors", "download the file again"),
+        (&swapped, "big-endian", "little-endian"),
+        (&pre, tokenizer, "a supported model"),
+        (&short, "truncated", "download the file again"),
+        (&no_file, "not a GGUF file", "a directory in Hugging Face layout"),
+    ];
+    let targets = targets.map(|(target, error, hint)| (vec!["--target", target.as_str()], 3, error, hint));
+    let (of_target, of_drafter) =
+        ("--mmproj: the target is not a GGUF file", "--drafter-mmproj: the drafter is not a GGUF file");
+    let others = [
+        (vec!["--target", &alone, "--mmproj", &alone], 3, "not a vision tower", same_model),
+        (vec!["--target", &older, "--dtype", "q4_k"], 2, "the weight type q4_k does not apply", "omit it"),
+        (vec!["--target", &dir, "--mmproj", &mmproj], 2, of_target, "omit it"),
+        (vec!["--target", &model, "--drafter-mmproj", &mmproj], 2, of_drafter, "omit it"),
+    ];
+    for (arguments, code, error, hint) in targets.into_iter().chain(others) {
+        let run = caption(&program, &arguments);
         assert_eq!(run.code, code, "{arguments:?}: {}", run.stderr);
         let (first, last) =
             run.stderr.trim_end().rsplit_once("hint: ").unwrap_or_else(|| panic!("{}", run.stderr));
@@ -233,8 +215,7 @@ fn what_is_wrong_with_files_is_said() {
         assert!(last.contains(hint), "expected {hint}: {}", run.stderr);
     }
     // The type that the file has may be requested.
-    let run = caption(&program, &["--target", &older, "--dtype", "f16"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    caption(&program, &["--target", &older, "--dtype", "f16"]).ok();
 }
 
 /// Everything at once: each type that is not supported, and that there is no vision tower.
@@ -257,19 +238,14 @@ fn types_and_a_missing_tower_are_told_together() {
     };
     let types = "unsupported tensor types: Q5_0 (2 tensors), Q4_1 (1 tensor)";
     let whole = changed("whole", &[("m-Q4_K_M.gguf", text), ("mmproj.gguf", "gqa_tied/mmproj-f32.gguf")]);
-    let run = caption(&program, &["--target", &whole]);
-    assert_eq!(run.code, 3);
+    let run = caption(&program, &["--target", &whole]).ends(3);
     assert!(run.stderr.contains(types) && !run.stderr.contains("Q4_K_M or"), "{}", run.stderr);
-    assert!(
-        run.stderr.contains("hint: use a file of this model with supported types only"),
-        "{}",
-        run.stderr
-    );
+    run.said("hint: use a file of this model with supported types only");
     let alone = changed("alone", &[("m-Q4_K_M.gguf", text)]);
     let run = caption(&program, &["--target", &alone]);
     assert!(run.stderr.contains("it has no vision tower") && run.stderr.contains(types), "{}", run.stderr);
     let run = program.run(&["models", "inspect", &alone, "--json"]);
-    let problems = serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap()["problems"].clone();
+    let problems = run.json()["problems"].clone();
     let errors: Vec<_> = problems.as_array().unwrap().iter().map(|p| p["error"].as_str().unwrap()).collect();
     assert!(
         errors.len() == 2 && errors[0].contains(types) && errors[1].contains("no vision tower"),
@@ -283,8 +259,7 @@ fn a_file_drafts_with_its_layer_for_multi_token_prediction() {
     let program = home();
     let file = fixture("gguf/qwen3_5/model-bf16.gguf");
     let run = |method: &str| {
-        let run = caption(&program, &["--target", &file, "--method", method, "--device", "cpu"]);
-        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{method}");
+        let run = caption(&program, &["--target", &file, "--method", method, "--device", "cpu"]).silent();
         events(&run.stdout)
     };
     let (plain, fast) = (run("autoregressive"), run("mtp"));
@@ -294,11 +269,6 @@ fn a_file_drafts_with_its_layer_for_multi_token_prediction() {
     assert!(drafted.count() > 2, "it drafts");
     // A model without such a layer says so before it is loaded.
     let other = fixture("gguf/gqa_tied/model-f32.gguf");
-    let refused = caption(&program, &["--target", &other, "--method", "mtp"]);
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("own layer for multi-token prediction, but model-f32 has none"),
-        "{}",
-        refused.stderr
-    );
+    let refused = caption(&program, &["--target", &other, "--method", "mtp"]).ends(2);
+    refused.said("own layer for multi-token prediction, but model-f32 has none");
 }

@@ -43,12 +43,12 @@ fn a_video_comes_from_stdin() {
         assert_eq!(event(&events(text), "started")["video"], "-", "{text}");
     }
     // The file is opened more than once.
-    let run = pipe(
+    pipe(
         &program,
         &[&["compare", "-", "--methods", "naive", "--html", "a.html"], &SHORT[..]].concat(),
         bytes,
-    );
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    )
+    .ok();
     let page = std::fs::read_to_string(program.home().join("a.html")).unwrap();
     assert!(page.contains("Decoding methods on a video from stdin"), "{page}");
 }
@@ -84,15 +84,13 @@ fn a_picture_is_captioned_as_one_frame() {
             image::Rgb(if near { [200, 20, 20] } else { [120; 3] })
         });
         picture.save(program.home().join(name)).unwrap();
-        let run = program.run(&[&["caption", name], &SHORT[..]].concat());
-        assert_eq!(run.code, 0, "{}", run.stderr);
+        let run = program.run(&[&["caption", name], &SHORT[..]].concat()).ok();
         assert!(!run.stdout.trim().is_empty());
         let note = "note: the file is a picture, not a video: it is captioned as a single frame\n";
-        assert!(run.stderr.contains(note), "{}", run.stderr);
+        run.said(note);
         for args in [&["--format", "srt"][..], &["--start", "0"], &["--segments", "1"]] {
-            let run = program.run(&[&["caption", name], args].concat());
-            assert_eq!(run.code, 3, "{}", run.stderr);
-            assert!(run.stderr.contains("it has one frame only, so it has no parts"), "{}", run.stderr);
+            let run = program.run(&[&["caption", name], args].concat()).ends(3);
+            run.said("it has one frame only, so it has no parts");
         }
     }
 }
@@ -125,29 +123,17 @@ fn the_axis_of_a_change_may_be_left_out() {
     let program = Program::new();
     let args =
         ["caption", "demo", "--json", "--max-new-tokens", "2", "--method", "lvspec", "--set", "lambda=0.2"];
-    let run = program.run(&args);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = program.run(&args).ok();
     assert_eq!(event(&events(&run.stdout), "started")["method"]["acceptance"]["lambda"], 0.2);
-    let run = program.run(&[
-        "compare",
-        "demo",
-        "--max-new-tokens",
-        "2",
-        "--methods",
-        "naive,lvspec",
-        "--set",
-        "lambda=0.2",
-    ]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("--set acceptance.lambda=0.2 changes only lvspec"), "{}", run.stderr);
+    let run = program.line("compare demo --max-new-tokens 2 --methods naive,lvspec --set lambda=0.2").ok();
+    run.said("--set acceptance.lambda=0.2 changes only lvspec");
 }
 
 #[test]
 fn captions_too_long_to_be_read_are_whole_and_noted() {
     let program = Program::new();
-    let run = program.run(&["caption", "demo", "--segments", "2", "--format", "srt"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stderr.contains("captions cannot be read"), "{}", run.stderr);
+    let run = program.run(&["caption", "demo", "--segments", "2", "--format", "srt"]).ok();
+    run.said("captions cannot be read");
     let blocks: Vec<Vec<&str>> =
         run.stdout.split("\n\n").map(|block| block.lines().skip(2).collect()).collect();
     assert!(blocks.len() > 3, "{}", run.stdout);
@@ -180,15 +166,14 @@ fn a_limit_of_visual_tokens_thins_frames() {
 
     let dry =
         program.run(&["caption", "demo", "--dry-run", "--max-visual-tokens", &tokens(&thinned).to_string()]);
-    assert!(dry.stderr.contains(&format!("note: {note}")), "{}", dry.stderr);
+    dry.said(&format!("note: {note}"));
 
     let few = run("30");
     let thinned = event(&events(&few.stdout), "prompt").clone();
     assert!(tokens(&thinned) <= 30 && grid(&thinned, 0) < grid(&prompt, 0), "{thinned}");
     assert_eq!(thinned["frames"].as_array().unwrap().len() as u64, 2 * grid(&thinned, 0));
 
-    let none = run("1");
-    assert_eq!(none.code, 2, "{}", none.stderr);
+    let none = run("1").ends(2);
     let least = none.stderr.split("at least ").nth(1).unwrap().split(' ').next().unwrap();
     assert_eq!(run(least).code, 0);
     assert_eq!(run(&(least.parse::<u32>().unwrap() - 1).to_string()).code, 2);
@@ -198,8 +183,7 @@ fn a_limit_of_visual_tokens_thins_frames() {
 fn a_dry_run_reports_what_the_run_takes() {
     let program = Program::new();
     let dry = ["caption", "demo", "--dry-run"];
-    let text = program.run(&dry);
-    assert_eq!(text.code, 0, "{}", text.stderr);
+    let text = program.run(&dry).ok();
     let line =
         |name: &str| text.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     // The models have never run: they are probed.
@@ -241,6 +225,5 @@ fn a_dry_run_reports_what_the_run_takes() {
         pieces.stdout
     );
 
-    let missing = program.run(&["caption", "no.mp4", "--dry-run"]);
-    assert_eq!(missing.code, 3, "{}", missing.stderr);
+    program.run(&["caption", "no.mp4", "--dry-run"]).ends(3);
 }

@@ -15,18 +15,8 @@ const CAPTION: [&str; 7] = ["caption", "demo", "--json", "--method", "naive", "-
 #[test]
 fn at_every_stage() {
     let program = Program::new();
-    for place in [
-        "load",
-        "started",
-        "decode",
-        "encode",
-        "prefill",
-        "select",
-        "calibrate",
-        "prompt",
-        "generate",
-        "step",
-    ] {
+    let places = "load started decode encode prefill select calibrate prompt generate step";
+    for place in places.split(' ') {
         let mut child = program.spawn(&CAPTION);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut last = String::new();

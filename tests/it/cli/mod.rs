@@ -35,34 +35,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Variables of the caller that would change what is printed.
-const UNSET: [&str; 26] = [
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_STATE_HOME",
-    "XDG_CACHE_HOME",
-    "NO_COLOR",
-    "CLICOLOR_FORCE",
-    "FORCE_COLOR",
-    "COLORTERM",
-    "TERM_PROGRAM",
-    "LC_ALL",
-    "LC_CTYPE",
-    "SPECREEL_LOG",
-    "SPECREEL_THREADS",
-    "SPECREEL_WEIGHT_CACHE",
-    "LLAMA_CACHE",
-    "HF_HOME",
-    "HF_HUB_CACHE",
-    "HUGGINGFACE_HUB_CACHE",
-    "HF_ENDPOINT",
-    "HF_TOKEN",
-    "HF_HUB_OFFLINE",
-    "HTTP_PROXY",
-    "http_proxy",
-    "ALL_PROXY",
-    "all_proxy",
-    "RUST_BACKTRACE",
-];
+const UNSET: &str = "XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_CACHE_HOME NO_COLOR CLICOLOR_FORCE \
+    FORCE_COLOR COLORTERM TERM_PROGRAM LC_ALL LC_CTYPE SPECREEL_LOG SPECREEL_THREADS \
+    SPECREEL_WEIGHT_CACHE LLAMA_CACHE HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE HF_ENDPOINT HF_TOKEN \
+    HF_HUB_OFFLINE HTTP_PROXY http_proxy ALL_PROXY all_proxy RUST_BACKTRACE";
 
 /// The program with a temporary home directory, which is also the working directory.
 pub(crate) struct Program {
@@ -87,7 +63,7 @@ impl Program {
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::cargo_bin("specreel").unwrap();
-        for name in UNSET {
+        for name in UNSET.split_whitespace() {
             command.env_remove(name);
         }
         command
@@ -103,6 +79,11 @@ impl Program {
 
     pub(crate) fn run(&self, args: &[&str]) -> Outcome {
         outcome(self.command().args(args))
+    }
+
+    /// Run a command line: words are separated by spaces, and `'…'` is one word.
+    pub(crate) fn line(&self, line: &str) -> Outcome {
+        outcome(self.command().args(words(line)))
     }
 
     /// Start the program in the background with piped stdout and stderr.
@@ -134,6 +115,59 @@ impl Program {
         std::fs::write(self.home().join(name), bytes).unwrap();
         name.to_owned()
     }
+}
+
+impl Outcome {
+    /// Fails unless the run ended with this exit code.
+    pub(crate) fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Fails unless the run succeeded.
+    pub(crate) fn ok(self) -> Self {
+        self.ends(0)
+    }
+
+    /// Fails unless the run succeeded and wrote nothing to stderr.
+    pub(crate) fn silent(self) -> Self {
+        assert_eq!((self.code, self.stderr.as_str()), (0, ""));
+        self
+    }
+
+    /// Stdout as one JSON value.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}{}", self.stdout, self.stderr))
+    }
+
+    /// The last line of stdout as JSON.
+    pub(crate) fn last(&self) -> Value {
+        events(&self.stdout).pop().unwrap()
+    }
+
+    /// Fails unless stdout contains this.
+    pub(crate) fn printed(&self, part: &str) -> &Self {
+        assert!(self.stdout.contains(part), "no {part:?} in\n{}{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Fails unless stderr contains this.
+    pub(crate) fn said(&self, part: &str) -> &Self {
+        assert!(self.stderr.contains(part), "no {part:?} in\n{}", self.stderr);
+        self
+    }
+}
+
+/// The words of a command line, see [`Program::line`].
+pub(crate) fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (index, part) in line.split('\'').enumerate() {
+        match index % 2 {
+            0 => words.extend(part.split_whitespace().map(str::to_owned)),
+            _ => words.push(part.to_owned()),
+        }
+    }
+    words
 }
 
 /// Run a command to its end.

@@ -13,6 +13,7 @@ use specreel::cli::Cli;
 use crate::cli::{
     Outcome, Program,
     make::{self, Clip},
+    words,
 };
 
 /// Compare a transcript with the snapshot of the test's name, or of another one.
@@ -70,20 +71,15 @@ impl Transcript {
             .filter(r"  \d+  \[SPEEDUP\]", "  [N]  [SPEEDUP]")
     }
 
-    /// What a command line gives; words are separated by spaces, and `'…'` is one word.
-    fn outcome(&self, line: &str) -> Outcome {
-        crate::cli::outcome(self.program.command().args(words(line)))
-    }
-
-    /// Run a command line, see [`Transcript::outcome`].
+    /// Run a command line, see [`Program::line`].
     fn run(&mut self, line: &str) -> &mut Self {
-        let outcome = self.outcome(line);
+        let outcome = self.program.line(line);
         self.record(line, &outcome)
     }
 
-    /// Run each of these on the same arguments.
-    fn run_all(&mut self, start: &str, ends: &[&str]) -> &mut Self {
-        for end in ends {
+    /// Run each of these, separated by ` | `, after the same arguments.
+    fn run_all(&mut self, start: &str, ends: &str) -> &mut Self {
+        for end in ends.split(" | ") {
             self.run(&format!("{start} {end}"));
         }
         self
@@ -137,17 +133,6 @@ impl Transcript {
     }
 }
 
-fn words(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    for (index, part) in line.split('\'').enumerate() {
-        match index % 2 {
-            0 => words.extend(part.split_whitespace().map(str::to_owned)),
-            _ => words.push(part.to_owned()),
-        }
-    }
-    words
-}
-
 /// The path of each subcommand: "", "caption", …, "models pull".
 fn subcommands() -> Vec<String> {
     fn walk(command: &clap::Command, path: &str, all: &mut Vec<String>) {
@@ -168,8 +153,8 @@ fn help() {
         let (long, short) =
             (format!("{path} --help").trim().to_owned(), format!("{path} -h").trim().to_owned());
         t.run(&long);
-        let short_help = t.outcome(&short);
-        if short_help.stdout != t.outcome(&long).stdout {
+        let short_help = t.program.line(&short);
+        if short_help.stdout != t.program.line(&long).stdout {
             t.record(&short, &short_help);
         }
         let name = format!("help {path}").trim().replace(' ', "_");
@@ -206,29 +191,10 @@ fn option_values_that_are_refused() {
     let mut t = Transcript::new();
     t.run_all(
         "caption demo",
-        &[
-            "--metod fly",
-            "--temperature 101",
-            "--temperature nan",
-            "--top-p 0",
-            "--top-p 1.5",
-            "--seed -1",
-            "--max-new-tokens 0",
-            "--max-pixels 1",
-            "--frames 0",
-            "--fps 0",
-            "--frames 4 --fps 1",
-            "--device tpu",
-            "--drafter-device cuda:x",
-            "--dtype q9",
-            "--rope 1d",
-            "--color sometimes",
-            "--logprobs 101",
-            "--format ass",
-            "--format srt --json",
-            "--force",
-            "--prompt",
-        ],
+        "--metod fly | --temperature 101 | --temperature nan | --top-p 0 | --top-p 1.5 | --seed -1 | \
+         --max-new-tokens 0 | --max-pixels 1 | --frames 0 | --fps 0 | --frames 4 --fps 1 | --device tpu | \
+         --drafter-device cuda:x | --dtype q9 | --rope 1d | --color sometimes | --logprobs 101 | \
+         --format ass | --format srt --json | --force | --prompt",
     );
     t.run("inspect demo extra");
     t.run("--theme").run("demo --image-protocol ascii").run("demo --charset latin1");
@@ -265,7 +231,7 @@ fn videos_that_are_refused() {
     t.file("long.mkv", Clip::lossless(2, 4_000, 16, Pixel::YUV420P).write().bytes());
     let names =
         "no.mp4 folder empty.mp4 text.mp4 zeros.mp4 cut.mp4 sound.wav cover.flac wide.mkv long.mkv /dev/null";
-    t.run_all("caption", &names.split(' ').collect::<Vec<_>>());
+    t.run_all("caption", &names.replace(' ', " | "));
     t.run("caption demo:999").run("caption demo:x").run("compare no.mp4").run("inspect folder");
     check!(t);
 }
@@ -276,17 +242,8 @@ fn parts_of_videos_that_are_refused() {
     t.file("cut.mp4", Clip { faststart: true, ..Clip::of(100) }.write().cut(0.5).bytes());
     t.run_all(
         "caption demo",
-        &[
-            "--start 3 --end 2",
-            "--start 1:70",
-            "--end -4",
-            "--segments 0.2",
-            "--segments 0",
-            "--start 0:50",
-            "--end 60",
-            "--start 100",
-            "--start 2 --end 2.01",
-        ],
+        "--start 3 --end 2 | --start 1:70 | --end -4 | --segments 0.2 | --segments 0 | --start 0:50 | \
+         --end 60 | --start 100 | --start 2 --end 2.01",
     );
     t.run("caption cut.mp4 --start 3.5")
         .run("compare demo --start 3 --end 2")
@@ -303,16 +260,9 @@ fn models_that_are_refused() {
         .file("odd/config.json", "{\"model_type\": \"llama\"}");
     t.run_all(
         "caption clip.mp4",
-        &[
-            "--target no/model",
-            "--target 'no model'",
-            "--target clip.mp4",
-            "--target m --method fly",
-            "--target m --method autoregressive",
-            "--target bad --method autoregressive",
-            "--target odd --method autoregressive",
-            "--drafter no/model",
-        ],
+        "--target no/model | --target 'no model' | --target clip.mp4 | --target m --method fly | \
+         --target m --method autoregressive | --target bad --method autoregressive | \
+         --target odd --method autoregressive | --drafter no/model",
     );
     check!(t);
 }
@@ -323,19 +273,10 @@ fn methods_that_are_refused() {
     t.file("clip.mp4", "x").folder("m").file("bad.toml", "name = 3");
     t.run_all(
         "caption clip.mp4 --target m --drafter m",
-        &[
-            "--method lvspce",
-            "--method no.toml",
-            "--method bad.toml",
-            "--set shape.length=0",
-            "--set shape.length=x",
-            "--set length",
-            "--set shape.lenght=4",
-            "--set shap.length=4",
-            "--method lvspec --set acceptance.lambda=2",
-            "--method lvspec --set acceptance.kind=strict",
-            "--method lvspec --set drafter.kind=none",
-        ],
+        "--method lvspce | --method no.toml | --method bad.toml | --set shape.length=0 | \
+         --set shape.length=x | --set length | --set shape.lenght=4 | --set shap.length=4 | \
+         --method lvspec --set acceptance.lambda=2 | --method lvspec --set acceptance.kind=strict | \
+         --method lvspec --set drafter.kind=none",
     );
     check!(t);
 }
@@ -345,12 +286,9 @@ fn prompts_and_files_that_are_refused() {
     let mut t = Transcript::new();
     t.file("clip.mp4", "x").folder("m").file("run.jsonl", "old").file("p.html", "old").file("p.png", "old");
     t.run("caption clip.mp4 --target m --prompt '  '").pipe("caption clip.mp4 --target m --prompt -", "\n");
-    t.run_all("caption demo", &["--save run.jsonl", "--save .", "--save no/such/file"]);
-    t.run_all(
-        "compare demo",
-        &["--save run.jsonl", "--html p.html", "--methods lvspce", "--methods naive,,fly"],
-    );
-    t.run_all("inspect demo", &["--png p.png", "--png a.jpg", "--png no/such/file.png"]);
+    t.run_all("caption demo", "--save run.jsonl | --save . | --save no/such/file");
+    t.run_all("compare demo", "--save run.jsonl | --html p.html | --methods lvspce | --methods naive,,fly");
+    t.run_all("inspect demo", "--png p.png | --png a.jpg | --png no/such/file.png");
     for file in ["run.jsonl", "p.html", "p.png"] {
         assert_eq!(fs::read_to_string(t.program.home().join(file)).unwrap(), "old", "{file}");
     }
@@ -467,18 +405,8 @@ fn replays() {
         .folder("folder");
     t.run_all(
         "replay --speed 0",
-        &[
-            "run.jsonl",
-            "torn.jsonl",
-            "spoilt.jsonl",
-            "begun.jsonl",
-            "notes.txt",
-            "empty.jsonl",
-            "folder",
-            "no.jsonl",
-            "run.jsonl --run 9",
-            "run.jsonl --format srt",
-        ],
+        "run.jsonl | torn.jsonl | spoilt.jsonl | begun.jsonl | notes.txt | empty.jsonl | folder | \
+         no.jsonl | run.jsonl --run 9 | run.jsonl --format srt",
     );
     t.run("replay run.jsonl --speed -1").pipe("replay -", "").pipe("replay - --speed 0 --quiet", saved);
     check!(t);
@@ -509,36 +437,15 @@ fn benches_that_are_refused() {
     t.folder("m").file("front.svg", "old");
     t.run_all(
         "bench",
-        &[
-            "--clips 0",
-            "--clips -1",
-            "--first-seed 18446744073709551615",
-            "--methods ''",
-            "--methods lvspce",
-            "--methods no.toml",
-            "--methods fly --method fly",
-            "--target m --methods naive",
-            "--target no/model",
-            "--sweep acceptance.lambda=1",
-            "--method lvspec --sweep acceptance.lamda=1",
-            "--method lvspec --sweep lamda=1",
-            "--method lvspec --sweep acceptance.lambda=",
-            "--method lvspec --sweep acceptance.lambda=0,x",
-            "--method lvspec --sweep acceptance.lambda=0,7",
-            "--method naive --set acceptance.lambda=1",
-            "--svg front.svg",
-            "--out no/such/file",
-            "--rows 1",
-            "--shape tiny",
-            "--suite hop",
-            "--suite step --clips 1",
-            "--suite step --temperature 1",
-            "--suite step --rows 0",
-            "--suite step --rows two",
-            "--suite step --slots 1000000",
-            "--suite step --shape gpt",
-            "--suite step --drafter-shape tiny",
-        ],
+        "--clips 0 | --clips -1 | --first-seed 18446744073709551615 | --methods '' | --methods lvspce | \
+         --methods no.toml | --methods fly --method fly | --target m --methods naive | --target no/model | \
+         --sweep acceptance.lambda=1 | --method lvspec --sweep acceptance.lamda=1 | \
+         --method lvspec --sweep lamda=1 | --method lvspec --sweep acceptance.lambda= | \
+         --method lvspec --sweep acceptance.lambda=0,x | --method lvspec --sweep acceptance.lambda=0,7 | \
+         --method naive --set acceptance.lambda=1 | --svg front.svg | --out no/such/file | --rows 1 | \
+         --shape tiny | --suite hop | --suite step --clips 1 | --suite step --temperature 1 | \
+         --suite step --rows 0 | --suite step --rows two | --suite step --slots 1000000 | \
+         --suite step --shape gpt | --suite step --drafter-shape tiny",
     );
     check!(t);
 }
@@ -585,21 +492,15 @@ fn scenes() {
         .run("scenes render --seed 4 a.mp4")
         .run("scenes score text --seed 4");
     t.run("scenes score lines --lines");
-    t.run_all("scenes render --seed 1", &["b.mp4 --size 5x5", "folder", "no/such.mp4"]);
+    t.run_all("scenes render --seed 1", "b.mp4 --size 5x5 | folder | no/such.mp4");
     t.run_all(
         "scenes score",
-        &[
-            "text",
-            "no --seed 1",
-            "text --facts text",
-            "text --facts no",
-            "text --lines",
-            "text --seed 1 --facts text",
-        ],
+        "text | no --seed 1 | text --facts text | text --facts no | text --lines | \
+         text --seed 1 --facts text",
     );
     t.run_all(
         "scenes stream --count 0",
-        &["--format 8x112", "--format 8x112x112:0", "--short 2", "--short 0.7 --question 0.7", "--group 0"],
+        "--format 8x112 | --format 8x112x112:0 | --short 2 | --short 0.7 --question 0.7 | --group 0",
     );
     t.run("scenes render --seed -1 x.mp4");
     check!(t);
@@ -611,22 +512,12 @@ fn trainings() {
     t.measured();
     t.folder("empty").file("full/photo.jpg", "x").file("clips/broken.mp4", "no video").file("file", "x");
     t.copy("tests/parity/fixtures/gqa_tied", "tiny");
-    for more in [
-        "--out new --data scenes:4 --epochs 2",
-        "--out new --data scenes:4 --epochs 2",
-        "--out new --data scenes:4 --epochs 3",
-        "--out o --data empty",
-        "--out o --data nowhere",
-        "--out o --data scenes:0",
-        "--out o --dtype f15",
-        "--out o --no-mtp --recursions 2",
-        "--out o --learning-rate 0",
-        "--out o --hidden 2",
-        "--out o --state-weight 0 --token-weight 0",
-        "--out full --data scenes:4",
-        "--out file --data scenes:4",
-        "--out broken --data clips",
-    ] {
+    let lists = "--out new --data scenes:4 --epochs 2 | --out new --data scenes:4 --epochs 2 | \
+             --out new --data scenes:4 --epochs 3 | --out o --data empty | --out o --data nowhere | \
+             --out o --data scenes:0 | --out o --dtype f15 | --out o --no-mtp --recursions 2 | \
+             --out o --learning-rate 0 | --out o --hidden 2 | --out o --state-weight 0 --token-weight 0 | \
+             --out full --data scenes:4 | --out file --data scenes:4 | --out broken --data clips";
+    for more in lists.split(" | ") {
         t.run(&format!(
             "train sparrow --target tiny --max-new-tokens 8 --batch 2 --keep 2 --save-every 0 {more}"
         ));

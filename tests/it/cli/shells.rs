@@ -60,15 +60,9 @@ fn shell(program: &Program, shell: &str, script: &str) -> Option<Vec<String>> {
         command.arg("--norc");
     }
     command.args(["-c", script]).env("PATH", path).env("HOME", program.home()).current_dir(program.home());
-    for name in [
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_CACHE_HOME",
-        "XDG_STATE_HOME",
-        "HF_HOME",
-        "HF_HUB_CACHE",
-        "LLAMA_CACHE",
-    ] {
+    let names = "XDG_CONFIG_HOME XDG_DATA_HOME XDG_CACHE_HOME XDG_STATE_HOME HF_HOME HF_HUB_CACHE \
+             LLAMA_CACHE";
+    for name in names.split(' ') {
         command.env_remove(name);
     }
     let output = match command.output() {
@@ -161,18 +155,16 @@ fn models_of_configured_folders_are_completed() {
 #[test]
 fn every_subcommand_has_a_man_page() {
     let program = Program::new();
-    let run = program.run(&["man", "models", "pull"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = program.run(&["man", "models", "pull"]).ok();
     assert!(
         run.stdout.starts_with(".ie") || run.stdout.contains(".TH specreel-models-pull 1"),
         "{}",
         run.stdout
     );
-    assert!(run.stdout.contains("\\fBspecreel models pull\\fR"), "{}", run.stdout);
-    let run = program.run(&["man", "models", "pul"]);
-    assert_eq!(run.code, 2);
-    assert!(run.stderr.contains("specreel models has no subcommand `pul`"), "{}", run.stderr);
-    assert!(run.stderr.contains("did you mean `pull`?"), "{}", run.stderr);
+    run.printed("\\fBspecreel models pull\\fR");
+    let run = program.run(&["man", "models", "pul"]).ends(2);
+    run.said("specreel models has no subcommand `pul`");
+    run.said("did you mean `pull`?");
 
     let run = program.run(&["man", "--dir", "pages"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
@@ -188,7 +180,6 @@ fn every_subcommand_has_a_man_page() {
         assert_eq!(String::from_utf8_lossy(&checked.stderr), "", "{}", page.display());
     }
     program.file("file", "");
-    let run = program.run(&["man", "--dir", "file"]);
-    assert_eq!(run.code, 3);
+    let run = program.run(&["man", "--dir", "file"]).ends(3);
     assert!(run.stderr.starts_with("error: cannot write file: "), "{}", run.stderr);
 }

@@ -36,7 +36,7 @@ fn a_draft_head_works_with_its_target_only() {
     let program = Program::new();
     let trained = run(&program, "mine", &["--epochs", "10", "--learning-rate", "0.002"]);
     assert_eq!((trained.code, trained.stdout.as_str()), (0, ""), "{}", trained.stderr);
-    assert!(trained.stderr.contains("finished after 20 steps (10 of text)"), "{}", trained.stderr);
+    trained.said("finished after 20 steps (10 of text)");
     for file in ["config.json", "model.safetensors", "training.json", "curve.svg"] {
         assert!(program.home().join("mine").join(file).is_file(), "{file}");
     }
@@ -45,23 +45,18 @@ fn a_draft_head_works_with_its_target_only() {
     for method in ["autoregressive", "sparrow", "sparrow-chain"] {
         let caption = ["caption", "demo", "--target", &tiny, "--drafter", "mine", "--frames", "4"];
         let limits = ["--max-new-tokens", "24", "--method", method, "--json"];
-        let written = program.run(&[&caption[..], &limits].concat());
-        assert_eq!(written.code, 0, "{}", written.stderr);
-        let done: Value = serde_json::from_str(written.stdout.lines().last().unwrap()).unwrap();
+        let written = program.run(&[&caption[..], &limits].concat()).ok();
+        let done = written.last();
         captions.push(done["ids"].clone());
         let drafted = written.stdout.contains(r#""drafter":"mine""#);
         assert_eq!(drafted, method != "autoregressive", "{method}");
     }
     assert!(captions.windows(2).all(|pair| pair[0] == pair[1]), "{captions:?}");
-    let other = program.run(&["caption", "demo", "--drafter", "mine"]);
-    assert_eq!(other.code, 3);
-    assert!(other.stderr.contains("trained for another target"), "{}", other.stderr);
+    program.run(&["caption", "demo", "--drafter", "mine"]).ends(3).said("trained for another target");
     let small =
         program.run(&["caption", "demo", "--target", &tiny, "--drafter", "mine", "--method", "naive"]);
     assert_eq!(small.code, 2, "{}", small.stderr);
-    let again = run(&program, "mine", &["--epochs", "10", "--learning-rate", "0.002"]);
-    assert_eq!(again.code, 2);
-    assert!(again.stderr.contains("is finished"), "{}", again.stderr);
+    run(&program, "mine", &["--epochs", "10", "--learning-rate", "0.002"]).ends(2).said("is finished");
 }
 
 /// A long training run and its JSON lines.
@@ -100,7 +95,6 @@ fn training_resumes_after_an_interrupt_and_a_kill() {
         assert!(saved["account"]["steps"].as_u64().unwrap() >= 10, "{saved}");
     }
     let other = on("scenes:9000", "long", &["--epochs", "501"]);
-    let other = program.run(&other.iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(other.code, 2);
-    assert!(other.stderr.contains("has epochs 500, not 501"), "{}", other.stderr);
+    let other = program.run(&other.iter().map(String::as_str).collect::<Vec<_>>()).ends(2);
+    other.said("has epochs 500, not 501");
 }

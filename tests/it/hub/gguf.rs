@@ -134,14 +134,8 @@ fn offline_finds_the_file_and_its_tower() {
 
 #[test]
 fn an_interrupted_file_is_resumed() {
-    let case = Case::new(
-        files(),
-        Box::new(|request, before, reply| {
-            if request.path.ends_with("q8_0.gguf") && before == 0 {
-                reply.cut = Some(100_000);
-            }
-        }),
-    );
+    let cut = |before, reply: &mut Reply| reply.cut = (before == 0).then_some(100_000);
+    let case = Case::at(files(), "q8_0.gguf", cut);
     let pulled = case.pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
     assert_eq!(fs::read(pulled.path()).unwrap(), files()[3].bytes);
     let ranges: Vec<_> = case

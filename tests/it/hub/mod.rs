@@ -81,6 +81,20 @@ impl Case {
         Self { cache, server, settings }
     }
 
+    /// A hub that answers requests for paths with this end in its own way.
+    fn at(
+        files: Vec<File>,
+        end: &'static str,
+        quirk: impl Fn(usize, &mut Reply) + Send + Sync + 'static,
+    ) -> Self {
+        let quirk = move |request: &server::Request, before: usize, reply: &mut Reply| {
+            if request.path.ends_with(end) {
+                quirk(before, reply);
+            }
+        };
+        Self::new(files, Box::new(quirk))
+    }
+
     fn plain() -> Self {
         Self::new(model(), Box::new(|_, _, _| {}))
     }
@@ -154,14 +168,8 @@ fn cached_files_are_not_downloaded_again() {
 
 #[test]
 fn a_broken_connection_is_resumed() {
-    let case = Case::new(
-        model(),
-        Box::new(|request, before, reply| {
-            if request.path.ends_with("model-1.safetensors") && before < 2 {
-                reply.cut = Some(100_000);
-            }
-        }),
-    );
+    let cut = |before, reply: &mut Reply| reply.cut = (before < 2).then_some(100_000);
+    let case = Case::at(model(), "model-1.safetensors", cut);
     let pulled = case.pull().unwrap();
     assert_eq!(fs::read(pulled.dir.join("model-1.safetensors")).unwrap(), model()[3].bytes);
     let ranges: Vec<_> = case
@@ -189,28 +197,18 @@ fn a_cancelled_pull_is_resumed() {
 
 #[test]
 fn a_server_without_ranges_restarts_the_file() {
-    let case = Case::new(
-        model(),
-        Box::new(|request, before, reply| {
-            if request.path.ends_with("model-1.safetensors") {
-                (reply.status, reply.body) = (200, model()[3].bytes.clone());
-                reply.headers.clear();
-                reply.cut = (before == 0).then_some(50_000);
-            }
-        }),
-    );
+    let case = Case::at(model(), "model-1.safetensors", |before, reply| {
+        (reply.status, reply.body) = (200, model()[3].bytes.clone());
+        reply.headers.clear();
+        reply.cut = (before == 0).then_some(50_000);
+    });
     let pulled = case.pull().unwrap();
     assert_eq!(fs::read(pulled.dir.join("model-1.safetensors")).unwrap(), model()[3].bytes);
 }
 
 #[test]
 fn a_connection_without_progress_fails() {
-    let never = |request: &server::Request, _: usize, reply: &mut Reply| {
-        if request.path.ends_with("model-1.safetensors") {
-            *reply = Reply::status(503, "");
-        }
-    };
-    let case = Case::new(model(), Box::new(never));
+    let case = Case::at(model(), "model-1.safetensors", |_, reply| *reply = Reply::status(503, ""));
     let (failure, text) = case.refused();
     assert_eq!(failure.class, FailureClass::Input);
     assert!(text.contains("503"), "{text}");
@@ -231,14 +229,7 @@ fn wrong_bytes_and_sizes_are_not_kept() {
         (|reply| reply.body.push(0), "300001 bytes"),
     ];
     for (damage, part) in damages {
-        let case = Case::new(
-            model(),
-            Box::new(move |request, _, reply| {
-                if request.path.ends_with("model-1.safetensors") {
-                    damage(reply);
-                }
-            }),
-        );
+        let case = Case::at(model(), "model-1.safetensors", move |_, reply| damage(reply));
         let (failure, text) = case.refused();
         assert_eq!(failure.class, FailureClass::Input);
         assert!(text.contains(part) && text.contains("model-1.safetensors"), "{text}");
@@ -247,14 +238,7 @@ fn wrong_bytes_and_sizes_are_not_kept() {
         );
     }
     // Small files are verified, too.
-    let case = Case::new(
-        model(),
-        Box::new(|request, _, reply| {
-            if request.path.ends_with("/config.json") {
-                reply.body = b"[]".to_vec();
-            }
-        }),
-    );
+    let case = Case::at(model(), "/config.json", |_, reply| reply.body = b"[]".to_vec());
     assert!(case.refused().1.contains("checksum"));
 }
 

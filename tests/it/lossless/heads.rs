@@ -113,13 +113,9 @@ pub fn mtp(target: &VideoLlm) -> DraftHead {
     let mut norm = |name: &str, width: usize| {
         tensors.insert(format!("mtp.{name}.weight"), tensor(vec![neutral; width], &[width]));
     };
-    for name in [
-        "layers.0.input_layernorm",
-        "layers.0.post_attention_layernorm",
-        "norm",
-        "pre_fc_norm_embedding",
-        "pre_fc_norm_hidden",
-    ] {
+    let names = "layers.0.input_layernorm layers.0.post_attention_layernorm norm pre_fc_norm_embedding \
+             pre_fc_norm_hidden";
+    for name in names.split(' ') {
         norm(name, d);
     }
     for name in ["q", "k"].into_iter().filter(|_| c.qk_norm) {

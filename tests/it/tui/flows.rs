@@ -7,39 +7,23 @@ use specreel::tui::{Effect, Key, KeyCode, Msg, Studio, VideoFile};
 use specreel_record::{Estimate, EventKind, Failure, FailureClass, Ready, Stage, StopReason};
 
 use crate::tui::script::{
-    Footage, alone, asked, begin, choose, compared, done, engine, finish_compared, inspected, listed,
-    loading, lossy, play, press, read_frames, ready, screen, session, start, streaming, strict,
-    with_pictures,
+    Footage, alone, asked, begin, choose, compared, done, engine, finish_compared, inspected, listed, loaded,
+    loading, lossy, play, press, read_frames, ready, requested, screen, sees, session, start, streaming,
+    strict, with_pictures, write,
 };
 
 #[test]
 fn from_the_first_key_to_the_last() {
     let (columns, rows) = (120, 40);
     let mut studio = loading("dark", columns, rows);
-    let shows = |studio: &Studio, words: &[&str]| {
-        let screen = screen(studio, columns, rows);
-        for word in words {
-            assert!(screen.contains(word), "no {word:?} in\n{screen}");
-        }
-    };
-    shows(&studio, &["loading models", "Library", "star-and-cross", "Select a clip"]);
+    sees(&studio, &["loading models", "Library", "star-and-cross", "Select a clip"]);
 
     // A run requested while the models load is kept.
     press(&mut studio, "down e");
     studio.handle(Msg::Paste(" Be brief.".into()));
     assert_eq!(press(&mut studio, "enter"), []);
-    shows(&studio, &["then your run"]);
-    let effects = engine(
-        &mut studio,
-        0,
-        EventKind::Ready(Ready {
-            target: "target".into(),
-            device: "cpu".into(),
-            dtype: "f32".into(),
-            ..Ready::default()
-        }),
-    );
-    let Some(Effect::Run(request)) = effects.first() else { panic!("no run: {effects:?}") };
+    sees(&studio, &["then your run"]);
+    let request = requested(loaded(&mut studio));
     assert_eq!(request.prompt, "Describe the video in detail. Be brief.");
     assert_eq!(request.video, std::path::Path::new("/demo/1.mp4"));
 
@@ -48,43 +32,41 @@ fn from_the_first_key_to_the_last() {
     let estimate = Estimate { tower_ms, prompt_ms, writing_ms, ..Estimate::default() };
     engine(&mut studio, 1, EventKind::Estimate(estimate));
     engine(&mut studio, 1, EventKind::Stage { stage: Stage::Decode, done: 1, total: 12, left_ms: None });
-    shows(&studio, &["decoding video", "1/12", "(about 3 min)"]);
+    sees(&studio, &["decoding video", "1/12", "(about 3 min)"]);
     let left_ms = Some(39_600.0);
     engine(&mut studio, 1, EventKind::Stage { stage: Stage::Encode, done: 2, total: 6, left_ms });
-    shows(&studio, &["encoding frames", "2/6", "(0:40 left)"]);
+    sees(&studio, &["encoding frames", "2/6", "(0:40 left)"]);
     begin(&mut studio, 1, Some(10), false);
     let steps = lossy();
     for step in &steps {
         engine(&mut studio, 1, EventKind::Step(step.clone()));
         screen(&studio, columns, rows);
     }
-    shows(
+    sees(
         &studio,
         &["A small green star falls", "corrected", "loosened", "shifted", "tok/s", "drafter sees 10"],
     );
     done(&mut studio, 1, &steps, StopReason::Eos);
-    shows(&studio, &["done", "in 10 target passes"]);
+    sees(&studio, &["done", "in 10 target passes"]);
 
     // Another method on the kept context: a baseline, and with it a speedup.
     press(&mut studio, "esc");
     let run = asked(&choose(&mut studio, "autoregressive")).unwrap();
     begin(&mut studio, run, None, true);
-    for step in alone() {
-        engine(&mut studio, run, EventKind::Step(step));
-    }
-    shows(&studio, &["lossless autoregressive", "this is the baseline", "prefill reused"]);
+    write(&mut studio, run, &alone());
+    sees(&studio, &["lossless autoregressive", "this is the baseline", "prefill reused"]);
     done(&mut studio, run, &alone(), StopReason::Eos);
     press(&mut studio, "<");
-    shows(&studio, &["7 pairs", "runs on this clip", "run 1 of 2"]);
+    sees(&studio, &["7 pairs", "runs on this clip", "run 1 of 2"]);
 
     // Cancelled in the middle.
     let run = asked(&press(&mut studio, "r")).unwrap();
     begin(&mut studio, run, None, true);
     engine(&mut studio, run, EventKind::Step(alone()[0].clone()));
     assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(run)]);
-    shows(&studio, &["cancelling"]);
+    sees(&studio, &["cancelling"]);
     done(&mut studio, run, &alone()[..1], StopReason::Cancelled);
-    shows(&studio, &["— cancelled"]);
+    sees(&studio, &["— cancelled"]);
     assert!(matches!(press(&mut studio, "y").as_slice(), [Effect::Copy(text)] if text == "A"));
     assert_eq!(press(&mut studio, "q"), [Effect::Quit]);
 }
@@ -126,8 +108,7 @@ fn a_saved_run_once_more() {
     // Esc ends the replay, not the studio; the run stays, and runs again on the clip that it was of.
     press(&mut studio, "esc");
     assert!(!studio.is_playing() && studio.caption().ends_with("until the end."));
-    let effects = press(&mut studio, "r");
-    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    let request = requested(press(&mut studio, "r"));
     assert_eq!(
         (request.video.to_str(), request.prompt.as_str()),
         (Some("/videos/harbour.mp4"), "What happens?")
@@ -152,10 +133,6 @@ fn a_caption_token_by_token() {
     assert!(screen(&studio, columns, rows).contains("no token to inspect yet"));
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);
-    let sees = |studio: &Studio, words: &[&str]| {
-        let screen = screen(studio, columns, rows);
-        words.iter().for_each(|word| assert!(screen.contains(word), "no {word:?} in\n{screen}"));
-    };
     // It opens at the first token that is not what was drafted, or not what the target would have written.
     press(&mut studio, "i");
     sees(&studio, &["“falls”", "corrected", "“drops”", "nothing drafted here"]);
@@ -194,10 +171,6 @@ fn a_caption_token_by_token() {
 fn methods_side_by_side() {
     let (columns, rows) = (120, 40);
     let mut studio = ready("dark", columns, rows);
-    let sees = |studio: &Studio, words: &[&str]| {
-        let screen = screen(studio, columns, rows);
-        words.iter().for_each(|word| assert!(screen.contains(word), "no {word:?} in\n{screen}"));
-    };
     // The target alone and the chosen method are picked; naive comes with them.
     press(&mut studio, "c home down space");
     compared(&mut studio);
@@ -278,15 +251,11 @@ fn a_lossless_method_is_swept_for_speed_and_length() {
         press(&mut studio, "m n a i v e ] esc");
         let mut run = asked(&press(&mut studio, "w"));
         while let Some(number) = run {
-            begin(&mut studio, number, None, number > 1);
             let steps = match number {
                 1 => alone(),
                 _ => lossy().into_iter().map(strict).take(number as usize).collect(),
             };
-            for step in &steps {
-                engine(&mut studio, number, EventKind::Step(step.clone()));
-            }
-            run = asked(&done(&mut studio, number, &steps, StopReason::Eos));
+            run = asked(&play(&mut studio, number, &steps, number > 1));
         }
         let screen = screen(&studio, columns, rows);
         let words = ["the same fidelity at every length", "speedup", "●"];
@@ -300,20 +269,14 @@ fn a_lossless_method_is_swept_for_speed_and_length() {
 #[test]
 fn a_number_at_all_its_values() {
     let mut studio = ready("dark", 120, 40);
-    let effects = press(&mut studio, "w");
-    let mut run = asked(&effects);
+    let mut run = asked(&press(&mut studio, "w"));
     let mut lambdas = Vec::new();
     while let Some(number) = run {
         let screen = screen(&studio, 120, 40);
         assert!(screen.contains("lambda=0.2") && screen.contains("chart"), "{screen}");
-        begin(&mut studio, number, None, number > 1);
         let steps = if number == 1 { alone() } else { lossy()[..number as usize].to_vec() };
-        for step in &steps {
-            engine(&mut studio, number, EventKind::Step(step.clone()));
-        }
-        let effects = done(&mut studio, number, &steps, StopReason::Eos);
         lambdas.push(number);
-        run = asked(&effects);
+        run = asked(&play(&mut studio, number, &steps, number > 1));
     }
     assert_eq!(lambdas.len(), 7, "the target alone and six values");
     let screen = screen(&studio, 120, 40);
@@ -326,13 +289,11 @@ fn a_number_turned_runs_again_at_once() {
     assert_eq!(press(&mut studio, "]"), [], "there is nothing to run again");
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);
-    let effects = press(&mut studio, "]");
-    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    let request = requested(press(&mut studio, "]"));
     assert!(request.method.to_toml().contains("lambda = 0.9"), "{}", request.method.to_toml());
     // Quick turns end in one run, and what wrote nothing is forgotten.
     assert_eq!(press(&mut studio, "[ [ ["), [Effect::Cancel(2)]);
-    let effects = done(&mut studio, 2, &[], StopReason::Cancelled);
-    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    let request = requested(done(&mut studio, 2, &[], StopReason::Cancelled));
     assert!(request.method.to_toml().contains("lambda = 0.6"), "{}", request.method.to_toml());
     play(&mut studio, request.run, &lossy(), true);
     assert!(screen(&studio, 120, 40).contains("run 2 of 2"));
@@ -343,32 +304,27 @@ fn a_number_turned_runs_again_at_once() {
 #[test]
 fn a_method_of_ones_own() {
     let mut studio = ready("dark", 120, 40);
-    let sees = |studio: &Studio, word: &str| {
-        let screen = screen(studio, 120, 40);
-        assert!(screen.contains(word), "no {word:?} in\n{screen}");
-    };
     // lvspec with another context and another rule.
     press(&mut studio, "m tab");
-    sees(&studio, "which visual tokens does the drafter see?");
-    sees(&studio, "‹ model ›");
+    sees(&studio, &["which visual tokens does the drafter see?"]);
+    sees(&studio, &["‹ model ›"]);
     press(&mut studio, "down right down right right");
-    sees(&studio, "lvspec*");
+    sees(&studio, &["lvspec*"]);
     press(&mut studio, "G left");
     press(&mut studio, "s");
-    sees(&studio, "my-lvspec");
+    sees(&studio, &["my-lvspec"]);
     press(&mut studio, "/ enter");
-    sees(&studio, "a name consists of letters");
+    sees(&studio, &["a name consists of letters"]);
     let effects = press(&mut studio, "backspace 2 enter");
     let Some(Effect::SaveMethod(file, method)) = effects.first() else { panic!("{effects:?}") };
     assert_eq!(file, std::path::Path::new("/config/methods/my-lvspec2.toml"));
     assert_eq!(method.name, "my-lvspec2");
     method.validate().unwrap();
     studio.handle(Msg::MethodSaved(Ok((file.clone(), (**method).clone()))));
-    sees(&studio, "saved as /config/methods/my-lvspec2.toml");
+    sees(&studio, &["saved as /config/methods/my-lvspec2.toml"]);
     press(&mut studio, "m");
-    sees(&studio, "● my-lvspec2");
-    let effects = press(&mut studio, "enter");
-    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    sees(&studio, &["● my-lvspec2"]);
+    let request = requested(press(&mut studio, "enter"));
     assert_eq!(request.method.name, "my-lvspec2");
 }
 
@@ -411,8 +367,7 @@ fn questions_go_on_with_the_conversation() {
     assert!(screen(&studio, 120, 40).contains("no caption to ask about"));
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &alone(), false);
-    let effects = press(&mut studio, "a W h y ? enter");
-    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    let request = requested(press(&mut studio, "a W h y ? enter"));
     assert_eq!((request.prompt.as_str(), request.before.len()), ("Why?", 1));
     assert_eq!(request.before[0].prompt, "Describe the video in detail.");
     assert!(request.before[0].answer.starts_with("A small green star"));
@@ -422,12 +377,10 @@ fn questions_go_on_with_the_conversation() {
         assert!(seen.contains(words), "no {words:?} in\n{seen}");
     }
     // Asked again, it is the same conversation; one more question goes on from there.
-    let effects = press(&mut studio, "r");
-    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    let request = requested(press(&mut studio, "r"));
     assert_eq!(request.before.len(), 1);
     play(&mut studio, request.run, &lossy()[..1], true);
-    let effects = press(&mut studio, "a H o w ? enter");
-    let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+    let request = requested(press(&mut studio, "a H o w ? enter"));
     assert_eq!(
         request.before.iter().map(|t| t.prompt.as_str()).collect::<Vec<_>>(),
         ["Describe the video in detail.", "Why?"]

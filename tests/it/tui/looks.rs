@@ -8,7 +8,7 @@ use specreel_record::{EventKind, Failure, FailureClass, Pace, Span, StopReason};
 use crate::tui::script::{
     Footage, asked, baselines, batched, begin, branched, choose, compared, done, engine, finish_compared,
     inspected, listed, loading, lossy, play, press, read_frames, ready, session, streaming, watched,
-    with_pictures,
+    with_pictures, write,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -251,14 +251,10 @@ fn a_clip_in_segments_and_a_search_in_it() {
         let segments = ends.windows(2).map(|w| Span { start: w[0], end: w[1] }).collect();
         let run = asked(&studio.handle(Msg::Cut(Ok(segments)))).unwrap();
         begin(&mut studio, run, Some(10), false);
-        for step in &lossy()[..5] {
-            engine(&mut studio, run, EventKind::Step(step.clone()));
-        }
+        write(&mut studio, run, &lossy()[..5]);
         let run = asked(&done(&mut studio, run, &lossy()[..5], StopReason::Eos)).unwrap();
         begin(&mut studio, run, Some(10), false);
-        for step in &lossy()[5..7] {
-            engine(&mut studio, run, EventKind::Step(step.clone()));
-        }
+        write(&mut studio, run, &lossy()[5..7]);
         look("segments", &studio, size);
         // Where panes stand one above another, a caption that is written has the focus by itself.
         if size.0 == 120 {

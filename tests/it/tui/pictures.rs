@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use specreel::tui::{Msg, Studio, picture};
-use specreel_record::{EventKind, Pace, Step, StopReason};
+use specreel_record::{Pace, Step, StopReason};
 
 use crate::tui::script::{
-    Footage, asked, baselines, batched, begin, choose, compared, done, engine, finish_compared, inspected,
-    loaded, lossy, press, read_frames, ready, streaming, watched, with_pictures,
+    Footage, asked, baselines, batched, begin, choose, compared, done, finish_compared, inspected, loaded,
+    lossy, press, read_frames, ready, streaming, watched, with_pictures, write,
 };
 
 /// Fails where the file of this name is not what the studio draws.
@@ -45,9 +45,7 @@ fn a_caption_as_it_is_written() {
 /// A run whose events are there at once: it is played from its beginning.
 fn play_from(studio: &mut Studio, run: u64, steps: &[Step]) {
     begin(studio, run, Some(10), true);
-    for step in steps {
-        engine(studio, run, EventKind::Step(step.clone()));
-    }
+    write(studio, run, steps);
     done(studio, run, steps, StopReason::Eos);
 }
 

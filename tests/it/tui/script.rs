@@ -86,15 +86,14 @@ fn loading_with(config: &StudioConfig, columns: u16, rows: u16) -> Studio {
 }
 
 /// The models are there.
-pub fn loaded(studio: &mut Studio) {
-    let ready = EventKind::Ready(Ready {
-        target: "target".into(),
+pub fn loaded(studio: &mut Studio) -> Vec<Effect> {
+    let ready = EventKind::Ready(Ready { target: "target".into(),
         drafter: Some("drafter".into()),
         device: "cpu".into(),
         dtype: "q8_0".into(),
-        ..Ready::default()
-    });
-    engine(studio, 0, ready);
+        notes: vec![],
+        parts: None, });
+    engine(studio, 0, ready)
 }
 
 /// The contents of frames.
@@ -182,6 +181,13 @@ pub fn ready(theme: &str, columns: u16, rows: u16) -> Studio {
     studio
 }
 
+/// The steps of a run, one after the other.
+pub fn write(studio: &mut Studio, run: u64, steps: &[Step]) {
+    for step in steps {
+        engine(studio, run, EventKind::Step(step.clone()));
+    }
+}
+
 pub fn engine(studio: &mut Studio, run: u64, kind: EventKind) -> Vec<Effect> {
     studio.handle(Msg::Engine(Event::new(run, kind)))
 }
@@ -190,6 +196,12 @@ pub fn engine(studio: &mut Studio, run: u64, kind: EventKind) -> Vec<Effect> {
 pub fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
     let described = picture::describe(&studio.picture(columns, rows));
     described.split("--- styles ---").next().unwrap().to_owned()
+}
+
+/// Fails unless a screen of 120 x 40 shows all of these.
+pub fn sees(studio: &Studio, words: &[&str]) {
+    let screen = screen(studio, 120, 40);
+    words.iter().for_each(|word| assert!(screen.contains(word), "no {word:?} in\n{screen}"));
 }
 
 /// Press keys as key maps write them, separated by blanks.
@@ -204,6 +216,14 @@ pub fn choose(studio: &mut Studio, name: &str) -> Vec<Effect> {
         press(studio, &letter.to_string());
     }
     press(studio, "enter")
+}
+
+/// The run that the first of these effects asks for.
+pub fn requested(effects: Vec<Effect>) -> Box<RunRequest> {
+    match effects.into_iter().next() {
+        Some(Effect::Run(request)) => request,
+        other => panic!("no run: {other:?}"),
+    }
 }
 
 /// The number of the run that these effects ask for.
@@ -423,12 +443,10 @@ fn speedup(stats: &Stats) -> Option<Speedup> {
 }
 
 /// A whole run of these steps.
-pub fn play(studio: &mut Studio, run: u64, steps: &[Step], reused: bool) {
+pub fn play(studio: &mut Studio, run: u64, steps: &[Step], reused: bool) -> Vec<Effect> {
     begin(studio, run, None, reused);
-    for step in steps {
-        engine(studio, run, EventKind::Step(step.clone()));
-    }
-    done(studio, run, steps, StopReason::Eos);
+    write(studio, run, steps);
+    done(studio, run, steps, StopReason::Eos)
 }
 
 /// A studio that plays a lossy run, at its beginning: all of it has been decoded.
@@ -444,29 +462,16 @@ pub fn watched(theme: &str, columns: u16, rows: u16) -> Studio {
 /// Start the comparison that is picked (the target alone, naive, lvspec), and play it until the third is in its middle.
 pub fn compared(studio: &mut Studio) {
     let run = asked(&press(studio, "enter")).unwrap();
-    begin(studio, run, None, false);
-    for step in alone() {
-        engine(studio, run, EventKind::Step(step));
-    }
-    let run = asked(&done(studio, run, &alone(), StopReason::Eos)).unwrap();
-    begin(studio, run, None, true);
-    let exact = drafted_alone();
-    for step in &exact {
-        engine(studio, run, EventKind::Step(step.clone()));
-    }
-    let run = asked(&done(studio, run, &exact, StopReason::Eos)).unwrap();
+    let run = asked(&play(studio, run, &alone(), false)).unwrap();
+    let run = asked(&play(studio, run, &drafted_alone(), true)).unwrap();
     begin(studio, run, Some(10), true);
-    for step in &lossy()[..4] {
-        engine(studio, run, EventKind::Step(step.clone()));
-    }
+    write(studio, run, &lossy()[..4]);
 }
 
 /// Play the third run of [`compared`] to its end.
 pub fn finish_compared(studio: &mut Studio) {
     let steps = lossy();
-    for step in &steps[4..] {
-        engine(studio, 3, EventKind::Step(step.clone()));
-    }
+    write(studio, 3, &steps[4..]);
     done(studio, 3, &steps, StopReason::Eos);
 }
 
@@ -618,8 +623,6 @@ pub fn batched(studio: &mut Studio) {
         *video = "/videos/scenes/two-squares.mp4".into();
     }
     engine(studio, 3, event.kind);
-    for step in &lossy()[..4] {
-        engine(studio, 3, EventKind::Step(step.clone()));
-    }
+    write(studio, 3, &lossy()[..4]);
     press(studio, "down down down");
 }

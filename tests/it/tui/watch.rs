@@ -2,11 +2,9 @@
 
 use ratatui::style::Modifier;
 use specreel::tui::{ColorDepth, Effect, Msg, Studio, StudioConfig};
-use specreel_record::{EventKind, Pace, Span, StopReason};
+use specreel_record::{Pace, Span};
 
-use crate::tui::script::{
-    asked, begin, config, done, engine, loaded, lossy, play, press, screen, session, start, watched,
-};
+use crate::tui::script::{asked, config, loaded, lossy, play, press, screen, session, start, watched};
 
 /// The modifiers of the first cell of this word in the right part of the screen; none if it is not there.
 fn modifiers(studio: &Studio, word: &str) -> Option<Modifier> {
@@ -130,11 +128,7 @@ fn the_segments_of_a_clip_are_played_one_after_another() {
     let mut effects = studio.handle(Msg::Cut(Ok(segments)));
     for steps in [&lossy()[..4], &lossy()[4..]] {
         let run = start(&mut studio, &effects);
-        begin(&mut studio, run, None, false);
-        for step in steps {
-            engine(&mut studio, run, EventKind::Step(step.clone()));
-        }
-        effects = done(&mut studio, run, steps, StopReason::Eos);
+        effects = play(&mut studio, run, steps, false);
     }
     let sees = |studio: &Studio, word: &str| screen(studio, 120, 40).contains(word);
     assert!(sees(&studio, "0:00 – 0:30") && !sees(&studio, "0:30 – 1:00"));

@@ -5,7 +5,7 @@ use std::path::Path;
 use specreel_record::{Failure, FailureClass};
 use specreel_video::{Error, Rule, Sampling, decode, probe, thumbnail};
 
-use crate::video::make::{Clip, File, flac_with_cover, wav};
+use crate::video::make::{Clip, File};
 
 /// Assert that probe, decode and thumbnail fail with the same error, which names the file and has a hint.
 fn refused(path: &Path) -> Error {
@@ -54,18 +54,6 @@ fn a_playlist_opens_no_other_file() {
         let is_named = matches!(&error, Error::NotVideo { detail, .. } if detail == "a playlist");
         assert!(is_named, "{extension}: {error}");
     }
-}
-
-#[test]
-fn audio_alone_is_refused() {
-    let error = refused(&wav().path);
-    assert!(matches!(&error, Error::NoVideoStream { found, .. } if found == "audio"), "{error}");
-}
-
-#[test]
-fn cover_art_is_not_a_video() {
-    let error = refused(&flac_with_cover().path);
-    assert!(matches!(&error, Error::NoVideoStream { found, .. } if found.contains("still image")), "{error}");
 }
 
 #[test]
