@@ -276,8 +276,9 @@ fn a_part_of_a_video_is_a_clip_of_its_own() {
 
 #[test]
 fn a_question_that_goes_on_neither_encodes_nor_reads_the_video_again() {
-    let reused =
-        |events: &[EventKind]| events.iter().any(|e| matches!(e, EventKind::Prompt(PromptSeen { reused: true, .. })));
+    let reused = |events: &[EventKind]| {
+        events.iter().any(|e| matches!(e, EventKind::Prompt(PromptSeen { reused: true, .. })))
+    };
     for (target, drafter) in [("gqa_tied", "mha_tied_bf16"), ("llava_ov", "llava_ov_newer")] {
         let mut rig = Rig::of(target, drafter);
         let first = rig.request("naive", "What moves?");

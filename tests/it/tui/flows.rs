@@ -4,7 +4,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ratatui::style::Color;
 use specreel::tui::{Effect, Key, KeyCode, Msg, Studio, VideoFile};
-use specreel_record::{Estimate, EventKind, Failure, FailureClass, Ready, Stage, StopReason};
+use specreel_record::{Estimate, EventKind, Failure, FailureClass, Stage, StopReason};
 
 use crate::tui::script::{
     Footage, alone, asked, begin, choose, compared, done, engine, finish_compared, inspected, listed, loaded,

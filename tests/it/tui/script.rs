@@ -87,12 +87,13 @@ fn loading_with(config: &StudioConfig, columns: u16, rows: u16) -> Studio {
 
 /// The models are there.
 pub fn loaded(studio: &mut Studio) -> Vec<Effect> {
-    let ready = EventKind::Ready(Ready { target: "target".into(),
+    let ready = EventKind::Ready(Ready {
+        target: "target".into(),
         drafter: Some("drafter".into()),
         device: "cpu".into(),
         dtype: "q8_0".into(),
-        notes: vec![],
-        parts: None, });
+        ..Ready::default()
+    });
     engine(studio, 0, ready)
 }
 
