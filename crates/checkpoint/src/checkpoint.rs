@@ -67,10 +67,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Open the weight files of a directory, or a GGUF file and the mmproj file beside it, and read their headers. No tensor is
-    /// read yet.
-    ///
-    /// # Errors
-    /// If files are missing or truncated, or their headers are invalid.
+    /// read yet. Fails if files are missing or truncated, or their headers are invalid.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         match path.is_file() {
             true => Self::of(&ModelFiles::open(path, None)?),
@@ -169,10 +166,8 @@ impl Checkpoint {
         Self { weight_cache: cache, ..self }
     }
 
-    /// Find the kept weights of a `variant` (weight types), or begin to keep them. `expected` is their size in bytes.
-    ///
-    /// # Errors
-    /// If the loading was stopped, or a weight file cannot be read.
+    /// Find the kept weights of a `variant` (weight types), or begin to keep them. `expected` is their size in bytes. Fails if
+    /// the loading was stopped, or a weight file cannot be read.
     pub fn open_weight_cache(&self, variant: &str, expected: u64) -> Result<(), CheckpointError> {
         match &self.weight_cache {
             Some(cache) if !self.random => self.kept.open(cache, self, variant, expected),

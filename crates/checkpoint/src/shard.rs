@@ -39,10 +39,7 @@ const SAMPLE: u64 = 4096;
 const AHEAD: usize = 64 << 20;
 
 impl Shard {
-    /// Open a file and read its header.
-    ///
-    /// # Errors
-    /// If it is missing, not a regular file, truncated, or its header is invalid.
+    /// Open a file and read its header. Fails if it is missing, not a regular file, truncated, or its header is invalid.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         let fail = |problem: &str| CheckpointError::file(path, problem);
         let io = |e: io::Error| fail(&e.to_string());
@@ -79,8 +76,6 @@ impl Shard {
     }
 
     /// Fill `buffer` with a tensor's bytes from `offset` on; `offset` counts from the start of the tensors' data.
-    ///
-    /// # Errors
     /// [`CheckpointError::Changed`] if the file ends before, else the error of the read.
     pub fn read_data(&self, buffer: &mut [u8], offset: usize) -> Result<(), CheckpointError> {
         self.read(buffer, self.data + offset as u64)

@@ -194,10 +194,7 @@ impl Trials {
         self.report_if(sender, |_| true);
     }
 
-    /// Measure until all are settled or the engine has something else to do.
-    ///
-    /// # Errors
-    /// If a forward pass fails; the runs stay unsettled.
+    /// Measure until all are settled or the engine has something else to do. The runs stay unsettled if a pass fails.
     pub fn measure(&mut self, cache: &mut PrefixCache, bench: &Bench<'_>) -> Result<(), Stop> {
         loop {
             self.trials.iter_mut().for_each(Trial::look);

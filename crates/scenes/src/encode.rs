@@ -41,10 +41,6 @@ fn even(size: u32) -> u32 {
 }
 
 /// Renders `scene` at its nominal frame rate and writes it to `path` (which should end in `.mp4`).
-///
-/// # Errors
-///
-/// Odd or tiny sizes, a missing encoder, an error of FFmpeg while writing.
 pub fn mp4(scene: &Scene, path: &Path, width: u32, height: u32) -> Result<(), EncodeError> {
     if width % 2 + height % 2 > 0 || width < 16 || height < 16 {
         return Err(EncodeError::Size { width, height });

@@ -50,9 +50,7 @@ pub trait DeviceCache: Send + Sized {
     /// A cache of `len` slots of each layer and head: `kept(layer, head)`.
     fn gather<'a>(&self, len: usize, capacity: usize, kept: impl Fn(usize, usize) -> &'a [usize]) -> Self;
 
-    /// Append the slots `range` of a cache of the same model.
-    ///
-    /// # Errors
-    /// If the other cache is of another type or device, or memory does not suffice.
+    /// Append the slots `range` of a cache of the same model. Fails if the other cache is of another type or device, or memory
+    /// does not suffice.
     fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()>;
 }

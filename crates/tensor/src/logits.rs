@@ -138,10 +138,8 @@ impl<'a> LogitRow<'a> {
         }
     }
 
-    /// The logit of an id; minus infinity outside of the vocabulary.
-    ///
-    /// # Errors
-    /// The row is a summary for which the id was not requested.
+    /// The logit of an id; minus infinity outside of the vocabulary. Fails if the row is a summary for which the id was not
+    /// requested.
     pub fn logit(&self, id: u32) -> Result<f32> {
         match self {
             Self::Whole(logits, _) => Ok(logit(logits, id)),
@@ -184,10 +182,7 @@ impl<'a> LogitRow<'a> {
         })
     }
 
-    /// All values.
-    ///
-    /// # Errors
-    /// They were not requested.
+    /// All values. Fails if they were not requested.
     pub fn values(&self) -> Result<&[f32]> {
         match self {
             Self::Whole(logits, _) => Ok(logits),

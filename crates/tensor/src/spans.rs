@@ -32,10 +32,8 @@ struct Span {
 }
 
 impl VisualSpans {
-    /// Spans of a prompt of `rows` rows. Ranges that touch become one span.
-    ///
-    /// # Errors
-    /// A range is empty, starts before the previous one ends, or ends after the prompt.
+    /// Spans of a prompt of `rows` rows. Ranges that touch become one span. Fails if a range is empty, starts before the previous
+    /// one ends, or ends after the prompt.
     pub fn new(ranges: impl IntoIterator<Item = Range<usize>>, rows: usize) -> Result<Self, SpansError> {
         let mut spans: Vec<Span> = Vec::new();
         for range in ranges {

@@ -30,10 +30,8 @@ pub struct Rule {
 }
 
 impl AdamW {
-    /// Update the weights (Loshchilov and Hutter, in torch's order of operations).
-    ///
-    /// # Errors
-    /// A gradient is not finite; the weights are unchanged.
+    /// Update the weights (Loshchilov and Hutter, in torch's order of operations). Fails if a gradient is not finite; the weights
+    /// are unchanged.
     pub fn update(&mut self, vars: &BTreeMap<String, Var>, grads: &GradStore, rule: Rule) -> Result<()> {
         let mut gradients = Vec::with_capacity(vars.len());
         for (name, var) in vars {

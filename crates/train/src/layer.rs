@@ -56,10 +56,8 @@ pub struct Losses {
 }
 
 impl TrainedLayer {
-    /// A layer initialised with the target's last one with full attention, without its gates; its input projection is initialised at random, like torch's linear layer.
-    ///
-    /// # Errors
-    /// If the target's checkpoint lacks a tensor.
+    /// A layer initialised with the target's last one with full attention, without its gates; its input projection is initialised
+    /// at random, like torch's linear layer. Fails if the target's checkpoint lacks a tensor.
     pub fn new(
         target: &Checkpoint,
         config: &TextConfig,

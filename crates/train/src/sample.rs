@@ -91,10 +91,7 @@ const HIDDEN: f32 = -1e9;
 
 impl Batch {
     /// Put samples together; `shown` says of each whether its visual rows are there. `noise` is asked for the noise on every
-    /// value of the states before a sample's rows.
-    ///
-    /// # Errors
-    /// If the samples are of different widths.
+    /// value of the states before a sample's rows. Fails if the samples are of different widths.
     pub fn new(
         samples: &[(&Sample, bool)],
         rope: &Rope,

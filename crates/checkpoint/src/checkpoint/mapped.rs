@@ -30,10 +30,7 @@ impl Checkpoint {
     }
 
     /// A matrix of `shape` in the file's types, mapped: its parts, each with its number of rows. None if the checkpoint is not
-    /// GGUF.
-    ///
-    /// # Errors
-    /// If the tensor is missing or has another shape, or if the loading was stopped.
+    /// GGUF. Fails if the tensor is missing or has another shape, or if the loading was stopped.
     pub fn matrix(
         &self,
         name: &str,

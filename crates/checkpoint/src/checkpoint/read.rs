@@ -68,10 +68,7 @@ fn half_kind(dtype: Dtype) -> Option<HalfKind> {
 
 impl Checkpoint {
     /// Call `take` with the index of the first and the values of some rows of a matrix, for all of its rows, from several
-    /// threads. Returns a hash of the tensor's bytes.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::f32`], and the errors of `take`.
+    /// threads. Returns a hash of the tensor's bytes. Fails as [`Checkpoint::f32`], and with the errors of `take`.
     pub fn rows_parallel(
         &self,
         name: &str,

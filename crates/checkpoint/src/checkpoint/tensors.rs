@@ -8,11 +8,8 @@ const CHUNK: usize = 1 << 20;
 
 impl Checkpoint {
     /// A tensor's values as f32, row-major. A patch kernel `[o, c, t, h, w]` may be requested as the matrix `[o, c·t·h·w]`:
-    /// shapes agree if their first sizes and their products do.
-    ///
-    /// # Errors
-    /// If the tensor is missing, has another shape, an integer type or values that are not finite, if the file cannot be read,
-    /// or if the loading was stopped.
+    /// shapes agree if their first sizes and their products do. Fails if the tensor is missing, has another shape, an integer
+    /// type or values that are not finite, if the file cannot be read, or if the loading was stopped.
     pub fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
         if self.random {
             return Ok(random_values(name, shape));
@@ -24,10 +21,7 @@ impl Checkpoint {
         self.all_f32(name, shard, info)
     }
 
-    /// A matrix's rows as f32, a few whole rows at a time.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::f32`], and the errors of `take`.
+    /// A matrix's rows as f32, a few whole rows at a time. Fails as [`Checkpoint::f32`], and with the errors of `take`.
     pub fn rows(
         &self,
         name: &str,
@@ -83,10 +77,8 @@ impl Checkpoint {
         Ok(values)
     }
 
-    /// The values of a tensor of integers or booleans, row-major; none if there is no such tensor.
-    ///
-    /// # Errors
-    /// If it has another type, or the file cannot be read.
+    /// The values of a tensor of integers or booleans, row-major; none if there is no such tensor. Fails if it has another type,
+    /// or the file cannot be read.
     pub fn integers(&self, name: &str) -> Result<Option<Vec<i64>>, CheckpointError> {
         let Some((shard, info)) = self.find(name) else { return Ok(None) };
         let (start, end) = info.data_offsets;
@@ -103,10 +95,8 @@ impl Checkpoint {
         }))
     }
 
-    /// The type of a tensor's values if they are 16-bit floats; none for other types, and for tensors of GGUF files.
-    ///
-    /// # Errors
-    /// If the tensor is missing, has another shape, or an integer type.
+    /// The type of a tensor's values if they are 16-bit floats; none for other types, and for tensors of GGUF files. Fails if the
+    /// tensor is missing, has another shape, or an integer type.
     pub fn half_kind(&self, name: &str, shape: &[usize]) -> Result<Option<HalfKind>, CheckpointError> {
         if self.random || self.find_mapped(name, shape)?.is_some() {
             return Ok(None);
@@ -119,9 +109,6 @@ impl Checkpoint {
     }
 
     /// Check that a tensor exists with this shape and a supported type, without reading its values.
-    ///
-    /// # Errors
-    /// If it does not.
     pub fn verify(&self, name: &str, shape: &[usize]) -> Result<(), CheckpointError> {
         if self.random || self.find_mapped(name, shape)?.is_some() {
             return Ok(());

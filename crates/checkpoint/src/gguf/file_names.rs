@@ -125,10 +125,8 @@ pub fn preferred<'a>(towers: impl IntoIterator<Item = &'a str>) -> Option<&'a st
 }
 
 /// The tower of a language model among those beside it: the only one, else the one whose name is related to the model's. Of
-/// one tower in several types, the [`preferred`] one.
-///
-/// # Errors
-/// The towers between which the names do not decide; empty if there is none.
+/// one tower in several types, the [`preferred`] one. The error: the towers between which the names do not decide; empty if there
+/// is none.
 pub fn tower_of<'a>(text: &str, towers: &'a [String]) -> Result<&'a str, Vec<&'a str>> {
     let closest = towers.iter().map(|tower| kinship(text, tower)).max().unwrap_or(0);
     let found: Vec<&str> =

@@ -28,9 +28,6 @@ impl ModelId {
     /// Parse `owner/name` or `owner/name@revision`, with or without `:type`. Owner and name consist of letters, digits, `-`,
     /// `_` and `.`, without `--` or `..`; a revision may contain slashes (`refs/pr/3`) but no component `..`; a type consists of
     /// letters, digits, `-` and `_`, and is stored in upper case.
-    ///
-    /// # Errors
-    /// [`HubError::Id`] with the problem.
     pub fn parse(text: &str) -> Result<Self, HubError> {
         let refuse = |problem: &str| HubError::Id { id: text.to_owned(), problem: problem.to_owned() };
         let (rest, tag) = match text.split_once(':') {

@@ -73,11 +73,8 @@ struct Lfs {
 }
 
 impl Listing {
-    /// Parse the hub's response to `/api/models/OWNER/NAME/revision/REVISION?blobs=true`.
-    ///
-    /// # Errors
-    /// [`HubError::Response`] if it is malformed. Files without size or checksum are left out: nothing that cannot be
-    /// verified is downloaded.
+    /// Parse the hub's response to `/api/models/OWNER/NAME/revision/REVISION?blobs=true`. [`HubError::Response`] if it is
+    /// malformed. Files without size or checksum are left out: nothing that cannot be verified is downloaded.
     pub fn read(id: &ModelId, json: &[u8]) -> Result<Self, HubError> {
         let refuse = |problem: String| HubError::Response { what: id.to_string(), problem };
         let raw: Raw = serde_json::from_slice(json).map_err(|e| refuse(e.to_string()))?;

@@ -64,9 +64,6 @@ pub struct CacheFile {
 
 impl CacheFile {
     /// Map a file and read its index; the arrays are not read.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn open(path: &Path) -> Result<Self, String> {
         let map = FileMap::open(path).map_err(|e| e.to_string())?;
         let bytes = map.bytes();
@@ -102,9 +99,6 @@ impl CacheFile {
     }
 
     /// Read all arrays and compare them with their hashes.
-    ///
-    /// # Errors
-    /// The first that differs.
     pub fn verify(&self) -> Result<(), String> {
         for matrix in &self.index.matrices {
             for &(at, length, hash) in &matrix.arrays {

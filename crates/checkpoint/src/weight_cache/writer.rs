@@ -63,9 +63,7 @@ pub struct Writer(SyncSender<Message>);
 
 impl Writer {
     /// Begin a file of about `matrices` matrices. So many may wait for the disk: their values are those of the loaded model.
-    ///
-    /// # Errors
-    /// If it cannot be created; [`io::ErrorKind::WouldBlock`] if another process is writing it.
+    /// Fails if it cannot be created; [`io::ErrorKind::WouldBlock`] if another process is writing it.
     pub fn start(cache: WeightCache, id: String, index: Index, matrices: usize) -> io::Result<Self> {
         std::fs::create_dir_all(&cache.dir)?;
         let partial = cache.path(&id, PARTIAL);

@@ -56,10 +56,7 @@ impl PrefixCache {
             + self.contexts.values().map(Prefill::bytes).sum::<u64>()
     }
 
-    /// The clip and the context of a key.
-    ///
-    /// # Errors
-    /// They are not kept (class internal).
+    /// The clip and the context of a key. Fails if they are not kept (class internal).
     pub fn entry(&mut self, key: &ContextKey) -> Result<(&mut Clip, &mut Prefill), Failure> {
         let Self { clips, contexts, .. } = self;
         let entry = clips.touch(&key.0).zip(contexts.touch(key));

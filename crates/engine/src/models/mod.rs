@@ -130,10 +130,8 @@ impl Models {
         }
     }
 
-    /// Load models, checking that the drafter can draft for the target.
-    ///
-    /// # Errors
-    /// If a device is missing, a checkpoint cannot be used, or the two do not fit together.
+    /// Load models, checking that the drafter can draft for the target. Fails if a device is missing, a checkpoint cannot be
+    /// used, or the two do not fit together.
     pub fn load(spec: &ModelSpec, sender: &EventSender, cancelled: &Cancelled) -> Result<Self, Failure> {
         // Both before either model is read, so that a missing device is reported at once.
         let target_device = spec.open_target_device()?;

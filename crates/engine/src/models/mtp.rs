@@ -38,9 +38,6 @@ impl MtpLayer {
     }
 
     /// Load the layer of `target` if this drafter is it and it is not loaded.
-    ///
-    /// # Errors
-    /// It cannot be read; [`Stop::Cancelled`].
     pub(crate) fn load(
         &self,
         target: &VideoLlm,

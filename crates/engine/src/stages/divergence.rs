@@ -29,9 +29,6 @@ pub(crate) struct Divergence<'a> {
 
 impl Divergence<'_> {
     /// Compute the logits after the common text. `target` holds the prompt without its last token, before and after.
-    ///
-    /// # Errors
-    /// If a pass fails.
     pub fn measure(
         &self,
         target: &mut Sequence,

@@ -33,9 +33,6 @@ pub(crate) struct Share {
 
 impl Runner<'_> {
     /// The quantized target that drafts in this method, if it does.
-    ///
-    /// # Errors
-    /// As [`SelfDrafters::of`](crate::models::self_draft::SelfDrafters::of).
     pub(crate) fn self_drafter(&self) -> Result<Option<Arc<Decoder>>, Stop> {
         let Models { target, self_drafters, footprint, .. } = self.models;
         let fits = |bytes| {

@@ -83,10 +83,8 @@ fn check_gpu(config: &TextConfig) -> std::result::Result<(), CheckpointError> {
 }
 
 impl Decoder {
-    /// Load from a checkpoint, matrix by matrix.
-    ///
-    /// # Errors
-    /// If a tensor is missing, has the wrong shape or values that are not finite, or does not fit into memory.
+    /// Load from a checkpoint, matrix by matrix. Fails if a tensor is missing, has the wrong shape or values that are not finite,
+    /// or does not fit into memory.
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TextConfig,
@@ -190,19 +188,14 @@ impl Decoder {
         same!(&self.0, Held => Cache, decoder => decoder.cache(capacity))
     }
 
-    /// Embeddings of ids, `ids × width`, on the decoder's device.
-    ///
-    /// # Errors
-    /// If an id is outside of the vocabulary.
+    /// Embeddings of ids, `ids × width`, on the decoder's device. Fails if an id is outside of the vocabulary.
     pub fn embed(&self, ids: &[u32]) -> Result<States> {
         each!(&self.0, Held, decoder => decoder.embed(ids))
     }
 
     /// Input rows of a draft head, `ids × width`: the projection of the tokens' embeddings and of the states before them
-    /// (`ids × width`).
-    ///
-    /// # Errors
-    /// If an id is outside of the vocabulary, there are not as many states as ids, or the model is not a draft head.
+    /// (`ids × width`). Fails if an id is outside of the vocabulary, there are not as many states as ids, or the model is not a
+    /// draft head.
     pub fn fuse(&self, ids: &[u32], before: &States, workspace: &mut Workspace) -> Result<States> {
         match &self.0 {
             Held::Cpu(decoder) => decoder.fuse(ids, before, &mut workspace.cpu),
@@ -211,10 +204,7 @@ impl Decoder {
         }
     }
 
-    /// Rows beside each other, `rows × (a + b)`, on the decoder's device.
-    ///
-    /// # Errors
-    /// If they differ in number, or memory is missing.
+    /// Rows beside each other, `rows × (a + b)`, on the decoder's device. Fails if they differ in number, or memory is missing.
     pub fn beside(&self, a: &States, b: &States) -> Result<States> {
         each!(&self.0, Held, decoder => decoder.beside(a, b))
     }
@@ -222,11 +212,8 @@ impl Decoder {
     /// Run rows through all layers. The cache grows by as many slots.
     ///
     /// Rows of the model's width are embeddings or states. In a model with n DeepStack levels they may be 1 + n times as wide: the
-    /// next n blocks of columns are added to the states after the first n layers, one each.
-    ///
-    /// # Errors
-    /// If the shapes of input, positions and mask do not agree, an id is outside of the vocabulary, or the cache is of another
-    /// device or model.
+    /// next n blocks of columns are added to the states after the first n layers, one each. Fails if the shapes of input,
+    /// positions and mask do not agree, an id is outside of the vocabulary, or the cache is of another device or model.
     pub fn forward<'a>(
         &self,
         input: impl Into<Input<'a>>,
@@ -268,10 +255,7 @@ impl Decoder {
         }
     }
 
-    /// Logits of final states, `rows × vocab`.
-    ///
-    /// # Errors
-    /// If the states are not `rows × width`.
+    /// Logits of final states, `rows × vocab`. Fails if the states are not `rows × width`.
     pub fn logits(&self, states: &States, workspace: &mut Workspace) -> Result<Logits> {
         let logits = match &self.0 {
             Held::Cpu(decoder) => decoder.logits(states, &mut workspace.cpu),

@@ -220,10 +220,7 @@ impl DraftHeadConfig {
         published::is_published(&text) || own()
     }
 
-    /// Read `DIR/config.json`.
-    ///
-    /// # Errors
-    /// The file is missing, describes no draft head, or holds impossible sizes.
+    /// Read `DIR/config.json`. Fails if the file is missing, describes no draft head, or holds impossible sizes.
     pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
         let path = dir.join("config.json");
         let fail = |problem: &str| CheckpointError::file(&path, problem);

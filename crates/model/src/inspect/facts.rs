@@ -73,10 +73,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Read the sizes of a directory, or of a GGUF file with the mmproj file beside it.
-    ///
-    /// # Errors
-    /// A file is missing or invalid. Missing tensors and wrong shapes are no errors here.
+    /// Read the sizes of a directory, or of a GGUF file with the mmproj file beside it. Missing tensors and wrong shapes are no
+    /// errors here.
     pub fn read(dir: &Path) -> Result<Self, ModelError> {
         Self::read_files(&ModelFiles::open(dir, None)?)
     }

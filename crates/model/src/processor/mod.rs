@@ -139,10 +139,7 @@ impl VideoProcessor {
         Ok(Self { config: family.load(dir)? })
     }
 
-    /// A processor with these settings.
-    ///
-    /// # Errors
-    /// [`ProcessorError::Config`] for an invalid setting.
+    /// A processor with these settings. Fails with [`ProcessorError::Config`] for an invalid setting.
     pub fn new(config: ProcessorConfig) -> Result<Self, ProcessorError> {
         config.validate()?;
         Ok(Self { config })
@@ -153,17 +150,13 @@ impl VideoProcessor {
         &self.config
     }
 
-    /// The visual tokens of a grid of patches.
-    ///
-    /// # Errors
-    /// [`ProcessorError::Grid`] if the patches do not divide into cells, or there are none.
+    /// The visual tokens of a grid of patches. [`ProcessorError::Grid`] if the patches do not divide into cells, or there are
+    /// none.
     pub fn visual_grid(&self, patches: Grid) -> Result<VisualGrid, ProcessorError> {
         Ok(VisualGrid::from_patches(patches, self.config.merge)?.pooled(self.config.pool))
     }
 
     /// A builder for frames that are resized to `target` (height, width), a result of [`Self::target_size`].
-    ///
-    /// # Errors
     /// [`ProcessorError::Size`] unless both sides are positive multiples of patch · merge. (A fixed size must be at least one.)
     pub fn patches(&self, target: (usize, usize)) -> Result<PatchBuilder, ProcessorError> {
         PatchBuilder::new(self.config.clone(), target)

@@ -138,9 +138,6 @@ impl TowerConfig {
     }
 
     /// Check that the tower matches the frame processor and a language model of this width.
-    ///
-    /// # Errors
-    /// A message about what differs.
     pub fn fits(&self, frames: &ProcessorConfig, width: usize) -> Result<(), String> {
         let mut pairs = vec![("output width", self.0.sizes().out, width)];
         pairs.extend(self.0.pairs(frames));

@@ -33,10 +33,8 @@ enum Held {
 
 impl Tower {
     /// Load a checkpoint's tower to a device. On the CPU and on GPUs its matrices have the type of [`ComputeDevice::tower`].
-    /// With heads of a width that a GPU's kernels do not compute, it is on the CPU.
-    ///
-    /// # Errors
-    /// [`VisionError::Weights`] if a tensor is missing, does not match the configuration, or does not fit into the type.
+    /// With heads of a width that a GPU's kernels do not compute, it is on the CPU. [`VisionError::Weights`] if a tensor is
+    /// missing, does not match the configuration, or does not fit into the type.
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TowerConfig,
@@ -58,8 +56,6 @@ impl Tower {
     }
 
     /// Visual embeddings of patches, one row for each visual token in the order of the cells, without the newline.
-    ///
-    /// # Errors
     /// [`VisionError::Patches`] if the patches do not match their grid or the tower, [`VisionError::Cancelled`] if `progress`
     /// breaks, [`VisionError::Compute`] if the computation fails.
     pub fn encode(

@@ -39,9 +39,6 @@ pub trait TargetWorker<E>: Judge<E> {
     type Error;
 
     /// Carry out an task, and keep what its rows predict.
-    ///
-    /// # Errors
-    /// If the pass fails.
     fn verify(&mut self, task: &TargetTask) -> Result<(), Self::Error>;
 }
 
@@ -104,9 +101,6 @@ pub struct DrafterThread<E, X> {
 
 impl<E: Send, X: Send> DrafterThread<E, X> {
     /// Start the drafter's thread. It ends when the [`DrafterThread`] is dropped, after the window in progress.
-    ///
-    /// # Errors
-    /// If the system gives no thread.
     pub fn spawn<'scope, D>(
         scope: &'scope Scope<'scope, '_>,
         drafter: &'scope mut D,
@@ -132,10 +126,7 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
     }
 
     /// Run one tick of the machine; none once its generation has ended. An `prefetched` is the drafter's window for this very
-    /// tick with its time, drafted before; the drafter gets no task then.
-    ///
-    /// # Errors
-    /// If a worker fails or panics. The generation cannot continue.
+    /// tick with its time, drafted before; the drafter gets no task then. The generation cannot continue after an error.
     pub fn tick<T>(
         &self,
         machine: &mut Parallel<E>,
@@ -183,10 +174,7 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
     }
 }
 
-/// Run a generation to its end, or until `on` asks to stop.
-///
-/// # Errors
-/// If a worker fails or panics. Tokens emitted before remain valid.
+/// Run a generation to its end, or until `on` asks to stop. Tokens emitted before an error remain valid.
 pub fn run<E, X, T, D>(
     machine: &mut Parallel<E>,
     window: &mut WindowLength,

@@ -57,9 +57,6 @@ fn repeated(bias: Option<Vec<f32>>, device: &ComputeDevice) -> Result<Option<Ten
 
 impl Matrix {
     /// Move `weight` (row-major `outputs × inputs`) and a bias to the device.
-    ///
-    /// # Errors
-    /// If the device's memory does not suffice.
     pub fn new(
         weight: Vec<f32>,
         bias: Option<Vec<f32>>,
@@ -93,10 +90,7 @@ impl Matrix {
         self.bytes
     }
 
-    /// Rows `rows × inputs` to `rows × outputs`.
-    ///
-    /// # Errors
-    /// If the rows have another width.
+    /// Rows `rows × inputs` to `rows × outputs`. Fails if the rows have another width.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = match &self.weight {
             Weight::Float(weight) => x.matmul(&weight.t()?)?,

@@ -8,9 +8,6 @@ use crate::attention::Mask;
 /// `rows × slots`: 0 where a row sees a slot, else minus infinity. None if every row sees every slot.
 ///
 /// All rows see the slots up to some point; only the part after it is sent to the device.
-///
-/// # Errors
-/// If a tensor operation fails, or a path leads beyond the new rows.
 pub fn hidden(
     mask: &Mask,
     before: usize,

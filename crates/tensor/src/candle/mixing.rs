@@ -63,10 +63,8 @@ struct Prepared {
     rates: Tensor,
 }
 
-/// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix).
-///
-/// # Errors
-/// If the states are those of fewer layers, or memory is missing.
+/// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). Fails if the states are those of fewer layers, or memory
+/// is missing.
 pub fn mix(
     mixed: &Tensor,
     linear: &TensorLinear,

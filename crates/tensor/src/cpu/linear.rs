@@ -150,10 +150,8 @@ impl Weight {
 }
 
 impl Linear {
-    /// A matrix of parts that lie below each other, each with its number of outputs; a part keeps its type.
-    ///
-    /// # Errors
-    /// A message, if a part has another size, or the bias another length.
+    /// A matrix of parts that lie below each other, each with its number of outputs; a part keeps its type. Fails if a part has
+    /// another size, or the bias another length.
     pub fn stack(
         parts: Vec<(Weight, usize)>,
         inputs: usize,
@@ -207,10 +205,8 @@ impl Linear {
         self.parts.iter().fold(Forms::default(), |forms, part| forms | part.weight.forms())
     }
 
-    /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is a buffer.
-    ///
-    /// # Errors
-    /// If `x` or `y` has another length.
+    /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is a buffer. Fails if
+    /// `x` or `y` has another length.
     pub fn forward(
         &self,
         x: &[f32],

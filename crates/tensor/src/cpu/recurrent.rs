@@ -46,13 +46,8 @@ struct Prepared {
     rates: Vec<f32>,
 }
 
-/// A pass through one layer; see [`Ops::mix`](crate::ops::Ops::mix). `out` is quantised too where it says so.
-///
-/// # Errors
-/// If the states are those of fewer layers.
-///
-/// # Panics
-/// If the plan is not one of these states, or the rows have another width.
+/// A pass through one layer; see [`Ops::mix`](crate::ops::Ops::mix). `out` is quantised too where it says so. Fails if the states
+/// are those of fewer layers. Panics if the plan is not one of these states, or the rows have another width.
 pub(crate) fn mix(
     (values, rows): (&[f32], usize),
     linear: &CpuLinear,

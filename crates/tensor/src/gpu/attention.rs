@@ -84,10 +84,7 @@ struct GazeParams {
 }
 
 impl Attention {
-    /// Attention of this shape over caches of this type.
-    ///
-    /// # Errors
-    /// If the shape is none that the kernels compute.
+    /// Attention of this shape over caches of this type. Fails if the shape is none that the kernels compute.
     pub fn new(gpu: &Gpu, shape: AttentionShape, kind: KvType) -> Result<Self> {
         let AttentionShape { heads, kv_heads, head_dim } = shape;
         if !computes(head_dim) {
@@ -125,9 +122,6 @@ impl Attention {
 
     /// `out[r]` (`heads × head_dim`, or wider) = attention of the rotated queries in `qkv` over what row `r` sees; keys and values
     /// are written by [`Attention::store`].
-    ///
-    /// # Errors
-    /// If the sizes do not fit, or memory is missing.
     pub fn attend(
         &mut self,
         stream: &mut Stream,

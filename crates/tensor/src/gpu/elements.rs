@@ -63,9 +63,6 @@ fn same(a: &Rows, b: &Rows) -> Result<()> {
 }
 
 /// `x += add`, if there is something to add; `out` = `x / sqrt(mean(x²) + eps) * weight`, row by row.
-///
-/// # Errors
-/// If sizes do not fit, or memory is missing.
 pub fn norm(
     stream: &mut Stream,
     x: &mut Rows,
@@ -119,9 +116,6 @@ pub fn layer_norm(
 }
 
 /// Apply an activation in place.
-///
-/// # Errors
-/// If the device is lost, or its compiler refuses the kernel.
 pub fn activate(stream: &mut Stream, activation: Activation, x: &mut Rows) -> Result<()> {
     let kind = match activation {
         Activation::QuickGelu => 1.0,
@@ -169,9 +163,6 @@ pub fn add(stream: &mut Stream, x: &mut Rows, addend: Addend<'_>) -> Result<()> 
 }
 
 /// `out[r] = x[index[r]]` for `count` rows; `out` is `wide` values wide, those beyond the width of `x` zero.
-///
-/// # Errors
-/// If sizes do not fit, or memory is missing.
 pub fn gather(
     stream: &mut Stream,
     x: &Rows,
@@ -231,10 +222,8 @@ impl Blend {
         })
     }
 
-    /// `out` = the tokens of the pictures whose states are in `blocks`; those of the blocks stand beside each other.
-    ///
-    /// # Errors
-    /// If the blocks differ in their number of rows, or memory is missing.
+    /// `out` = the tokens of the pictures whose states are in `blocks`; those of the blocks stand beside each other. Fails if the
+    /// blocks differ in their number of rows, or memory is missing.
     pub fn apply(&self, stream: &mut Stream, blocks: &[&Rows], out: &mut Rows) -> Result<()> {
         use Access::{Read, Write};
         let gpu = stream.gpu().clone();

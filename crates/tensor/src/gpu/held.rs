@@ -37,9 +37,6 @@ impl GpuCache {
     }
 
     /// Begin a pass of `rows` rows, recorded in `recording`, which is `stream`'s. Returns the number of slots in use.
-    ///
-    /// # Errors
-    /// If memory is missing, or an earlier operation failed.
     pub fn begin(&mut self, stream: &SharedStream, recording: &mut Stream, rows: usize) -> Result<usize> {
         if let Some(before) = self.stream.replace(stream.clone()).filter(|before| !before.is(stream)) {
             before.lock().submit()?;

@@ -49,10 +49,8 @@ impl Matrix {
         self.pieces.iter().all(|piece| piece.format == first).then_some(first)
     }
 
-    /// `y[r] = W x[r] + b` for the first `rows` rows of `x`.
-    ///
-    /// # Errors
-    /// If `x` has other rows than the matrix takes, memory is missing, or the device is lost.
+    /// `y[r] = W x[r] + b` for the first `rows` rows of `x`. Fails if `x` has other rows than the matrix takes, memory is
+    /// missing, or the device is lost.
     pub fn forward(
         &self,
         stream: &mut Stream,

@@ -68,9 +68,6 @@ impl GpuRows {
     }
 
     /// These rows, or copies of them on the device of `stream` if they are on another one.
-    ///
-    /// # Errors
-    /// If memory is missing, or a device is lost.
     pub fn moved_to(&self, stream: &SharedStream) -> Result<Self> {
         let there = stream.lock().gpu().clone();
         match self.gpu().is(&there) {

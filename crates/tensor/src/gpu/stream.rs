@@ -86,10 +86,8 @@ impl Stream {
     }
 
     /// Record a kernel over `groups` workgroups; none if one of the numbers is 0. `params` is its uniform block: a multiple of
-    /// 16 bytes, 256 at most. `buffers` are its storage buffers in the order of its bindings.
-    ///
-    /// # Errors
-    /// If the device is lost, or the call does not fit the kernel or the device's limits.
+    /// 16 bytes, 256 at most. `buffers` are its storage buffers in the order of its bindings. Fails if the device is lost, or the
+    /// call does not fit the kernel or the device's limits.
     pub fn dispatch<P: bytemuck::Pod>(
         &mut self,
         kernel: &Kernel,
@@ -228,10 +226,8 @@ impl Stream {
     }
 
     /// Write bytes, in the order of the recorded commands; `at` and the number of bytes are multiples of 4. At the beginning of
-    /// a submission this costs least: later, it splits the pass.
-    ///
-    /// # Errors
-    /// If the bytes do not fit into the buffer, or memory is missing.
+    /// a submission this costs least: later, it splits the pass. Fails if the bytes do not fit into the buffer, or memory is
+    /// missing.
     pub fn write(&mut self, buffer: &Buffer, at: u64, bytes: &[u8]) -> Result<()> {
         Self::range(buffer, at, bytes.len() as u64)?;
         if bytes.is_empty() {
@@ -263,9 +259,7 @@ impl Stream {
     }
 
     /// Copy bytes between buffers, or within one where source and target do not overlap. Offsets and size are multiples of 4.
-    ///
-    /// # Errors
-    /// If a range is not within its buffer, or memory is missing.
+    /// Fails if a range is not within its buffer, or memory is missing.
     pub fn copy(&mut self, from: &Buffer, from_at: u64, to: &Buffer, to_at: u64, bytes: u64) -> Result<()> {
         self.gpu.check()?;
         Self::range(from, from_at, bytes)?;
@@ -290,10 +284,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Set bytes to zero; `at` and `bytes` are multiples of 4.
-    ///
-    /// # Errors
-    /// If the range is not within the buffer.
+    /// Set bytes to zero; `at` and `bytes` are multiples of 4. Fails if the range is not within the buffer.
     pub fn clear(&mut self, buffer: &Buffer, at: u64, bytes: u64) -> Result<()> {
         self.gpu.check()?;
         Self::range(buffer, at, bytes)?;

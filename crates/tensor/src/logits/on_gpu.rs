@@ -41,9 +41,6 @@ impl GpuLogits {
     }
 
     /// What is needed of each row, of which the first `vocab` logits count: submits and waits once. None if that takes all values.
-    ///
-    /// # Errors
-    /// If the device is lost, or memory is missing.
     pub fn extract(&self, needs: &LogitNeeds, vocab: usize) -> Result<Option<Vec<LogitRow<'static>>>> {
         if needs.whole || needs.top > MOST {
             return Ok(None);

@@ -39,8 +39,7 @@ static PAGE: AtomicUsize = AtomicUsize::new(0);
 pub(super) struct Guard(&'static Range);
 
 impl Guard {
-    /// # Errors
-    /// Too many files are mapped, or the signal cannot be handled.
+    /// Fails if too many files are mapped, or the signal cannot be handled.
     pub fn new(map: &memmap2::Mmap) -> io::Result<Self> {
         install()?;
         let take = |range: &&Range| range.start.compare_exchange(0, 1, SeqCst, SeqCst).is_ok();

@@ -76,10 +76,7 @@ impl Decoder {
         Ok(Matrix { inputs: list.inputs, held })
     }
 
-    /// `W x + b` of rows, `rows × outputs`.
-    ///
-    /// # Errors
-    /// If the rows have another width, or the matrix is of another device.
+    /// `W x + b` of rows, `rows × outputs`. Fails if the rows have another width, or the matrix is of another device.
     pub fn project(&self, matrix: &Matrix, rows: &States, workspace: &mut Workspace) -> Result<States> {
         let width = rows.shape().1;
         if width != matrix.inputs {

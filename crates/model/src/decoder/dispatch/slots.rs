@@ -50,10 +50,7 @@ impl Cache {
     }
 
     /// Of the slots from `base` on, keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: of a
-    /// verified tree, its accepted path. See [`Cache::owed`].
-    ///
-    /// # Panics
-    /// If the rows are not ascending or not in use.
+    /// verified tree, its accepted path. See [`Cache::owed`]. Panics if the rows are not ascending or not in use.
     pub fn keep(&mut self, base: usize, rows: &[usize]) {
         let end = rows.last().map_or(base, |row| base + row + 1);
         let valid = end <= self.len() && rows.is_sorted_by(|a, b| a < b);
@@ -69,10 +66,8 @@ impl Cache {
     }
 
     /// A cache of some of this cache's slots, chosen for each layer with full attention and each head: `kept(layer, head)`, `len`
-    /// slots each. States of layers with linear attention, which have no slots, are those after all of them.
-    ///
-    /// # Panics
-    /// If a list has another length, or a slot is not in use.
+    /// slots each. States of layers with linear attention, which have no slots, are those after all of them. Panics if a list has
+    /// another length, or a slot is not in use.
     pub fn gather<'a>(
         &self,
         len: usize,
@@ -91,10 +86,8 @@ impl Cache {
     }
 
     /// Append the slots `range` of a cache of the same model. States of layers with linear attention become those of the other
-    /// cache after its last slot, or after the range if it is its beginning and this cache is empty.
-    ///
-    /// # Errors
-    /// If the other cache is of another device or model, the slots are not in use, or the state after them is not kept.
+    /// cache after its last slot, or after the range if it is its beginning and this cache is empty. Fails if the other cache is
+    /// of another device or model, the slots are not in use, or the state after them is not kept.
     pub fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
         if self.layout() != other.layout() {
             specreel_tensor::bail!(

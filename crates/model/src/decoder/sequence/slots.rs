@@ -23,9 +23,6 @@ impl Sequence {
 
     /// A sequence of the same model with some of this one's slots, chosen for each layer and key head: see [`Cache::gather`](crate::decoder::Cache::gather).
     /// Text continues at the same position.
-    ///
-    /// # Panics
-    /// As [`Cache::gather`](crate::decoder::Cache::gather).
     pub fn gather<'a>(
         &self,
         len: usize,
@@ -46,10 +43,7 @@ impl Sequence {
     }
 
     /// A sequence of the same model with the first `len` slots of this one, and `capacity` slots in total. Text continues as
-    /// here.
-    ///
-    /// # Errors
-    /// If there are fewer slots, or the device's memory does not suffice.
+    /// here. Fails if there are fewer slots, or the device's memory does not suffice.
     pub fn fork(&self, len: usize, capacity: usize) -> Result<Self> {
         let mut fork = Self::new(self.decoder.clone(), capacity.max(len));
         fork.cache.append(&self.cache, 0..len)?;
@@ -102,9 +96,6 @@ impl Sequence {
     }
 
     /// Of the slots from `base` on, keep `rows`: see [`Cache::keep`](crate::decoder::Cache::keep).
-    ///
-    /// # Panics
-    /// As [`Cache::keep`](crate::decoder::Cache::keep).
     pub fn keep(&mut self, base: usize, rows: &[usize]) {
         let slots = self.cache.len();
         for stage in &mut self.below {

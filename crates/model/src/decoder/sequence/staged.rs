@@ -122,10 +122,8 @@ impl Staged {
         self.len() == 0
     }
 
-    /// Run the layers up to `layers` over the rows. `progress` (rows done, rows in total) may stop it: false.
-    ///
-    /// # Errors
-    /// If a pass fails, or no layer is left to run.
+    /// Run the layers up to `layers` over the rows. `progress` (rows done, rows in total) may stop it: false. Fails if a pass
+    /// fails, or no layer is left to run.
     pub fn run_to(
         &mut self,
         layers: usize,
@@ -192,10 +190,7 @@ impl Staged {
         Ok(rated)
     }
 
-    /// Let only these rows (ascending) enter the next stage.
-    ///
-    /// # Errors
-    /// If there is no such row.
+    /// Let only these rows (ascending) enter the next stage. Fails if there is no such row.
     pub fn keep(&mut self, rows: &[usize]) -> Result<()> {
         self.rows = self.rows.select(rows)?;
         self.positions = self.positions.select(rows);

@@ -132,10 +132,7 @@ impl Product {
         r * self.stride + self.first + o
     }
 
-    /// Check that operands of `w` and `x` values are large enough.
-    ///
-    /// # Panics
-    /// If they are not.
+    /// Check that operands of `w` and `x` values are large enough. Panics if they are not.
     fn check(&self, w: usize, x: usize) {
         assert!(self.columns.end <= self.outputs, "the product has fewer columns");
         assert!(

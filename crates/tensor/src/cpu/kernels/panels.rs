@@ -123,13 +123,8 @@ enum Places<'a> {
 }
 
 impl FloatPanelsMut<'_> {
-    /// Store one output's weights.
-    ///
-    /// # Errors
-    /// The first value that is too large for the type.
-    ///
-    /// # Panics
-    /// If the matrix has no such output or another width.
+    /// Store one output's weights. The error is the first value that is too large for the type. Panics if the matrix has no such
+    /// output or another width.
     ///
     /// # Safety
     /// No other call may store the same output at the same time.

@@ -28,10 +28,7 @@ struct Params {
 }
 
 /// The `count` (at most [`MOST`]) largest of the first `width` values of every row, with their indices: descending, the lowest index
-/// first where tied. Waits for them.
-///
-/// # Errors
-/// If more are wanted, or memory is missing.
+/// first where tied. Waits for them. Fails if more are wanted, or memory is missing.
 pub fn largest(
     stream: &mut Stream,
     x: &Rows,

@@ -52,9 +52,6 @@ impl Panels {
     }
 
     /// Store the rows from output `first` on: in the format, or floats to be converted.
-    ///
-    /// # Errors
-    /// A message, if a value is too large for the format.
     pub fn store(&mut self, first: usize, rows: Rows<'_>) -> Result<(), String> {
         let inputs = self.inputs.max(1);
         match (self.format, rows.kind) {

@@ -24,10 +24,8 @@ const LARGEST: u64 = 1 << 31;
 const UNIT: usize = 1 << 18;
 
 impl Matrix {
-    /// Load a matrix row by row into a weight type, or its fallback; a matrix of a GGUF file keeps the file's types.
-    ///
-    /// # Errors
-    /// If a tensor is missing, has the wrong shape, or values that are not finite, memory is missing, or the device is lost.
+    /// Load a matrix row by row into a weight type, or its fallback; a matrix of a GGUF file keeps the file's types. Fails if a
+    /// tensor is missing, has the wrong shape, or values that are not finite, memory is missing, or the device is lost.
     pub fn load(
         gpu: &Gpu,
         list: &FusedMatrix,
@@ -39,9 +37,6 @@ impl Matrix {
 
     /// Load a matrix into a weight type, padded with zeros: it takes rows of whole blocks, and with `pad` every tensor gives whole
     /// blocks of outputs. A matrix of a GGUF file is converted.
-    ///
-    /// # Errors
-    /// As [`Matrix::load`].
     pub fn load_padded(
         gpu: &Gpu,
         list: &FusedMatrix,

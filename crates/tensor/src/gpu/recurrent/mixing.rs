@@ -93,9 +93,6 @@ impl Mixing {
     }
 
     /// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). All layers of a pass have one plan.
-    ///
-    /// # Errors
-    /// If sizes do not fit, or memory is missing.
     pub(crate) fn mix(
         &mut self,
         stream: &SharedStream,

@@ -9,10 +9,7 @@ use super::{
 use crate::error::gpu::one_line;
 
 impl Stream {
-    /// Submit, wait, and read bytes; `at` is a multiple of 4.
-    ///
-    /// # Errors
-    /// If the device is lost, or the range is not within the buffer.
+    /// Submit, wait, and read bytes; `at` is a multiple of 4. Fails if the device is lost, or the range is not within the buffer.
     pub fn read(&mut self, buffer: &Buffer, at: u64, bytes: u64) -> Result<Vec<u8>> {
         let mut read = self.read_all(&[(buffer, at, bytes)])?;
         Ok(read.pop().unwrap_or_default())
