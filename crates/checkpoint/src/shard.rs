@@ -77,7 +77,7 @@ impl Shard {
 
     /// Fill `buffer` with a tensor's bytes from `offset` on; `offset` counts from the start of the tensors' data.
     /// [`CheckpointError::Changed`] if the file ends before, else the error of the read.
-    pub fn read_data(&self, buffer: &mut [u8], offset: usize) -> Result<(), CheckpointError> {
+    pub(crate) fn read_data(&self, buffer: &mut [u8], offset: usize) -> Result<(), CheckpointError> {
         self.read(buffer, self.data + offset as u64)
     }
 
@@ -120,7 +120,7 @@ impl Shard {
     }
 
     /// The error for a tensor that the index places in this file, if it is not here.
-    pub fn lacks(&self, name: &str) -> Option<CheckpointError> {
+    pub(crate) fn lacks(&self, name: &str) -> Option<CheckpointError> {
         let problem = || format!("the index places `{name}` in this file, but it is not here");
         (!self.tensors.contains_key(name)).then(|| CheckpointError::file(&self.path, &problem()))
     }

@@ -133,7 +133,7 @@ pub(crate) struct Trials {
 pub(crate) struct Bench<'a> {
     pub models: &'a Models,
     pub cancelled: &'a Cancelled,
-    pub sender: &'a EventSender,
+    pub(crate) sender: &'a EventSender,
     /// True as soon as the engine has something else to do.
     pub busy: &'a (dyn Fn() -> bool + Sync),
 }

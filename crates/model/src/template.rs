@@ -197,7 +197,7 @@ impl ChatTemplate {
     }
 
     /// As [`Self::ids`], after earlier questions and answers about the same video.
-    pub fn ids_after(
+    pub(crate) fn ids_after(
         &self,
         tokenizer: &TextTokenizer,
         before: &[Turn],
@@ -209,7 +209,7 @@ impl ChatTemplate {
 
     /// The ids of a question's prompt; `rewrite` may change the rendered text, in which placeholders stand for questions and
     /// answers.
-    pub fn ids_with(
+    pub(crate) fn ids_with(
         &self,
         tokenizer: &TextTokenizer,
         question: &Question<'_>,

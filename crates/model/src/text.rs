@@ -121,7 +121,7 @@ impl TextTokenizer {
     }
 
     /// The tokenizer of a GGUF file. [`TextError::Vocabulary`] if its parts do not agree with each other.
-    pub fn from_vocabulary(vocabulary: &Vocabulary<'_>, path: &Path) -> Result<Self, TextError> {
+    pub(crate) fn from_vocabulary(vocabulary: &Vocabulary<'_>, path: &Path) -> Result<Self, TextError> {
         let refuse = |problem: String| TextError::Vocabulary { path: path.into(), problem };
         let full = from_vocabulary::tokenizer(vocabulary).map_err(refuse)?;
         Self::assemble(full, path.into(), vocabulary.ends.clone(), vocabulary.repetition_penalty)
@@ -171,7 +171,7 @@ impl TextTokenizer {
     }
 
     /// The same tokenizer, with another token that ends a text.
-    pub fn ending_with(mut self, token: &str) -> Result<Self, TextError> {
+    pub(crate) fn ending_with(mut self, token: &str) -> Result<Self, TextError> {
         let id = self.id(token)?;
         if let (false, Some(inner)) = (self.is_end(id), Arc::get_mut(&mut self.0)) {
             inner.ends.push(id);
@@ -180,7 +180,7 @@ impl TextTokenizer {
     }
 
     /// Check that a token of prompts exists, and is recognised in their text.
-    pub fn require(&self, token: &str) -> Result<u32, TextError> {
+    pub(crate) fn require(&self, token: &str) -> Result<u32, TextError> {
         let id = self.id(token)?;
         match self.encode(token)?[..] {
             [only] if only == id => Ok(id),

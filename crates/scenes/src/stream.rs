@@ -98,7 +98,7 @@ pub struct Header {
     /// The expected text.
     pub answer: String,
     /// Byte ranges in `answer` of the words that carry facts.
-    pub fact_ranges: Vec<(usize, usize)>,
+    pub(crate) fact_ranges: Vec<(usize, usize)>,
     /// Number of frames.
     pub frames: usize,
     /// Height in pixels.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::Result;
 
 /// A full cache grows by a multiple of this number of slots.
-pub const GROW: usize = 256;
+pub(crate) const GROW: usize = 256;
 
 /// Keys and values of one sequence in all layers: slots are rolled back in O(1), compacted and copied. Slots are checked by the
 /// caller.

@@ -153,7 +153,7 @@ impl ComputeDevice {
     }
 
     /// True if the language model's matrices are quantised.
-    pub fn quantizes(&self) -> bool {
+    pub(crate) fn quantizes(&self) -> bool {
         matches!(self.dtype, WeightType::Of(TensorType::Blocks(_)))
     }
 

@@ -74,7 +74,7 @@ impl VisualSpans {
     }
 
     /// The spans, without the rows from `end` on.
-    pub fn ranges_below(&self, end: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+    pub(crate) fn ranges_below(&self, end: usize) -> impl Iterator<Item = Range<usize>> + '_ {
         self.ranges().map(move |rows| rows.start..rows.end.min(end)).take_while(|rows| !rows.is_empty())
     }
 

@@ -39,7 +39,7 @@ static MAPS: Mutex<Vec<Weak<FileMap>>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// In the text of [`check_maps`]' error.
-pub const SHORTER: &str = "the file got shorter while it was used";
+pub(crate) const SHORTER: &str = "the file got shorter while it was used";
 
 /// Check that no mapped file got shorter: if one did, what was computed since is wrong.
 pub fn check_maps() -> io::Result<()> {
@@ -147,7 +147,7 @@ impl<T: Plain> Store<T> {
     }
 
     /// The owned values, to be filled. Panics if they are mapped, or shared with a clone.
-    pub fn owned(&mut self) -> &mut Vec<T> {
+    pub(crate) fn owned(&mut self) -> &mut Vec<T> {
         match self {
             Self::Owned(values) => match Arc::get_mut(values) {
                 Some(values) => values,

@@ -22,7 +22,7 @@ pub struct Rule {
     /// Learning rate.
     pub rate: f64,
     /// Decay of the moments.
-    pub betas: [f64; 2],
+    pub(crate) betas: [f64; 2],
     /// Weight decay, times the rate.
     pub decay: f64,
     /// Gradients are clipped to ± this value.

@@ -75,11 +75,11 @@ pub struct Batch {
     pub runs: Vec<Tensor>,
     /// Which of their compressed rows stand in the samples, `B · V`: 0 = none, then those of the runs in turn. None if there are
     /// no runs.
-    pub compressed: Option<Tensor>,
+    pub(crate) compressed: Option<Tensor>,
     /// The compressed row that sums up the visual tokens before each text row, `B · T`; 0 = there are none.
-    pub vectors: Tensor,
+    pub(crate) vectors: Tensor,
     /// Cosines and sines, `B × 1 × (V + T) × head_dim / 2`.
-    pub rotation: (Tensor, Tensor),
+    pub(crate) rotation: (Tensor, Tensor),
     /// Added to scores, `B × 1 × T × (V + T)`: 0 where a row sees another, far below otherwise.
     pub mask: Tensor,
     /// Answer rows.

@@ -64,7 +64,7 @@ pub struct Account {
     /// Stage of the current round.
     pub stage: Stage,
     /// Steps in the current round.
-    pub round_steps: usize,
+    pub(crate) round_steps: usize,
     /// Steps in total.
     pub steps: usize,
     /// Steps of the text stage.
@@ -217,7 +217,7 @@ impl Store {
     }
 
     /// The first save, into an empty directory. If it fails, the directory is emptied again, so that the command can be repeated.
-    pub fn save_first(
+    pub(crate) fn save_first(
         &self,
         layer: &TrainedLayer,
         config: &DraftHeadConfig,

@@ -29,7 +29,7 @@ pub struct Decoded {
     /// Frames with decoding errors, including reference frames that were not planned.
     pub damaged: usize,
     /// Length in seconds in the header, and of the readable part, if `truncated`.
-    pub lengths_s: Option<[f64; 2]>,
+    pub(crate) lengths_s: Option<[f64; 2]>,
     /// The file is a picture, not a video.
     pub still: bool,
 }

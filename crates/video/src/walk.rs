@@ -42,7 +42,7 @@ pub(super) struct Walk<'a> {
     /// Remaining attempts for the whole file: a damaged file must not be decoded over and over.
     attempts: usize,
     /// The last error of the decoder.
-    pub last_error: Option<ffmpeg::Error>,
+    pub(crate) last_error: Option<ffmpeg::Error>,
     /// Indices of frames decoded with errors: a second attempt must not count them twice.
     damaged: HashSet<usize>,
     /// Packets and frames that the decoder rejected.

@@ -183,7 +183,7 @@ impl KeptWeights {
     }
 
     /// Keep a matrix that was made from these tensors, with the hashes of their bytes.
-    pub fn put(
+    pub(crate) fn put(
         &self,
         key: &str,
         weight: &Weight,

@@ -32,7 +32,7 @@ pub fn part_of(name: &str) -> Option<(usize, usize)> {
 }
 
 /// The spelling of a type that names are compared by: `q4_k_m` is `Q4_K_M`, `fp16` is `F16`.
-pub fn canonical(tag: &str) -> String {
+pub(crate) fn canonical(tag: &str) -> String {
     match tag.to_ascii_uppercase().as_str() {
         "FP16" => "F16".into(),
         "FP32" => "F32".into(),
@@ -76,7 +76,7 @@ fn around_type(stem: &str) -> Option<(&str, String, &str)> {
 }
 
 /// The type in a name, in its [`canonical`] spelling: `Q4_K_M` of `model-q4_k_m.gguf`.
-pub fn tag_of(name: &str) -> Option<String> {
+pub(crate) fn tag_of(name: &str) -> Option<String> {
     Some(around_type(stem(name)?)?.1)
 }
 
@@ -115,7 +115,7 @@ pub fn are_related(text: &str, tower: &str) -> bool {
 }
 
 /// The preferred one of several files of the same tower: f16, then bf16, q8_0, f32.
-pub fn preferred<'a>(towers: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn preferred<'a>(towers: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let rank = |tower: &&str| {
         let tag = tag_of(tower);
         let known = TOWER_TYPES.iter().position(|kind| tag.as_deref() == Some(kind));

@@ -137,18 +137,13 @@ impl Metadata {
     }
 
     /// An integer of any type; none if the key is missing. Fails if the value has another type or is negative.
-    pub fn integer(&self, key: &str) -> Result<Option<u64>, String> {
+    pub(crate) fn integer(&self, key: &str) -> Result<Option<u64>, String> {
         self.get(key, "an integer from 0 on", integer)
     }
 
     /// A number of any type; none if the key is missing. Fails if the value has another type.
     pub fn number(&self, key: &str) -> Result<Option<f64>, String> {
         self.get(key, "a number", number)
-    }
-
-    /// A boolean; none if the key is missing. Fails if the value has another type.
-    pub fn boolean(&self, key: &str) -> Result<Option<bool>, String> {
-        self.get(key, "a boolean", |value| if let Value::Bool(b) = value { Some(*b) } else { None })
     }
 
     /// A string; none if the key is missing. Fails if the value has another type or is not UTF-8.
@@ -179,7 +174,7 @@ impl Metadata {
     }
 
     /// An array of booleans; none if the key is missing. Fails if the value is no such array.
-    pub fn booleans(&self, key: &str) -> Result<Option<Vec<bool>>, String> {
+    pub(crate) fn booleans(&self, key: &str) -> Result<Option<Vec<bool>>, String> {
         self.array(key, "an array of booleans", |value| match value {
             Value::Bool(b) => Some(*b),
             _ => None,
@@ -192,7 +187,7 @@ impl Metadata {
     }
 
     /// An array of strings; none if the key is missing. Fails if the value is no such array, or an element is not UTF-8.
-    pub fn strings(&self, key: &str) -> Result<Option<Vec<&str>>, String> {
+    pub(crate) fn strings(&self, key: &str) -> Result<Option<Vec<&str>>, String> {
         self.get(key, "an array of UTF-8 strings", |value| {
             let Value::Array { kind: STRING_KIND, len, bytes } = value else { return None };
             let mut reader = Reader::new(&self.map.bytes()[..bytes.end], bytes.start);

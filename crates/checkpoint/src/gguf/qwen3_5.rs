@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Qwen3.5 with dense language models.
-pub const QWEN3_5: Architecture = Architecture {
+pub(crate) const QWEN3_5: Architecture = Architecture {
     text: "qwen35",
     model_type: "qwen3_5",
     family: "Qwen3.5",

@@ -65,12 +65,12 @@ impl Http {
     }
 
     /// True if requests carry a token.
-    pub fn has_token(&self) -> bool {
+    pub(crate) fn has_token(&self) -> bool {
         self.settings.token.is_some()
     }
 
     /// URL of a path on the hub.
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("{}/{path}", self.settings.endpoint)
     }
 

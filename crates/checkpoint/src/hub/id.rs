@@ -6,7 +6,7 @@ use super::HubError;
 use crate::gguf::file_names;
 
 /// The default revision.
-pub const MAIN: &str = "main";
+pub(crate) const MAIN: &str = "main";
 
 /// Maximum length of a name or revision.
 const LONGEST: usize = 200;
@@ -15,11 +15,11 @@ const LONGEST: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModelId {
     /// User or organisation.
-    pub owner: String,
+    pub(crate) owner: String,
     /// Its name.
     pub name: String,
     /// Branch, tag or commit.
-    pub revision: String,
+    pub(crate) revision: String,
     /// The type of a GGUF file, such as `Q4_K_M`; none for a model in Hugging Face layout.
     pub tag: Option<String>,
 }
@@ -67,11 +67,6 @@ impl ModelId {
     /// The same model as the GGUF file of a type.
     pub(super) fn with_tag(self, tag: Option<String>) -> Self {
         Self { tag, ..self }
-    }
-
-    /// True if a text is an id rather than a path: one slash, and no leading `.` or `/`.
-    pub fn looks_like(text: &str) -> bool {
-        Self::parse(text).is_ok()
     }
 
     /// `owner/name`, as in URLs.

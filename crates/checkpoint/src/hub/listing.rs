@@ -12,7 +12,7 @@ const MAX_FILE: u64 = 1 << 44;
 
 /// The checksum that identifies a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Checksum {
+pub(crate) enum Checksum {
     /// SHA-256 of the content (large files).
     Sha256(String),
     /// Git blob hash: SHA-1 of `blob LENGTH\0` and the content (small files).
@@ -29,17 +29,17 @@ impl Checksum {
 
 /// A file of a model on the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteFile {
+pub(crate) struct RemoteFile {
     /// Its path relative to the model's root.
     pub path: String,
     /// Its size in bytes.
     pub size: u64,
-    pub checksum: Checksum,
+    pub(crate) checksum: Checksum,
 }
 
 /// A model at a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
+pub(crate) struct Listing {
     pub commit: String,
     /// Architecture of its GGUF files, if the hub knows it.
     pub architecture: Option<String>,

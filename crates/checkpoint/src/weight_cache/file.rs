@@ -13,7 +13,7 @@ const MAGIC: [u8; 8] = *b"SPCRWGTS";
 /// Bytes of the prefix: magic, format, index (place, length, hash), length of the file, hash of all that.
 const PREFIX: usize = 8 + 4 + 4 + 5 * 8;
 /// Arrays begin at multiples of this.
-pub const ALIGN: u64 = 4096;
+pub(crate) const ALIGN: u64 = 4096;
 /// Limit of the index, in bytes.
 const LARGEST_INDEX: u64 = 64 << 20;
 
@@ -55,7 +55,7 @@ pub fn prefix(index_at: u64, index: &[u8]) -> Vec<u8> {
 }
 
 /// A complete file, mapped.
-pub struct CacheFile {
+pub(crate) struct CacheFile {
     pub map: Arc<FileMap>,
     pub index: Index,
     /// Hash of the index.

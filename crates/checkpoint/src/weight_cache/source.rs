@@ -124,7 +124,7 @@ impl Sources {
     }
 
     /// True if a source is known to be in this directory.
-    pub fn knows(&self, place: &Path) -> bool {
+    pub(crate) fn knows(&self, place: &Path) -> bool {
         self.places.iter().any(|known| known == place)
     }
 

@@ -118,7 +118,7 @@ fn create_locked(path: &Path) -> io::Result<File> {
 }
 
 /// Remove a part of a file if no process is writing it. Returns its size.
-pub fn remove_abandoned(path: &Path) -> Option<u64> {
+pub(crate) fn remove_abandoned(path: &Path) -> Option<u64> {
     let file = File::open(path).ok()?;
     file.try_lock().ok()?;
     let bytes = file.metadata().ok()?.len();

@@ -85,7 +85,7 @@ impl Work {
 
 /// The memory that a pair of models needs.
 #[derive(Clone)]
-pub struct Footprint {
+pub(crate) struct Footprint {
     names: String,
     dtype: WeightType,
     kv_type: KvType,

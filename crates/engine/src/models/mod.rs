@@ -35,7 +35,7 @@ pub struct Models {
     /// Weight type, for people.
     pub dtype: String,
     /// Memory that they and a run need; none if that is not known (accelerators).
-    pub footprint: Option<Footprint>,
+    pub(crate) footprint: Option<Footprint>,
     /// The target is the embedded one.
     pub embedded: bool,
     /// The requested weight type.
@@ -49,7 +49,7 @@ pub struct Models {
 
 impl Models {
     /// True if a GPU that holds one of the models is lost: they cannot run again.
-    pub fn are_lost(&self) -> bool {
+    pub(crate) fn are_lost(&self) -> bool {
         let mut gpus = self.all().filter_map(|model| model.device().gpu());
         gpus.any(|gpu| gpu.check().is_err())
     }

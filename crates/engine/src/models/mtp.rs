@@ -13,7 +13,7 @@ use specreel_record::{Failure, FailureClass};
 use specreel_speculate::Drafter;
 
 /// The layer, and what loads it.
-pub struct MtpLayer {
+pub(crate) struct MtpLayer {
     spec: ModelSpec,
     /// The target's checkpoint has one.
     exists: bool,

@@ -10,7 +10,7 @@ use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;
 
 /// SelfDrafters of the target, by their weight type, and what loads them.
-pub struct SelfDrafters {
+pub(crate) struct SelfDrafters {
     spec: ModelSpec,
     loaded: Mutex<Vec<(WeightType, Arc<Decoder>)>>,
 }

@@ -52,7 +52,7 @@ pub(crate) struct Decoded {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Front {
     /// What autoregressive decoding needs, too.
-    pub shared_ms: f64,
+    pub(crate) shared_ms: f64,
     /// What only this run's drafter needs.
     pub drafter_ms: f64,
 }

@@ -44,7 +44,7 @@ impl Thinking {
     }
 
     /// True while what the model thinks has not ended.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.place == Place::Thinking
     }
 }

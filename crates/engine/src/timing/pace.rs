@@ -62,12 +62,12 @@ impl Rate {
     }
 
     /// True for a rate that a machine can have.
-    pub fn is_sane(&self) -> bool {
+    pub(crate) fn is_sane(&self) -> bool {
         [self.products, self.attention].iter().all(|ms| (1e-6..1e9).contains(ms))
     }
 
     /// Halfway from this rate to a newer one.
-    pub fn towards(&self, newer: &Rate) -> Self {
+    pub(crate) fn towards(&self, newer: &Rate) -> Self {
         let middle = |a: f64, b: f64| (a + b) / 2.0;
         Self {
             products: middle(self.products, newer.products),

@@ -7,7 +7,7 @@ use specreel_tensor::LinearAttention;
 
 /// What a kind of language model with linear attention has where its files say nothing.
 #[derive(Debug)]
-pub struct Hybrid {
+pub(crate) struct Hybrid {
     /// Its layers with linear attention.
     pub linear: LinearAttention,
     /// Share of a head that is rotated.

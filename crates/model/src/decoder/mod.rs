@@ -21,7 +21,7 @@ pub mod sequence;
 
 use specreel_tensor::Result;
 
-pub use dispatch::{Cache, Decoder, Matrix, Workspace};
+pub use dispatch::{Cache, Decoder, DeviceDecoder, Matrix, SequenceCache, Workspace};
 pub use rope::Positions;
 pub use sequence::{Sequence, Staged, of_last_layer};
 

@@ -217,11 +217,6 @@ impl DraftHead {
         self.workspace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of the matrices that are not the target's.
-    pub fn own_bytes(&self) -> usize {
-        self.decoder.layer_bytes() + self.projection_bytes()
-    }
-
     /// Bytes of the matrices that make its input rows.
     pub fn projection_bytes(&self) -> usize {
         let rows = match &self.rows {

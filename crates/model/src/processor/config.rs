@@ -59,7 +59,7 @@ pub struct ProcessorConfig {
     /// Maximum pixels of a resized frame, or of all.
     pub max_pixels: usize,
     /// Maximum pixels of a video, shared by its temporal grids, where the other limits count frames.
-    pub total_pixels: f64,
+    pub(crate) total_pixels: f64,
     /// What both limits count.
     pub scope: PixelScope,
     /// Filter of the resize.
@@ -186,7 +186,7 @@ fn settings(dir: &Path, role: &str, files: &[&str]) -> Result<Option<Raw>, Proce
 
 impl ProcessorConfig {
     /// Frames that are resized to `side` × `side` pixels, where squares of `pool` × `pool` patches are pooled to one visual token.
-    pub fn pictures(side: usize, patch: usize, pool: usize) -> Self {
+    pub(crate) fn pictures(side: usize, patch: usize, pool: usize) -> Self {
         Self {
             patch,
             temporal: 1,

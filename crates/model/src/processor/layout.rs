@@ -21,7 +21,7 @@ pub struct Grid {
 
 impl Grid {
     /// Number of patches; none if it overflows.
-    pub fn checked_len(&self) -> Option<usize> {
+    pub(crate) fn checked_len(&self) -> Option<usize> {
         self.t.checked_mul(self.h)?.checked_mul(self.w)
     }
 }
@@ -60,7 +60,7 @@ impl VisualGrid {
     }
 
     /// The grid in which squares of `pool` × `pool` (at least 1) cells become one token, smaller ones at the edge.
-    pub fn pooled(self, pool: usize) -> Self {
+    pub(crate) fn pooled(self, pool: usize) -> Self {
         let pool = pool.max(1);
         Self { t: self.t, h: self.h.div_ceil(pool), w: self.w.div_ceil(pool) }
     }
@@ -81,7 +81,7 @@ impl VisualGrid {
     }
 
     /// Visual tokens of one frame pair.
-    pub fn per_frame(&self) -> usize {
+    pub(crate) fn per_frame(&self) -> usize {
         self.h * self.w
     }
 

@@ -91,7 +91,7 @@ fn to_byte(value: f32) -> u8 {
 }
 
 /// Resizes frames of one size to another; the weights are computed once.
-pub struct Resizer {
+pub(crate) struct Resizer {
     from: (usize, usize),
     to: (usize, usize),
     rows: Vec<Taps>,

@@ -44,7 +44,7 @@ pub(super) struct Buffers<D: Ops> {
     gated: D::Rows,
     sums: D::Rows,
     /// The output of each projector, of the whole chunk.
-    pub projected: Vec<D::Rows>,
+    pub(crate) projected: Vec<D::Rows>,
 }
 
 impl<D: Ops> Default for Buffers<D> {

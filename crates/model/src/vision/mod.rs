@@ -24,7 +24,7 @@ pub use siglip::SiglipConfig;
 pub use tower::Tower;
 
 /// Called after each layer of each chunk with (steps done, steps in total). `Break` cancels the encoding.
-pub type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
+pub(crate) type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
 /// An error of a vision tower.
 #[derive(Debug, thiserror::Error)]

@@ -60,7 +60,7 @@ impl MergedPatches {
     }
 
     /// See [`TowerRules::mismatch`].
-    pub fn mismatch(self, grid: Grid) -> Option<String> {
+    pub(crate) fn mismatch(self, grid: Grid) -> Option<String> {
         let merge = self.merge;
         let whole = grid.h.is_multiple_of(merge) && grid.w.is_multiple_of(merge);
         (!whole).then(|| format!("rows and columns must be multiples of {merge}"))

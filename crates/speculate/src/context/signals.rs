@@ -55,7 +55,7 @@ impl Signals {
     }
 
     /// The attention in this layer.
-    pub fn rating(&self, rating: Rating) -> Option<&[f32]> {
+    pub(crate) fn rating(&self, rating: Rating) -> Option<&[f32]> {
         self.ratings.iter().find(|(other, _)| *other == rating).map(|(_, scores)| scores.as_slice())
     }
 

@@ -23,7 +23,7 @@ pub struct Tally {
     /// Accepted drafts since the last reject.
     pub run: u64,
     /// The longest run so far.
-    pub longest_run: u64,
+    pub(crate) longest_run: u64,
 }
 
 impl Tally {

@@ -75,17 +75,15 @@ pub enum WorkerError<X> {
     Spawn(std::io::Error),
 }
 
-/// One applied tick with its times. Where both sides really overlap, `wall_ms` is near the larger of the two.
+/// One applied tick with its times.
 #[derive(Clone, Debug)]
 pub struct Ticked {
     /// Its outcome.
     pub outcome: Outcome,
     /// Time of the verify pass.
-    pub target_ms: f64,
+    pub(crate) target_ms: f64,
     /// Time of drafting; 0 if nothing was drafted in this tick.
     pub drafter_ms: f64,
-    /// Time of the whole tick, judging included.
-    pub wall_ms: f64,
     /// When both were at work, from the tick's beginning.
     pub busy: Busy,
 }
@@ -94,7 +92,7 @@ pub struct Ticked {
 type Answer<E, X> = (Result<Vec<DraftToken<E>>, WorkerError<X>>, Worked);
 
 /// The drafter on its thread.
-pub struct DrafterThread<E, X> {
+pub(crate) struct DrafterThread<E, X> {
     tasks: SyncSender<DrafterTask>,
     answers: Receiver<Answer<E, X>>,
 }
@@ -169,8 +167,7 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
         let outcome = guarded(Side::Target, || Ok(machine.apply(tick, drafts, target)))?;
         let (judged, accepted) = (outcome.judged.len(), outcome.accepted);
         window.saw(Seen { rows, target_ms, drafted, drafter_ms, judged, accepted });
-        let wall_ms = started.elapsed().as_secs_f64() * 1e3;
-        Ok(Some(Ticked { outcome, target_ms, drafter_ms: overlapped_ms, wall_ms, busy }))
+        Ok(Some(Ticked { outcome, target_ms, drafter_ms: overlapped_ms, busy }))
     }
 }
 

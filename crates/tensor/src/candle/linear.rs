@@ -69,7 +69,7 @@ impl Matrix {
     }
 
     /// As [`Matrix::new`], in the compute type.
-    pub fn floats(
+    pub(crate) fn floats(
         weight: Vec<f32>,
         bias: Option<Vec<f32>>,
         [outputs, inputs]: [usize; 2],
@@ -104,7 +104,7 @@ impl Matrix {
     }
 
     /// For a matrix of gates `G` and then as many values `U`: `silu(G x) ∘ (U x)`, from `rows × inputs` to `rows × outputs / 2`.
-    pub fn forward_gated(&self, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward_gated(&self, x: &Tensor) -> Result<Tensor> {
         Ok(match &self.weight {
             // One batched product of two, so that gates and values are contiguous.
             Weight::Float(weight) if self.bias.is_none() => {

@@ -28,7 +28,7 @@ impl ProbedLayer {
     }
 
     /// Add this layer to the statistics of a model of `layers` layers.
-    pub fn add_to(
+    pub(crate) fn add_to(
         &self,
         stats: &mut AttentionStats,
         probe: &AttentionProbe,

@@ -152,7 +152,7 @@ impl Weight {
 impl Linear {
     /// A matrix of parts that lie below each other, each with its number of outputs; a part keeps its type. Fails if a part has
     /// another size, or the bias another length.
-    pub fn stack(
+    pub(crate) fn stack(
         parts: Vec<(Weight, usize)>,
         inputs: usize,
         bias: Option<Vec<f32>>,
@@ -173,7 +173,7 @@ impl Linear {
     }
 
     /// Bytes of a matrix of `outputs × inputs`.
-    pub fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
+    pub(crate) fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
         match dtype.fitting(inputs) {
             TensorType::Blocks(BlockKind::Q8_0) => Weights8::bytes_of(outputs, inputs),
             kind => outputs * inputs / kind.block() * kind.block_bytes(),
@@ -201,7 +201,7 @@ impl Linear {
     }
 
     /// The quantised forms that its input rows must have.
-    pub fn forms(&self) -> Forms {
+    pub(crate) fn forms(&self) -> Forms {
         self.parts.iter().fold(Forms::default(), |forms, part| forms | part.weight.forms())
     }
 
@@ -222,7 +222,7 @@ impl Linear {
     }
 
     /// As [`Linear::forward`], for rows that are quantised already in the forms of [`Linear::forms`].
-    pub fn forward_prepared(
+    pub(crate) fn forward_prepared(
         &self,
         x: &[f32],
         quantized: &QuantizedRows,
@@ -233,13 +233,13 @@ impl Linear {
     }
 
     /// True if [`Linear::forward_gated`] can quantise its result in these forms: its units are whole blocks.
-    pub fn quantizes_gated(forms: Forms) -> bool {
+    pub(crate) fn quantizes_gated(forms: Forms) -> bool {
         UNIT.is_multiple_of(forms.block())
     }
 
     /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) * value[r]`; `y` is a buffer as in
     /// [`Linear::forward`]. With `next`, `out` is quantised too.
-    pub fn forward_gated(
+    pub(crate) fn forward_gated(
         &self,
         x: &[f32],
         quantized: &QuantizedRows,

@@ -124,7 +124,7 @@ impl Values {
     }
 
     /// The values of weights; none if they are arranged for products.
-    pub fn of_weight(weight: Weight) -> Option<Self> {
+    pub(crate) fn of_weight(weight: Weight) -> Option<Self> {
         if let Weight::Stored(values) = weight { Some(values) } else { None }
     }
 }

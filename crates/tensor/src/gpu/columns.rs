@@ -44,7 +44,7 @@ impl<'a> Columns<'a> {
 }
 
 /// `to = from`, or `to += from`: `rows` rows of `width` values. Fails if the columns exceed their memory, or the device is lost.
-pub fn copy_columns(
+pub(crate) fn copy_columns(
     stream: &mut Stream,
     from: Columns<'_>,
     to: Columns<'_>,

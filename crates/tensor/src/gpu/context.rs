@@ -81,7 +81,7 @@ pub(super) fn plain_requested() -> bool {
 
 impl Gpu {
     /// Open an adapter; `plain` kernels use nothing that a driver may lack.
-    pub fn open_adapter(adapter: Adapter, plain: bool) -> std::result::Result<Gpu, String> {
+    pub(crate) fn open_adapter(adapter: Adapter, plain: bool) -> std::result::Result<Gpu, String> {
         if let Some(problem) = &adapter.problem {
             return Err(problem.clone());
         }
@@ -202,7 +202,7 @@ impl Gpu {
     }
 
     /// Give the device up, as a driver does that resets it: every later call fails with [`GpuError::Lost`].
-    pub fn lose(&self) {
+    pub(crate) fn lose(&self) {
         self.0.device.destroy();
         // The callback runs while the device is polled.
         drop(self.0.device.poll(wgpu::PollType::Poll));
@@ -244,7 +244,7 @@ impl Gpu {
     }
 
     /// Memory with these bytes.
-    pub fn upload(&self, bytes: &[u8]) -> Result<Buffer> {
+    pub(crate) fn upload(&self, bytes: &[u8]) -> Result<Buffer> {
         let buffer = self.buffer(bytes.len() as u64)?;
         self.write(&buffer, 0, bytes)?;
         Ok(buffer)

@@ -27,7 +27,7 @@ impl GpuCache {
     }
 
     /// True if it is on this device.
-    pub fn is_on(&self, gpu: &Gpu) -> bool {
+    pub(crate) fn is_on(&self, gpu: &Gpu) -> bool {
         lock(&self.cache).gpu().is(gpu)
     }
 

@@ -91,7 +91,7 @@ pub fn facts(stream: &mut Stream, logits: &Rows, vocab: usize, scratch: &mut Scr
 }
 
 /// What [`extract`] gives: facts, largest logits with their ids, single logits.
-pub type Extract = (Vec<Facts>, Vec<Vec<(u32, f32)>>, Vec<f32>);
+pub(crate) type Extract = (Vec<Facts>, Vec<Vec<(u32, f32)>>, Vec<f32>);
 
 /// Facts about every row of `logits`, of which the first `vocab` count; with them the `count` (at most [`MOST`]) largest logits of
 /// every row, and single ones as [`pick`] gives them. Waits once for all.

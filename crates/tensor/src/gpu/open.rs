@@ -37,7 +37,7 @@ impl Gpu {
     }
 
     /// Open the best GPU that really is one; none without one, or if it cannot be used.
-    pub fn open_real() -> Option<Gpu> {
+    pub(crate) fn open_real() -> Option<Gpu> {
         let real = adapters().into_iter().find(Adapter::is_real)?;
         Self::open_adapter(real, plain_requested()).ok()
     }

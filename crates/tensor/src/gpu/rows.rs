@@ -29,7 +29,7 @@ impl Rows {
     }
 
     /// Values of the host, uploaded.
-    pub fn upload(gpu: &Gpu, values: &[f32], width: usize) -> Result<Self> {
+    pub(crate) fn upload(gpu: &Gpu, values: &[f32], width: usize) -> Result<Self> {
         let buffer = gpu.upload(bytemuck::cast_slice(values))?;
         Ok(Self { buffer: Some(buffer), rows: values.len() / width.max(1), width, blocks: None })
     }

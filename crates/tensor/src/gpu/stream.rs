@@ -88,7 +88,7 @@ impl Stream {
     /// Record a kernel over `groups` workgroups; none if one of the numbers is 0. `params` is its uniform block: a multiple of
     /// 16 bytes, 256 at most. `buffers` are its storage buffers in the order of its bindings. Fails if the device is lost, or the
     /// call does not fit the kernel or the device's limits.
-    pub fn dispatch<P: bytemuck::Pod>(
+    pub(crate) fn dispatch<P: bytemuck::Pod>(
         &mut self,
         kernel: &Kernel,
         params: &P,
@@ -101,7 +101,7 @@ impl Stream {
     }
 
     /// As [`Stream::dispatch`], over views of the buffers: an offset, which is a multiple of [`ALIGNMENT`], and a size.
-    pub fn dispatch_at<P: bytemuck::Pod>(
+    pub(crate) fn dispatch_at<P: bytemuck::Pod>(
         &mut self,
         kernel: &Kernel,
         params: &P,
@@ -295,7 +295,7 @@ impl Stream {
     }
 
     /// Start what is recorded, without waiting for it. Without commands nothing happens.
-    pub fn submit(&mut self) -> Result<()> {
+    pub(crate) fn submit(&mut self) -> Result<()> {
         self.send().map(drop)
     }
 

@@ -117,6 +117,10 @@ impl Ops for CpuOps {
     type Cache = Cache;
     type Work = CpuWork;
 
+    fn is_exact(&self) -> bool {
+        true
+    }
+
     fn chunk(&self) -> usize {
         CHUNK
     }

@@ -123,6 +123,10 @@ impl Ops for TensorOps {
     type Cache = TensorCache;
     type Work = TensorWork;
 
+    fn is_exact(&self) -> bool {
+        false
+    }
+
     fn chunk(&self) -> usize {
         if self.device().is_cpu() { CHUNK } else { WIDE_CHUNK }
     }

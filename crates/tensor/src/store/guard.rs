@@ -52,7 +52,7 @@ impl Guard {
     }
 
     /// True if a read found no file.
-    pub fn has_faulted(&self) -> bool {
+    pub(crate) fn has_faulted(&self) -> bool {
         self.0.faulted.load(SeqCst)
     }
 }
@@ -133,7 +133,7 @@ pub(super) mod tests {
     const CHILD: &str = "SPECREEL_TEST_CHILD";
 
     /// Run the test of this path in a process of its own; none if this is the process.
-    pub fn in_child(test: &str) -> Option<Output> {
+    pub(crate) fn in_child(test: &str) -> Option<Output> {
         if std::env::var_os(CHILD).is_some() {
             return None;
         }

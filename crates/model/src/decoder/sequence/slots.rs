@@ -21,7 +21,7 @@ impl Sequence {
         }
     }
 
-    /// A sequence of the same model with some of this one's slots, chosen for each layer and key head: see [`Cache::gather`](crate::decoder::Cache::gather).
+    /// A sequence of the same model with some of this one's slots, chosen for each layer and key head: see [`Cache::gather`](crate::decoder::SequenceCache::gather).
     /// Text continues at the same position.
     pub fn gather<'a>(
         &self,
@@ -29,7 +29,7 @@ impl Sequence {
         capacity: usize,
         kept: impl Fn(usize, usize) -> &'a [usize],
     ) -> Self {
-        let cache = self.cache.gather(len, capacity, kept);
+        let cache = self.cache.gather(len, capacity, &kept);
         let offset = self.offset + self.cache.len() as i64 - len as i64;
         Self {
             decoder: self.decoder.clone(),
@@ -95,7 +95,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Of the slots from `base` on, keep `rows`: see [`Cache::keep`](crate::decoder::Cache::keep).
+    /// Of the slots from `base` on, keep `rows`: see [`Cache::keep`](crate::decoder::SequenceCache::keep).
     pub fn keep(&mut self, base: usize, rows: &[usize]) {
         let slots = self.cache.len();
         for stage in &mut self.below {
@@ -113,7 +113,8 @@ impl Sequence {
         let len = len.min(self.len());
         let dropped = self.len() - len;
         for stage in &mut self.below {
-            stage.cache.truncate(stage.cache.len() - dropped);
+            let slots = stage.cache.len();
+            stage.cache.truncate(slots - dropped);
         }
         self.cache.truncate(len);
         if let Some(history) = &mut self.history {

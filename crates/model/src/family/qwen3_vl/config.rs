@@ -59,7 +59,7 @@ pub struct VisionConfig {
     /// Width of an embedding, which is the decoder's.
     pub out: usize,
     /// Base of the rotary frequencies.
-    pub theta: f32,
+    pub(crate) theta: f32,
 }
 
 impl VisionConfig {
@@ -72,7 +72,7 @@ impl VisionConfig {
     }
 
     /// As [`Self::from_json`], for a family without DeepStack. Fails also for a file that names blocks for DeepStack.
-    pub fn without_deepstack(value: &serde_json::Value) -> Result<Self, VisionError> {
+    pub(crate) fn without_deepstack(value: &serde_json::Value) -> Result<Self, VisionError> {
         let mut raw = RawVisionConfig::deserialize(value)?;
         let levels = raw.deepstack_visual_indexes.take().unwrap_or_default();
         if !levels.is_empty() {

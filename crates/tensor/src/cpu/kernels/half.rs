@@ -65,7 +65,7 @@ impl HalfKind {
     }
 
     /// Narrow values, each to the nearest. Panics if the lengths differ.
-    pub fn narrow_all(self, values: &[f32], bits: &mut [u16]) {
+    pub(crate) fn narrow_all(self, values: &[f32], bits: &mut [u16]) {
         use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
         assert!(bits.len() == values.len(), "as many bit patterns as values");
         match self {

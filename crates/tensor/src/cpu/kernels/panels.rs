@@ -37,11 +37,6 @@ impl FloatPanels {
         Self { values, inputs, outputs }
     }
 
-    /// Bytes of a matrix of `outputs × inputs` floats of `size` bytes.
-    pub fn bytes_of(outputs: usize, inputs: usize, size: usize) -> usize {
-        outputs.next_multiple_of(PANEL) * inputs * size
-    }
-
     /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match &self.values {

@@ -225,7 +225,7 @@ impl Weights8 {
     }
 
     /// Bytes of a matrix of `outputs × inputs`.
-    pub fn bytes_of(outputs: usize, inputs: usize) -> usize {
+    pub(crate) fn bytes_of(outputs: usize, inputs: usize) -> usize {
         let outputs = if in_panels() { outputs.next_multiple_of(PANEL) } else { outputs };
         outputs * inputs / BLOCK * (BLOCK + size_of::<f32>())
     }

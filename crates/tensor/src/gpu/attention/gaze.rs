@@ -52,7 +52,7 @@ impl Gaze {
     }
 
     /// True if it can be used for passes over so many slots.
-    pub fn covers(&self, slots: usize) -> bool {
+    pub(crate) fn covers(&self, slots: usize) -> bool {
         self.bits.bytes() as usize * 8 >= slots
     }
 

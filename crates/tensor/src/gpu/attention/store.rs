@@ -58,7 +58,7 @@ impl Attention {
     }
 
     /// As [`Attention::store`], with queries and keys normed in each head before they are rotated.
-    pub fn store_normed(
+    pub(crate) fn store_normed(
         &self,
         stream: &mut Stream,
         qkv: &Rows,

@@ -37,7 +37,7 @@ impl Matrix {
 
     /// Load a matrix into a weight type, padded with zeros: it takes rows of whole blocks, and with `pad` every tensor gives whole
     /// blocks of outputs. A matrix of a GGUF file is converted.
-    pub fn load_padded(
+    pub(crate) fn load_padded(
         gpu: &Gpu,
         list: &FusedMatrix,
         pad: bool,
@@ -55,7 +55,7 @@ impl Matrix {
 impl Table {
     /// Load the embedding table `name` in the checkpoint's type, and the head in a weight type, both `vocab × hidden`. With
     /// `tied` they are the same tensor, which is in memory once if its type is that of the head.
-    pub fn load_with_head(
+    pub(crate) fn load_with_head(
         gpu: &Gpu,
         name: &str,
         head: &FusedMatrix,

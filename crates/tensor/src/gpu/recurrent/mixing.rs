@@ -40,7 +40,7 @@ pub struct GpuLinear {
 
 /// What the layers of a pass have in common, and memory for one of them.
 #[derive(Debug, Default)]
-pub struct Mixing {
+pub(crate) struct Mixing {
     table: Option<Buffer>,
     params: Option<MixParams>,
     prepared: Rows,

@@ -16,7 +16,7 @@ impl Stream {
     }
 
     /// As [`Stream::read`], as values: `count` of them, from value `at`.
-    pub fn read_values<T: bytemuck::Pod>(
+    pub(crate) fn read_values<T: bytemuck::Pod>(
         &mut self,
         buffer: &Buffer,
         at: usize,
@@ -28,7 +28,7 @@ impl Stream {
     }
 
     /// Submit, wait once, and read several ranges: buffer, offset (a multiple of 4), size.
-    pub fn read_all(&mut self, ranges: &[(&Buffer, u64, u64)]) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn read_all(&mut self, ranges: &[(&Buffer, u64, u64)]) -> Result<Vec<Vec<u8>>> {
         self.gpu.check()?;
         let mut total = 0;
         for (buffer, at, bytes) in ranges {

@@ -39,7 +39,7 @@ impl GpuLayout {
 
 /// What a tower keeps between layers.
 #[derive(Debug, Default)]
-pub struct TowerWork {
+pub(crate) struct TowerWork {
     pub(super) attention: Option<GridAttention>,
     /// A part of rows, or rows before they are padded.
     pub(super) spare: Rows,

@@ -33,7 +33,7 @@ use crate::{
 
 impl BlockKind {
     /// True if the input rows are quantised in blocks of 256 ([`RowsK`]), not of 32 ([`Rows8`]).
-    pub fn takes_k(self) -> bool {
+    pub(crate) fn takes_k(self) -> bool {
         self.values() == WIDE
     }
 }
@@ -104,7 +104,7 @@ impl Blocks {
     }
 
     /// The blocks, to be filled with [`quantize_blocks`]. Panics if they are those of a file, or shared.
-    pub fn owned(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn owned(&mut self) -> &mut Vec<u8> {
         self.bytes.owned()
     }
 

@@ -7,7 +7,7 @@ use super::{super::BlockRows, Kernel, Outputs, PANEL, Panel, dots, for_rows, qua
 use crate::quant::BlockType;
 
 /// Scales of sixteen outputs' blocks.
-pub struct Heads {
+pub(crate) struct Heads {
     /// Scale of the scales.
     pub d: __m512,
     /// Scale of the minima.
