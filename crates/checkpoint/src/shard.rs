@@ -26,7 +26,6 @@ pub(crate) struct Shard {
     pub len: u64,
     /// Where the tensors' bytes begin.
     data: u64,
-    /// A hash of the header.
     header: u64,
     pub tensors: HashMap<String, TensorInfo>,
 }

@@ -129,7 +129,6 @@ pub(crate) struct Trials {
     trials: Vec<Trial>,
 }
 
-/// What a measurement works with.
 pub(crate) struct Bench<'a> {
     pub models: &'a Models,
     pub cancelled: &'a Cancelled,

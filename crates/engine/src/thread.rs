@@ -110,13 +110,11 @@ impl EngineHandle {
     }
 }
 
-/// What the thread owns.
 struct Worker<'a> {
     /// Where events of run 0 go.
     events: EventSender,
     cancelled: &'a Cancelled,
     models: Option<Models>,
-    /// Of the models.
     spec: Option<ModelSpec>,
     cache: PrefixCache,
     /// Finished runs whose speed is measured.

@@ -83,7 +83,6 @@ pub fn mp4(scene: &Scene, path: &Path, width: u32, height: u32) -> Result<(), En
 struct Writer {
     output: format::context::Output,
     encoder: encoder::Video,
-    /// One tick per frame.
     ticks: Rational,
 }
 

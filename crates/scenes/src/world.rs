@@ -104,9 +104,7 @@ impl Relation {
 pub struct Figure {
     /// How large.
     pub size: Size,
-    /// What covers it.
     pub(crate) texture: Texture,
-    /// Its colour.
     pub(crate) colour: Colour,
     /// Its outline.
     pub shape: Shape,

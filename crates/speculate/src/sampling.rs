@@ -253,7 +253,6 @@ mod tests {
         assert!((p[1] - 0.625).abs() < 1e-6 && (p[2] - 0.375).abs() < 1e-6);
     }
 
-    /// The nucleus by sorting everything.
     fn sorted_nucleus(p: &[f32], top_p: f32) -> (Vec<usize>, f64) {
         let mut order: Vec<usize> = (0..p.len()).collect();
         order.sort_by(|&a, &b| p[b].total_cmp(&p[a]).then(a.cmp(&b)));

@@ -24,7 +24,6 @@ pub(super) fn logit_needs(config: &GenerationConfig<'_>, rule: &RuleNeeds, tree:
     LogitNeeds { vocab: config.vocab, whole, top: config.logprobs, ids }
 }
 
-/// The distribution of each row, where the text is sampled.
 pub(super) fn distributions(sampler: Sampler, logits: &[LogitRow<'_>]) -> Result<Vec<Vec<f32>>> {
     let rows = if sampler.is_greedy() { &[] } else { logits };
     rows.iter().map(|row| Ok(sampler.distribution(row.values()?))).collect()

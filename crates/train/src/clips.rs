@@ -28,10 +28,7 @@ const VIDEOS: [&str; 10] = ["mp4", "mkv", "mov", "webm", "avi", "m4v", "gif", "m
 #[derive(Clone, Debug, PartialEq)]
 pub enum Clips {
     /// Synthetic scenes of the training seeds, from the first on.
-    Scenes {
-        /// Number of scenes.
-        count: usize,
-    },
+    Scenes { count: usize },
     /// Videos of a directory.
     Folder {
         /// In the order of use.

@@ -63,7 +63,6 @@ pub struct Account {
     pub clip: usize,
     /// Stage of the current round.
     pub stage: Stage,
-    /// Steps in the current round.
     pub(crate) round_steps: usize,
     /// Steps in total.
     pub steps: usize,

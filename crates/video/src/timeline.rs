@@ -58,10 +58,15 @@ pub(super) struct Timeline {
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
     /// Time stamps of all frames, increasing, and of the keyframes among them.
-    Exact { stamps: Vec<i64>, keys: Vec<i64> },
+    Exact {
+        stamps: Vec<i64>,
+        keys: Vec<i64>,
+    },
     /// Constant rate from this time stamp on, this many ticks a frame.
-    Constant { start: i64, step: f64 },
-    /// No time stamps.
+    Constant {
+        start: i64,
+        step: f64,
+    },
     Counted,
 }
 

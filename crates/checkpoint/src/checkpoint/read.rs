@@ -14,7 +14,6 @@ const UNIT: usize = 1 << 17;
 /// The rows of a unit are a multiple of this, so that the units of a matrix share no panel of outputs.
 const ROWS: usize = 16;
 
-/// Buffers of one thread.
 #[derive(Default)]
 struct Buffers {
     bytes: Vec<u8>,

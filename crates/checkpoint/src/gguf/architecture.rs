@@ -177,7 +177,6 @@ impl TowerSizes {
     }
 }
 
-/// Rows of a tensor.
 pub(super) fn rows(file: &GgufFile, name: &str) -> Result<u64, String> {
     let tensor = file.tensors.get(name).ok_or_else(|| format!("tensor `{name}` is missing"))?;
     Ok(tensor.shape[0] as u64)

@@ -1,6 +1,5 @@
 use super::*;
 
-/// A file in the making.
 #[derive(Clone, Default)]
 struct Draft {
     version: Option<u32>,

@@ -14,7 +14,6 @@ use super::{HubError, Settings};
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 10;
 
-/// The hub over HTTP.
 pub(super) struct Http {
     agent: Agent,
     settings: Settings,
@@ -69,7 +68,6 @@ impl Http {
         self.settings.token.is_some()
     }
 
-    /// URL of a path on the hub.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}/{path}", self.settings.endpoint)
     }

@@ -27,7 +27,6 @@ impl Checksum {
     }
 }
 
-/// A file of a model on the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RemoteFile {
     /// Its path relative to the model's root.

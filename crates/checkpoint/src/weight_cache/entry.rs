@@ -32,12 +32,7 @@ pub struct CacheEntry {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntryState {
     /// Weights of a model, in these types.
-    Usable {
-        /// The model's name.
-        model: String,
-        /// The weight types.
-        variant: String,
-    },
+    Usable { model: String, variant: String },
     /// It is replaced when it is needed.
     Unusable(String),
 }

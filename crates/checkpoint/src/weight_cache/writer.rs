@@ -32,7 +32,6 @@ pub fn wait_for_writers(longest: Duration) {
     let _ = ended.wait_timeout_while(count, longest, |count| *count > 0);
 }
 
-/// Counts a thread that writes.
 struct Counted;
 
 impl Counted {

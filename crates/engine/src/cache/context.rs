@@ -17,7 +17,6 @@ use crate::command::Reading;
 /// Drafter contexts kept with each context.
 const DRAFTER_CONTEXTS: usize = 8;
 
-/// A clip, and what the target reads with it.
 pub(crate) type ContextKey = (ClipKey, Reading);
 
 /// What a drafter's context depends on beside clip and prompt.

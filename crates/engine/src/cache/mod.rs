@@ -28,11 +28,9 @@ const MAX_CONTEXTS: usize = 8;
 /// Most clips kept without a context.
 const IDLE_CLIPS: usize = 2;
 
-/// All that is kept.
 pub(crate) struct PrefixCache {
     /// Sampled clips.
     pub clips: Recent<ClipKey, Clip>,
-    /// Prefilled contexts.
     pub(crate) contexts: Recent<ContextKey, Prefill>,
     /// The context that a run is changing in place.
     pub writing: Option<ContextKey>,

@@ -298,12 +298,9 @@ impl Footprint {
     }
 }
 
-/// A memory that models share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pool {
-    /// The system's.
     System,
-    /// A device's own.
     Card { device: String, bytes: u64 },
 }
 

@@ -38,7 +38,6 @@ pub struct Models {
     pub(crate) footprint: Option<Footprint>,
     /// The target is the embedded one.
     pub embedded: bool,
-    /// The requested weight type.
     requested: WeightType,
     /// The target in weights of fewer bits, where a method drafts with it.
     pub(crate) self_drafters: SelfDrafters,

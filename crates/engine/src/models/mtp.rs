@@ -12,7 +12,6 @@ use specreel_model::{
 use specreel_record::{Failure, FailureClass};
 use specreel_speculate::Drafter;
 
-/// The layer, and what loads it.
 pub(crate) struct MtpLayer {
     spec: ModelSpec,
     /// The target's checkpoint has one.

@@ -23,7 +23,6 @@ use specreel_speculate::{
     context::{self, Preparation, Selection},
 };
 
-/// A drafter that has read its share.
 pub(crate) struct Share {
     pub sequence: Sequence,
     pub prefill_ms: f64,

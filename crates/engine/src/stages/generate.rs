@@ -38,7 +38,6 @@ pub(crate) struct Decoding<'a> {
     pub on_draft: Option<&'a dyn Fn(&Tree)>,
 }
 
-/// A generation that has ended.
 #[derive(Default)]
 pub(crate) struct Decoded {
     pub finished: Finished,

@@ -37,7 +37,6 @@ pub(crate) use self::{
 /// Cache slots that a verify pass may need beyond the longest caption.
 pub(crate) const KV_HEADROOM: usize = 96;
 
-/// One run.
 pub(crate) struct Runner<'a> {
     pub request: &'a RunRequest,
     pub models: &'a Models,
@@ -116,7 +115,6 @@ impl Runner<'_> {
     }
 }
 
-/// A stage that is being watched.
 pub(crate) struct StageWatch<'r> {
     runner: &'r Runner<'r>,
     stage: Stage,

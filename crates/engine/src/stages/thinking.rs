@@ -16,9 +16,7 @@ pub(crate) struct Thinking {
 enum Place {
     /// Before the first token.
     Start,
-    /// In what it thinks.
     Thinking,
-    /// In the answer proper.
     Answer,
 }
 

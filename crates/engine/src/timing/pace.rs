@@ -7,11 +7,8 @@ use specreel_model::mac_count::MacCount;
 /// What a stage is: each has a speed of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// A vision tower.
     Tower,
-    /// Reading a prompt.
     Prompt,
-    /// Writing a token.
     Token,
 }
 
@@ -66,7 +63,6 @@ impl Rate {
         [self.products, self.attention].iter().all(|ms| (1e-6..1e9).contains(ms))
     }
 
-    /// Halfway from this rate to a newer one.
     pub(crate) fn towards(&self, newer: &Rate) -> Self {
         let middle = |a: f64, b: f64| (a + b) / 2.0;
         Self {
@@ -119,7 +115,6 @@ impl Pieces {
 /// How much the expected speed weighs against the measured one at the beginning of a stage, as a share of the stage.
 const EXPECTED: f64 = 0.1;
 
-/// The pace of one stage.
 #[derive(Clone, Debug)]
 pub(crate) struct StagePace {
     total: MacCount,

@@ -26,7 +26,6 @@ pub struct LanguageModel {
     pub refused: &'static [&'static str],
     /// Keys of the placeholder of a visual token.
     pub video_token: &'static [&'static str],
-    /// Its default.
     pub(crate) default_video_token: Option<u64>,
     /// Base of the rotary frequencies.
     pub rope_theta: f64,

@@ -187,7 +187,6 @@ impl<D: Ops> SequenceCache for HybridCache<D> {
 }
 
 impl<R: RecurrentStates> Recurrence<R> {
-    /// The row of a slot.
     fn row(&self, slot: usize) -> usize {
         slot.saturating_add_signed(self.ahead)
     }

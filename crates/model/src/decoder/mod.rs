@@ -60,7 +60,6 @@ pub struct Pass {
     pub attention: Option<AttentionStats>,
 }
 
-/// The size of a pass's input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct PassInput {
     rows: usize,

@@ -27,7 +27,6 @@ use specreel_tensor::{
     store::check_maps,
 };
 
-/// A decoder's weights on a device.
 pub(super) struct OnDevice<D: Ops> {
     ops: D,
     config: TextConfig,

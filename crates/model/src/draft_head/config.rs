@@ -120,9 +120,7 @@ pub struct DraftHeadConfig {
     pub visual_rows: VisualRows,
     /// Width of the feed-forward layer.
     pub(crate) intermediate_size: usize,
-    /// Query heads.
     pub(crate) num_attention_heads: usize,
-    /// Key and value heads.
     pub(crate) num_key_value_heads: usize,
     /// Width of a head.
     pub head_dim: usize,

@@ -55,7 +55,6 @@ pub(super) fn config(target: &Decoder, name: &str) -> specreel_tensor::Result<Dr
     Ok(DraftHeadConfig::like(target.config(), identity, Recipe::Mtp, VisualRows::Embeddings))
 }
 
-/// The layer as a language model of one layer.
 fn layer(target: &TextConfig) -> TextConfig {
     TextConfig { layers: 1, linear: None, deepstack: 0, ..target.clone() }
 }

@@ -67,7 +67,6 @@ pub struct Facts {
     /// Bytes of the language model's matrices and the type of most of them, if they are used as a GGUF file has them.
     pub stored: Option<(u64, &'static str)>,
     tower: TowerConfig,
-    /// The type of the tower's matrices.
     tower_dtype: WeightType,
     processor: VideoProcessor,
 }

@@ -33,24 +33,12 @@ pub enum ProcessorError {
     #[error("invalid video processor setting {name} = {value}: {reason}")]
     Config { name: &'static str, value: String, reason: &'static str },
     #[error("unsupported frame size {width}x{height}: {reason}")]
-    Size {
-        /// Height in pixels.
-        height: usize,
-        /// Width in pixels.
-        width: usize,
-        reason: String,
-    },
+    Size { height: usize, width: usize, reason: String },
     #[error("{limit} pixels per frame are too few: one visual token has {least}")]
     Limit { limit: usize, least: usize },
     /// A pixel limit below the model's fixed frame size.
     #[error("this model resizes all frames to {height}x{width} pixels, which exceeds the limit of {limit}")]
-    Fixed {
-        limit: usize,
-        /// Height in pixels.
-        height: usize,
-        /// Width in pixels.
-        width: usize,
-    },
+    Fixed { limit: usize, height: usize, width: usize },
     /// A limit of visual tokens below one temporal grid of the smallest frames.
     #[error(
         "{limit} visual tokens are too few for this video: it needs at least {least} ({frames} frames of {width}x{height})"
@@ -66,9 +54,7 @@ pub enum ProcessorError {
     },
     #[error("a frame of {width}x{height} pixels has {found} bytes, expected {expected}")]
     Frame {
-        /// Height in pixels.
         height: usize,
-        /// Width in pixels.
         width: usize,
         /// Expected bytes.
         expected: usize,

@@ -109,7 +109,6 @@ impl PatchBuilder {
         (side(self.target.0), side(self.target.1))
     }
 
-    /// Patches of one temporal grid.
     fn per_grid(&self) -> usize {
         let (rows, columns) = self.sides();
         rows * columns

@@ -38,7 +38,6 @@ impl Filter {
     }
 }
 
-/// sin(πx) / πx.
 fn sinc(x: f64) -> f64 {
     let x = x * std::f64::consts::PI;
     if x == 0.0 { 1.0 } else { x.sin() / x }

@@ -69,7 +69,6 @@ enum Mlp<D: Ops> {
     Plain { first: D::Matrix, activation: Activation, second: D::Matrix },
 }
 
-/// A layer.
 pub(super) struct Layer<D: Ops> {
     norm1: Norm<D::Vector>,
     qkv: D::Matrix,

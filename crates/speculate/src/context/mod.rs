@@ -34,7 +34,6 @@ pub struct ContextNeeds {
     pub(crate) rating: Option<Rating>,
     /// Change of the embeddings from frame to frame.
     pub change: bool,
-    /// Density of the embeddings.
     pub(crate) density: bool,
 }
 

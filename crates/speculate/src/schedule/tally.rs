@@ -22,7 +22,6 @@ pub struct Tally {
     pub rejects: u64,
     /// Accepted drafts since the last reject.
     pub run: u64,
-    /// The longest run so far.
     pub(crate) longest_run: u64,
 }
 

@@ -64,7 +64,6 @@ impl WindowLength {
         }
     }
 
-    /// Note a tick.
     pub(crate) fn saw(&mut self, tick: Seen) {
         self.target.push(tick.rows, tick.target_ms);
         if tick.drafted > 0 {

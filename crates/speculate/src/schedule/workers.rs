@@ -91,7 +91,6 @@ pub struct Ticked {
 /// A window, or why there is none, and when it was drafted.
 type Answer<E, X> = (Result<Vec<DraftToken<E>>, WorkerError<X>>, Worked);
 
-/// The drafter on its thread.
 pub(crate) struct DrafterThread<E, X> {
     tasks: SyncSender<DrafterTask>,
     answers: Receiver<Answer<E, X>>,

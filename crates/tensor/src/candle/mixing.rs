@@ -26,7 +26,6 @@ pub struct TensorLinear {
     biases: Tensor,
     norm: Tensor,
     eps: f32,
-    /// The key head of each value head.
     key_heads: Tensor,
 }
 

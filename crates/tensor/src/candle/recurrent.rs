@@ -95,7 +95,6 @@ impl LayerStates {
         self.banks[bank.index()] = Some(held);
     }
 
-    /// A logged row.
     pub(super) fn logged(&self, place: usize) -> Result<&LoggedRow> {
         match self.log.get(place) {
             Some(Some(row)) => Ok(row),
@@ -103,7 +102,6 @@ impl LayerStates {
         }
     }
 
-    /// Log a row.
     pub(super) fn log(&mut self, place: usize, row: LoggedRow) {
         if self.log.len() <= place {
             self.log.resize(place + 1, None);

@@ -218,7 +218,6 @@ struct Scratch {
     factors: Vec<f32>,
     /// Weights of a tree path.
     path: Vec<f32>,
-    /// Weighted sums of the values.
     sums: Vec<f32>,
     /// Keys or values of a span, widened.
     wide: Vec<f32>,

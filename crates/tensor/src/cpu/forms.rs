@@ -63,7 +63,6 @@ impl QuantizedRows {
         }
     }
 
-    /// The rows of both forms.
     pub(super) fn blocks(&self) -> BlockRows<'_> {
         BlockRows { q8: &self.q8, k: &self.k }
     }

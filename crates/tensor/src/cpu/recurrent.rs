@@ -279,7 +279,6 @@ impl<'a> Input<'a> {
         &self.row(row)[..self.channels]
     }
 
-    /// The gates of the output.
     fn gates(&self, row: usize, shape: &LinearAttention) -> &'a [f32] {
         &self.row(row)[self.channels..][..shape.values()]
     }

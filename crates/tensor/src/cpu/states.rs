@@ -88,7 +88,6 @@ impl RecurrentStates for CpuRecurrent {
     }
 }
 
-/// Strips of a value head.
 pub(super) fn strips(shape: &LinearAttention) -> usize {
     shape.value_dim.div_ceil(COLUMNS)
 }

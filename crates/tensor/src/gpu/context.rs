@@ -51,7 +51,6 @@ struct Inner {
     inexact: AtomicBool,
     /// Bytes written since the last submission.
     waiting: AtomicU64,
-    /// Of all streams.
     traffic: Mutex<Traffic>,
 }
 

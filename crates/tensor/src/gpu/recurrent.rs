@@ -43,12 +43,10 @@ impl Recurrent {
         &self.shape
     }
 
-    /// Values of a bank.
     pub(super) fn bank(&self) -> usize {
         self.shape.state() + (self.shape.kernel - 1) * self.shape.channels()
     }
 
-    /// Values of a place in the log.
     fn place(&self) -> usize {
         let shape = &self.shape;
         shape.channels() + shape.keys() + shape.values() + shape.value_heads

@@ -28,7 +28,6 @@ impl Rows {
         }
     }
 
-    /// Values of the host, uploaded.
     pub(crate) fn upload(gpu: &Gpu, values: &[f32], width: usize) -> Result<Self> {
         let buffer = gpu.upload(bytemuck::cast_slice(values))?;
         Ok(Self { buffer: Some(buffer), rows: values.len() / width.max(1), width, blocks: None })
@@ -55,7 +54,6 @@ impl Rows {
         self.buffer.as_ref().filter(|_| self.blocks.is_none())
     }
 
-    /// The memory, whether or not the values are in it.
     pub(crate) fn memory(&self) -> Option<&Buffer> {
         self.buffer.as_ref()
     }

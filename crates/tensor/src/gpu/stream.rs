@@ -48,14 +48,12 @@ pub struct Stream {
     pass: Option<wgpu::ComputePass<'static>>,
     encoder: Option<wgpu::CommandEncoder>,
     arena: Option<wgpu::Buffer>,
-    /// Size of the arena, or of the next one.
     arena_size: u64,
     /// What the arena will hold.
     params: Vec<u8>,
     groups: HashMap<(usize, Vec<View>), Group>,
     landing: Option<wgpu::Buffer>,
     traffic: Traffic,
-    /// What of it the device has counted.
     counted: Traffic,
 }
 

@@ -76,7 +76,6 @@ pub struct Embeddings {
     shared: bool,
 }
 
-/// Append the rows of ids.
 fn look_up(table: &Embeddings, ids: &[u32], rows: &mut Vec<f32>) -> Result<()> {
     for &id in ids {
         if !table.table.row(id, rows) {

@@ -69,7 +69,6 @@ pub struct Embeddings {
 #[derive(Default)]
 pub struct TensorWork(Option<TensorPass>);
 
-/// A pass in progress.
 struct TensorPass {
     cos: Tensor,
     sin: Tensor,

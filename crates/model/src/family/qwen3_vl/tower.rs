@@ -25,7 +25,6 @@ impl VisionConfig {
         MergedPatches { patch: self.patch, temporal: self.temporal, merge: self.merge }
     }
 
-    /// Values of a patch.
     fn row(&self) -> usize {
         3 * self.temporal * self.patch * self.patch
     }

@@ -8,7 +8,6 @@ use crate::gpu::{Buffer, Gpu, GpuError, Result, Stream};
 pub struct Gaze {
     gpu: Gpu,
     probe: AttentionProbe,
-    /// Layers of the model.
     layers: usize,
     /// A bit for each slot.
     bits: Buffer,

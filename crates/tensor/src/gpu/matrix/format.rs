@@ -15,7 +15,6 @@ pub(crate) const BLOCK: usize = 32;
 /// Chunks of a sum, at most; see `shaders/products.wgsl`.
 const CHUNKS: usize = 16;
 
-/// One array of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Array {
     /// Blocks that share an element.

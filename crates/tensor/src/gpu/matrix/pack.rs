@@ -17,7 +17,6 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Rows of floats.
     pub(crate) fn floats(values: &'a [f32]) -> Self {
         Self { kind: TensorType::F32, bytes: bytemuck::cast_slice(values) }
     }

@@ -45,7 +45,6 @@ pub(crate) struct TowerWork {
     pub(super) spare: Rows,
 }
 
-/// Attention of a number of temporal grids.
 #[derive(Debug)]
 pub(super) struct GridAttention {
     pub(super) grids: usize,
@@ -89,7 +88,6 @@ pub(super) fn copy_part(stream: &mut Stream, rows: &Rows, part: Part, out: &mut 
     stream.copy(filled(rows)?, part.start as u64 * row, to, 0, part.rows as u64 * row)
 }
 
-/// Copy rows to those of a part.
 pub(super) fn copy_back(stream: &mut Stream, rows: &Rows, part: Part, out: &mut Rows) -> gpu::Result<()> {
     let row = rows.width() as u64 * 4;
     let to = out.reserve(&stream.gpu().clone(), part.of, rows.width())?;
