@@ -24,9 +24,7 @@ use safetensors::tensor::{Dtype, TensorInfo};
 pub use self::kept::KeptWeights;
 use super::{files, gguf, names};
 use crate::{ModelFiles, WeightCache, shard::Shard};
-use specreel_tensor::CheckpointError;
-use specreel_tensor::cpu::thread_pool::DisjointSliceMut;
-use specreel_tensor::weights::random_values;
+use specreel_tensor::{CheckpointError, cpu::thread_pool::DisjointSliceMut, weights::random_values};
 
 /// Called with (tensors read, tensors in total), also within a large tensor. `Break` stops the loading.
 pub type LoadProgress = Arc<dyn Fn(usize, usize) -> ControlFlow<()> + Send + Sync>;

@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ffmpeg_next::software::scaling;
-use ffmpeg_next::{Dictionary, Packet, Rational, codec, encoder, format, frame};
+use ffmpeg_next::{Dictionary, Packet, Rational, codec, encoder, format, frame, software::scaling};
 use rustix::io::Errno;
 
-use super::render;
-use super::world::Scene;
+use super::{render, world::Scene};
 
 /// Error of [`mp4`].
 #[derive(Debug, thiserror::Error)]

@@ -5,10 +5,9 @@ mod on_gpu;
 
 use std::{borrow::Cow, cell::OnceCell};
 
-use crate::{Error, Result};
+use crate::{Error, Result, cpu::kernels, states::with_tensor};
 use candle_core::Tensor;
 
-use crate::{cpu::kernels, states::with_tensor};
 pub use on_gpu::GpuLogits;
 
 /// Facts about one row of logits.

@@ -5,11 +5,10 @@
 //! the common text, and reported with the run.
 
 use candle_core::DType;
-use specreel_tensor::Result;
+use specreel_tensor::{ComputeDevice, Result};
 
 use specreel_model::decoder::{Sequence, Taps};
 use specreel_record::stats::Tie;
-use specreel_tensor::ComputeDevice;
 
 /// The text that both runs have in common, and the next token of each; none is its end.
 pub(crate) struct Divergence<'a> {

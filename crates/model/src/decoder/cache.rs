@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use specreel_tensor::Result;
-
 use super::{Cache, Mask, dispatch::SequenceCache};
 use crate::config::TextConfig;
 use specreel_tensor::{
+    Result,
     cache::DeviceCache,
     ops::Ops,
     recurrent::{Plan, RecurrentStates, Track},

@@ -7,8 +7,6 @@ use std::{
     ops::{Deref, DerefMut, Range},
 };
 
-use specreel_tensor::Result;
-
 use super::{
     Input, Logits, Mask, Pass, Positions, States, Taps, buffers::Buffers, cache::HybridCache,
     on_device::OnDevice,
@@ -16,7 +14,7 @@ use super::{
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    CheckpointError, ComputeDevice,
+    CheckpointError, ComputeDevice, Result,
     fused::FusedMatrix,
     ops::{CpuOps, GpuOps, Loaded, Ops, TensorOps},
     store::check_maps,

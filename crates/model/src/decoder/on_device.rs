@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use specreel_tensor::Result;
-
 use super::{
     Cache, Decoder, Mask, Matrix, Pass, PassInput, Positions, Taps, Workspace,
     buffers::Buffers,
@@ -17,7 +15,7 @@ use super::{
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    CheckpointError,
+    CheckpointError, Result,
     attention::AttentionShape,
     fused::FusedMatrix,
     logits::Logits,

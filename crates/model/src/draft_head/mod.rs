@@ -23,7 +23,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use specreel_tensor::Result;
+use specreel_tensor::{CheckpointError, Result};
 
 pub use config::{DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows, layer_of};
 pub use eagle3::DraftVocabulary;
@@ -33,7 +33,6 @@ pub use vispec::Compressed;
 
 use super::decoder::{Decoder, Pass, States, Taps, Workspace, with_slice};
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::CheckpointError;
 
 /// Largest number of embeddings in a fingerprint.
 const FINGERPRINT_ROWS: usize = 64;

@@ -1,10 +1,9 @@
 //! The target's states that a draft head starts from.
 
-use specreel_tensor::Result;
+use specreel_tensor::{Result, VisualSpans};
 
 use super::{DraftHead, Recipe, tapped};
 use crate::decoder::{Decoder, Pass, States, Taps};
-use specreel_tensor::VisualSpans;
 
 /// For every text row of a prompt the target's final state at the row before it. States before visual rows are not kept:
 /// however long the video, this is as long as the text.

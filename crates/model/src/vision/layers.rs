@@ -1,10 +1,9 @@
 //! The layers of towers, on any device.
 
-use specreel_tensor::Result;
-
 use super::parts::{LayerParts, MlpParts, NormParts, ProjectorParts};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
+    Result,
     ops::{Loaded, Norm, Ops, Out, Part, Residual},
     tower::Activation,
 };

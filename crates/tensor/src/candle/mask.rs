@@ -1,9 +1,7 @@
 //! The mask of new rows, as a tensor to add to scores.
 
-use crate::Result;
+use crate::{Result, attention::Mask};
 use candle_core::{DType, Device, Tensor};
-
-use crate::attention::Mask;
 
 /// `rows × slots`: 0 where a row sees a slot, else minus infinity. None if every row sees every slot.
 ///

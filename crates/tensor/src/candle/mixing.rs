@@ -3,13 +3,12 @@
 //! Rows that are logged are computed one by one, so that a step and its replay are the same operations. A part of a prompt is
 //! computed in chunks instead, in the parallel form of the gated delta rule (arXiv:2412.06464).
 
-use crate::Result;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
 use super::recurrent::{Held, LoggedRow, Recurrent};
 use crate::{
-    LinearAttention, LinearWeights,
+    LinearAttention, LinearWeights, Result,
     recurrent::{Bank, LOGGED, RecurrentPass},
     sources::branches,
 };

@@ -1,10 +1,9 @@
 //! The states of layers with linear attention in tensors, in f32 whatever the compute type.
 
-use crate::Result;
 use candle_core::{DType, Device, Tensor};
 
 use crate::{
-    LinearAttention,
+    LinearAttention, Result,
     recurrent::{Bank, Plan, RecurrentStates},
     sources::{Source, Sources},
 };

@@ -4,10 +4,9 @@ use super::{
     kernels::{Held, SLOTS},
     plane::{RowBuffer, Stored},
 };
-use crate::Result;
 
 use crate::{
-    KvType,
+    KvType, Result,
     cache::{DeviceCache, GROW},
 };
 

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use crate::Result;
+use crate::{BlockKind, Result, TensorType, WeightType, store::FileMap};
 
 pub use super::{
     builder::Builder,
@@ -13,7 +13,6 @@ use super::{
     table::Values,
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
-use crate::{BlockKind, TensorType, WeightType, store::FileMap};
 
 /// Multiply-adds below which one thread is faster than several.
 const SINGLE_THREADED: usize = 200_000;

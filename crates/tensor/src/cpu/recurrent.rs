@@ -4,8 +4,6 @@
 //! rows of a pass, and strips are shared out to the threads. So a row's result does not depend on the rows beside it or on the
 //! number of threads.
 
-use crate::Result;
-
 use super::{
     forms::DisjointRowsMut,
     kernels::{self, COLUMNS, Columns, DeltaRow},
@@ -13,7 +11,7 @@ use super::{
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use crate::{
-    LinearAttention, LinearWeights,
+    LinearAttention, LinearWeights, Result,
     recurrent::{Bank, Plan, RecurrentPass},
     sources::{Source, Sources, branches},
 };

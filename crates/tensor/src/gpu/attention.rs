@@ -14,9 +14,8 @@ use bytemuck::{Pod, Zeroable};
 
 pub use self::store::NormedHeads;
 use super::{Access, Buffer, Gpu, GpuError, Kernel, Result, Rows, Stream, cache::Cache};
-use crate::gpu::attention::gaze::Gaze;
 pub use crate::gpu::attention::visible::Visible;
-use crate::{KvType, attention::AttentionShape};
+use crate::{KvType, attention::AttentionShape, gpu::attention::gaze::Gaze};
 
 /// Visible tokens of a span, as in the shaders.
 const SPAN: usize = 128;

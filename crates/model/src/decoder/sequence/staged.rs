@@ -8,13 +8,12 @@ use std::{
     sync::Arc,
 };
 
-use specreel_tensor::Result;
+use specreel_tensor::{Result, VisualSpans};
 
 use super::Sequence;
 use crate::decoder::{
     AttentionProbe, Cache, Decoder, Input, Mask, Pass, Positions, States, Taps, Workspace, with_slice,
 };
-use specreel_tensor::VisualSpans;
 
 /// A run of layers with its cache.
 pub(super) struct Stage {

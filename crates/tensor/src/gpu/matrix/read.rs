@@ -2,20 +2,19 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::Weights;
-use crate::gpu::{
-    Gpu, GpuError,
-    matrix::{
-        Matrix,
-        load::{Loader, Problem},
-        pack::Rows,
-    },
-    table::Table,
-};
 use crate::{
-    CheckpointError, TensorType, WeightType,
+    CheckpointError, TensorType, WeightType, Weights,
     cpu::{linear::Weight, thread_pool::ThreadPool},
     fused::{FusedMatrix, Padding},
+    gpu::{
+        Gpu, GpuError,
+        matrix::{
+            Matrix,
+            load::{Loader, Problem},
+            pack::Rows,
+        },
+        table::Table,
+    },
 };
 
 /// Bytes of an array at most: kernels address bytes with 32 bits.
