@@ -7,7 +7,6 @@ mod kept;
 mod mapped;
 mod read;
 mod tensors;
-mod weights;
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -28,7 +28,10 @@ const VIDEOS: [&str; 10] = ["mp4", "mkv", "mov", "webm", "avi", "m4v", "gif", "m
 #[derive(Clone, Debug, PartialEq)]
 pub enum Clips {
     /// Synthetic scenes of the training seeds, from the first on.
-    Scenes { count: usize },
+    Scenes {
+        /// Number of scenes.
+        count: usize,
+    },
     /// Videos of a directory.
     Folder {
         /// In the order of use.

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::sample::Batch;
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{config::TextConfig, draft_head::layer_of};
-use specreel_tensor::CheckpointError;
+use specreel_tensor::{CheckpointError, Weights};
 
 /// Names of the tensors below `model.layers.0.` of every layer.
 const PARTS: [&str; 9] = [

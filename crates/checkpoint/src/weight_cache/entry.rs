@@ -32,7 +32,12 @@ pub struct CacheEntry {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntryState {
     /// Weights of a model, in these types.
-    Usable { model: String, variant: String },
+    Usable {
+        /// The model's name.
+        model: String,
+        /// The weight types.
+        variant: String,
+    },
     /// It is replaced when it is needed.
     Unusable(String),
 }

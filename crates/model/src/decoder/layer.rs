@@ -4,7 +4,7 @@ use super::{parts, rope};
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    LinearWeights,
+    LinearWeights, Weights,
     ops::{HeadNorms, Loaded, Norm, Ops},
 };
 

@@ -42,7 +42,7 @@ enum Rows {
     /// The decoder's own projection.
     Projected,
     Eagle3(eagle3::Eagle3),
-    Mtp(mtp::Mtp),
+    Mtp(eagle3::Pairs),
 }
 
 /// A loaded draft head.
@@ -94,7 +94,7 @@ impl DraftHead {
     ) -> std::result::Result<Self, CheckpointError> {
         let config = mtp::config(target, name)
             .map_err(|e| CheckpointError::tensor("model.embed_tokens", &e.to_string()))?;
-        let (decoder, rows) = mtp::Mtp::load(checkpoint, target)?;
+        let (decoder, rows) = mtp::load(checkpoint, target)?;
         let (decoder, rows) = (Arc::new(decoder), Rows::Mtp(rows));
         Ok(Self { name: name.to_owned(), config, decoder, rows, adaptor: None, workspace: Mutex::default() })
     }
@@ -221,7 +221,7 @@ impl DraftHead {
         let rows = match &self.rows {
             Rows::Projected => self.decoder.projection_bytes(),
             Rows::Eagle3(own) => own.bytes(),
-            Rows::Mtp(own) => own.bytes(),
+            Rows::Mtp(own) => own.projection.bytes(),
         };
         rows + self.adaptor.as_ref().map_or(0, vispec::Adaptor::bytes)
     }

@@ -59,7 +59,7 @@ pub struct ProcessorConfig {
     /// Maximum pixels of a resized frame, or of all.
     pub max_pixels: usize,
     /// Maximum pixels of a video, shared by its temporal grids, where the other limits count frames.
-    pub(crate) total_pixels: f64,
+    pub total_pixels: f64,
     /// What both limits count.
     pub scope: PixelScope,
     /// Filter of the resize.

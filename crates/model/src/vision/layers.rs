@@ -3,7 +3,7 @@
 use super::parts::{LayerParts, MlpParts, NormParts, ProjectorParts};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    Result,
+    Result, Weights,
     ops::{Loaded, Norm, Ops, Out, Part, Residual},
     tower::Activation,
 };

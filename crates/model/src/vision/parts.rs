@@ -119,6 +119,7 @@ mod tests {
     use super::*;
     use crate::family::VlConfig;
     use specreel_checkpoint::Checkpoint;
+    use specreel_tensor::Weights;
 
     #[test]
     fn the_list_is_what_towers_in_files_consist_of() {

@@ -44,7 +44,7 @@ pub struct RawVisionConfig {
 #[derive(Clone, Debug, PartialEq)]
 pub struct VisionConfig {
     /// The kind of tower.
-    pub(crate) generation: Generation,
+    pub generation: Generation,
     /// Number of blocks.
     pub depth: usize,
     /// Width of the states.
@@ -64,7 +64,7 @@ pub struct VisionConfig {
     /// Side of an attention window in merged cells.
     pub window: usize,
     /// For each block, whether it attends to its whole temporal grid, else to its window.
-    pub(crate) full_attention: Vec<bool>,
+    pub full_attention: Vec<bool>,
     /// Width of the visual embeddings, which is the decoder's.
     pub out: usize,
     /// Positions per second of video on M-RoPE's time axis; none if that axis counts temporal grids.
