@@ -13,12 +13,7 @@ use super::{render, world::Scene};
 pub enum EncodeError {
     /// 4:2:0 chroma subsampling needs even sizes.
     #[error("cannot encode {width}x{height}: width and height must be even and at least 16; try {}x{}", even(*width), even(*height))]
-    Size {
-        /// Requested width in pixels.
-        width: u32,
-        /// Requested height in pixels.
-        height: u32,
-    },
+    Size { width: u32, height: u32 },
     /// This FFmpeg build has neither of the encoders.
     #[error("no video encoder: this FFmpeg build has neither libx264 nor MPEG-4")]
     NoEncoder,

@@ -251,7 +251,6 @@ fn top_of_distribution(q: &[f32], count: usize) -> Vec<(u32, f32)> {
     top.filter(|(_, q)| *q > 0.0).map(|(id, q)| (id, q.ln())).collect()
 }
 
-/// One branch with its verdicts.
 #[derive(Default)]
 struct Judged {
     path: Vec<usize>,

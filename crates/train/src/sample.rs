@@ -51,7 +51,6 @@ impl Sample {
         self.states.get(row.checked_sub(1)? * width..row * width)
     }
 
-    /// Number of visual tokens before a text row.
     fn visual_before(&self, row: usize) -> usize {
         self.breaks.iter().rfind(|at| at.text <= row).map_or(0, |at| at.visual)
     }

@@ -37,7 +37,6 @@ pub(super) struct Source {
     pub stream: usize,
     pub(crate) orientation: Orientation,
     pub has_audio: bool,
-    /// Empty packets read so far.
     pub(crate) empty_packets: usize,
 }
 

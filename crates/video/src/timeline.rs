@@ -41,7 +41,6 @@ impl std::fmt::Display for Truncated {
     }
 }
 
-/// The presentation order of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Timeline {
     /// Number of frames.

@@ -35,7 +35,6 @@ enum State {
     /// Weights are converted and not kept.
     #[default]
     Off,
-    /// Weights are taken from a file.
     Mapped(CacheFile),
     /// A file lacks weights that this version of the program asks for.
     Lacking(PathBuf),

@@ -139,7 +139,6 @@ impl GgufModel {
         Ok([read("clip.vision.image_mean")?, read("clip.vision.image_std")?])
     }
 
-    /// All tensors under the names of this crate.
     pub(crate) fn named(&self) -> Named {
         let mut named = (self.row.text_tensors)(&self.text);
         named.append(&mut (self.row.tower_tensors)(&self.tower));

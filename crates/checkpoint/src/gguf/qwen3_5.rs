@@ -52,7 +52,6 @@ const PREDICTION: [Pair; 4] = [
     ("nextn.shared_head_norm", "norm"),
 ];
 
-/// An integer of the language model.
 fn integer(file: &GgufFile, name: &str) -> Result<u64, String> {
     required(file, &format!("qwen35.{name}"))
 }

@@ -103,7 +103,6 @@ impl Cache {
         models
     }
 
-    /// Store the commit of a revision.
     pub(super) fn set_ref(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
         if id.revision == commit {
             return Ok(());

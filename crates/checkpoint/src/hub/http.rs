@@ -19,7 +19,6 @@ pub(super) struct Http {
     settings: Settings,
 }
 
-/// A response of any status.
 pub(super) struct HubResponse {
     pub status: u16,
     pub headers: HeaderMap,

@@ -83,7 +83,6 @@ impl ModelId {
         format!("models--{}--{}", self.owner, self.name)
     }
 
-    /// The id of a cache directory, at this revision.
     pub(super) fn from_folder(folder: &str, revision: &str) -> Option<Self> {
         let (owner, name) = folder.strip_prefix("models--")?.split_once("--")?;
         Self::parse(&format!("{owner}/{name}@{revision}")).ok()

@@ -36,7 +36,6 @@ pub(crate) struct RemoteFile {
     pub(crate) checksum: Checksum,
 }
 
-/// A model at a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub commit: String,

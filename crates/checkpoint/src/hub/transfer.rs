@@ -199,7 +199,6 @@ fn range(response: &HubResponse) -> Option<(u64, Option<u64>)> {
     Some((range.split_once('-')?.0.parse().ok()?, total.parse().ok()))
 }
 
-/// True for errors that are worth a retry.
 fn is_transient(error: &HubError) -> bool {
     match error {
         HubError::Network { .. } => true,

@@ -54,7 +54,6 @@ pub fn prefix(index_at: u64, index: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A complete file, mapped.
 pub(crate) struct CacheFile {
     pub map: Arc<FileMap>,
     pub index: Index,

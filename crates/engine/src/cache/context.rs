@@ -47,7 +47,6 @@ impl DrafterKey {
     }
 }
 
-/// A drafter's prefilled sequence.
 pub(crate) struct DrafterContext {
     /// The drafter's share of the prompt, without its last token.
     pub sequence: Sequence,

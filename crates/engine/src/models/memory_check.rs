@@ -83,7 +83,6 @@ impl Work {
     }
 }
 
-/// The memory that a pair of models needs.
 #[derive(Clone)]
 pub(crate) struct Footprint {
     names: String,
@@ -178,7 +177,6 @@ impl Footprint {
         left.chain(available).min()
     }
 
-    /// Memories of devices that have their own.
     fn cards(&self) -> Vec<Pool> {
         let used = if self.drafter.is_some() { 2 } else { 1 };
         let mut cards = Vec::new();

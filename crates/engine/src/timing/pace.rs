@@ -77,7 +77,6 @@ const PIECES: usize = 4;
 /// A ratio of attention to products outside of this range is noise.
 const RATIOS: std::ops::Range<f64> = 0.1..100.0;
 
-/// Pieces of work and their times.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pieces {
     count: usize,

@@ -29,7 +29,6 @@ struct Known {
     at: u64,
 }
 
-/// Known speeds.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     known: BTreeMap<String, Known>,

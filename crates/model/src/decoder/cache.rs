@@ -11,7 +11,6 @@ use specreel_tensor::{
     recurrent::{Plan, RecurrentStates, Track},
 };
 
-/// The cache of one sequence on a device.
 pub(super) struct HybridCache<D: Ops> {
     /// Of the layers with full attention.
     pub(super) attention: D::Cache,

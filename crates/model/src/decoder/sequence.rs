@@ -267,7 +267,6 @@ impl Sequence {
         self.decoder.forward(input, positions, mask, &mut self.cache, &taps, &mut self.workspace)
     }
 
-    /// Position of a text row at this slot.
     fn position(&self, slot: usize) -> u32 {
         (slot as i64 + self.offset).max(0) as u32
     }

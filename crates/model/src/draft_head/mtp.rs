@@ -38,7 +38,6 @@ pub fn is_of(name: &str) -> bool {
     name.strip_prefix(PART).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// The configuration of a target's own layer.
 pub(super) fn config(target: &Decoder, name: &str) -> specreel_tensor::Result<DraftHeadConfig> {
     let identity = TargetIdentity::of(target, name)?;
     Ok(DraftHeadConfig::like(target.config(), identity, Recipe::Mtp, VisualRows::Embeddings))

@@ -102,7 +102,6 @@ impl PatchBuilder {
         Ok(())
     }
 
-    /// Rows and columns of patches.
     fn sides(&self) -> (usize, usize) {
         let factor = self.config.patch * self.config.merge;
         let side = |pixels: usize| pixels / factor * self.config.merge;

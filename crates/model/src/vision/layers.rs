@@ -8,7 +8,6 @@ use specreel_tensor::{
     tower::Activation,
 };
 
-/// Load the weights of a norm.
 fn norm<D: Ops>(
     ops: &D,
     parts: &NormParts,
@@ -62,7 +61,6 @@ impl<D: Ops> Default for Buffers<D> {
     }
 }
 
-/// A feed-forward layer.
 enum Mlp<D: Ops> {
     Gated { gate_up: D::Matrix, down: D::Matrix },
     Plain { first: D::Matrix, activation: Activation, second: D::Matrix },

@@ -17,7 +17,6 @@ use specreel_tensor::{
     states::States,
 };
 
-/// A tower's weights on a device.
 pub(super) struct OnDevice<D: Ops> {
     ops: D,
     config: TowerConfig,

@@ -54,7 +54,6 @@ impl Signals {
             + self.attention.as_ref().map_or(0, |a| size_of_val(&a.by_head[..]))
     }
 
-    /// The attention in this layer.
     pub(crate) fn rating(&self, rating: Rating) -> Option<&[f32]> {
         self.ratings.iter().find(|(other, _)| *other == rating).map(|(_, scores)| scores.as_slice())
     }

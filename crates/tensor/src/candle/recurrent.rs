@@ -31,7 +31,6 @@ pub(super) struct Held {
     pub(super) rows: Tensor,
 }
 
-/// What a row added to the state.
 #[derive(Clone, Debug)]
 pub(super) struct LoggedRow {
     /// What enters the convolution, `1 × channels`.

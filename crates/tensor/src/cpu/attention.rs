@@ -207,7 +207,6 @@ fn spans(slots: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..slots).step_by(SPAN).map(move |start| (start, SPAN.min(slots - start)))
 }
 
-/// Buffers of a thread.
 #[derive(Default)]
 struct Scratch {
     /// Queries, scaled by `1 / sqrt(head_dim)`.
@@ -216,7 +215,6 @@ struct Scratch {
     weights: Vec<f32>,
     /// One over the sum of each query's weights.
     factors: Vec<f32>,
-    /// Weights of a tree path.
     path: Vec<f32>,
     sums: Vec<f32>,
     /// Keys or values of a span, widened.

@@ -16,7 +16,6 @@ pub struct Builder {
     weight: Weight,
     inputs: usize,
     outputs: usize,
-    /// Rows pushed so far.
     rows: usize,
 }
 

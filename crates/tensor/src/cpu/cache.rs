@@ -31,7 +31,6 @@ struct LayerCache {
     values: Stored,
 }
 
-/// Keys and values of one head, in all slots.
 pub(crate) struct HeadCache<'a> {
     pub keys: Held<'a>,
     pub values: Held<'a>,

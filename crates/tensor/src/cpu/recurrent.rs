@@ -272,7 +272,6 @@ impl<'a> Input<'a> {
         &self.values[row * width..][..width]
     }
 
-    /// What enters the convolution.
     fn mixed(&self, row: usize) -> &'a [f32] {
         &self.row(row)[..self.channels]
     }

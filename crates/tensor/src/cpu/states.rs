@@ -93,7 +93,6 @@ pub(super) fn strips(shape: &LinearAttention) -> usize {
 }
 
 impl LayerStates {
-    /// Allocate what the plan writes.
     pub(super) fn reserve(&mut self, shape: &LinearAttention, plan: &Plan) {
         let places = plan.log();
         let grow = |values: &mut Vec<f32>, width: usize| {

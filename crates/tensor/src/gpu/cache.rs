@@ -303,7 +303,6 @@ impl Cache {
         stream.dispatch(&kernel, params, &buffers, groups)
     }
 
-    /// Move what is to be moved.
     fn settle(&mut self, stream: &mut Stream) -> Result<()> {
         let result = self.move_slots(stream);
         self.moves.clear();

@@ -12,7 +12,6 @@ use crate::{KvType, attention::AttentionShape, cache::DeviceCache};
 pub struct GpuCache {
     /// Locked by whoever copies from it: moves that were recorded are done first.
     cache: Mutex<Cache>,
-    /// The stream of the last pass.
     stream: Option<SharedStream>,
 }
 

@@ -20,7 +20,6 @@ pub struct Recurrent {
     shape: LinearAttention,
     /// Memory of a layer; none before the first pass.
     layers: Vec<Option<LayerStates>>,
-    /// The stream of the last pass.
     stream: Option<SharedStream>,
     /// The first error; the contents are incomplete since then.
     failed: Option<GpuError>,

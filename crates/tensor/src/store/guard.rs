@@ -18,7 +18,6 @@ use std::{
 /// Files that may be mapped at a time.
 const MOST: usize = 1024;
 
-/// A mapped range of memory.
 struct Range {
     /// Its first byte; 0 if the place is free, 1 while it is being taken.
     start: AtomicUsize,

@@ -15,7 +15,6 @@ pub(super) struct History {
     blocks: Vec<States>,
 }
 
-/// A row that was fed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fed {
     Id(u32),

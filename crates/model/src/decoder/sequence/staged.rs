@@ -85,7 +85,6 @@ pub(super) fn climb(
 pub struct Staged {
     decoder: Arc<Decoder>,
     stages: Vec<Stage>,
-    /// The rows that enter the next stage.
     rows: States,
     positions: Positions,
     workspace: Workspace,
@@ -106,7 +105,6 @@ impl Staged {
         }
     }
 
-    /// Layers that have run.
     fn done(&self) -> usize {
         self.stages.last().map_or(0, |stage| stage.layers.end)
     }

@@ -135,7 +135,6 @@ fn layout(config: &VisionConfig, grid: Grid, output: Output) -> TowerLayout {
     }
 }
 
-/// A block on one temporal grid.
 fn layer_macs(c: &VisionConfig, grid: Grid, full: bool) -> MacCount {
     let (d, patches) = (c.hidden, grid.h * grid.w);
     let mlp = match c.generation {

@@ -128,7 +128,6 @@ impl Search<'_> {
         Ok(kept)
     }
 
-    /// Record the largest value of each group; the number of groups of a row.
     fn group_tops(&self, stream: &mut Stream, sorted: &mut [Rows; 2]) -> Result<usize> {
         let (gpu, rows) = (stream.gpu().clone(), self.x.rows());
         let blocks = self.width.div_ceil(GROUPED[0]);

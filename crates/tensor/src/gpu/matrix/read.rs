@@ -135,7 +135,6 @@ fn rows(weight: &Weight) -> Option<Rows<'_>> {
     Some(Rows { kind: values.kind(), bytes: values.as_bytes() })
 }
 
-/// Store rows on all threads.
 fn store(
     loader: &Loader<'_>,
     first: usize,

@@ -26,7 +26,6 @@ pub struct GpuLayout {
 }
 
 impl GpuLayout {
-    /// Send a layout to the device.
     pub(super) fn new(gpu: &Gpu, layout: TowerLayout) -> Result<Self> {
         let half = (layout.head_dim / 2).max(1);
         let angles = layout.angles.as_ref().map(|angles| {
@@ -51,7 +50,6 @@ pub(super) struct GridAttention {
     /// Among the rows of a grid, and of a window.
     pub(super) whole: Attention,
     pub(super) windows: Attention,
-    /// Keys and values of a layer.
     pub(super) cache: Cache,
     /// `rows × head_dim`.
     pub(super) angles: Option<Buffer>,

@@ -69,7 +69,6 @@ impl Outputs {
     }
 }
 
-/// A block type's arithmetic.
 trait Kernel {
     /// The type.
     type Block: BlockType;
