@@ -78,7 +78,7 @@ attribute!(
 
 impl Size {
     /// Radius as a share of the shorter side of the frame.
-    pub(crate) fn radius(self) -> f64 {
+    pub fn radius(self) -> f64 {
         match self {
             Self::Small => 0.16,
             Self::Medium => 0.235,

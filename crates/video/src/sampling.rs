@@ -18,7 +18,7 @@ pub enum Sampling {
 }
 
 /// Highest sampling rate, in frames per second.
-pub(crate) const MAX_FPS: f64 = 1000.0;
+pub const MAX_FPS: f64 = 1000.0;
 
 /// Which frames to decode.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,7 +13,7 @@ use super::{
 use specreel_record::Span;
 
 /// Largest number of segments.
-pub(crate) const MAX_SEGMENTS: usize = 1000;
+pub const MAX_SEGMENTS: usize = 1000;
 
 /// An end may be this many seconds past the end of the video: players show rounded times.
 const SLACK_S: f64 = 1.0;

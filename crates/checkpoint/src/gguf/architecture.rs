@@ -1,6 +1,6 @@
 //! Which GGUF files are which family, and their configuration as `config.json` has it.
 //!
-//! A new family is a file beside this one with its [`Architecture`], which is listed in [`SUPPORTED`].
+//! A new family is a file beside this one with its `Architecture`, which is listed in `SUPPORTED`.
 //!
 //! Files do not hold everything. Constants of the published checkpoints are used for the rest, such as Qwen2.5-VL's windows of 112
 //! pixels and its 2 positions a second, pairs of frames, and the pixel limits of videos.

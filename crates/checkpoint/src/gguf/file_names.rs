@@ -115,7 +115,7 @@ pub fn are_related(text: &str, tower: &str) -> bool {
 }
 
 /// The preferred one of several files of the same tower: f16, then bf16, q8_0, f32.
-pub(crate) fn preferred<'a>(towers: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn preferred<'a>(towers: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let rank = |tower: &&str| {
         let tag = tag_of(tower);
         let known = TOWER_TYPES.iter().position(|kind| tag.as_deref() == Some(kind));

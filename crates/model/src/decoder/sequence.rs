@@ -271,7 +271,7 @@ impl Sequence {
         (slot as i64 + self.offset).max(0) as u32
     }
 
-    /// Input rows of a draft head: see [`Decoder::fuse`].
+    /// Input rows of a draft head: see [`DeviceDecoder::fuse`](super::DeviceDecoder::fuse).
     pub fn fuse(&mut self, ids: &[u32], before: &States) -> Result<States> {
         self.decoder.fuse(ids, before, &mut self.workspace)
     }

@@ -5,7 +5,7 @@
 //! window may ([`WindowLength::auto`]): a [`Judge`] looks at one position at a time.
 //!
 //! A worker that fails or panics ends the generation with a [`WorkerError`]. No thread waits for another that will not answer: the
-//! drafter's thread answers or closes its channel, and ends when its [`DrafterThread`] is dropped.
+//! drafter's thread answers or closes its channel, and ends when its `DrafterThread` is dropped.
 
 use std::{
     fmt,
