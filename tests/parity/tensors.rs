@@ -144,43 +144,42 @@ fn caches_truncated_compacted_gathered_and_grown_agree_with_the_kernels() {
         .flat_map(|name| pairs(name).into_iter().map(move |m| (name, m)))
     {
         let name = &called(name, &models[1]);
-        let passes =
-            [0, 1].map(|i| {
-                let mut run = Run::new(&models[i]);
-                let mut passes = vec![run.chain(&ids(11))];
-                // root 0; children 1 and 2; 3 under 1; 4 under 2.
-                let paths = vec![vec![0], vec![0, 1], vec![0, 2], vec![0, 1, 3], vec![0, 2, 4]];
-                let depth: Vec<u32> = paths.iter().map(|p| 10 + p.len() as u32).collect();
-                let at = Positions { axes: [depth.clone(), depth.clone(), depth] };
-                let tree = Mask::Paths { shared: 11, paths };
-                passes.push(run.pass(&ids(5), &at, &tree, &Taps::default()));
-                // A node fed later, below one that was fed before.
-                let later = Mask::Paths { shared: 11, paths: vec![vec![0, 2, 4, 5]] };
-                passes.push(run.pass(&[8], &Positions::text(14, 1), &later, &Taps::default()));
-                run.cache.keep(11, &[0, 2, 4]);
-                passes.push(run.chain(&ids(3)));
-                run.cache.truncate(12);
-                passes.push(run.chain(&ids(600)));
-                let heads = run.decoder.config().kv_heads;
-                let (even, odd): (Vec<usize>, Vec<usize>) = (0..100).partition(|s| s % 2 == 0);
-                let some = run.cache.gather(50, 60, |layer, head| {
-                    if (layer * heads + head).is_multiple_of(2) { &even } else { &odd }
-                });
-                let whole = std::mem::replace(&mut run.cache, some);
-                passes.push(run.chain(&ids(4)));
-                run.cache.truncate(50);
-                run.cache.append(&whole, 590..612).unwrap();
-                assert_eq!(run.cache.len(), 72);
-                passes.push(run.chain(&ids(2)));
-                let decoder = run.decoder.first_layers(1);
-                let mut short = Run {
-                    decoder: &decoder,
-                    cache: whole.first_layers(decoder.config()),
-                    ws: Workspace::default(),
-                };
-                passes.push(short.chain(&ids(2)));
-                passes
+        let passes = [0, 1].map(|i| {
+            let mut run = Run::new(&models[i]);
+            let mut passes = vec![run.chain(&ids(11))];
+            // root 0; children 1 and 2; 3 under 1; 4 under 2.
+            let paths = vec![vec![0], vec![0, 1], vec![0, 2], vec![0, 1, 3], vec![0, 2, 4]];
+            let depth: Vec<u32> = paths.iter().map(|p| 10 + p.len() as u32).collect();
+            let at = Positions { axes: [depth.clone(), depth.clone(), depth] };
+            let tree = Mask::Paths { shared: 11, paths };
+            passes.push(run.pass(&ids(5), &at, &tree, &Taps::default()));
+            // A node fed later, below one that was fed before.
+            let later = Mask::Paths { shared: 11, paths: vec![vec![0, 2, 4, 5]] };
+            passes.push(run.pass(&[8], &Positions::text(14, 1), &later, &Taps::default()));
+            run.cache.keep(11, &[0, 2, 4]);
+            passes.push(run.chain(&ids(3)));
+            run.cache.truncate(12);
+            passes.push(run.chain(&ids(600)));
+            let heads = run.decoder.config().kv_heads;
+            let (even, odd): (Vec<usize>, Vec<usize>) = (0..100).partition(|s| s % 2 == 0);
+            let some = run.cache.gather(50, 60, &|layer, head| {
+                if (layer * heads + head).is_multiple_of(2) { &even } else { &odd }
             });
+            let whole = std::mem::replace(&mut run.cache, some);
+            passes.push(run.chain(&ids(4)));
+            run.cache.truncate(50);
+            run.cache.append(&whole, 590..612).unwrap();
+            assert_eq!(run.cache.len(), 72);
+            passes.push(run.chain(&ids(2)));
+            let decoder = run.decoder.first_layers(1);
+            let mut short = Run {
+                decoder: &decoder,
+                cache: whole.first_layers(decoder.config()),
+                ws: Workspace::default(),
+            };
+            passes.push(short.chain(&ids(2)));
+            passes
+        });
         for (a, b) in passes[0].iter().zip(&passes[1]) {
             assert_same(name, [a, b]);
         }

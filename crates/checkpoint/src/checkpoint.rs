@@ -7,7 +7,6 @@ mod kept;
 mod mapped;
 mod read;
 mod tensors;
-mod weights;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,9 +23,7 @@ use safetensors::tensor::{Dtype, TensorInfo};
 pub use self::kept::KeptWeights;
 use super::{files, gguf, names};
 use crate::{ModelFiles, WeightCache, shard::Shard};
-use specreel_tensor::CheckpointError;
-use specreel_tensor::cpu::thread_pool::DisjointSliceMut;
-use specreel_tensor::weights::random_values;
+use specreel_tensor::{CheckpointError, cpu::thread_pool::DisjointSliceMut, weights::random_values};
 
 /// Called with (tensors read, tensors in total), also within a large tensor. `Break` stops the loading.
 pub type LoadProgress = Arc<dyn Fn(usize, usize) -> ControlFlow<()> + Send + Sync>;
@@ -67,10 +64,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Open the weight files of a directory, or a GGUF file and the mmproj file beside it, and read their headers. No tensor is
-    /// read yet.
-    ///
-    /// # Errors
-    /// If files are missing or truncated, or their headers are invalid.
+    /// read yet. Fails if files are missing or truncated, or their headers are invalid.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         match path.is_file() {
             true => Self::of(&ModelFiles::open(path, None)?),
@@ -169,10 +163,8 @@ impl Checkpoint {
         Self { weight_cache: cache, ..self }
     }
 
-    /// Find the kept weights of a `variant` (weight types), or begin to keep them. `expected` is their size in bytes.
-    ///
-    /// # Errors
-    /// If the loading was stopped, or a weight file cannot be read.
+    /// Find the kept weights of a `variant` (weight types), or begin to keep them. `expected` is their size in bytes. Fails if
+    /// the loading was stopped, or a weight file cannot be read.
     pub fn open_weight_cache(&self, variant: &str, expected: u64) -> Result<(), CheckpointError> {
         match &self.weight_cache {
             Some(cache) if !self.random => self.kept.open(cache, self, variant, expected),

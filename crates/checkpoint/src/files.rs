@@ -12,11 +12,8 @@ pub const CONFIG: u64 = 16 << 20;
 /// Size limit of a tokenizer or weight index, in bytes.
 pub const TABLE: u64 = 256 << 20;
 
-/// The bytes of a regular file of at most `limit` bytes.
-///
-/// # Errors
-/// I/O errors; [`ErrorKind::InvalidInput`] if it is not a regular file (a directory, a device, a pipe),
-/// [`ErrorKind::FileTooLarge`] if it is larger.
+/// The bytes of a regular file of at most `limit` bytes. [`ErrorKind::InvalidInput`] if it is not a regular file (a directory, a
+/// device, a pipe), [`ErrorKind::FileTooLarge`] if it is larger.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     // Asked of the path: opening a pipe would wait for its other end.
     let about = std::fs::metadata(path)?;
@@ -33,10 +30,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     if bytes.len() as u64 > limit { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// The text of a regular file of at most `limit` bytes.
-///
-/// # Errors
-/// As [`read`]; [`ErrorKind::InvalidData`] if it is not UTF-8.
+/// The text of a regular file of at most `limit` bytes. [`ErrorKind::InvalidData`] if it is not UTF-8.
 pub fn text(path: &Path, limit: u64) -> Result<String> {
     String::from_utf8(read(path, limit)?).map_err(|_| Error::new(ErrorKind::InvalidData, "not UTF-8 text"))
 }

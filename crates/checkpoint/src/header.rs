@@ -11,9 +11,6 @@ const METADATA: &str = "__metadata__";
 
 /// Parse a header and check that its tensors lie one after the other, without gaps or overlaps. Returns the tensors, and the
 /// length of their data in bytes.
-///
-/// # Errors
-/// A description of what is wrong with the header.
 pub(crate) fn parse(json: &[u8]) -> Result<(HashMap<String, TensorInfo>, usize), String> {
     let Header { tensors, duplicate } = serde_json::from_slice(json).map_err(|e| e.to_string())?;
     if let Some(name) = duplicate {

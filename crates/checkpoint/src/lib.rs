@@ -2,6 +2,7 @@
 //!
 //! ```
 //! use specreel_checkpoint::ModelFiles;
+//! use specreel_tensor::Weights;
 //!
 //! let demo = specreel_demo::demo(None)?;
 //! let files = ModelFiles::open(&demo.target, None)?;

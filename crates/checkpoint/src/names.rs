@@ -19,7 +19,7 @@ const TOWER: &str = "vision_tower";
 const INNER: &str = "vision_model.";
 
 /// The names of a tensor in all layouts, in the order in which they are tried.
-pub fn spellings(name: &str) -> Vec<String> {
+pub(crate) fn spellings(name: &str) -> Vec<String> {
     if let Some(rest) = name.strip_prefix("model.") {
         let mut names = vec![
             name.to_owned(),
@@ -44,7 +44,7 @@ pub fn in_part(part: &str, name: &str) -> String {
 }
 
 /// As [`spellings`], of a tensor in a part of a checkpoint.
-pub fn spellings_in(part: &str, name: &str) -> Vec<String> {
+pub(crate) fn spellings_in(part: &str, name: &str) -> Vec<String> {
     let name = in_part(part, name);
     vec![format!("model.{name}"), name]
 }

@@ -26,7 +26,6 @@ pub(crate) struct Shard {
     pub len: u64,
     /// Where the tensors' bytes begin.
     data: u64,
-    /// A hash of the header.
     header: u64,
     pub tensors: HashMap<String, TensorInfo>,
 }
@@ -39,10 +38,7 @@ const SAMPLE: u64 = 4096;
 const AHEAD: usize = 64 << 20;
 
 impl Shard {
-    /// Open a file and read its header.
-    ///
-    /// # Errors
-    /// If it is missing, not a regular file, truncated, or its header is invalid.
+    /// Open a file and read its header. Fails if it is missing, not a regular file, truncated, or its header is invalid.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         let fail = |problem: &str| CheckpointError::file(path, problem);
         let io = |e: io::Error| fail(&e.to_string());
@@ -79,10 +75,8 @@ impl Shard {
     }
 
     /// Fill `buffer` with a tensor's bytes from `offset` on; `offset` counts from the start of the tensors' data.
-    ///
-    /// # Errors
     /// [`CheckpointError::Changed`] if the file ends before, else the error of the read.
-    pub fn read_data(&self, buffer: &mut [u8], offset: usize) -> Result<(), CheckpointError> {
+    pub(crate) fn read_data(&self, buffer: &mut [u8], offset: usize) -> Result<(), CheckpointError> {
         self.read(buffer, self.data + offset as u64)
     }
 
@@ -125,7 +119,7 @@ impl Shard {
     }
 
     /// The error for a tensor that the index places in this file, if it is not here.
-    pub fn lacks(&self, name: &str) -> Option<CheckpointError> {
+    pub(crate) fn lacks(&self, name: &str) -> Option<CheckpointError> {
         let problem = || format!("the index places `{name}` in this file, but it is not here");
         (!self.tensors.contains_key(name)).then(|| CheckpointError::file(&self.path, &problem()))
     }

@@ -20,10 +20,8 @@ pub enum ModelFiles {
 
 impl ModelFiles {
     /// The files of a model at `path`: a directory, or a GGUF file with its vision tower in `mmproj` (by default the mmproj
-    /// file in its folder, see [`GgufModel::open`]).
-    ///
-    /// # Errors
-    /// If `path` does not exist, a GGUF file cannot be used, or `mmproj` is given with a directory.
+    /// file in its folder, see [`GgufModel::open`]). Fails if `path` does not exist, a GGUF file cannot be used, or `mmproj` is
+    /// given with a directory.
     pub fn open(path: &Path, mmproj: Option<&Path>) -> Result<Self, CheckpointError> {
         match std::fs::metadata(path) {
             Ok(about) if about.is_dir() => match mmproj {

@@ -81,7 +81,6 @@ impl RunRequest {
         self.measure && !self.method.is_autoregressive()
     }
 
-    /// The limits on its frames.
     pub(crate) fn limits(&self) -> FrameLimits {
         FrameLimits { pixels: self.max_pixels, tokens: self.max_visual_tokens }
     }

@@ -58,14 +58,14 @@ impl EventSender {
     }
 
     /// Send an event that may be dropped if the reader is slow: progress, which the next one replaces.
-    pub fn offer(&self, kind: EventKind) {
+    pub(crate) fn offer(&self, kind: EventKind) {
         if self.events.capacity() > EVENTS / 2 {
             let _ = self.events.try_send(Event::new(self.run, kind));
         }
     }
 
     /// True if the reader has gone.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.events.is_closed()
     }
 }

@@ -129,11 +129,10 @@ pub(crate) struct Trials {
     trials: Vec<Trial>,
 }
 
-/// What a measurement works with.
 pub(crate) struct Bench<'a> {
     pub models: &'a Models,
     pub cancelled: &'a Cancelled,
-    pub sender: &'a EventSender,
+    pub(crate) sender: &'a EventSender,
     /// True as soon as the engine has something else to do.
     pub busy: &'a (dyn Fn() -> bool + Sync),
 }
@@ -194,10 +193,7 @@ impl Trials {
         self.report_if(sender, |_| true);
     }
 
-    /// Measure until all are settled or the engine has something else to do.
-    ///
-    /// # Errors
-    /// If a forward pass fails; the runs stay unsettled.
+    /// Measure until all are settled or the engine has something else to do. The runs stay unsettled if a pass fails.
     pub fn measure(&mut self, cache: &mut PrefixCache, bench: &Bench<'_>) -> Result<(), Stop> {
         loop {
             self.trials.iter_mut().for_each(Trial::look);

@@ -9,9 +9,6 @@ use specreel_record::{Failure, FailureClass};
 use specreel_speculate::{Drafter, Method};
 
 /// Check that the models have the drafter that a method needs.
-///
-/// # Errors
-/// They do not (class usage).
 pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
     let (what, hint) = match method.drafter {
         Drafter::Model {} if models.drafter.is_none() => (

@@ -34,7 +34,7 @@ impl NextClip {
     }
 
     /// Hand over the clip that was read.
-    pub fn give(&mut self, cache: &mut PrefixCache) {
+    pub(crate) fn give(&mut self, cache: &mut PrefixCache) {
         if let Some((key, clip)) = self.clip.take()
             && cache.clips.touch(&key).is_none()
         {
@@ -44,7 +44,7 @@ impl NextClip {
 
     /// Do `run`, and meanwhile read the clip that was asked for. A clip that cannot be read is left to its own run, which says
     /// why; nothing of this is reported.
-    pub fn during<T>(
+    pub(crate) fn during<T>(
         &mut self,
         models: &Models,
         sender: &EventSender,

@@ -52,18 +52,12 @@ pub struct EngineHandle {
 
 impl Engine {
     /// Start the thread. The receiver gets every event of every run.
-    ///
-    /// # Errors
-    /// If the system starts no thread.
     pub fn start() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
         Self::start_after(|| {})
     }
 
     /// As [`Engine::start`], but with a lower priority, so that user interfaces stay responsive when all processors are busy.
     /// Linux only; elsewhere a niceness applies to the whole process.
-    ///
-    /// # Errors
-    /// If the system starts no thread.
     pub fn start_in_background() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
         Self::start_after(lower_priority)
     }
@@ -99,10 +93,7 @@ fn lower_priority() {
 }
 
 impl EngineHandle {
-    /// Send a command.
-    ///
-    /// # Errors
-    /// If the engine has stopped, or its queue is full; the command then has no effect.
+    /// Send a command. Fails if the engine has stopped, or its queue is full; the command then has no effect.
     pub fn send(&self, command: Command) -> Result<(), Failure> {
         self.commands.try_send(command).map_err(|e| match e {
             mpsc::error::TrySendError::Full(_) => {
@@ -119,13 +110,11 @@ impl EngineHandle {
     }
 }
 
-/// What the thread owns.
 struct Worker<'a> {
     /// Where events of run 0 go.
     events: EventSender,
     cancelled: &'a Cancelled,
     models: Option<Models>,
-    /// Of the models.
     spec: Option<ModelSpec>,
     cache: PrefixCache,
     /// Finished runs whose speed is measured.

@@ -81,7 +81,7 @@ impl TextConfig {
     }
 
     /// Bytes of the states of all layers with linear attention, as a sequence keeps them to be rolled back.
-    pub fn recurrent_bytes(&self) -> usize {
+    pub(crate) fn recurrent_bytes(&self) -> usize {
         /// The settled and the current state, and two marks.
         const STATES: usize = 4;
         /// Rows of a step and of the drafts before it.
@@ -94,7 +94,7 @@ impl TextConfig {
     }
 
     /// Number of a layer among those of its kind, full or linear attention.
-    pub fn index_in_kind(&self, layer: usize) -> usize {
+    pub(crate) fn index_in_kind(&self, layer: usize) -> usize {
         (0..layer).filter(|other| self.is_linear(*other) == self.is_linear(layer)).count()
     }
 

@@ -38,9 +38,6 @@ pub struct ModelSpec {
 
 impl ModelSpec {
     /// The target's files.
-    ///
-    /// # Errors
-    /// As [`ModelFiles::open`].
     pub fn target_files(&self) -> Result<ModelFiles, CheckpointError> {
         ModelFiles::open(&self.target, self.mmproj.as_deref())
     }
@@ -52,19 +49,13 @@ impl ModelSpec {
     }
 
     /// The drafter's files; none without a drafter.
-    ///
-    /// # Errors
-    /// As [`ModelFiles::open`].
     pub fn drafter_files(&self) -> Result<Option<ModelFiles>, CheckpointError> {
         let open = |drafter: &PathBuf| ModelFiles::open(drafter, self.drafter_mmproj.as_deref());
         self.drafter.as_ref().map(open).transpose()
     }
 
     /// Check that the requested weight type applies to a model. GGUF files keep their types; the type of most of their weights
-    /// may be requested.
-    ///
-    /// # Errors
-    /// If both models are GGUF files of other types (class usage).
+    /// may be requested. Fails if both models are GGUF files of other types (class usage).
     pub fn check_dtype(&self, target: &ModelFiles, drafter: Option<&ModelFiles>) -> Result<(), Failure> {
         let (dtype, mut files) = (self.dtype, std::iter::once(target).chain(drafter));
         let fixed =
@@ -85,9 +76,6 @@ impl ModelSpec {
     }
 
     /// Open the target's device.
-    ///
-    /// # Errors
-    /// As [`ComputeDevice::open`].
     pub fn open_target_device(&self) -> Result<ComputeDevice, Failure> {
         ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype).with_kv_type(self.kv_type)
     }
@@ -98,9 +86,6 @@ impl ModelSpec {
     }
 
     /// Open the drafter's device, with a queue of its own.
-    ///
-    /// # Errors
-    /// As [`ComputeDevice::open`].
     pub fn open_drafter_device(&self) -> Result<ComputeDevice, Failure> {
         let device = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
         let device = device.with_tower(self.tower_dtype);

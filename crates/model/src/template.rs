@@ -128,9 +128,6 @@ impl ChatTemplate {
 
     /// The template of the checkpoint in `dir`, from `chat_template.jinja`, `chat_template.json` or `tokenizer_config.json`;
     /// `fallback` if none of these has one.
-    ///
-    /// # Errors
-    /// [`TemplateError::Read`] or [`TemplateError::Parse`] for invalid files.
     pub fn load(dir: &Path, fallback: &str) -> Result<Self, TemplateError> {
         let path = dir.join("chat_template.jinja");
         if let Some(source) = read(&path)? {
@@ -151,9 +148,6 @@ impl ChatTemplate {
     }
 
     /// The conversation as text: one video, `prompt`, and the start of the answer, without thinking.
-    ///
-    /// # Errors
-    /// [`TemplateError::Render`] or [`TemplateError::Endless`].
     pub fn render(&self, prompt: &str) -> Result<String, TemplateError> {
         self.render_all(&[prompt], false)
     }
@@ -196,17 +190,14 @@ impl ChatTemplate {
             .map_err(|e| TemplateError::Render { origin: self.origin.clone(), problem: e.to_string() })
     }
 
-    /// The prompt's ids, with a single video token in place of the video.
-    ///
-    /// # Errors
-    /// As of [`Self::render`]; [`TemplateError::Prompt`] if the template omits or repeats the prompt;
-    /// [`TemplateError::Text`] if encoding fails.
+    /// The prompt's ids, with a single video token in place of the video. [`TemplateError::Prompt`] if the template omits or
+    /// repeats the prompt.
     pub fn ids(&self, tokenizer: &TextTokenizer, prompt: &str) -> Result<Vec<u32>, TemplateError> {
         self.ids_after(tokenizer, &[], prompt)
     }
 
     /// As [`Self::ids`], after earlier questions and answers about the same video.
-    pub fn ids_after(
+    pub(crate) fn ids_after(
         &self,
         tokenizer: &TextTokenizer,
         before: &[Turn],
@@ -218,7 +209,7 @@ impl ChatTemplate {
 
     /// The ids of a question's prompt; `rewrite` may change the rendered text, in which placeholders stand for questions and
     /// answers.
-    pub fn ids_with(
+    pub(crate) fn ids_with(
         &self,
         tokenizer: &TextTokenizer,
         question: &Question<'_>,

@@ -96,9 +96,6 @@ const MAX_GAPS: usize = 1 << 16;
 
 impl TextTokenizer {
     /// Read `tokenizer.json` in `dir`, and the end tokens from `generation_config.json` or else `config.json`.
-    ///
-    /// # Errors
-    /// A [`TextError`] that names the file; see its variants.
     pub fn load(dir: &Path) -> Result<Self, TextError> {
         let path = dir.join("tokenizer.json");
         let bytes = files::read(&path, files::TABLE)
@@ -123,11 +120,8 @@ impl TextTokenizer {
         Self::assemble(full, path, ends, repetition_penalty)
     }
 
-    /// The tokenizer of a GGUF file.
-    ///
-    /// # Errors
-    /// [`TextError::Vocabulary`] if its parts do not agree with each other.
-    pub fn from_vocabulary(vocabulary: &Vocabulary<'_>, path: &Path) -> Result<Self, TextError> {
+    /// The tokenizer of a GGUF file. [`TextError::Vocabulary`] if its parts do not agree with each other.
+    pub(crate) fn from_vocabulary(vocabulary: &Vocabulary<'_>, path: &Path) -> Result<Self, TextError> {
         let refuse = |problem: String| TextError::Vocabulary { path: path.into(), problem };
         let full = from_vocabulary::tokenizer(vocabulary).map_err(refuse)?;
         Self::assemble(full, path.into(), vocabulary.ends.clone(), vocabulary.repetition_penalty)
@@ -177,7 +171,7 @@ impl TextTokenizer {
     }
 
     /// The same tokenizer, with another token that ends a text.
-    pub fn ending_with(mut self, token: &str) -> Result<Self, TextError> {
+    pub(crate) fn ending_with(mut self, token: &str) -> Result<Self, TextError> {
         let id = self.id(token)?;
         if let (false, Some(inner)) = (self.is_end(id), Arc::get_mut(&mut self.0)) {
             inner.ends.push(id);
@@ -186,7 +180,7 @@ impl TextTokenizer {
     }
 
     /// Check that a token of prompts exists, and is recognised in their text.
-    pub fn require(&self, token: &str) -> Result<u32, TextError> {
+    pub(crate) fn require(&self, token: &str) -> Result<u32, TextError> {
         let id = self.id(token)?;
         match self.encode(token)?[..] {
             [only] if only == id => Ok(id),
@@ -282,9 +276,6 @@ impl TextTokenizer {
     }
 
     /// Compare two vocabularies: a drafter's ids must be the target's tokens.
-    ///
-    /// # Errors
-    /// The first difference.
     pub fn same_vocabulary(&self, other: &Self) -> Result<(), Mismatch> {
         if Arc::ptr_eq(&self.0, &other.0) {
             return Ok(());

@@ -31,7 +31,6 @@ impl Caption {
         self
     }
 
-    /// Appends a word that states a fact.
     fn fact(&mut self, word: &str) -> &mut Self {
         let start = self.text.len();
         self.text.push_str(word);

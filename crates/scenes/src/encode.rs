@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ffmpeg_next::software::scaling;
-use ffmpeg_next::{Dictionary, Packet, Rational, codec, encoder, format, frame};
+use ffmpeg_next::{Dictionary, Packet, Rational, codec, encoder, format, frame, software::scaling};
 use rustix::io::Errno;
 
-use super::render;
-use super::world::Scene;
+use super::{render, world::Scene};
 
 /// Error of [`mp4`].
 #[derive(Debug, thiserror::Error)]
@@ -15,12 +13,7 @@ use super::world::Scene;
 pub enum EncodeError {
     /// 4:2:0 chroma subsampling needs even sizes.
     #[error("cannot encode {width}x{height}: width and height must be even and at least 16; try {}x{}", even(*width), even(*height))]
-    Size {
-        /// Requested width in pixels.
-        width: u32,
-        /// Requested height in pixels.
-        height: u32,
-    },
+    Size { width: u32, height: u32 },
     /// This FFmpeg build has neither of the encoders.
     #[error("no video encoder: this FFmpeg build has neither libx264 nor MPEG-4")]
     NoEncoder,
@@ -41,10 +34,6 @@ fn even(size: u32) -> u32 {
 }
 
 /// Renders `scene` at its nominal frame rate and writes it to `path` (which should end in `.mp4`).
-///
-/// # Errors
-///
-/// Odd or tiny sizes, a missing encoder, an error of FFmpeg while writing.
 pub fn mp4(scene: &Scene, path: &Path, width: u32, height: u32) -> Result<(), EncodeError> {
     if width % 2 + height % 2 > 0 || width < 16 || height < 16 {
         return Err(EncodeError::Size { width, height });
@@ -87,7 +76,6 @@ pub fn mp4(scene: &Scene, path: &Path, width: u32, height: u32) -> Result<(), En
 struct Writer {
     output: format::context::Output,
     encoder: encoder::Video,
-    /// One tick per frame.
     ticks: Rational,
 }
 

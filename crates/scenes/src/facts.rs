@@ -12,7 +12,7 @@ use super::world::{Background, Colour, Motion, Relation, Scene, Shape, Size, Tex
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// Number of shots.
-    pub shot_count: Option<usize>,
+    pub(crate) shot_count: Option<usize>,
     /// Shot by shot.
     pub shots: Vec<ShotFacts>,
 }
@@ -21,13 +21,13 @@ pub struct Facts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShotFacts {
     /// What is behind the figures.
-    pub background: Option<Background>,
+    pub(crate) background: Option<Background>,
     /// Number of figures.
-    pub shape_count: Option<usize>,
+    pub(crate) shape_count: Option<usize>,
     /// Figure by figure.
     pub figures: Vec<FigureFacts>,
     /// Relation of the first listed figure to the second.
-    pub relation: Option<Relation>,
+    pub(crate) relation: Option<Relation>,
 }
 
 /// The facts of one figure.
@@ -36,9 +36,9 @@ pub struct FigureFacts {
     /// How large.
     pub size: Option<Size>,
     /// What covers it.
-    pub texture: Option<Texture>,
+    pub(crate) texture: Option<Texture>,
     /// Its colour.
-    pub colour: Option<Colour>,
+    pub(crate) colour: Option<Colour>,
     /// Its outline.
     pub shape: Option<Shape>,
     /// What it does.

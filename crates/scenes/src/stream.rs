@@ -98,7 +98,7 @@ pub struct Header {
     /// The expected text.
     pub answer: String,
     /// Byte ranges in `answer` of the words that carry facts.
-    pub fact_ranges: Vec<(usize, usize)>,
+    pub(crate) fact_ranges: Vec<(usize, usize)>,
     /// Number of frames.
     pub frames: usize,
     /// Height in pixels.
@@ -118,10 +118,6 @@ pub struct Header {
 }
 
 /// Writes samples to `out`. The stream ends without an error when the reader closes the pipe.
-///
-/// # Errors
-///
-/// A write error of `out` other than a broken pipe.
 pub fn stream(out: &mut dyn Write, options: &Options) -> io::Result<()> {
     let scenes = (options.first_seed..=u64::MAX)
         .map(Scene::from_seed)

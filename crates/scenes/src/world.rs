@@ -89,7 +89,7 @@ impl Size {
 
 impl Relation {
     /// The same relation seen from the other figure.
-    pub fn inverse(self) -> Self {
+    pub(crate) fn inverse(self) -> Self {
         match self {
             Self::LeftOf => Self::RightOf,
             Self::RightOf => Self::LeftOf,
@@ -104,10 +104,8 @@ impl Relation {
 pub struct Figure {
     /// How large.
     pub size: Size,
-    /// What covers it.
-    pub texture: Texture,
-    /// Its colour.
-    pub colour: Colour,
+    pub(crate) texture: Texture,
+    pub(crate) colour: Colour,
     /// Its outline.
     pub shape: Shape,
     /// What it does.
@@ -116,9 +114,9 @@ pub struct Figure {
     /// upper edge of its lane, 1 = touching the other edge).
     pub home: (f64, f64),
     /// Share of the free space that a slide, rise or fall covers.
-    pub travel: f64,
+    pub(crate) travel: f64,
     /// Degrees per second when it spins; negative is counter-clockwise.
-    pub spin: f64,
+    pub(crate) spin: f64,
 }
 
 /// A stretch of the video without a cut.
@@ -129,16 +127,16 @@ pub struct Shot {
     /// End, in seconds (exclusive, except for the last shot).
     pub end: f64,
     /// Colour behind the figures.
-    pub background: Background,
+    pub(crate) background: Background,
     /// Lanes lie side by side (figures listed from left to right) or are stacked (from top to bottom).
-    pub side_by_side: bool,
+    pub(crate) side_by_side: bool,
     /// One to three figures, in the order of their lanes.
     pub figures: Vec<Figure>,
 }
 
 impl Shot {
     /// Relation of the first figure to the second, where there are exactly two.
-    pub fn relation(&self) -> Option<Relation> {
+    pub(crate) fn relation(&self) -> Option<Relation> {
         (self.figures.len() == 2).then_some(if self.side_by_side {
             Relation::LeftOf
         } else {
@@ -188,7 +186,7 @@ impl Scene {
     }
 
     /// The shot on screen at `t` seconds (clamped into the video).
-    pub fn shot_at(&self, t: f64) -> &Shot {
+    pub(crate) fn shot_at(&self, t: f64) -> &Shot {
         let last = self.shots.len() - 1;
         self.shots.iter().find(|shot| t < shot.end).unwrap_or(&self.shots[last])
     }

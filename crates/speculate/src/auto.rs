@@ -24,7 +24,7 @@ const FIRST: usize = 4;
 
 /// Chooses the length of the next chain.
 #[derive(Clone, Debug)]
-pub struct AutoLength {
+pub(crate) struct AutoLength {
     passes: PassTimes,
     /// Time of one target row, if it was known before the first pass.
     row_ms: Option<f64>,

@@ -56,7 +56,6 @@ impl PassTimes {
         push_valid(&mut self.0, PASSES, (rows as f64, ms), ms);
     }
 
-    /// Number of passes.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

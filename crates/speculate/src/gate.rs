@@ -6,7 +6,7 @@
 
 /// Decides which steps draft nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Gate {
+pub(crate) struct Gate {
     /// The share of steps without drafts.
     share: f64,
     /// The signals of the earlier steps, ascending.
@@ -27,7 +27,7 @@ impl Gate {
     }
 
     /// The signal for which the next step has no drafts; none if it may have some.
-    pub fn closes(&mut self) -> Option<f32> {
+    pub(crate) fn closes(&mut self) -> Option<f32> {
         let signal = self.next.take()?;
         let closed = is_high(signal, &self.earlier, self.share);
         let at = self.earlier.partition_point(|other| other.total_cmp(&signal).is_lt());

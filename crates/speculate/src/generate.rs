@@ -13,10 +13,8 @@ use super::{
 use specreel_record::Step;
 
 /// Generate to an end token or the length limit, under the method's schedule. `on` receives every finished step and may stop the
-/// generation. The sequences hold the new tokens afterwards: truncate them to reuse them.
-///
-/// # Errors
-/// If a forward pass fails. Steps that `on` received before remain valid.
+/// generation. The sequences hold the new tokens afterwards: truncate them to reuse them. Steps that `on` received before an
+/// error remain valid.
 pub fn generate(
     config: GenerationConfig<'_>,
     mut inputs: GenerationInputs<'_>,

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 pub use specreel_model::decoder::{RowFacts, argmax, top_log_probabilities};
 
 /// Entropy of the whole distribution, in nats.
-pub fn entropy_full(logits: &[f32], facts: &RowFacts) -> f32 {
+pub(crate) fn entropy_full(logits: &[f32], facts: &RowFacts) -> f32 {
     let sum: f64 = logits
         .iter()
         .map(|&l| f64::from(facts.log_probability(l)))
@@ -89,7 +89,7 @@ impl Sampler {
     }
 
     /// True if a draft that was drawn from `q` passes at this output position: with probability min(1, p/q).
-    pub fn accepts(&self, draft: u32, p: &[f32], q: &[f32], position: usize) -> bool {
+    pub(crate) fn accepts(&self, draft: u32, p: &[f32], q: &[f32], position: usize) -> bool {
         let at = |distribution: &[f32]| distribution.get(draft as usize).copied().unwrap_or(0.0);
         let u: f32 = self.rng(position, Purpose::Accept).random();
         at(q) > 0.0 && u * at(q) < at(p)
@@ -97,7 +97,7 @@ impl Sampler {
 
     /// The token in place of a draft that [`Sampler::accepts`] rejected, from norm(max(p - q, 0)). Accepted drafts and
     /// replacements together have the distribution `p`.
-    pub fn replacement(&self, p: &[f32], q: &[f32], position: usize) -> u32 {
+    pub(crate) fn replacement(&self, p: &[f32], q: &[f32], position: usize) -> u32 {
         let mut rng = self.rng(position, Purpose::Accept);
         // The first number of this stream rejected the draft.
         let _: f32 = rng.random();
@@ -253,7 +253,6 @@ mod tests {
         assert!((p[1] - 0.625).abs() < 1e-6 && (p[2] - 0.375).abs() < 1e-6);
     }
 
-    /// The nucleus by sorting everything.
     fn sorted_nucleus(p: &[f32], top_p: f32) -> (Vec<usize>, f64) {
         let mut order: Vec<usize> = (0..p.len()).collect();
         order.sort_by(|&a, &b| p[b].total_cmp(&p[a]).then(a.cmp(&b)));

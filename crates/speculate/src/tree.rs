@@ -124,10 +124,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Read names such as "0", "1", "00": digits are the ranks of the choices on the way; without names, [`SPECVLM`]'s.
-    ///
-    /// # Errors
-    /// The invalid name: not digits, a duplicate, or listed before its parent.
+    /// Read names such as "0", "1", "00": digits are the ranks of the choices on the way; without names, [`SPECVLM`]'s. The error
+    /// is the invalid name: not digits, a duplicate, or listed before its parent.
     pub fn read<S: AsRef<str>>(names: &[S]) -> Result<Template, String> {
         if names.is_empty() {
             return Self::read(&SPECVLM);

@@ -24,7 +24,6 @@ pub(super) fn logit_needs(config: &GenerationConfig<'_>, rule: &RuleNeeds, tree:
     LogitNeeds { vocab: config.vocab, whole, top: config.logprobs, ids }
 }
 
-/// The distribution of each row, where the text is sampled.
 pub(super) fn distributions(sampler: Sampler, logits: &[LogitRow<'_>]) -> Result<Vec<Vec<f32>>> {
     let rows = if sampler.is_greedy() { &[] } else { logits };
     rows.iter().map(|row| Ok(sampler.distribution(row.values()?))).collect()
@@ -252,7 +251,6 @@ fn top_of_distribution(q: &[f32], count: usize) -> Vec<(u32, f32)> {
     top.filter(|(_, q)| *q > 0.0).map(|(id, q)| (id, q.ln())).collect()
 }
 
-/// One branch with its verdicts.
 #[derive(Default)]
 struct Judged {
     path: Vec<usize>,

@@ -16,10 +16,8 @@ pub struct Accelerator {
 }
 
 impl ComputeDevice {
-    /// Open a device and resolve the weight type.
-    ///
-    /// # Errors
-    /// If this build has no such device (class usage), or the machine has none (class input).
+    /// Open a device and resolve the weight type. Fails if this build has no such device (class usage), or the machine has none
+    /// (class input).
     pub fn open(choice: DeviceChoice, dtype: WeightType) -> Result<Self, Failure> {
         match choice {
             DeviceChoice::Cpu => Ok(Self::cpu(dtype)),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::Result;
 
 /// A full cache grows by a multiple of this number of slots.
-pub const GROW: usize = 256;
+pub(crate) const GROW: usize = 256;
 
 /// Keys and values of one sequence in all layers: slots are rolled back in O(1), compacted and copied. Slots are checked by the
 /// caller.
@@ -50,9 +50,7 @@ pub trait DeviceCache: Send + Sized {
     /// A cache of `len` slots of each layer and head: `kept(layer, head)`.
     fn gather<'a>(&self, len: usize, capacity: usize, kept: impl Fn(usize, usize) -> &'a [usize]) -> Self;
 
-    /// Append the slots `range` of a cache of the same model.
-    ///
-    /// # Errors
-    /// If the other cache is of another type or device, or memory does not suffice.
+    /// Append the slots `range` of a cache of the same model. Fails if the other cache is of another type or device, or memory
+    /// does not suffice.
     fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()>;
 }

@@ -100,10 +100,8 @@ impl ComputeDevice {
         Self { dtype, float, ..self.clone() }
     }
 
-    /// The same device with this type of keys and values.
-    ///
-    /// # Errors
-    /// If it is an accelerator, whose keys and values have its compute type, or a GPU and the type is q8_0 (class usage).
+    /// The same device with this type of keys and values. Fails if it is an accelerator, whose keys and values have its compute
+    /// type, or a GPU and the type is q8_0 (class usage).
     pub fn with_kv_type(self, kv_type: KvType) -> Result<Self, Failure> {
         if kv_type == KvType::Q8_0 && self.gpu.is_some() {
             return Err(usage(
@@ -155,7 +153,7 @@ impl ComputeDevice {
     }
 
     /// True if the language model's matrices are quantised.
-    pub fn quantizes(&self) -> bool {
+    pub(crate) fn quantizes(&self) -> bool {
         matches!(self.dtype, WeightType::Of(TensorType::Blocks(_)))
     }
 
@@ -165,9 +163,6 @@ impl ComputeDevice {
     }
 
     /// Wait until all queued operations are done.
-    ///
-    /// # Errors
-    /// One of them failed.
     pub fn synchronize(&self) -> crate::Result<()> {
         Ok(self.device.synchronize()?)
     }

@@ -37,7 +37,7 @@ impl KvType {
     }
 
     /// Bytes of the keys of one head and token, or of its values.
-    pub fn head_bytes(self, head_dim: usize) -> usize {
+    pub(crate) fn head_bytes(self, head_dim: usize) -> usize {
         match self {
             KvType::Auto | KvType::F32 => 4 * head_dim,
             KvType::F16 => 2 * head_dim,

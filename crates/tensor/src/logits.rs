@@ -5,10 +5,9 @@ mod on_gpu;
 
 use std::{borrow::Cow, cell::OnceCell};
 
-use crate::{Error, Result};
+use crate::{Error, Result, cpu::kernels, states::with_tensor};
 use candle_core::Tensor;
 
-use crate::{cpu::kernels, states::with_tensor};
 pub use on_gpu::GpuLogits;
 
 /// Facts about one row of logits.
@@ -138,10 +137,8 @@ impl<'a> LogitRow<'a> {
         }
     }
 
-    /// The logit of an id; minus infinity outside of the vocabulary.
-    ///
-    /// # Errors
-    /// The row is a summary for which the id was not requested.
+    /// The logit of an id; minus infinity outside of the vocabulary. Fails if the row is a summary for which the id was not
+    /// requested.
     pub fn logit(&self, id: u32) -> Result<f32> {
         match self {
             Self::Whole(logits, _) => Ok(logit(logits, id)),
@@ -184,10 +181,7 @@ impl<'a> LogitRow<'a> {
         })
     }
 
-    /// All values.
-    ///
-    /// # Errors
-    /// They were not requested.
+    /// All values. Fails if they were not requested.
     pub fn values(&self) -> Result<&[f32]> {
         match self {
             Self::Whole(logits, _) => Ok(logits),

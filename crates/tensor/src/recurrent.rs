@@ -33,7 +33,7 @@ pub enum Bank {
 
 impl Bank {
     /// Number of banks.
-    pub const COUNT: usize = 2 + MARKS;
+    pub(crate) const COUNT: usize = 2 + MARKS;
 
     /// Its number.
     pub fn index(self) -> usize {
@@ -75,7 +75,7 @@ pub struct Plan {
     /// Places in the log of the rows between that state and the pass.
     pub replayed: Vec<usize>,
     /// Store the state before the pass as settled.
-    pub settles: bool,
+    pub(crate) settles: bool,
     /// For each row of a tree, the places of its ancestors after the state before the pass; none for a chain.
     pub ancestors: Option<Vec<Vec<usize>>>,
     /// Places in the log of the new rows; none if they are not logged.

@@ -27,10 +27,8 @@ impl Resident {
         Ok(Some(Self(Mutex::new(resident))))
     }
 
-    /// The `count` rows that resemble each of the states most. Waits for them.
-    ///
-    /// # Errors
-    /// If the states have another width or are not on a GPU, or the device is lost.
+    /// The `count` rows that resemble each of the states most. Waits for them. Fails if the states have another width or are not
+    /// on a GPU, or the device is lost.
     pub fn nearest(&self, states: &States, count: usize) -> Result<Nearest> {
         let Some(rows) = states.on_gpu() else { crate::bail!("the states are not on the GPU") };
         let stream = rows.stream();

@@ -5,7 +5,6 @@ use super::recurrent::{Bank, Plan};
 /// The place of a row under the convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A row of the pass.
     Pass(usize),
     /// A place in the log.
     Logged(usize),

@@ -32,10 +32,8 @@ struct Span {
 }
 
 impl VisualSpans {
-    /// Spans of a prompt of `rows` rows. Ranges that touch become one span.
-    ///
-    /// # Errors
-    /// A range is empty, starts before the previous one ends, or ends after the prompt.
+    /// Spans of a prompt of `rows` rows. Ranges that touch become one span. Fails if a range is empty, starts before the previous
+    /// one ends, or ends after the prompt.
     pub fn new(ranges: impl IntoIterator<Item = Range<usize>>, rows: usize) -> Result<Self, SpansError> {
         let mut spans: Vec<Span> = Vec::new();
         for range in ranges {
@@ -76,7 +74,7 @@ impl VisualSpans {
     }
 
     /// The spans, without the rows from `end` on.
-    pub fn ranges_below(&self, end: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+    pub(crate) fn ranges_below(&self, end: usize) -> impl Iterator<Item = Range<usize>> + '_ {
         self.ranges().map(move |rows| rows.start..rows.end.min(end)).take_while(|rows| !rows.is_empty())
     }
 

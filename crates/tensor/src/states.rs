@@ -17,10 +17,7 @@ pub enum States {
 }
 
 impl States {
-    /// Rows of `width` values in host memory.
-    ///
-    /// # Errors
-    /// If the values are not whole rows.
+    /// Rows of `width` values in host memory. Fails if the values are not whole rows.
     pub fn new(values: Vec<f32>, width: usize) -> Result<Self> {
         let rows = values.len().checked_div(width).unwrap_or(0);
         Ok(Self::Tensor(Tensor::from_vec(values, (rows, width), &Device::Cpu)?))
@@ -45,10 +42,7 @@ impl States {
         rows * width * size_of::<f32>()
     }
 
-    /// The rows `start..start + count`, without a copy.
-    ///
-    /// # Errors
-    /// If there are fewer rows.
+    /// The rows `start..start + count`, without a copy. Fails if there are fewer rows.
     pub fn narrow(&self, start: usize, count: usize) -> Result<Self> {
         match self {
             Self::Tensor(tensor) => Ok(Self::Tensor(tensor.narrow(0, start, count)?)),
@@ -59,10 +53,7 @@ impl States {
         }
     }
 
-    /// Some rows, in the given order.
-    ///
-    /// # Errors
-    /// If a row does not exist.
+    /// Some rows, in the given order. Fails if a row does not exist.
     pub fn select(&self, rows: &[usize]) -> Result<Self> {
         match self {
             Self::Tensor(tensor) => {
@@ -78,10 +69,7 @@ impl States {
         }
     }
 
-    /// Some columns of all rows.
-    ///
-    /// # Errors
-    /// If the rows are narrower, or memory is missing.
+    /// Some columns of all rows. Fails if the rows are narrower, or memory is missing.
     pub fn columns(&self, columns: Range<usize>) -> Result<Self> {
         let width = self.shape().1;
         let valid = columns.start <= columns.end && columns.end <= width;
@@ -97,10 +85,7 @@ impl States {
         }
     }
 
-    /// The same rows with zeros behind them, `width` values in all.
-    ///
-    /// # Errors
-    /// If the rows are wider, or memory is missing.
+    /// The same rows with zeros behind them, `width` values in all. Fails if the rows are wider, or memory is missing.
     pub fn widened(&self, width: usize) -> Result<Self> {
         let own = self.shape().1;
         check(own <= width, || format!("rows of {own} values do not fit into {width}"))?;
@@ -111,10 +96,8 @@ impl States {
         }
     }
 
-    /// Rows below each other; those in host memory move to the device of the others.
-    ///
-    /// # Errors
-    /// If the rows differ in width, or there are none.
+    /// Rows below each other; those in host memory move to the device of the others. Fails if the rows differ in width, or there
+    /// are none.
     pub fn cat(parts: &[Self]) -> Result<Self> {
         if let [part] = parts {
             return Ok(part.clone());

@@ -6,7 +6,6 @@ fn host(rows: usize, width: usize) -> States {
     States::new((0..rows * width).map(|i| i as f32).collect(), width).unwrap()
 }
 
-/// Rows on every device that this machine has.
 fn everywhere(rows: usize, width: usize) -> Vec<States> {
     let mut all = vec![host(rows, width)];
     if let Some(gpu) = gpu_or_skip() {

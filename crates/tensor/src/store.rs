@@ -39,12 +39,9 @@ static MAPS: Mutex<Vec<Weak<FileMap>>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// In the text of [`check_maps`]' error.
-pub const SHORTER: &str = "the file got shorter while it was used";
+pub(crate) const SHORTER: &str = "the file got shorter while it was used";
 
 /// Check that no mapped file got shorter: if one did, what was computed since is wrong.
-///
-/// # Errors
-/// Names the file.
 pub fn check_maps() -> io::Result<()> {
     // Models in memory of their own pay nothing.
     if COUNT.load(Ordering::Relaxed) == 0 {
@@ -67,10 +64,7 @@ pub struct FileMap {
 }
 
 impl FileMap {
-    /// Map a regular file.
-    ///
-    /// # Errors
-    /// If it cannot be opened or mapped, or is not a regular file.
+    /// Map a regular file. Fails if it cannot be opened or mapped, or is not a regular file.
     pub fn open(path: &Path) -> io::Result<Arc<Self>> {
         // Asked of the path: opening a pipe would wait for its other end.
         if !std::fs::metadata(path)?.is_file() {
@@ -152,11 +146,8 @@ impl<T: Plain> Store<T> {
         })
     }
 
-    /// The owned values, to be filled.
-    ///
-    /// # Panics
-    /// If they are mapped, or shared with a clone.
-    pub fn owned(&mut self) -> &mut Vec<T> {
+    /// The owned values, to be filled. Panics if they are mapped, or shared with a clone.
+    pub(crate) fn owned(&mut self) -> &mut Vec<T> {
         match self {
             Self::Owned(values) => match Arc::get_mut(values) {
                 Some(values) => values,

@@ -24,16 +24,10 @@ pub type TakeRows<'a> = &'a (dyn Fn(usize, &[f32]) -> Result<(), String> + Sync)
 /// Every method that reads or checks a tensor fails if the tensor is missing, has another shape or a type that is not supported,
 /// and if the loading was stopped.
 pub trait Weights: Sync {
-    /// A tensor's values as f32, row-major.
-    ///
-    /// # Errors
-    /// See [`Weights`]; values that are not finite.
+    /// A tensor's values as f32, row-major. Fails for values that are not finite.
     fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError>;
 
     /// Check that a tensor exists with this shape, without reading its values.
-    ///
-    /// # Errors
-    /// See [`Weights`].
     fn verify(&self, _name: &str, _shape: &[usize]) -> Result<(), CheckpointError> {
         Ok(())
     }
@@ -52,9 +46,6 @@ pub trait Weights: Sync {
 
     /// A matrix in the source's own types, where they are used without conversion: its parts, each with its number of rows.
     /// `None` if this source's matrices are to be converted.
-    ///
-    /// # Errors
-    /// See [`Weights`].
     fn matrix(
         &self,
         _name: &str,
@@ -63,18 +54,12 @@ pub trait Weights: Sync {
         Ok(None)
     }
 
-    /// A tensor's values in the source's type, and a hash of its bytes.
-    ///
-    /// # Errors
-    /// See [`Weights`]; values that are not finite.
+    /// A tensor's values in the source's type, and a hash of its bytes. Fails for values that are not finite.
     fn native(&self, name: &str, shape: [usize; 2]) -> Result<(Values, u64), CheckpointError> {
         Ok((Values::F32(self.f32(name, &shape)?.into()), 0))
     }
 
     /// The type of a tensor's values if they are 16-bit floats to be converted.
-    ///
-    /// # Errors
-    /// See [`Weights`].
     fn half_kind(&self, _name: &str, _shape: &[usize]) -> Result<Option<HalfKind>, CheckpointError> {
         Ok(None)
     }

@@ -22,7 +22,7 @@ pub struct Rule {
     /// Learning rate.
     pub rate: f64,
     /// Decay of the moments.
-    pub betas: [f64; 2],
+    pub(crate) betas: [f64; 2],
     /// Weight decay, times the rate.
     pub decay: f64,
     /// Gradients are clipped to ± this value.
@@ -30,10 +30,8 @@ pub struct Rule {
 }
 
 impl AdamW {
-    /// Update the weights (Loshchilov and Hutter, in torch's order of operations).
-    ///
-    /// # Errors
-    /// A gradient is not finite; the weights are unchanged.
+    /// Update the weights (Loshchilov and Hutter, in torch's order of operations). Fails if a gradient is not finite; the weights
+    /// are unchanged.
     pub fn update(&mut self, vars: &BTreeMap<String, Var>, grads: &GradStore, rule: Rule) -> Result<()> {
         let mut gradients = Vec::with_capacity(vars.len());
         for (name, var) in vars {

@@ -50,10 +50,7 @@ pub struct Pixels {
 }
 
 impl Clips {
-    /// The videos of a directory (not of its subdirectories), shuffled.
-    ///
-    /// # Errors
-    /// It cannot be listed, or holds none.
+    /// The videos of a directory (not of its subdirectories), shuffled. Fails if it cannot be listed, or holds none.
     pub fn folder(dir: &Path, seed: u64) -> Result<Self, TrainError> {
         let unreadable = |source| TrainError::Unreadable { dir: dir.to_owned(), source };
         let mut files = Vec::new();
@@ -103,10 +100,7 @@ impl Clips {
         }
     }
 
-    /// One clip, sampled by the family's rule and cut into patches.
-    ///
-    /// # Errors
-    /// It cannot be decoded, or does not fit the model.
+    /// One clip, sampled by the family's rule and cut into patches. Fails if it cannot be decoded, or does not fit the model.
     pub fn pixels(
         &self,
         index: usize,

@@ -52,7 +52,6 @@ pub enum TrainError {
 }
 
 impl TrainError {
-    /// A failure to write a file.
     pub(super) fn write(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Write { path: path.to_owned(), source }
     }

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use super::sample::Batch;
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{config::TextConfig, draft_head::layer_of};
-use specreel_tensor::CheckpointError;
+use specreel_tensor::{CheckpointError, Weights};
 
 /// Names of the tensors below `model.layers.0.` of every layer.
 const PARTS: [&str; 9] = [
@@ -56,10 +56,8 @@ pub struct Losses {
 }
 
 impl TrainedLayer {
-    /// A layer initialised with the target's last one with full attention, without its gates; its input projection is initialised at random, like torch's linear layer.
-    ///
-    /// # Errors
-    /// If the target's checkpoint lacks a tensor.
+    /// A layer initialised with the target's last one with full attention, without its gates; its input projection is initialised
+    /// at random, like torch's linear layer. Fails if the target's checkpoint lacks a tensor.
     pub fn new(
         target: &Checkpoint,
         config: &TextConfig,

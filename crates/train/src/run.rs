@@ -97,10 +97,8 @@ pub enum Outcome {
     Stopped(Account),
 }
 
-/// Train to the end, or until `stop` returns true. Checkpoints are saved at intervals and at the end.
-///
-/// # Errors
-/// See [`TrainError`]; saved checkpoints stay.
+/// Train to the end, or until `stop` returns true. Checkpoints are saved at intervals and at the end. Saved checkpoints stay if
+/// it fails.
 pub fn train(
     job: &Job<'_>,
     tell: &mut dyn FnMut(News),

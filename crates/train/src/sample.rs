@@ -51,7 +51,6 @@ impl Sample {
         self.states.get(row.checked_sub(1)? * width..row * width)
     }
 
-    /// Number of visual tokens before a text row.
     fn visual_before(&self, row: usize) -> usize {
         self.breaks.iter().rfind(|at| at.text <= row).map_or(0, |at| at.visual)
     }
@@ -75,11 +74,11 @@ pub struct Batch {
     pub runs: Vec<Tensor>,
     /// Which of their compressed rows stand in the samples, `B · V`: 0 = none, then those of the runs in turn. None if there are
     /// no runs.
-    pub compressed: Option<Tensor>,
+    pub(crate) compressed: Option<Tensor>,
     /// The compressed row that sums up the visual tokens before each text row, `B · T`; 0 = there are none.
-    pub vectors: Tensor,
+    pub(crate) vectors: Tensor,
     /// Cosines and sines, `B × 1 × (V + T) × head_dim / 2`.
-    pub rotation: (Tensor, Tensor),
+    pub(crate) rotation: (Tensor, Tensor),
     /// Added to scores, `B × 1 × T × (V + T)`: 0 where a row sees another, far below otherwise.
     pub mask: Tensor,
     /// Answer rows.
@@ -91,10 +90,7 @@ const HIDDEN: f32 = -1e9;
 
 impl Batch {
     /// Put samples together; `shown` says of each whether its visual rows are there. `noise` is asked for the noise on every
-    /// value of the states before a sample's rows.
-    ///
-    /// # Errors
-    /// If the samples are of different widths.
+    /// value of the states before a sample's rows. Fails if the samples are of different widths.
     pub fn new(
         samples: &[(&Sample, bool)],
         rope: &Rope,

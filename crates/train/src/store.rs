@@ -63,8 +63,7 @@ pub struct Account {
     pub clip: usize,
     /// Stage of the current round.
     pub stage: Stage,
-    /// Steps in the current round.
-    pub round_steps: usize,
+    pub(crate) round_steps: usize,
     /// Steps in total.
     pub steps: usize,
     /// Steps of the text stage.
@@ -98,10 +97,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Open a new or empty directory, or that of an interrupted run with these options; then with its progress.
-    ///
-    /// # Errors
-    /// The directory holds something else, cannot be created or read, or its run is finished.
+    /// Open a new or empty directory, or that of an interrupted run with these options; then with its progress. Fails if the
+    /// directory holds something else, cannot be created or read, or its run is finished.
     pub fn open(
         dir: &Path,
         options: &Options,
@@ -149,10 +146,7 @@ impl Store {
         Ok((store, Some(saved.account)))
     }
 
-    /// Restore weights and moments; returns the progress that belongs to them.
-    ///
-    /// # Errors
-    /// The state is missing or damaged.
+    /// Restore weights and moments; returns the progress that belongs to them. Fails if the state is missing or damaged.
     pub fn resume(&self, layer: &TrainedLayer, adam: &mut AdamW) -> Result<Account, TrainError> {
         let path = self.dir.join(STATE);
         let damaged = |problem: String| TrainError::Damaged { path: path.clone(), problem };
@@ -179,10 +173,8 @@ impl Store {
         Ok(account)
     }
 
-    /// Save the head for use, and the state needed to resume (unless the run is finished).
-    ///
-    /// # Errors
-    /// A file cannot be written; the previous checkpoint is kept.
+    /// Save the head for use, and the state needed to resume (unless the run is finished). Fails if a file cannot be written; the
+    /// previous checkpoint is kept.
     pub fn save(
         &self,
         layer: &TrainedLayer,
@@ -224,7 +216,7 @@ impl Store {
     }
 
     /// The first save, into an empty directory. If it fails, the directory is emptied again, so that the command can be repeated.
-    pub fn save_first(
+    pub(crate) fn save_first(
         &self,
         layer: &TrainedLayer,
         config: &DraftHeadConfig,

@@ -40,9 +40,6 @@ impl Teacher {
     }
 
     /// Caption a clip greedily. None if a state is not finite.
-    ///
-    /// # Errors
-    /// A pass fails, or the clip does not fit the model.
     pub fn caption(&mut self, clip: &Pixels, options: &Options) -> Result<Option<Sample>, TrainError> {
         let (model, decoder) = (&self.model, self.model.decoder().clone());
         let grid = model.processor().visual_grid(clip.patches.grid).map_err(ModelError::from)?;

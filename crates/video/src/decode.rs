@@ -29,7 +29,7 @@ pub struct Decoded {
     /// Frames with decoding errors, including reference frames that were not planned.
     pub damaged: usize,
     /// Length in seconds in the header, and of the readable part, if `truncated`.
-    pub lengths_s: Option<[f64; 2]>,
+    pub(crate) lengths_s: Option<[f64; 2]>,
     /// The file is a picture, not a video.
     pub still: bool,
 }
@@ -78,10 +78,8 @@ fn clock_or_seconds(seconds: f64) -> String {
 /// called with each frame in order; it should resize the frame at once. Either may cancel with `Break`, which is not an error.
 /// At most one converted frame is alive at a time.
 ///
-/// Frame n is the n-th in presentation order; with a variable frame rate the time stamps are the real ones, not n / fps.
-///
-/// # Errors
-/// Those of [`probe`](fn@super::probe), an invalid sampling, a file of which no frame could be decoded.
+/// Frame n is the n-th in presentation order; with a variable frame rate the time stamps are the real ones, not n / fps. Fails as
+/// [`probe`](fn@super::probe), for an invalid sampling, and for a file of which no frame could be decoded.
 pub fn decode(
     path: &Path,
     rule: &Rule,
@@ -93,10 +91,8 @@ pub fn decode(
 }
 
 /// [`decode`] of a part of the video: it is sampled like a separate clip, and decoding starts at the keyframe before it. Indices and time stamps are those of the whole video.
-/// `fewer` may lower the number of frames that `rule` and `sampling` give: they are spread over the same part.
-///
-/// # Errors
-/// Those of [`decode`], a part that is outside of the video or has fewer than two frames.
+/// `fewer` may lower the number of frames that `rule` and `sampling` give: they are spread over the same part. Fails as
+/// [`decode`], and for a part that is outside of the video or has fewer than two frames.
 pub fn decode_part(
     path: &Path,
     span: Option<Span>,

@@ -6,7 +6,7 @@
 
 /// Transformation from stored pixels to display.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Orientation {
+pub(crate) struct Orientation {
     /// Columns become rows: shown width is stored height. Applied before the flips.
     transposed: bool,
     /// The shown picture is then mirrored left to right.
@@ -17,7 +17,7 @@ pub struct Orientation {
 
 impl Orientation {
     /// From the nine 32-bit numbers of a display matrix; a degenerate matrix is upright.
-    pub fn from_matrix(m: &[i32; 9]) -> Self {
+    pub(crate) fn from_matrix(m: &[i32; 9]) -> Self {
         let (a, b, c, d) = (i64::from(m[0]), i64::from(m[1]), i64::from(m[3]), i64::from(m[4]));
         if a * d == b * c {
             return Self::default();

@@ -45,11 +45,9 @@ pub struct Probe {
     pub has_audio: bool,
 }
 
-/// Read the metadata of a video file. Costs a few milliseconds; decodes only what format detection needs.
-///
-/// # Errors
-/// An unreadable path, a file that is not a video or has no video stream (cover art does not count), a codec without decoder,
-/// an unsupported frame size.
+/// Read the metadata of a video file. Costs a few milliseconds; decodes only what format detection needs. Fails for an unreadable
+/// path, a file that is not a video or has no video stream (cover art does not count), a codec without decoder, and an
+/// unsupported frame size.
 pub fn probe(path: &Path) -> Result<Probe, Error> {
     of(&Source::open(path)?)
 }

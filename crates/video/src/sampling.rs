@@ -57,10 +57,8 @@ pub enum SamplingError {
     Rule(Rule),
 }
 
-/// Validate a requested sampling before any file is opened.
-///
-/// # Errors
-/// A rate that is not finite, not above 0 or above [`MAX_FPS`]; a count of 0 or above [`MAX_FRAMES`].
+/// Validate a requested sampling before any file is opened. Fails for a rate that is not finite, not above 0 or above
+/// [`MAX_FPS`], and for a count of 0 or above [`MAX_FRAMES`].
 pub fn check(sampling: Sampling) -> Result<(), SamplingError> {
     match sampling {
         Sampling::Auto => Ok(()),
@@ -75,10 +73,8 @@ pub fn check(sampling: Sampling) -> Result<(), SamplingError> {
 ///
 /// The time stamps are those of a constant rate (index / video fps); decoding replaces them by the real ones. A family
 /// with a fixed number of frames uses it only under [`Sampling::Auto`]. [`Sampling::Frames`] is floored to the multiple (but is
-/// at least one multiple) and limited to the frames of the video; a video shorter than one multiple gives all its frames.
-///
-/// # Errors
-/// Those of [`check`], no frames, a video rate that is not finite and positive, a rule that contradicts itself.
+/// at least one multiple) and limited to the frames of the video; a video shorter than one multiple gives all its frames. Fails
+/// as [`check`], without frames, for a video rate that is not finite and positive, and for a rule that contradicts itself.
 pub fn plan(
     total_frames: usize,
     video_fps: f64,

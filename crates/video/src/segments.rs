@@ -22,11 +22,8 @@ const SLACK_S: f64 = 1.0;
 const MIN_FRAMES: usize = 2;
 
 /// Split a video from `start` (default: its beginning) to `end` (default: its end) into segments of `seconds`; without a
-/// length, into one segment.
-///
-/// # Errors
-/// Those of [`probe`](fn@super::probe), an invalid part, one outside of the video or too short, an invalid length or one that gives
-/// more than [`MAX_SEGMENTS`] segments.
+/// length, into one segment. Fails as [`probe`](fn@super::probe), for a part that is invalid, outside of the video or too short,
+/// and for a length that is invalid or gives more than [`MAX_SEGMENTS`] segments.
 pub fn segments(
     path: &Path,
     start: Option<f64>,

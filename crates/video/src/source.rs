@@ -35,10 +35,9 @@ pub(super) struct Source {
     pub bytes: u64,
     pub input: format::context::Input,
     pub stream: usize,
-    pub orientation: Orientation,
+    pub(crate) orientation: Orientation,
     pub has_audio: bool,
-    /// Empty packets read so far.
-    pub empty_packets: usize,
+    pub(crate) empty_packets: usize,
 }
 
 impl Source {
@@ -101,7 +100,7 @@ impl Source {
     }
 
     /// True where average and base rate agree, so that frame n is shown at n / fps.
-    pub fn is_constant_rate(&self) -> bool {
+    pub(crate) fn is_constant_rate(&self) -> bool {
         let rates = self.video().map(|s| (ratio(s.avg_frame_rate()), ratio(s.rate())));
         matches!(rates, Some((Some(average), Some(base))) if (average / base - 1.0).abs() < 1e-3)
     }
@@ -115,7 +114,7 @@ impl Source {
     }
 
     /// True for a format of pictures: PNG, JPEG, WebP, GIF and so on. A GIF may be animated.
-    pub fn is_of_pictures(&self) -> bool {
+    pub(crate) fn is_of_pictures(&self) -> bool {
         let format = self.input.format();
         format
             .name()
@@ -124,12 +123,12 @@ impl Source {
     }
 
     /// The number of frames in the header, if any.
-    pub fn promised_frames(&self) -> Option<usize> {
+    pub(crate) fn promised_frames(&self) -> Option<usize> {
         self.video().and_then(|s| usize::try_from(s.frames()).ok()).filter(|&n| n > 0)
     }
 
     /// True if the header's number of frames agrees with length and rate.
-    pub fn promise_is_consistent(&self) -> bool {
+    pub(crate) fn promise_is_consistent(&self) -> bool {
         match (self.promised_frames(), self.fps(), self.duration_s()) {
             (Some(n), Some(fps), Some(s)) => (n as f64 - s * fps).abs() <= 2.0 + 0.005 * n as f64,
             _ => false,
@@ -164,7 +163,7 @@ impl Source {
     }
 
     /// The next packet of the video stream; none at the end or after a read error.
-    pub fn next_packet(&mut self) -> Option<Packet> {
+    pub(crate) fn next_packet(&mut self) -> Option<Packet> {
         let Self { stream, input, empty_packets, .. } = self;
         let mut packets = input.packets().filter(|(s, _)| s.index() == *stream).map(|(_, packet)| packet);
         packets.find(|packet| {
@@ -184,7 +183,7 @@ impl Source {
     }
 
     /// Position in the container's own index of the keyframe at or before a time stamp, where it has one.
-    pub fn indexed_keyframe(&mut self, timestamp: i64) -> Option<i32> {
+    pub(crate) fn indexed_keyframe(&mut self, timestamp: i64) -> Option<i32> {
         let mut stream = self.input.stream_mut(self.stream)?;
         // SAFETY: the pointer is a stream of the open `input`; the search only reads its index.
         let at = unsafe {

@@ -10,10 +10,8 @@ use super::{Error, Frame, picture::Converter, source::Source};
 const MAX_FRAMES: usize = 120;
 
 /// The frame at `share` (clamped to 0 to 1) of the duration, scaled down to fit `max_width` ×
-/// `max_height` pixels and never enlarged. The aspect is kept. Its `index` is an estimate from the time stamp.
-///
-/// # Errors
-/// Those of [`probe`](fn@super::probe), and a file of which no frame could be decoded.
+/// `max_height` pixels and never enlarged. The aspect is kept. Its `index` is an estimate from the time stamp. Fails as
+/// [`probe`](fn@super::probe), and for a file of which no frame could be decoded.
 pub fn thumbnail(path: &Path, share: f64, max_width: u32, max_height: u32) -> Result<Frame, Error> {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let mut source = Source::open(path)?;

@@ -41,13 +41,12 @@ impl std::fmt::Display for Truncated {
     }
 }
 
-/// The presentation order of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Timeline {
     /// Number of frames.
     pub total: usize,
     /// Further packets that are empty (repeat the frame before) or hidden by an edit list; headers count them too.
-    pub silent: usize,
+    pub(crate) silent: usize,
     /// Frames per second, for the sampling rule.
     pub fps: f64,
     /// Seconds per tick.
@@ -58,10 +57,15 @@ pub(super) struct Timeline {
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
     /// Time stamps of all frames, increasing, and of the keyframes among them.
-    Exact { stamps: Vec<i64>, keys: Vec<i64> },
+    Exact {
+        stamps: Vec<i64>,
+        keys: Vec<i64>,
+    },
     /// Constant rate from this time stamp on, this many ticks a frame.
-    Constant { start: i64, step: f64 },
-    /// No time stamps.
+    Constant {
+        start: i64,
+        step: f64,
+    },
     Counted,
 }
 
@@ -125,7 +129,7 @@ impl Timeline {
 
     /// Detects a header that promises more frames than the file has. AVI headers count chunks that only repeat a frame; a
     /// header whose rate differs from the real one is not trusted for its count either.
-    pub fn truncation(&self, source: &Source) -> Option<Truncated> {
+    pub(crate) fn truncation(&self, source: &Source) -> Option<Truncated> {
         let (promised, found) = (source.promised_frames()?, self.total);
         let short = promised > found + self.silent + 2;
         let trusted = source.promise_is_consistent() && source.fps() == Some(self.fps);
@@ -133,7 +137,7 @@ impl Timeline {
     }
 
     /// True if frames can only be counted.
-    pub fn is_counted(&self) -> bool {
+    pub(crate) fn is_counted(&self) -> bool {
         self.kind == Kind::Counted
     }
 
@@ -175,7 +179,7 @@ impl Timeline {
     }
 
     /// Frames per second of a part: that of the whole, unless the part's own rate differs by a factor of two.
-    pub fn fps_of(&self, part: &Range<usize>) -> f64 {
+    pub(crate) fn fps_of(&self, part: &Range<usize>) -> f64 {
         let own = match part.len() {
             0 | 1 => return self.fps,
             n => (n - 1) as f64 / (self.seconds(part.end - 1) - self.seconds(part.start)),
@@ -201,7 +205,7 @@ impl Timeline {
 
     /// The time stamp to seek to for frame `wanted` when the decoder is before frame `position`, if that saves work.
     /// `indexed` looks up a time stamp in the container's index of keyframes.
-    pub fn seek_target(
+    pub(crate) fn seek_target(
         &self,
         position: usize,
         wanted: usize,
@@ -227,7 +231,7 @@ impl Timeline {
 
     /// The time stamp of a second seek, if frame `wanted` was missing after a seek to the keyframe before it: a keyframe at
     /// least `back` frames before that one, if any.
-    pub fn earlier_target(&self, wanted: usize, back: usize) -> Option<i64> {
+    pub(crate) fn earlier_target(&self, wanted: usize, back: usize) -> Option<i64> {
         match &self.kind {
             Kind::Exact { stamps, keys } => {
                 let stamp = stamps.get(wanted)?;

@@ -41,8 +41,7 @@ pub(super) struct Walk<'a> {
     back_off: Option<usize>,
     /// Remaining attempts for the whole file: a damaged file must not be decoded over and over.
     attempts: usize,
-    /// The last error of the decoder.
-    pub last_error: Option<ffmpeg::Error>,
+    pub(crate) last_error: Option<ffmpeg::Error>,
     /// Indices of frames decoded with errors: a second attempt must not count them twice.
     damaged: HashSet<usize>,
     /// Packets and frames that the decoder rejected.
@@ -187,7 +186,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The index of a decoded frame.
     fn index_of(&self, picture: &frame::Video) -> usize {
         let stamp = picture.timestamp().or_else(|| picture.pts());
         stamp.and_then(|stamp| self.timeline.index(stamp)).unwrap_or(self.position)

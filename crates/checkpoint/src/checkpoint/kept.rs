@@ -35,7 +35,6 @@ enum State {
     /// Weights are converted and not kept.
     #[default]
     Off,
-    /// Weights are taken from a file.
     Mapped(CacheFile),
     /// A file lacks weights that this version of the program asks for.
     Lacking(PathBuf),
@@ -183,7 +182,7 @@ impl KeptWeights {
     }
 
     /// Keep a matrix that was made from these tensors, with the hashes of their bytes.
-    pub fn put(
+    pub(crate) fn put(
         &self,
         key: &str,
         weight: &Weight,

@@ -5,7 +5,6 @@
 use super::*;
 use crate::gguf::{GgufTensor, Layout, NamedTensor, Stored};
 use specreel_tensor::cpu::{
-    linear::Weight,
     table::Values,
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
@@ -29,31 +28,8 @@ impl Checkpoint {
         Ok(Some(tensor))
     }
 
-    /// A matrix of `shape` in the file's types, mapped: its parts, each with its number of rows. None if the checkpoint is not
-    /// GGUF.
-    ///
-    /// # Errors
-    /// If the tensor is missing or has another shape, or if the loading was stopped.
-    pub fn matrix(
-        &self,
-        name: &str,
-        shape: [usize; 2],
-    ) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError> {
-        let Some(tensor) = self.find_mapped(name, &shape)? else { return Ok(None) };
-        if tensor.layout == Layout::Frames || tensor.stored != Stored::Values {
-            return Err(CheckpointError::tensor(name, "is no matrix"));
-        }
-        self.report()?;
-        let parts = tensor.parts.iter();
-        let parts = parts.map(|part| Some((Weight::Stored(self.stored(tensor, part)?), part.shape[0])));
-        let parts = parts.collect::<Option<_>>();
-        self.read.fetch_add(1, Ordering::Relaxed);
-        self.report()?;
-        parts.map(Some).ok_or_else(|| CheckpointError::tensor(name, "has parts of a block"))
-    }
-
     /// The values of a part of a tensor: mapped, or copied in the order of its rows.
-    fn stored(&self, tensor: &NamedTensor, part: &gguf::GgufTensor) -> Option<Values> {
+    pub(super) fn stored(&self, tensor: &NamedTensor, part: &gguf::GgufTensor) -> Option<Values> {
         let Layout::Pairs { .. } = tensor.layout else { return tensor.file.values(part) };
         let rows = part.shape[0];
         let bytes = reordered(tensor.file.raw(part), rows, |row| tensor.layout.source(row, rows));

@@ -14,7 +14,6 @@ const UNIT: usize = 1 << 17;
 /// The rows of a unit are a multiple of this, so that the units of a matrix share no panel of outputs.
 const ROWS: usize = 16;
 
-/// Buffers of one thread.
 #[derive(Default)]
 struct Buffers {
     bytes: Vec<u8>,
@@ -42,7 +41,7 @@ fn rows_per_unit(row: usize) -> usize {
 }
 
 /// Call `take` for the units of values in memory.
-fn each_unit(values: &[f32], row: usize, take: TakeRows<'_>) -> Result<(), String> {
+pub(super) fn each_unit(values: &[f32], row: usize, take: TakeRows<'_>) -> Result<(), String> {
     let rows = rows_per_unit(row);
     let failure: Mutex<Option<(usize, String)>> = Mutex::default();
     ThreadPool::global().run(values.len().div_ceil(row * rows), &|index| {
@@ -58,7 +57,7 @@ fn each_unit(values: &[f32], row: usize, take: TakeRows<'_>) -> Result<(), Strin
     failure.map_or(Ok(()), |(_, problem)| Err(problem))
 }
 
-fn half_kind(dtype: Dtype) -> Option<HalfKind> {
+pub(super) fn half_kind(dtype: Dtype) -> Option<HalfKind> {
     match dtype {
         Dtype::F16 => Some(HalfKind::F16),
         Dtype::BF16 => Some(HalfKind::Bf16),
@@ -67,33 +66,6 @@ fn half_kind(dtype: Dtype) -> Option<HalfKind> {
 }
 
 impl Checkpoint {
-    /// Call `take` with the index of the first and the values of some rows of a matrix, for all of its rows, from several
-    /// threads. Returns a hash of the tensor's bytes.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::f32`], and the errors of `take`.
-    pub fn rows_parallel(
-        &self,
-        name: &str,
-        shape: [usize; 2],
-        take: TakeRows<'_>,
-    ) -> Result<u64, CheckpointError> {
-        let owned = match (self.random, self.find_mapped(name, &shape)?) {
-            (true, _) => Some(random_values(name, &shape)),
-            (false, Some(tensor)) => Some(self.widen_all(name, tensor)?),
-            (false, None) => None,
-        };
-        if let Some(values) = owned {
-            // Not read from a file whose hash is wanted.
-            return each_unit(&values, shape[1].max(1), take)
-                .map(|()| 0)
-                .map_err(|e| CheckpointError::tensor(name, &e));
-        }
-        let (shard, info) = self.check(name, &shape)?;
-        let row = shape[1].max(1);
-        self.widened(name, shard, info, &|first, values| take(first / row, values))
-    }
-
     /// All values of a tensor as f32.
     pub(super) fn all_f32(
         &self,
@@ -136,7 +108,7 @@ impl Checkpoint {
         self.units(name, shard, info, &|_, _, _| Ok(())).map(Some)
     }
 
-    fn widened(
+    pub(super) fn widened(
         &self,
         name: &str,
         shard: &Shard,

@@ -1,19 +1,28 @@
-//! Reading tensors chunk by chunk, so that no tensor is in memory twice.
+//! A checkpoint as the source of weights for a device: tensors are read chunk by chunk, so that none is in memory twice.
 
+use super::read::{each_unit, half_kind};
 use super::*;
-use specreel_tensor::cpu::{kernels::HalfKind, table::Values};
+use crate::gguf::{Layout, Stored};
+use specreel_tensor::{
+    Weights,
+    cpu::{kernels::HalfKind, linear::Weight, table::Values},
+    weights::TakeRows,
+};
 
 /// Values that are read and converted at a time.
 const CHUNK: usize = 1 << 20;
 
-impl Checkpoint {
-    /// A tensor's values as f32, row-major. A patch kernel `[o, c, t, h, w]` may be requested as the matrix `[o, c·t·h·w]`:
-    /// shapes agree if their first sizes and their products do.
-    ///
-    /// # Errors
-    /// If the tensor is missing, has another shape, an integer type or values that are not finite, if the file cannot be read,
-    /// or if the loading was stopped.
-    pub fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
+/// A patch kernel `[o, c, t, h, w]` may be requested as the matrix `[o, c·t·h·w]`: shapes agree if their first sizes and their
+/// products do.
+impl Weights for Checkpoint {
+    fn verify(&self, name: &str, shape: &[usize]) -> Result<(), CheckpointError> {
+        if self.random || self.find_mapped(name, shape)?.is_some() {
+            return Ok(());
+        }
+        self.check(name, shape).map(|_| ())
+    }
+
+    fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {
         if self.random {
             return Ok(random_values(name, shape));
         }
@@ -24,29 +33,43 @@ impl Checkpoint {
         self.all_f32(name, shard, info)
     }
 
-    /// A matrix's rows as f32, a few whole rows at a time.
-    ///
-    /// # Errors
-    /// As [`Checkpoint::f32`], and the errors of `take`.
-    pub fn rows(
+    fn rows_parallel(
         &self,
         name: &str,
         shape: [usize; 2],
-        take: &mut dyn FnMut(&[f32]) -> Result<(), String>,
-    ) -> Result<(), CheckpointError> {
-        if self.random {
-            return take(&random_values(name, &shape)).map_err(|e| CheckpointError::tensor(name, &e));
-        }
-        if let Some(tensor) = self.find_mapped(name, &shape)? {
-            return take(&self.widen_all(name, tensor)?).map_err(|e| CheckpointError::tensor(name, &e));
+        take: TakeRows<'_>,
+    ) -> Result<u64, CheckpointError> {
+        let owned = match (self.random, self.find_mapped(name, &shape)?) {
+            (true, _) => Some(random_values(name, &shape)),
+            (false, Some(tensor)) => Some(self.widen_all(name, tensor)?),
+            (false, None) => None,
+        };
+        if let Some(values) = owned {
+            // Not read from a file whose hash is wanted.
+            return each_unit(&values, shape[1].max(1), take)
+                .map(|()| 0)
+                .map_err(|e| CheckpointError::tensor(name, &e));
         }
         let (shard, info) = self.check(name, &shape)?;
         let row = shape[1].max(1);
-        self.chunks(name, shard, info, (CHUNK / row).max(1) * row, take)
+        self.widened(name, shard, info, &|first, values| take(first / row, values))
     }
 
-    /// A tensor's values in the file's type, and a hash of its bytes.
-    pub fn native(&self, name: &str, shape: [usize; 2]) -> Result<(Values, u64), CheckpointError> {
+    fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError> {
+        let Some(tensor) = self.find_mapped(name, &shape)? else { return Ok(None) };
+        if tensor.layout == Layout::Frames || tensor.stored != Stored::Values {
+            return Err(CheckpointError::tensor(name, "is no matrix"));
+        }
+        self.report()?;
+        let parts = tensor.parts.iter();
+        let parts = parts.map(|part| Some((Weight::Stored(self.stored(tensor, part)?), part.shape[0])));
+        let parts = parts.collect::<Option<_>>();
+        self.read.fetch_add(1, Ordering::Relaxed);
+        self.report()?;
+        parts.map(Some).ok_or_else(|| CheckpointError::tensor(name, "has parts of a block"))
+    }
+
+    fn native(&self, name: &str, shape: [usize; 2]) -> Result<(Values, u64), CheckpointError> {
         if let Some(tensor) = self.find_mapped(name, &shape)? {
             // Values of a GGUF file are mapped, not kept.
             return self.native_mapped(name, tensor).map(|values| (values, 0));
@@ -66,6 +89,45 @@ impl Checkpoint {
         Ok((Values::F32(values.into()), hash))
     }
 
+    fn half_kind(&self, name: &str, shape: &[usize]) -> Result<Option<HalfKind>, CheckpointError> {
+        if self.random || self.find_mapped(name, shape)?.is_some() {
+            return Ok(None);
+        }
+        Ok(half_kind(self.check(name, shape)?.1.dtype))
+    }
+
+    fn keeps_types(&self) -> bool {
+        self.files.gguf().is_some()
+    }
+
+    fn kept(&self, key: &str, outputs: usize, inputs: usize) -> Option<Weight> {
+        self.kept.get(key, outputs, inputs)
+    }
+
+    fn keep(&self, key: &str, weight: &Weight, shape: [usize; 2], sources: Vec<(String, u64)>) {
+        self.kept.put(key, weight, shape, sources);
+    }
+}
+
+impl Checkpoint {
+    /// A matrix's rows as f32, a few whole rows at a time. Fails as [`Checkpoint::f32`], and with the errors of `take`.
+    pub fn rows(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        take: &mut dyn FnMut(&[f32]) -> Result<(), String>,
+    ) -> Result<(), CheckpointError> {
+        if self.random {
+            return take(&random_values(name, &shape)).map_err(|e| CheckpointError::tensor(name, &e));
+        }
+        if let Some(tensor) = self.find_mapped(name, &shape)? {
+            return take(&self.widen_all(name, tensor)?).map_err(|e| CheckpointError::tensor(name, &e));
+        }
+        let (shard, info) = self.check(name, &shape)?;
+        let row = shape[1].max(1);
+        self.chunks(name, shard, info, (CHUNK / row).max(1) * row, take)
+    }
+
     /// The first rows of a matrix, as f32. Only they are read.
     pub fn first_rows(
         &self,
@@ -83,10 +145,8 @@ impl Checkpoint {
         Ok(values)
     }
 
-    /// The values of a tensor of integers or booleans, row-major; none if there is no such tensor.
-    ///
-    /// # Errors
-    /// If it has another type, or the file cannot be read.
+    /// The values of a tensor of integers or booleans, row-major; none if there is no such tensor. Fails if it has another type,
+    /// or the file cannot be read.
     pub fn integers(&self, name: &str) -> Result<Option<Vec<i64>>, CheckpointError> {
         let Some((shard, info)) = self.find(name) else { return Ok(None) };
         let (start, end) = info.data_offsets;
@@ -101,32 +161,6 @@ impl Checkpoint {
                 return Err(CheckpointError::tensor(name, &problem));
             }
         }))
-    }
-
-    /// The type of a tensor's values if they are 16-bit floats; none for other types, and for tensors of GGUF files.
-    ///
-    /// # Errors
-    /// If the tensor is missing, has another shape, or an integer type.
-    pub fn half_kind(&self, name: &str, shape: &[usize]) -> Result<Option<HalfKind>, CheckpointError> {
-        if self.random || self.find_mapped(name, shape)?.is_some() {
-            return Ok(None);
-        }
-        Ok(match self.check(name, shape)?.1.dtype {
-            Dtype::F16 => Some(HalfKind::F16),
-            Dtype::BF16 => Some(HalfKind::Bf16),
-            _ => None,
-        })
-    }
-
-    /// Check that a tensor exists with this shape and a supported type, without reading its values.
-    ///
-    /// # Errors
-    /// If it does not.
-    pub fn verify(&self, name: &str, shape: &[usize]) -> Result<(), CheckpointError> {
-        if self.random || self.find_mapped(name, shape)?.is_some() {
-            return Ok(());
-        }
-        self.check(name, shape).map(|_| ())
     }
 
     /// The location of a tensor, if it has this shape and a supported type.

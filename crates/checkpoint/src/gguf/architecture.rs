@@ -1,6 +1,6 @@
 //! Which GGUF files are which family, and their configuration as `config.json` has it.
 //!
-//! A new family is a file beside this one with its [`Architecture`], which is listed in [`SUPPORTED`].
+//! A new family is a file beside this one with its `Architecture`, which is listed in `SUPPORTED`.
 //!
 //! Files do not hold everything. Constants of the published checkpoints are used for the rest, such as Qwen2.5-VL's windows of 112
 //! pixels and its 2 positions a second, pairs of frames, and the pixel limits of videos.
@@ -16,7 +16,7 @@ use super::{
 };
 
 /// A language model and a tower that belong together.
-pub struct Architecture {
+pub(crate) struct Architecture {
     /// `general.architecture` of the language model.
     pub text: &'static str,
     /// `clip.projector_type` of the mmproj file.
@@ -28,7 +28,7 @@ pub struct Architecture {
     /// The token of visual tokens in a video.
     pub video_token: &'static str,
     /// The key of its id in `config.json`.
-    pub video_key: &'static str,
+    pub(crate) video_key: &'static str,
     /// Tokens that end an answer, beside the file's end token.
     pub ends: &'static [&'static str],
     /// True if language models without video have this architecture, too.
@@ -46,7 +46,7 @@ pub struct Architecture {
 }
 
 /// All supported pairs.
-pub static SUPPORTED: [Architecture; 5] =
+pub(crate) static SUPPORTED: [Architecture; 5] =
     [qwen2_vl::QWEN2_VL, qwen2_vl::QWEN25_VL, qwen3_vl::QWEN3_VL, qwen3_5::QWEN3_5, smolvlm::SMOLVLM];
 
 /// The architecture of every mmproj file.
@@ -56,7 +56,7 @@ pub const TOWER: &str = "clip";
 const BLOCKS: u64 = 4096;
 
 /// The supported architectures of language models with their families, for messages.
-pub fn supported_text() -> String {
+pub(crate) fn supported_text() -> String {
     let mut families: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in &SUPPORTED {
         match families.iter_mut().find(|(text, _)| *text == row.text) {
@@ -88,7 +88,7 @@ pub fn unsupported(text: &str) -> String {
 }
 
 /// The supported projectors with their families, for messages.
-pub fn supported_projectors() -> String {
+pub(crate) fn supported_projectors() -> String {
     SUPPORTED.iter().map(|row| format!("{} ({})", row.projector, row.family)).collect::<Vec<_>>().join(", ")
 }
 
@@ -98,7 +98,7 @@ pub fn name_of(file: &GgufFile) -> Result<&str, String> {
 }
 
 /// The projector type of an mmproj file; empty if it has none.
-pub fn projector_of(file: &GgufFile) -> Result<&str, String> {
+pub(crate) fn projector_of(file: &GgufFile) -> Result<&str, String> {
     let named = file.metadata.string("clip.projector_type")?;
     Ok(named.or(file.metadata.string("clip.vision.projector_type")?).unwrap_or_default())
 }
@@ -177,7 +177,6 @@ impl TowerSizes {
     }
 }
 
-/// Rows of a tensor.
 pub(super) fn rows(file: &GgufFile, name: &str) -> Result<u64, String> {
     let tensor = file.tensors.get(name).ok_or_else(|| format!("tensor `{name}` is missing"))?;
     Ok(tensor.shape[0] as u64)

@@ -55,19 +55,14 @@ pub struct GgufFile {
 }
 
 impl GgufFile {
-    /// Map a file and read its header.
-    ///
-    /// # Errors
-    /// If it cannot be read, is truncated, or says something that cannot be.
+    /// Map a file and read its header. Fails if it cannot be read, is truncated, or says something that cannot be.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         let map = FileMap::open(path).map_err(|e| CheckpointError::file(path, &e.to_string()))?;
         Self::parse(&map).map_err(|(problem, hint)| CheckpointError::file_hint(path, problem, hint))
     }
 
-    /// The key-value pairs of a file. Its tensors may be of any type, and it may be a part of a split model.
-    ///
-    /// # Errors
-    /// If it cannot be read, or its pairs are invalid.
+    /// The key-value pairs of a file. Its tensors may be of any type, and it may be a part of a split model. Fails if it cannot
+    /// be read, or its pairs are invalid.
     pub fn metadata(path: &Path) -> Result<Metadata, CheckpointError> {
         let map = FileMap::open(path).map_err(|e| CheckpointError::file(path, &e.to_string()))?;
         let header = Self::header(&map).map(|(metadata, ..)| metadata);

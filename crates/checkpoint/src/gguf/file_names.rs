@@ -32,7 +32,7 @@ pub fn part_of(name: &str) -> Option<(usize, usize)> {
 }
 
 /// The spelling of a type that names are compared by: `q4_k_m` is `Q4_K_M`, `fp16` is `F16`.
-pub fn canonical(tag: &str) -> String {
+pub(crate) fn canonical(tag: &str) -> String {
     match tag.to_ascii_uppercase().as_str() {
         "FP16" => "F16".into(),
         "FP32" => "F32".into(),
@@ -76,7 +76,7 @@ fn around_type(stem: &str) -> Option<(&str, String, &str)> {
 }
 
 /// The type in a name, in its [`canonical`] spelling: `Q4_K_M` of `model-q4_k_m.gguf`.
-pub fn tag_of(name: &str) -> Option<String> {
+pub(crate) fn tag_of(name: &str) -> Option<String> {
     Some(around_type(stem(name)?)?.1)
 }
 
@@ -125,10 +125,8 @@ pub fn preferred<'a>(towers: impl IntoIterator<Item = &'a str>) -> Option<&'a st
 }
 
 /// The tower of a language model among those beside it: the only one, else the one whose name is related to the model's. Of
-/// one tower in several types, the [`preferred`] one.
-///
-/// # Errors
-/// The towers between which the names do not decide; empty if there is none.
+/// one tower in several types, the [`preferred`] one. The error: the towers between which the names do not decide; empty if there
+/// is none.
 pub fn tower_of<'a>(text: &str, towers: &'a [String]) -> Result<&'a str, Vec<&'a str>> {
     let closest = towers.iter().map(|tower| kinship(text, tower)).max().unwrap_or(0);
     let found: Vec<&str> =

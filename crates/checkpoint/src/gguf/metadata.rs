@@ -136,34 +136,17 @@ impl Metadata {
         read(value).map(Some).ok_or_else(wrong)
     }
 
-    /// An integer of any type; none if the key is missing.
-    ///
-    /// # Errors
-    /// If the value has another type or is negative.
-    pub fn integer(&self, key: &str) -> Result<Option<u64>, String> {
+    /// An integer of any type; none if the key is missing. Fails if the value has another type or is negative.
+    pub(crate) fn integer(&self, key: &str) -> Result<Option<u64>, String> {
         self.get(key, "an integer from 0 on", integer)
     }
 
-    /// A number of any type; none if the key is missing.
-    ///
-    /// # Errors
-    /// If the value has another type.
+    /// A number of any type; none if the key is missing. Fails if the value has another type.
     pub fn number(&self, key: &str) -> Result<Option<f64>, String> {
         self.get(key, "a number", number)
     }
 
-    /// A boolean; none if the key is missing.
-    ///
-    /// # Errors
-    /// If the value has another type.
-    pub fn boolean(&self, key: &str) -> Result<Option<bool>, String> {
-        self.get(key, "a boolean", |value| if let Value::Bool(b) = value { Some(*b) } else { None })
-    }
-
-    /// A string; none if the key is missing.
-    ///
-    /// # Errors
-    /// If the value has another type or is not UTF-8.
+    /// A string; none if the key is missing. Fails if the value has another type or is not UTF-8.
     pub fn string(&self, key: &str) -> Result<Option<&str>, String> {
         self.get(key, "a UTF-8 string", |value| match value {
             Value::String(range) => std::str::from_utf8(&self.map.bytes()[range.clone()]).ok(),
@@ -185,38 +168,26 @@ impl Metadata {
         })
     }
 
-    /// An array of integers; none if the key is missing.
-    ///
-    /// # Errors
-    /// If the value is no such array, or has negative elements.
+    /// An array of integers; none if the key is missing. Fails if the value is no such array, or has negative elements.
     pub fn integers(&self, key: &str) -> Result<Option<Vec<u64>>, String> {
         self.array(key, "an array of integers", integer)
     }
 
-    /// An array of booleans; none if the key is missing.
-    ///
-    /// # Errors
-    /// If the value is no such array.
-    pub fn booleans(&self, key: &str) -> Result<Option<Vec<bool>>, String> {
+    /// An array of booleans; none if the key is missing. Fails if the value is no such array.
+    pub(crate) fn booleans(&self, key: &str) -> Result<Option<Vec<bool>>, String> {
         self.array(key, "an array of booleans", |value| match value {
             Value::Bool(b) => Some(*b),
             _ => None,
         })
     }
 
-    /// An array of numbers; none if the key is missing.
-    ///
-    /// # Errors
-    /// If the value is no such array.
+    /// An array of numbers; none if the key is missing. Fails if the value is no such array.
     pub fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>, String> {
         self.array(key, "an array of numbers", number)
     }
 
-    /// An array of strings; none if the key is missing.
-    ///
-    /// # Errors
-    /// If the value is no such array, or an element is not UTF-8.
-    pub fn strings(&self, key: &str) -> Result<Option<Vec<&str>>, String> {
+    /// An array of strings; none if the key is missing. Fails if the value is no such array, or an element is not UTF-8.
+    pub(crate) fn strings(&self, key: &str) -> Result<Option<Vec<&str>>, String> {
         self.get(key, "an array of UTF-8 strings", |value| {
             let Value::Array { kind: STRING_KIND, len, bytes } = value else { return None };
             let mut reader = Reader::new(&self.map.bytes()[..bytes.end], bytes.start);

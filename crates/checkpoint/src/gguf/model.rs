@@ -35,9 +35,6 @@ const OTHER_TOWER: &str = "use the mmproj file of the same model";
 impl GgufModel {
     /// Open a language model and its mmproj file, by default the one in its folder: the only one, or of several the one
     /// whose name belongs to the language model's, see [`file_names::tower_of`].
-    ///
-    /// # Errors
-    /// If a file cannot be used, or the two do not belong together.
     pub fn open(text: &Path, tower: Option<&Path>) -> Result<Self, CheckpointError> {
         let name = language_model(text)?;
         let tower_path = tower.map_or_else(|| beside(text, &name), |tower| Ok(tower.to_owned()));
@@ -67,9 +64,6 @@ impl GgufModel {
     }
 
     /// Check that a file is a vision tower of a supported family.
-    ///
-    /// # Errors
-    /// If it cannot be used, whatever the language model.
     pub fn check_tower(path: &Path) -> Result<(), CheckpointError> {
         let (_, projector) = open_tower(path)?;
         match SUPPORTED.iter().any(|row| row.projector == projector) {
@@ -99,9 +93,6 @@ impl GgufModel {
     }
 
     /// What `config.json` has in a directory.
-    ///
-    /// # Errors
-    /// If metadata is missing or has the wrong type.
     pub fn config(&self) -> Result<Value, CheckpointError> {
         let in_text = |problem| refuse(self.text.path(), problem, DAMAGED);
         let mut config = architecture::text_config(&self.text).map_err(in_text)?;
@@ -120,9 +111,6 @@ impl GgufModel {
     }
 
     /// The tokenizer.
-    ///
-    /// # Errors
-    /// If metadata is missing or has the wrong type.
     pub fn vocabulary(&self) -> Result<Vocabulary<'_>, String> {
         Vocabulary::read(&self.text, self.row.ends)
     }
@@ -135,9 +123,6 @@ impl GgufModel {
     }
 
     /// Mean and standard deviation of the colours.
-    ///
-    /// # Errors
-    /// If metadata has the wrong type.
     pub fn colours(&self) -> Result<[Option<[f32; 3]>; 2], CheckpointError> {
         let read = |key: &str| {
             let values =
@@ -154,7 +139,6 @@ impl GgufModel {
         Ok([read("clip.vision.image_mean")?, read("clip.vision.image_std")?])
     }
 
-    /// All tensors under the names of this crate.
     pub(crate) fn named(&self) -> Named {
         let mut named = (self.row.text_tensors)(&self.text);
         named.append(&mut (self.row.tower_tensors)(&self.tower));

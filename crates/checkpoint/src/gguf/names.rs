@@ -47,7 +47,6 @@ impl Stored {
     }
 }
 
-/// A tensor under a name of this crate.
 pub(crate) struct NamedTensor {
     pub shape: Vec<usize>,
     pub file: Arc<GgufFile>,

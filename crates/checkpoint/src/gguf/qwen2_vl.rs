@@ -51,7 +51,6 @@ fn text_config(file: &GgufFile, config: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// What both towers have.
 fn common(file: &GgufFile) -> Result<(TowerSizes, Value), String> {
     let sizes = TowerSizes::read(file, OUTPUT)?;
     let config = json!({

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Qwen3.5 with dense language models.
-pub const QWEN3_5: Architecture = Architecture {
+pub(crate) const QWEN3_5: Architecture = Architecture {
     text: "qwen35",
     model_type: "qwen3_5",
     family: "Qwen3.5",
@@ -52,7 +52,6 @@ const PREDICTION: [Pair; 4] = [
     ("nextn.shared_head_norm", "norm"),
 ];
 
-/// An integer of the language model.
 fn integer(file: &GgufFile, name: &str) -> Result<u64, String> {
     required(file, &format!("qwen35.{name}"))
 }

@@ -33,10 +33,7 @@ const UNSUPPORTED: [(u32, &str); 27] = [
     (42, "Q2_0"),
 ];
 
-/// The type of this number.
-///
-/// # Errors
-/// The name of the type, if it is not supported.
+/// The type of this number. The error names a type that is not supported.
 pub(super) fn numbered(number: u32) -> Result<TensorType, String> {
     let name = || UNSUPPORTED.iter().find(|named| named.0 == number);
     let found = TensorType::ALL.into_iter().find(|kind| kind.number() == number);

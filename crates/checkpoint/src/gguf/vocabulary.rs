@@ -57,10 +57,8 @@ pub struct Vocabulary<'a> {
 }
 
 impl<'a> Vocabulary<'a> {
-    /// Read the tokenizer of a file; `also_ends` are tokens that end an answer beside the file's end token.
-    ///
-    /// # Errors
-    /// If it is of another kind, or its parts do not agree with each other.
+    /// Read the tokenizer of a file; `also_ends` are tokens that end an answer beside the file's end token. Fails if it is of
+    /// another kind, or its parts do not agree with each other.
     pub fn read(file: &'a GgufFile, also_ends: &[&str]) -> Result<Self, String> {
         let m = &file.metadata;
         let missing = |key: &str| format!("`{key}` is missing");
@@ -115,10 +113,7 @@ impl<'a> Vocabulary<'a> {
         })
     }
 
-    /// The id of a token in a file, without reading the rest of the tokenizer.
-    ///
-    /// # Errors
-    /// If the file has no list of tokens.
+    /// The id of a token in a file, without reading the rest of the tokenizer. Fails if the file has no list of tokens.
     pub fn find(file: &GgufFile, token: &str) -> Result<Option<u32>, String> {
         let texts = file.metadata.strings("tokenizer.ggml.tokens")?;
         let texts = texts.ok_or("`tokenizer.ggml.tokens` is missing")?;

@@ -50,7 +50,7 @@ impl Cache {
     }
 
     /// The directory of a commit's files, whether it exists or not.
-    pub fn snapshot(&self, id: &ModelId, commit: &str) -> PathBuf {
+    pub(crate) fn snapshot(&self, id: &ModelId, commit: &str) -> PathBuf {
         self.folder(id).join("snapshots").join(commit)
     }
 
@@ -103,7 +103,6 @@ impl Cache {
         models
     }
 
-    /// Store the commit of a revision.
     pub(super) fn set_ref(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
         if id.revision == commit {
             return Ok(());

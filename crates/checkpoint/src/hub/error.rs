@@ -33,7 +33,6 @@ pub enum HubError {
     #[error("{id} is gated: accept its licence first")]
     Gated {
         id: String,
-        /// The page to accept it.
         page: String,
         /// True if a token was sent.
         token: bool,
@@ -54,7 +53,6 @@ pub enum HubError {
         /// `owner/name`.
         repository: String,
         tag: Option<String>,
-        /// The types that it has.
         tags: Vec<String>,
     },
     #[error("{tag} of {repository} is split into {parts} files")]

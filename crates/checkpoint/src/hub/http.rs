@@ -14,13 +14,11 @@ use super::{HubError, Settings};
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 10;
 
-/// The hub over HTTP.
 pub(super) struct Http {
     agent: Agent,
     settings: Settings,
 }
 
-/// A response of any status.
 pub(super) struct HubResponse {
     pub status: u16,
     pub headers: HeaderMap,
@@ -65,12 +63,11 @@ impl Http {
     }
 
     /// True if requests carry a token.
-    pub fn has_token(&self) -> bool {
+    pub(crate) fn has_token(&self) -> bool {
         self.settings.token.is_some()
     }
 
-    /// URL of a path on the hub.
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("{}/{path}", self.settings.endpoint)
     }
 

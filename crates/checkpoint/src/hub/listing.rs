@@ -12,7 +12,7 @@ const MAX_FILE: u64 = 1 << 44;
 
 /// The checksum that identifies a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Checksum {
+pub(crate) enum Checksum {
     /// SHA-256 of the content (large files).
     Sha256(String),
     /// Git blob hash: SHA-1 of `blob LENGTH\0` and the content (small files).
@@ -27,19 +27,17 @@ impl Checksum {
     }
 }
 
-/// A file of a model on the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemoteFile {
+pub(crate) struct RemoteFile {
     /// Its path relative to the model's root.
     pub path: String,
     /// Its size in bytes.
     pub size: u64,
-    pub checksum: Checksum,
+    pub(crate) checksum: Checksum,
 }
 
-/// A model at a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
+pub(crate) struct Listing {
     pub commit: String,
     /// Architecture of its GGUF files, if the hub knows it.
     pub architecture: Option<String>,
@@ -73,11 +71,8 @@ struct Lfs {
 }
 
 impl Listing {
-    /// Parse the hub's response to `/api/models/OWNER/NAME/revision/REVISION?blobs=true`.
-    ///
-    /// # Errors
-    /// [`HubError::Response`] if it is malformed. Files without size or checksum are left out: nothing that cannot be
-    /// verified is downloaded.
+    /// Parse the hub's response to `/api/models/OWNER/NAME/revision/REVISION?blobs=true`. [`HubError::Response`] if it is
+    /// malformed. Files without size or checksum are left out: nothing that cannot be verified is downloaded.
     pub fn read(id: &ModelId, json: &[u8]) -> Result<Self, HubError> {
         let refuse = |problem: String| HubError::Response { what: id.to_string(), problem };
         let raw: Raw = serde_json::from_slice(json).map_err(|e| refuse(e.to_string()))?;

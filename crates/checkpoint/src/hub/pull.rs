@@ -90,10 +90,7 @@ pub trait PullObserver {
     fn progress(&mut self, progress: &PullProgress) -> ControlFlow<()>;
 
     /// Called before the weights are downloaded, with the directory that has all other files, or the vision tower's file of a
-    /// GGUF model.
-    ///
-    /// # Errors
-    /// If the model cannot be used; the pull ends with this failure.
+    /// GGUF model. Fails if the model cannot be used; the pull ends with this failure.
     fn check(&mut self, path: &Path) -> Result<(), Failure>;
 }
 
@@ -106,10 +103,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A client for the hub and cache of these settings.
-    ///
-    /// # Errors
-    /// [`HubError::NoCache`] without a home directory.
+    /// A client for the hub and cache of these settings. Fails with [`HubError::NoCache`] without a home directory.
     pub fn new(settings: Settings) -> Result<Self, HubError> {
         Self::with_timeouts(settings, Duration::from_secs(30), Duration::from_secs(1))
     }
@@ -124,10 +118,8 @@ impl Hub {
         Ok(Self { http: Http::new(settings.clone(), timeout), cache, settings, retry_delay })
     }
 
-    /// Download the missing files of a model.
-    ///
-    /// # Errors
-    /// See [`HubError`]. Bytes downloaded before an error are kept, unless they are corrupt, and the next pull resumes.
+    /// Download the missing files of a model. Bytes downloaded before an error are kept, unless they are corrupt, and the next
+    /// pull resumes.
     pub fn pull(&self, id: &ModelId, observer: &mut dyn PullObserver) -> Result<Pulled, HubError> {
         if self.settings.offline {
             return self.offline(id);

@@ -36,7 +36,7 @@ pub(super) struct Transfer<'a> {
     /// Directory of the lock files, shared with the other tools.
     pub locks: PathBuf,
     /// Delay before the first retry.
-    pub retry_delay: Duration,
+    pub(crate) retry_delay: Duration,
 }
 
 impl Transfer<'_> {
@@ -56,7 +56,7 @@ impl Transfer<'_> {
     }
 
     /// The blob of a file, downloaded if it is not in the cache.
-    pub fn fetch(&self, file: &RemoteFile, on_bytes: &mut OnBytes<'_>) -> Result<PathBuf, HubError> {
+    pub(crate) fn fetch(&self, file: &RemoteFile, on_bytes: &mut OnBytes<'_>) -> Result<PathBuf, HubError> {
         let blob = self.blob(file);
         if blob.is_file() && fs::metadata(&blob).is_ok_and(|m| m.len() == file.size) {
             return Ok(blob);
@@ -199,7 +199,6 @@ fn range(response: &HubResponse) -> Option<(u64, Option<u64>)> {
     Some((range.split_once('-')?.0.parse().ok()?, total.parse().ok()))
 }
 
-/// True for errors that are worth a retry.
 fn is_transient(error: &HubError) -> bool {
     match error {
         HubError::Network { .. } => true,

@@ -76,9 +76,6 @@ impl CacheEntry {
     }
 
     /// Read all weights and compare them with their hashes.
-    ///
-    /// # Errors
-    /// What is wrong with the file.
     pub fn verify(&self) -> Result<(), String> {
         CacheFile::open(&self.path)?.verify()
     }

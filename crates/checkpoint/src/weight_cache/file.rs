@@ -13,7 +13,7 @@ const MAGIC: [u8; 8] = *b"SPCRWGTS";
 /// Bytes of the prefix: magic, format, index (place, length, hash), length of the file, hash of all that.
 const PREFIX: usize = 8 + 4 + 4 + 5 * 8;
 /// Arrays begin at multiples of this.
-pub const ALIGN: u64 = 4096;
+pub(crate) const ALIGN: u64 = 4096;
 /// Limit of the index, in bytes.
 const LARGEST_INDEX: u64 = 64 << 20;
 
@@ -54,8 +54,7 @@ pub fn prefix(index_at: u64, index: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A complete file, mapped.
-pub struct CacheFile {
+pub(crate) struct CacheFile {
     pub map: Arc<FileMap>,
     pub index: Index,
     /// Hash of the index.
@@ -64,9 +63,6 @@ pub struct CacheFile {
 
 impl CacheFile {
     /// Map a file and read its index; the arrays are not read.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn open(path: &Path) -> Result<Self, String> {
         let map = FileMap::open(path).map_err(|e| e.to_string())?;
         let bytes = map.bytes();
@@ -102,9 +98,6 @@ impl CacheFile {
     }
 
     /// Read all arrays and compare them with their hashes.
-    ///
-    /// # Errors
-    /// The first that differs.
     pub fn verify(&self) -> Result<(), String> {
         for matrix in &self.index.matrices {
             for &(at, length, hash) in &matrix.arrays {

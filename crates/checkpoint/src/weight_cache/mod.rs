@@ -30,7 +30,7 @@ pub use writer::wait_for_writers;
 pub const FORMAT: u32 = 1;
 
 /// Checkpoints below this size, in bytes, are converted in no time.
-pub const LEAST_CHECKPOINT: u64 = 64 << 20;
+pub(crate) const LEAST_CHECKPOINT: u64 = 64 << 20;
 
 /// The default limit of all files, in bytes.
 pub const DEFAULT_LIMIT: u64 = 32_000_000_000;

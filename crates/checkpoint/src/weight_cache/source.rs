@@ -20,9 +20,6 @@ const SETTLED: Duration = Duration::from_secs(2);
 const REMEMBERED: usize = 8;
 
 /// The id of converted weights: the same for copies of a checkpoint.
-///
-/// # Errors
-/// If a weight file cannot be read.
 pub fn id(shards: &[Shard], variant: &str) -> Result<String, CheckpointError> {
     let mut hash = Sha256::new();
     hash.update(format!("{FORMAT}\0{variant}\0{}\0{}\0", Weights8::layout(), shards.len()));
@@ -127,7 +124,7 @@ impl Sources {
     }
 
     /// True if a source is known to be in this directory.
-    pub fn knows(&self, place: &Path) -> bool {
+    pub(crate) fn knows(&self, place: &Path) -> bool {
         self.places.iter().any(|known| known == place)
     }
 

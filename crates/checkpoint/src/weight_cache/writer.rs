@@ -32,7 +32,6 @@ pub fn wait_for_writers(longest: Duration) {
     let _ = ended.wait_timeout_while(count, longest, |count| *count > 0);
 }
 
-/// Counts a thread that writes.
 struct Counted;
 
 impl Counted {
@@ -63,9 +62,7 @@ pub struct Writer(SyncSender<Message>);
 
 impl Writer {
     /// Begin a file of about `matrices` matrices. So many may wait for the disk: their values are those of the loaded model.
-    ///
-    /// # Errors
-    /// If it cannot be created; [`io::ErrorKind::WouldBlock`] if another process is writing it.
+    /// Fails if it cannot be created; [`io::ErrorKind::WouldBlock`] if another process is writing it.
     pub fn start(cache: WeightCache, id: String, index: Index, matrices: usize) -> io::Result<Self> {
         std::fs::create_dir_all(&cache.dir)?;
         let partial = cache.path(&id, PARTIAL);
@@ -120,7 +117,7 @@ fn create_locked(path: &Path) -> io::Result<File> {
 }
 
 /// Remove a part of a file if no process is writing it. Returns its size.
-pub fn remove_abandoned(path: &Path) -> Option<u64> {
+pub(crate) fn remove_abandoned(path: &Path) -> Option<u64> {
     let file = File::open(path).ok()?;
     file.try_lock().ok()?;
     let bytes = file.metadata().ok()?.len();

@@ -8,7 +8,7 @@ use specreel_video::Sampling;
 
 /// A file as it was when it was read, and how it was sampled. A changed file is another clip.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ClipKey {
+pub(crate) struct ClipKey {
     /// The file.
     pub path: PathBuf,
     /// Its size in bytes.
@@ -34,13 +34,13 @@ pub struct Clip {
     /// The patches that the target's tower reads.
     pub patches: Patches,
     /// The same for the drafter, if it cuts frames into others.
-    pub recut: Option<(ClipFacts, Patches)>,
+    pub(crate) recut: Option<(ClipFacts, Patches)>,
     /// What users should know about the file: that it is damaged or cut short.
     pub notes: Vec<String>,
     /// What a limit of visual tokens changed.
     pub thinned: Option<String>,
     /// Time of decoding, in milliseconds.
-    pub decode_ms: f64,
+    pub(crate) decode_ms: f64,
     /// The target's visual embeddings, once encoded, and the time that took.
     pub target: Option<(States, f64)>,
     /// The drafter's.

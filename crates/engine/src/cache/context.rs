@@ -18,11 +18,11 @@ use crate::command::Reading;
 const DRAFTER_CONTEXTS: usize = 8;
 
 /// A clip and the text that the target reads with it.
-pub type ContextKey = (ClipKey, Reading);
+pub(crate) type ContextKey = (ClipKey, Reading);
 
 /// What a drafter's context depends on, besides clip and prompt.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DrafterKey {
+pub(crate) struct DrafterKey {
     /// Who drafts.
     pub drafter: Drafter,
     /// The visual tokens it sees; none = all.
@@ -48,8 +48,7 @@ impl DrafterKey {
     }
 }
 
-/// A drafter's prefilled sequence.
-pub struct DrafterContext {
+pub(crate) struct DrafterContext {
     /// The drafter's share of the prompt, without its last token.
     pub sequence: Sequence,
     /// Milliseconds of the prefill, excluding a prefetched draft.
@@ -63,7 +62,7 @@ pub struct DrafterContext {
 
 impl DrafterContext {
     /// Take the prefetched draft for a generation of this configuration. One of another configuration is undone.
-    pub fn take_prefetched(&mut self, config: &GenerationConfig<'_>) -> Option<PrefetchedDraft> {
+    pub(crate) fn take_prefetched(&mut self, config: &GenerationConfig<'_>) -> Option<PrefetchedDraft> {
         let draft = self.prefetched.take()?;
         if draft.fits(config) {
             return Some(draft);

@@ -22,18 +22,16 @@ use crate::events::internal;
 use specreel_record::Failure;
 
 /// Budget of the cache in bytes, if the available memory is not known (accelerators, macOS).
-pub const DEFAULT_BUDGET: u64 = 2 << 30;
+pub(crate) const DEFAULT_BUDGET: u64 = 2 << 30;
 /// Most contexts kept, however small.
 const MAX_CONTEXTS: usize = 8;
 /// Most clips kept without a context.
 const IDLE_CLIPS: usize = 2;
 
-/// All that is kept.
-pub struct PrefixCache {
+pub(crate) struct PrefixCache {
     /// Sampled clips.
     pub clips: Recent<ClipKey, Clip>,
-    /// Prefilled contexts.
-    pub contexts: Recent<ContextKey, Prefill>,
+    pub(crate) contexts: Recent<ContextKey, Prefill>,
     /// The context that a run is changing in place.
     pub writing: Option<ContextKey>,
     budget: u64,
@@ -46,7 +44,7 @@ impl PrefixCache {
     }
 
     /// An empty cache whose budget is half of this memory, in bytes; [`DEFAULT_BUDGET`] if it is not known.
-    pub fn with_memory(available: Option<u64>) -> Self {
+    pub(crate) fn with_memory(available: Option<u64>) -> Self {
         Self::new(available.map_or(DEFAULT_BUDGET, |bytes| bytes / 2))
     }
 
@@ -56,10 +54,7 @@ impl PrefixCache {
             + self.contexts.values().map(Prefill::bytes).sum::<u64>()
     }
 
-    /// The clip and the context of a key.
-    ///
-    /// # Errors
-    /// They are not kept (class internal).
+    /// The clip and the context of a key. Fails if they are not kept (class internal).
     pub fn entry(&mut self, key: &ContextKey) -> Result<(&mut Clip, &mut Prefill), Failure> {
         let Self { clips, contexts, .. } = self;
         let entry = clips.touch(&key.0).zip(contexts.touch(key));
@@ -68,7 +63,7 @@ impl PrefixCache {
 
     /// Evict until one more context of `wanted` bytes fits the limits and `enough` says that the machine has them, or until
     /// nothing but the clip in use is left.
-    pub fn make_room(&mut self, wanted: u64, clip: &ClipKey, enough: &dyn Fn(u64) -> bool) {
+    pub(crate) fn make_room(&mut self, wanted: u64, clip: &ClipKey, enough: &dyn Fn(u64) -> bool) {
         while self.evict_idle(clip, IDLE_CLIPS) {}
         while self.contexts.len() >= MAX_CONTEXTS
             || self.bytes().saturating_add(wanted) > self.budget
@@ -81,7 +76,7 @@ impl PrefixCache {
     }
 
     /// Evict other contexts until the one of this key may grow by `wanted` bytes, as [`PrefixCache::make_room`] does for one more.
-    pub fn make_room_in(&mut self, key: &ContextKey, wanted: u64, enough: &dyn Fn(u64) -> bool) {
+    pub(crate) fn make_room_in(&mut self, key: &ContextKey, wanted: u64, enough: &dyn Fn(u64) -> bool) {
         while (self.bytes().saturating_add(wanted) > self.budget || !enough(wanted))
             && self.evict(&key.0, Some(key))
         {}
@@ -105,7 +100,7 @@ impl PrefixCache {
     }
 
     /// Drop the context that a failed run was changing: it may be half-written.
-    pub fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         if let Some(key) = self.writing.take() {
             self.contexts.take(&key);
         }

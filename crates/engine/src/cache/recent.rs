@@ -13,7 +13,7 @@ impl<K: PartialEq, V> Recent<K, V> {
     }
 
     /// Move the value of a key to the front, if it is there.
-    pub fn touch(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn touch(&mut self, key: &K) -> Option<&mut V> {
         let at = self.items.iter().position(|(k, _)| k == key)?;
         self.items[..=at].rotate_right(1);
         self.items.first_mut().map(|(_, v)| v)
@@ -31,7 +31,7 @@ impl<K: PartialEq, V> Recent<K, V> {
     }
 
     /// Take the least recently used value that may be evicted.
-    pub fn take_oldest(&mut self, mut may: impl FnMut(&K) -> bool) -> Option<V> {
+    pub(crate) fn take_oldest(&mut self, mut may: impl FnMut(&K) -> bool) -> Option<V> {
         let at = self.items.iter().rposition(|(k, _)| may(k))?;
         Some(self.items.remove(at).1)
     }

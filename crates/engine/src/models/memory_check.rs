@@ -17,10 +17,7 @@ pub use specreel_model::inspect::SampledVideo as Video;
 const RESERVE: u64 = 64 << 20;
 
 /// Refuse models (and a video, if it is known) that do not fit into the available memory. What cannot be estimated passes:
-/// loading it reports what is wrong.
-///
-/// # Errors
-/// Class memory: the estimate, the available memory, and what would fit.
+/// loading it reports what is wrong. The failure (class memory) has the estimate, the available memory, and what would fit.
 pub fn check(spec: &ModelSpec, video: Option<&Video>) -> Result<(), Failure> {
     let (Some(footprint), Some(available)) = (Footprint::read(spec), usable()) else { return Ok(()) };
     let work = video.and_then(|video| {
@@ -36,9 +33,6 @@ fn usable() -> Option<u64> {
 }
 
 /// [`check`] for the video of a request. A video that cannot be read passes: the run itself reports that better.
-///
-/// # Errors
-/// As [`check`].
 pub fn check_request(spec: &ModelSpec, request: &RunRequest) -> Result<(), Failure> {
     check(spec, sampled(&rule(spec), request).as_ref())
 }
@@ -89,9 +83,8 @@ impl Work {
     }
 }
 
-/// The memory that a pair of models needs.
 #[derive(Clone)]
-pub struct Footprint {
+pub(crate) struct Footprint {
     names: String,
     dtype: WeightType,
     kv_type: KvType,
@@ -149,17 +142,11 @@ impl Footprint {
     }
 
     /// Refuse a run of the loaded models that does not fit into the available memory.
-    ///
-    /// # Errors
-    /// As [`check`].
     pub(crate) fn check_run(&self, work: &Work) -> Result<(), Failure> {
         self.usable().map_or(Ok(()), |available| self.fits(false, Some(work), available))
     }
 
     /// Refuse so many bytes more for a caption of up to `new_tokens` in a kept context.
-    ///
-    /// # Errors
-    /// Class memory.
     pub(crate) fn check_growth(&self, wanted: u64, new_tokens: usize) -> Result<(), Failure> {
         // What a card has left is not known.
         let available = self.usable().filter(|_| self.memories[0] == DeviceMemory::System);
@@ -190,7 +177,6 @@ impl Footprint {
         left.chain(available).min()
     }
 
-    /// Memories of devices that have their own.
     fn cards(&self) -> Vec<Pool> {
         let used = if self.drafter.is_some() { 2 } else { 1 };
         let mut cards = Vec::new();
@@ -310,12 +296,9 @@ impl Footprint {
     }
 }
 
-/// A memory that models share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Pool {
-    /// The system's.
     System,
-    /// A device's own.
     Card { device: String, bytes: u64 },
 }
 

@@ -35,10 +35,9 @@ pub struct Models {
     /// Weight type, for people.
     pub dtype: String,
     /// Memory that they and a run need; none if that is not known (accelerators).
-    pub footprint: Option<Footprint>,
+    pub(crate) footprint: Option<Footprint>,
     /// The target is the embedded one.
     pub embedded: bool,
-    /// The requested weight type.
     requested: WeightType,
     /// The target in weights of fewer bits, where a method drafts with it.
     pub(crate) self_drafters: SelfDrafters,
@@ -49,7 +48,7 @@ pub struct Models {
 
 impl Models {
     /// True if a GPU that holds one of the models is lost: they cannot run again.
-    pub fn are_lost(&self) -> bool {
+    pub(crate) fn are_lost(&self) -> bool {
         self.gpus().any(|gpu| gpu.check().is_err())
     }
 
@@ -132,10 +131,8 @@ impl Models {
         }
     }
 
-    /// Load models, checking that the drafter can draft for the target.
-    ///
-    /// # Errors
-    /// If a device is missing, a checkpoint cannot be used, or the two do not fit together.
+    /// Load models, checking that the drafter can draft for the target. Fails if a device is missing, a checkpoint cannot be
+    /// used, or the two do not fit together.
     pub fn load(spec: &ModelSpec, sender: &EventSender, cancelled: &Cancelled) -> Result<Self, Failure> {
         // Both before either model is read, so that a missing device is reported at once.
         let target_device = spec.open_target_device()?;

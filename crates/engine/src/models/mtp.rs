@@ -12,8 +12,7 @@ use specreel_model::{
 use specreel_record::{Failure, FailureClass};
 use specreel_speculate::Drafter;
 
-/// The layer, and what loads it.
-pub struct MtpLayer {
+pub(crate) struct MtpLayer {
     spec: ModelSpec,
     /// The target's checkpoint has one.
     exists: bool,
@@ -38,9 +37,6 @@ impl MtpLayer {
     }
 
     /// Load the layer of `target` if this drafter is it and it is not loaded.
-    ///
-    /// # Errors
-    /// It cannot be read; [`Stop::Cancelled`].
     pub(crate) fn load(
         &self,
         target: &VideoLlm,

@@ -10,7 +10,7 @@ use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;
 
 /// Copies of the target in other weight types, which draft for it; loaded on first use.
-pub struct SelfDrafters {
+pub(crate) struct SelfDrafters {
     spec: ModelSpec,
     loaded: Mutex<Vec<(WeightType, Arc<Decoder>)>>,
 }
@@ -27,10 +27,8 @@ impl SelfDrafters {
     }
 
     /// The quantized `target` that this drafter is, if it is one; loaded now if it is the first time. `fits` says whether the
-    /// memory has so many bytes.
-    ///
-    /// # Errors
-    /// It is not smaller than the target, does not fit into memory, or cannot be read; [`Stop::Cancelled`].
+    /// memory has so many bytes. Fails if it is not smaller than the target, does not fit into memory, or cannot be read;
+    /// [`Stop::Cancelled`].
     pub(crate) fn of(
         &self,
         target: &VideoLlm,

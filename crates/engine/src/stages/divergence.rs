@@ -5,11 +5,10 @@
 //! the common text, and reported with the run.
 
 use candle_core::DType;
-use specreel_tensor::Result;
+use specreel_tensor::{ComputeDevice, Result};
 
 use specreel_model::decoder::{Sequence, Taps};
 use specreel_record::stats::Tie;
-use specreel_tensor::ComputeDevice;
 
 /// The text that both runs have in common, and the next token of each; none is its end.
 pub(crate) struct Divergence<'a> {
@@ -29,9 +28,6 @@ pub(crate) struct Divergence<'a> {
 
 impl Divergence<'_> {
     /// Compute the logits after the common text. `target` holds the prompt without its last token, before and after.
-    ///
-    /// # Errors
-    /// If a pass fails.
     pub fn measure(
         &self,
         target: &mut Sequence,

@@ -23,7 +23,6 @@ use specreel_speculate::{
     context::{self, Preparation, Selection},
 };
 
-/// A drafter that has read its share.
 pub(crate) struct Share {
     pub sequence: Sequence,
     pub prefill_ms: f64,
@@ -33,9 +32,6 @@ pub(crate) struct Share {
 
 impl Runner<'_> {
     /// The quantized target that drafts in this method, if it does.
-    ///
-    /// # Errors
-    /// As [`SelfDrafters::of`](crate::models::self_draft::SelfDrafters::of).
     pub(crate) fn self_drafter(&self) -> Result<Option<Arc<Decoder>>, Stop> {
         let Models { target, self_drafters, footprint, .. } = self.models;
         let fits = |bytes| {

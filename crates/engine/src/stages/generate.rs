@@ -38,7 +38,6 @@ pub(crate) struct Decoding<'a> {
     pub on_draft: Option<&'a dyn Fn(&Tree)>,
 }
 
-/// A generation that has ended.
 #[derive(Default)]
 pub(crate) struct Decoded {
     pub finished: Finished,
@@ -52,7 +51,7 @@ pub(crate) struct Decoded {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Front {
     /// What autoregressive decoding needs, too.
-    pub shared_ms: f64,
+    pub(crate) shared_ms: f64,
     /// What only this run's drafter needs.
     pub drafter_ms: f64,
 }

@@ -37,18 +37,17 @@ pub(crate) use self::{
 /// Cache slots that a verify pass may need beyond the longest caption.
 pub(crate) const KV_HEADROOM: usize = 96;
 
-/// One run.
 pub(crate) struct Runner<'a> {
     pub request: &'a RunRequest,
     pub models: &'a Models,
-    pub sender: &'a EventSender,
+    pub(crate) sender: &'a EventSender,
     pub cancelled: &'a Cancelled,
     /// Run even if the available memory seems too small.
     pub ignore_memory: bool,
     /// Speeds that are known, and that stages teach; none where the run is only repeated.
     pub rates: Option<&'a Mutex<Rates>>,
     /// Set where the run is only repeated to measure its speed: true as soon as that has to end. Nothing is reported then.
-    pub idle: Option<&'a (dyn Fn() -> bool + Sync)>,
+    pub(crate) idle: Option<&'a (dyn Fn() -> bool + Sync)>,
 }
 
 impl Runner<'_> {
@@ -116,7 +115,6 @@ impl Runner<'_> {
     }
 }
 
-/// A stage that is being watched.
 pub(crate) struct StageWatch<'r> {
     runner: &'r Runner<'r>,
     stage: Stage,
@@ -133,7 +131,7 @@ impl StageWatch<'_> {
     }
 
     /// The stage is complete, and nothing else used the device meanwhile: learn its speed.
-    pub fn learn(self) {
+    pub(crate) fn learn(self) {
         let Some(rates) = self.runner.rates else { return };
         if let Some(rate) = self.pace.rate() {
             rates.lock().unwrap_or_else(PoisonError::into_inner).learn(&self.key, rate);

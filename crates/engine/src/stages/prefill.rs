@@ -20,7 +20,6 @@ use specreel_speculate::{
     context::{self, AtLayer, Signals},
 };
 
-/// The result of the target's prefill.
 struct TargetRead {
     target: Sequence,
     variation: Option<(AtLayer, Vec<f32>)>,

@@ -21,7 +21,6 @@ use specreel_speculate::{
 };
 use specreel_tensor::VisualSpans;
 
-/// A pruned target's reading of the prompt.
 struct PrunedRead {
     target: Sequence,
     /// The visual tokens that all layers read, ascending.

@@ -19,11 +19,11 @@ pub(crate) struct FinishedRun {
     /// Its context.
     pub key: ContextKey,
     /// The context of autoregressive decoding: its own, unless it prunes the target.
-    pub plain_key: ContextKey,
+    pub(crate) plain_key: ContextKey,
     pub selection: Selection,
     /// Its tokens.
     pub emitted: u64,
-    pub generated: Generated,
+    pub(crate) generated: Generated,
 }
 
 impl Runner<'_> {

@@ -16,9 +16,7 @@ pub(crate) struct Thinking {
 enum Place {
     /// Before the first token.
     Start,
-    /// In what it thinks.
     Thinking,
-    /// In the answer proper.
     Answer,
 }
 
@@ -44,7 +42,7 @@ impl Thinking {
     }
 
     /// True while what the model thinks has not ended.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.place == Place::Thinking
     }
 }

@@ -21,10 +21,8 @@ use specreel_record::{EventKind, Failure, FailureClass};
 use specreel_video::{Plan, sampling};
 
 impl Runner<'_> {
-    /// Check what does not need the video: the method, whether its drafter is loaded, sampling.
-    ///
-    /// # Errors
-    /// Names what cannot be used (class input).
+    /// Check what does not need the video: the method, whether its drafter is loaded, sampling. The failure names what cannot be
+    /// used (class input).
     pub(crate) fn validate(&self) -> Result<(), Failure> {
         let (request, method) = (self.request, &self.request.method);
         method.validate()?;
@@ -64,10 +62,7 @@ impl Runner<'_> {
         Ok(Layout::new(&prompt, patches, grid, sample, frames))
     }
 
-    /// The prompt for a clip.
-    ///
-    /// # Errors
-    /// It is longer than the target's context window.
+    /// The prompt for a clip. Fails if it is longer than the target's context window.
     pub(crate) fn lay_out(&self, clip: &ClipFacts) -> Result<Prompt, Stop> {
         let prompt = self.models.target.prompt_for(&self.request.question(), clip)?;
         self.check_length(prompt.ids.len(), clip.grid.len())?;
@@ -91,10 +86,8 @@ impl Runner<'_> {
         ))
     }
 
-    /// Report what this run takes. `cache` says what earlier runs have left for it.
-    ///
-    /// # Errors
-    /// [`Stop::Cancelled`] after the report, if the request asks for nothing else.
+    /// Report what this run takes. `cache` says what earlier runs have left for it. Fails with [`Stop::Cancelled`] after the
+    /// report, if the request asks for nothing else.
     pub(crate) fn announce(
         &self,
         cache: &PrefixCache,

@@ -45,7 +45,7 @@ pub(crate) struct ContentionMeter {
 
 impl ContentionMeter {
     /// Call `work` and count the time that it takes.
-    pub fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn during<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let before = ProcessorTime::now();
         let done = work();
         if let Some((before, after)) = before.zip(ProcessorTime::now()) {

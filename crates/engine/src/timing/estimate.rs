@@ -45,7 +45,7 @@ pub(crate) struct Layout {
     pub sample: VideoInputs,
     /// Tokens of the prompt, and those of them after the video.
     pub prompt: usize,
-    pub after_video: usize,
+    pub(crate) after_video: usize,
     /// Rows of the time stamp of each temporal grid; empty without stamps.
     pub stamps: Vec<usize>,
     /// What a limit of visual tokens changed.

@@ -7,11 +7,8 @@ use specreel_model::mac_count::MacCount;
 /// What a stage is: each has a speed of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// A vision tower.
     Tower,
-    /// Reading a prompt.
     Prompt,
-    /// Writing a token.
     Token,
 }
 
@@ -62,12 +59,11 @@ impl Rate {
     }
 
     /// True for a rate that a machine can have.
-    pub fn is_sane(&self) -> bool {
+    pub(crate) fn is_sane(&self) -> bool {
         [self.products, self.attention].iter().all(|ms| (1e-6..1e9).contains(ms))
     }
 
-    /// Halfway from this rate to a newer one.
-    pub fn towards(&self, newer: &Rate) -> Self {
+    pub(crate) fn towards(&self, newer: &Rate) -> Self {
         let middle = |a: f64, b: f64| (a + b) / 2.0;
         Self {
             products: middle(self.products, newer.products),
@@ -81,7 +77,6 @@ const PIECES: usize = 4;
 /// A ratio of attention to products outside of this range is noise.
 const RATIOS: std::ops::Range<f64> = 0.1..100.0;
 
-/// Pieces of work and their times.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pieces {
     count: usize,
@@ -119,7 +114,6 @@ impl Pieces {
 /// How much the expected speed weighs against the measured one at the beginning of a stage, as a share of the stage.
 const EXPECTED: f64 = 0.1;
 
-/// The pace of one stage.
 #[derive(Clone, Debug)]
 pub(crate) struct StagePace {
     total: MacCount,

@@ -52,9 +52,6 @@ pub(crate) fn decoder_work(model: &VideoLlm) -> MacCount {
 }
 
 /// The speeds of reading a prompt and of writing a token: passes through the first layers.
-///
-/// # Errors
-/// If a pass fails.
 pub(crate) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
     let whole = model.decoder();
     let rows = whole.chunk();
@@ -116,9 +113,6 @@ pub(crate) fn tower_work(model: &VideoLlm, grid: Grid) -> MacCount {
 }
 
 /// The speed of a tower: a few of its layers on one small temporal grid.
-///
-/// # Errors
-/// If the pass fails.
 pub(crate) fn tower(model: &VideoLlm, grid: Grid) -> std::result::Result<Option<Rate>, ModelError> {
     let grid = tower_grid(model, grid);
     let work = model.tower_config().mac_count(grid);

@@ -29,7 +29,6 @@ struct Known {
     at: u64,
 }
 
-/// Known speeds.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     known: BTreeMap<String, Known>,
@@ -40,7 +39,7 @@ pub(crate) struct Rates {
 
 impl Rates {
     /// Keep measured speeds in this file from now on, and take over those that it has. A missing or damaged file is an empty one.
-    pub fn keep_in(&mut self, file: PathBuf) {
+    pub(crate) fn keep_in(&mut self, file: PathBuf) {
         for (key, known) in read(&file) {
             self.known.entry(key).or_insert(known);
         }
@@ -53,7 +52,7 @@ impl Rates {
     }
 
     /// Take in the speed of a finished stage.
-    pub fn learn(&mut self, key: &str, rate: Rate) {
+    pub(crate) fn learn(&mut self, key: &str, rate: Rate) {
         let before =
             self.known.get(key).filter(|known| known.basis == Basis::Measured).map(|known| known.rate);
         let learned = before.map_or(rate, |before| before.towards(&rate));

@@ -7,7 +7,7 @@ use specreel_tensor::LinearAttention;
 
 /// What a kind of language model with linear attention has where its files say nothing.
 #[derive(Debug)]
-pub struct Hybrid {
+pub(crate) struct Hybrid {
     /// Its layers with linear attention.
     pub linear: LinearAttention,
     /// Share of a head that is rotated.
@@ -90,7 +90,6 @@ impl Hybrid {
     }
 }
 
-/// Values of a head that are rotated, a share of its width.
 fn rotary_dim(share: f64, head_dim: usize) -> Result<usize, String> {
     let rotary = (head_dim as f64 * share) as usize;
     if !(share > 0.0 && share <= 1.0) || rotary == 0 || !rotary.is_multiple_of(2) {

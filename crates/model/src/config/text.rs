@@ -21,13 +21,12 @@ pub struct LanguageModel {
     /// Embeddings of visual tokens are added after the first layers, too.
     pub deepstack: bool,
     /// Linear attention in most layers, and norms whose weights are stored as their difference from 1.
-    pub hybrid: Option<Hybrid>,
+    pub(crate) hybrid: Option<Hybrid>,
     /// Flags of files that this crate's decoder does not compute.
     pub refused: &'static [&'static str],
     /// Keys of the placeholder of a visual token.
     pub video_token: &'static [&'static str],
-    /// Its default.
-    pub default_video_token: Option<u64>,
+    pub(crate) default_video_token: Option<u64>,
     /// Base of the rotary frequencies.
     pub rope_theta: f64,
     /// Longest context.
@@ -57,7 +56,7 @@ pub struct Sizes {
 const DEEPSTACK: usize = 3;
 
 /// Qwen2.
-pub const QWEN2: LanguageModel = LanguageModel {
+pub(crate) const QWEN2: LanguageModel = LanguageModel {
     model_type: "qwen2",
     bias: true,
     qk_norm: false,
@@ -104,7 +103,7 @@ struct RawRope {
 
 impl LanguageModel {
     /// Refuse a mixture of experts by its name.
-    pub fn refuse_experts(raw: &Value) -> Result<(), String> {
+    pub(crate) fn refuse_experts(raw: &Value) -> Result<(), String> {
         let types = ["/model_type", "/text_config/model_type"];
         let found =
             types.iter().filter_map(|at| raw.pointer(at)?.as_str()).find(|name| name.contains("_moe"));
@@ -117,7 +116,7 @@ impl LanguageModel {
     }
 
     /// The key of the placeholder of a visual token.
-    pub fn video_token_key(&self, raw: &Value) -> &'static str {
+    pub(crate) fn video_token_key(&self, raw: &Value) -> &'static str {
         let found = self.video_token.iter().find(|key| raw.get(key).is_some_and(Value::is_u64));
         found.or(self.video_token.first()).copied().unwrap_or_default()
     }

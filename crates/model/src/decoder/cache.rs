@@ -2,17 +2,16 @@
 
 use std::ops::Range;
 
-use specreel_tensor::Result;
-
-use super::Mask;
+use super::{Cache, Mask, dispatch::SequenceCache};
+use crate::config::TextConfig;
 use specreel_tensor::{
+    Result,
     cache::DeviceCache,
     ops::Ops,
     recurrent::{Plan, RecurrentStates, Track},
 };
 
-/// The cache of one sequence on a device.
-pub struct HybridCache<D: Ops> {
+pub(super) struct HybridCache<D: Ops> {
     /// Of the layers with full attention.
     pub(super) attention: D::Cache,
     recurrence: Option<Recurrence<D::Recurrent>>,
@@ -36,112 +35,13 @@ pub(super) struct Recurring {
 
 impl<D: Ops> HybridCache<D> {
     /// A cache of layers with full attention only.
-    pub fn new(attention: D::Cache) -> Self {
+    pub(super) fn new(attention: D::Cache) -> Self {
         Self { attention, recurrence: None }
     }
 
     /// The same with the states of layers with linear attention.
     pub(super) fn with_states(self, states: D::Recurrent) -> Self {
         Self { recurrence: Some(Recurrence { track: Track::default(), ahead: 0, states }), ..self }
-    }
-
-    /// Slots in use.
-    pub fn len(&self) -> usize {
-        self.attention.len()
-    }
-
-    /// Number of layers with full attention, key heads and values of a head.
-    pub(super) fn layout(&self) -> [usize; 3] {
-        self.attention.layout()
-    }
-
-    /// Allocated bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.attention.bytes() + self.recurrence.as_ref().map_or(0, |found| found.states.bytes())
-    }
-
-    /// See [`super::Cache::growth`].
-    pub(super) fn growth(&self, more: usize) -> usize {
-        self.attention.growth(more)
-    }
-
-    /// See [`super::Cache::truncate`].
-    pub(super) fn truncate(&mut self, len: usize) {
-        self.attention.truncate(len);
-        if let Some(found) = &mut self.recurrence {
-            found.track.truncate(found.row(len));
-        }
-    }
-
-    /// See [`super::Cache::keep`].
-    pub(super) fn keep(&mut self, base: usize, rows: &[usize]) {
-        self.attention.keep(base, rows);
-        if let Some(found) = &mut self.recurrence {
-            found.track.keep(found.row(base), rows);
-        }
-    }
-
-    /// See [`super::Cache::owed`].
-    pub(super) fn owed(&self) -> usize {
-        let rows = |found: &Recurrence<D::Recurrent>| found.row(self.len()).saturating_sub(found.track.len());
-        self.recurrence.as_ref().map_or(0, rows)
-    }
-
-    /// See [`super::Cache::mark`].
-    pub(super) fn mark(&mut self) {
-        if let Some(found) = &mut self.recurrence
-            && let Some((from, to)) = found.track.mark()
-        {
-            found.states.copy(from, to);
-        }
-    }
-
-    /// The cache of the first layers: `attention` of them with full attention, `linear` with linear attention.
-    pub(super) fn first_layers(&self, attention: usize, linear: usize) -> Self {
-        let recurrence = self.recurrence.as_ref().map(|found| found.first_layers(linear, 0));
-        Self { attention: self.attention.first_layers(attention), recurrence }
-    }
-
-    /// See [`super::Cache::gather`].
-    pub(super) fn gather<'a>(
-        &self,
-        len: usize,
-        capacity: usize,
-        kept: impl Fn(usize, usize) -> &'a [usize],
-    ) -> Self {
-        let recurrence = self
-            .recurrence
-            .as_ref()
-            .map(|found| found.first_layers(usize::MAX, self.len() as isize - len as isize));
-        Self { attention: self.attention.gather(len, capacity, kept), recurrence }
-    }
-
-    /// See [`super::Cache::append`].
-    pub(super) fn append(&mut self, other: &Self, range: Range<usize>) -> Result<()> {
-        if let Some(theirs) = &other.recurrence {
-            let (from_start, end) = (self.len() == 0 && range.start == 0, range.end);
-            if !from_start && (end != other.len() || other.owed() > 0) {
-                specreel_tensor::bail!(
-                    "cannot append slots up to {end} of {}: their recurrent states are not kept",
-                    other.len()
-                );
-            }
-            self.attention.append(&other.attention, range)?;
-            let own = match &mut self.recurrence {
-                Some(own) => {
-                    own.take(theirs);
-                    own
-                }
-                none => none.insert(theirs.first_layers(usize::MAX, 0)),
-            };
-            if from_start {
-                own.track.truncate(theirs.row(end));
-            } else {
-                own.ahead = own.track.len() as isize - self.attention.len() as isize;
-            }
-            return Ok(());
-        }
-        self.attention.append(&other.attention, range)
     }
 
     /// Plan a pass.
@@ -175,8 +75,116 @@ impl<D: Ops> HybridCache<D> {
     }
 }
 
+impl<D: Ops> SequenceCache for HybridCache<D> {
+    fn len(&self) -> usize {
+        self.attention.len()
+    }
+
+    fn layout(&self) -> [usize; 3] {
+        self.attention.layout()
+    }
+
+    fn bytes(&self) -> usize {
+        self.attention.bytes() + self.recurrence.as_ref().map_or(0, |found| found.states.bytes())
+    }
+
+    fn growth(&self, more: usize) -> usize {
+        self.attention.growth(more)
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.attention.truncate(len);
+        if let Some(found) = &mut self.recurrence {
+            found.track.truncate(found.row(len));
+        }
+    }
+
+    fn keep(&mut self, base: usize, rows: &[usize]) {
+        let end = rows.last().map_or(base, |row| base + row + 1);
+        let valid = end <= self.len() && rows.is_sorted_by(|a, b| a < b);
+        assert!(valid, "cannot keep the slots {rows:?} after {base} of {}", self.len());
+        self.attention.keep(base, rows);
+        if let Some(found) = &mut self.recurrence {
+            found.track.keep(found.row(base), rows);
+        }
+    }
+
+    fn owed(&self) -> usize {
+        let rows = |found: &Recurrence<D::Recurrent>| found.row(self.len()).saturating_sub(found.track.len());
+        self.recurrence.as_ref().map_or(0, rows)
+    }
+
+    fn mark(&mut self) {
+        if let Some(found) = &mut self.recurrence
+            && let Some((from, to)) = found.track.mark()
+        {
+            found.states.copy(from, to);
+        }
+    }
+
+    fn first_layers(&self, config: &TextConfig) -> Cache {
+        let attention = config.attention_layers();
+        let linear = config.layers - attention;
+        let recurrence = self.recurrence.as_ref().map(|found| found.first_layers(linear, 0));
+        Cache::new(Self { attention: self.attention.first_layers(attention), recurrence })
+    }
+
+    fn gather<'a>(&self, len: usize, capacity: usize, kept: &dyn Fn(usize, usize) -> &'a [usize]) -> Cache {
+        // Before the cache is locked, as a GPU's is while its slots are copied.
+        let used = self.len();
+        let kept = |layer, head| {
+            let slots = kept(layer, head);
+            let valid = slots.len() == len && slots.iter().all(|&slot| slot < used);
+            assert!(valid, "cannot gather the slots of layer {layer}, head {head}");
+            slots
+        };
+        let recurrence = (self.recurrence.as_ref())
+            .map(|found| found.first_layers(usize::MAX, used as isize - len as isize));
+        Cache::new(Self { attention: self.attention.gather(len, capacity, kept), recurrence })
+    }
+
+    fn append(&mut self, other: &Cache, range: Range<usize>) -> Result<()> {
+        if self.layout() != other.layout() {
+            specreel_tensor::bail!(
+                "the caches are of different models: {:?}, {:?}",
+                self.layout(),
+                other.layout()
+            );
+        }
+        if range.start > range.end || range.end > other.len() {
+            specreel_tensor::bail!("cannot append the slots {range:?} of a cache of {} slots", other.len());
+        }
+        let Some(other) = other.on::<D>() else {
+            specreel_tensor::bail!("the caches are on different devices")
+        };
+        if let Some(theirs) = &other.recurrence {
+            let (from_start, end) = (self.len() == 0 && range.start == 0, range.end);
+            if !from_start && (end != other.len() || other.owed() > 0) {
+                specreel_tensor::bail!(
+                    "cannot append slots up to {end} of {}: their recurrent states are not kept",
+                    other.len()
+                );
+            }
+            self.attention.append(&other.attention, range)?;
+            let own = match &mut self.recurrence {
+                Some(own) => {
+                    own.take(theirs);
+                    own
+                }
+                none => none.insert(theirs.first_layers(usize::MAX, 0)),
+            };
+            if from_start {
+                own.track.truncate(theirs.row(end));
+            } else {
+                own.ahead = own.track.len() as isize - self.attention.len() as isize;
+            }
+            return Ok(());
+        }
+        self.attention.append(&other.attention, range)
+    }
+}
+
 impl<R: RecurrentStates> Recurrence<R> {
-    /// The row of a slot.
     fn row(&self, slot: usize) -> usize {
         slot.saturating_add_signed(self.ahead)
     }

@@ -1,35 +1,11 @@
 //! A decoder and its cache on any device.
 //!
-//! What is common to all devices is checked here, once: a cache of another device or model is never computed with.
+//! What is common to all devices is checked in front of them: a cache of another device or model is never computed with.
 
-/// Evaluate `$body` with `$inner` bound to the contents, whatever the device.
-macro_rules! each {
-    ($self:expr, $kind:ident, $inner:ident => $body:expr) => {
-        match $self {
-            $kind::Cpu($inner) => $body,
-            $kind::Tensors($inner) => $body,
-            $kind::Gpu($inner) => $body,
-        }
-    };
-}
-
-/// As [`each!`], where `$body` is what `$to` holds of the same device.
-macro_rules! same {
-    ($self:expr, $kind:ident => $to:ident, $inner:ident => $body:expr) => {
-        match $self {
-            $kind::Cpu($inner) => $to::Cpu($body),
-            $kind::Tensors($inner) => $to::Tensors($body),
-            $kind::Gpu($inner) => $to::Gpu($body),
-        }
-    };
-}
-
-mod heads;
-mod slots;
-
-use specreel_tensor::Result;
-
-pub use heads::Matrix;
+use std::{
+    any::Any,
+    ops::{Deref, DerefMut, Range},
+};
 
 use super::{
     Input, Logits, Mask, Pass, Positions, States, Taps, buffers::Buffers, cache::HybridCache,
@@ -38,195 +14,124 @@ use super::{
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    CheckpointError, ComputeDevice,
-    gpu::attention,
-    ops::{CpuOps, GpuOps, Ops, TensorOps},
+    CheckpointError, ComputeDevice, Result,
+    fused::FusedMatrix,
+    ops::{CpuOps, GpuOps, Loaded, Ops, TensorOps},
     store::check_maps,
 };
 
-/// A decoder's weights, on a device.
-pub struct Decoder(Held);
+/// A decoder's weights, on a device; see [`DeviceDecoder`].
+pub struct Decoder(Box<dyn DeviceDecoder>);
 
-enum Held {
-    /// On the CPU, in this crate's kernels.
-    Cpu(OnDevice<CpuOps>),
-    Tensors(OnDevice<TensorOps>),
-    /// On a GPU through wgpu.
-    Gpu(OnDevice<GpuOps>),
+impl Deref for Decoder {
+    type Target = dyn DeviceDecoder;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
 }
 
-/// The keys and values of one sequence in all layers.
-pub enum Cache {
-    /// For a decoder on the CPU.
-    Cpu(HybridCache<CpuOps>),
-    /// For a decoder in tensors.
-    Tensors(HybridCache<TensorOps>),
-    /// For a decoder on a GPU through wgpu.
-    Gpu(HybridCache<GpuOps>),
+/// The keys and values of one sequence in all layers, on a device; see [`SequenceCache`].
+pub struct Cache(Box<dyn SequenceCache>);
+
+impl Deref for Cache {
+    type Target = dyn SequenceCache;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
 }
 
-/// Buffers of a pass, kept by the caller between passes; those of devices that are not used are empty.
-#[derive(Default)]
-pub struct Workspace {
-    cpu: Buffers<CpuOps>,
-    tensors: Buffers<TensorOps>,
-    gpu: Buffers<GpuOps>,
+impl DerefMut for Cache {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.0
+    }
 }
 
-/// Check that the kernels of GPUs compute a model's attention heads.
-fn check_gpu(config: &TextConfig) -> std::result::Result<(), CheckpointError> {
-    let width = config.head_dim;
-    let problem =
-        format!("attention heads of {width} values: GPUs compute multiples of 8 up to 256, --device cpu any");
-    let keys = "model.layers.0.self_attn.k_proj.weight";
-    if attention::computes(width) { Ok(()) } else { Err(CheckpointError::tensor(keys, &problem)) }
+/// Buffers of a pass, kept by the caller between passes on a device.
+pub struct Workspace(Box<dyn Any + Send>);
+
+impl Default for Workspace {
+    fn default() -> Self {
+        Self(Box::new(()))
+    }
+}
+
+impl Workspace {
+    /// The buffers of a device; empty ones in place of another device's.
+    pub(super) fn of<D: Ops>(&mut self) -> &mut Buffers<D> {
+        if !self.0.is::<Buffers<D>>() {
+            self.0 = Box::new(Buffers::<D>::default());
+        }
+        self.0.downcast_mut().expect("buffers of this device")
+    }
+}
+
+/// A matrix on the device of the decoder that loaded it.
+pub struct Matrix {
+    inputs: usize,
+    bytes: usize,
+    held: Box<dyn Any + Send + Sync>,
+}
+
+impl Matrix {
+    pub(super) fn new<D: Ops>(inputs: usize, matrix: D::Matrix) -> Self {
+        Self { inputs, bytes: D::matrix_bytes(&matrix), held: Box::new(matrix) }
+    }
+
+    /// Bytes of its weights.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The matrix, if it is on this device and takes such rows.
+    pub(super) fn on<D: Ops>(&self, rows: &States) -> Result<&D::Matrix> {
+        let width = rows.shape().1;
+        if width != self.inputs {
+            specreel_tensor::bail!("a matrix for rows of {} values got rows of {width}", self.inputs);
+        }
+        match self.held.downcast_ref() {
+            Some(matrix) => Ok(matrix),
+            None => specreel_tensor::bail!("the decoder and the matrix are on different devices"),
+        }
+    }
 }
 
 impl Decoder {
-    /// Load from a checkpoint, matrix by matrix.
-    ///
-    /// # Errors
-    /// If a tensor is missing, has the wrong shape or values that are not finite, or does not fit into memory.
+    pub(super) fn new<D: Ops>(decoder: OnDevice<D>) -> Self {
+        Self(Box::new(decoder))
+    }
+
+    /// Load from a checkpoint, matrix by matrix. Fails if a tensor is missing, has the wrong shape or values that are not finite,
+    /// or does not fit into memory.
     pub fn load(
         checkpoint: &Checkpoint,
         config: &TextConfig,
         device: &ComputeDevice,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> std::result::Result<Self, CheckpointError> {
+    ) -> Loaded<Self> {
         let kv_type = config.kv_type(device.kv_type(), device.dtype());
-        let held = if let Some(gpu) = device.gpu() {
-            check_gpu(config)?;
+        if let Some(gpu) = device.gpu() {
             let ops = GpuOps::new(gpu, device.dtype(), kv_type);
-            OnDevice::load(ops, checkpoint, config, progress).and_then(|decoder| {
-                let alike = decoder.computes_rows_alike();
-                if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &e.to_string()))? {
-                    gpu.doubt();
-                }
-                Ok(Held::Gpu(decoder))
-            })
+            let decoder = Self::new(OnDevice::load(ops, checkpoint, config, progress)?);
+            let alike = decoder.computes_rows_alike();
+            if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &e.to_string()))? {
+                gpu.doubt();
+            }
+            Ok(decoder)
         } else if device.is_batch_invariant() {
             let ops = CpuOps::new(device.dtype(), kv_type);
-            OnDevice::load(ops, checkpoint, config, progress).map(Held::Cpu)
+            OnDevice::load(ops, checkpoint, config, progress).map(Self::new)
         } else {
-            OnDevice::load(TensorOps::new(device), checkpoint, config, progress).map(Held::Tensors)
-        };
-        held.map(Self)
-    }
-
-    /// Check that the decoder's device computes another model's attention heads.
-    fn check(&self, config: &TextConfig) -> std::result::Result<(), CheckpointError> {
-        if matches!(self.0, Held::Gpu(_)) { check_gpu(config) } else { Ok(()) }
-    }
-
-    /// Width of the states: of all rows that leave a pass, and of rows that enter it without DeepStack levels.
-    pub fn width(&self) -> usize {
-        self.config().hidden
-    }
-
-    /// The same model ending after its first `layers` layers (LayerSkip), followed by norm and head. All weights are shared. Its
-    /// rows may be as wide as the whole model's.
-    pub fn first_layers(&self, layers: usize) -> Self {
-        Self(same!(&self.0, Held => Held, decoder => decoder.first_layers(layers)))
-    }
-
-    /// A model of one layer of its own between this model's embeddings and head, which are shared, with a projection of its
-    /// input rows: a draft head. `config` describes the layer; the names of its weights and of its norm are those of a whole
-    /// model.
-    pub fn with_layer(
-        &self,
-        checkpoint: &Checkpoint,
-        config: &TextConfig,
-    ) -> std::result::Result<Self, CheckpointError> {
-        self.check(config)?;
-        Ok(Self(same!(&self.0, Held => Held, decoder => decoder.with_layer(checkpoint, config)?)))
-    }
-
-    /// The resolved configuration.
-    pub fn config(&self) -> &TextConfig {
-        each!(&self.0, Held, decoder => decoder.config())
-    }
-
-    /// True if a row's result is bit-identical for any other rows in the pass.
-    pub fn is_batch_invariant(&self) -> bool {
-        match &self.0 {
-            Held::Cpu(_) => true,
-            Held::Tensors(_) => false,
-            Held::Gpu(decoder) => decoder.ops().is_exact(),
+            OnDevice::load(TensorOps::new(device), checkpoint, config, progress).map(Self::new)
         }
-    }
-
-    /// Size of the weights in bytes.
-    pub fn bytes(&self) -> usize {
-        each!(&self.0, Held, decoder => decoder.bytes())
-    }
-
-    /// Bytes of the matrices that are parts of mapped files: the system may take their memory back, and reads them again.
-    pub fn mapped_bytes(&self) -> usize {
-        each!(&self.0, Held, decoder => decoder.mapped_bytes())
-    }
-
-    /// Bytes of the matrices that a pass of one row and its logits read. Of the embedding table it reads single rows.
-    pub fn matrix_bytes(&self) -> usize {
-        each!(&self.0, Held, decoder => decoder.matrix_bytes())
-    }
-
-    /// Bytes of a draft head's projection.
-    pub fn projection_bytes(&self) -> usize {
-        each!(&self.0, Held, decoder => decoder.projection_bytes())
-    }
-
-    /// Bytes of keys and values of `slots` slots in all layers.
-    pub fn cache_bytes(&self, slots: usize) -> usize {
-        each!(&self.0, Held, decoder => decoder.cache_bytes(slots))
-    }
-
-    /// Rows of a prefill pass.
-    pub fn chunk(&self) -> usize {
-        each!(&self.0, Held, decoder => decoder.ops().chunk())
-    }
-
-    /// An empty cache with `capacity` slots.
-    pub fn cache(&self, capacity: usize) -> Cache {
-        same!(&self.0, Held => Cache, decoder => decoder.cache(capacity))
-    }
-
-    /// Embeddings of ids, `ids × width`, on the decoder's device.
-    ///
-    /// # Errors
-    /// If an id is outside of the vocabulary.
-    pub fn embed(&self, ids: &[u32]) -> Result<States> {
-        each!(&self.0, Held, decoder => decoder.embed(ids))
-    }
-
-    /// Input rows of a draft head, `ids × width`: the projection of the tokens' embeddings and of the states before them
-    /// (`ids × width`).
-    ///
-    /// # Errors
-    /// If an id is outside of the vocabulary, there are not as many states as ids, or the model is not a draft head.
-    pub fn fuse(&self, ids: &[u32], before: &States, workspace: &mut Workspace) -> Result<States> {
-        match &self.0 {
-            Held::Cpu(decoder) => decoder.fuse(ids, before, &mut workspace.cpu),
-            Held::Tensors(decoder) => decoder.fuse(ids, before, &mut workspace.tensors),
-            Held::Gpu(decoder) => decoder.fuse(ids, before, &mut workspace.gpu),
-        }
-    }
-
-    /// Rows beside each other, `rows × (a + b)`, on the decoder's device.
-    ///
-    /// # Errors
-    /// If they differ in number, or memory is missing.
-    pub fn beside(&self, a: &States, b: &States) -> Result<States> {
-        each!(&self.0, Held, decoder => decoder.beside(a, b))
     }
 
     /// Run rows through all layers. The cache grows by as many slots.
     ///
     /// Rows of the model's width are embeddings or states. In a model with n DeepStack levels they may be 1 + n times as wide: the
-    /// next n blocks of columns are added to the states after the first n layers, one each.
-    ///
-    /// # Errors
-    /// If the shapes of input, positions and mask do not agree, an id is outside of the vocabulary, or the cache is of another
-    /// device or model.
+    /// next n blocks of columns are added to the states after the first n layers, one each. Fails if the shapes of input,
+    /// positions and mask do not agree, an id is outside of the vocabulary, or the cache is of another device or model.
     pub fn forward<'a>(
         &self,
         input: impl Into<Input<'a>>,
@@ -243,43 +148,164 @@ impl Decoder {
                 "the decoder has the layout {layout:?} (attention layers, key heads, head width), the cache {got:?}"
             );
         }
-        let pass = match (&self.0, cache) {
-            (Held::Cpu(decoder), Cache::Cpu(cache)) => {
-                decoder.forward(input, positions, mask, cache, taps, &mut workspace.cpu)
-            }
-            (Held::Tensors(decoder), Cache::Tensors(cache)) => {
-                decoder.forward(input, positions, mask, cache, taps, &mut workspace.tensors)
-            }
-            (Held::Gpu(decoder), Cache::Gpu(cache)) => {
-                decoder.forward(input, positions, mask, cache, taps, &mut workspace.gpu)
-            }
-            _ => specreel_tensor::bail!("the decoder and the cache are on different devices"),
-        }?;
+        let pass = self.0.pass(input, positions, mask, cache, taps, workspace)?;
         check_maps()?;
         Ok(pass)
     }
+}
 
-    /// Wait until an accelerator has completed all work that was queued in this workspace.
-    pub fn synchronize(&self, workspace: &mut Workspace) -> Result<()> {
-        match &self.0 {
-            Held::Cpu(decoder) => decoder.synchronize(&mut workspace.cpu),
-            Held::Tensors(decoder) => decoder.synchronize(&mut workspace.tensors),
-            Held::Gpu(decoder) => decoder.synchronize(&mut workspace.gpu),
-        }
+/// What a [`Decoder`] does on every device.
+pub trait DeviceDecoder: Send + Sync {
+    /// The same model ending after its first `layers` layers (LayerSkip), followed by norm and head. All weights are shared. Its
+    /// rows may be as wide as the whole model's.
+    fn first_layers(&self, layers: usize) -> Decoder;
+
+    /// A model of one layer of its own between this model's embeddings and head, which are shared, with a projection of its
+    /// input rows: a draft head. `config` describes the layer; the names of its weights and of its norm are those of a whole
+    /// model.
+    fn with_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder>;
+
+    /// As [`DeviceDecoder::with_layer`], without the projection of its rows.
+    fn with_inner_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder>;
+
+    /// As [`DeviceDecoder::with_layer`], a layer whose queries, keys and values enter with its rows (EAGLE-3), and a head of its own
+    /// with `outputs` rows, if it has one.
+    ///
+    /// A row that enters holds queries, keys and values, `(heads + 2 · kv_heads) · head_dim`, then the state beside the layer, `hidden`.
+    fn with_entered_layer(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        outputs: Option<usize>,
+    ) -> Loaded<Decoder>;
+
+    /// Load a matrix onto this decoder's device, in its weight type.
+    fn matrix(&self, list: &FusedMatrix, checkpoint: &Checkpoint) -> Loaded<Matrix>;
+
+    /// Width of the states: of all rows that leave a pass, and of rows that enter it without DeepStack levels.
+    fn width(&self) -> usize {
+        self.config().hidden
     }
 
-    /// Logits of final states, `rows × vocab`.
-    ///
-    /// # Errors
-    /// If the states are not `rows × width`.
-    pub fn logits(&self, states: &States, workspace: &mut Workspace) -> Result<Logits> {
-        let logits = match &self.0 {
-            Held::Cpu(decoder) => decoder.logits(states, &mut workspace.cpu),
-            Held::Tensors(decoder) => decoder.logits(states, &mut workspace.tensors),
-            Held::Gpu(decoder) => decoder.logits(states, &mut workspace.gpu),
-        }?;
-        check_maps()?;
-        Ok(logits)
+    /// The resolved configuration.
+    fn config(&self) -> &TextConfig;
+
+    /// True if a row's result is bit-identical for any other rows in the pass.
+    fn is_batch_invariant(&self) -> bool;
+
+    /// Size of the weights in bytes.
+    fn bytes(&self) -> usize;
+
+    /// Bytes of the matrices that are parts of mapped files: the system may take their memory back, and reads them again.
+    fn mapped_bytes(&self) -> usize;
+
+    /// Bytes of the matrices that a pass of one row and its logits read. Of the embedding table it reads single rows.
+    fn matrix_bytes(&self) -> usize;
+
+    /// Bytes of a draft head's projection.
+    fn projection_bytes(&self) -> usize;
+
+    /// Bytes of keys and values of `slots` slots in all layers.
+    fn cache_bytes(&self, slots: usize) -> usize;
+
+    /// Rows of a prefill pass.
+    fn chunk(&self) -> usize;
+
+    /// An empty cache with `capacity` slots.
+    fn cache(&self, capacity: usize) -> Cache;
+
+    /// Embeddings of ids, `ids × width`, on the decoder's device. Fails if an id is outside of the vocabulary.
+    fn embed(&self, ids: &[u32]) -> Result<States>;
+
+    /// Input rows of a draft head, `ids × width`: the projection of the tokens' embeddings and of the states before them
+    /// (`ids × width`). Fails if an id is outside of the vocabulary, there are not as many states as ids, or the model is not a
+    /// draft head.
+    fn fuse(&self, ids: &[u32], before: &States, workspace: &mut Workspace) -> Result<States>;
+
+    /// Rows beside each other, `rows × (a + b)`, on the decoder's device. Fails if they differ in number.
+    fn beside(&self, a: &States, b: &States) -> Result<States>;
+
+    /// `W x + b` of rows, `rows × outputs`. Fails if the rows have another width, or the matrix is of another device.
+    fn project(&self, matrix: &Matrix, rows: &States, workspace: &mut Workspace) -> Result<States>;
+
+    /// [`Decoder::forward`] with a cache of the same layout.
+    fn pass(
+        &self,
+        input: Input<'_>,
+        positions: &Positions,
+        mask: &Mask,
+        cache: &mut Cache,
+        taps: &Taps,
+        workspace: &mut Workspace,
+    ) -> Result<Pass>;
+
+    /// Wait until an accelerator has completed all work that was queued in this workspace.
+    fn synchronize(&self, workspace: &mut Workspace) -> Result<()>;
+
+    /// Logits of final states, `rows × vocab`. Fails if the states are not `rows × width`.
+    fn logits(&self, states: &States, workspace: &mut Workspace) -> Result<Logits>;
+}
+
+/// What a [`Cache`] does on every device.
+pub trait SequenceCache: Any + Send {
+    /// Slots in use.
+    fn len(&self) -> usize;
+
+    /// True if no slot is in use.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of layers with full attention, key heads and values of a head.
+    fn layout(&self) -> [usize; 3];
+
+    /// Allocated bytes.
+    fn bytes(&self) -> usize;
+
+    /// Bytes that are allocated for `more` slots after those in use, at most.
+    fn growth(&self, more: usize) -> usize;
+
+    /// Slots at the end whose recurrent state is not kept: [`SequenceCache::truncate`] went behind what is. A pass needs it; dropping
+    /// these slots, too, and feeding them again makes up for it. 0 in models with full attention only.
+    fn owed(&self) -> usize;
+
+    /// Keep the state of the last slot, so that the cache can be truncated to it later. Only the last marks are kept.
+    fn mark(&mut self);
+
+    /// Drop all slots from `len` on. O(1). A `len` larger than the current one has no effect. See [`SequenceCache::owed`].
+    fn truncate(&mut self, len: usize);
+
+    /// Of the slots from `base` on, keep those at `base + rows[0], base + rows[1], …` (ascending), moved together: of a
+    /// verified tree, its accepted path. See [`SequenceCache::owed`]. Panics if the rows are not ascending or not in use.
+    fn keep(&mut self, base: usize, rows: &[usize]);
+
+    /// The cache of a model of this configuration that ends after some of the layers.
+    fn first_layers(&self, config: &TextConfig) -> Cache;
+
+    /// A cache of some of this cache's slots, chosen for each layer with full attention and each head: `kept(layer, head)`, `len`
+    /// slots each. States of layers with linear attention, which have no slots, are those after all of them. Panics if a list has
+    /// another length, or a slot is not in use.
+    fn gather<'a>(&self, len: usize, capacity: usize, kept: &dyn Fn(usize, usize) -> &'a [usize]) -> Cache;
+
+    /// Append the slots `range` of a cache of the same model. States of layers with linear attention become those of the other
+    /// cache after its last slot, or after the range if it is its beginning and this cache is empty. Fails if the other cache is
+    /// of another device or model, the slots are not in use, or the state after them is not kept.
+    fn append(&mut self, other: &Cache, range: Range<usize>) -> Result<()>;
+}
+
+impl Cache {
+    pub(super) fn new<D: Ops>(cache: HybridCache<D>) -> Self {
+        Self(Box::new(cache))
+    }
+
+    /// The cache on this device; none if it is on another one.
+    pub(super) fn on<D: Ops>(&self) -> Option<&HybridCache<D>> {
+        (&*self.0 as &dyn Any).downcast_ref()
+    }
+
+    /// As [`Cache::on`], to be changed.
+    pub(super) fn on_mut<D: Ops>(&mut self) -> Option<&mut HybridCache<D>> {
+        (&mut *self.0 as &mut dyn Any).downcast_mut()
     }
 }
 

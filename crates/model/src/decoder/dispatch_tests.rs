@@ -11,22 +11,23 @@ use specreel_tensor::{
     gpu::{held::GpuCache, states::SharedStream, testing::gpu_or_skip},
 };
 
-/// Empty caches of one layout on all devices that this machine has.
-fn caches(layers: usize, heads: usize, head_dim: usize) -> Vec<Cache> {
-    let mut caches = vec![
-        Cache::Cpu(HybridCache::new(CpuCache::new(layers, heads, head_dim, 8, KvType::F32))),
-        Cache::Tensors(HybridCache::new(TensorCache::new(
-            layers,
-            heads,
-            head_dim,
-            8,
-            DType::F32,
-            &Device::Cpu,
-        ))),
-    ];
+/// Caches of one layout with `slots` slots in use, on all devices that this machine has.
+fn caches(layers: usize, heads: usize, head_dim: usize, slots: usize) -> Vec<Cache> {
+    let mut cpu = CpuCache::new(layers, heads, head_dim, 8, KvType::F32);
+    cpu.reserve(slots);
+    cpu.advance(slots);
+    let mut tensors = TensorCache::new(layers, heads, head_dim, 8, DType::F32, &Device::Cpu);
+    tensors.reserve(slots).unwrap();
+    tensors.advance(slots);
+    let cpu = HybridCache::<CpuOps>::new(cpu);
+    let mut caches = vec![Cache::new(cpu), Cache::new(HybridCache::<TensorOps>::new(tensors))];
     if let Some(gpu) = gpu() {
         let shape = AttentionShape { heads, kv_heads: heads, head_dim };
-        caches.push(Cache::Gpu(HybridCache::new(GpuCache::new(&gpu, layers, shape, 8, KvType::F32))));
+        let mut cache = GpuCache::new(&gpu, layers, shape, 8, KvType::F32);
+        let stream = SharedStream::new(&gpu);
+        cache.begin(&stream, &mut stream.lock(), slots).unwrap();
+        cache.advance(slots);
+        caches.push(Cache::new(HybridCache::<GpuOps>::new(cache)));
     }
     caches
 }
@@ -37,42 +38,19 @@ fn gpu() -> Option<Gpu> {
     GPU.get_or_init(gpu_or_skip).clone()
 }
 
-/// Caches with `slots` slots in use.
-fn filled(slots: usize) -> Vec<Cache> {
-    let mut caches = caches(2, 2, 4);
-    for cache in &mut caches {
-        match cache {
-            Cache::Cpu(cache) => {
-                cache.attention.reserve(slots);
-                cache.attention.advance(slots);
-            }
-            Cache::Tensors(cache) => {
-                cache.attention.reserve(slots).unwrap();
-                cache.attention.advance(slots);
-            }
-            Cache::Gpu(cache) => {
-                let stream = SharedStream::new(&gpu().unwrap());
-                cache.attention.begin(&stream, &mut stream.lock(), slots).unwrap();
-                cache.attention.advance(slots);
-            }
-        }
-    }
-    caches
-}
-
 fn panics(f: impl FnOnce()) -> bool {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err()
 }
 
 #[test]
 fn a_cache_of_another_device_or_model_cannot_be_appended() {
-    let others = filled(5);
-    for (own, mut cache) in filled(3).into_iter().enumerate() {
+    let others = caches(2, 2, 4, 5);
+    for (own, mut cache) in caches(2, 2, 4, 3).into_iter().enumerate() {
         for (device, other) in others.iter().enumerate() {
             assert!(own == device || cache.append(other, 0..5).is_err(), "{own} {device}");
         }
         for layout in [[1, 2, 4], [2, 1, 4], [2, 2, 8]] {
-            let other = caches(layout[0], layout[1], layout[2]).remove(own);
+            let other = caches(layout[0], layout[1], layout[2], 0).remove(own);
             assert!(cache.append(&other, 0..0).is_err(), "{layout:?}");
         }
         #[expect(clippy::reversed_empty_ranges, reason = "this is what is refused")]
@@ -87,13 +65,13 @@ fn a_cache_of_another_device_or_model_cannot_be_appended() {
 
 #[test]
 fn slots_that_are_not_in_use_are_neither_kept_nor_gathered() {
-    for mut cache in filled(5) {
+    for mut cache in caches(2, 2, 4, 5) {
         for (base, rows) in [(5, &[0][..]), (2, &[0, 3]), (2, &[1, 0]), (2, &[1, 1]), (6, &[])] {
             assert!(panics(|| cache.keep(base, rows)), "{base} {rows:?}");
         }
-        assert!(panics(|| drop(cache.gather(2, 8, |_, _| &[0, 5]))), "a slot that is not in use");
-        assert!(panics(|| drop(cache.gather(2, 8, |_, _| &[0]))), "too few slots");
-        assert_eq!(cache.gather(2, 8, |_, _| &[4, 0]).len(), 2);
+        assert!(panics(|| drop(cache.gather(2, 8, &|_, _| &[0, 5]))), "a slot that is not in use");
+        assert!(panics(|| drop(cache.gather(2, 8, &|_, _| &[0]))), "too few slots");
+        assert_eq!(cache.gather(2, 8, &|_, _| &[4, 0]).len(), 2);
         cache.keep(2, &[0, 2]);
         assert_eq!(cache.len(), 4);
     }
@@ -115,12 +93,11 @@ fn a_pass_with_a_cache_of_another_device_or_model_is_refused() {
             let (taps, mut workspace) = (Taps::default(), Workspace::default());
             decoder.forward(&input, &positions, &Mask::Causal, cache, &taps, &mut workspace).is_ok()
         };
-        for (device, mut cache) in
-            caches(config.layers, config.kv_heads, config.head_dim).into_iter().enumerate()
-        {
+        let own_layout = caches(config.layers, config.kv_heads, config.head_dim, 0);
+        for (device, mut cache) in own_layout.into_iter().enumerate() {
             assert_eq!(pass(&mut cache), device == own);
         }
-        for mut cache in caches(config.layers - 1, config.kv_heads, config.head_dim) {
+        for mut cache in caches(config.layers - 1, config.kv_heads, config.head_dim, 0) {
             assert!(!pass(&mut cache) && cache.is_empty());
         }
     }

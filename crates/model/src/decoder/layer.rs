@@ -4,7 +4,7 @@ use super::{parts, rope};
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    LinearWeights,
+    LinearWeights, Weights,
     ops::{HeadNorms, Loaded, Norm, Ops},
 };
 
@@ -25,7 +25,6 @@ pub(super) enum Mixer<D: Ops> {
         norms: Option<[D::Vector; 2]>,
         /// The columns of queries, keys and values among what enters, where these are not all of it in order.
         picked: Option<D::Columns>,
-        /// The columns of the gates of its output.
         gates: Option<D::Columns>,
         /// Its number among the layers with full attention: its place in the cache.
         number: usize,

@@ -21,7 +21,7 @@ pub mod sequence;
 
 use specreel_tensor::Result;
 
-pub use dispatch::{Cache, Decoder, Matrix, Workspace};
+pub use dispatch::{Cache, Decoder, DeviceDecoder, Matrix, SequenceCache, Workspace};
 pub use rope::Positions;
 pub use sequence::{Sequence, Staged, of_last_layer};
 
@@ -60,7 +60,6 @@ pub struct Pass {
     pub attention: Option<AttentionStats>,
 }
 
-/// The size of a pass's input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct PassInput {
     rows: usize,

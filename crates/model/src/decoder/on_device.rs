@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use specreel_tensor::Result;
-
 use super::{
-    Mask, Pass, PassInput, Positions, Taps,
+    Cache, Decoder, Mask, Matrix, Pass, PassInput, Positions, Taps, Workspace,
     buffers::Buffers,
     cache::HybridCache,
     check_pass,
+    dispatch::{DeviceDecoder, SequenceCache},
     layer::{Layer, Mixer},
     parts,
     rope::Rope,
@@ -16,14 +15,16 @@ use super::{
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
+    CheckpointError, Result,
     attention::AttentionShape,
+    fused::FusedMatrix,
     logits::Logits,
     ops::{Input, Loaded, Norm, Ops, Out, Part, PassSpec, Residual},
     recurrent::RecurrentPass,
     states::States,
+    store::check_maps,
 };
 
-/// A decoder's weights on a device.
 pub(super) struct OnDevice<D: Ops> {
     ops: D,
     config: TextConfig,
@@ -53,6 +54,15 @@ impl<D: Ops> Clone for OnDevice<D> {
     }
 }
 
+/// Check that a device computes a model's attention heads.
+fn check_heads<D: Ops>(ops: &D, config: &TextConfig) -> Loaded<()> {
+    let width = config.head_dim;
+    let problem =
+        format!("attention heads of {width} values: GPUs compute multiples of 8 up to 256, --device cpu any");
+    let key = "model.layers.0.self_attn.k_proj.weight";
+    if ops.computes(width) { Ok(()) } else { Err(CheckpointError::tensor(key, &problem)) }
+}
+
 impl<D: Ops> OnDevice<D> {
     /// Load from a checkpoint, matrix by matrix. See [`super::Decoder::load`].
     pub fn load(
@@ -61,6 +71,7 @@ impl<D: Ops> OnDevice<D> {
         config: &TextConfig,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Loaded<Self> {
+        check_heads(&ops, config)?;
         let c = config;
         let total = c.layers + 1;
         progress(0, total);
@@ -83,50 +94,13 @@ impl<D: Ops> OnDevice<D> {
         })
     }
 
-    /// See [`super::Decoder::first_layers`].
-    pub fn first_layers(&self, layers: usize) -> Self {
-        let mut first = self.clone();
-        first.layers.truncate(layers.max(1));
-        first.config.layers = first.layers.len();
-        first.config.deepstack = first.config.deepstack.min(first.layers.len());
-        first
-    }
-
-    /// See [`super::Decoder::with_layer`].
-    pub fn with_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
-        let projection = self.ops.matrix(&parts::projection(config), checkpoint)?;
-        let layer = self.with_inner_layer(checkpoint, config)?;
-        Ok(Self { projection: Some(Arc::new(projection)), ..layer })
-    }
-
-    /// See [`super::Decoder::with_inner_layer`].
-    pub fn with_inner_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
+    /// The same model with a layer of its own, and its norm and positions.
+    fn around(&self, layer: Layer<D>, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
+        check_heads(&self.ops, config)?;
         Ok(Self {
             projection: None,
-            layers: vec![Arc::new(Layer::load(&self.ops, checkpoint, config, 0)?)],
+            layers: vec![Arc::new(layer)],
             norm: Arc::new(parts::norm(&self.ops, parts::NORM, config, checkpoint)?),
-            rope: Rope::new(config),
-            config: config.clone(),
-            ..self.clone()
-        })
-    }
-
-    /// See [`super::Decoder::with_entered_layer`].
-    pub fn with_entered_layer(
-        &self,
-        checkpoint: &Checkpoint,
-        config: &TextConfig,
-        outputs: Option<usize>,
-    ) -> Loaded<Self> {
-        let head = match outputs {
-            None => self.head.clone(),
-            Some(rows) => Arc::new(self.ops.matrix(&parts::own_head(config, rows), checkpoint)?),
-        };
-        Ok(Self {
-            projection: None,
-            layers: vec![Arc::new(Layer::load_entered(&self.ops, checkpoint, config, 0)?)],
-            norm: Arc::new(parts::norm(&self.ops, parts::NORM, config, checkpoint)?),
-            head,
             rope: Rope::new(config),
             config: config.clone(),
             ..self.clone()
@@ -140,14 +114,6 @@ impl<D: Ops> OnDevice<D> {
         enters.then_some((c.heads + 2 * c.kv_heads) * c.head_dim)
     }
 
-    pub fn config(&self) -> &TextConfig {
-        &self.config
-    }
-
-    pub fn ops(&self) -> &D {
-        &self.ops
-    }
-
     fn shape(&self) -> AttentionShape {
         let c = &self.config;
         AttentionShape { heads: c.heads, kv_heads: c.kv_heads, head_dim: c.head_dim }
@@ -155,46 +121,6 @@ impl<D: Ops> OnDevice<D> {
 
     fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
         self.layers.iter().flat_map(|layer| layer.matrices()).chain([&*self.head])
-    }
-
-    /// Bytes of the layers' matrices.
-    pub fn layer_bytes(&self) -> usize {
-        self.layers.iter().flat_map(|layer| layer.matrices()).map(D::matrix_bytes).sum()
-    }
-
-    /// Bytes of the matrices that a pass of one row and its logits read.
-    pub fn matrix_bytes(&self) -> usize {
-        self.matrices().map(D::matrix_bytes).sum()
-    }
-
-    /// Size of all weights in bytes.
-    pub fn bytes(&self) -> usize {
-        self.matrix_bytes() + D::table_bytes(&self.table)
-    }
-
-    /// Bytes of the matrices that are parts of mapped files.
-    pub fn mapped_bytes(&self) -> usize {
-        self.matrices().map(D::mapped_bytes).sum()
-    }
-
-    /// Bytes of a draft head's projection.
-    pub fn projection_bytes(&self) -> usize {
-        self.projection.as_deref().map_or(0, D::matrix_bytes)
-    }
-
-    /// Bytes of keys and values of `slots` slots in all layers.
-    pub fn cache_bytes(&self, slots: usize) -> usize {
-        self.ops.slot_bytes(self.shape()) * self.config.attention_layers() * slots
-    }
-
-    /// An empty cache with `capacity` slots.
-    pub fn cache(&self, capacity: usize) -> HybridCache<D> {
-        let layers = self.config.attention_layers();
-        let cache = HybridCache::new(self.ops.cache(layers, self.shape(), capacity));
-        match self.config.linear {
-            None => cache,
-            Some(shape) => cache.with_states(self.ops.recurrent(self.config.layers - layers, shape)),
-        }
     }
 
     fn check_ids(&self, ids: &[u32]) -> Result<()> {
@@ -205,43 +131,121 @@ impl<D: Ops> OnDevice<D> {
             None => Ok(()),
         }
     }
+}
 
-    /// See [`super::Decoder::embed`].
-    pub fn embed(&self, ids: &[u32]) -> Result<States> {
+impl<D: Ops> DeviceDecoder for OnDevice<D> {
+    fn first_layers(&self, layers: usize) -> Decoder {
+        let mut first = self.clone();
+        first.layers.truncate(layers.max(1));
+        first.config.layers = first.layers.len();
+        first.config.deepstack = first.config.deepstack.min(first.layers.len());
+        Decoder::new(first)
+    }
+
+    fn with_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder> {
+        let projection = Some(Arc::new(self.ops.matrix(&parts::projection(config), checkpoint)?));
+        let layer = Layer::load(&self.ops, checkpoint, config, 0)?;
+        Ok(Decoder::new(Self { projection, ..self.around(layer, checkpoint, config)? }))
+    }
+
+    fn with_inner_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder> {
+        let layer = Layer::load(&self.ops, checkpoint, config, 0)?;
+        self.around(layer, checkpoint, config).map(Decoder::new)
+    }
+
+    fn with_entered_layer(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        outputs: Option<usize>,
+    ) -> Loaded<Decoder> {
+        let head = match outputs {
+            None => self.head.clone(),
+            Some(rows) => Arc::new(self.ops.matrix(&parts::own_head(config, rows), checkpoint)?),
+        };
+        let layer = Layer::load_entered(&self.ops, checkpoint, config, 0)?;
+        Ok(Decoder::new(Self { head, ..self.around(layer, checkpoint, config)? }))
+    }
+
+    fn matrix(&self, list: &FusedMatrix, checkpoint: &Checkpoint) -> Loaded<Matrix> {
+        Ok(Matrix::new::<D>(list.inputs, self.ops.matrix(list, checkpoint)?))
+    }
+
+    fn config(&self) -> &TextConfig {
+        &self.config
+    }
+
+    fn is_batch_invariant(&self) -> bool {
+        self.ops.is_exact()
+    }
+
+    fn chunk(&self) -> usize {
+        self.ops.chunk()
+    }
+
+    fn matrix_bytes(&self) -> usize {
+        self.matrices().map(D::matrix_bytes).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        self.matrix_bytes() + D::table_bytes(&self.table)
+    }
+
+    fn mapped_bytes(&self) -> usize {
+        self.matrices().map(D::mapped_bytes).sum()
+    }
+
+    fn projection_bytes(&self) -> usize {
+        self.projection.as_deref().map_or(0, D::matrix_bytes)
+    }
+
+    fn cache_bytes(&self, slots: usize) -> usize {
+        self.ops.slot_bytes(self.shape()) * self.config.attention_layers() * slots
+    }
+
+    fn cache(&self, capacity: usize) -> Cache {
+        let layers = self.config.attention_layers();
+        let cache = HybridCache::<D>::new(self.ops.cache(layers, self.shape(), capacity));
+        Cache::new(match self.config.linear {
+            None => cache,
+            Some(shape) => cache.with_states(self.ops.recurrent(self.config.layers - layers, shape)),
+        })
+    }
+
+    fn embed(&self, ids: &[u32]) -> Result<States> {
         self.check_ids(ids)?;
         self.ops.embed(&self.table, ids)
     }
 
-    /// See [`super::Decoder::beside`].
-    pub fn beside(&self, a: &States, b: &States) -> Result<States> {
+    fn beside(&self, a: &States, b: &States) -> Result<States> {
         self.ops.beside(a, b)
     }
 
-    /// See [`super::Decoder::fuse`].
-    pub fn fuse(&self, ids: &[u32], before: &States, buffers: &mut Buffers<D>) -> Result<States> {
+    fn fuse(&self, ids: &[u32], before: &States, workspace: &mut Workspace) -> Result<States> {
         let Some(projection) = &self.projection else {
             specreel_tensor::bail!("the model is not a draft head");
         };
         let both = self.beside(&self.embed(ids)?, before)?;
-        self.ops.project(&mut buffers.work, projection, &both)
+        self.ops.project(&mut workspace.of::<D>().work, projection, &both)
     }
 
-    /// See [`super::Decoder::project`].
-    pub fn project(&self, matrix: &D::Matrix, rows: &States, buffers: &mut Buffers<D>) -> Result<States> {
-        self.ops.project(&mut buffers.work, matrix, rows)
+    fn project(&self, matrix: &Matrix, rows: &States, workspace: &mut Workspace) -> Result<States> {
+        self.ops.project(&mut workspace.of::<D>().work, matrix.on::<D>(rows)?, rows)
     }
 
-    /// See [`super::Decoder::forward`].
-    pub fn forward(
+    fn pass(
         &self,
         input: Input<'_>,
         positions: &Positions,
         mask: &Mask,
-        cache: &mut HybridCache<D>,
+        cache: &mut Cache,
         taps: &Taps,
-        buffers: &mut Buffers<D>,
+        workspace: &mut Workspace,
     ) -> Result<Pass> {
         let (c, ops) = (&self.config, &self.ops);
+        let Some(cache) = cache.on_mut::<D>() else {
+            specreel_tensor::bail!("the decoder and the cache are on different devices")
+        };
         if let Input::Ids(ids) = input {
             self.check_ids(ids)?;
         }
@@ -263,7 +267,7 @@ impl<D: Ops> OnDevice<D> {
             probe: taps.probe.as_ref(),
         };
         let Buffers { work, wide, x, normed, qkv, mixed, gates, attended, answered, projected, gated } =
-            buffers;
+            workspace.of::<D>();
         ops.begin(work, &pass, &mut cache.attention)?;
         let all = Part::all(rows);
         if let Some(values) = entered {
@@ -353,13 +357,13 @@ impl<D: Ops> OnDevice<D> {
         Ok(Pass { states, before_norm, after_layers, attention })
     }
 
-    /// See [`super::Decoder::synchronize`].
-    pub fn synchronize(&self, buffers: &mut Buffers<D>) -> Result<()> {
-        self.ops.synchronize(&mut buffers.work)
+    fn synchronize(&self, workspace: &mut Workspace) -> Result<()> {
+        self.ops.synchronize(&mut workspace.of::<D>().work)
     }
 
-    /// See [`super::Decoder::logits`].
-    pub fn logits(&self, states: &States, buffers: &mut Buffers<D>) -> Result<Logits> {
-        self.ops.logits(&mut buffers.work, &self.head, states)
+    fn logits(&self, states: &States, workspace: &mut Workspace) -> Result<Logits> {
+        let logits = self.ops.logits(&mut workspace.of::<D>().work, &self.head, states)?;
+        check_maps()?;
+        Ok(logits)
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    LinearAttention, TensorType, WeightType,
+    LinearAttention, TensorType, WeightType, Weights,
     fused::FusedMatrix,
     ops::{Loaded, Norm, Ops},
 };

@@ -1,11 +1,10 @@
 //! A check that a device computes what the CPU does, with a tiny model of random weights.
 
-use specreel_tensor::{Error, Result};
+use specreel_tensor::{ComputeDevice, Error, Result, WeightType};
 
 use super::{Decoder, Mask, Positions, Taps, Workspace};
 use crate::config::{TextConfig, text::QWEN2};
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::{ComputeDevice, WeightType};
 
 /// Tokens of the text that is computed.
 const TOKENS: u32 = 40;

@@ -78,9 +78,7 @@ impl Sequence {
     }
 
     /// As [`Sequence::prefill`]; `passes` receives each chunk's first row number and the whole pass, with what `taps` ask for.
-    ///
-    /// # Errors
-    /// As [`Sequence::prefill`], and those of `passes`.
+    /// Fails as [`Sequence::prefill`], and as `passes`.
     pub fn prefill_tapped(
         &mut self,
         embeddings: &States,
@@ -199,18 +197,12 @@ impl Sequence {
         self.read(below, positions, &taps, next, states, progress)
     }
 
-    /// Append text ids as a chain.
-    ///
-    /// # Errors
-    /// If an id is outside of the vocabulary.
+    /// Append text ids as a chain. Fails if an id is outside of the vocabulary.
     pub fn feed(&mut self, ids: &[u32], taps: &Taps) -> Result<Pass> {
         self.feed_input(ids, taps)
     }
 
-    /// As [`Sequence::feed`], perhaps with input rows (`rows × width`) in place of ids.
-    ///
-    /// # Errors
-    /// If the input has another width.
+    /// As [`Sequence::feed`], perhaps with input rows (`rows × width`) in place of ids. Fails if the input has another width.
     pub fn feed_input<'a>(&mut self, input: impl Into<Input<'a>>, taps: &Taps) -> Result<Pass> {
         let input = input.into();
         let positions = Positions::text(self.position(self.len()), input.rows());
@@ -275,20 +267,16 @@ impl Sequence {
         self.decoder.forward(input, positions, mask, &mut self.cache, &taps, &mut self.workspace)
     }
 
-    /// Position of a text row at this slot.
     fn position(&self, slot: usize) -> u32 {
         (slot as i64 + self.offset).max(0) as u32
     }
 
-    /// Input rows of a draft head: see [`Decoder::fuse`].
+    /// Input rows of a draft head: see [`DeviceDecoder::fuse`](super::DeviceDecoder::fuse).
     pub fn fuse(&mut self, ids: &[u32], before: &States) -> Result<States> {
         self.decoder.fuse(ids, before, &mut self.workspace)
     }
 
-    /// Logits (`rows × vocab`) of final states.
-    ///
-    /// # Errors
-    /// If the states have another width.
+    /// Logits (`rows × vocab`) of final states. Fails if the states have another width.
     pub fn logits(&mut self, states: &States) -> Result<Logits> {
         self.decoder.logits(states, &mut self.workspace)
     }

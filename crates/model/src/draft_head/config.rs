@@ -119,11 +119,9 @@ pub struct DraftHeadConfig {
     /// Its inputs at visual tokens.
     pub visual_rows: VisualRows,
     /// Width of the feed-forward layer.
-    pub intermediate_size: usize,
-    /// Query heads.
-    pub num_attention_heads: usize,
-    /// Key and value heads.
-    pub num_key_value_heads: usize,
+    pub(crate) intermediate_size: usize,
+    pub(crate) num_attention_heads: usize,
+    pub(crate) num_key_value_heads: usize,
     /// Width of a head.
     pub head_dim: usize,
     /// Base of the rotary frequencies.
@@ -133,15 +131,15 @@ pub struct DraftHeadConfig {
     pub mrope_section: Option<[usize; 3]>,
     /// True if the three axes alternate over the frequencies.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub mrope_interleaved: bool,
+    pub(crate) mrope_interleaved: bool,
     /// True if queries, keys and values have biases.
     #[serde(default = "biases", skip_serializing_if = "Clone::clone")]
-    pub attention_bias: bool,
+    pub(crate) attention_bias: bool,
     /// True if queries and keys are normed in each head.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub qk_norm: bool,
     /// Added to the mean square in norms.
-    pub rms_norm_eps: f32,
+    pub(crate) rms_norm_eps: f32,
     /// The target it was trained for.
     pub target: TargetIdentity,
     /// Queries of the adaptor that compresses the visual tokens of a ViSpec head; 0 = it has none.
@@ -220,10 +218,7 @@ impl DraftHeadConfig {
         published::is_published(&text) || own()
     }
 
-    /// Read `DIR/config.json`.
-    ///
-    /// # Errors
-    /// The file is missing, describes no draft head, or holds impossible sizes.
+    /// Read `DIR/config.json`. Fails if the file is missing, describes no draft head, or holds impossible sizes.
     pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
         let path = dir.join("config.json");
         let fail = |problem: &str| CheckpointError::file(&path, problem);

@@ -14,7 +14,7 @@ use crate::{
     decoder::{Decoder, Matrix, States, Workspace, with_slice},
 };
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::{CheckpointError, fused::FusedMatrix};
+use specreel_tensor::{CheckpointError, Weights, fused::FusedMatrix};
 
 /// The ids of the target that the rows of a smaller LM head stand for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,11 +96,43 @@ pub(super) struct Eagle3 {
     pub taps: Vec<usize>,
     pub vocabulary: DraftVocabulary,
     reduce: Matrix,
-    qkv: Matrix,
-    /// Weights of the norms of embeddings and of states.
-    norms: [Vec<f32>; 2],
-    eps: f32,
+    qkv: Pairs,
     norm_before_residual: bool,
+}
+
+/// A projection of embeddings and of the states before them, beside each other and each normed.
+pub(super) struct Pairs {
+    pub projection: Matrix,
+    /// Weights of the norms of embeddings and of states.
+    pub norms: [Vec<f32>; 2],
+    pub eps: f32,
+}
+
+impl Pairs {
+    /// The normed pairs, flat, of embeddings and states that are both `rows × width`.
+    fn normed(&self, embeddings: &States, before: &[f32]) -> specreel_tensor::Result<Vec<f32>> {
+        let width = self.norms[0].len();
+        let mut pairs = Vec::with_capacity(2 * before.len());
+        with_slice(embeddings, |embeddings| {
+            for (embedding, state) in embeddings.chunks_exact(width).zip(before.chunks_exact(width)) {
+                norm(embedding, &self.norms[0], self.eps, &mut pairs);
+                norm(state, &self.norms[1], self.eps, &mut pairs);
+            }
+        })?;
+        Ok(pairs)
+    }
+
+    /// Rows that enter the layer, from embeddings and the states before them, both `rows × width`.
+    pub fn rows(
+        &self,
+        decoder: &Decoder,
+        embeddings: &States,
+        before: &[f32],
+        workspace: &mut Workspace,
+    ) -> specreel_tensor::Result<States> {
+        let pairs = States::new(self.normed(embeddings, before)?, 2 * decoder.width())?;
+        decoder.project(&self.projection, &pairs, workspace)
+    }
 }
 
 impl Eagle3 {
@@ -149,9 +181,11 @@ impl Eagle3 {
                 taps,
                 vocabulary,
                 reduce: target.matrix(&reduce, checkpoint)?,
-                qkv: target.matrix(&qkv, checkpoint)?,
-                norms: [norm("input_layernorm")?, norm("hidden_norm")?],
-                eps: layer.norm_eps,
+                qkv: Pairs {
+                    projection: target.matrix(&qkv, checkpoint)?,
+                    norms: [norm("input_layernorm")?, norm("hidden_norm")?],
+                    eps: layer.norm_eps,
+                },
                 norm_before_residual: own.norm_before_residual,
             },
         ))
@@ -159,7 +193,7 @@ impl Eagle3 {
 
     /// Bytes of the matrices that make its rows.
     pub fn bytes(&self) -> usize {
-        self.reduce.bytes() + self.qkv.bytes()
+        self.reduce.bytes() + self.qkv.projection.bytes()
     }
 
     /// The target's states after the tapped layers, `rows × 3 width`, as the head reads them, `rows × width`.
@@ -181,17 +215,12 @@ impl Eagle3 {
         workspace: &mut Workspace,
     ) -> specreel_tensor::Result<States> {
         let width = decoder.width();
-        let mut pairs = Vec::with_capacity(2 * before.len());
-        let mut residual = Vec::with_capacity(before.len());
-        with_slice(embeddings, |embeddings| {
-            for (embedding, state) in embeddings.chunks_exact(width).zip(before.chunks_exact(width)) {
-                norm(embedding, &self.norms[0], self.eps, &mut pairs);
-                let from = pairs.len();
-                norm(state, &self.norms[1], self.eps, &mut pairs);
-                residual.extend_from_slice(if self.norm_before_residual { &pairs[from..] } else { state });
-            }
-        })?;
-        let qkv = decoder.project(&self.qkv, &States::new(pairs, 2 * width)?, workspace)?;
+        let pairs = self.qkv.normed(embeddings, before)?;
+        let residual = match self.norm_before_residual {
+            true => pairs.chunks_exact(2 * width).flat_map(|pair| &pair[width..]).copied().collect(),
+            false => before.to_vec(),
+        };
+        let qkv = decoder.project(&self.qkv.projection, &States::new(pairs, 2 * width)?, workspace)?;
         decoder.beside(&qkv, &States::new(residual, width)?)
     }
 }
@@ -238,7 +267,7 @@ fn check_embeddings(checkpoint: &Checkpoint, target: &Decoder) -> Result<(), Che
 }
 
 /// Append `x / sqrt(mean(x²) + eps) · weight`.
-pub(super) fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
+fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
     let mean = x.iter().map(|value| value * value).sum::<f32>() / x.len().max(1) as f32;
     let scale = 1.0 / (mean + eps).sqrt();
     out.extend(x.iter().zip(weight).map(|(value, weight)| value * scale * weight));

@@ -23,7 +23,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use specreel_tensor::Result;
+use specreel_tensor::{CheckpointError, Result};
 
 pub use config::{DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows, layer_of};
 pub use eagle3::DraftVocabulary;
@@ -33,7 +33,6 @@ pub use vispec::Compressed;
 
 use super::decoder::{Decoder, Pass, States, Taps, Workspace, with_slice};
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::CheckpointError;
 
 /// Largest number of embeddings in a fingerprint.
 const FINGERPRINT_ROWS: usize = 64;
@@ -43,7 +42,7 @@ enum Rows {
     /// The decoder's own projection.
     Projected,
     Eagle3(eagle3::Eagle3),
-    Mtp(mtp::Mtp),
+    Mtp(eagle3::Pairs),
 }
 
 /// A loaded draft head.
@@ -59,10 +58,8 @@ pub struct DraftHead {
 }
 
 impl DraftHead {
-    /// Load a checkpoint directory for this target.
-    ///
-    /// # Errors
-    /// A file is missing or damaged, or the head was trained for another target.
+    /// Load a checkpoint directory for this target. Fails if a file is missing or damaged, or the head was trained for another
+    /// target.
     pub fn load(dir: &Path, target: &Decoder) -> std::result::Result<Self, CheckpointError> {
         let config = DraftHeadConfig::read(dir)?;
         let name =
@@ -88,10 +85,8 @@ impl DraftHead {
         Ok(Self { name, config, decoder: Arc::new(decoder), rows, adaptor, workspace: Mutex::default() })
     }
 
-    /// Load the target's own layer for multi-token prediction from its checkpoint, which must have one ([`mtp::is_in`]).
-    ///
-    /// # Errors
-    /// A tensor is missing or damaged, or the layer computes what is not supported.
+    /// Load the target's own layer for multi-token prediction from its checkpoint, which must have one ([`mtp::is_in`]). Fails if
+    /// a tensor is missing or damaged, or the layer computes what is not supported.
     pub fn own(
         checkpoint: Checkpoint,
         target: &Decoder,
@@ -99,7 +94,7 @@ impl DraftHead {
     ) -> std::result::Result<Self, CheckpointError> {
         let config = mtp::config(target, name)
             .map_err(|e| CheckpointError::tensor("model.embed_tokens", &e.to_string()))?;
-        let (decoder, rows) = mtp::Mtp::load(checkpoint, target)?;
+        let (decoder, rows) = mtp::load(checkpoint, target)?;
         let (decoder, rows) = (Arc::new(decoder), Rows::Mtp(rows));
         Ok(Self { name: name.to_owned(), config, decoder, rows, adaptor: None, workspace: Mutex::default() })
     }
@@ -138,10 +133,7 @@ impl DraftHead {
     }
 
     /// The target's states as [`DraftHead::fuse`] takes them, `rows × width`: of a head with [`taps`](Self::taps), states after
-    /// these layers beside each other are projected; final states are as they are.
-    ///
-    /// # Errors
-    /// If the states have another width.
+    /// these layers beside each other are projected; final states are as they are. Fails if the states have another width.
     pub fn reduce(&self, states: &States) -> Result<States> {
         match self.eagle3() {
             None => Ok(states.clone()),
@@ -164,10 +156,8 @@ impl DraftHead {
         self.eagle3().map(|own| &own.vocabulary)
     }
 
-    /// A run of visual tokens, `rows × width` embeddings, as a head with an adaptor reads it (ViSpec); none if it has none.
-    ///
-    /// # Errors
-    /// If the embeddings have another width.
+    /// A run of visual tokens, `rows × width` embeddings, as a head with an adaptor reads it (ViSpec); none if it has none. Fails
+    /// if the embeddings have another width.
     pub fn compress(&self, visual: &States) -> Result<Option<Compressed>> {
         let adaptor = self.adaptor.as_ref();
         adaptor.map(|adaptor| adaptor.compress(&self.decoder, visual, &mut self.workspace())).transpose()
@@ -179,10 +169,7 @@ impl DraftHead {
     }
 
     /// States before text rows, flat, with the vector of the visual tokens before them mixed in (ViSpec; empty = there are none).
-    /// Other heads read the states as they are.
-    ///
-    /// # Errors
-    /// If the states have another width.
+    /// Other heads read the states as they are. Fails if the states have another width.
     pub fn mix(&self, before: Vec<f32>, vector: &[f32]) -> Result<Vec<f32>> {
         let Some(adaptor) = &self.adaptor else { return Ok(before) };
         if before.is_empty() {
@@ -194,10 +181,7 @@ impl DraftHead {
     }
 
     /// Input rows of tokens from the states before them (`ids × width`, flat): what [`reduce`](Self::reduce) returned, or the
-    /// head's own outputs.
-    ///
-    /// # Errors
-    /// If an id is outside of the embeddings, or there are not as many states as ids.
+    /// head's own outputs. Fails if an id is outside of the embeddings, or there are not as many states as ids.
     pub fn fuse(&self, ids: &[u32], before: &[f32]) -> Result<States> {
         self.check(ids.len(), before)?;
         match &self.rows {
@@ -209,10 +193,8 @@ impl DraftHead {
         }
     }
 
-    /// As [`DraftHead::fuse`], of rows with these embeddings (`rows × width`), visual tokens among them.
-    ///
-    /// # Errors
-    /// If there are not as many states as rows, or the head reads visual tokens in another way.
+    /// As [`DraftHead::fuse`], of rows with these embeddings (`rows × width`), visual tokens among them. Fails if there are not
+    /// as many states as rows, or the head reads visual tokens in another way.
     pub fn fuse_embedded(&self, embeddings: &States, before: &[f32]) -> Result<States> {
         self.check(embeddings.rows(), before)?;
         match &self.rows {
@@ -234,26 +216,18 @@ impl DraftHead {
         self.workspace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of the matrices that are not the target's.
-    pub fn own_bytes(&self) -> usize {
-        self.decoder.layer_bytes() + self.projection_bytes()
-    }
-
     /// Bytes of the matrices that make its input rows.
     pub fn projection_bytes(&self) -> usize {
         let rows = match &self.rows {
             Rows::Projected => self.decoder.projection_bytes(),
             Rows::Eagle3(own) => own.bytes(),
-            Rows::Mtp(own) => own.bytes(),
+            Rows::Mtp(own) => own.projection.bytes(),
         };
         rows + self.adaptor.as_ref().map_or(0, vispec::Adaptor::bytes)
     }
 }
 
-/// The states that a pass of the target tapped, beside each other, `rows × (taps · width)`.
-///
-/// # Errors
-/// If it tapped none.
+/// The states that a pass of the target tapped, beside each other, `rows × (taps · width)`. Fails if it tapped none.
 pub fn tapped(pass: &Pass, target: &Decoder) -> Result<States> {
     let mut states = pass.after_layers.iter();
     let Some(first) = states.next() else {
@@ -263,10 +237,7 @@ pub fn tapped(pass: &Pass, target: &Decoder) -> Result<States> {
 }
 
 impl TargetIdentity {
-    /// The identity of a loaded target.
-    ///
-    /// # Errors
-    /// If the model has no embeddings.
+    /// The identity of a loaded target. Fails if the model has no embeddings.
     pub fn of(target: &Decoder, name: &str) -> Result<Self> {
         let config = target.config();
         Ok(Self {

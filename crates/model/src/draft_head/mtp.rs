@@ -10,14 +10,11 @@
 use super::{
     TargetIdentity,
     config::{DraftHeadConfig, Recipe, VisualRows},
-    eagle3::norm,
+    eagle3::Pairs,
 };
-use crate::{
-    config::TextConfig,
-    decoder::{Decoder, Matrix, States, Workspace, with_slice},
-};
+use crate::{config::TextConfig, decoder::Decoder};
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::{CheckpointError, fused::FusedMatrix};
+use specreel_tensor::{CheckpointError, Weights, fused::FusedMatrix};
 
 /// Where its tensors are in a checkpoint.
 const PART: &str = "mtp";
@@ -30,14 +27,6 @@ const HEAD: &str = "lm_head.weight";
 /// A tensor of a second layer.
 const SECOND: &str = "model.layers.1.mlp.up_proj.weight";
 
-/// What makes the rows of the layer.
-pub(super) struct Mtp {
-    projection: Matrix,
-    /// Weights of the norms of embeddings and of states.
-    norms: [Vec<f32>; 2],
-    eps: f32,
-}
-
 /// True if a checkpoint has such a layer.
 pub fn is_in(checkpoint: &Checkpoint) -> bool {
     checkpoint.contains(&format!("{PART}.{PROJECTION}.weight"))
@@ -49,69 +38,41 @@ pub fn is_of(name: &str) -> bool {
     name.strip_prefix(PART).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// The configuration of a target's own layer.
 pub(super) fn config(target: &Decoder, name: &str) -> specreel_tensor::Result<DraftHeadConfig> {
     let identity = TargetIdentity::of(target, name)?;
     Ok(DraftHeadConfig::like(target.config(), identity, Recipe::Mtp, VisualRows::Embeddings))
 }
 
-/// The layer as a language model of one layer.
 fn layer(target: &TextConfig) -> TextConfig {
     TextConfig { layers: 1, linear: None, deepstack: 0, ..target.clone() }
 }
 
-impl Mtp {
-    /// Load the layer of a target's checkpoint, and what makes its rows.
-    pub fn load(checkpoint: Checkpoint, target: &Decoder) -> Result<(Decoder, Self), CheckpointError> {
-        let checkpoint = checkpoint.part(PART);
-        for (name, what) in
-            [(EMBEDDINGS, "embeddings of its own"), (HEAD, "an LM head of its own"), (SECOND, "two layers")]
-        {
-            if checkpoint.contains(name) {
-                let problem = format!("multi-token prediction with {what} is not supported");
-                return Err(CheckpointError::tensor(PART, &problem));
-            }
+/// Load the layer of a target's checkpoint, and what makes its rows.
+pub(super) fn load(checkpoint: Checkpoint, target: &Decoder) -> Result<(Decoder, Pairs), CheckpointError> {
+    let checkpoint = checkpoint.part(PART);
+    for (name, what) in
+        [(EMBEDDINGS, "embeddings of its own"), (HEAD, "an LM head of its own"), (SECOND, "two layers")]
+    {
+        if checkpoint.contains(name) {
+            let problem = format!("multi-token prediction with {what} is not supported");
+            return Err(CheckpointError::tensor(PART, &problem));
         }
-        let layer = layer(target.config());
-        let width = layer.hidden;
-        let projection =
-            FusedMatrix { tensors: vec![(PROJECTION.into(), width)], inputs: 2 * width, bias: false };
-        let norm = |name: &str| {
-            let mut weight = checkpoint.f32(&format!("pre_fc_norm_{name}.weight"), &[width])?;
-            if layer.norm_offset {
-                weight.iter_mut().for_each(|value| *value += 1.0);
-            }
-            Ok::<_, CheckpointError>(weight)
-        };
-        let own = Self {
-            projection: target.matrix(&projection, &checkpoint)?,
-            norms: [norm("embedding")?, norm("hidden")?],
-            eps: layer.norm_eps,
-        };
-        Ok((target.with_inner_layer(&checkpoint, &layer)?, own))
     }
-
-    /// Bytes of the projection.
-    pub fn bytes(&self) -> usize {
-        self.projection.bytes()
-    }
-
-    /// Rows that enter the layer, from embeddings and the states before them, both `rows × width`.
-    pub fn rows(
-        &self,
-        decoder: &Decoder,
-        embeddings: &States,
-        before: &[f32],
-        workspace: &mut Workspace,
-    ) -> specreel_tensor::Result<States> {
-        let width = decoder.width();
-        let mut pairs = Vec::with_capacity(2 * before.len());
-        with_slice(embeddings, |embeddings| {
-            for (embedding, state) in embeddings.chunks_exact(width).zip(before.chunks_exact(width)) {
-                norm(embedding, &self.norms[0], self.eps, &mut pairs);
-                norm(state, &self.norms[1], self.eps, &mut pairs);
-            }
-        })?;
-        decoder.project(&self.projection, &States::new(pairs, 2 * width)?, workspace)
-    }
+    let layer = layer(target.config());
+    let width = layer.hidden;
+    let projection =
+        FusedMatrix { tensors: vec![(PROJECTION.into(), width)], inputs: 2 * width, bias: false };
+    let norm = |name: &str| {
+        let mut weight = checkpoint.f32(&format!("pre_fc_norm_{name}.weight"), &[width])?;
+        if layer.norm_offset {
+            weight.iter_mut().for_each(|value| *value += 1.0);
+        }
+        Ok::<_, CheckpointError>(weight)
+    };
+    let own = Pairs {
+        projection: target.matrix(&projection, &checkpoint)?,
+        norms: [norm("embedding")?, norm("hidden")?],
+        eps: layer.norm_eps,
+    };
+    Ok((target.with_inner_layer(&checkpoint, &layer)?, own))
 }

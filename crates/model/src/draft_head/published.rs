@@ -15,7 +15,7 @@ pub struct Eagle3Config {
     /// Layers of the target after which states are read (0 = the first); none = EAGLE-3's choice.
     pub layers: Option<Vec<usize>>,
     /// True if the normed state is the residual, not the state.
-    pub norm_before_residual: bool,
+    pub(crate) norm_before_residual: bool,
 }
 
 #[derive(Deserialize)]

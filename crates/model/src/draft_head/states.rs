@@ -1,10 +1,9 @@
 //! The target's states that a draft head starts from.
 
-use specreel_tensor::Result;
+use specreel_tensor::{Result, VisualSpans};
 
 use super::{DraftHead, Recipe, tapped};
 use crate::decoder::{Decoder, Pass, States, Taps};
-use specreel_tensor::VisualSpans;
 
 /// For every text row of a prompt the target's final state at the row before it. States before visual rows are not kept:
 /// however long the video, this is as long as the text.
@@ -52,10 +51,7 @@ impl<'a> StateReader<'a> {
         Taps { after_layers: self.head.taps().to_vec(), ..Taps::default() }
     }
 
-    /// Take the next rows.
-    ///
-    /// # Errors
-    /// If the pass tapped other layers.
+    /// Take the next rows. Fails if the pass tapped other layers.
     pub fn read(&mut self, pass: &Pass, target: &Decoder) -> Result<()> {
         let states = match self.head.taps().is_empty() {
             true => pass.states.clone(),
@@ -65,10 +61,7 @@ impl<'a> StateReader<'a> {
         Ok(())
     }
 
-    /// All that was read.
-    ///
-    /// # Errors
-    /// If nothing was.
+    /// All that was read. Fails if nothing was.
     pub fn finish(self) -> Result<ReadStates> {
         let rows = States::cat(&self.rows)?;
         let last = rows.narrow(rows.rows().saturating_sub(1), 1)?.to_vec()?;

@@ -7,14 +7,13 @@
 //! Tensors beside those of other heads, under ViSpec's names: `imadpt.q` (`queries × heads × head_dim`), `imadpt.{k,v}_proj` (with
 //! biases if the layer has them), `imadpt.o_proj.weight`, `img_fc.weight` (`width × 2 width`), `img_fc.bias`.
 
-use specreel_tensor::Result;
+use specreel_tensor::{CheckpointError, Result, Weights, fused::FusedMatrix};
 
 use crate::{
     config::TextConfig,
     decoder::{Decoder, Matrix, States, Workspace, with_slice},
 };
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::{CheckpointError, fused::FusedMatrix};
 
 pub(super) struct Adaptor {
     /// `queries × (heads · head_dim)`.

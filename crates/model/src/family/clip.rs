@@ -17,7 +17,7 @@ pub struct ClipFacts {
 
 impl ClipFacts {
     /// The times of each temporal grid's first and last frame. The last frame is repeated until its grid is full.
-    pub fn times_of_grids(&self, frames_per_grid: usize) -> impl Iterator<Item = (f64, f64)> + '_ {
+    pub(crate) fn times_of_grids(&self, frames_per_grid: usize) -> impl Iterator<Item = (f64, f64)> + '_ {
         let last = self.timestamps_s.len().saturating_sub(1);
         let at = move |frame: usize| self.timestamps_s.get(frame.min(last)).copied().unwrap_or_default();
         (0..self.grid.t).map(move |t| (at(t * frames_per_grid), at((t + 1) * frames_per_grid - 1)))

@@ -24,10 +24,8 @@ pub struct VlConfig {
 }
 
 impl VlConfig {
-    /// Read `DIR/config.json`.
-    ///
-    /// # Errors
-    /// The file is missing or not JSON, the architecture is not supported, or sizes are impossible.
+    /// Read `DIR/config.json`. Fails if the file is missing or not JSON, the architecture is not supported, or sizes are
+    /// impossible.
     pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
         let path = dir.join("config.json");
         let refuse = |problem: String| Self::refuse(&path, problem);
@@ -53,10 +51,8 @@ impl VlConfig {
         CheckpointError::file_hint(path, problem, hint)
     }
 
-    /// The configuration in the JSON value of a `config.json`.
-    ///
-    /// # Errors
-    /// A message: the architecture is not supported, or sizes are impossible.
+    /// The configuration in the JSON value of a `config.json`. Fails if the architecture is not supported, or sizes are
+    /// impossible.
     pub fn resolve(raw: serde_json::Value) -> Result<Self, String> {
         LanguageModel::refuse_experts(&raw)?;
         let family = Family::of(&raw)?;
@@ -74,10 +70,7 @@ impl VlConfig {
         Ok(Self { family, text, video_token, raw })
     }
 
-    /// The vision tower's dimensions.
-    ///
-    /// # Errors
-    /// [`VisionError`] for values that are missing, out of range or not supported.
+    /// The vision tower's dimensions. Fails with [`VisionError`] for values that are missing, out of range or not supported.
     pub fn tower(&self) -> Result<TowerConfig, VisionError> {
         if self.raw.get("vision_config").is_none() {
             return Err(VisionError::Setting { name: "vision_config", problem: "is missing".into() });

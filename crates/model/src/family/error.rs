@@ -9,26 +9,21 @@ use specreel_tensor::{CheckpointError, Error, GpuError};
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum ModelError {
-    /// Checkpoint files.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// Tokenizer.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// Chat template.
     #[error(transparent)]
     Template(#[from] TemplateError),
     /// Frame processing and positions.
     #[error(transparent)]
     Processor(#[from] ProcessorError),
-    /// Vision tower.
     #[error(transparent)]
     Vision(#[from] VisionError),
     #[error("{model} does not support these positions: {problem}")]
     Rope { model: String, problem: &'static str },
     #[error("{device} does not compute what the CPU does: {problem}")]
     Gpu { device: String, problem: String },
-    /// A tensor operation.
     #[error(transparent)]
     Tensor(#[from] specreel_tensor::Error),
 }

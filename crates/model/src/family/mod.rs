@@ -53,9 +53,6 @@ impl Family {
     }
 
     /// The family of a `config.json`, by `model_type` or else by `architectures`.
-    ///
-    /// # Errors
-    /// A message with the supported families.
     pub fn of(config: &Value) -> Result<&'static Self, String> {
         let model_type = config.get("model_type").and_then(Value::as_str);
         let architecture = || config.get("architectures")?.as_array()?.first()?.as_str();

@@ -44,10 +44,8 @@ pub struct Prompt {
 
 impl Prompt {
     /// Put the cells of `grid` in place of the pads in `ids`: one pad for every `frames_per_span` frame pairs, with a newline
-    /// after the last where the family has one.
-    ///
-    /// # Errors
-    /// If `ids` hold another number of pads, or there are no positions for so many tokens.
+    /// after the last where the family has one. Fails if `ids` hold another number of pads, or there are no positions for so many
+    /// tokens.
     pub fn lay_out(
         ids: &[u32],
         pad: u32,

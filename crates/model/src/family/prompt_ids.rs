@@ -8,9 +8,7 @@ use crate::{
 
 impl Family {
     /// The tokenizer of a checkpoint whose `config.json` names this placeholder, once it has the tokens of the family's prompts.
-    ///
-    /// # Errors
-    /// [`TextError::MissingToken`] for the first that it lacks, [`TextError::Placeholder`] for another placeholder.
+    /// Fails with [`TextError::MissingToken`] for the first that it lacks, [`TextError::Placeholder`] for another placeholder.
     pub(crate) fn prepare_tokenizer(
         &self,
         tokenizer: TextTokenizer,
@@ -37,9 +35,6 @@ impl Family {
 
 /// The ids of a question about a clip, and what the family wrote of the clip. There is one
 /// placeholder for each temporal grid where it wrote something, else one for the clip.
-///
-/// # Errors
-/// The template or the tokenizer fails, or the clip's times cannot be written.
 pub(crate) fn prompt_ids(
     config: &VlConfig,
     tokenizer: &TextTokenizer,

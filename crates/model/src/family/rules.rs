@@ -12,13 +12,13 @@ use specreel_record::sampling::Rule;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VideoText {
     /// What it replaces in the rendered template: the first of these that is in it.
-    pub replaces: &'static [&'static str],
+    pub(crate) replaces: &'static [&'static str],
     /// The text, with one placeholder for each temporal grid.
     pub text: String,
     /// The stamp before the first placeholder, at the end of what precedes it.
     pub opening: String,
     /// Tokens after each placeholder that belong to its grid.
-    pub closing: usize,
+    pub(crate) closing: usize,
 }
 
 impl VideoText {
@@ -48,11 +48,11 @@ pub struct Family {
     /// The chat template for checkpoints without one.
     pub template: &'static str,
     /// True if prompts take that template whatever the checkpoint's own.
-    pub forces_template: bool,
+    pub(crate) forces_template: bool,
     /// The special tokens of a prompt, the video's placeholder first.
     pub tokens: &'static [&'static str],
     /// The token that ends a turn, whether or not the checkpoint's files say so.
-    pub end_of_turn: Option<&'static str>,
+    pub(crate) end_of_turn: Option<&'static str>,
     /// How prompts write a clip of so many frames in a temporal grid; none for one placeholder where the template has it.
     pub video_text: Option<fn(&ClipFacts, usize) -> VideoText>,
     /// Positions of visual tokens on three axes, in models that have them, of temporal grids of so many seconds.

@@ -12,9 +12,6 @@ impl VideoLlm {
     }
 
     /// The language model of this model's `checkpoint` in another weight type, on the same device.
-    ///
-    /// # Errors
-    /// As of [`VideoLlm::from_checkpoint`].
     pub fn self_draft(&self, checkpoint: &Checkpoint, dtype: WeightType) -> Result<Decoder, ModelError> {
         let device = self.device().with_dtype(dtype);
         // A GPU has layouts of its own.

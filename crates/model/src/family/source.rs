@@ -20,9 +20,6 @@ pub trait ReadModel {
     fn tokenizer(&self) -> Result<TextTokenizer, TextError>;
 
     /// The chat template; the family's if there is none, or if that is the one for videos.
-    ///
-    /// # Errors
-    /// As [`ChatTemplate::load`].
     fn template(&self, family: &Family) -> Result<ChatTemplate, TemplateError>;
 
     /// The frame processor of a model with this tower.

@@ -56,10 +56,7 @@ enum RowKind {
 
 impl VideoLlm {
     /// Load a checkpoint (a directory, or a GGUF file with the mmproj file beside it) on the CPU, with the language model's matrices in `dtype` and the tower in f32.
-    /// `progress` counts decoder layers.
-    ///
-    /// # Errors
-    /// A file is missing, damaged, or inconsistent with the others.
+    /// `progress` counts decoder layers. Fails if a file is missing, damaged, or inconsistent with the others.
     pub fn load(
         dir: &Path,
         dtype: WeightType,
@@ -68,10 +65,8 @@ impl VideoLlm {
         Self::load_on(dir, &ComputeDevice::cpu(dtype), progress)
     }
 
-    /// Load a checkpoint to a device. The tower is kept in the device's floating-point type.
-    ///
-    /// # Errors
-    /// A file is missing, damaged, or inconsistent with the others, or the device is out of memory.
+    /// Load a checkpoint to a device. The tower is kept in the device's floating-point type. Fails if a file is missing, damaged,
+    /// or inconsistent with the others, or the device is out of memory.
     pub fn load_on(
         dir: &Path,
         device: &ComputeDevice,
@@ -80,19 +75,14 @@ impl VideoLlm {
         Self::from_checkpoint(&Self::open(&ModelFiles::open(dir, None)?)?, device, progress)
     }
 
-    /// Open a model of a supported family.
-    ///
-    /// # Errors
-    /// Its configuration or its weight files are invalid.
+    /// Open a model of a supported family. Fails if its configuration or its weight files are invalid.
     pub fn open(files: &ModelFiles) -> Result<Checkpoint, ModelError> {
         files.config()?;
         Ok(files.checkpoint()?)
     }
 
     /// As [`VideoLlm::load_on`], from a directory that was opened already, perhaps with a progress callback.
-    ///
-    /// # Errors
-    /// As of [`VideoLlm::load_on`]; [`CheckpointError::Stopped`] if the progress callback stopped the loading.
+    /// [`CheckpointError::Stopped`] if the progress callback stopped the loading.
     pub fn from_checkpoint(
         checkpoint: &Checkpoint,
         device: &ComputeDevice,
@@ -152,10 +142,7 @@ impl VideoLlm {
         })
     }
 
-    /// The same model with different positions.
-    ///
-    /// # Errors
-    /// [`ModelError::Rope`] for three axes in a model that has one.
+    /// The same model with different positions. Fails with [`ModelError::Rope`] for three axes in a model that has one.
     pub fn with_rope(mut self, rope: Rope) -> Result<Self, ModelError> {
         if rope == Rope::Mrope && self.config.text.mrope_section.is_none() {
             let problem = "it has 1-D positions";
@@ -220,10 +207,8 @@ impl VideoLlm {
         self.config.text.input_width()
     }
 
-    /// Visual embeddings, `visual tokens × input width`, of a clip's patches: f32, on the model's device.
-    ///
-    /// # Errors
-    /// The patches do not fit the tower, or `progress` breaks.
+    /// Visual embeddings, `visual tokens × input width`, of a clip's patches: f32, on the model's device. Fails if the patches do
+    /// not fit the tower, or `progress` breaks.
     pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<States, ModelError> {
         let embeddings = self.tower.encode(patches, progress)?;
         // Wait for the accelerator, so that measured times include the work.
@@ -234,9 +219,6 @@ impl VideoLlm {
 
     /// Lay out a prompt for a clip: ids from the chat template, positions of the checkpoint or of [`Self::with_rope`].
     /// Qwen2.5-VL's time axis is the original one: a grid every `temporal patch / sample_fps` seconds.
-    ///
-    /// # Errors
-    /// The template or the tokenizer fails.
     pub fn prompt(&self, text: &str, clip: &ClipFacts) -> Result<Prompt, ModelError> {
         self.prompt_for(&Question { text, ..Question::default() }, clip)
     }
@@ -260,10 +242,8 @@ impl VideoLlm {
     }
 
     /// Embeddings of the given prompt rows (ascending), `rows × input width`: text from the table, with zeros for DeepStack
-    /// levels, visual rows from `visual` (`tokens × input width`), the newline from the tower.
-    ///
-    /// # Errors
-    /// An id is outside of the embedding table, a row outside of the prompt, or `visual` has another number of tokens.
+    /// levels, visual rows from `visual` (`tokens × input width`), the newline from the tower. Fails if an id is outside of the
+    /// embedding table, a row outside of the prompt, or `visual` has another number of tokens.
     pub fn embed(
         &self,
         prompt: &Prompt,

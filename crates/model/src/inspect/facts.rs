@@ -67,16 +67,13 @@ pub struct Facts {
     /// Bytes of the language model's matrices and the type of most of them, if they are used as a GGUF file has them.
     pub stored: Option<(u64, &'static str)>,
     tower: TowerConfig,
-    /// The type of the tower's matrices.
     tower_dtype: WeightType,
     processor: VideoProcessor,
 }
 
 impl Facts {
-    /// Read the sizes of a directory, or of a GGUF file with the mmproj file beside it.
-    ///
-    /// # Errors
-    /// A file is missing or invalid. Missing tensors and wrong shapes are no errors here.
+    /// Read the sizes of a directory, or of a GGUF file with the mmproj file beside it. Missing tensors and wrong shapes are no
+    /// errors here.
     pub fn read(dir: &Path) -> Result<Self, ModelError> {
         Self::read_files(&ModelFiles::open(dir, None)?)
     }

@@ -18,7 +18,7 @@ use crate::{
 };
 use specreel_checkpoint::{Checkpoint, ModelFiles, gguf::GgufModel, hub::name_of};
 use specreel_record::Failure;
-use specreel_tensor::{KvType, WeightType};
+use specreel_tensor::{KvType, WeightType, Weights};
 
 /// The example video for tokens and memory: half a minute of 720p with default sampling.
 pub const EXAMPLE: SampledVideo = SampledVideo {

@@ -13,9 +13,6 @@ pub fn same_tokenizer_file(a: &Path, b: &Path) -> bool {
 }
 
 /// Check that the model in `drafter` can draft for the one in `target`: same family, tokens and patches.
-///
-/// # Errors
-/// The reason why not.
 pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
     let read = |dir: &Path| -> Result<_, ModelError> {
         let files = ModelFiles::open(dir, None)?;

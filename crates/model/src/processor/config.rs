@@ -186,7 +186,7 @@ fn settings(dir: &Path, role: &str, files: &[&str]) -> Result<Option<Raw>, Proce
 
 impl ProcessorConfig {
     /// Frames that are resized to `side` × `side` pixels, where squares of `pool` × `pool` patches are pooled to one visual token.
-    pub fn pictures(side: usize, patch: usize, pool: usize) -> Self {
+    pub(crate) fn pictures(side: usize, patch: usize, pool: usize) -> Self {
         Self {
             patch,
             temporal: 1,
@@ -226,10 +226,6 @@ impl ProcessorConfig {
 
     /// Apply the files in `dir`: those for images (patches, mean, deviation; their limits are not for videos), then those for
     /// videos (the same, and the size or its limits).
-    ///
-    /// # Errors
-    /// [`ProcessorError::Read`] or [`ProcessorError::Parse`] for invalid files,
-    /// [`ProcessorError::Config`] for invalid settings.
     pub fn load(mut self, dir: &Path) -> Result<Self, ProcessorError> {
         let image = settings(dir, "image_processor", &["preprocessor_config.json"])?;
         let files = ["video_preprocessor_config.json", "video_processor/preprocessor_config.json"];
@@ -336,8 +332,7 @@ impl ProcessorConfig {
         (self.max_pixels as f64).min(share).max((self.min_pixels as f64 * 1.05).floor())
     }
 
-    /// # Errors
-    /// [`ProcessorError::Config`] for the first invalid setting.
+    /// Fails with [`ProcessorError::Config`] for the first invalid setting.
     pub(super) fn validate(&self) -> Result<(), ProcessorError> {
         let refuse = |name, value: String, reason| Err(ProcessorError::Config { name, value, reason });
         for (name, value) in [

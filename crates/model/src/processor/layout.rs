@@ -21,7 +21,7 @@ pub struct Grid {
 
 impl Grid {
     /// Number of patches; none if it overflows.
-    pub fn checked_len(&self) -> Option<usize> {
+    pub(crate) fn checked_len(&self) -> Option<usize> {
         self.t.checked_mul(self.h)?.checked_mul(self.w)
     }
 }
@@ -49,10 +49,8 @@ pub struct VisualGrid {
 }
 
 impl VisualGrid {
-    /// The grid of a patch grid in which squares of `merge` × `merge` patches become one token.
-    ///
-    /// # Errors
-    /// [`ProcessorError::Grid`] if the patches do not divide, or a side is zero.
+    /// The grid of a patch grid in which squares of `merge` × `merge` patches become one token. [`ProcessorError::Grid`] if the
+    /// patches do not divide, or a side is zero.
     pub fn from_patches(grid: Grid, merge: usize) -> Result<Self, ProcessorError> {
         let fits = merge > 0 && grid.h.is_multiple_of(merge) && grid.w.is_multiple_of(merge);
         if !fits || grid.checked_len().is_none_or(|n| n == 0) {
@@ -62,7 +60,7 @@ impl VisualGrid {
     }
 
     /// The grid in which squares of `pool` × `pool` (at least 1) cells become one token, smaller ones at the edge.
-    pub fn pooled(self, pool: usize) -> Self {
+    pub(crate) fn pooled(self, pool: usize) -> Self {
         let pool = pool.max(1);
         Self { t: self.t, h: self.h.div_ceil(pool), w: self.w.div_ceil(pool) }
     }
@@ -83,7 +81,7 @@ impl VisualGrid {
     }
 
     /// Visual tokens of one frame pair.
-    pub fn per_frame(&self) -> usize {
+    pub(crate) fn per_frame(&self) -> usize {
         self.h * self.w
     }
 
@@ -114,10 +112,8 @@ impl VisualGrid {
 }
 
 /// A prompt's ids with every `pad` repeated, the `i`-th `counts[i]` times, and the rows of each repetition.
-///
-/// # Errors
-/// [`ProcessorError::VideoSpans`] unless `prompt` holds one `pad` per count; [`ProcessorError::NoVisualTokens`] if
-/// a count is zero, or there is none.
+/// [`ProcessorError::VideoSpans`] unless `prompt` holds one `pad` per count; [`ProcessorError::NoVisualTokens`] if a count is
+/// zero, or there is none.
 pub fn expand(
     prompt: &[u32],
     pad: u32,
@@ -174,11 +170,8 @@ pub struct PromptPositions {
 /// Positions of a prompt of `rows` rows whose visual tokens are the cells of `grid`; all other rows are text.
 ///
 /// On three axes, time is counted from the first frame pair of each span, and the text after a span starts at its largest
-/// position + 1.
-///
-/// # Errors
-/// [`ProcessorError::Positions`] if the spans do not hold the grid (on three axes: whole frame pairs of it), the times are
-/// not finite and positive, or positions leave the range of `u32`.
+/// position + 1. [`ProcessorError::Positions`] if the spans do not hold the grid (on three axes: whole frame pairs of it), the
+/// times are not finite and positive, or positions leave the range of `u32`.
 pub fn positions(
     rows: usize,
     visual: &VisualSpans,

@@ -27,11 +27,8 @@ impl VideoProcessor {
     ///
     /// The limit first lowers the maximum pixels per frame, as far as the checkpoint's minimum. Where that is not enough, the
     /// number of frames is lowered to a multiple of the frames in a temporal grid. Of all plans within the limit it is the one
-    /// with the most frames, and among those the one with the largest frames.
-    ///
-    /// # Errors
-    /// Those of [`Self::target_size`]; [`ProcessorError::Tokens`] if not even one temporal grid of the smallest frames is within
-    /// the limit.
+    /// with the most frames, and among those the one with the largest frames. [`ProcessorError::Tokens`] if not even one temporal
+    /// grid of the smallest frames is within the limit.
     pub fn plan(
         &self,
         (height, width): (usize, usize),

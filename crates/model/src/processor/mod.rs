@@ -33,24 +33,12 @@ pub enum ProcessorError {
     #[error("invalid video processor setting {name} = {value}: {reason}")]
     Config { name: &'static str, value: String, reason: &'static str },
     #[error("unsupported frame size {width}x{height}: {reason}")]
-    Size {
-        /// Height in pixels.
-        height: usize,
-        /// Width in pixels.
-        width: usize,
-        reason: String,
-    },
+    Size { height: usize, width: usize, reason: String },
     #[error("{limit} pixels per frame are too few: one visual token has {least}")]
     Limit { limit: usize, least: usize },
     /// A pixel limit below the model's fixed frame size.
     #[error("this model resizes all frames to {height}x{width} pixels, which exceeds the limit of {limit}")]
-    Fixed {
-        limit: usize,
-        /// Height in pixels.
-        height: usize,
-        /// Width in pixels.
-        width: usize,
-    },
+    Fixed { limit: usize, height: usize, width: usize },
     /// A limit of visual tokens below one temporal grid of the smallest frames.
     #[error(
         "{limit} visual tokens are too few for this video: it needs at least {least} ({frames} frames of {width}x{height})"
@@ -66,9 +54,7 @@ pub enum ProcessorError {
     },
     #[error("a frame of {width}x{height} pixels has {found} bytes, expected {expected}")]
     Frame {
-        /// Height in pixels.
         height: usize,
-        /// Width in pixels.
         width: usize,
         /// Expected bytes.
         expected: usize,
@@ -139,10 +125,7 @@ impl VideoProcessor {
         Ok(Self { config: family.load(dir)? })
     }
 
-    /// A processor with these settings.
-    ///
-    /// # Errors
-    /// [`ProcessorError::Config`] for an invalid setting.
+    /// A processor with these settings. Fails with [`ProcessorError::Config`] for an invalid setting.
     pub fn new(config: ProcessorConfig) -> Result<Self, ProcessorError> {
         config.validate()?;
         Ok(Self { config })
@@ -153,17 +136,13 @@ impl VideoProcessor {
         &self.config
     }
 
-    /// The visual tokens of a grid of patches.
-    ///
-    /// # Errors
-    /// [`ProcessorError::Grid`] if the patches do not divide into cells, or there are none.
+    /// The visual tokens of a grid of patches. [`ProcessorError::Grid`] if the patches do not divide into cells, or there are
+    /// none.
     pub fn visual_grid(&self, patches: Grid) -> Result<VisualGrid, ProcessorError> {
         Ok(VisualGrid::from_patches(patches, self.config.merge)?.pooled(self.config.pool))
     }
 
     /// A builder for frames that are resized to `target` (height, width), a result of [`Self::target_size`].
-    ///
-    /// # Errors
     /// [`ProcessorError::Size`] unless both sides are positive multiples of patch · merge. (A fixed size must be at least one.)
     pub fn patches(&self, target: (usize, usize)) -> Result<PatchBuilder, ProcessorError> {
         PatchBuilder::new(self.config.clone(), target)

@@ -71,10 +71,8 @@ impl PatchBuilder {
         self.target
     }
 
-    /// Add the next frame: `rgb` of `[height, width, 3]` bytes. Frames may differ in size.
-    ///
-    /// # Errors
-    /// [`ProcessorError::Frame`] if the buffer has the wrong length, [`ProcessorError::Size`] for an empty frame.
+    /// Add the next frame: `rgb` of `[height, width, 3]` bytes. Frames may differ in size. [`ProcessorError::Frame`] if the
+    /// buffer has the wrong length, [`ProcessorError::Size`] for an empty frame.
     pub fn push(&mut self, rgb: &[u8], height: usize, width: usize) -> Result<(), ProcessorError> {
         if height == 0 || width == 0 {
             return Err(ProcessorError::Size { height, width, reason: "a side is zero".into() });
@@ -104,14 +102,12 @@ impl PatchBuilder {
         Ok(())
     }
 
-    /// Rows and columns of patches.
     fn sides(&self) -> (usize, usize) {
         let factor = self.config.patch * self.config.merge;
         let side = |pixels: usize| pixels / factor * self.config.merge;
         (side(self.target.0), side(self.target.1))
     }
 
-    /// Patches of one temporal grid.
     fn per_grid(&self) -> usize {
         let (rows, columns) = self.sides();
         rows * columns
@@ -146,10 +142,8 @@ impl PatchBuilder {
         self.frames += 1;
     }
 
-    /// All patches; the last frame is repeated until its temporal grid is full.
-    ///
-    /// # Errors
-    /// [`ProcessorError::NoFrames`] without frames.
+    /// All patches; the last frame is repeated until its temporal grid is full. Fails with [`ProcessorError::NoFrames`] without
+    /// frames.
     pub fn finish(mut self) -> Result<Patches, ProcessorError> {
         if self.frames == 0 {
             return Err(ProcessorError::NoFrames);

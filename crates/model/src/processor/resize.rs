@@ -38,7 +38,6 @@ impl Filter {
     }
 }
 
-/// sin(πx) / πx.
 fn sinc(x: f64) -> f64 {
     let x = x * std::f64::consts::PI;
     if x == 0.0 { 1.0 } else { x.sin() / x }
@@ -91,7 +90,7 @@ fn to_byte(value: f32) -> u8 {
 }
 
 /// Resizes frames of one size to another; the weights are computed once.
-pub struct Resizer {
+pub(crate) struct Resizer {
     from: (usize, usize),
     to: (usize, usize),
     rows: Vec<Taps>,

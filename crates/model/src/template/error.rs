@@ -16,11 +16,7 @@ pub enum TemplateError {
     Parse { path: PathBuf, problem: String },
     /// The template does not compile, or fails while rendering.
     #[error("the chat template of {origin} failed: {problem}")]
-    Render {
-        origin: String,
-        /// The error, with its line.
-        problem: String,
-    },
+    Render { origin: String, problem: String },
     #[error("the chat template of {origin} does not terminate")]
     Endless { origin: String },
     /// The template does not output the prompt exactly once.

@@ -6,7 +6,6 @@ use super::{EncodeProgress, VisionError};
 use crate::processor::{Grid, Patches};
 use specreel_tensor::{CheckpointError, states::States};
 
-/// An error about a tensor.
 pub(super) fn on_tensor(name: &str, error: &specreel_tensor::Error) -> CheckpointError {
     CheckpointError::tensor(name, &error.to_string())
 }

@@ -1,15 +1,13 @@
 //! The layers of towers, on any device.
 
-use specreel_tensor::Result;
-
 use super::parts::{LayerParts, MlpParts, NormParts, ProjectorParts};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
+    Result, Weights,
     ops::{Loaded, Norm, Ops, Out, Part, Residual},
     tower::Activation,
 };
 
-/// Load the weights of a norm.
 fn norm<D: Ops>(
     ops: &D,
     parts: &NormParts,
@@ -44,7 +42,7 @@ pub(super) struct Buffers<D: Ops> {
     gated: D::Rows,
     sums: D::Rows,
     /// The output of each projector, of the whole chunk.
-    pub projected: Vec<D::Rows>,
+    pub(crate) projected: Vec<D::Rows>,
 }
 
 impl<D: Ops> Default for Buffers<D> {
@@ -63,13 +61,11 @@ impl<D: Ops> Default for Buffers<D> {
     }
 }
 
-/// A feed-forward layer.
 enum Mlp<D: Ops> {
     Gated { gate_up: D::Matrix, down: D::Matrix },
     Plain { first: D::Matrix, activation: Activation, second: D::Matrix },
 }
 
-/// A layer.
 pub(super) struct Layer<D: Ops> {
     norm1: Norm<D::Vector>,
     qkv: D::Matrix,

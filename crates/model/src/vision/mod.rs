@@ -24,7 +24,7 @@ pub use siglip::SiglipConfig;
 pub use tower::Tower;
 
 /// Called after each layer of each chunk with (steps done, steps in total). `Break` cancels the encoding.
-pub type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
+pub(crate) type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
 /// An error of a vision tower.
 #[derive(Debug, thiserror::Error)]
@@ -47,9 +47,7 @@ pub enum VisionError {
         "the vision tower cannot encode {rows} patches of {values} values as a grid of {t}x{h}x{w}: {reason}"
     )]
     Patches {
-        /// Number of patches.
         rows: usize,
-        /// Values of a patch.
         values: usize,
         /// Temporal grids.
         t: usize,
@@ -57,10 +55,8 @@ pub enum VisionError {
         h: usize,
         /// Columns of patches.
         w: usize,
-        /// The mismatch.
         reason: String,
     },
-    /// The computation failed.
     #[error("the vision tower failed: {0}")]
     Compute(#[from] specreel_tensor::Error),
     /// The progress callback cancelled.

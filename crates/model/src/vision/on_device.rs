@@ -7,15 +7,16 @@
 use super::{
     EncodeProgress, Output, TowerConfig, VisionError, chunks,
     layers::{Buffers, Layer, Projector},
+    tower::DeviceTower,
 };
 use crate::processor::Patches;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
+    Weights,
     ops::{Loaded, Ops, Out, Part},
     states::States,
 };
 
-/// A tower's weights on a device.
 pub(super) struct OnDevice<D: Ops> {
     ops: D,
     config: TowerConfig,
@@ -51,19 +52,20 @@ impl<D: Ops> OnDevice<D> {
             ops,
         })
     }
+}
 
-    pub fn newline(&self) -> Option<&States> {
+impl<D: Ops> DeviceTower for OnDevice<D> {
+    fn newline(&self) -> Option<&States> {
         self.newline.as_ref()
     }
 
-    /// Size of the matrices in bytes.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let layers = self.layers.iter().map(Layer::bytes).sum::<usize>();
         let projectors = self.projectors.iter().map(Projector::bytes).sum::<usize>();
         D::matrix_bytes(&self.embed) + layers + projectors
     }
 
-    pub fn encode(
+    fn encode(
         &self,
         patches: &Patches,
         output: Output,

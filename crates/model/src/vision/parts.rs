@@ -10,7 +10,7 @@ pub(crate) struct TowerParts {
     pub positions: Option<(String, [usize; 2])>,
     pub layers: Vec<LayerParts>,
     /// One for each embedding of a visual token, in the order of its row.
-    pub projectors: Vec<ProjectorParts>,
+    pub(crate) projectors: Vec<ProjectorParts>,
     /// The vector that ends a video, with its width.
     pub newline: Option<(String, usize)>,
 }
@@ -25,10 +25,10 @@ pub(crate) struct NormParts {
 }
 
 pub(crate) struct LayerParts {
-    pub norm1: NormParts,
+    pub(crate) norm1: NormParts,
     pub qkv: FusedMatrix,
     pub output: FusedMatrix,
-    pub norm2: NormParts,
+    pub(crate) norm2: NormParts,
     pub mlp: MlpParts,
     /// Attention within windows, else among all patches of a temporal grid.
     pub windows: bool,
@@ -119,6 +119,7 @@ mod tests {
     use super::*;
     use crate::family::VlConfig;
     use specreel_checkpoint::Checkpoint;
+    use specreel_tensor::Weights;
 
     #[test]
     fn the_list_is_what_towers_in_files_consist_of() {

@@ -76,7 +76,6 @@ mod tests {
         assert_eq!(in_square([1, 0], 2).collect::<Vec<_>>(), [[2, 0], [2, 1], [3, 0], [3, 1]]);
     }
 
-    /// Values of a table at the places of all patches.
     fn values(table: &[f32], rows: usize, columns: usize, side: usize) -> Vec<f32> {
         let taps = interpolated(in_squares(rows, columns, 1), [rows, columns], side);
         let sum = |i: usize| taps.iter().map(|taps| table[taps[i].row as usize] * taps[i].weight).sum();

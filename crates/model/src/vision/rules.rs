@@ -44,39 +44,34 @@ pub(crate) struct MergedPatches {
     pub merge: usize,
 }
 
-impl MergedPatches {
-    /// See [`TowerRules::cut`].
-    pub fn cut(self, frames: &mut ProcessorConfig) {
-        (frames.patch, frames.temporal, frames.merge) = (self.patch, self.temporal, self.merge);
-    }
-
-    /// See [`TowerRules::pairs`].
-    pub fn pairs(self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
-        vec![
-            ("patch size", self.patch, frames.patch),
-            ("merge size", self.merge, frames.merge),
-            ("temporal patch size", self.temporal, frames.temporal),
-        ]
-    }
-
-    /// See [`TowerRules::mismatch`].
-    pub fn mismatch(self, grid: Grid) -> Option<String> {
-        let merge = self.merge;
-        let whole = grid.h.is_multiple_of(merge) && grid.w.is_multiple_of(merge);
-        (!whole).then(|| format!("rows and columns must be multiples of {merge}"))
-    }
-}
-
 /// A tower's dimensions and tensors, and how its patches are laid out. Each family has its own in its folder.
 pub(crate) trait TowerRules: Debug + Send + Sync {
     /// Default settings of the frame processor.
     fn processor(&self) -> ProcessorConfig;
 
+    /// How patches are cut, of a tower that merges squares of them.
+    fn merged(&self) -> Option<MergedPatches> {
+        None
+    }
+
     /// Let the processor cut frames as the tower takes them, where no file of the processor says how.
-    fn cut(&self, _: &mut ProcessorConfig) {}
+    fn cut(&self, frames: &mut ProcessorConfig) {
+        if let Some(MergedPatches { patch, temporal, merge }) = self.merged() {
+            (frames.patch, frames.temporal, frames.merge) = (patch, temporal, merge);
+        }
+    }
 
     /// What the frame processor must agree with: name, the tower's value, the processor's.
-    fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)>;
+    fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
+        let pairs = |own: MergedPatches| {
+            vec![
+                ("patch size", own.patch, frames.patch),
+                ("merge size", own.merge, frames.merge),
+                ("temporal patch size", own.temporal, frames.temporal),
+            ]
+        };
+        self.merged().map(pairs).unwrap_or_default()
+    }
 
     fn sizes(&self) -> TowerSizes;
 
@@ -93,7 +88,11 @@ pub(crate) trait TowerRules: Debug + Send + Sync {
     fn parts(&self) -> TowerParts;
 
     /// What is wrong with a grid of patches.
-    fn mismatch(&self, grid: Grid) -> Option<String>;
+    fn mismatch(&self, grid: Grid) -> Option<String> {
+        let merge = self.merged()?.merge;
+        let whole = grid.h.is_multiple_of(merge) && grid.w.is_multiple_of(merge);
+        (!whole).then(|| format!("rows and columns must be multiples of {merge}"))
+    }
 
     /// For each row of states of a temporal grid, the rows of the table of positions that are added to it, as
     /// [`Ops::interpolate`] takes them; none if row `r` is added to row `r`.
@@ -138,9 +137,6 @@ impl TowerConfig {
     }
 
     /// Check that the tower matches the frame processor and a language model of this width.
-    ///
-    /// # Errors
-    /// A message about what differs.
     pub fn fits(&self, frames: &ProcessorConfig, width: usize) -> Result<(), String> {
         let mut pairs = vec![("output width", self.0.sizes().out, width)];
         pairs.extend(self.0.pairs(frames));

@@ -52,9 +52,7 @@ pub struct SiglipConfig {
 }
 
 impl SiglipConfig {
-    /// Read and resolve a `vision_config` object whose `model_type`, if it has one, is one of these.
-    ///
-    /// # Errors
+    /// Read and resolve a `vision_config` object whose `model_type`, if it has one, is one of these. Fails with
     /// [`VisionError::Parse`] for values of the wrong type, [`VisionError::Config`] for the first value that is missing, out of
     /// range or not supported.
     pub fn from_json(value: &serde_json::Value, model_types: &[&str]) -> Result<Self, VisionError> {

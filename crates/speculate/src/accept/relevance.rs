@@ -72,7 +72,7 @@ impl VisualStates {
     }
 
     /// As [`VisualStates::relevance`], of states where they are.
-    pub fn relevance_of(&self, states: &States, top_n: usize) -> Result<Vec<f32>> {
+    pub(crate) fn relevance_of(&self, states: &States, top_n: usize) -> Result<Vec<f32>> {
         match self.resident(states)? {
             None => with_slice(states, |states| self.relevance(states, top_n)),
             Some(resident) => {
@@ -84,7 +84,7 @@ impl VisualStates {
     }
 
     /// The relevance of every draft of a tree, from the states of its verify pass (the root's row first).
-    pub fn relevance_of_drafts(
+    pub(crate) fn relevance_of_drafts(
         &self,
         states: &States,
         tree: &Tree,
@@ -99,7 +99,7 @@ impl VisualStates {
     }
 
     /// As [`VisualStates::nearest`], of states where they are.
-    pub fn nearest_of(&self, states: &States, count: usize) -> Result<Nearest> {
+    pub(crate) fn nearest_of(&self, states: &States, count: usize) -> Result<Nearest> {
         match self.resident(states)? {
             None => with_slice(states, |states| self.nearest(states, count)),
             Some(resident) => resident.nearest(states, count),
@@ -171,7 +171,7 @@ impl VisualStates {
 }
 
 /// For every node of a tree the row of its verify pass (the root's is 0) whose state is compared with the visual tokens.
-pub fn rows_of_drafts(tree: &Tree, at: StateAt) -> Vec<usize> {
+pub(crate) fn rows_of_drafts(tree: &Tree, at: StateAt) -> Vec<usize> {
     match at {
         StateAt::Draft => (1..=tree.len()).collect(),
         StateAt::Before => {
@@ -201,7 +201,7 @@ pub fn lowest(rows: &[Row], lambda: f64, signal: impl Fn(&Row) -> Option<f32>) -
 }
 
 /// Row indices by ascending signal, stable.
-pub fn ascending(rows: &[Row], signal: impl Fn(&Row) -> Option<f32>) -> Vec<usize> {
+pub(crate) fn ascending(rows: &[Row], signal: impl Fn(&Row) -> Option<f32>) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     let signal = |i: usize| signal(&rows[i]).unwrap_or(0.0);
     order.sort_by(|&a, &b| signal(a).total_cmp(&signal(b)));

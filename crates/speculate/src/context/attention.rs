@@ -4,7 +4,7 @@ use super::evenly;
 
 /// Stage one keeps the fewest tokens whose scores add up to `mass` of all, as far as `budget` goes; stage two spreads the
 /// rest of the budget evenly over the others, in their order. Ascending.
-pub fn two_stage(scores: &[f32], budget: usize, mass: f64) -> Vec<usize> {
+pub(crate) fn two_stage(scores: &[f32], budget: usize, mass: f64) -> Vec<usize> {
     let budget = budget.min(scores.len());
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));

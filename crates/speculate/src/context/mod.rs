@@ -31,11 +31,10 @@ pub struct ContextNeeds {
     /// The layer after which similarity to the text is taken.
     pub variation: Option<AtLayer>,
     /// Attention in one layer.
-    pub rating: Option<Rating>,
+    pub(crate) rating: Option<Rating>,
     /// Change of the embeddings from frame to frame.
     pub change: bool,
-    /// Density of the embeddings.
-    pub density: bool,
+    pub(crate) density: bool,
 }
 
 /// A layer of the target, as methods name it.

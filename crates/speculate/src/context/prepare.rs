@@ -227,9 +227,6 @@ pub fn prefill(
 }
 
 /// As [`prefill`], with a decoder of the model's sizes in place of its own: its weights in fewer bits.
-///
-/// # Errors
-/// As [`prefill`].
 #[expect(clippy::too_many_arguments, reason = "as `prefill`, and the decoder")]
 pub fn prefill_with(
     model: &VideoLlm,

@@ -54,8 +54,7 @@ impl Signals {
             + self.attention.as_ref().map_or(0, |a| size_of_val(&a.by_head[..]))
     }
 
-    /// The attention in this layer.
-    pub fn rating(&self, rating: Rating) -> Option<&[f32]> {
+    pub(crate) fn rating(&self, rating: Rating) -> Option<&[f32]> {
         self.ratings.iter().find(|(other, _)| *other == rating).map(|(_, scores)| scores.as_slice())
     }
 

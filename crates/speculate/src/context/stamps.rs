@@ -3,7 +3,7 @@
 use specreel_model::family::Prompt;
 
 /// The temporal grids without a kept visual token. `kept` are visual tokens in ascending order, `grid` is time × rows × columns.
-pub fn unseen(kept: &[usize], [frames, rows, columns]: [usize; 3]) -> Vec<usize> {
+pub(crate) fn unseen(kept: &[usize], [frames, rows, columns]: [usize; 3]) -> Vec<usize> {
     let (cells, mut kept) = (rows * columns, kept.iter().peekable());
     let is_unseen = |frame: &usize| {
         let mut seen = false;

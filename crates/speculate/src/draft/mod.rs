@@ -23,7 +23,7 @@ pub struct Proposal {
     /// The drafter's distribution from which each node was taken, where requested; siblings share one.
     pub distributions: Vec<Arc<Vec<f32>>>,
     /// Time of each drafter pass of one row, in milliseconds.
-    pub pass_ms: Vec<f64>,
+    pub(crate) pass_ms: Vec<f64>,
 }
 
 /// The form of the requested tree.

@@ -8,10 +8,8 @@ use crate::tree;
 
 impl Method {
     /// Check ranges and combinations. Methods that were read from TOML have been checked already; those built or changed
-    /// in memory have not.
-    ///
-    /// # Errors
-    /// The first invalid value or combination: the key, or the two choices that clash, and what to pick.
+    /// in memory have not. The error has the first invalid value or combination: the key, or the two choices that clash, and what
+    /// to pick.
     pub fn validate(&self) -> Result<(), MethodError> {
         match self.problem() {
             None => Ok(()),

@@ -1,8 +1,9 @@
 use super::*;
 use crate::{EntropyOver, StateAt};
 
-fn with(set: &[&str]) -> Result<Method, MethodError> {
-    Method::preset("lvspec").unwrap().with_sets(set.iter().copied())
+/// A preset with these changes, between spaces.
+fn with(sets: &str) -> Result<Method, MethodError> {
+    Method::preset("lvspec").unwrap().with_sets(sets.split(' '))
 }
 
 fn base(acceptance: Acceptance) -> Method {
@@ -69,124 +70,71 @@ fn a_pruned_target_is_lossy() {
 
 #[test]
 fn presets_are_marked_as_documented() {
-    let lossless: Vec<&str> =
-        Method::presets().iter().filter(|m| m.lossless()).map(|m| m.name.as_str()).collect();
-    assert_eq!(
-        lossless,
-        [
-            "autoregressive",
-            "naive",
-            "naive-auto",
-            "naive-tree",
-            "sd-random",
-            "sd-uniform",
-            "sd-frames",
-            "sd-random-tree",
-            "sd-uniform-tree",
-            "sd-window-front",
-            "sd-window-middle",
-            "sd-window-end",
-            "sd-attention",
-            "sd-fastvid",
-            "sd-dycoke",
-            "text-only",
-            "viskip",
-            "lookup",
-            "streaming",
-            "layerskip",
-            "twin",
-            "specvlm",
-            "specvlm-self",
-            "sparrow",
-            "sparrow-chain",
-            "msd",
-            "vispec",
-            "hivis",
-            "eagle3",
-            "mtp",
-            "pearl",
-            "parallelvlm",
-            "parallelvlm-self",
-            "std"
-        ]
-    );
+    let lossless = Method::presets().iter().filter(|m| m.lossless()).map(|m| m.name.as_str());
+    let known = "autoregressive naive naive-auto naive-tree sd-random sd-uniform sd-frames sd-random-tree \
+        sd-uniform-tree sd-window-front sd-window-middle sd-window-end sd-attention sd-fastvid \
+        sd-dycoke text-only viskip lookup streaming layerskip twin specvlm specvlm-self sparrow \
+        sparrow-chain msd vispec hivis eagle3 mtp pearl parallelvlm parallelvlm-self std";
+    assert!(lossless.eq(known.split(' ')), "{known}");
 }
 
 #[test]
 fn values_out_of_range_are_refused() {
-    let table: &[(&[&str], &str)] = &[
-        (&["shape.length=0"], "`shape.length` is 0, but must be 1 to 64"),
-        (&["shape.length=65"], "`shape.length` is 65, but must be 1 to 64"),
-        (&["acceptance.lambda=2"], "`acceptance.lambda` is 2, but must be 0 to 1"),
-        (&["acceptance.lambda=-0.1"], "`acceptance.lambda` is -0.1, but must be 0 to 1"),
-        (&["acceptance.lambda=nan"], "`acceptance.lambda` is NaN, but must be 0 to 1"),
-        (&["acceptance.lambda=inf"], "`acceptance.lambda` is inf, but must be 0 to 1"),
-        (&["acceptance.top_n=0"], "`acceptance.top_n` is 0, but must be at least 1"),
-        (&["context.keep=1.5"], "`context.keep` is 1.5, but must be 0 to 1"),
-        (&["context.keep=nan"], "`context.keep` is NaN, but must be 0 to 1"),
+    let table: &[(&str, &str)] = &[
+        ("shape.length=0", "`shape.length` is 0, but must be 1 to 64"),
+        ("shape.length=65", "`shape.length` is 65, but must be 1 to 64"),
+        ("acceptance.lambda=2", "`acceptance.lambda` is 2, but must be 0 to 1"),
+        ("acceptance.lambda=-0.1", "`acceptance.lambda` is -0.1, but must be 0 to 1"),
+        ("acceptance.lambda=nan", "`acceptance.lambda` is NaN, but must be 0 to 1"),
+        ("acceptance.lambda=inf", "`acceptance.lambda` is inf, but must be 0 to 1"),
+        ("acceptance.top_n=0", "`acceptance.top_n` is 0, but must be at least 1"),
+        ("context.keep=1.5", "`context.keep` is 1.5, but must be 0 to 1"),
+        ("context.keep=nan", "`context.keep` is NaN, but must be 0 to 1"),
         (
-            &["acceptance.kind=window", "acceptance.length=0", "acceptance.threshold=0.2"],
+            "acceptance.kind=window acceptance.length=0 acceptance.threshold=0.2",
             "`acceptance.length` is 0, but must be at least 1",
         ),
         (
-            &["acceptance.kind=entropy", "acceptance.threshold=nan"],
+            "acceptance.kind=entropy acceptance.threshold=nan",
             "`acceptance.threshold` is NaN, but must be finite and at least 0",
         ),
-        (&["acceptance.kind=lenient", "acceptance.rho=1.1"], "`acceptance.rho` is"),
+        ("acceptance.kind=lenient acceptance.rho=1.1", "`acceptance.rho` is"),
         (
-            &["acceptance.kind=random", "acceptance.probability=-1"],
+            "acceptance.kind=random acceptance.probability=-1",
             "`acceptance.probability` is -1, but must be 0 to 1",
         ),
+        ("drafter.kind=early_exit drafter.depth=1", "`drafter.depth` is 1, but must be above 0, below 1"),
+        ("drafter.kind=lookup drafter.ngram=0", "`drafter.ngram` is 0, but must be 1 to 16"),
+        ("context.kind=attention context.keep=0.1 context.mass=2", "`context.mass` is 2"),
+        ("context.kind=variation context.keep=0.1 context.depth=0", "`context.depth` is 0"),
         (
-            &["drafter.kind=early_exit", "drafter.depth=1"],
-            "`drafter.depth` is 1, but must be above 0, below 1",
-        ),
-        (&["drafter.kind=lookup", "drafter.ngram=0"], "`drafter.ngram` is 0, but must be 1 to 16"),
-        (&["context.kind=attention", "context.keep=0.1", "context.mass=2"], "`context.mass` is 2"),
-        (&["context.kind=variation", "context.keep=0.1", "context.depth=0"], "`context.depth` is 0"),
-        (
-            &["context.kind=variation", "context.keep=0.1", "context.layers=0"],
+            "context.kind=variation context.keep=0.1 context.layers=0",
             "`context.layers` is 0, but must be at least 1",
         ),
-        (&["shape.kind=two_branch", "shape.length=33"], "`shape.length` is 33, but must be 1 to 32"),
+        ("shape.kind=two_branch shape.length=33", "`shape.length` is 33, but must be 1 to 32"),
         (
-            &["shape.kind=static_tree", "shape.nodes=[\"00\"]"],
+            r#"shape.kind=static_tree shape.nodes=["00"]"#,
             "`shape.nodes` is \"00\", but must be 1 to 63 nodes",
         ),
+        ("shape.kind=dynamic_tree shape.total=1 shape.depth=1 shape.width=1", "`shape.total` is 1"),
+        ("shape.kind=dynamic_tree shape.total=9 shape.depth=0 shape.width=1", "`shape.depth` is 0"),
+        ("shape.kind=dynamic_tree shape.total=9 shape.depth=1 shape.width=17", "`shape.width` is 17"),
+        ("acceptance.kind=divergence acceptance.threshold=-1", "`acceptance.threshold` is -1"),
+        ("acceptance.kind=glance acceptance.lambda=1.5", "`acceptance.lambda` is 1.5"),
+        ("acceptance.kind=all_of acceptance.rules=[]", "`acceptance.rules` is [], but must be two to four"),
         (
-            &["shape.kind=dynamic_tree", "shape.total=1", "shape.depth=1", "shape.width=1"],
-            "`shape.total` is 1",
-        ),
-        (
-            &["shape.kind=dynamic_tree", "shape.total=9", "shape.depth=0", "shape.width=1"],
-            "`shape.depth` is 0",
-        ),
-        (
-            &["shape.kind=dynamic_tree", "shape.total=9", "shape.depth=1", "shape.width=17"],
-            "`shape.width` is 17",
-        ),
-        (&["acceptance.kind=divergence", "acceptance.threshold=-1"], "`acceptance.threshold` is -1"),
-        (&["acceptance.kind=glance", "acceptance.lambda=1.5"], "`acceptance.lambda` is 1.5"),
-        (
-            &["acceptance.kind=all_of", "acceptance.rules=[]"],
-            "`acceptance.rules` is [], but must be two to four",
-        ),
-        (
-            &["acceptance.kind=all_of", "acceptance.rules=[{kind=\"exact\"},{kind=\"lenient\",rho=0.1}]"],
+            r#"acceptance.kind=all_of acceptance.rules=[{kind="exact"},{kind="lenient",rho=0.1}]"#,
             "`acceptance.rules` is [exact, lenient], but must be two to four loosening rules",
         ),
         (
-            &[
-                "acceptance.kind=all_of",
-                "acceptance.rules=[{kind=\"glance\",lambda=1},{kind=\"glance\",lambda=0.1}]",
-            ],
+            r#"acceptance.kind=all_of acceptance.rules=[{kind="glance",lambda=1},{kind="glance",lambda=0.1}]"#,
             "`acceptance.rules` is [glance, glance], but must be two to four loosening rules of different kinds",
         ),
-        (&["schedule.kind=parallel", "schedule.window=0"], "`schedule.window` is 0, but must be 1 to 64"),
-        (&["shape.gate=1.5"], "`shape.gate` is 1.5, but must be 0 to 1"),
-        (&["shape.gate=-0.1"], "`shape.gate` is -0.1, but must be 0 to 1"),
-        (&["schedule.kind=parallel", "schedule.window=65"], "`schedule.window` is 65, but must be 1 to 64"),
-        (&["acceptance.always_strict=[\"Not\"]"], "`acceptance.always_strict` is \"Not\""),
+        ("schedule.kind=parallel schedule.window=0", "`schedule.window` is 0, but must be 1 to 64"),
+        ("shape.gate=1.5", "`shape.gate` is 1.5, but must be 0 to 1"),
+        ("shape.gate=-0.1", "`shape.gate` is -0.1, but must be 0 to 1"),
+        ("schedule.kind=parallel schedule.window=65", "`schedule.window` is 65, but must be 1 to 64"),
+        (r#"acceptance.always_strict=["Not"]"#, "`acceptance.always_strict` is \"Not\""),
     ];
     for (sets, sentence) in table {
         let error = with(sets).unwrap_err();
@@ -199,15 +147,15 @@ fn values_out_of_range_are_refused() {
 #[test]
 fn the_borders_are_allowed() {
     for sets in [
-        &["shape.length=1"][..],
-        &["shape.length=64"],
-        &["acceptance.lambda=0"],
-        &["acceptance.lambda=1"],
-        &["acceptance.top_n=1000000"],
-        &["context.keep=0"],
-        &["context.keep=1"],
-        &["acceptance.kind=lenient", "acceptance.rho=0"],
-        &["acceptance.kind=entropy", "acceptance.threshold=0"],
+        "shape.length=1",
+        "shape.length=64",
+        "acceptance.lambda=0",
+        "acceptance.lambda=1",
+        "acceptance.top_n=1000000",
+        "context.keep=0",
+        "context.keep=1",
+        "acceptance.kind=lenient acceptance.rho=0",
+        "acceptance.kind=entropy acceptance.threshold=0",
     ] {
         with(sets).unwrap_or_else(|e| panic!("{sets:?}: {e}"));
     }
@@ -215,25 +163,19 @@ fn the_borders_are_allowed() {
 
 #[test]
 fn clashes_name_both_choices_and_the_way_out() {
-    let table: &[(&[&str], &str, &str)] = &[
+    let table: &[(&str, &str, &str)] = &[
         (
-            &["drafter.kind=none"],
+            "drafter.kind=none",
             "`drafter = none` and `acceptance = visual` clash: without a drafter there are no drafts to accept",
             "pick acceptance = exact, or drafter = model or self",
         ),
         (
-            &[
-                "drafter.kind=none",
-                "acceptance.kind=exact",
-                "context.kind=attention",
-                "context.mass=0.5",
-                "context.keep=0.1",
-            ],
+            "drafter.kind=none acceptance.kind=exact context.kind=attention context.mass=0.5 context.keep=0.1",
             "`drafter = none` and `context = attention` clash: without a drafter the target itself reads less, and these scores need a target that has read everything",
             "pick context = fastv, pdrop, sparsevlm or dycoke, or drafter = model or self",
         ),
         (
-            &["context.kind=pdrop", "context.keep=0.5"],
+            "context.kind=pdrop context.keep=0.5",
             "`drafter = model` and `context = pdrop` clash: its stages are layers of the target, which reads less after each",
             "pick drafter = none, or context = fastv",
         ),
@@ -243,76 +185,38 @@ fn clashes_name_both_choices_and_the_way_out() {
         assert!(error.to_string().ends_with(sentence), "{error}");
         assert_eq!(error.hint(), *hint);
     }
-    let exact = "acceptance.kind=exact";
-    let table: &[(&[&str], &str)] = &[
-        (&["context.kind=top_k_kv", "context.keep=0.5"], "`drafter = model` and `context = top_k_kv` clash"),
+    let table: &[(&str, &str)] = &[
+        ("context.kind=top_k_kv context.keep=0.5", "`drafter = model` and `context = top_k_kv` clash"),
+        ("drafter.kind=early_exit drafter.depth=0.5", "`drafter = early_exit` and `context = uniform` clash"),
+        ("drafter.kind=lookup drafter.ngram=3", "`drafter = lookup` and `context = uniform` clash"),
         (
-            &["drafter.kind=early_exit", "drafter.depth=0.5"],
-            "`drafter = early_exit` and `context = uniform` clash",
-        ),
-        (&["drafter.kind=lookup", "drafter.ngram=3"], "`drafter = lookup` and `context = uniform` clash"),
-        (
-            &[
-                "drafter.kind=lookup",
-                "drafter.ngram=3",
-                "context.kind=none",
-                "shape.kind=two_branch",
-                "shape.length=4",
-            ],
+            "drafter.kind=lookup drafter.ngram=3 context.kind=none shape.kind=two_branch shape.length=4",
             "`drafter = lookup` and `shape = two_branch` clash",
         ),
         (
-            &[
-                "drafter.kind=lookup",
-                "drafter.ngram=3",
-                "context.kind=none",
-                "acceptance.kind=divergence",
-                "acceptance.threshold=1",
-            ],
+            "drafter.kind=lookup drafter.ngram=3 context.kind=none acceptance.kind=divergence acceptance.threshold=1",
             "`drafter = lookup` and `acceptance = divergence` clash",
         ),
-        (&["shape.length=auto"], "`shape = chain` and `acceptance = visual` clash"),
+        ("shape.length=auto", "`shape = chain` and `acceptance = visual` clash"),
+        ("schedule.kind=parallel schedule.window=4", "`acceptance = visual` and `schedule = parallel` clash"),
         (
-            &["schedule.kind=parallel", "schedule.window=4"],
+            "acceptance.at=before schedule.kind=parallel schedule.window=4",
             "`acceptance = visual` and `schedule = parallel` clash",
         ),
         (
-            &["acceptance.at=before", "schedule.kind=parallel", "schedule.window=4"],
-            "`acceptance = visual` and `schedule = parallel` clash",
-        ),
-        (
-            &[
-                exact,
-                "schedule.kind=parallel",
-                "schedule.window=4",
-                "shape.kind=two_branch",
-                "shape.length=4",
-            ],
+            "acceptance.kind=exact schedule.kind=parallel schedule.window=4 shape.kind=two_branch shape.length=4",
             "`shape = two_branch` and `schedule = parallel` clash",
         ),
         (
-            &[
-                exact,
-                "context.kind=full",
-                "drafter.kind=none",
-                "schedule.kind=parallel",
-                "schedule.window=auto",
-            ],
+            "acceptance.kind=exact context.kind=full drafter.kind=none schedule.kind=parallel schedule.window=auto",
             "`drafter = none` and `schedule = parallel` clash",
         ),
         (
-            &[
-                exact,
-                "context.kind=none",
-                "drafter.kind=lookup",
-                "drafter.ngram=3",
-                "schedule.kind=parallel",
-                "schedule.window=auto",
-            ],
+            "acceptance.kind=exact context.kind=none drafter.kind=lookup drafter.ngram=3 schedule.kind=parallel schedule.window=auto",
             "`drafter = lookup` and `schedule = parallel` clash",
         ),
         (
-            &[exact, "shape.gate=0.1", "schedule.kind=parallel", "schedule.window=auto"],
+            "acceptance.kind=exact shape.gate=0.1 schedule.kind=parallel schedule.window=auto",
             "`shape = chain` and `schedule = parallel` clash",
         ),
     ];
@@ -321,8 +225,8 @@ fn clashes_name_both_choices_and_the_way_out() {
         assert!(error.to_string().contains(sentence), "{sets:?}: {error}");
         assert!(error.hint().starts_with("pick "), "{}", error.hint());
     }
-    with(&["drafter.kind=none", "acceptance.kind=exact", "context.kind=none"]).unwrap();
-    with(&["drafter.kind=none", "acceptance.kind=sampled", "context.kind=full"]).unwrap();
+    with("drafter.kind=none acceptance.kind=exact context.kind=none").unwrap();
+    with("drafter.kind=none acceptance.kind=sampled context.kind=full").unwrap();
 }
 
 #[test]

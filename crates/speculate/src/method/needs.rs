@@ -5,10 +5,8 @@ use specreel_model::draft_head::Recipe;
 use specreel_record::{Failure, FailureClass, LoadedParts};
 
 impl Method {
-    /// Check that the method can run with these parts of a target of this name.
-    ///
-    /// # Errors
-    /// Says what the method lacks; the hint says what would supply it, or what to use instead (class input).
+    /// Check that the method can run with these parts of a target of this name. The failure says what the method lacks; the hint,
+    /// what would supply it, or what to use instead (class input).
     pub fn check_parts(&self, parts: &LoadedParts, target: &str) -> Result<(), Failure> {
         let name = &self.name;
         let refuse = |error: String, hint: &str| {

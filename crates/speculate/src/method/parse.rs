@@ -10,10 +10,8 @@ use super::{AXES, Axis, Key, Method, MethodError, Origin, Problem, Value, short}
 const HEADER: [&str; 3] = ["name", "about", "paper"];
 
 impl Method {
-    /// Read a method from a TOML file and check it.
-    ///
-    /// # Errors
-    /// The file cannot be read, or the method is invalid ([`MethodError::class`] is input for both).
+    /// Read a method from a TOML file and check it. Fails if the file cannot be read, or the method is invalid
+    /// ([`MethodError::class`] is input for both).
     pub fn from_file(path: &Path) -> Result<Method, MethodError> {
         let read = |source| MethodError::Read { path: path.into(), source };
         let length = std::fs::metadata(path).map_err(read)?.len();
@@ -24,7 +22,7 @@ impl Method {
     }
 
     /// Read a method from TOML text and check it; `path` names it in errors.
-    pub fn from_toml(text: &str, path: &Path) -> Result<Method, MethodError> {
+    pub(crate) fn from_toml(text: &str, path: &Path) -> Result<Method, MethodError> {
         let origin = || Origin::File(path.into());
         let table: Table = text.parse().map_err(|e: toml::de::Error| {
             MethodError::invalid(origin(), Problem::Syntax { message: e.to_string().trim_end().into() })
@@ -33,10 +31,8 @@ impl Method {
     }
 
     /// This method with one value changed, `axis.key=value`, for example `acceptance.lambda=0.5`; the axis may be left out if
-    /// only one axis of the method has the key.
-    ///
-    /// # Errors
-    /// Not of that form, no such axis or key, or the changed method is invalid.
+    /// only one axis of the method has the key. Fails if it is not of that form, there is no such axis or key, or the changed
+    /// method is invalid.
     pub fn with_set(&self, set: &str) -> Result<Method, MethodError> {
         self.with_sets([set])
     }
@@ -62,10 +58,7 @@ impl Method {
     }
 
     /// This method with one key at its default, `axis.key`, for example `acceptance.always_strict`. A key that is not set
-    /// changes nothing.
-    ///
-    /// # Errors
-    /// The key is required.
+    /// changes nothing. Fails if the key is required.
     pub fn without(&self, place: &str) -> Result<Method, MethodError> {
         let mut table = self.table();
         if let Some((axis, key)) = place.split_once('.')

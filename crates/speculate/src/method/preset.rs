@@ -31,10 +31,7 @@ impl Method {
         })
     }
 
-    /// The preset of this name.
-    ///
-    /// # Errors
-    /// [`MethodError::Unknown`] with the known names.
+    /// The preset of this name. Fails with [`MethodError::Unknown`] with the known names.
     pub fn preset(name: &str) -> Result<Method, MethodError> {
         Self::presets().iter().find(|m| m.name == name).cloned().ok_or_else(|| MethodError::Unknown {
             name: name.into(),

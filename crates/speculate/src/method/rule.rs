@@ -19,13 +19,13 @@ pub struct RuleNeeds {
     /// Attention peaks on the visual tokens.
     pub attention_peaks: bool,
     /// Probabilities under the target, and the entropy of the three most likely.
-    pub probabilities: bool,
+    pub(crate) probabilities: bool,
     /// The drafter's distributions.
     pub divergence: bool,
     /// Random numbers.
-    pub chance: bool,
+    pub(crate) chance: bool,
     /// The entropy of whole distributions.
-    pub entropy_full: bool,
+    pub(crate) entropy_full: bool,
 }
 
 impl RuleNeeds {

@@ -3,10 +3,8 @@
 use super::{AXES, Axis, Drafter, Method, MethodError, Origin, with_axis};
 use specreel_record::{Failure, FailureClass};
 
-/// Apply each change to every method that has the key, except the baseline. The notes name the methods where it is not all.
-///
-/// # Errors
-/// A change is not of the form AXIS.KEY=VALUE, no method has the key, or a changed method is invalid.
+/// Apply each change to every method that has the key, except the baseline. The notes name the methods where it is not all. Fails
+/// if a change is not of the form AXIS.KEY=VALUE, no method has the key, or a changed method is invalid.
 pub fn apply(methods: &mut [Method], sets: &[String]) -> Result<Vec<String>, Failure> {
     let mut taken: Vec<Vec<&str>> = vec![Vec::new(); methods.len()];
     let mut notes = Vec::new();

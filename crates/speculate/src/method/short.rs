@@ -5,10 +5,7 @@ use std::borrow::Cow;
 use super::{AXES, Axis, Problem};
 
 /// `axis.key=value` for `key=value`, where exactly one of these choices (an axis and its kind) has the key; text of another form
-/// as it is.
-///
-/// # Errors
-/// None of the choices has the key, or choices of several axes have it.
+/// as it is. Fails if none of the choices has the key, or choices of several axes have it.
 pub fn with_axis<'s>(set: &'s str, choices: &[(&'static Axis, &str)]) -> Result<Cow<'s, str>, Problem> {
     let Some((key, value)) = set.split_once('=') else { return Ok(set.into()) };
     let key = key.trim();

@@ -63,9 +63,9 @@ pub struct Range {
     /// Upper bound; infinite where there is none.
     pub high: f64,
     /// True if the lower bound itself is outside.
-    pub above_low: bool,
+    pub(crate) above_low: bool,
     /// True if the upper bound itself is outside.
-    pub below_high: bool,
+    pub(crate) below_high: bool,
 }
 
 impl Range {

@@ -19,7 +19,6 @@ impl Cached {
         self.0.extend(ids);
     }
 
-    /// The ids, one a slot.
     #[cfg(test)]
     pub(super) fn ids(&self) -> &[u32] {
         &self.0

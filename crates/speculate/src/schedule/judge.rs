@@ -12,7 +12,7 @@ pub struct DraftToken<E = ()> {
     /// Its id.
     pub id: u32,
     /// The judge's information about the drafter here, for example its distribution. The machine only passes it on.
-    pub evidence: E,
+    pub(crate) evidence: E,
 }
 
 impl From<u32> for DraftToken {

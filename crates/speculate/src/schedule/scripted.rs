@@ -14,7 +14,7 @@ pub const ENDS: u32 = 2;
 
 /// The text of both models.
 #[derive(Clone, Debug)]
-pub struct Script {
+pub(crate) struct Script {
     pub seed: u64,
     /// Words there are.
     pub words: u32,
@@ -70,11 +70,11 @@ impl Script {
 }
 
 /// A target with a cache that is nothing but ids. Remembers its decision for every position.
-pub struct ScriptedTarget {
+pub(crate) struct ScriptedTarget {
     pub script: Script,
     pub cache: Vec<u32>,
     pub wanted: Vec<u32>,
-    pub ruled: BTreeMap<usize, u32>,
+    pub(crate) ruled: BTreeMap<usize, u32>,
 }
 
 impl ScriptedTarget {
@@ -117,13 +117,13 @@ impl TargetWorker<()> for ScriptedTarget {
 }
 
 /// A drafter with a cache that is nothing but ids.
-pub struct ScriptedDrafter {
+pub(crate) struct ScriptedDrafter {
     pub script: Script,
     pub cache: Vec<u32>,
     /// An id that it cannot be fed.
     pub unknown: Option<u32>,
     /// Continues after an end token, and beyond the requested length.
-    pub unruly: bool,
+    pub(crate) unruly: bool,
 }
 
 impl ScriptedDrafter {

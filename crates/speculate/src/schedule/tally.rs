@@ -22,8 +22,7 @@ pub struct Tally {
     pub rejects: u64,
     /// Accepted drafts since the last reject.
     pub run: u64,
-    /// The longest run so far.
-    pub longest_run: u64,
+    pub(crate) longest_run: u64,
 }
 
 impl Tally {

@@ -21,7 +21,7 @@ pub struct Seen {
     /// Rows of the verify pass.
     pub rows: usize,
     /// Its time in milliseconds.
-    pub target_ms: f64,
+    pub(crate) target_ms: f64,
     /// Drafted tokens.
     pub drafted: usize,
     /// The time of drafting them in milliseconds.
@@ -64,8 +64,7 @@ impl WindowLength {
         }
     }
 
-    /// Note a tick.
-    pub fn saw(&mut self, tick: Seen) {
+    pub(crate) fn saw(&mut self, tick: Seen) {
         self.target.push(tick.rows, tick.target_ms);
         if tick.drafted > 0 {
             self.drafter.push(tick.drafter_ms / tick.drafted as f64);

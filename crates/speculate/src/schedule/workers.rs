@@ -5,7 +5,7 @@
 //! window may ([`WindowLength::auto`]): a [`Judge`] looks at one position at a time.
 //!
 //! A worker that fails or panics ends the generation with a [`WorkerError`]. No thread waits for another that will not answer: the
-//! drafter's thread answers or closes its channel, and ends when its [`DrafterThread`] is dropped.
+//! drafter's thread answers or closes its channel, and ends when its `DrafterThread` is dropped.
 
 use std::{
     fmt,
@@ -39,9 +39,6 @@ pub trait TargetWorker<E>: Judge<E> {
     type Error;
 
     /// Carry out an task, and keep what its rows predict.
-    ///
-    /// # Errors
-    /// If the pass fails.
     fn verify(&mut self, task: &TargetTask) -> Result<(), Self::Error>;
 }
 
@@ -78,17 +75,15 @@ pub enum WorkerError<X> {
     Spawn(std::io::Error),
 }
 
-/// One applied tick with its times. Where both sides really overlap, `wall_ms` is near the larger of the two.
+/// One applied tick with its times.
 #[derive(Clone, Debug)]
 pub struct Ticked {
     /// Its outcome.
     pub outcome: Outcome,
     /// Time of the verify pass.
-    pub target_ms: f64,
+    pub(crate) target_ms: f64,
     /// Time of drafting; 0 if nothing was drafted in this tick.
     pub drafter_ms: f64,
-    /// Time of the whole tick, judging included.
-    pub wall_ms: f64,
     /// When both were at work, from the tick's beginning.
     pub busy: Busy,
 }
@@ -96,17 +91,13 @@ pub struct Ticked {
 /// A window, or why there is none, and when it was drafted.
 type Answer<E, X> = (Result<Vec<DraftToken<E>>, WorkerError<X>>, Worked);
 
-/// The drafter on its thread.
-pub struct DrafterThread<E, X> {
+pub(crate) struct DrafterThread<E, X> {
     tasks: SyncSender<DrafterTask>,
     answers: Receiver<Answer<E, X>>,
 }
 
 impl<E: Send, X: Send> DrafterThread<E, X> {
     /// Start the drafter's thread. It ends when the [`DrafterThread`] is dropped, after the window in progress.
-    ///
-    /// # Errors
-    /// If the system gives no thread.
     pub fn spawn<'scope, D>(
         scope: &'scope Scope<'scope, '_>,
         drafter: &'scope mut D,
@@ -132,10 +123,7 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
     }
 
     /// Run one tick of the machine; none once its generation has ended. An `prefetched` is the drafter's window for this very
-    /// tick with its time, drafted before; the drafter gets no task then.
-    ///
-    /// # Errors
-    /// If a worker fails or panics. The generation cannot continue.
+    /// tick with its time, drafted before; the drafter gets no task then. The generation cannot continue after an error.
     pub fn tick<T>(
         &self,
         machine: &mut Parallel<E>,
@@ -178,15 +166,11 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
         let outcome = guarded(Side::Target, || Ok(machine.apply(tick, drafts, target)))?;
         let (judged, accepted) = (outcome.judged.len(), outcome.accepted);
         window.saw(Seen { rows, target_ms, drafted, drafter_ms, judged, accepted });
-        let wall_ms = started.elapsed().as_secs_f64() * 1e3;
-        Ok(Some(Ticked { outcome, target_ms, drafter_ms: overlapped_ms, wall_ms, busy }))
+        Ok(Some(Ticked { outcome, target_ms, drafter_ms: overlapped_ms, busy }))
     }
 }
 
-/// Run a generation to its end, or until `on` asks to stop.
-///
-/// # Errors
-/// If a worker fails or panics. Tokens emitted before remain valid.
+/// Run a generation to its end, or until `on` asks to stop. Tokens emitted before an error remain valid.
 pub fn run<E, X, T, D>(
     machine: &mut Parallel<E>,
     window: &mut WindowLength,

@@ -13,7 +13,7 @@ const SCORES: usize = 1 << 27;
 const REPEATED: usize = 1 << 25;
 
 /// Attention of one pass: what its layers have in common.
-pub struct PassAttention {
+pub(crate) struct PassAttention {
     shape: AttentionShape,
     /// Slots of the cache, including the new rows.
     pub slots: usize,
@@ -84,7 +84,7 @@ impl PassAttention {
 }
 
 /// Sums of an attention probe, on the device until all layers have run.
-pub struct ProbeSums {
+pub(crate) struct ProbeSums {
     probe: AttentionProbe,
     layers: usize,
     /// Of the current layer: the peaks of `rows` rows, summed over heads; one tensor per chunk of rows.

@@ -108,10 +108,7 @@ impl TensorCache {
         }
     }
 
-    /// Grow so that `more` slots fit after those in use.
-    ///
-    /// # Errors
-    /// If memory does not suffice, or an earlier call failed.
+    /// Grow so that `more` slots fit after those in use. Fails if memory does not suffice, or an earlier call failed.
     pub fn reserve(&mut self, more: usize) -> Result<()> {
         self.usable()?;
         let need = self.len + more;
@@ -146,10 +143,7 @@ impl TensorCache {
     }
 
     /// Write one layer's keys and values of new rows, `kv_heads × rows × head_dim`, to the reserved slots after those in use. The
-    /// length changes only with [`TensorCache::advance`].
-    ///
-    /// # Errors
-    /// If the shapes do not agree, or the slots are not reserved.
+    /// length changes only with [`TensorCache::advance`]. Fails if the shapes do not agree, or the slots are not reserved.
     pub fn write(&mut self, layer: usize, keys: &Tensor, values: &Tensor) -> Result<()> {
         let [k, v] = &self.layers[layer];
         k.slice_set(&keys.contiguous()?, 1, self.len)?;
@@ -162,10 +156,8 @@ impl TensorCache {
         self.len += rows;
     }
 
-    /// Views of one layer's keys and values in the first `slots` slots, `kv_heads × slots × head_dim`.
-    ///
-    /// # Errors
-    /// If there are fewer slots.
+    /// Views of one layer's keys and values in the first `slots` slots, `kv_heads × slots × head_dim`. Fails if there are fewer
+    /// slots.
     pub fn layer(&self, layer: usize, slots: usize) -> Result<(Tensor, Tensor)> {
         let [k, v] = &self.layers[layer];
         Ok((k.narrow(1, 0, slots)?, v.narrow(1, 0, slots)?))

@@ -57,9 +57,6 @@ fn repeated(bias: Option<Vec<f32>>, device: &ComputeDevice) -> Result<Option<Ten
 
 impl Matrix {
     /// Move `weight` (row-major `outputs × inputs`) and a bias to the device.
-    ///
-    /// # Errors
-    /// If the device's memory does not suffice.
     pub fn new(
         weight: Vec<f32>,
         bias: Option<Vec<f32>>,
@@ -72,7 +69,7 @@ impl Matrix {
     }
 
     /// As [`Matrix::new`], in the compute type.
-    pub fn floats(
+    pub(crate) fn floats(
         weight: Vec<f32>,
         bias: Option<Vec<f32>>,
         [outputs, inputs]: [usize; 2],
@@ -93,10 +90,7 @@ impl Matrix {
         self.bytes
     }
 
-    /// Rows `rows × inputs` to `rows × outputs`.
-    ///
-    /// # Errors
-    /// If the rows have another width.
+    /// Rows `rows × inputs` to `rows × outputs`. Fails if the rows have another width.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = match &self.weight {
             Weight::Float(weight) => x.matmul(&weight.t()?)?,
@@ -110,7 +104,7 @@ impl Matrix {
     }
 
     /// For a matrix of gates `G` and then as many values `U`: `silu(G x) ∘ (U x)`, from `rows × inputs` to `rows × outputs / 2`.
-    pub fn forward_gated(&self, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward_gated(&self, x: &Tensor) -> Result<Tensor> {
         Ok(match &self.weight {
             // One batched product of two, so that gates and values are contiguous.
             Weight::Float(weight) if self.bias.is_none() => {

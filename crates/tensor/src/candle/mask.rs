@@ -1,16 +1,11 @@
 //! The mask of new rows, as a tensor to add to scores.
 
-use crate::Result;
+use crate::{Result, attention::Mask};
 use candle_core::{DType, Device, Tensor};
-
-use crate::attention::Mask;
 
 /// `rows × slots`: 0 where a row sees a slot, else minus infinity. None if every row sees every slot.
 ///
 /// All rows see the slots up to some point; only the part after it is sent to the device.
-///
-/// # Errors
-/// If a tensor operation fails, or a path leads beyond the new rows.
 pub fn hidden(
     mask: &Mask,
     before: usize,

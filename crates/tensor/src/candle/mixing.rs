@@ -3,13 +3,12 @@
 //! Rows that are logged are computed one by one, so that a step and its replay are the same operations. A part of a prompt is
 //! computed in chunks instead, in the parallel form of the gated delta rule (arXiv:2412.06464).
 
-use crate::Result;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
 use super::recurrent::{Held, LoggedRow, Recurrent};
 use crate::{
-    LinearAttention, LinearWeights,
+    LinearAttention, LinearWeights, Result,
     recurrent::{Bank, LOGGED, RecurrentPass},
     sources::branches,
 };
@@ -26,7 +25,6 @@ pub struct TensorLinear {
     biases: Tensor,
     norm: Tensor,
     eps: f32,
-    /// The key head of each value head.
     key_heads: Tensor,
 }
 
@@ -63,10 +61,8 @@ struct Prepared {
     rates: Tensor,
 }
 
-/// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix).
-///
-/// # Errors
-/// If the states are those of fewer layers, or memory is missing.
+/// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). Fails if the states are those of fewer layers, or memory
+/// is missing.
 pub fn mix(
     mixed: &Tensor,
     linear: &TensorLinear,

@@ -1,10 +1,9 @@
 //! The states of layers with linear attention in tensors, in f32 whatever the compute type.
 
-use crate::Result;
 use candle_core::{DType, Device, Tensor};
 
 use crate::{
-    LinearAttention,
+    LinearAttention, Result,
     recurrent::{Bank, Plan, RecurrentStates},
     sources::{Source, Sources},
 };
@@ -32,7 +31,6 @@ pub(super) struct Held {
     pub(super) rows: Tensor,
 }
 
-/// What a row added to the state.
 #[derive(Clone, Debug)]
 pub(super) struct LoggedRow {
     /// What enters the convolution, `1 × channels`.
@@ -95,7 +93,6 @@ impl LayerStates {
         self.banks[bank.index()] = Some(held);
     }
 
-    /// A logged row.
     pub(super) fn logged(&self, place: usize) -> Result<&LoggedRow> {
         match self.log.get(place) {
             Some(Some(row)) => Ok(row),
@@ -103,7 +100,6 @@ impl LayerStates {
         }
     }
 
-    /// Log a row.
     pub(super) fn log(&mut self, place: usize, row: LoggedRow) {
         if self.log.len() <= place {
             self.log.resize(place + 1, None);

@@ -28,7 +28,7 @@ impl ProbedLayer {
     }
 
     /// Add this layer to the statistics of a model of `layers` layers.
-    pub fn add_to(
+    pub(crate) fn add_to(
         &self,
         stats: &mut AttentionStats,
         probe: &AttentionProbe,
@@ -207,7 +207,6 @@ fn spans(slots: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..slots).step_by(SPAN).map(move |start| (start, SPAN.min(slots - start)))
 }
 
-/// Buffers of a thread.
 #[derive(Default)]
 struct Scratch {
     /// Queries, scaled by `1 / sqrt(head_dim)`.
@@ -216,9 +215,7 @@ struct Scratch {
     weights: Vec<f32>,
     /// One over the sum of each query's weights.
     factors: Vec<f32>,
-    /// Weights of a tree path.
     path: Vec<f32>,
-    /// Weighted sums of the values.
     sums: Vec<f32>,
     /// Keys or values of a span, widened.
     wide: Vec<f32>,

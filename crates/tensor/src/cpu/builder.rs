@@ -16,7 +16,6 @@ pub struct Builder {
     weight: Weight,
     inputs: usize,
     outputs: usize,
-    /// Rows pushed so far.
     rows: usize,
 }
 
@@ -41,10 +40,8 @@ impl Builder {
         Self { weight: Weight::Panels(FloatPanels::empty(outputs, inputs, kind)), inputs, outputs, rows: 0 }
     }
 
-    /// Convert and append rows, row-major.
-    ///
-    /// # Errors
-    /// A message, if a value is too large for the type, the rows are not whole, or there are too many.
+    /// Convert and append rows, row-major. Fails if a value is too large for the type, the rows are not whole, or there are too
+    /// many.
     pub fn push(&mut self, rows: &[f32]) -> Result<(), String> {
         let (inputs, outputs) = (self.inputs.max(1), self.outputs);
         if !rows.len().is_multiple_of(inputs) {
@@ -56,10 +53,7 @@ impl Builder {
         unsafe { place.store(0, rows) }
     }
 
-    /// The place of the next `count` rows, to be filled by several threads.
-    ///
-    /// # Errors
-    /// A message, if the matrix has fewer rows left.
+    /// The place of the next `count` rows, to be filled by several threads. Fails if the matrix has fewer rows left.
     pub fn append(&mut self, count: usize) -> Result<RowsMut<'_>, String> {
         let (inputs, outputs, first) = (self.inputs, self.outputs, self.rows);
         if count > outputs - first {
@@ -80,10 +74,7 @@ impl Builder {
         Ok(RowsMut { place, inputs, first, count })
     }
 
-    /// The matrix, with a bias.
-    ///
-    /// # Panics
-    /// If rows are missing, or the bias has another length.
+    /// The matrix, with a bias. Panics if rows are missing, or the bias has another length.
     pub fn finish(self, bias: Option<Vec<f32>>) -> Linear {
         let outputs = self.outputs;
         let inputs = self.inputs;
@@ -93,10 +84,7 @@ impl Builder {
         }
     }
 
-    /// The weights alone.
-    ///
-    /// # Panics
-    /// If rows are missing.
+    /// The weights alone. Panics if rows are missing.
     pub fn into_weight(self) -> Weight {
         let Self { weight, outputs, rows, .. } = self;
         assert!(rows == outputs, "{rows} of {outputs} rows were read");
@@ -122,13 +110,8 @@ enum Place<'a> {
 }
 
 impl RowsMut<'_> {
-    /// Convert the rows from `row` on, which counts from the first of these.
-    ///
-    /// # Errors
-    /// A message, if a value is too large for the type.
-    ///
-    /// # Panics
-    /// If they are not whole rows of these.
+    /// Convert the rows from `row` on, which counts from the first of these. Fails if a value is too large for the type. Panics
+    /// if they are not whole rows of these.
     ///
     /// # Safety
     /// No two calls may store the same row at the same time.

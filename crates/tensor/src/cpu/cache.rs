@@ -4,10 +4,9 @@ use super::{
     kernels::{Held, SLOTS},
     plane::{RowBuffer, Stored},
 };
-use crate::Result;
 
 use crate::{
-    KvType,
+    KvType, Result,
     cache::{DeviceCache, GROW},
 };
 
@@ -32,17 +31,14 @@ struct LayerCache {
     values: Stored,
 }
 
-/// Keys and values of one head, in all slots.
 pub(crate) struct HeadCache<'a> {
     pub keys: Held<'a>,
     pub values: Held<'a>,
 }
 
 impl Cache {
-    /// An empty cache with `capacity` slots; it grows when they are full. The type is not `Auto`, which is f32 here.
-    ///
-    /// # Panics
-    /// If a head in 8 bits is not a multiple of four values.
+    /// An empty cache with `capacity` slots; it grows when they are full. The type is not `Auto`, which is f32 here. Panics if a
+    /// head in 8 bits is not a multiple of four values.
     pub fn new(layers: usize, heads: usize, head_dim: usize, capacity: usize, kind: KvType) -> Self {
         let capacity = capacity.next_multiple_of(SLOTS);
         let layer = || LayerCache {
@@ -88,10 +84,8 @@ impl Cache {
     }
 
     /// Write one layer's keys and values of new rows to the reserved slots after those in use. `row(r)` returns the row's keys
-    /// and its values, `heads × head_dim` each. The length changes only with [`Cache::advance`], after the last layer.
-    ///
-    /// # Panics
-    /// If the slots are not reserved.
+    /// and its values, `heads × head_dim` each. The length changes only with [`Cache::advance`], after the last layer. Panics if
+    /// the slots are not reserved.
     pub(crate) fn write<'a>(
         &mut self,
         layer: usize,
@@ -110,10 +104,7 @@ impl Cache {
         }
     }
 
-    /// Count `rows` written rows as in use.
-    ///
-    /// # Panics
-    /// If the slots are not reserved.
+    /// Count `rows` written rows as in use. Panics if the slots are not reserved.
     pub fn advance(&mut self, rows: usize) {
         assert!(self.len + rows <= self.capacity, "the slots are not reserved");
         self.len += rows;

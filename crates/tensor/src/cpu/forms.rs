@@ -48,10 +48,7 @@ pub struct QuantizedRows {
 }
 
 impl QuantizedRows {
-    /// Quantise rows of finite values.
-    ///
-    /// # Panics
-    /// If they are not whole blocks.
+    /// Quantise rows of finite values. Panics if they are not whole blocks.
     pub fn quantize(&mut self, forms: Forms, x: &[f32]) {
         let rows = self.resize(forms, x.len());
         let chunk = 4096 * forms.block();
@@ -66,15 +63,11 @@ impl QuantizedRows {
         }
     }
 
-    /// The rows of both forms.
     pub(super) fn blocks(&self) -> BlockRows<'_> {
         BlockRows { q8: &self.q8, k: &self.k }
     }
 
-    /// Resize to `values` values, to be quantised part by part.
-    ///
-    /// # Panics
-    /// If they are not whole blocks.
+    /// Resize to `values` values, to be quantised part by part. Panics if they are not whole blocks.
     pub fn resize(&mut self, forms: Forms, values: usize) -> DisjointRowsMut<'_> {
         DisjointRowsMut {
             q8: forms.q8.then(|| self.q8.resize(values)),
@@ -91,10 +84,7 @@ pub struct DisjointRowsMut<'a> {
 }
 
 impl DisjointRowsMut<'_> {
-    /// Quantise `x` to the values from `at` on.
-    ///
-    /// # Panics
-    /// If `at` and `x` are not multiples of [`Forms::block`] within the rows.
+    /// Quantise `x` to the values from `at` on. Panics if `at` and `x` are not multiples of [`Forms::block`] within the rows.
     ///
     /// # Safety
     /// No two units may use overlapping places at the same time.

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use crate::Result;
+use crate::{BlockKind, Result, TensorType, WeightType, store::FileMap};
 
 pub use super::{
     builder::Builder,
@@ -13,7 +13,6 @@ use super::{
     table::Values,
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
-use crate::{BlockKind, TensorType, WeightType, store::FileMap};
 
 /// Multiply-adds below which one thread is faster than several.
 const SINGLE_THREADED: usize = 200_000;
@@ -150,11 +149,9 @@ impl Weight {
 }
 
 impl Linear {
-    /// A matrix of parts that lie below each other, each with its number of outputs; a part keeps its type.
-    ///
-    /// # Errors
-    /// A message, if a part has another size, or the bias another length.
-    pub fn stack(
+    /// A matrix of parts that lie below each other, each with its number of outputs; a part keeps its type. Fails if a part has
+    /// another size, or the bias another length.
+    pub(crate) fn stack(
         parts: Vec<(Weight, usize)>,
         inputs: usize,
         bias: Option<Vec<f32>>,
@@ -175,7 +172,7 @@ impl Linear {
     }
 
     /// Bytes of a matrix of `outputs × inputs`.
-    pub fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
+    pub(crate) fn bytes_of(outputs: usize, inputs: usize, dtype: WeightType) -> usize {
         match dtype.fitting(inputs) {
             TensorType::Blocks(BlockKind::Q8_0) => Weights8::bytes_of(outputs, inputs),
             kind => outputs * inputs / kind.block() * kind.block_bytes(),
@@ -203,14 +200,12 @@ impl Linear {
     }
 
     /// The quantised forms that its input rows must have.
-    pub fn forms(&self) -> Forms {
+    pub(crate) fn forms(&self) -> Forms {
         self.parts.iter().fold(Forms::default(), |forms, part| forms | part.weight.forms())
     }
 
-    /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is a buffer.
-    ///
-    /// # Errors
-    /// If `x` or `y` has another length.
+    /// `y[r] = W x[r] + b` for `rows` rows; `x` is `rows × inputs`, `y` is `rows × outputs`. `quantized` is a buffer. Fails if
+    /// `x` or `y` has another length.
     pub fn forward(
         &self,
         x: &[f32],
@@ -226,7 +221,7 @@ impl Linear {
     }
 
     /// As [`Linear::forward`], for rows that are quantised already in the forms of [`Linear::forms`].
-    pub fn forward_prepared(
+    pub(crate) fn forward_prepared(
         &self,
         x: &[f32],
         quantized: &QuantizedRows,
@@ -237,13 +232,13 @@ impl Linear {
     }
 
     /// True if [`Linear::forward_gated`] can quantise its result in these forms: its units are whole blocks.
-    pub fn quantizes_gated(forms: Forms) -> bool {
+    pub(crate) fn quantizes_gated(forms: Forms) -> bool {
         UNIT.is_multiple_of(forms.block())
     }
 
     /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) * value[r]`; `y` is a buffer as in
     /// [`Linear::forward`]. With `next`, `out` is quantised too.
-    pub fn forward_gated(
+    pub(crate) fn forward_gated(
         &self,
         x: &[f32],
         quantized: &QuantizedRows,

@@ -153,11 +153,8 @@ impl Stored {
         each!(self, plane => plane.copy(head, from, to));
     }
 
-    /// Copy a slot to another layer of the same type.
-    ///
-    /// # Panics
-    /// If the types differ.
-    pub fn copy_to(&self, target: &mut Self, head: usize, from: usize, to: usize) {
+    /// Copy a slot to another layer of the same type. Panics if the types differ.
+    pub(crate) fn copy_to(&self, target: &mut Self, head: usize, from: usize, to: usize) {
         match (self, target) {
             (Self::F32(ours), Self::F32(theirs)) => ours.copy_to(theirs, head, from, to),
             (Self::F16(ours), Self::F16(theirs)) => ours.copy_to(theirs, head, from, to),

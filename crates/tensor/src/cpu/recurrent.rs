@@ -4,8 +4,6 @@
 //! rows of a pass, and strips are shared out to the threads. So a row's result does not depend on the rows beside it or on the
 //! number of threads.
 
-use crate::Result;
-
 use super::{
     forms::DisjointRowsMut,
     kernels::{self, COLUMNS, Columns, DeltaRow},
@@ -13,7 +11,7 @@ use super::{
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use crate::{
-    LinearAttention, LinearWeights,
+    LinearAttention, LinearWeights, Result,
     recurrent::{Bank, Plan, RecurrentPass},
     sources::{Source, Sources, branches},
 };
@@ -46,13 +44,8 @@ struct Prepared {
     rates: Vec<f32>,
 }
 
-/// A pass through one layer; see [`Ops::mix`](crate::ops::Ops::mix). `out` is quantised too where it says so.
-///
-/// # Errors
-/// If the states are those of fewer layers.
-///
-/// # Panics
-/// If the plan is not one of these states, or the rows have another width.
+/// A pass through one layer; see [`Ops::mix`](crate::ops::Ops::mix). `out` is quantised too where it says so. Fails if the states
+/// are those of fewer layers. Panics if the plan is not one of these states, or the rows have another width.
 pub(crate) fn mix(
     (values, rows): (&[f32], usize),
     linear: &CpuLinear,
@@ -279,12 +272,10 @@ impl<'a> Input<'a> {
         &self.values[row * width..][..width]
     }
 
-    /// What enters the convolution.
     fn mixed(&self, row: usize) -> &'a [f32] {
         &self.row(row)[..self.channels]
     }
 
-    /// The gates of the output.
     fn gates(&self, row: usize, shape: &LinearAttention) -> &'a [f32] {
         &self.row(row)[self.channels..][..shape.values()]
     }

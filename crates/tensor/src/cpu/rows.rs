@@ -38,12 +38,10 @@ impl Rows {
         &mut self.values
     }
 
-    /// Values of a row.
     pub(crate) fn width(&self) -> usize {
         self.values.len() / self.rows.max(1)
     }
 
-    /// A row.
     pub(crate) fn row(&self, row: usize) -> &[f32] {
         let width = self.width();
         &self.values[row * width..][..width]

@@ -88,13 +88,11 @@ impl RecurrentStates for CpuRecurrent {
     }
 }
 
-/// Strips of a value head.
 pub(super) fn strips(shape: &LinearAttention) -> usize {
     shape.value_dim.div_ceil(COLUMNS)
 }
 
 impl LayerStates {
-    /// Allocate what the plan writes.
     pub(super) fn reserve(&mut self, shape: &LinearAttention, plan: &Plan) {
         let places = plan.log();
         let grow = |values: &mut Vec<f32>, width: usize| {

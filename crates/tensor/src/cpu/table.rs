@@ -29,10 +29,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// Zeros.
-    ///
-    /// # Panics
-    /// If they are not whole blocks.
+    /// Zeros. Panics if they are not whole blocks.
     pub fn zeros(kind: TensorType, values: usize) -> Self {
         // Zeroed memory is provided by the system when it is first written, by the thread that writes it.
         match kind {
@@ -75,10 +72,7 @@ impl Values {
         })
     }
 
-    /// Append the values `range` (whole blocks) as f32.
-    ///
-    /// # Panics
-    /// If they are not values, or not whole blocks.
+    /// Append the values `range` (whole blocks) as f32. Panics if they are not values, or not whole blocks.
     pub fn widen(&self, range: Range<usize>, out: &mut Vec<f32>) {
         match self {
             Self::F32(values) => out.extend_from_slice(&values[range]),
@@ -130,7 +124,7 @@ impl Values {
     }
 
     /// The values of weights; none if they are arranged for products.
-    pub fn of_weight(weight: Weight) -> Option<Self> {
+    pub(crate) fn of_weight(weight: Weight) -> Option<Self> {
         if let Weight::Stored(values) = weight { Some(values) } else { None }
     }
 }

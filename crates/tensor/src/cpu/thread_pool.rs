@@ -88,9 +88,6 @@ impl ThreadPool {
     }
 
     /// Call `work(unit)` once for each unit in `0..units`, on all members, and return when all are done.
-    ///
-    /// # Panics
-    /// If a unit panicked.
     pub fn run(&self, units: usize, work: &(dyn Fn(usize) + Sync)) {
         if units <= 1 || self.threads.is_empty() {
             (0..units).for_each(work);
@@ -208,10 +205,7 @@ impl<'a, T: Copy> DisjointSliceMut<'a, T> {
         Self { start: slice.as_mut_ptr(), len: slice.len(), _borrow: std::marker::PhantomData }
     }
 
-    /// Write one value.
-    ///
-    /// # Panics
-    /// If `at` is outside of the slice.
+    /// Write one value. Panics if `at` is outside of the slice.
     ///
     /// # Safety
     /// No other unit may use the same place at the same time.
@@ -222,10 +216,7 @@ impl<'a, T: Copy> DisjointSliceMut<'a, T> {
         unsafe { self.start.add(at).write(value) };
     }
 
-    /// The part `at..at + len`.
-    ///
-    /// # Panics
-    /// If the part is not within the slice.
+    /// The part `at..at + len`. Panics if the part is not within the slice.
     ///
     /// # Safety
     /// No two units may hold overlapping parts at the same time.

@@ -60,7 +60,6 @@ struct Job<'a> {
     queries: Range<usize>,
 }
 
-/// Buffers of a thread.
 #[derive(Default)]
 struct Scratch {
     queries: Vec<f32>,

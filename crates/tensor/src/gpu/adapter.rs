@@ -44,7 +44,7 @@ pub struct Adapter {
     /// `vulkan`, `metal` or `dx12`.
     pub backend: &'static str,
     /// Name and version of the driver; may be empty.
-    pub driver: String,
+    pub(crate) driver: String,
     /// Its limits.
     pub limits: wgpu::Limits,
     /// Its optional features.
@@ -64,7 +64,7 @@ impl Adapter {
     }
 
     /// True if `--device auto` may take it: a usable GPU, and really one.
-    pub fn is_real(&self) -> bool {
+    pub(crate) fn is_real(&self) -> bool {
         let real =
             [AdapterKind::Discrete, AdapterKind::Integrated, AdapterKind::Virtual].contains(&self.kind);
         real && self.problem.is_none()

@@ -14,9 +14,8 @@ use bytemuck::{Pod, Zeroable};
 
 pub use self::store::NormedHeads;
 use super::{Access, Buffer, Gpu, GpuError, Kernel, Result, Rows, Stream, cache::Cache};
-use crate::gpu::attention::gaze::Gaze;
 pub use crate::gpu::attention::visible::Visible;
-use crate::{KvType, attention::AttentionShape};
+use crate::{KvType, attention::AttentionShape, gpu::attention::gaze::Gaze};
 
 /// Visible tokens of a span, as in the shaders.
 const SPAN: usize = 128;
@@ -84,10 +83,7 @@ struct GazeParams {
 }
 
 impl Attention {
-    /// Attention of this shape over caches of this type.
-    ///
-    /// # Errors
-    /// If the shape is none that the kernels compute.
+    /// Attention of this shape over caches of this type. Fails if the shape is none that the kernels compute.
     pub fn new(gpu: &Gpu, shape: AttentionShape, kind: KvType) -> Result<Self> {
         let AttentionShape { heads, kv_heads, head_dim } = shape;
         if !computes(head_dim) {
@@ -125,9 +121,6 @@ impl Attention {
 
     /// `out[r]` (`heads × head_dim`, or wider) = attention of the rotated queries in `qkv` over what row `r` sees; keys and values
     /// are written by [`Attention::store`].
-    ///
-    /// # Errors
-    /// If the sizes do not fit, or memory is missing.
     pub fn attend(
         &mut self,
         stream: &mut Stream,

@@ -49,9 +49,6 @@ impl Buffer {
 }
 
 /// Memory of at least `bytes` in `buffer`, which is replaced if it is smaller.
-///
-/// # Errors
-/// If memory is missing.
 pub(crate) fn grown<'a>(buffer: &'a mut Option<Buffer>, gpu: &Gpu, bytes: usize) -> Result<&'a Buffer> {
     if buffer.as_ref().is_none_or(|b| b.bytes() < bytes as u64) {
         // Released before the larger one is allocated.

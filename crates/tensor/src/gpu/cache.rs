@@ -146,20 +146,14 @@ impl Cache {
     }
 
     /// Do what [`Cache::keep`] recorded, and grow so that `more` slots fit after those in use. To be called at the beginning of a
-    /// pass.
-    ///
-    /// # Errors
-    /// If memory is missing, or an operation since the last pass failed.
+    /// pass. Fails if memory is missing, or an operation since the last pass failed.
     pub fn prepare(&mut self, stream: &mut Stream, more: usize) -> Result<()> {
         self.usable()?;
         self.settle(stream)?;
         self.reserve(stream, more)
     }
 
-    /// Count `rows` written rows as in use.
-    ///
-    /// # Panics
-    /// If the slots are not reserved.
+    /// Count `rows` written rows as in use. Panics if the slots are not reserved.
     pub fn advance(&mut self, rows: usize) {
         assert!(self.len + rows <= self.capacity, "the slots are not reserved");
         self.len += rows;
@@ -230,10 +224,7 @@ impl Cache {
         stream.submit()
     }
 
-    /// Append the slots `range` of a cache of the same model.
-    ///
-    /// # Errors
-    /// If the other cache has failed, or memory is missing.
+    /// Append the slots `range` of a cache of the same model. Fails if the other cache has failed, or memory is missing.
     pub fn append(&mut self, other: &mut Self, range: Range<usize>) -> Result<()> {
         self.usable()?;
         other.usable()?;
@@ -312,7 +303,6 @@ impl Cache {
         stream.dispatch(&kernel, params, &buffers, groups)
     }
 
-    /// Move what is to be moved.
     fn settle(&mut self, stream: &mut Stream) -> Result<()> {
         let result = self.move_slots(stream);
         self.moves.clear();

@@ -43,11 +43,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// `to = from`, or `to += from`: `rows` rows of `width` values.
-///
-/// # Errors
-/// If the columns exceed their memory, or the device is lost.
-pub fn copy_columns(
+/// `to = from`, or `to += from`: `rows` rows of `width` values. Fails if the columns exceed their memory, or the device is lost.
+pub(crate) fn copy_columns(
     stream: &mut Stream,
     from: Columns<'_>,
     to: Columns<'_>,
@@ -107,9 +104,6 @@ pub fn choose(stream: &mut Stream, x: &Rows, columns: &Buffer, width: usize, out
 }
 
 /// `x ← sigmoid(gates) ∘ x`.
-///
-/// # Errors
-/// If sizes differ, or the device is lost.
 pub fn gate(stream: &mut Stream, gates: &Rows, x: &Rows) -> Result<()> {
     use Access::{Read, Write};
     if (gates.rows(), gates.width()) != (x.rows(), x.width()) {

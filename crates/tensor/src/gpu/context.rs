@@ -36,7 +36,6 @@ struct Inner {
     inexact: AtomicBool,
     /// Bytes written since the last submission.
     waiting: AtomicU64,
-    /// Of all streams.
     traffic: Mutex<Traffic>,
 }
 
@@ -66,10 +65,7 @@ pub(super) fn plain_requested() -> bool {
 
 impl Gpu {
     /// Open an adapter; `plain` kernels use nothing that a driver may lack.
-    ///
-    /// # Errors
-    /// A sentence, if the adapter cannot be used.
-    pub fn open_adapter(adapter: Adapter, plain: bool) -> std::result::Result<Gpu, String> {
+    pub(crate) fn open_adapter(adapter: Adapter, plain: bool) -> std::result::Result<Gpu, String> {
         if let Some(problem) = &adapter.problem {
             return Err(problem.clone());
         }
@@ -180,10 +176,8 @@ impl Gpu {
         &self.0.queue
     }
 
-    /// Nothing, or why the device can no longer be used.
-    ///
-    /// # Errors
-    /// The first error that no call returned: a loss, or commands that were refused after they had been recorded.
+    /// Nothing, or why the device can no longer be used. The first error that no call returned: a loss, or commands that were
+    /// refused after they had been recorded.
     pub fn check(&self) -> Result<()> {
         if !self.0.state.broken.load(Ordering::Acquire) {
             return Ok(());
@@ -217,10 +211,7 @@ impl Gpu {
         }
     }
 
-    /// Zeroed memory of at least `bytes`.
-    ///
-    /// # Errors
-    /// If it is larger than the device allows, or memory is missing.
+    /// Zeroed memory of at least `bytes`. Fails if it is larger than the device allows, or memory is missing.
     pub fn buffer(&self, bytes: u64) -> Result<Buffer> {
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         self.allocate(bytes, usage).map(Buffer::new)
@@ -237,17 +228,15 @@ impl Gpu {
     }
 
     /// Memory with these bytes.
-    pub fn upload(&self, bytes: &[u8]) -> Result<Buffer> {
+    pub(crate) fn upload(&self, bytes: &[u8]) -> Result<Buffer> {
         let buffer = self.buffer(bytes.len() as u64)?;
         self.write(&buffer, 0, bytes)?;
         Ok(buffer)
     }
 
     /// Write before all that is submitted from now on; `at` is a multiple of 4. Bytes beyond a multiple of 4 are padded with
-    /// zeros. For data in the order of a stream's commands there is [`Stream::write`].
-    ///
-    /// # Errors
-    /// If the bytes do not fit into the buffer, or memory to hand them over is missing.
+    /// zeros. For data in the order of a stream's commands there is [`Stream::write`]. Fails if the bytes do not fit into the
+    /// buffer, or memory to hand them over is missing.
     pub fn write(&self, buffer: &Buffer, at: u64, bytes: &[u8]) -> Result<()> {
         self.check()?;
         let end = at + (bytes.len() as u64).next_multiple_of(4);

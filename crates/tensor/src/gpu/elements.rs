@@ -63,9 +63,6 @@ fn same(a: &Rows, b: &Rows) -> Result<()> {
 }
 
 /// `x += add`, if there is something to add; `out` = `x / sqrt(mean(x²) + eps) * weight`, row by row.
-///
-/// # Errors
-/// If sizes do not fit, or memory is missing.
 pub fn norm(
     stream: &mut Stream,
     x: &mut Rows,
@@ -92,7 +89,7 @@ pub fn norm(
 }
 
 /// `x += add`, if there is something to add; `out` = `(x - mean) / sqrt(variance + eps) * weight + bias`, row by row.
-pub fn layer_norm(
+pub(crate) fn layer_norm(
     stream: &mut Stream,
     x: &mut Rows,
     add: Option<&Rows>,
@@ -119,9 +116,6 @@ pub fn layer_norm(
 }
 
 /// Apply an activation in place.
-///
-/// # Errors
-/// If the device is lost, or its compiler refuses the kernel.
 pub fn activate(stream: &mut Stream, activation: Activation, x: &mut Rows) -> Result<()> {
     let kind = match activation {
         Activation::QuickGelu => 1.0,
@@ -169,9 +163,6 @@ pub fn add(stream: &mut Stream, x: &mut Rows, addend: Addend<'_>) -> Result<()> 
 }
 
 /// `out[r] = x[index[r]]` for `count` rows; `out` is `wide` values wide, those beyond the width of `x` zero.
-///
-/// # Errors
-/// If sizes do not fit, or memory is missing.
 pub fn gather(
     stream: &mut Stream,
     x: &Rows,
@@ -180,31 +171,14 @@ pub fn gather(
     wide: usize,
     out: &mut Rows,
 ) -> Result<()> {
+    use Access::{Read, Write};
     fits(index, count, "indices of rows")?;
     out.reserve(&stream.gpu().clone(), count, wide)?;
-    by_index(stream, x, index, count, out, false)
-}
-
-/// `out[index[r]] = x[r]` for all rows of `x`; `out` keeps its other rows, and its values beyond the width of `x` become zero.
-pub fn scatter(stream: &mut Stream, x: &Rows, index: &Buffer, out: &mut Rows) -> Result<()> {
-    fits(index, x.rows(), "indices of rows")?;
-    by_index(stream, x, index, x.rows(), out, true)
-}
-
-fn by_index(
-    stream: &mut Stream,
-    x: &Rows,
-    index: &Buffer,
-    count: usize,
-    out: &Rows,
-    scatter: bool,
-) -> Result<()> {
-    use Access::{Read, Write};
     let kernel = stream.gpu().clone().kernel(
         "gather",
         &|| include_str!("shaders/by_index.wgsl").into(),
         &[Read, Read, Write],
-        &[("SCATTER", f64::from(u8::from(scatter)))],
+        &[],
     )?;
     let params: Four = [x.width() as u32, out.width() as u32, count as u32, 0];
     stream.dispatch(&kernel, &params, &[filled(x)?, index, filled(out)?], grid(count, out.width()))
@@ -212,7 +186,7 @@ fn by_index(
 
 /// Four rows of `x` and their weights for each row of a picture: bilinear pooling.
 #[derive(Debug)]
-pub struct Blend {
+pub(crate) struct Blend {
     index: Buffer,
     weight: Buffer,
     tokens: usize,
@@ -231,10 +205,8 @@ impl Blend {
         })
     }
 
-    /// `out` = the tokens of the pictures whose states are in `blocks`; those of the blocks stand beside each other.
-    ///
-    /// # Errors
-    /// If the blocks differ in their number of rows, or memory is missing.
+    /// `out` = the tokens of the pictures whose states are in `blocks`; those of the blocks stand beside each other. Fails if the
+    /// blocks differ in their number of rows, or memory is missing.
     pub fn apply(&self, stream: &mut Stream, blocks: &[&Rows], out: &mut Rows) -> Result<()> {
         use Access::{Read, Write};
         let gpu = stream.gpu().clone();

@@ -12,7 +12,6 @@ use crate::{KvType, attention::AttentionShape, cache::DeviceCache};
 pub struct GpuCache {
     /// Locked by whoever copies from it: moves that were recorded are done first.
     cache: Mutex<Cache>,
-    /// The stream of the last pass.
     stream: Option<SharedStream>,
 }
 
@@ -27,7 +26,7 @@ impl GpuCache {
     }
 
     /// True if it is on this device.
-    pub fn is_on(&self, gpu: &Gpu) -> bool {
+    pub(crate) fn is_on(&self, gpu: &Gpu) -> bool {
         lock(&self.cache).gpu().is(gpu)
     }
 
@@ -37,9 +36,6 @@ impl GpuCache {
     }
 
     /// Begin a pass of `rows` rows, recorded in `recording`, which is `stream`'s. Returns the number of slots in use.
-    ///
-    /// # Errors
-    /// If memory is missing, or an earlier operation failed.
     pub fn begin(&mut self, stream: &SharedStream, recording: &mut Stream, rows: usize) -> Result<usize> {
         if let Some(before) = self.stream.replace(stream.clone()).filter(|before| !before.is(stream)) {
             before.lock().submit()?;

@@ -56,10 +56,8 @@ impl Gpu {
     /// has. `constants` are its `override`s.
     ///
     /// Buffer accesses stay in bounds, whatever the kernel computes. Loops are not bounded by the compiler: each must end. A
-    /// kernel that the driver refuses is compiled in its plain form, and [`Gpu::notes`] says so.
-    ///
-    /// # Errors
-    /// If the kernel does not compile, or has more bindings than the device allows.
+    /// kernel that the driver refuses is compiled in its plain form, and [`Gpu::notes`] says so. Fails if the kernel does not
+    /// compile, or has more bindings than the device allows.
     pub fn kernel(
         &self,
         name: &str,

@@ -174,10 +174,7 @@ impl Facts {
     }
 }
 
-/// Single values: `x[row][column]` for each pair of `at`. Waits for them.
-///
-/// # Errors
-/// If a value does not exist, or memory is missing.
+/// Single values: `x[row][column]` for each pair of `at`. Waits for them. Fails if a value does not exist, or memory is missing.
 pub fn pick(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], scratch: &mut Scratch) -> Result<Vec<f32>> {
     if at.is_empty() {
         return Ok(Vec::new());
@@ -201,10 +198,8 @@ fn record_picks(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], out: &mut Rows) 
 }
 
 /// KL(p, q) in nats for pairs of rows: `p` is the softmax of a row of the first logits, `q` that of a row of the second ones; infinite
-/// where `q` has no id that `p` does not rule out. Of each, as many ids count as the number beside it says. Waits for them.
-///
-/// # Errors
-/// If a row does not exist, or memory is missing.
+/// where `q` has no id that `p` does not rule out. Of each, as many ids count as the number beside it says. Waits for them. Fails
+/// if a row does not exist, or memory is missing.
 pub fn divergence(
     stream: &mut Stream,
     (p, p_vocab): (&Rows, usize),

@@ -49,10 +49,8 @@ impl Matrix {
         self.pieces.iter().all(|piece| piece.format == first).then_some(first)
     }
 
-    /// `y[r] = W x[r] + b` for the first `rows` rows of `x`.
-    ///
-    /// # Errors
-    /// If `x` has other rows than the matrix takes, memory is missing, or the device is lost.
+    /// `y[r] = W x[r] + b` for the first `rows` rows of `x`. Fails if `x` has other rows than the matrix takes, memory is
+    /// missing, or the device is lost.
     pub fn forward(
         &self,
         stream: &mut Stream,
@@ -65,7 +63,7 @@ impl Matrix {
     }
 
     /// `y[r] = W x[range.start + r] + b`.
-    pub fn forward_range(
+    pub(crate) fn forward_range(
         &self,
         stream: &mut Stream,
         x: &Rows,
@@ -96,7 +94,7 @@ impl Matrix {
 
     /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) · value[r]` for the first `rows` rows
     /// of `x`.
-    pub fn forward_gated(
+    pub(crate) fn forward_gated(
         &self,
         stream: &mut Stream,
         x: &Rows,
@@ -119,7 +117,7 @@ impl Matrix {
 
     /// As [`Matrix::forward_gated`], for the product with `next`, the next one with this scratch: if that takes blocks, `out` is
     /// stored only as such.
-    pub fn forward_gated_for(
+    pub(crate) fn forward_gated_for(
         &self,
         next: &Matrix,
         stream: &mut Stream,
@@ -143,7 +141,7 @@ impl Matrix {
     /// As [`norm`](super::elements::norm), for the product with this matrix, the next one with this scratch: if it takes
     /// blocks, `out` is stored only as such.
     #[expect(clippy::too_many_arguments, reason = "two inputs, weights, an output, buffers")]
-    pub fn norm_before(
+    pub(crate) fn norm_before(
         &self,
         stream: &mut Stream,
         x: &mut Rows,

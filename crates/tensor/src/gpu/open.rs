@@ -16,10 +16,8 @@ fn absent(error: String) -> Failure {
 
 impl Gpu {
     /// Open the GPU of this number, as `specreel doctor` lists them; none for the best. `SPECREEL_GPU=plain` opens it with
-    /// kernels in their plain forms. Opening a GPU again makes a new device, which knows nothing of an earlier one's loss.
-    ///
-    /// # Errors
-    /// If this machine has no such GPU, or it cannot be used (class input).
+    /// kernels in their plain forms. Opening a GPU again makes a new device, which knows nothing of an earlier one's loss. Fails
+    /// if this machine has no such GPU, or it cannot be used (class input).
     pub fn open(number: Option<usize>) -> Result<Gpu, Failure> {
         let all = adapters();
         let there = all.len();
@@ -37,7 +35,7 @@ impl Gpu {
     }
 
     /// Open the best GPU that really is one; none without one, or if it cannot be used.
-    pub fn open_real() -> Option<Gpu> {
+    pub(crate) fn open_real() -> Option<Gpu> {
         let real = adapters().into_iter().find(Adapter::is_real)?;
         Self::open_adapter(real, plain_requested()).ok()
     }

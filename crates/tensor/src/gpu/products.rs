@@ -32,7 +32,6 @@ pub(super) enum Way {
     /// The faster one for the number of rows.
     #[default]
     Auto,
-    /// That for few rows.
     #[cfg(test)]
     Few,
     /// That for many rows.
@@ -147,7 +146,6 @@ fn few_rows(rows: usize) -> usize {
     }
 }
 
-/// Rows of an invocation of a tile.
 fn tile_rows(rows: usize) -> usize {
     if rows <= 2 * TILE_ROWS { 2 } else { 4 }
 }
@@ -179,7 +177,6 @@ fn product_bindings(format: TensorType) -> Vec<Access> {
     bindings(format, if format.takes_blocks() { &ALL } else { &ALL[1..] })
 }
 
-/// The kernel for few rows.
 fn few(gpu: &Gpu, format: TensorType, rows: usize) -> Result<Arc<Kernel>> {
     let parts = match format.takes_blocks() {
         true => [include_str!("shaders/few_blocks.wgsl"), ""],
@@ -189,7 +186,6 @@ fn few(gpu: &Gpu, format: TensorType, rows: usize) -> Result<Arc<Kernel>> {
     product(gpu, format, &name, parts, include_str!("shaders/few_finish.wgsl"), rows)
 }
 
-/// The kernel of tiles.
 fn tiles(gpu: &Gpu, format: TensorType, rows: usize) -> Result<Arc<Kernel>> {
     let parts = match format.takes_blocks() {
         true => [include_str!("shaders/tile_blocks.wgsl"), ""],

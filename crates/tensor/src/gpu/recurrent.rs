@@ -20,7 +20,6 @@ pub struct Recurrent {
     shape: LinearAttention,
     /// Memory of a layer; none before the first pass.
     layers: Vec<Option<LayerStates>>,
-    /// The stream of the last pass.
     stream: Option<SharedStream>,
     /// The first error; the contents are incomplete since then.
     failed: Option<GpuError>,
@@ -43,12 +42,10 @@ impl Recurrent {
         &self.shape
     }
 
-    /// Values of a bank.
     pub(super) fn bank(&self) -> usize {
         self.shape.state() + (self.shape.kernel - 1) * self.shape.channels()
     }
 
-    /// Values of a place in the log.
     fn place(&self) -> usize {
         let shape = &self.shape;
         shape.channels() + shape.keys() + shape.values() + shape.value_heads

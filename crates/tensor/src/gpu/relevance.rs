@@ -27,10 +27,8 @@ impl VisualStates {
         Self { gpu: gpu.clone(), parts, tokens, width, unit, products, scratch }
     }
 
-    /// Append rows of states that are on the device. Zero states stay zero: they resemble nothing.
-    ///
-    /// # Errors
-    /// If the width differs, or memory is missing.
+    /// Append rows of states that are on the device. Zero states stay zero: they resemble nothing. Fails if the width differs, or
+    /// memory is missing.
     pub fn append(&mut self, stream: &mut Stream, states: &Rows, rows: std::ops::Range<usize>) -> Result<()> {
         if states.width() != self.width || rows.end > states.rows() {
             return Err(GpuError::Invalid("states of another width are added to visual states".into()));
@@ -62,10 +60,8 @@ impl VisualStates {
     }
 
     /// For each of some rows of states, the mean of its `top_n` largest cosine similarities with the visual tokens. `top_n` is
-    /// clamped to the tokens there are; without any, relevance is 0. Waits for it.
-    ///
-    /// # Errors
-    /// If the width differs, or memory is missing.
+    /// clamped to the tokens there are; without any, relevance is 0. Waits for it. Fails if the width differs, or memory is
+    /// missing.
     pub fn relevance(&mut self, stream: &mut Stream, states: &Rows, top_n: usize) -> Result<Vec<f32>> {
         if self.is_empty() {
             return Ok(vec![0.0; states.rows()]);

@@ -13,10 +13,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Make it `rows × width`. Memory that is large enough is kept, with whatever it holds; larger memory starts as zeros.
-    ///
-    /// # Errors
-    /// If memory is missing, or the rows exceed the device's largest binding.
+    /// Make it `rows × width`. Memory that is large enough is kept, with whatever it holds; larger memory starts as zeros. Fails
+    /// if memory is missing, or the rows exceed the device's largest binding.
     pub fn reserve(&mut self, gpu: &Gpu, rows: usize, width: usize) -> Result<&Buffer> {
         let bytes = (rows * width).max(1) as u64 * 4;
         if self.buffer.as_ref().is_none_or(|b| b.bytes() < bytes) {
@@ -30,8 +28,7 @@ impl Rows {
         }
     }
 
-    /// Values of the host, uploaded.
-    pub fn upload(gpu: &Gpu, values: &[f32], width: usize) -> Result<Self> {
+    pub(crate) fn upload(gpu: &Gpu, values: &[f32], width: usize) -> Result<Self> {
         let buffer = gpu.upload(bytemuck::cast_slice(values))?;
         Ok(Self { buffer: Some(buffer), rows: values.len() / width.max(1), width, blocks: None })
     }
@@ -57,7 +54,6 @@ impl Rows {
         self.buffer.as_ref().filter(|_| self.blocks.is_none())
     }
 
-    /// The memory, whether or not the values are in it.
     pub(crate) fn memory(&self) -> Option<&Buffer> {
         self.buffer.as_ref()
     }
@@ -90,9 +86,6 @@ impl Rows {
 }
 
 /// The memory of rows that have been written.
-///
-/// # Errors
-/// If they have not.
 pub(crate) fn filled(rows: &Rows) -> Result<&Buffer> {
     rows.buffer().ok_or_else(|| GpuError::Invalid("rows are used before they are written".into()))
 }

@@ -60,7 +60,7 @@ impl GpuRows {
 
     /// The memory, and the offset of the first value in it in bytes. What computes them is submitted unless it is recorded in
     /// `stream`, which then runs after it.
-    pub fn place_for(&self, stream: &SharedStream) -> Result<(&Buffer, u64)> {
+    pub(crate) fn place_for(&self, stream: &SharedStream) -> Result<(&Buffer, u64)> {
         if !self.stream.is(stream) {
             self.stream.lock().submit()?;
         }
@@ -68,10 +68,7 @@ impl GpuRows {
     }
 
     /// These rows, or copies of them on the device of `stream` if they are on another one.
-    ///
-    /// # Errors
-    /// If memory is missing, or a device is lost.
-    pub fn moved_to(&self, stream: &SharedStream) -> Result<Self> {
+    pub(crate) fn moved_to(&self, stream: &SharedStream) -> Result<Self> {
         let there = stream.lock().gpu().clone();
         match self.gpu().is(&there) {
             true => Ok(self.clone()),

@@ -48,14 +48,12 @@ pub struct Stream {
     pass: Option<wgpu::ComputePass<'static>>,
     encoder: Option<wgpu::CommandEncoder>,
     arena: Option<wgpu::Buffer>,
-    /// Size of the arena, or of the next one.
     arena_size: u64,
     /// What the arena will hold.
     params: Vec<u8>,
     groups: HashMap<(usize, Vec<View>), Group>,
     landing: Option<wgpu::Buffer>,
     traffic: Traffic,
-    /// What of it the device has counted.
     counted: Traffic,
 }
 
@@ -86,11 +84,9 @@ impl Stream {
     }
 
     /// Record a kernel over `groups` workgroups; none if one of the numbers is 0. `params` is its uniform block: a multiple of
-    /// 16 bytes, 256 at most. `buffers` are its storage buffers in the order of its bindings.
-    ///
-    /// # Errors
-    /// If the device is lost, or the call does not fit the kernel or the device's limits.
-    pub fn dispatch<P: bytemuck::Pod>(
+    /// 16 bytes, 256 at most. `buffers` are its storage buffers in the order of its bindings. Fails if the device is lost, or the
+    /// call does not fit the kernel or the device's limits.
+    pub(crate) fn dispatch<P: bytemuck::Pod>(
         &mut self,
         kernel: &Kernel,
         params: &P,
@@ -103,7 +99,7 @@ impl Stream {
     }
 
     /// As [`Stream::dispatch`], over views of the buffers: an offset, which is a multiple of [`ALIGNMENT`], and a size.
-    pub fn dispatch_at<P: bytemuck::Pod>(
+    pub(crate) fn dispatch_at<P: bytemuck::Pod>(
         &mut self,
         kernel: &Kernel,
         params: &P,
@@ -228,10 +224,8 @@ impl Stream {
     }
 
     /// Write bytes, in the order of the recorded commands; `at` and the number of bytes are multiples of 4. At the beginning of
-    /// a submission this costs least: later, it splits the pass.
-    ///
-    /// # Errors
-    /// If the bytes do not fit into the buffer, or memory is missing.
+    /// a submission this costs least: later, it splits the pass. Fails if the bytes do not fit into the buffer, or memory is
+    /// missing.
     pub fn write(&mut self, buffer: &Buffer, at: u64, bytes: &[u8]) -> Result<()> {
         Self::range(buffer, at, bytes.len() as u64)?;
         if bytes.is_empty() {
@@ -263,9 +257,7 @@ impl Stream {
     }
 
     /// Copy bytes between buffers, or within one where source and target do not overlap. Offsets and size are multiples of 4.
-    ///
-    /// # Errors
-    /// If a range is not within its buffer, or memory is missing.
+    /// Fails if a range is not within its buffer, or memory is missing.
     pub fn copy(&mut self, from: &Buffer, from_at: u64, to: &Buffer, to_at: u64, bytes: u64) -> Result<()> {
         self.gpu.check()?;
         Self::range(from, from_at, bytes)?;
@@ -290,10 +282,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Set bytes to zero; `at` and `bytes` are multiples of 4.
-    ///
-    /// # Errors
-    /// If the range is not within the buffer.
+    /// Set bytes to zero; `at` and `bytes` are multiples of 4. Fails if the range is not within the buffer.
     pub fn clear(&mut self, buffer: &Buffer, at: u64, bytes: u64) -> Result<()> {
         self.gpu.check()?;
         Self::range(buffer, at, bytes)?;
@@ -304,7 +293,7 @@ impl Stream {
     }
 
     /// Start what is recorded, without waiting for it. Without commands nothing happens.
-    pub fn submit(&mut self) -> Result<()> {
+    pub(crate) fn submit(&mut self) -> Result<()> {
         self.send().map(drop)
     }
 

@@ -76,7 +76,6 @@ pub struct Embeddings {
     shared: bool,
 }
 
-/// Append the rows of ids.
 fn look_up(table: &Embeddings, ids: &[u32], rows: &mut Vec<f32>) -> Result<()> {
     for &id in ids {
         if !table.table.row(id, rows) {
@@ -116,6 +115,10 @@ impl Ops for CpuOps {
     type Rows = Rows;
     type Cache = Cache;
     type Work = CpuWork;
+
+    fn is_exact(&self) -> bool {
+        true
+    }
 
     fn chunk(&self) -> usize {
         CHUNK

@@ -21,7 +21,7 @@ use crate::{
     fused::FusedMatrix,
     gpu::{
         Buffer, Gpu, Matrix, Rows, Table,
-        attention::{Attention, NormedHeads, Visible, gaze::Gaze},
+        attention::{self, Attention, NormedHeads, Visible, gaze::Gaze},
         buffer::grown,
         columns,
         elements::{self, Addend},
@@ -64,11 +64,6 @@ impl GpuOps {
     pub fn new(gpu: &Gpu, dtype: WeightType, kv_type: KvType) -> Self {
         Self { gpu: gpu.clone(), dtype, kv_type, stream: SharedStream::new(gpu) }
     }
-
-    /// See [`Gpu::is_exact`].
-    pub fn is_exact(&self) -> bool {
-        self.gpu.is_exact()
-    }
 }
 
 impl Ops for GpuOps {
@@ -82,6 +77,14 @@ impl Ops for GpuOps {
     type Rows = Rows;
     type Cache = GpuCache;
     type Work = GpuWork;
+
+    fn is_exact(&self) -> bool {
+        self.gpu.is_exact()
+    }
+
+    fn computes(&self, head_dim: usize) -> bool {
+        attention::computes(head_dim)
+    }
 
     fn chunk(&self) -> usize {
         if self.gpu.is_software() { SOFTWARE_CHUNK } else { CHUNK }

@@ -174,7 +174,7 @@ impl<'a, D: Ops> Out<'a, D> {
 }
 
 /// The operations of one device.
-pub trait Ops: Clone + Send + Sync + Sized {
+pub trait Ops: Clone + Send + Sync + Sized + 'static {
     /// A matrix of `outputs × inputs`, perhaps with a bias.
     type Matrix: Send + Sync;
     /// The weights of a norm, or a table of positions.
@@ -195,6 +195,14 @@ pub trait Ops: Clone + Send + Sync + Sized {
     type Cache: DeviceCache;
     /// What is kept between the operations of one sequence, and of the pass in progress.
     type Work: Default + Send;
+
+    /// True if a row's result has the same bits whatever rows stand beside it.
+    fn is_exact(&self) -> bool;
+
+    /// True if attention of heads of this width is computed.
+    fn computes(&self, _head_dim: usize) -> bool {
+        true
+    }
 
     /// Rows of a prefill pass, which fill the device.
     fn chunk(&self) -> usize;

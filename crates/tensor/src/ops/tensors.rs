@@ -69,7 +69,6 @@ pub struct Embeddings {
 #[derive(Default)]
 pub struct TensorWork(Option<TensorPass>);
 
-/// A pass in progress.
 struct TensorPass {
     cos: Tensor,
     sin: Tensor,
@@ -122,6 +121,10 @@ impl Ops for TensorOps {
     type Rows = Rows;
     type Cache = TensorCache;
     type Work = TensorWork;
+
+    fn is_exact(&self) -> bool {
+        false
+    }
 
     fn chunk(&self) -> usize {
         if self.device().is_cpu() { CHUNK } else { WIDE_CHUNK }

@@ -70,7 +70,7 @@ pub(crate) struct Quantizer {
     /// candle's name of the type.
     pub dtype: GgmlDType,
     /// Quantize values to as many blocks, as bytes.
-    pub quantize: fn(&[f32], &mut [u8]),
+    pub(crate) quantize: fn(&[f32], &mut [u8]),
 }
 
 impl Quantizer {

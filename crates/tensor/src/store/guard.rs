@@ -18,7 +18,6 @@ use std::{
 /// Files that may be mapped at a time.
 const MOST: usize = 1024;
 
-/// A mapped range of memory.
 struct Range {
     /// Its first byte; 0 if the place is free, 1 while it is being taken.
     start: AtomicUsize,
@@ -39,8 +38,7 @@ static PAGE: AtomicUsize = AtomicUsize::new(0);
 pub(super) struct Guard(&'static Range);
 
 impl Guard {
-    /// # Errors
-    /// Too many files are mapped, or the signal cannot be handled.
+    /// Fails if too many files are mapped, or the signal cannot be handled.
     pub fn new(map: &memmap2::Mmap) -> io::Result<Self> {
         install()?;
         let take = |range: &&Range| range.start.compare_exchange(0, 1, SeqCst, SeqCst).is_ok();
@@ -53,7 +51,7 @@ impl Guard {
     }
 
     /// True if a read found no file.
-    pub fn has_faulted(&self) -> bool {
+    pub(crate) fn has_faulted(&self) -> bool {
         self.0.faulted.load(SeqCst)
     }
 }
@@ -134,7 +132,7 @@ pub(super) mod tests {
     const CHILD: &str = "SPECREEL_TEST_CHILD";
 
     /// Run the test of this path in a process of its own; none if this is the process.
-    pub fn in_child(test: &str) -> Option<Output> {
+    pub(crate) fn in_child(test: &str) -> Option<Output> {
         if std::env::var_os(CHILD).is_some() {
             return None;
         }

@@ -15,15 +15,10 @@ pub(super) struct History {
     blocks: Vec<States>,
 }
 
-/// A row that was fed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fed {
     Id(u32),
-    /// A row of a block.
-    Row {
-        block: usize,
-        row: usize,
-    },
+    Row { block: usize, row: usize },
 }
 
 /// Rows to feed.
@@ -42,7 +37,6 @@ impl Again {
 }
 
 impl History {
-    /// Bytes of the blocks.
     pub(super) fn bytes(&self) -> usize {
         let of = |block: &States| block.shape().0 * block.shape().1 * size_of::<f32>();
         self.blocks.iter().map(of).sum()

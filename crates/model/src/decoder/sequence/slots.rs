@@ -21,18 +21,15 @@ impl Sequence {
         }
     }
 
-    /// A sequence of the same model with some of this one's slots, chosen for each layer and key head: see [`Cache::gather`](crate::decoder::Cache::gather).
+    /// A sequence of the same model with some of this one's slots, chosen for each layer and key head: see [`Cache::gather`](crate::decoder::SequenceCache::gather).
     /// Text continues at the same position.
-    ///
-    /// # Panics
-    /// As [`Cache::gather`](crate::decoder::Cache::gather).
     pub fn gather<'a>(
         &self,
         len: usize,
         capacity: usize,
         kept: impl Fn(usize, usize) -> &'a [usize],
     ) -> Self {
-        let cache = self.cache.gather(len, capacity, kept);
+        let cache = self.cache.gather(len, capacity, &kept);
         let offset = self.offset + self.cache.len() as i64 - len as i64;
         Self {
             decoder: self.decoder.clone(),
@@ -46,10 +43,7 @@ impl Sequence {
     }
 
     /// A sequence of the same model with the first `len` slots of this one, and `capacity` slots in total. Text continues as
-    /// here.
-    ///
-    /// # Errors
-    /// If there are fewer slots, or the device's memory does not suffice.
+    /// here. Fails if there are fewer slots, or the device's memory does not suffice.
     pub fn fork(&self, len: usize, capacity: usize) -> Result<Self> {
         let mut fork = Self::new(self.decoder.clone(), capacity.max(len));
         fork.cache.append(&self.cache, 0..len)?;
@@ -101,10 +95,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Of the slots from `base` on, keep `rows`: see [`Cache::keep`](crate::decoder::Cache::keep).
-    ///
-    /// # Panics
-    /// As [`Cache::keep`](crate::decoder::Cache::keep).
+    /// Of the slots from `base` on, keep `rows`: see [`Cache::keep`](crate::decoder::SequenceCache::keep).
     pub fn keep(&mut self, base: usize, rows: &[usize]) {
         let slots = self.cache.len();
         for stage in &mut self.below {
@@ -122,7 +113,8 @@ impl Sequence {
         let len = len.min(self.len());
         let dropped = self.len() - len;
         for stage in &mut self.below {
-            stage.cache.truncate(stage.cache.len() - dropped);
+            let slots = stage.cache.len();
+            stage.cache.truncate(slots - dropped);
         }
         self.cache.truncate(len);
         if let Some(history) = &mut self.history {

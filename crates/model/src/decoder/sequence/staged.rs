@@ -8,13 +8,12 @@ use std::{
     sync::Arc,
 };
 
-use specreel_tensor::Result;
+use specreel_tensor::{Result, VisualSpans};
 
 use super::Sequence;
 use crate::decoder::{
     AttentionProbe, Cache, Decoder, Input, Mask, Pass, Positions, States, Taps, Workspace, with_slice,
 };
-use specreel_tensor::VisualSpans;
 
 /// A run of layers with its cache.
 pub(super) struct Stage {
@@ -86,7 +85,6 @@ pub(super) fn climb(
 pub struct Staged {
     decoder: Arc<Decoder>,
     stages: Vec<Stage>,
-    /// The rows that enter the next stage.
     rows: States,
     positions: Positions,
     workspace: Workspace,
@@ -107,7 +105,6 @@ impl Staged {
         }
     }
 
-    /// Layers that have run.
     fn done(&self) -> usize {
         self.stages.last().map_or(0, |stage| stage.layers.end)
     }
@@ -122,10 +119,8 @@ impl Staged {
         self.len() == 0
     }
 
-    /// Run the layers up to `layers` over the rows. `progress` (rows done, rows in total) may stop it: false.
-    ///
-    /// # Errors
-    /// If a pass fails, or no layer is left to run.
+    /// Run the layers up to `layers` over the rows. `progress` (rows done, rows in total) may stop it: false. Fails if a pass
+    /// fails, or no layer is left to run.
     pub fn run_to(
         &mut self,
         layers: usize,
@@ -192,10 +187,7 @@ impl Staged {
         Ok(rated)
     }
 
-    /// Let only these rows (ascending) enter the next stage.
-    ///
-    /// # Errors
-    /// If there is no such row.
+    /// Let only these rows (ascending) enter the next stage. Fails if there is no such row.
     pub fn keep(&mut self, rows: &[usize]) -> Result<()> {
         self.rows = self.rows.select(rows)?;
         self.positions = self.positions.select(rows);

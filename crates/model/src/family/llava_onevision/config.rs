@@ -35,10 +35,8 @@ pub struct LlavaConfig {
 }
 
 impl LlavaConfig {
-    /// Read the vision settings of a whole `config.json`, for a language model of width `out`.
-    ///
-    /// # Errors
-    /// [`VisionError`] for values that are missing, out of range, or not supported.
+    /// Read the vision settings of a whole `config.json`, for a language model of width `out`. Fails with [`VisionError`] for
+    /// values that are missing, out of range, or not supported.
     pub fn from_json(config: &serde_json::Value, out: usize) -> Result<Self, VisionError> {
         let raw = RawProjectorConfig::deserialize(config)?;
         let only =

@@ -84,19 +84,14 @@ impl VisionConfig {
         self.hidden / self.heads
     }
 
-    /// Read and resolve a `vision_config` object.
-    ///
-    /// # Errors
-    /// [`VisionError::Parse`] for values of the wrong type, else as [`RawVisionConfig::resolve`].
+    /// Read and resolve a `vision_config` object. [`VisionError::Parse`] for values of the wrong type.
     pub fn from_json(value: &serde_json::Value, generation: Generation) -> Result<Self, VisionError> {
         RawVisionConfig::deserialize(value)?.resolve(generation)
     }
 }
 
 impl RawVisionConfig {
-    /// The resolved configuration, with the reference implementation's defaults for missing values.
-    ///
-    /// # Errors
+    /// The resolved configuration, with the reference implementation's defaults for missing values. Fails with
     /// [`VisionError::Config`] for the first value that is missing, out of range, or inconsistent with the others.
     pub fn resolve(self, generation: Generation) -> Result<VisionConfig, VisionError> {
         let refuse = |name, problem| Err(VisionError::Config { name, problem });

@@ -16,23 +16,13 @@ use crate::{
 };
 use specreel_tensor::tower::{Activation, TowerLayout};
 
-impl VisionConfig {
-    fn patches(&self) -> MergedPatches {
-        MergedPatches { patch: self.patch, temporal: self.temporal, merge: self.merge }
-    }
-}
-
 impl TowerRules for VisionConfig {
     fn processor(&self) -> ProcessorConfig {
         ProcessorConfig::default()
     }
 
-    fn cut(&self, frames: &mut ProcessorConfig) {
-        self.patches().cut(frames);
-    }
-
-    fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
-        self.patches().pairs(frames)
+    fn merged(&self) -> Option<MergedPatches> {
+        Some(MergedPatches { patch: self.patch, temporal: self.temporal, merge: self.merge })
     }
 
     fn sizes(&self) -> TowerSizes {
@@ -46,10 +36,6 @@ impl TowerRules for VisionConfig {
 
     fn parts(&self) -> TowerParts {
         parts(self)
-    }
-
-    fn mismatch(&self, grid: Grid) -> Option<String> {
-        self.patches().mismatch(grid)
     }
 
     fn layout(&self, grid: Grid, output: Output) -> TowerLayout {
@@ -135,7 +121,6 @@ fn layout(config: &VisionConfig, grid: Grid, output: Output) -> TowerLayout {
     }
 }
 
-/// A block on one temporal grid.
 fn layer_macs(c: &VisionConfig, grid: Grid, full: bool) -> MacCount {
     let (d, patches) = (c.hidden, grid.h * grid.w);
     let mlp = match c.generation {

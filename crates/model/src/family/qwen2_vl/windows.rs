@@ -21,7 +21,7 @@ pub(super) struct Windows {
     /// For each index in the windowed order, the cell in reading order.
     pub order: Vec<u32>,
     /// For each cell in reading order, its index in the windowed order.
-    pub restore: Vec<u32>,
+    pub(crate) restore: Vec<u32>,
     /// The batches in order, in cells; together they cover all cells.
     pub batches: Vec<Batch>,
 }

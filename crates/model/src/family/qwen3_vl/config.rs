@@ -59,26 +59,20 @@ pub struct VisionConfig {
     /// Width of an embedding, which is the decoder's.
     pub out: usize,
     /// Base of the rotary frequencies.
-    pub theta: f32,
+    pub(crate) theta: f32,
 }
 
 impl VisionConfig {
-    /// Read and resolve a `vision_config` object.
-    ///
-    /// # Errors
-    /// [`VisionError::Parse`] for values of the wrong type, [`VisionError::Config`] for the first value that is missing, out of
-    /// range, not supported, or inconsistent with the others.
+    /// Read and resolve a `vision_config` object. Fails with [`VisionError::Parse`] for values of the wrong type,
+    /// [`VisionError::Config`] for the first value that is missing, out of range, not supported, or inconsistent with the others.
     pub fn from_json(value: &serde_json::Value) -> Result<Self, VisionError> {
         let mut raw = RawVisionConfig::deserialize(value)?;
         let levels = raw.deepstack_visual_indexes.take().unwrap_or_else(|| vec![8, 16, 24]);
         Self::resolve(raw, levels)
     }
 
-    /// As [`Self::from_json`], for a family without DeepStack.
-    ///
-    /// # Errors
-    /// As of [`Self::from_json`]; also for a file that names blocks for DeepStack.
-    pub fn without_deepstack(value: &serde_json::Value) -> Result<Self, VisionError> {
+    /// As [`Self::from_json`], for a family without DeepStack. Fails also for a file that names blocks for DeepStack.
+    pub(crate) fn without_deepstack(value: &serde_json::Value) -> Result<Self, VisionError> {
         let mut raw = RawVisionConfig::deserialize(value)?;
         let levels = raw.deepstack_visual_indexes.take().unwrap_or_default();
         if !levels.is_empty() {

@@ -21,11 +21,6 @@ use specreel_tensor::tower::{Activation, Tap, TowerLayout};
 const EPS: f32 = 1e-6;
 
 impl VisionConfig {
-    fn patches(&self) -> MergedPatches {
-        MergedPatches { patch: self.patch, temporal: self.temporal, merge: self.merge }
-    }
-
-    /// Values of a patch.
     fn row(&self) -> usize {
         3 * self.temporal * self.patch * self.patch
     }
@@ -46,12 +41,8 @@ impl TowerRules for VisionConfig {
         }
     }
 
-    fn cut(&self, frames: &mut ProcessorConfig) {
-        self.patches().cut(frames);
-    }
-
-    fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
-        self.patches().pairs(frames)
+    fn merged(&self) -> Option<MergedPatches> {
+        Some(MergedPatches { patch: self.patch, temporal: self.temporal, merge: self.merge })
     }
 
     fn sizes(&self) -> TowerSizes {
@@ -65,10 +56,6 @@ impl TowerRules for VisionConfig {
 
     fn parts(&self) -> TowerParts {
         parts(self)
-    }
-
-    fn mismatch(&self, grid: Grid) -> Option<String> {
-        self.patches().mismatch(grid)
     }
 
     fn positions(&self, Grid { h, w, .. }: Grid) -> Option<Vec<Vec<Tap>>> {

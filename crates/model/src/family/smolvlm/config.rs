@@ -37,10 +37,8 @@ pub struct VisionConfig {
 }
 
 impl VisionConfig {
-    /// Read the vision settings of a whole `config.json`, for a language model of width `out`.
-    ///
-    /// # Errors
-    /// [`VisionError`] for values that are out of range, not supported, or inconsistent with each other.
+    /// Read the vision settings of a whole `config.json`, for a language model of width `out`. Fails with [`VisionError`] for
+    /// values that are out of range, not supported, or inconsistent with each other.
     pub fn from_json(config: &Value, out: usize) -> Result<Self, VisionError> {
         let raw = RawConfig::deserialize(config)?;
         let mut vision = config.get("vision_config").cloned().unwrap_or_default();

@@ -47,28 +47,8 @@ fn clock(seconds: u64) -> String {
 
 /// A number below a million in words, as `num2words` writes it.
 fn words(n: usize) -> String {
-    const SMALL: [&str; 20] = [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-    ];
+    const SMALL: &str = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen \
+        fifteen sixteen seventeen eighteen nineteen";
     const TENS: [&str; 10] =
         ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
     let and = |whole: String, rest: usize, join: &str| match rest {
@@ -76,7 +56,7 @@ fn words(n: usize) -> String {
         rest => format!("{whole}{join}{}", words(rest)),
     };
     match n {
-        0..20 => SMALL[n].to_owned(),
+        0..20 => SMALL.split(' ').nth(n).unwrap_or_default().to_owned(),
         20..100 => and(TENS[n / 10].to_owned(), n % 10, "-"),
         100..1000 => and(format!("{} hundred", words(n / 100)), n % 100, " and "),
         1000..1_000_000 => {

@@ -27,7 +27,7 @@ fn gelu_erf(x: &mut [f32]) {
 
 /// Layer norm of one row: `out = (x - mean) / sqrt(variance + eps) * weight + bias`.
 #[inline]
-pub fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], eps: f32, out: &mut [f32]) {
+pub(crate) fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], eps: f32, out: &mut [f32]) {
     let n = x.len();
     assert!(n == weight.len() && n == bias.len() && n == out.len(), "rows and weights differ in width");
     with_avx2!(loops::layer_norm(x: &[f32], weight: &[f32], bias: &[f32], eps: f32, out: &mut [f32]))
@@ -44,14 +44,14 @@ mod loops {
     use super::super::{LANES, exp};
 
     #[inline(always)]
-    pub fn quick_gelu(x: &mut [f32]) {
+    pub(crate) fn quick_gelu(x: &mut [f32]) {
         for x in x {
             *x /= 1.0 + exp(-1.702 * *x);
         }
     }
 
     #[inline(always)]
-    pub fn gelu_tanh(x: &mut [f32]) {
+    pub(crate) fn gelu_tanh(x: &mut [f32]) {
         for x in x {
             // (1 + tanh u) / 2 = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x³)
             let u = *x * (1.0 + 0.044_715 * *x * *x);
@@ -61,7 +61,7 @@ mod loops {
 
     /// erf by Abramowitz and Stegun, 7.1.26: absolute error below 1.5e-7.
     #[inline(always)]
-    pub fn gelu_erf(x: &mut [f32]) {
+    pub(crate) fn gelu_erf(x: &mut [f32]) {
         for x in x {
             let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
             let t = 1.0 / (1.0 + 0.327_591_1 * z);
@@ -93,7 +93,7 @@ mod loops {
     }
 
     #[inline(always)]
-    pub fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], eps: f32, out: &mut [f32]) {
+    pub(crate) fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], eps: f32, out: &mut [f32]) {
         let n = x.len() as f32;
         let mean = sum(
             x,

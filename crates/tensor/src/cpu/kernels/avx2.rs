@@ -124,7 +124,7 @@ macro_rules! tiles {
 
 /// SAFETY: the operands passed [`Product::check`]; the columns are the caller's.
 #[target_feature(enable = "avx2,fma")]
-pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointSliceMut<'_>) {
+pub(crate) unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointSliceMut<'_>) {
     tiles!(product, y, tile_f32, w, x, product.inputs);
 }
 

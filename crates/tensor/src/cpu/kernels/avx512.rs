@@ -185,7 +185,7 @@ fn exp(x: __m512) -> __m512 {
 
 /// In place `exp(x - max)`; returns the sum.
 #[target_feature(enable = "avx512f")]
-pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+pub(crate) fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     let lowest = _mm512_set1_ps(f32::NEG_INFINITY);
     let mask = |n: usize| ((1u32 << n.min(16)) - 1) as __mmask16;
     let mut peak = lowest;
@@ -216,7 +216,7 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
 
 /// `sum_j exp(x[j] - max)`: short runs in f32, their sums in f64.
 #[target_feature(enable = "avx512f")]
-pub fn sum_exp(x: &[f32], max: f32) -> f64 {
+pub(crate) fn sum_exp(x: &[f32], max: f32) -> f64 {
     let peak = _mm512_set1_ps(max);
     let mut total = 0f64;
     for run in x.chunks(64 * 16) {
@@ -234,7 +234,7 @@ pub fn sum_exp(x: &[f32], max: f32) -> f64 {
 
 /// `out = silu(gate) * up`.
 #[target_feature(enable = "avx512f")]
-pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
+pub(crate) fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
     let one = _mm512_set1_ps(1.0);
     for ((gate, up), out) in gate.chunks(16).zip(up.chunks(16)).zip(out.chunks_mut(16)) {
         let mask = ((1u32 << gate.len()) - 1) as __mmask16;

@@ -51,10 +51,7 @@ impl HalfKind {
         !bits.iter().fold(false, |any, bits| any | (bits & mask == mask))
     }
 
-    /// Widen values.
-    ///
-    /// # Panics
-    /// If the lengths differ.
+    /// Widen values. Panics if the lengths differ.
     pub fn widen_all(self, bits: &[u16], values: &mut [f32]) {
         use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
         assert!(bits.len() == values.len(), "as many values as bit patterns");
@@ -67,11 +64,8 @@ impl HalfKind {
         }
     }
 
-    /// Narrow values, each to the nearest.
-    ///
-    /// # Panics
-    /// If the lengths differ.
-    pub fn narrow_all(self, values: &[f32], bits: &mut [u16]) {
+    /// Narrow values, each to the nearest. Panics if the lengths differ.
+    pub(crate) fn narrow_all(self, values: &[f32], bits: &mut [u16]) {
         use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
         assert!(bits.len() == values.len(), "as many bit patterns as values");
         match self {

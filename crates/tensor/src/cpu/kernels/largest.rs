@@ -40,7 +40,7 @@ mod lanes {
     }
 
     #[inline(always)]
-    pub fn largest3(x: &[f32]) -> [f32; 3] {
+    pub(crate) fn largest3(x: &[f32]) -> [f32; 3] {
         let mut sorted = [[f32::NEG_INFINITY; LANES]; 3];
         let (whole, rest) = x.as_chunks::<LANES>();
         for chunk in whole {
@@ -75,7 +75,7 @@ mod lanes {
     }
 
     #[inline(always)]
-    pub fn largest_sums(rows: &mut [f32], stride: usize, count: usize, n: usize, sums: &mut [f32]) {
+    pub(crate) fn largest_sums(rows: &mut [f32], stride: usize, count: usize, n: usize, sums: &mut [f32]) {
         if n > FEW {
             for (row, sum) in rows.chunks_mut(stride).zip(sums) {
                 let row = &mut row[..count];

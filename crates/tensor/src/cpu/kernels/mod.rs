@@ -132,10 +132,7 @@ impl Product {
         r * self.stride + self.first + o
     }
 
-    /// Check that operands of `w` and `x` values are large enough.
-    ///
-    /// # Panics
-    /// If they are not.
+    /// Check that operands of `w` and `x` values are large enough. Panics if they are not.
     fn check(&self, w: usize, x: usize) {
         assert!(self.columns.end <= self.outputs, "the product has fewer columns");
         assert!(
@@ -164,7 +161,7 @@ impl Product {
 ///
 /// # Safety
 /// No other call may write the same columns of `y` at the same time.
-pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointSliceMut<'_>) {
+pub(crate) unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointSliceMut<'_>) {
     product.check(w.len(), x.len());
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
@@ -181,7 +178,7 @@ pub unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointS
 
 /// In place: `exp(scores - max)`; returns their sum. If all scores are minus infinity, all become 0, and so does the sum.
 #[inline]
-pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+pub(crate) fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     #[cfg(target_arch = "x86_64")]
     if has_avx512() {
         // SAFETY: the features were detected.
@@ -192,7 +189,7 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
 
 /// `sum_j exp(x[j] - max)`, for `max` no less than any value.
 #[inline]
-pub fn sum_exp(x: &[f32], max: f32) -> f64 {
+pub(crate) fn sum_exp(x: &[f32], max: f32) -> f64 {
     #[cfg(target_arch = "x86_64")]
     if has_avx512() {
         // SAFETY: the features were detected.
@@ -203,14 +200,14 @@ pub fn sum_exp(x: &[f32], max: f32) -> f64 {
 
 /// Root-mean-square norm of one row: `out = x / sqrt(mean(x²) + eps) * weight`.
 #[inline]
-pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     assert!(x.len() == weight.len() && x.len() == out.len(), "rows and weights differ in width");
     with_avx2!(portable::rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]))
 }
 
 /// As [`rms_norm`], in place.
 #[inline]
-pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+pub(crate) fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
     assert!(x.len() == weight.len(), "rows and weights differ in width");
     with_avx2!(portable::rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32))
 }
@@ -231,7 +228,7 @@ pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
 
 /// `out[i] = silu(gate[i]) * up[i]`.
 #[inline]
-pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
+pub(crate) fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
     assert!(gate.len() == up.len() && up.len() == out.len(), "gates and values differ in length");
     #[cfg(target_arch = "x86_64")]
     if has_avx512() {

@@ -37,11 +37,6 @@ impl FloatPanels {
         Self { values, inputs, outputs }
     }
 
-    /// Bytes of a matrix of `outputs × inputs` floats of `size` bytes.
-    pub fn bytes_of(outputs: usize, inputs: usize, size: usize) -> usize {
-        outputs.next_multiple_of(PANEL) * inputs * size
-    }
-
     /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match &self.values {
@@ -123,13 +118,8 @@ enum Places<'a> {
 }
 
 impl FloatPanelsMut<'_> {
-    /// Store one output's weights.
-    ///
-    /// # Errors
-    /// The first value that is too large for the type.
-    ///
-    /// # Panics
-    /// If the matrix has no such output or another width.
+    /// Store one output's weights. The error is the first value that is too large for the type. Panics if the matrix has no such
+    /// output or another width.
     ///
     /// # Safety
     /// No other call may store the same output at the same time.

@@ -29,7 +29,7 @@ pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
 }
 
 /// Row `o` of `w` times row `r` of `x`, `blocks` blocks each.
-pub fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) -> f32 {
+pub(crate) fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) -> f32 {
     let row = |q: Q8<'_>, row: usize| {
         let range = row * blocks..(row + 1) * blocks;
         (range.start * BLOCK..range.end * BLOCK, range, q.scales.len())
@@ -47,7 +47,7 @@ pub fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) -> f32 {
 }
 
 #[inline(always)]
-pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+pub(crate) fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     let mut peaks = [f32::NEG_INFINITY; LANES];
     for chunk in scores.chunks(LANES) {
         for (peak, &v) in peaks.iter_mut().zip(chunk) {
@@ -71,7 +71,7 @@ pub fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
 }
 
 #[inline(always)]
-pub fn sum_exp(x: &[f32], max: f32) -> f64 {
+pub(crate) fn sum_exp(x: &[f32], max: f32) -> f64 {
     // Short runs in f32, their sums in f64: no precision is lost over a vocabulary of 150,000. Loops and no closures, which
     // would not be compiled for the caller's instruction set.
     let mut total = 0f64;
@@ -92,14 +92,14 @@ pub fn sum_exp(x: &[f32], max: f32) -> f64 {
 }
 
 #[inline(always)]
-pub fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
+pub(crate) fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
     for ((o, g), u) in out.iter_mut().zip(gate).zip(up) {
         *o = *g / (1.0 + exp(-*g)) * u;
     }
 }
 
 #[inline(always)]
-pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     let scale = rms_scale(x, eps);
     for ((o, v), w) in out.iter_mut().zip(x).zip(weight) {
         *o = v * scale * w;
@@ -107,7 +107,7 @@ pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
 }
 
 #[inline(always)]
-pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+pub(crate) fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
     let scale = rms_scale(x, eps);
     for (v, w) in x.iter_mut().zip(weight) {
         *v = *v * scale * w;

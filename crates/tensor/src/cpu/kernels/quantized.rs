@@ -120,10 +120,8 @@ enum Places<'a> {
 }
 
 impl Weights8Mut<'_> {
-    /// Quantise and store the rows of the outputs from `first` on, row-major, `inputs` values each.
-    ///
-    /// # Panics
-    /// If they are not whole rows of the matrix.
+    /// Quantise and store the rows of the outputs from `first` on, row-major, `inputs` values each. Panics if they are not whole
+    /// rows of the matrix.
     ///
     /// # Safety
     /// No other call may store the same outputs at the same time.
@@ -155,10 +153,7 @@ impl Weights8 {
         if in_panels() { "panels of 16" } else { "rows" }
     }
 
-    /// A zero matrix of `outputs × inputs`.
-    ///
-    /// # Panics
-    /// If `inputs` is not a multiple of [`BLOCK`].
+    /// A zero matrix of `outputs × inputs`. Panics if `inputs` is not a multiple of [`BLOCK`].
     pub fn empty(outputs: usize, inputs: usize) -> Self {
         assert!(inputs.is_multiple_of(BLOCK), "rows are not whole blocks");
         if in_panels() {
@@ -207,10 +202,7 @@ impl Weights8 {
         }
     }
 
-    /// The places of all rows, to be filled by several threads.
-    ///
-    /// # Panics
-    /// If the weights are mapped, or shared.
+    /// The places of all rows, to be filled by several threads. Panics if the weights are mapped, or shared.
     pub fn places(&mut self) -> Weights8Mut<'_> {
         Weights8Mut(match &mut self.0 {
             Layout::Rows { quants, scales } => Places::Rows {
@@ -225,17 +217,15 @@ impl Weights8 {
         })
     }
 
-    /// Quantise and store the rows of the outputs from `first` on, row-major, `inputs` values each.
-    ///
-    /// # Panics
-    /// If they are not whole rows of the matrix.
+    /// Quantise and store the rows of the outputs from `first` on, row-major, `inputs` values each. Panics if they are not whole
+    /// rows of the matrix.
     pub fn store(&mut self, first: usize, weight: &[f32], inputs: usize) {
         // SAFETY: one call at a time.
         unsafe { self.places().store(first, weight, inputs) };
     }
 
     /// Bytes of a matrix of `outputs × inputs`.
-    pub fn bytes_of(outputs: usize, inputs: usize) -> usize {
+    pub(crate) fn bytes_of(outputs: usize, inputs: usize) -> usize {
         let outputs = if in_panels() { outputs.next_multiple_of(PANEL) } else { outputs };
         outputs * inputs / BLOCK * (BLOCK + size_of::<f32>())
     }
@@ -277,20 +267,14 @@ pub struct Rows8 {
 }
 
 impl Rows8 {
-    /// Quantise rows of finite values.
-    ///
-    /// # Panics
-    /// If they are not whole blocks.
+    /// Quantise rows of finite values. Panics if they are not whole blocks.
     pub fn quantize(&mut self, x: &[f32]) {
         let blocks = self.resize(x.len());
         // SAFETY: one call at a time.
         unsafe { blocks.quantize(0, x) };
     }
 
-    /// Resize to `values` values, to be quantised part by part.
-    ///
-    /// # Panics
-    /// If they are not whole blocks.
+    /// Resize to `values` values, to be quantised part by part. Panics if they are not whole blocks.
     pub fn resize(&mut self, values: usize) -> DisjointBlocksMut<'_> {
         assert!(values.is_multiple_of(BLOCK), "rows are not whole blocks");
         self.quants.resize(values, 0);
@@ -313,10 +297,7 @@ pub struct DisjointBlocksMut<'a> {
 }
 
 impl DisjointBlocksMut<'_> {
-    /// Quantise `x` to the values from `at` on.
-    ///
-    /// # Panics
-    /// If `at` and `x` are not whole blocks within the rows.
+    /// Quantise `x` to the values from `at` on. Panics if `at` and `x` are not whole blocks within the rows.
     ///
     /// # Safety
     /// No two units may use overlapping places at the same time.
@@ -374,10 +355,8 @@ pub unsafe fn product_q8(product: &Product, w: &Weights8, x: &Rows8, y: &Disjoin
 
 /// Quantise to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest (ties to even).
 ///
-/// `x` holds whole blocks of finite values, `quants` as many values, `scales` one value per block.
-///
-/// # Panics
-/// If the lengths do not agree.
+/// `x` holds whole blocks of finite values, `quants` as many values, `scales` one value per block. Panics if the lengths do not
+/// agree.
 #[inline]
 pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
     assert!(x.len() == quants.len() && x.len() == scales.len() * BLOCK, "values and blocks differ in length");

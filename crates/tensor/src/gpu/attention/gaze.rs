@@ -8,7 +8,6 @@ use crate::gpu::{Buffer, Gpu, GpuError, Result, Stream};
 pub struct Gaze {
     gpu: Gpu,
     probe: AttentionProbe,
-    /// Layers of the model.
     layers: usize,
     /// A bit for each slot.
     bits: Buffer,
@@ -52,7 +51,7 @@ impl Gaze {
     }
 
     /// True if it can be used for passes over so many slots.
-    pub fn covers(&self, slots: usize) -> bool {
+    pub(crate) fn covers(&self, slots: usize) -> bool {
         self.bits.bytes() as usize * 8 >= slots
     }
 

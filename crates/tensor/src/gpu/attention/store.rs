@@ -31,10 +31,8 @@ pub struct NormedHeads<'a> {
 
 impl Attention {
     /// Rotate the queries in `qkv` (in place) and its keys, and write keys and values to the reserved slots after those in use. A
-    /// row of `qkv` holds queries, keys, values. `angles` has `head_dim` values for each row: the cosines, then the sines.
-    ///
-    /// # Errors
-    /// If the slots are not reserved, or the sizes do not fit.
+    /// row of `qkv` holds queries, keys, values. `angles` has `head_dim` values for each row: the cosines, then the sines. Fails
+    /// if the slots are not reserved, or the sizes do not fit.
     pub fn store(
         &self,
         stream: &mut Stream,
@@ -60,7 +58,7 @@ impl Attention {
     }
 
     /// As [`Attention::store`], with queries and keys normed in each head before they are rotated.
-    pub fn store_normed(
+    pub(crate) fn store_normed(
         &self,
         stream: &mut Stream,
         qkv: &Rows,

@@ -1,9 +1,8 @@
 //! The contracts of a cache, on slots that hold their own numbers.
 
 use super::*;
-use crate::attention::Mask;
 use crate::{
-    attention::AttentionShape,
+    attention::{AttentionShape, Mask},
     gpu::{
         Rows,
         attention::{Attention, Visible},

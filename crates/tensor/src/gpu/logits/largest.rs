@@ -28,10 +28,7 @@ struct Params {
 }
 
 /// The `count` (at most [`MOST`]) largest of the first `width` values of every row, with their indices: descending, the lowest index
-/// first where tied. Waits for them.
-///
-/// # Errors
-/// If more are wanted, or memory is missing.
+/// first where tied. Waits for them. Fails if more are wanted, or memory is missing.
 pub fn largest(
     stream: &mut Stream,
     x: &Rows,
@@ -131,7 +128,6 @@ impl Search<'_> {
         Ok(kept)
     }
 
-    /// Record the largest value of each group; the number of groups of a row.
     fn group_tops(&self, stream: &mut Stream, sorted: &mut [Rows; 2]) -> Result<usize> {
         let (gpu, rows) = (stream.gpu().clone(), self.x.rows());
         let blocks = self.width.div_ceil(GROUPED[0]);

@@ -15,7 +15,6 @@ pub(crate) const BLOCK: usize = 32;
 /// Chunks of a sum, at most; see `shaders/products.wgsl`.
 const CHUNKS: usize = 16;
 
-/// One array of a type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Array {
     /// Blocks that share an element.
@@ -34,43 +33,44 @@ impl Array {
         to.iter_mut().zip(&block.quants[at..]).for_each(|(to, q)| *to = *q as u8);
     });
     /// The lower four bits of 32 integers: byte `i` holds the values `i` (low) and `16 + i` (high).
-    pub const NIBBLES: Self = Self::new(1, 1, 16, |block, at, to| {
+    pub(crate) const NIBBLES: Self = Self::new(1, 1, 16, |block, at, to| {
         let (low, high) = block.quants[at..at + 32].split_at(16);
         for (to, (low, high)) in to.iter_mut().zip(low.iter().zip(high)) {
             *to = (low & 15 | (high & 15) << 4) as u8;
         }
     });
     /// The fifth bits of 32 integers: bit `8 j + k` is that of value `4 k + j`.
-    pub const FIFTH_BITS: Self = Self::new(1, 1, 4, |block, at, to| {
+    pub(crate) const FIFTH_BITS: Self = Self::new(1, 1, 4, |block, at, to| {
         to.fill(0);
         for (i, q) in block.quants[at..at + 32].iter().enumerate() {
             to[i % 4] |= ((q >> 4 & 1) << (i / 4)) as u8;
         }
     });
     /// The two bits above the lower four of 32 integers: bits `8 j + 2 k` and up of half `h` are those of value `16 h + 4 k + j`.
-    pub const UPPER_TWO_BITS: Self = Self::new(1, 1, 8, |block, at, to| {
+    pub(crate) const UPPER_TWO_BITS: Self = Self::new(1, 1, 8, |block, at, to| {
         to.fill(0);
         for (i, q) in block.quants[at..at + 32].iter().enumerate() {
             to[i / 16 * 4 + i % 4] |= ((q >> 4 & 3) << (2 * (i % 16 / 4))) as u8;
         }
     });
     /// The scale of 32 values, in f32.
-    pub const SCALE: Self = Self::new(1, 1, 4, |block, _, to| to.copy_from_slice(&block.scale.to_le_bytes()));
+    pub(crate) const SCALE: Self =
+        Self::new(1, 1, 4, |block, _, to| to.copy_from_slice(&block.scale.to_le_bytes()));
     /// The scale of 256 values, in f32.
-    pub const SCALE_OF_EIGHT: Self = Self { blocks: 8, ..Self::SCALE };
+    pub(crate) const SCALE_OF_EIGHT: Self = Self { blocks: 8, ..Self::SCALE };
     /// The scale of the scales of 256 values and that of their minima, in f32.
-    pub const SCALE_AND_MINIMUM_OF_EIGHT: Self = Self::new(8, 1, 8, |block, _, to| {
+    pub(crate) const SCALE_AND_MINIMUM_OF_EIGHT: Self = Self::new(8, 1, 8, |block, _, to| {
         to.copy_from_slice(&[block.scale.to_le_bytes(), block.minimum.to_le_bytes()].concat());
     });
     /// Scale and minimum of 32 values, and those of the next 32.
-    pub const SCALES_AND_MINIMA: Self = Self::new(2, 1, 4, |block, at, to| {
+    pub(crate) const SCALES_AND_MINIMA: Self = Self::new(2, 1, 4, |block, at, to| {
         let numbers = block.scales.iter().zip(&block.minima).skip(at / 32);
         for (to, (scale, minimum)) in to.chunks_exact_mut(2).zip(numbers) {
             to.copy_from_slice(&[scale.cast_unsigned(), *minimum]);
         }
     });
     /// The scales of four times 16 values.
-    pub const SCALES_OF_HALVES: Self = Self::new(2, 1, 4, |block, at, to| {
+    pub(crate) const SCALES_OF_HALVES: Self = Self::new(2, 1, 4, |block, at, to| {
         to.iter_mut().zip(&block.scales[at / 16..]).for_each(|(to, scale)| *to = scale.cast_unsigned());
     });
 

@@ -37,10 +37,8 @@ pub(crate) enum Problem {
 }
 
 impl<'a> Loader<'a> {
-    /// Memory for parts below each other, each with its format and outputs. No array is larger than `limit` bytes.
-    ///
-    /// # Errors
-    /// If memory is missing, or a panel is larger than the limit.
+    /// Memory for parts below each other, each with its format and outputs. No array is larger than `limit` bytes. Fails if
+    /// memory is missing, or a panel is larger than the limit.
     pub fn new(gpu: &'a Gpu, parts: &[(TensorType, usize)], inputs: usize, limit: u64) -> Result<Self> {
         let mut merged: Vec<(TensorType, usize)> = Vec::new();
         for &(format, outputs) in parts {
@@ -69,10 +67,8 @@ impl<'a> Loader<'a> {
         Ok(Self { gpu, pieces, inputs, outputs: first, partial: Mutex::default() })
     }
 
-    /// Store the rows from output `first` on. Each row is stored once; several threads may store different rows.
-    ///
-    /// # Errors
-    /// If a value is too large for the format, there are no such rows, or the device is lost.
+    /// Store the rows from output `first` on. Each row is stored once; several threads may store different rows. Fails if a value
+    /// is too large for the format, there are no such rows, or the device is lost.
     pub fn store(&self, first: usize, rows: Rows<'_>) -> std::result::Result<(), Problem> {
         let count = rows.count(self.inputs);
         if first + count > self.outputs {
@@ -149,9 +145,6 @@ impl<'a> Loader<'a> {
     }
 
     /// The matrix, all of whose rows were stored, with a bias.
-    ///
-    /// # Errors
-    /// If memory for the bias is missing.
     pub fn finish(self, bias: Option<&[f32]>) -> Result<Matrix> {
         let bias: Option<Buffer> =
             bias.map(|bias| self.gpu.upload(bytemuck::cast_slice(bias))).transpose()?;

@@ -17,8 +17,7 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Rows of floats.
-    pub fn floats(values: &'a [f32]) -> Self {
+    pub(crate) fn floats(values: &'a [f32]) -> Self {
         Self { kind: TensorType::F32, bytes: bytemuck::cast_slice(values) }
     }
 
@@ -52,9 +51,6 @@ impl Panels {
     }
 
     /// Store the rows from output `first` on: in the format, or floats to be converted.
-    ///
-    /// # Errors
-    /// A message, if a value is too large for the format.
     pub fn store(&mut self, first: usize, rows: Rows<'_>) -> Result<(), String> {
         let inputs = self.inputs.max(1);
         match (self.format, rows.kind) {

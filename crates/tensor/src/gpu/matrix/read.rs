@@ -2,20 +2,19 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::Weights;
-use crate::gpu::{
-    Gpu, GpuError,
-    matrix::{
-        Matrix,
-        load::{Loader, Problem},
-        pack::Rows,
-    },
-    table::Table,
-};
 use crate::{
-    CheckpointError, TensorType, WeightType,
+    CheckpointError, TensorType, WeightType, Weights,
     cpu::{linear::Weight, thread_pool::ThreadPool},
     fused::{FusedMatrix, Padding},
+    gpu::{
+        Gpu, GpuError,
+        matrix::{
+            Matrix,
+            load::{Loader, Problem},
+            pack::Rows,
+        },
+        table::Table,
+    },
 };
 
 /// Bytes of an array at most: kernels address bytes with 32 bits.
@@ -24,10 +23,8 @@ const LARGEST: u64 = 1 << 31;
 const UNIT: usize = 1 << 18;
 
 impl Matrix {
-    /// Load a matrix row by row into a weight type, or its fallback; a matrix of a GGUF file keeps the file's types.
-    ///
-    /// # Errors
-    /// If a tensor is missing, has the wrong shape, or values that are not finite, memory is missing, or the device is lost.
+    /// Load a matrix row by row into a weight type, or its fallback; a matrix of a GGUF file keeps the file's types. Fails if a
+    /// tensor is missing, has the wrong shape, or values that are not finite, memory is missing, or the device is lost.
     pub fn load(
         gpu: &Gpu,
         list: &FusedMatrix,
@@ -39,10 +36,7 @@ impl Matrix {
 
     /// Load a matrix into a weight type, padded with zeros: it takes rows of whole blocks, and with `pad` every tensor gives whole
     /// blocks of outputs. A matrix of a GGUF file is converted.
-    ///
-    /// # Errors
-    /// As [`Matrix::load`].
-    pub fn load_padded(
+    pub(crate) fn load_padded(
         gpu: &Gpu,
         list: &FusedMatrix,
         pad: bool,
@@ -60,7 +54,7 @@ impl Matrix {
 impl Table {
     /// Load the embedding table `name` in the checkpoint's type, and the head in a weight type, both `vocab × hidden`. With
     /// `tied` they are the same tensor, which is in memory once if its type is that of the head.
-    pub fn load_with_head(
+    pub(crate) fn load_with_head(
         gpu: &Gpu,
         name: &str,
         head: &FusedMatrix,
@@ -141,7 +135,6 @@ fn rows(weight: &Weight) -> Option<Rows<'_>> {
     Some(Rows { kind: values.kind(), bytes: values.as_bytes() })
 }
 
-/// Store rows on all threads.
 fn store(
     loader: &Loader<'_>,
     first: usize,

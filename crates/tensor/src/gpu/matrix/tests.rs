@@ -145,7 +145,6 @@ fn assert_product(weights: &Weights, x: &[f32], bias: &[f32], y: &[f32], stride:
     }
 }
 
-/// Widths of rows that a format can have.
 fn widths(format: TensorType) -> &'static [usize] {
     match format {
         TensorType::F32 | TensorType::Half(_) => &[64, 40, 2080],

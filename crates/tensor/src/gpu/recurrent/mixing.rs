@@ -40,7 +40,7 @@ pub struct GpuLinear {
 
 /// What the layers of a pass have in common, and memory for one of them.
 #[derive(Debug, Default)]
-pub struct Mixing {
+pub(crate) struct Mixing {
     table: Option<Buffer>,
     params: Option<MixParams>,
     prepared: Rows,
@@ -93,9 +93,6 @@ impl Mixing {
     }
 
     /// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). All layers of a pass have one plan.
-    ///
-    /// # Errors
-    /// If sizes do not fit, or memory is missing.
     pub(crate) fn mix(
         &mut self,
         stream: &SharedStream,

@@ -1,5 +1,4 @@
-// out[r] = x[index[r]]: rows of `width` values to rows of `wide`, whose rest is zero. With SCATTER: out[index[r]] = x[r].
-override SCATTER: u32;
+// out[r] = x[index[r]]: rows of `width` values to rows of `wide`, whose rest is zero.
 
 struct Params {
     width: u32,
@@ -19,12 +18,9 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if (row >= params.rows || i >= params.wide) {
         return;
     }
-    let other = index[row];
-    let source = select(other, row, SCATTER == 1u);
-    let to = select(row, other, SCATTER == 1u);
     var value = 0.0;
     if (i < params.width) {
-        value = x[source * params.width + i];
+        value = x[index[row] * params.width + i];
     }
-    out[to * params.wide + i] = value;
+    out[row * params.wide + i] = value;
 }

@@ -9,17 +9,14 @@ use super::{
 use crate::error::gpu::one_line;
 
 impl Stream {
-    /// Submit, wait, and read bytes; `at` is a multiple of 4.
-    ///
-    /// # Errors
-    /// If the device is lost, or the range is not within the buffer.
+    /// Submit, wait, and read bytes; `at` is a multiple of 4. Fails if the device is lost, or the range is not within the buffer.
     pub fn read(&mut self, buffer: &Buffer, at: u64, bytes: u64) -> Result<Vec<u8>> {
         let mut read = self.read_all(&[(buffer, at, bytes)])?;
         Ok(read.pop().unwrap_or_default())
     }
 
     /// As [`Stream::read`], as values: `count` of them, from value `at`.
-    pub fn read_values<T: bytemuck::Pod>(
+    pub(crate) fn read_values<T: bytemuck::Pod>(
         &mut self,
         buffer: &Buffer,
         at: usize,
@@ -31,7 +28,7 @@ impl Stream {
     }
 
     /// Submit, wait once, and read several ranges: buffer, offset (a multiple of 4), size.
-    pub fn read_all(&mut self, ranges: &[(&Buffer, u64, u64)]) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn read_all(&mut self, ranges: &[(&Buffer, u64, u64)]) -> Result<Vec<Vec<u8>>> {
         self.gpu.check()?;
         let mut total = 0;
         for (buffer, at, bytes) in ranges {

@@ -29,7 +29,7 @@ pub fn matrix(
 
 /// As [`matrix`], for products of many rows, and padded with zeros: the matrix takes rows of whole blocks, and with `pad` every
 /// tensor gives whole blocks of outputs. A matrix of a GGUF file is converted.
-pub fn padded_matrix(
+pub(crate) fn padded_matrix(
     list: &FusedMatrix,
     pad: bool,
     checkpoint: &dyn Weights,

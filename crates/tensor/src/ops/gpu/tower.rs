@@ -26,7 +26,6 @@ pub struct GpuLayout {
 }
 
 impl GpuLayout {
-    /// Send a layout to the device.
     pub(super) fn new(gpu: &Gpu, layout: TowerLayout) -> Result<Self> {
         let half = (layout.head_dim / 2).max(1);
         let angles = layout.angles.as_ref().map(|angles| {
@@ -39,20 +38,18 @@ impl GpuLayout {
 
 /// What a tower keeps between layers.
 #[derive(Debug, Default)]
-pub struct TowerWork {
+pub(crate) struct TowerWork {
     pub(super) attention: Option<GridAttention>,
     /// A part of rows, or rows before they are padded.
     pub(super) spare: Rows,
 }
 
-/// Attention of a number of temporal grids.
 #[derive(Debug)]
 pub(super) struct GridAttention {
     pub(super) grids: usize,
     /// Among the rows of a grid, and of a window.
     pub(super) whole: Attention,
     pub(super) windows: Attention,
-    /// Keys and values of a layer.
     pub(super) cache: Cache,
     /// `rows × head_dim`.
     pub(super) angles: Option<Buffer>,
@@ -89,7 +86,6 @@ pub(super) fn copy_part(stream: &mut Stream, rows: &Rows, part: Part, out: &mut 
     stream.copy(filled(rows)?, part.start as u64 * row, to, 0, part.rows as u64 * row)
 }
 
-/// Copy rows to those of a part.
 pub(super) fn copy_back(stream: &mut Stream, rows: &Rows, part: Part, out: &mut Rows) -> gpu::Result<()> {
     let row = rows.width() as u64 * 4;
     let to = out.reserve(&stream.gpu().clone(), part.of, rows.width())?;

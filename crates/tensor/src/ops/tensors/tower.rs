@@ -66,7 +66,6 @@ pub(super) struct Batch {
 }
 
 impl TensorLayout {
-    /// Send a layout to the device.
     pub(super) fn new(layout: TowerLayout, dtype: DType, device: &Device) -> Result<Self> {
         let tensor = |values: &[f32]| Tensor::from_slice(values, (layout.order.len(), ()), device);
         let angles = match &layout.angles {

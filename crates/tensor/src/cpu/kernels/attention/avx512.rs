@@ -51,7 +51,7 @@ pub fn widen_f16(values: &[u16], out: &mut [f32]) {
 
 /// Widen whole blocks of 8-bit values, as many as all slices have.
 #[target_feature(enable = "avx512f")]
-pub fn widen_q8(quants: &[u8], scales: &[f32], out: &mut [f32]) {
+pub(crate) fn widen_q8(quants: &[u8], scales: &[f32], out: &mut [f32]) {
     let (quants, out) = (quants.as_chunks::<BLOCK>().0, out.as_chunks_mut::<BLOCK>().0);
     let zero = _mm512_set1_epi32(128);
     for ((quants, &scale), out) in quants.iter().zip(scales).zip(out) {
@@ -72,7 +72,7 @@ pub fn widen_q8(quants: &[u8], scales: &[f32], out: &mut [f32]) {
 /// SAFETY: `quants` holds `blocks` blocks of `d / 4 × SLOTS` words, `scales` as many blocks of `scales_of(d) × SLOTS`, `out`
 /// `count` rows of `stride >= blocks * SLOTS` values, the last one perhaps shorter; the queries are quantised.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub unsafe fn scores_q8(
+pub(crate) unsafe fn scores_q8(
     queries: &Queries,
     quants: &[[u8; 4]],
     scales: &[f32],

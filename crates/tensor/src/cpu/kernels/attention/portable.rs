@@ -35,7 +35,7 @@ fn widen(quant: u8, scale: f32) -> f32 {
 }
 
 /// Widen rows of 8-bit values.
-pub fn widen_q8(quants: &[u8], scales: &[f32], d: usize, out: &mut [f32]) {
+pub(crate) fn widen_q8(quants: &[u8], scales: &[f32], d: usize, out: &mut [f32]) {
     let rows = out.chunks_exact_mut(d).zip(quants.chunks_exact(d)).zip(scales.chunks_exact(scales_of(d)));
     for ((out, quants), scales) in rows {
         for ((out, quants), &scale) in out.chunks_mut(BLOCK).zip(quants.chunks(BLOCK)).zip(scales) {
@@ -47,7 +47,7 @@ pub fn widen_q8(quants: &[u8], scales: &[f32], d: usize, out: &mut [f32]) {
 }
 
 /// Widen interleaved 8-bit keys to interleaved floats.
-pub fn widen_keys(quants: &[[u8; 4]], scales: &[f32], d: usize, out: &mut [f32]) {
+pub(crate) fn widen_keys(quants: &[[u8; 4]], scales: &[f32], d: usize, out: &mut [f32]) {
     let blocks = out.chunks_exact_mut(d * SLOTS).zip(quants.chunks_exact(d / 4 * SLOTS));
     for ((out, quants), scales) in blocks.zip(scales.chunks_exact(scales_of(d) * SLOTS)) {
         for (i, out) in out.chunks_exact_mut(SLOTS).enumerate() {

@@ -9,7 +9,6 @@ struct Head {
     quants: [Vec<[u8; 4]>; 2],
     scales: [Vec<f32>; 2],
     wide: [Vec<f32>; 2],
-    /// Rows of keys and of values.
     rows: [Vec<f32>; 2],
 }
 

@@ -33,7 +33,7 @@ use crate::{
 
 impl BlockKind {
     /// True if the input rows are quantised in blocks of 256 ([`RowsK`]), not of 32 ([`Rows8`]).
-    pub fn takes_k(self) -> bool {
+    pub(crate) fn takes_k(self) -> bool {
         self.values() == WIDE
     }
 }
@@ -89,19 +89,13 @@ impl Blocks {
         self.kind
     }
 
-    /// A matrix of `values` zeros.
-    ///
-    /// # Panics
-    /// If they are not whole blocks.
+    /// A matrix of `values` zeros. Panics if they are not whole blocks.
     pub fn zeros(kind: BlockKind, values: usize) -> Self {
         assert!(values.is_multiple_of(kind.values()), "the values are not whole blocks");
         Self { kind, bytes: vec![0; values / kind.values() * kind.bytes()].into() }
     }
 
-    /// Quantise and append values.
-    ///
-    /// # Panics
-    /// If they are not whole blocks, or the blocks are those of a file.
+    /// Quantise and append values. Panics if they are not whole blocks, or the blocks are those of a file.
     pub fn push(&mut self, values: &[f32]) {
         let (kind, bytes) = (self.kind, self.bytes.owned());
         let from = bytes.len();
@@ -109,11 +103,8 @@ impl Blocks {
         quantize_blocks(kind, values, &mut bytes[from..]);
     }
 
-    /// The blocks, to be filled with [`quantize_blocks`].
-    ///
-    /// # Panics
-    /// If they are those of a file, or shared.
-    pub fn owned(&mut self) -> &mut Vec<u8> {
+    /// The blocks, to be filled with [`quantize_blocks`]. Panics if they are those of a file, or shared.
+    pub(crate) fn owned(&mut self) -> &mut Vec<u8> {
         self.bytes.owned()
     }
 
@@ -137,10 +128,7 @@ impl Blocks {
         self.bytes.len() / self.kind.bytes() * self.kind.values()
     }
 
-    /// Append the values `range` (whole blocks) as f32.
-    ///
-    /// # Panics
-    /// If they are not whole blocks of the matrix.
+    /// Append the values `range` (whole blocks) as f32. Panics if they are not whole blocks of the matrix.
     pub fn widen(&self, range: std::ops::Range<usize>, out: &mut Vec<f32>) {
         let (values, size) = (self.kind.values(), self.kind.bytes());
         assert!(range.start.is_multiple_of(values) && range.end.is_multiple_of(values), "not whole blocks");
@@ -149,10 +137,8 @@ impl Blocks {
     }
 }
 
-/// Quantise values to blocks, as bytes.
-///
-/// # Panics
-/// If there are not as many blocks of values as of bytes, or the type is read from files only.
+/// Quantise values to blocks, as bytes. Panics if there are not as many blocks of values as of bytes, or the type is read from
+/// files only.
 pub fn quantize_blocks(kind: BlockKind, values: &[f32], bytes: &mut [u8]) {
     let Some(quantizer) = kind.quantizer() else { panic!("{} is read from files only", kind.name()) };
     (quantizer.quantize)(values, bytes);
@@ -167,10 +153,7 @@ pub struct BlockRows<'a> {
     pub k: &'a RowsK,
 }
 
-/// Some columns of `y = x Wᵀ`.
-///
-/// # Panics
-/// If the operands are shorter than the product.
+/// Some columns of `y = x Wᵀ`. Panics if the operands are shorter than the product.
 ///
 /// # Safety
 /// No other call may write the same columns of `y` at the same time.

@@ -3,7 +3,6 @@
 use super::{BlockRows, WIDE};
 use crate::quant::{BlockType, Unpacked};
 
-/// Append the values of blocks.
 pub(super) fn widen<T: BlockType>(blocks: &[u8], out: &mut Vec<f32>) {
     let mut block = Unpacked::default();
     for bytes in blocks.chunks_exact(T::BYTES) {

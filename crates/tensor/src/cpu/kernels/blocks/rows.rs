@@ -26,20 +26,14 @@ impl RowsK {
         self.quants.len()
     }
 
-    /// Quantise rows of finite values.
-    ///
-    /// # Panics
-    /// If they are not whole blocks.
+    /// Quantise rows of finite values. Panics if they are not whole blocks.
     pub fn quantize(&mut self, x: &[f32]) {
         let blocks = self.resize(x.len());
         // SAFETY: one call at a time.
         unsafe { blocks.quantize(0, x) };
     }
 
-    /// Resize to `values` values, to be quantised part by part.
-    ///
-    /// # Panics
-    /// If they are not whole blocks.
+    /// Resize to `values` values, to be quantised part by part. Panics if they are not whole blocks.
     pub fn resize(&mut self, values: usize) -> DisjointRowsK<'_> {
         assert!(values.is_multiple_of(WIDE), "rows are not whole blocks");
         self.quants.resize(values, 0);
@@ -65,10 +59,7 @@ pub struct DisjointRowsK<'a> {
 }
 
 impl DisjointRowsK<'_> {
-    /// Quantise `x` to the values from `at` on.
-    ///
-    /// # Panics
-    /// If `at` and `x` are not whole blocks within the rows.
+    /// Quantise `x` to the values from `at` on. Panics if `at` and `x` are not whole blocks within the rows.
     ///
     /// # Safety
     /// No two units may use overlapping places at the same time.

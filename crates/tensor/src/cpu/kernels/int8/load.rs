@@ -45,7 +45,7 @@ impl Outputs {
     /// SAFETY: every row has two bytes from `at` on.
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    pub unsafe fn halfs(&self, at: usize) -> __m256 {
+    pub(crate) unsafe fn halfs(&self, at: usize) -> __m256 {
         let mut bits = [0u16; LANES];
         for (bits, row) in bits.iter_mut().zip(self.rows) {
             // SAFETY: as the caller guarantees.

@@ -23,7 +23,6 @@ const LANES: usize = 8;
 /// Which instructions to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Int8 {
-    /// AVX-VNNI.
     AvxVnni,
     /// AVX-512 VNNI in vectors of 256 bits.
     Avx512Vnni,

@@ -1,12 +1,11 @@
 //! Matrices of checkpoints on a GPU against the same on the CPU.
 
 use super::*;
-use crate::cpu::kernels::HalfKind;
-use crate::weights::tests::Random;
 use crate::{
-    cpu::{linear::QuantizedRows, table},
+    cpu::{kernels::HalfKind, linear::QuantizedRows, table},
     gpu::{self, Scratch, testing::gpu_or_skip},
     ops::cpu::loading,
+    weights::tests::Random,
 };
 
 fn list(tensors: &[(&str, usize)], inputs: usize, bias: bool) -> FusedMatrix {

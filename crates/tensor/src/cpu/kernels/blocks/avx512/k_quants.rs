@@ -3,74 +3,12 @@
 use std::arch::x86_64::*;
 
 use super::{
-    Outputs, Panel, halfs, halfs_at, join, nibbles, upper_nibbles,
+    Outputs, Panel, halfs_at, nibbles, upper_nibbles,
     wide::{Heads, Wide},
     words,
 };
 
 use crate::quant::{Q4K, Q5K, Q6K};
-
-/// Scales and minima of q4_k and q5_k.
-///
-/// SAFETY: each output has a block from byte `at` on.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,f16c")]
-unsafe fn heads_with_minima(outputs: &Outputs, at: usize) -> Heads {
-    // SAFETY: the first 16 bytes of each block.
-    let [d, low, middle, high] = unsafe { words(outputs, at) };
-    let six = _mm512_set1_epi8(63);
-    let upper = |word| _mm512_and_si512(_mm512_srli_epi32::<2>(word), _mm512_set1_epi8(0x30));
-    let scales = [_mm512_and_si512(low, six), _mm512_or_si512(nibbles(high), upper(low))];
-    let minima = [
-        _mm512_and_si512(middle, six),
-        _mm512_or_si512(nibbles(_mm512_srli_epi32::<4>(high)), upper(middle)),
-    ];
-    let even = |word| _mm512_and_si512(word, _mm512_set1_epi16(255));
-    let odd = |word| _mm512_srli_epi16::<8>(word);
-    let zero = _mm512_setzero_si512();
-    Heads {
-        d: halfs(d),
-        minimum: halfs(_mm512_srli_epi32::<16>(d)),
-        minima: [even(minima[0]), odd(minima[0]), even(minima[1]), odd(minima[1])],
-        scales: [scales[0], scales[1], zero, zero],
-    }
-}
-
-/// Pair scales of q4_k and q5_k from eight bytes: sub-blocks 0 and 2, 1 and 3, 4 and 6, 5 and 7.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-fn spread(own: i64) -> [__m512i; 4] {
-    let own = _mm512_set1_epi64(own);
-    // Byte j of each 128-bit lane and a zero, eight times.
-    let pattern = |low: i16, high: i16| {
-        let (low, high) = (_mm256_set1_epi16(low | -0x8000), _mm256_set1_epi16(high | -0x8000));
-        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
-    };
-    [
-        _mm512_shuffle_epi8(own, pattern(0, 2)),
-        _mm512_shuffle_epi8(own, pattern(1, 3)),
-        _mm512_shuffle_epi8(own, pattern(4, 6)),
-        _mm512_shuffle_epi8(own, pattern(5, 7)),
-    ]
-}
-
-/// The inputs of sub-blocks 0 and 2, 1 and 3, 4 and 6, 5 and 7.
-///
-/// SAFETY: there are 256.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn crossed(x: *const i8) -> [__m512i; 4] {
-    let x: *const u8 = x.cast();
-    // SAFETY: as the caller guarantees.
-    unsafe {
-        [
-            join(x, x.add(64)),
-            join(x.add(32), x.add(96)),
-            join(x.add(128), x.add(192)),
-            join(x.add(160), x.add(224)),
-        ]
-    }
-}
 
 impl Wide for Q4K {
     #[inline]
@@ -80,26 +18,6 @@ impl Wide for Q4K {
         let (a, b) =
             unsafe { (_mm512_loadu_si512(block.add(16).cast()), _mm512_loadu_si512(block.add(80).cast())) };
         [nibbles(a), upper_nibbles(a), nibbles(b), upper_nibbles(b)]
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn inputs(x: *const i8) -> [__m512i; 4] {
-        // SAFETY: as the caller guarantees.
-        unsafe { crossed(x) }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,f16c")]
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
-        // SAFETY: as the caller guarantees.
-        unsafe { heads_with_minima(outputs, at) }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn pair_scales(_: *const u8, own: i64) -> [__m512i; 4] {
-        spread(own)
     }
 
     #[inline]
@@ -143,26 +61,6 @@ impl Wide for Q5K {
             _mm512_or_si512(nibbles(b), moved(0, 62)),
             _mm512_or_si512(upper_nibbles(b), moved(63, 61)),
         ]
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn inputs(x: *const i8) -> [__m512i; 4] {
-        // SAFETY: as the caller guarantees.
-        unsafe { crossed(x) }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,f16c")]
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
-        // SAFETY: as the caller guarantees.
-        unsafe { heads_with_minima(outputs, at) }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn pair_scales(_: *const u8, own: i64) -> [__m512i; 4] {
-        spread(own)
     }
 
     #[inline]

@@ -28,7 +28,6 @@ const GROUP: usize = 16 * TILE;
 pub struct Panel([__m512i; 64]);
 
 impl Panel {
-    /// A panel of zeros.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn zeros() -> Self {
@@ -70,7 +69,6 @@ impl Outputs {
     }
 }
 
-/// A block type's arithmetic.
 trait Kernel {
     /// The type.
     type Block: BlockType;

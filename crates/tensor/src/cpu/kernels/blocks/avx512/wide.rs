@@ -2,12 +2,15 @@
 
 use std::arch::x86_64::*;
 
-use super::{super::BlockRows, Kernel, Outputs, PANEL, Panel, dots, for_rows, quads, sums4, tiles};
+use super::{
+    super::BlockRows, Kernel, Outputs, PANEL, Panel, dots, for_rows, halfs, join, nibbles, quads, sums4,
+    tiles, words,
+};
 
 use crate::quant::BlockType;
 
 /// Scales of sixteen outputs' blocks.
-pub struct Heads {
+pub(crate) struct Heads {
     /// Scale of the scales.
     pub d: __m512,
     /// Scale of the minima.
@@ -27,21 +30,70 @@ pub trait Wide: BlockType {
     /// SAFETY: `block` is a block.
     unsafe fn integers(block: *const u8) -> [__m512i; 4];
 
-    /// 256 inputs in the order of [`Wide::integers`].
+    /// 256 inputs in the order of [`Wide::integers`]: by default of sub-blocks 0 and 2, 1 and 3, 4 and 6, 5 and 7.
     ///
     /// SAFETY: there are 256.
-    unsafe fn inputs(x: *const i8) -> [__m512i; 4];
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn inputs(x: *const i8) -> [__m512i; 4] {
+        let x: *const u8 = x.cast();
+        // SAFETY: as the caller guarantees.
+        unsafe {
+            [
+                join(x, x.add(64)),
+                join(x.add(32), x.add(96)),
+                join(x.add(128), x.add(192)),
+                join(x.add(160), x.add(224)),
+            ]
+        }
+    }
 
-    /// Scales of sixteen blocks.
+    /// Scales of sixteen blocks, by default with the minima of q4_k and q5_k.
     ///
     /// SAFETY: each output has a block from byte `at` on.
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads;
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,f16c")]
+    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
+        // SAFETY: the first 16 bytes of each block.
+        let [d, low, middle, high] = unsafe { words(outputs, at) };
+        let six = _mm512_set1_epi8(63);
+        let upper = |word| _mm512_and_si512(_mm512_srli_epi32::<2>(word), _mm512_set1_epi8(0x30));
+        let scales = [_mm512_and_si512(low, six), _mm512_or_si512(nibbles(high), upper(low))];
+        let minima = [
+            _mm512_and_si512(middle, six),
+            _mm512_or_si512(nibbles(_mm512_srli_epi32::<4>(high)), upper(middle)),
+        ];
+        let even = |word| _mm512_and_si512(word, _mm512_set1_epi16(255));
+        let odd = |word| _mm512_srli_epi16::<8>(word);
+        let zero = _mm512_setzero_si512();
+        Heads {
+            d: halfs(d),
+            minimum: halfs(_mm512_srli_epi32::<16>(d)),
+            minima: [even(minima[0]), odd(minima[0]), even(minima[1]), odd(minima[1])],
+            scales: [scales[0], scales[1], zero, zero],
+        }
+    }
 
     /// For each pair of [`Wide::integers`] the scale of its sub-block, in 16 bits. `own` holds the output's scales if the type
-    /// has minima.
+    /// has minima, as q4_k and q5_k have, in eight bytes: sub-blocks 0 and 2, 1 and 3, 4 and 6, 5 and 7.
     ///
     /// SAFETY: `block` is a block.
-    unsafe fn pair_scales(block: *const u8, own: i64) -> [__m512i; 4];
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn pair_scales(_block: *const u8, own: i64) -> [__m512i; 4] {
+        let own = _mm512_set1_epi64(own);
+        // Byte j of each 128-bit lane and a zero, eight times.
+        let pattern = |low: i16, high: i16| {
+            let (low, high) = (_mm256_set1_epi16(low | -0x8000), _mm256_set1_epi16(high | -0x8000));
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+        };
+        [
+            _mm512_shuffle_epi8(own, pattern(0, 2)),
+            _mm512_shuffle_epi8(own, pattern(1, 3)),
+            _mm512_shuffle_epi8(own, pattern(4, 6)),
+            _mm512_shuffle_epi8(own, pattern(5, 7)),
+        ]
+    }
 
     /// Arrange the integers of sixteen blocks.
     ///
