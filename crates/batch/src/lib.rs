@@ -5,11 +5,11 @@
 //! |---|---|
 //! | [`find`](mod@find) | files, directories, lists and patterns become [`Clip`]s |
 //! | [`shard`] | the part of them that one of several machines captions |
-//! | [`outputs`], [`options`] | what a clip still lacks ([`Need`](outputs::Need)), and writing it |
-//! | [`sidecar`], [`table`] | a file beside each clip; one file for all of them, in the form of a trainer ([`rows`]) |
+//! | [`outputs`], `options` | what a clip still lacks ([`Need`](outputs::Need)), and writing it |
+//! | `sidecar`, `table` | a file beside each clip; one file for all of them, in the form of a trainer ([`rows`]) |
 //! | [`edit`] | captions that a person has changed |
-//! | [`claim`], [`ledger`] | what keeps two processes from the same clip, and what an interrupted run has done |
-//! | [`run`], [`report`] | the loop over the clips; what it reports |
+//! | `claim`, `ledger` | what keeps two processes from the same clip, and what an interrupted run has done |
+//! | `run`, `report` | the loop over the clips; what it reports |
 //!
 //! # Interruption
 //!
