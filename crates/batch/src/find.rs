@@ -7,7 +7,6 @@ use ignore::{WalkBuilder, overrides::OverrideBuilder};
 use super::*;
 use specreel_video::folder::{self, is_video};
 
-/// A clip to caption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clip {
     /// The directory that was named; for a single file the working directory, or the file's own.
@@ -43,7 +42,6 @@ impl Clip {
     }
 }
 
-/// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The clips, each once: in the order of the arguments, those of a directory by their paths.

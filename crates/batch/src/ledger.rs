@@ -28,7 +28,6 @@ pub struct Done {
     pub change: Option<(u64, u64)>,
 }
 
-/// A line of a ledger.
 pub trait Line: Serialize + DeserializeOwned {
     fn id(&self) -> u64;
 }

@@ -15,7 +15,6 @@ use specreel_record::FailureClass;
 /// What a clip lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It is done.
     Nothing,
     /// It failed in an earlier run, for this reason.
     FailedBefore(String),
@@ -66,7 +65,6 @@ impl Outputs {
         self.options.sidecar.is_none() && self.table.is_none()
     }
 
-    /// The prompts.
     pub fn prompts(&self) -> &[String] {
         &self.options.prompts
     }
@@ -262,7 +260,6 @@ impl Outputs {
         Ok(())
     }
 
-    /// The sidecar of a clip.
     pub fn sidecar(&self, clip: &Clip) -> Option<PathBuf> {
         self.options.sidecar.map(|sidecar| sidecar.path(clip, self.options.out_dir.as_deref()))
     }

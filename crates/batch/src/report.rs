@@ -21,7 +21,6 @@ pub struct Part {
 /// What became of a clip.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It has captions now.
     Captioned(Vec<Caption>),
     /// The models wrote nothing: its captions are written, and empty.
     Empty(Vec<Caption>),
@@ -38,11 +37,9 @@ pub enum Outcome {
 /// A clip that is over.
 #[derive(Clone, Debug)]
 pub struct Ended<'a> {
-    /// The clip.
     pub clip: &'a Clip,
     /// The run of its last caption; 0 if there was none.
     pub run: u64,
-    /// What became of it.
     pub outcome: &'a Outcome,
 }
 
@@ -61,14 +58,12 @@ pub struct Progress {
     pub busy: usize,
     /// Clips that failed, in this run or in an earlier one.
     pub failed: usize,
-    /// Statistics of all captions.
     pub stats: Stats,
     /// Time since the first clip was begun.
     pub elapsed: Duration,
 }
 
 impl Progress {
-    /// Clips that are over.
     pub fn over(&self) -> usize {
         self.written() + self.skipped + self.busy + self.failed
     }

@@ -19,9 +19,7 @@ pub enum Kind {
     Jsonl,
     /// Comma-separated values with a header.
     Csv,
-    /// musubi-tuner.
     Musubi,
-    /// The LTX trainers.
     Ltx,
     /// Hugging Face `datasets`.
     Hf,
@@ -30,9 +28,7 @@ pub enum Kind {
 /// A caption of a clip, to be written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Caption {
-    /// The prompt.
     pub prompt: String,
-    /// The text as it is written.
     pub text: String,
     /// What was cut off its beginning.
     pub cut: Option<String>,
@@ -62,7 +58,6 @@ impl Kind {
         }
     }
 
-    /// The key of the video's path.
     pub fn path_key(self) -> &'static str {
         match self {
             Kind::Jsonl | Kind::Csv => "video",
@@ -178,12 +173,9 @@ pub fn object(
     Value::Object(row)
 }
 
-/// A row as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// The video's path.
     pub path: String,
-    /// The caption.
     pub caption: String,
     /// The prompt, where the form has one.
     pub prompt: String,
@@ -194,7 +186,6 @@ pub struct Read {
 /// What a file holds.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
-    /// Whole rows.
     pub rows: Vec<Read>,
     /// Rows that cannot be read, by their numbers from 1.
     pub damaged: Vec<usize>,

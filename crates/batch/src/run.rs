@@ -22,7 +22,6 @@ pub struct Batch<'a> {
     pub interrupt: &'a Interrupt,
     /// What each caption is asked for: everything but video, part and prompt. Its number is that of the first run.
     pub request: RunRequest,
-    /// The part of each clip.
     pub part: Part,
     /// Changes to the captions.
     pub polish: Polish,

@@ -10,7 +10,6 @@ use super::{
 use specreel_client::present::export::Subtitles;
 use specreel_record::Cues;
 
-/// The form of a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sidecar {
     /// The caption; of several prompts, one a line.
@@ -45,7 +44,6 @@ impl Sidecar {
         base.with_extension(self.extension())
     }
 
-    /// What it contains.
     pub fn contents(self, clip: &Clip, captions: &[Caption], cues: Cues) -> String {
         match (self, captions) {
             (Sidecar::Txt, [one]) => format!("{}\n", one.text),

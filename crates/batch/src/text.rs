@@ -12,9 +12,7 @@ pub struct Polish {
 /// A caption as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Polished {
-    /// The text.
     pub text: String,
-    /// What was cut off.
     pub cut: Option<String>,
 }
 

@@ -62,7 +62,6 @@ fn loaded(event: Event) -> Option<Result<Ready, Failure>> {
 enum Silence {
     /// The patience after an interrupt, or after a cancel, is over.
     Interrupted,
-    /// The engine has stopped.
     Stopped,
 }
 

@@ -221,21 +221,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_the_other_suite_are_refused() {
-        let step = BenchArgs { suite: Suite::Step, clips: Some(3), ..BenchArgs::default() };
-        let failure = step.check().unwrap_err();
-        assert_eq!(failure.error, "--clips cannot be used with --suite step");
-        let scenes = BenchArgs { rows: vec![1], ..BenchArgs::default() };
-        assert!(scenes.check().unwrap_err().error.starts_with("--rows"));
-        assert!(BenchArgs { clips: Some(3), ..BenchArgs::default() }.check().is_ok());
-        let clip = BenchArgs { suite: Suite::Clip, rows: vec![1], ..BenchArgs::default() };
-        assert_eq!(clip.check().unwrap_err().hint.unwrap(), "remove it, or use --suite step");
-        let seconds = BenchArgs { suite: Suite::Clip, seconds: Some(3), ..BenchArgs::default() };
-        assert!(seconds.check().is_ok());
-        assert!(BenchArgs { suite: Suite::Step, ..seconds }.check().is_err());
-    }
-
-    #[test]
     fn sizes_are_two_numbers() {
         assert_eq!(size("640x360"), Ok((640, 360)));
         for bad in ["640", "640x", "x360", "0x9", "640x360x1", "99999x9"] {

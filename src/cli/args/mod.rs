@@ -214,16 +214,6 @@ mod tests {
     }
 
     #[test]
-    fn frames_and_fps_exclude_each_other() {
-        assert!(
-            Cli::try_parse_from(["specreel", "caption", "a.mp4", "--frames", "4", "--fps", "2"]).is_err()
-        );
-        assert!(Cli::try_parse_from(["specreel", "caption", "a.mp4", "--force"]).is_err());
-        let cli = Cli::try_parse_from(["specreel", "a.mp4", "--method", "fly"]).unwrap();
-        assert_eq!(cli.studio.video, Some("a.mp4".into()));
-    }
-
-    #[test]
     fn flags_are_a_layer_of_settings() {
         let cli = Cli::try_parse_from(["specreel", "--theme", "dark", "--mouse", "--dtype", "f32"]).unwrap();
         let layer = cli.studio.layer();

@@ -78,16 +78,3 @@ fn length(text: &str) -> Result<f64, String> {
     let long = time(text)?;
     if long < LEAST_SEGMENT_S { Err("expected at least one second".into()) } else { Ok(long) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_have_a_length() {
-        assert_eq!((length("0:20"), time("1:30.5")), (Ok(20.0), Ok(90.5)));
-        for bad in ["0.5", "0", "-3", "long"] {
-            assert!(length(bad).is_err(), "{bad}");
-        }
-    }
-}

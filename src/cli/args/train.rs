@@ -271,24 +271,4 @@ mod tests {
             assert!(text.contains(&format!("[default: {value}]")), "{flag} {value}: {text}");
         }
     }
-
-    #[test]
-    fn invalid_combinations_are_refused() {
-        for flags in ["--recursions 2", "--no-mtp"] {
-            let failure = args(&format!("msd --out o {flags}")).options().unwrap_err();
-            assert!(failure.error.contains("cannot be used with msd"), "{}", failure.error);
-        }
-        for flags in ["--no-vata", "--hidden 0.5"] {
-            let failure = args(&format!("hivis --out o {flags}")).options().unwrap_err();
-            assert!(failure.error.contains("cannot be used with hivis"), "{}", failure.error);
-        }
-        assert_eq!(args("vispec --out o").options().unwrap(), Options::of(Recipe::Vispec));
-        let nothing = args("msd --out o --state-weight 0 --token-weight 0").options().unwrap_err();
-        assert!(nothing.error.contains("no training loss"));
-        for data in ["scenes:", "scenes:x", "scenes:0", "scenes:-4"] {
-            assert_eq!(args(&format!("msd --out o --data {data}")).clips().unwrap_err().class.exit_code(), 2);
-        }
-        assert_eq!(args("msd --out o --data /no/such").clips().unwrap_err().class.exit_code(), 3);
-        assert_eq!(args("msd --out o --data scenes:7").clips().unwrap().len(), 7);
-    }
 }

@@ -275,7 +275,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.out.flush()
     }
 
-    /// Text with its verdicts, as it is.
     fn pieces(&mut self, pieces: Vec<(Verdict, String)>) -> io::Result<()> {
         for (verdict, text) in pieces {
             if self.style.color {

@@ -316,20 +316,4 @@ pub(super) mod tests {
         assert_eq!(failure.class, FailureClass::Usage);
         assert!(failure.hint.unwrap().contains("--drafter DIR"));
     }
-
-    #[test]
-    fn unusable_videos_are_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let empty = dir.path().join("empty.mp4");
-        std::fs::write(&empty, b"").unwrap();
-        for (path, part) in [
-            (dir.path().to_owned(), "it is a directory"),
-            (empty, "the file is empty"),
-            (dir.path().join("no.mp4"), "no such file"),
-        ] {
-            let failure = video(&path).unwrap_err();
-            assert_eq!(failure.class, FailureClass::Input);
-            assert!(failure.error.ends_with(part), "{}", failure.error);
-        }
-    }
 }

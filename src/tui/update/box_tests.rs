@@ -119,6 +119,8 @@ fn help_is_searched_by_typing_and_a_slash_starts_over() {
     assert_eq!(query(&mut studio), "");
     press(&mut studio, "t a u / t h e");
     assert_eq!(query(&mut studio), "the");
+    press(&mut studio, "ctrl-u down pagedown k");
+    assert!(matches!(&studio.model().overlay, Some(Overlay::Help { query, top: 0 }) if query == "k"));
 }
 
 #[test]

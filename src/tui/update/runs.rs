@@ -157,7 +157,6 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
     Waiting { request, run }
 }
 
-/// A live run of a method, which is shown at this pace.
 pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pace: Pace) -> Run {
     Run {
         subject,

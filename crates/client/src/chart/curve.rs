@@ -10,11 +10,8 @@ const SYMBOLS: [char; 4] = ['*', 'o', '+', 'x'];
 /// A chart of lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// What it shows.
     pub title: String,
-    /// What x is.
     pub x: String,
-    /// What y is.
     pub y: String,
     /// Name and points of each line, x ascending. Line styles repeat after four.
     pub lines: Vec<(String, Vec<(f64, f64)>)>,

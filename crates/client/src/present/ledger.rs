@@ -49,7 +49,6 @@ impl Mark {
 pub struct Piece {
     /// Its text, sanitised and on one line.
     pub text: String,
-    /// What it is.
     pub mark: Mark,
 }
 

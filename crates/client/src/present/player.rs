@@ -377,7 +377,6 @@ impl Player {
         }
     }
 
-    /// Pause.
     pub fn pause(&mut self) {
         self.playing = false;
     }

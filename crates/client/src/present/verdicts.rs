@@ -33,7 +33,6 @@ pub enum Role {
 /// A role's look: text attributes, and colours for terminals of 16 colours and for light and dark pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// The role.
     pub role: Role,
     /// Its name: key of a theme, class of a page.
     pub name: &'static str,
@@ -108,7 +107,6 @@ pub const LOOKS: [Look; 6] = [
 ];
 
 impl Role {
-    /// The role of a verdict.
     pub fn of(verdict: Verdict) -> Role {
         match verdict {
             Verdict::Exact | Verdict::Sampled => Role::Strict,
@@ -125,7 +123,6 @@ impl Role {
         }
     }
 
-    /// Its look.
     pub fn look(self) -> &'static Look {
         &LOOKS[self as usize]
     }

@@ -16,7 +16,6 @@ use specreel_speculate::suggest;
 /// A configuration file that has been read. The default is that of a missing file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
-    /// Its values.
     pub values: Layer,
     file: PathBuf,
     /// Line of each key, from 1.

@@ -33,7 +33,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats.
     pub const ALL: [Format; 6] =
         [Format::Text, Format::Markdown, Format::Html, Format::Trace, Format::Srt, Format::Vtt];
 
@@ -54,7 +53,6 @@ impl Format {
         }
     }
 
-    /// The name of the format.
     pub fn name(self) -> &'static str {
         match self {
             Format::Text => "text",
@@ -96,7 +94,6 @@ impl Format {
 /// What video and method are called in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
-    /// The video's title.
     pub video: &'a str,
     /// The method, with the parameters that differ from its preset's.
     pub method: &'a str,

@@ -70,7 +70,6 @@ impl Race {
         }
     }
 
-    /// Pause.
     pub fn pause(&mut self) {
         self.playing = false;
     }

@@ -12,7 +12,6 @@ pub(super) const SETTLED: f64 = 0.9;
 /// What happens in a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The drafts appear, one by one.
     Drafting,
     /// The target reads all of them in one pass.
     Verifying,
@@ -29,7 +28,6 @@ pub enum Fate {
     Ghost,
     /// In the text, for this reason.
     Emitted(Verdict),
-    /// The draft that was rejected.
     Rejected,
     /// A draft after the rejected one, or beyond the end of the text.
     Dropped,
@@ -42,7 +40,6 @@ pub enum Fate {
 pub struct Part {
     /// The text of one token; never empty.
     pub text: String,
-    /// What becomes of it.
     pub fate: Fate,
 }
 
@@ -53,7 +50,6 @@ pub struct Scene {
     pub step: usize,
     /// Number of tokens before the step.
     pub first_token: usize,
-    /// What happens.
     pub phase: Phase,
     /// The text that follows those tokens, in order. Of a tree: the branch that is judged.
     pub parts: Vec<Part>,
