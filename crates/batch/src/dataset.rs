@@ -7,7 +7,6 @@ use super::{rows::Kind, sidecar::replace, text::one_line};
 
 const PATH_KEYS: [&str; 4] = ["video", "video_path", "media_path", "file_name"];
 
-/// The rows of a file.
 #[derive(Debug)]
 pub struct Dataset {
     pub path: PathBuf,

@@ -18,7 +18,6 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// The file to read.
     pub fn path(&self) -> PathBuf {
         self.file.clone().unwrap_or_else(|| self.root.join(&self.relative))
     }
@@ -46,7 +45,6 @@ impl Clip {
 pub struct Found {
     /// The clips, each once: in the order of the arguments, those of a directory by their paths.
     pub clips: Vec<Clip>,
-    /// Directories that cannot be read.
     pub unreadable: Vec<(PathBuf, Failure)>,
 }
 

@@ -12,13 +12,11 @@ use super::{
 };
 use specreel_record::FailureClass;
 
-/// What a clip lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     Nothing,
     /// It failed in an earlier run, for this reason.
     FailedBefore(String),
-    /// Captions for these prompts, by number.
     Captions(Vec<usize>),
 }
 

@@ -12,19 +12,15 @@ use specreel_record::{Event, Stats};
 pub struct Part {
     /// Where it begins, in seconds.
     pub start: Option<f64>,
-    /// Where it ends.
     pub end: Option<f64>,
-    /// The length of its pieces.
     pub segments: Option<f64>,
 }
 
-/// What became of a clip.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Captioned(Vec<Caption>),
     /// The models wrote nothing: its captions are written, and empty.
     Empty(Vec<Caption>),
-    /// It had them before.
     Skipped,
     /// Another process captions it.
     Busy,
@@ -34,7 +30,6 @@ pub enum Outcome {
     FailedBefore(String),
 }
 
-/// A clip that is over.
 #[derive(Clone, Debug)]
 pub struct Ended<'a> {
     pub clip: &'a Clip,
@@ -46,9 +41,7 @@ pub struct Ended<'a> {
 /// How far a batch is.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Clips of this batch.
     pub total: usize,
-    /// Clips that have been captioned.
     pub captioned: usize,
     /// Clips of which the models wrote nothing.
     pub empty: usize,
@@ -113,7 +106,6 @@ impl Progress {
 /// How a batch ended.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// What became of the clips.
     pub progress: Progress,
     /// It was interrupted before the last clip.
     pub interrupted: bool,

@@ -25,12 +25,10 @@ pub enum Kind {
     Hf,
 }
 
-/// A caption of a clip, to be written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Caption {
     pub prompt: String,
     pub text: String,
-    /// What was cut off its beginning.
     pub cut: Option<String>,
     /// The pieces, if the clip was captioned piece by piece.
     pub pieces: Vec<(Span, String)>,
@@ -177,13 +175,11 @@ pub fn object(
 pub struct Read {
     pub path: String,
     pub caption: String,
-    /// The prompt, where the form has one.
     pub prompt: String,
     /// The row as it stands in the file, with its line break.
     pub text: String,
 }
 
-/// What a file holds.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     pub rows: Vec<Read>,

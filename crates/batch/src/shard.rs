@@ -12,7 +12,6 @@ pub struct Shard {
     pub count: u64,
 }
 
-/// What an argument says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardChoice {
     Fixed(Shard),

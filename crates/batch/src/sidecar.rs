@@ -14,16 +14,12 @@ use specreel_record::Cues;
 pub enum Sidecar {
     /// The caption; of several prompts, one a line.
     Txt,
-    /// SubRip subtitles.
     Srt,
-    /// WebVTT subtitles.
     Vtt,
-    /// Everything that is known.
     Json,
 }
 
 impl Sidecar {
-    /// The file name extension.
     pub fn extension(self) -> &'static str {
         match self {
             Sidecar::Txt => "txt",

@@ -86,7 +86,6 @@ impl FakeEngine {
         state.stops_at = Some(state.stops_at.map_or(run, |earlier| earlier.min(run)));
     }
 
-    /// All commands so far.
     pub fn commands(&self) -> Vec<Command> {
         self.state().commands.clone()
     }

@@ -13,12 +13,10 @@ use specreel_record::Failure;
 use specreel_tensor::{DeviceChoice, WeightType};
 use specreel_train::{Clips, Options};
 
-/// Headings of the help.
 const DATA: &str = "Data";
 const RECIPE: &str = "Recipe";
 const OPTIMIZATION: &str = "Optimization";
 
-/// Arguments of `train`.
 #[derive(Debug, Args)]
 pub struct TrainArgs {
     /// Draft head to train
@@ -129,7 +127,6 @@ impl What {
         self.recipe().name()
     }
 
-    /// The recipe.
     pub fn recipe(self) -> Recipe {
         match self {
             What::Sparrow => Recipe::Sparrow,
@@ -141,7 +138,6 @@ impl What {
 }
 
 impl TrainArgs {
-    /// The training options of these arguments.
     pub fn options(&self) -> Result<Options, Failure> {
         let base = Options::of(self.what.recipe());
         if self.what == What::Msd && (self.recursions.is_some_and(|n| n > 0) || self.no_mtp) {
@@ -188,7 +184,6 @@ impl TrainArgs {
         Ok(options)
     }
 
-    /// The training clips.
     pub fn clips(&self) -> Result<Clips, Failure> {
         let Some(number) = self.data.strip_prefix("scenes:") else {
             return Ok(Clips::folder(self.data.as_ref(), self.seed)?);

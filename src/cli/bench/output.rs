@@ -31,6 +31,7 @@ pub fn result_file(
 
 /// Where a benchmark's results go.
 pub struct Output {
+    /// The progress line.
     pub progress: Progress,
     /// Print JSON lines instead of tables.
     pub json: bool,
@@ -97,5 +98,22 @@ impl Reporter for Output {
 
     fn file(&mut self, text: &str) -> Result<(), End> {
         Ok(self.file.as_mut().map_or(Ok(()), |file| file.append(text.as_bytes()))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_a_line_that_names_its_kind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("bench.jsonl");
+        let lines = result_file(Some(&path), "--out", false).unwrap();
+        let mut output = Output { progress: Progress::new(false), json: false, lines, file: None };
+        output.line("trial", &serde_json::json!({ "clip": 7 })).unwrap();
+        output.line("summary", &serde_json::json!({})).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "{\"event\":\"trial\",\"clip\":7}\n{\"event\":\"summary\"}\n");
     }
 }

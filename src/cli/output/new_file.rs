@@ -108,7 +108,6 @@ impl OutputFile {
         write().map_err(|e| self.named.broken(&self.path, &e))
     }
 
-    /// Flush it to the disk.
     pub fn finish(&mut self) -> Result<(), Failure> {
         match self.file.sync_all() {
             // Pipes and devices cannot be synced and need not be.

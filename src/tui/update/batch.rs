@@ -23,11 +23,7 @@ pub(super) fn choose_marked(model: &mut Model) {
     let entry = |path: &PathBuf| library.entries.iter().find(|entry| entry.path == *path);
     let clips: Vec<BatchClip> = library.marked.iter().filter_map(entry).map(clip_of).collect();
     let Some(method) = runs::method_to_run(model) else { return };
-    let prompt = model.prompt.text();
-    if prompt.is_empty() {
-        model.note(Tone::Bad, "the prompt is empty: type one, or press p for a preset");
-        return;
-    }
+    let Some(prompt) = runs::prompt_to_run(model) else { return };
     model.batches.next = Some(Batch {
         clips,
         cursor: 0,

@@ -7,7 +7,6 @@ const AREA: [f64; 4] = [64.0, 68.0, 560.0, 280.0];
 const STROKES: [(&str, &str); 4] = [("#06c", "none"), ("#c50", "6 3"), ("#084", "2 3"), ("#80a", "8 3 2 3")];
 const SYMBOLS: [char; 4] = ['*', 'o', '+', 'x'];
 
-/// A chart of lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
     pub title: String,

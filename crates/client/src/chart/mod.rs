@@ -64,7 +64,6 @@ impl Plot {
         self.points.iter().enumerate().map(|(index, point)| (symbol(index, point.front), point))
     }
 
-    /// The scales of both axes.
     pub fn scales(&self) -> (Scale, Scale) {
         let across = Scale::covering(self.points.iter().map(|p| p.x));
         (across, Scale::covering_up_to(self.most, self.points.iter().map(|p| p.y)))

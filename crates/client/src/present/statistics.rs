@@ -43,13 +43,11 @@ pub enum Output {
     /// Not compared.
     #[default]
     Unknown,
-    /// No run has started.
     Waiting,
     /// Cancelled before the first run finished.
     Interrupted,
     Failed,
     Baseline,
-    /// The same tokens.
     Identical,
     /// Index of the first token that differs, from 0.
     DiffersAt(usize),
@@ -150,7 +148,6 @@ pub struct Column {
 }
 
 pub const NAME: Column = Column { title: "method", right: false, rank: 0, cell: |m| m.name.clone() };
-/// Lossless or lossy.
 pub const KIND: Column =
     Column { title: "kind", right: false, rank: 0, cell: |m| lossless_mark(m.lossless).into() };
 pub const SPEED: Column =

@@ -18,7 +18,6 @@ use specreel_record::Verdict;
 pub enum Role {
     /// A draft that is what the target would write.
     Strict,
-    /// The target alone.
     Plain,
     /// The target's own token after a reject.
     Corrected,

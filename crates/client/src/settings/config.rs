@@ -23,7 +23,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The JSON schema of the file.
     pub fn schema() -> Schema {
         schemars::schema_for!(Layer)
     }
@@ -64,7 +63,6 @@ impl Config {
         Setting { value, origin }
     }
 
-    /// Where the value of a key is.
     pub(super) fn origin(&self, key: &'static str) -> Origin {
         let line = self.lines.get(key).copied().unwrap_or(1);
         Origin::Config { file: self.file.clone(), line, key }

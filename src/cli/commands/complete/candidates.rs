@@ -243,7 +243,6 @@ fn videos() -> ArgValueCompleter {
     })
 }
 
-/// Subcommands, by the words that lead to them.
 fn subcommands() -> ArgValueCompleter {
     among(|| {
         let root = Cli::command();

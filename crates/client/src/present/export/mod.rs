@@ -15,10 +15,8 @@ use subtitles::stamp;
 
 use specreel_record::{Cues, Pieces, RunLog, Span};
 
-/// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The caption alone.
     Text,
     /// Caption, prompt and statistics as Markdown.
     Markdown,
@@ -26,9 +24,7 @@ pub enum Format {
     Html,
     /// Who was at work when, for trace viewers.
     Trace,
-    /// SubRip subtitles.
     Srt,
-    /// WebVTT subtitles.
     Vtt,
 }
 
@@ -64,7 +60,6 @@ impl Format {
         }
     }
 
-    /// What the file contains.
     pub fn about(self) -> &'static str {
         match self {
             Format::Text => "the caption",

@@ -161,7 +161,6 @@ impl Cutter {
         out
     }
 
-    /// The cues that are left.
     pub fn finish(&mut self) -> Vec<Cue> {
         self.release(self.end)
     }

@@ -49,7 +49,6 @@ impl Race {
         }
     }
 
-    /// Go to a time.
     pub fn seek(&mut self, at: f64) {
         self.at = at.clamp(0.0, self.length);
         for (lane, end) in self.lanes.iter_mut().zip(&self.ends) {

@@ -9,7 +9,6 @@ pub(super) const STRUCK: f64 = 0.7;
 pub(super) const JUDGED: f64 = 0.8;
 pub(super) const SETTLED: f64 = 0.9;
 
-/// What happens in a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Drafting,
@@ -26,7 +25,6 @@ pub enum Phase {
 pub enum Fate {
     /// A draft that is not judged yet.
     Ghost,
-    /// In the text, for this reason.
     Emitted(Verdict),
     Rejected,
     /// A draft after the rejected one, or beyond the end of the text.
