@@ -178,7 +178,7 @@ impl Model {
         })
     }
 
-    pub fn place(&self) -> KeyContext {
+    pub fn key_context(&self) -> KeyContext {
         match (&self.overlay, self.focus) {
             (Some(Overlay::Methods { .. }), _) => KeyContext::Methods,
             (Some(Overlay::Presets(_) | Overlay::Export(_) | Overlay::Themes { .. }), _) => KeyContext::List,

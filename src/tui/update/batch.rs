@@ -55,7 +55,7 @@ pub(super) fn open(model: &mut Model) {
     match model.batches.shown() {
         Some(_) => model.overlay = Some(Overlay::Batch),
         None => {
-            let key = model.keymap.shown(model.place(), &[crate::tui::Action::Mark]);
+            let key = model.keymap.shown(model.key_context(), &[crate::tui::Action::Mark]);
             model.note(Tone::Info, format!("no batch yet: mark clips in the library ({key}), then run"));
         }
     }
@@ -255,7 +255,7 @@ pub(super) fn cancel(model: &mut Model) -> Option<Vec<Effect>> {
 pub(super) fn is_in_the_way(model: &mut Model) -> bool {
     let active = model.batches.active().is_some();
     if active {
-        let key = model.keymap.shown(model.place(), &[crate::tui::Action::Interrupt]);
+        let key = model.keymap.shown(model.key_context(), &[crate::tui::Action::Interrupt]);
         model.note(Tone::Info, format!("a batch is running: wait for its end, or cancel it with {key}"));
     }
     active

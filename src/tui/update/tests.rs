@@ -245,7 +245,7 @@ fn recent_files_are_in_the_library_from_the_start() {
     assert_eq!(effects[0], Effect::Recent(list));
     let file = VideoFile { path: "/a/c.mp4".into(), bytes: None, modified: None };
     studio.handle(Msg::Recent(Ok(vec![file])));
-    assert_eq!(studio.model().library.entries.last().unwrap().place, "recent · /a");
+    assert_eq!(studio.model().library.entries.last().unwrap().dir, "recent · /a");
     studio.handle(Msg::Recent(Err("cannot read the list".into())));
     assert_eq!(notice(&mut studio), "cannot read the list");
 }

@@ -107,7 +107,6 @@ fn preset(names: &[&str]) -> Result<Vec<Method>, Failure> {
 mod tests {
     use super::*;
     use crate::cli::resolve::tests::spec;
-    use specreel_record::FailureClass;
 
     fn choose(names: &str) -> Result<Chosen, Failure> {
         let names: Vec<String> = names.split(',').map(String::from).collect();
