@@ -14,17 +14,12 @@ pub(crate) fn methods() -> Vec<Method> {
     ["autoregressive", "naive", "lvspec"].map(|name| Method::preset(name).unwrap()).to_vec()
 }
 
-pub(crate) fn lossless(method: &Method) -> bool {
-    method.lossless()
-}
-
 pub(crate) fn config() -> StudioConfig {
     let clip = |title: &str, path: &str| Clip { title: title.into(), path: path.into() };
     StudioConfig {
         clips: vec![clip("Red ball", "/demo/0.mp4"), clip("Two squares", "/demo/1.mp4")],
         methods: methods(),
         method: "lvspec".into(),
-        lossless,
         theme: "dark".into(),
         colors: ColorDepth::True,
         keymap: None,

@@ -125,7 +125,6 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         folder: folder.map(Path::to_owned),
         methods,
         method: request.method.name.clone(),
-        lossless: Method::lossless,
         embedded,
         presets: PromptPreset::built_in(embedded),
         request: RunRequest { logprobs: usual.request.logprobs, ..request },

@@ -139,7 +139,7 @@ impl Model {
             preview: None,
             strips: FrameStrips::default(),
             prompt: PromptEditor::with_history(&config.request.prompt, &config.history),
-            methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
+            methods: Methods::new(config.methods.clone(), &config.method),
             engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
             runs: Runs { next: 1, ..Runs::default() },
             waiting: None,

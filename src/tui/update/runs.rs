@@ -154,7 +154,7 @@ pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pac
         subject,
         label: model.methods.label_of(&method),
         autoregressive: method.is_autoregressive(),
-        lossless: model.methods.is_lossless(&method),
+        lossless: method.lossless(),
         method: Some(method),
         replayed: false,
         cancelling: false,

@@ -37,7 +37,7 @@ fn progress(model: &Model, batch: &Batch, columns: usize, theme: &Theme) -> Line
                 plural(batch.clips.len() as u64, "clip"),
                 batch.method.name
             )),
-            mark(model.methods.is_lossless(&batch.method), theme),
+            mark(batch.method.lossless(), theme),
             Span::styled(format!("  {}", batch.prompt.replace('\n', " ")), dim),
         ]);
     }

@@ -26,7 +26,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
             Span::styled("│ ", dim),
             theme.span(Role::Title, label),
             Span::raw(" "),
-            mark(model.methods.is_lossless(method), theme),
+            mark(method.lossless(), theme),
         ]);
         if let Some(knob) = model.methods.active_knob() {
             let key = |action| model.keymap.shown(KeyContext::Everywhere, &[action]);

@@ -40,7 +40,6 @@ pub fn config(theme: &str) -> StudioConfig {
         clips: vec![clip("A green star falls", "/demo/0.mp4"), clip("Two shapes meet", "/demo/1.mp4")],
         methods: Method::presets().to_vec(),
         method: "lvspec".into(),
-        lossless: Method::lossless,
         request: RunRequest {
             prompt: "Describe the video in detail.".into(),
             ..StudioConfig::default().request
