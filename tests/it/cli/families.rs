@@ -316,7 +316,7 @@ fn pairs_across_families_and_vocabularies_are_refused() {
     swapped["model"]["vocab"][&b] = 290.into();
     std::fs::write(dir.join("tokenizer.json"), swapped.to_string()).unwrap();
     let other = dir.display().to_string();
-    let [qwen3, smol, qwen2, newest] = ["qwen3_vl", "smolvlm", "qwen2_vl", "qwen3_5"].map(model);
+    let [qwen3, smol, qwen2, newest] = ["qwen3_vl", "smolvlm", "qwen2_vl", "qwen3_5"].map(fixture);
     for (target, drafter, words) in [
         (&qwen3, &smol, &["SmolVLM2", "Qwen3-VL"][..]),
         (&smol, &qwen3, &["Qwen3-VL", "SmolVLM2"]),
