@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Instant};
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
     decoder::{Decoder, Sequence, Taps},
-    shapes,
+    mac_count, shapes,
 };
 use specreel_record::median;
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
@@ -78,8 +78,7 @@ fn measure(decoder: &Arc<Decoder>, slots: usize) -> specreel_tensor::Result<Stri
     }
     let whole = started.elapsed().as_secs_f64();
     let attention = (whole - products).max(0.0);
-    let seen = (slots * slots / 2) as f64;
-    let macs = LAYERS[0] as f64 * 2.0 * (config.heads * config.head_dim) as f64 * seen;
+    let macs = mac_count::prompt(config, 0, slots).attention;
     let mut words = format!(
         "prefill {:.1} s, attention {:.1} s ({:.0} %, {:.0} GMAC/s)",
         whole * scale,

@@ -49,9 +49,15 @@ fn frames(
     each: &mut dyn FnMut(video::Frame) -> ControlFlow<()>,
 ) -> Result<(), String> {
     let (width, height) = request.max;
-    let read = match request.count {
-        1 => video::thumbnail(&request.path, 0.1, width, height).map(each).map(|_| ()),
-        count => video::stills(&request.path, count, request.max, each).map(|_| ()),
-    };
-    read.map_err(|error| error.to_string())
+    let words = |error: video::Error| error.to_string();
+    if request.count == 1 {
+        let _ = each(video::thumbnail(&request.path, 0.1, width, height).map_err(words)?);
+        return Ok(());
+    }
+    for frame in video::stills(&request.path, request.count, request.max).map_err(words)? {
+        if each(frame.map_err(words)?).is_break() {
+            break;
+        }
+    }
+    Ok(())
 }

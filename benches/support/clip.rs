@@ -1,6 +1,6 @@
 //! Scenes as videos: rendered to mp4, read back like any file, and ready for a model.
 
-use std::{ops::ControlFlow, path::Path};
+use std::path::Path;
 
 use specreel_engine::clip_facts;
 use specreel_model::{
@@ -11,7 +11,7 @@ use specreel_scenes::{
     Scene, encode,
     facts::{self, Facts},
 };
-use specreel_video::{self as video, Rule, Sampling};
+use specreel_video::{Rule, Sampling, Video};
 
 use super::kept::Problem;
 
@@ -34,12 +34,10 @@ impl Clip {
         let scene = Scene::from_seed(seed);
         let path = dir.join("clip.mp4");
         encode::mp4(&scene, &path, SIZE, SIZE)?;
-        let mut frames = Vec::new();
-        let start = &mut |_: &_, _: &_| ControlFlow::Continue(());
-        let decoded = video::decode(&path, &Rule::QWEN_VL, Sampling::Auto, start, &mut |frame| {
-            frames.push(frame);
-            ControlFlow::Continue(())
-        })?;
+        let video = Video::open(&path)?;
+        let plan = video.plan(None, &Rule::QWEN_VL, Sampling::Auto)?;
+        let mut decoded = video.frames(plan, None)?;
+        let frames = decoded.by_ref().collect::<Result<Vec<_>, _>>()?;
         let (height, width) = frames.first().map_or((0, 0), |f| (f.height as usize, f.width as usize));
         let mut builder = processor.patches(processor.target_size(height, width, frames.len(), None)?)?;
         for frame in &frames {
@@ -47,6 +45,6 @@ impl Clip {
         }
         let patches = builder.finish()?;
         let grid = processor.visual_grid(patches.grid)?;
-        Ok(Self { truth: facts::of(&scene), patches, facts: clip_facts(grid, &decoded.plan) })
+        Ok(Self { truth: facts::of(&scene), patches, facts: clip_facts(grid, &decoded.finish().plan) })
     }
 }

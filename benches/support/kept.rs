@@ -10,7 +10,7 @@ use specreel_record::Verdict;
 use specreel_speculate::{
     CustomRule, GenerationConfig, GenerationInputs, Method, Sampler, VisualContext, VisualStates,
     accept::Row,
-    context::{self, Preparation, Signals},
+    context::{self, PrefillInput, Preparation, Signals},
     generate,
 };
 use specreel_tensor::WeightType;
@@ -60,9 +60,8 @@ impl Pair {
             rows.filter(|(row, _)| prompt.visual.contains(*row))
                 .for_each(|(_, s)| states.extend_from_slice(s));
         };
-        let full = VisualContext::Full {};
-        let sequence = context::prefill(target, &prompt, Some(&seen), &rows, &full, room, &mut keep, go_on)?
-            .ok_or("the target's prefill was stopped")?;
+        let input = PrefillInput::new(target, &prompt, Some(&seen), &rows, room);
+        let sequence = input.prefill(None, &mut keep, go_on)?.ok_or("the target's prefill was stopped")?;
 
         let embeddings = target.embed(&prompt, Some(&seen), &rows)?;
         let positions = prompt.positions.select(&rows);
@@ -78,10 +77,12 @@ impl Pair {
         let preparation = Preparation { target, prompt: &prompt, visual: Some(&seen), grid };
         let share = preparation.rows(&context::select(context, grid, &Signals::default()));
         let own = self.drafter.encode(&clip.patches, &mut |_, _| ControlFlow::Continue(()))?;
-        let ignore = &mut |_: usize, _: &[f32]| {};
+        let input = PrefillInput {
+            placing: context.placing(),
+            ..PrefillInput::new(&self.drafter, &prompt, Some(&own), &share, room)
+        };
         let drafter =
-            context::prefill(&self.drafter, &prompt, Some(&own), &share, context, room, ignore, go_on)?
-                .ok_or("the drafter's prefill was stopped")?;
+            input.prefill(None, &mut |_, _| {}, go_on)?.ok_or("the drafter's prefill was stopped")?;
         Ok(Kept {
             pair: self,
             visual: VisualStates::new(&states, width),
@@ -134,18 +135,11 @@ impl Kept<'_> {
         let own = |rows: &[Row]| rule.map_or_else(Vec::new, |rule| rule(&text.borrow(), rows));
         let own: &CustomRule<'_> = &own;
         let rules = GenerationConfig {
-            method,
-            sampler: Sampler { temperature: 0.0, top_p: 1.0, seed: 0 },
-            max_new_tokens: limit,
-            vocab: tokenizer.vocabulary(),
             ends: tokenizer.end_ids(),
             special: tokenizer.special_ids(),
             protected: &|id| tokenizer.is_special(id),
-            logprobs: 0,
-            row_ms: None,
-            plain_passes: Default::default(),
-            on_draft: None,
             rule: rule.is_some().then_some(own),
+            ..GenerationConfig::new(method, Sampler::GREEDY, limit, tokenizer.vocabulary())
         };
         let parts = GenerationInputs {
             target: &mut self.target,

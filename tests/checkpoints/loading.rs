@@ -10,6 +10,7 @@ use specreel_model::{
     config::TextConfig,
     decoder::{Decoder, Positions, Sequence, States, parts},
     inspect::Facts,
+    shapes,
 };
 use specreel_record::EventKind;
 use specreel_scenes::{self as scenes, Scene};
@@ -31,18 +32,10 @@ fn config(hidden: usize, layers: usize, intermediate: usize, vocab: usize, tied:
         intermediate,
         vocab,
         tied,
-        rope_theta: 1e6,
         mrope_section: None,
-        interleaved: false,
-        bias: true,
-        qk_norm: false,
-        output_gate: false,
         rotary_dim: 64,
-        norm_offset: false,
-        linear: None,
-        deepstack: 0,
-        norm_eps: 1e-6,
         max_positions: 1 << 17,
+        ..shapes::find("tiny").unwrap()
     }
 }
 

@@ -13,3 +13,8 @@ mod lossless;
 mod train;
 mod tui;
 mod video;
+
+/// A model of the parity tests.
+fn fixture(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
+}

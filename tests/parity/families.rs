@@ -1,4 +1,4 @@
-//! Towers and tensor names of the other families, and inconsistent checkpoints.
+//! Tensor names of the other families, and inconsistent checkpoints.
 
 use std::{fs, ops::ControlFlow, path::Path};
 
@@ -6,15 +6,14 @@ use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    decoder::States,
     family::{ClipFacts, Rope, VideoLlm, VlConfig},
-    processor::{Grid, Patches, VisualGrid},
-    vision::{Tower, VisionError},
+    processor::VisualGrid,
+    vision::Tower,
 };
 use specreel_record::{Failure, FailureClass};
 use specreel_tensor::{ComputeDevice, WeightType};
 
-use super::{FAMILIES, NEWER, difference, fixture, patches, tensors};
+use super::{FAMILIES, NEWER, copy, difference, fixture, patches};
 
 fn load(dir: &Path) -> Result<VideoLlm, Failure> {
     Ok(VideoLlm::load(dir, WeightType::F32, &mut |_, _| {})?)
@@ -23,47 +22,8 @@ fn load(dir: &Path) -> Result<VideoLlm, Failure> {
 fn llava(name: &str) -> Tower {
     let dir = fixture(name);
     let config = VlConfig::read(&dir).unwrap().tower().unwrap();
-    let place = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
-    Tower::load(&Checkpoint::open(&dir).unwrap(), &config, &place).unwrap()
-}
-
-#[test]
-fn siglip_projector_pooling_and_newline_equal_transformers() {
-    for name in ["llava_ov", "llava_ov_newer"] {
-        let expected = tensors(&format!("{name}/fixture.safetensors"));
-        let (patches, tower) = (patches(name), llava(name));
-        let grid = patches.grid;
-        let mut steps = Vec::new();
-        let states = tower.states(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
-        let embeds = tower.encode(&patches, &mut |done, total| {
-            steps.push((done, total));
-            ControlFlow::Continue(())
-        });
-        let newline = tower.newline().unwrap().clone();
-        let embeds = States::cat(&[embeds.unwrap(), newline]).unwrap();
-        let (a, b) =
-            (difference(&states, &expected["tower_states"]), difference(&embeds, &expected["visual_embeds"]));
-        assert!(a <= 1e-4 && b <= 1e-4, "{name}: states {a:e}, embeddings {b:e}");
-        let total = steps.len();
-        assert_eq!(steps, (1..=total).map(|done| (done, total)).collect::<Vec<_>>(), "{name}");
-        let stopped = tower.encode(&patches, &mut |_, _| ControlFlow::Break(()));
-        assert!(matches!(stopped, Err(VisionError::Cancelled)));
-        for grid in [Grid { t: grid.t + 1, ..grid }, Grid { h: 4, ..grid }, Grid { t: 0, ..grid }] {
-            let patches = Patches { grid, ..patches.clone() };
-            let refused = tower.encode(&patches, &mut |_, _| ControlFlow::Continue(()));
-            assert!(matches!(refused, Err(VisionError::Patches { .. })), "{grid:?}");
-        }
-    }
-}
-
-/// A copy of a fixture's checkpoint.
-fn copy(name: &str) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(fixture(name)).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
-    }
-    dir
+    let device = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
+    Tower::load(&Checkpoint::open(&dir).unwrap(), &config, &device).unwrap()
 }
 
 fn edit(dir: &Path, file: &str, change: impl FnOnce(&mut Value)) {

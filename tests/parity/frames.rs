@@ -5,11 +5,11 @@ use std::{collections::HashMap, ops::ControlFlow, path::Path};
 use candle_core::{Device, Tensor};
 use specreel_model::family::{ClipFacts, VideoLlm};
 use specreel_tensor::WeightType;
-use specreel_video::{self as video, Rule, Sampling};
+use specreel_video::{Rule, Sampling, Video};
 
 use super::{
     FAMILIES, difference, fixture,
-    newer::{cut_into_patches, greedy},
+    newer::{cut_into_patches, greedy, levels_off},
     numbers, tensors, values,
 };
 
@@ -27,13 +27,12 @@ pub struct Frame {
 
 fn decoded() -> Vec<Frame> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(CLIP);
-    let mut frames = Vec::new();
-    let start = &mut |_: &_, _: &_| ControlFlow::Continue(());
-    video::decode(&path, &Rule::QWEN_VL, Sampling::Frames(6), start, &mut |frame| {
-        frames.push(Frame { height: frame.height as usize, width: frame.width as usize, rgb: frame.rgb });
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    let video = Video::open(&path).unwrap();
+    let plan = video.plan(None, &Rule::QWEN_VL, Sampling::Frames(6)).unwrap();
+    let frames = video.frames(plan, None).unwrap().map(Result::unwrap);
+    let mut frames: Vec<Frame> = frames
+        .map(|frame| Frame { height: frame.height as usize, width: frame.width as usize, rgb: frame.rgb })
+        .collect();
     frames.truncate(3);
     frames.remove(0);
     frames
@@ -97,14 +96,8 @@ fn frames_to_ids_equal_transformers() {
             assert_eq!(grid.to_vec(), numbers(part("grid")), "{name} {case}");
             if case == "whole" {
                 // Difference in byte levels after a bicubic resize.
-                let (config, levels) = (model.processor().config(), values(part("levels")));
-                assert_eq!(levels.len(), patches.data.len());
-                let plane = config.temporal * config.patch * config.patch;
-                let off = patches.data.iter().zip(&levels).enumerate().map(|(i, (value, level))| {
-                    let c = i % patches.row / plane;
-                    f64::from(((value * config.std[c] + config.mean[c]) * 255.0 - level).abs())
-                });
-                let mean = off.sum::<f64>() / levels.len() as f64;
+                let config = model.processor().config();
+                let (mean, _) = levels_off(config, &patches, &values(part("levels")));
                 assert!(mean <= 0.5, "{name}: {mean} byte levels on average");
             }
 

@@ -12,13 +12,10 @@ mod gguf;
 mod gpu;
 mod mtp;
 mod newer;
-mod newer_decoders;
-mod newer_towers;
 mod processor;
 mod tensors;
 mod text;
-mod tower;
-mod tower_kernels;
+mod towers;
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -57,6 +54,16 @@ fn load_on(name: &str, device: &ComputeDevice) -> VideoLlm {
 /// A path in the fixtures directory.
 fn fixture(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(path)
+}
+
+/// A copy of a fixture's checkpoint.
+fn copy(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(fixture(name)).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    dir
 }
 
 /// A JSON file of the fixtures.

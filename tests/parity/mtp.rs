@@ -1,7 +1,5 @@
 //! A target's own layer for multi-token prediction against PyTorch (`make_mtp_fixture.py`).
 
-use std::path::Path;
-
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
     draft_head::{DraftHead, Recipe, mtp},
@@ -10,7 +8,7 @@ use specreel_model::{
 use specreel_tensor::WeightType;
 
 use super::{
-    devices,
+    copy, devices,
     eagle3::{drafts_as_torch, rows_stand_alone},
     fixture, load_on, tensors, values,
 };
@@ -18,11 +16,9 @@ use super::{
 const TARGET: &str = "qwen3_5";
 
 /// The target's directory with the layer in a file of its own beside the others, as an index names them.
-fn published(dir: &Path) {
-    for entry in std::fs::read_dir(fixture(TARGET)).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), dir.join(entry.file_name())).unwrap();
-    }
+fn published() -> tempfile::TempDir {
+    let copied = copy(TARGET);
+    let dir = copied.path();
     std::fs::copy(fixture("mtp/mtp.safetensors"), dir.join("mtp.safetensors")).unwrap();
     let mut names = serde_json::Map::new();
     for file in ["model.safetensors", "mtp.safetensors"] {
@@ -34,12 +30,12 @@ fn published(dir: &Path) {
     }
     let index = serde_json::json!({ "weight_map": names });
     std::fs::write(dir.join("model.safetensors.index.json"), index.to_string()).unwrap();
+    copied
 }
 
 #[test]
 fn the_layer_computes_what_torch_computes() {
-    let dir = tempfile::tempdir().unwrap();
-    published(dir.path());
+    let dir = published();
     let reference = tensors("mtp/reference.safetensors");
     let peak = values(&reference["logits"]).iter().fold(0f32, |peak, value| peak.max(value.abs()));
     for device in devices(WeightType::F32) {

@@ -1,12 +1,7 @@
 //! Qwen3-VL, SmolVLM2 and Qwen3.5 against transformers: what is sampled, written and resized, and whole runs from decoded frames.
 //! See `make_newer_families.py`, `make_qwen3_5.py` and `make_clips.py`.
 
-use std::{
-    collections::HashMap,
-    fs,
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashMap, fs, ops::ControlFlow, path::Path};
 
 use candle_core::Tensor;
 use serde::Deserialize;
@@ -15,12 +10,12 @@ use specreel_model::{
     family::{ClipFacts, Prompt, VideoLlm},
     processor::{Grid, Patches, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid},
 };
-use specreel_speculate::{VisualContext, context, sampling::argmax};
+use specreel_speculate::{context::PrefillInput, sampling::argmax};
 use specreel_tensor::{ComputeDevice, WeightType};
 use specreel_video::{Rule, Sampling, sampling};
 
 use super::{
-    NEWER,
+    NEWER, copy,
     decoder::log_softmax,
     devices, difference, fixture,
     frames::{Frame, PROMPT, cut, decoded_frames},
@@ -68,21 +63,15 @@ impl Case {
 }
 
 /// A checkpoint whose pictures are resized in one step: those of their size stay as they are.
-fn one_step(name: &str) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
-    let to = dir.path().join(name);
-    fs::create_dir(&to).unwrap();
-    for entry in fs::read_dir(fixture(name)).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-    }
-    let path = to.join("preprocessor_config.json");
+fn one_step(name: &str) -> tempfile::TempDir {
+    let dir = copy(name);
+    let path = dir.path().join("preprocessor_config.json");
     let mut settings: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     if !settings["max_image_size"].is_null() {
         settings["size"] = settings["max_image_size"].clone();
     }
     fs::write(path, settings.to_string()).unwrap();
-    (dir, to)
+    dir
 }
 
 /// Patches of frames, made as in a run.
@@ -97,7 +86,7 @@ pub fn cut_into_patches(processor: &VideoProcessor, frames: &[Frame], limit: Opt
 }
 
 /// Byte levels of patches, and how far they are from the expected ones: on average, and at most.
-fn levels_off(config: &ProcessorConfig, patches: &Patches, levels: &[f32]) -> (f64, f32) {
+pub fn levels_off(config: &ProcessorConfig, patches: &Patches, levels: &[f32]) -> (f64, f32) {
     assert_eq!(patches.data.len(), levels.len());
     let plane = config.temporal * config.patch * config.patch;
     let (mut sum, mut most) = (0f64, 0f32);
@@ -129,18 +118,9 @@ pub fn greedy(
     length: usize,
 ) -> (Vec<i64>, Vec<Vec<f32>>) {
     let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
-    let mut sequence = context::prefill(
-        model,
-        prompt,
-        Some(visual),
-        &rows,
-        &VisualContext::Full {},
-        length,
-        &mut |_, _| {},
-        &mut |_, _| ControlFlow::Continue(()),
-    )
-    .unwrap()
-    .unwrap();
+    let input = PrefillInput::new(model, prompt, Some(visual), &rows, length);
+    let read = input.prefill(None, &mut |_, _| {}, &mut |_, _| ControlFlow::Continue(()));
+    let mut sequence = read.unwrap().unwrap();
     let mut id = *prompt.ids.last().unwrap();
     let step = |_| {
         let pass = sequence.feed(&[id], &Taps::default()).unwrap();
@@ -183,9 +163,9 @@ fn same_run(model: &VideoLlm, case: &Case, visual: &States, name: &str) {
 #[test]
 fn runs_of_frames_equal_transformers() {
     for name in NEWER {
-        let (_keep, dir) = one_step(name);
+        let dir = one_step(name);
         for device in devices(WeightType::F32) {
-            let model = on(&dir, &device);
+            let model = on(dir.path(), &device);
             for case in ["cut", "odd"] {
                 let case = Case(tensors(&format!("{name}/frames.safetensors")), case);
                 let side = if name.starts_with("qwen3") { 96 } else { 90 };

@@ -4,7 +4,13 @@ use specreel_model::processor::{
     Grid, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid, VisualRope, positions,
 };
 
-use super::{fixture, json, numbers, tensors, values};
+use super::{
+    fixture,
+    frames::Frame,
+    json,
+    newer::{cut_into_patches, levels_off},
+    numbers, tensors, values,
+};
 
 #[test]
 fn patches_equal_transformers() {
@@ -18,25 +24,15 @@ fn patches_equal_transformers() {
             ..ProcessorConfig::default()
         };
         let processor = VideoProcessor::new(config.clone()).unwrap();
-        let target = processor.target_size(height, width, n, None).unwrap();
-        let mut builder = processor.patches(target).unwrap();
-        for i in 0..n {
-            let frame: Vec<u8> = expected["frames"].get(i).unwrap().flatten_all().unwrap().to_vec1().unwrap();
-            builder.push(&frame, height, width).unwrap();
-        }
-        let patches = builder.finish().unwrap();
+        let frame = |i: usize| Frame {
+            height,
+            width,
+            rgb: expected["frames"].get(i).unwrap().flatten_all().unwrap().to_vec1().unwrap(),
+        };
+        let patches = cut_into_patches(&processor, &(0..n).map(frame).collect::<Vec<_>>(), None);
         let grid: Vec<usize> = numbers(&expected["grid"]).into_iter().map(|v| v as usize).collect();
         assert_eq!([patches.grid.t, patches.grid.h, patches.grid.w], grid[..], "{name}");
-        let levels = values(&expected["levels"]);
-        assert_eq!(patches.data.len(), levels.len());
-        let (mut sum, mut most) = (0f64, 0f32);
-        for (i, (value, level)) in patches.data.iter().zip(&levels).enumerate() {
-            let c = i % patches.row / 392;
-            let off = ((value * config.std[c] + config.mean[c]) * 255.0 - level).abs();
-            sum += f64::from(off);
-            most = most.max(off);
-        }
-        let mean = sum / levels.len() as f64;
+        let (mean, most) = levels_off(&config, &patches, &values(&expected["levels"]));
         eprintln!("{name}: mean {mean:.4} and at most {most:.3} byte levels off");
         assert!(mean <= mean_limit + 1e-3 && most <= 2.0, "{name}: mean {mean}, most {most}");
         if let Some(exact) = expected.get("patches") {

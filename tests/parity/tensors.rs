@@ -5,15 +5,14 @@ use std::ops::ControlFlow;
 
 use candle_core::Device;
 use specreel_model::{
-    decoder::{
-        AttentionProbe, Cache, Decoder, Logits, Mask, Pass, Positions, Sequence, States, Taps, Workspace,
-    },
+    decoder::{AttentionProbe, Cache, Decoder, Logits, Mask, Pass, Positions, Taps, Workspace},
     family::VideoLlm,
 };
 use specreel_tensor::{ComputeDevice, VisualSpans, WeightType};
 
 use super::{
-    CHECKPOINTS, FAMILIES, NARROW, Values, devices, difference, fixture, gpu::gpu_or_skip, load_on, values,
+    CHECKPOINTS, FAMILIES, NARROW, Values, decoder::visual, devices, difference, fixture, gpu::gpu_or_skip,
+    load_on, values,
 };
 
 /// Maximum difference of a value in f32.
@@ -94,12 +93,6 @@ fn assert_same(name: &str, [a, b]: [&(Pass, Logits); 2]) {
         }
         (a, b) => assert_eq!(a.is_some(), b.is_some()),
     }
-}
-
-/// Positions that differ on all axes, as those of visual tokens do.
-fn visual(n: usize) -> Positions {
-    let axis = |k: usize| (0..n).map(|i| (i * k / 3) as u32).collect();
-    Positions { axes: [axis(1), axis(2), axis(5)] }
 }
 
 #[test]
@@ -183,32 +176,6 @@ fn caches_truncated_compacted_gathered_and_grown_agree_with_the_kernels() {
         for (a, b) in passes[0].iter().zip(&passes[1]) {
             assert_same(name, [a, b]);
         }
-    }
-}
-
-#[test]
-fn a_prefill_in_chunks_or_parts_equals_one_pass() {
-    for name in ["gqa_tied", "mha_tied_bf16"] {
-        let model = tensors(name, WeightType::F32);
-        let ids = ids(300);
-        let (embeddings, positions) = (model.decoder().embed(&ids).unwrap(), visual(300));
-        let mut whole = Run::new(&model);
-        let (pass, _) = whole.pass(&ids, &positions, &Mask::Causal, &Taps::default());
-        let go_on = &mut |_, _| ControlFlow::Continue(());
-        let mut states = Vec::new();
-        let mut sequence = Sequence::new(model.decoder().clone(), 8);
-        let mut keep = |_: usize, s: &[f32]| states.extend_from_slice(s);
-        assert!(sequence.prefill(&embeddings, &positions, 300, &mut keep, go_on).unwrap());
-        let chunked = States::new(states, pass.states.shape().1).unwrap();
-        assert!(difference(&chunked, &pass.states) <= CLOSE, "{name}");
-
-        let mut parts = Sequence::new(model.decoder().clone(), 8);
-        let below = parts.prefill_below(&embeddings, &positions, 1, go_on).unwrap().unwrap();
-        let mut states = Vec::new();
-        let mut keep = |_: usize, s: &[f32]| states.extend_from_slice(s);
-        assert!(parts.prefill_above(&below, &positions, 1, 300, &mut keep, go_on).unwrap());
-        let parted = States::new(states, pass.states.shape().1).unwrap();
-        assert!(difference(&parted, &pass.states) <= CLOSE, "{name}");
     }
 }
 

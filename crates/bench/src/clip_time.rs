@@ -11,7 +11,7 @@ use specreel_model::{
     decoder::{Sequence, States, Taps},
     family::{ClipFacts, Family, ModelError, Prompt, VlConfig},
     processor::{
-        Grid, Patches, VideoProcessor,
+        Patches, VideoProcessor,
         layout::{self, VisualRope},
     },
     template::ChatTemplate,
@@ -158,8 +158,7 @@ impl ShapeModel {
     fn patches(&self, work: &ClipWork) -> Patches {
         let c = self.processor.config();
         let frames = work.timestamps_s.len();
-        let (height, width) = work.size;
-        let grid = Grid { t: frames.div_ceil(c.temporal), h: height / c.patch, w: width / c.patch };
+        let grid = c.grid(work.size, frames);
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;
         let value = |_| {
             state ^= state << 13;

@@ -128,7 +128,7 @@ impl Work {
         Work {
             weight_bytes: decoder.matrix_bytes(),
             cache_bytes: decoder.cache_bytes(slots + rows),
-            macs: macs(decoder.config(), slots as u64, rows as u64),
+            macs: macs(decoder.config(), slots, rows),
         }
     }
 
@@ -144,18 +144,14 @@ impl Work {
 }
 
 /// Multiply-adds of matrices, head and attention; norms and rotations are negligible.
-fn macs(c: &TextConfig, slots: u64, rows: u64) -> u64 {
-    let [layers, queries, head] =
-        [c.attention_layers(), c.heads * c.head_dim, c.hidden * c.vocab].map(|n| n as u64);
-    // Row r sees the context, the rows before it and itself; once for scores, once for values.
-    let seen = rows * slots + rows * (rows + 1) / 2;
-    rows * (mac_count::row(c) as u64 + head) + layers * 2 * queries * seen
+fn macs(c: &TextConfig, slots: usize, rows: usize) -> u64 {
+    (mac_count::prompt(c, slots, rows).total() + rows as f64 * mac_count::logits(c)) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use specreel_model::family::VideoLlm;
+    use specreel_model::{family::VideoLlm, shapes};
     use specreel_tensor::WeightType;
 
     fn config() -> TextConfig {
@@ -167,19 +163,7 @@ mod tests {
             head_dim: 2,
             intermediate: 8,
             vocab: 10,
-            tied: true,
-            rope_theta: 1e4,
-            mrope_section: None,
-            interleaved: false,
-            bias: true,
-            qk_norm: false,
-            output_gate: false,
-            rotary_dim: 2,
-            norm_offset: false,
-            linear: None,
-            deepstack: 0,
-            norm_eps: 1e-6,
-            max_positions: 64,
+            ..shapes::find("tiny").unwrap()
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 pub use specreel_model::template::Turn;
 use specreel_model::{ModelSpec, processor::FrameLimits, template::Question};
 use specreel_record::{Segment, Span};
-use specreel_speculate::{Method, VisualContext};
+use specreel_speculate::{Method, Sampler, VisualContext};
 use specreel_video::Sampling;
 
 /// One generation to run.
@@ -37,7 +37,7 @@ pub struct RunRequest {
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
     /// Sampling of the text; temperature 0 is greedy.
-    pub text: TextSampling,
+    pub text: Sampler,
     /// How many of the target's most likely tokens to report with each token.
     pub logprobs: usize,
     /// Measure the speed of this run in pairs while the engine is idle afterwards ([`EventKind::Speed`]). Any command or
@@ -67,7 +67,7 @@ impl Default for RunRequest {
             max_pixels: None,
             max_visual_tokens: None,
             max_new_tokens: 256,
-            text: TextSampling::default(),
+            text: Sampler::GREEDY,
             logprobs: 0,
             measure: false,
             estimate_only: false,
@@ -118,23 +118,6 @@ pub struct Reading {
     pub thinking: bool,
     /// How the target is pruned, if it is.
     pub pruned: Option<VisualContext>,
-}
-
-/// How a token is drawn from the target's distribution.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TextSampling {
-    /// 0 = greedy.
-    pub temperature: f32,
-    /// Nucleus mass, (0, 1].
-    pub top_p: f32,
-    /// Seed of all randomness of the run.
-    pub seed: u64,
-}
-
-impl Default for TextSampling {
-    fn default() -> Self {
-        Self { temperature: 0.0, top_p: 1.0, seed: 0 }
-    }
 }
 
 /// A command to the engine thread.

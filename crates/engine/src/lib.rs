@@ -63,7 +63,7 @@ mod testing;
 mod thread;
 mod timing;
 
-pub use command::{Command, RunRequest, TextSampling, Turn};
+pub use command::{Command, RunRequest, Turn};
 pub use models::{
     memory_check,
     sampling::{clip_facts, frames},

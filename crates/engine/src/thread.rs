@@ -18,7 +18,7 @@ use crate::{
     events::{Cancelled, EVENTS, EventSender, Stop, internal},
     measure::{Bench, Trial, Trials},
     memory,
-    models::{Models, memory_check},
+    models::{Models, memory_check::Footprint},
     next_clip::NextClip,
     stages::Runner,
     timing::Rates,
@@ -175,8 +175,14 @@ impl Worker<'_> {
         self.next_clip.clear();
         self.cache = PrefixCache::with_memory(None);
         let sender = self.events.clone();
-        let fits = || if self.ignore_memory { Ok(()) } else { memory_check::check(&spec, None) };
-        self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, fits));
+        let footprint = || {
+            let footprint = Footprint::read(&spec);
+            match &footprint {
+                Some(known) if !self.ignore_memory => known.check_loading(None).map(|()| footprint),
+                _ => Ok(footprint),
+            }
+        };
+        self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, footprint));
         self.spec = Some(spec);
         let footprint = self.models.as_ref().and_then(|models| models.footprint.as_ref());
         self.cache = PrefixCache::with_memory(footprint.and_then(|known| known.budget(memory::available())));
@@ -249,12 +255,11 @@ fn load(
     spec: &ModelSpec,
     sender: &EventSender,
     cancelled: &Cancelled,
-    fits: impl FnOnce() -> Result<(), Failure>,
+    footprint: impl FnOnce() -> Result<Option<Footprint>, Failure>,
 ) -> Result<Models, Failure> {
     // Before the outcome is sent, whatever it is: a cancel from then on means the next loading.
     let loading = Forget { cancelled, run: 0 };
-    fits()?;
-    let models = Models::load(spec, sender, cancelled)?;
+    let models = Models::load(spec, footprint()?, sender, cancelled)?;
     drop(loading);
     sender.send(EventKind::Ready(Ready {
         target: models.target.name().to_owned(),

@@ -106,7 +106,7 @@ fn a_run_that_panics_costs_only_its_own_context() {
 fn the_drafts_of_slow_steps_are_reported_before_they_are_verified() {
     let mut rig = Rig::new();
     for method in ["naive", "naive-tree", "parallelvlm-self"] {
-        let mut request = rig.request(SLOW);
+        let mut request = RunRequest { max_new_tokens: 4, ..rig.request(SLOW) };
         request.method = Method::preset(method).unwrap();
         rig.handle.send(Command::Run(Box::new(request))).unwrap();
         let (mut draft, mut steps, mut reported) = (None, 0, 0);
@@ -163,7 +163,7 @@ fn a_refused_request_costs_nothing() {
 fn a_cancel_of_a_loading_that_failed_is_not_one_of_the_next() {
     let (events, _outbox) = mpsc::channel(EVENTS);
     let (sender, cancelled) = (EventSender::new(events), Cancelled::default());
-    let outcomes: [fn() -> Result<(), Failure>; 2] =
+    let outcomes: [fn() -> Result<Option<Footprint>, Failure>; 2] =
         [|| Err(internal("not enough memory".into())), || panic!("on purpose")];
     for fits in outcomes {
         cancelled.add(0);
@@ -178,7 +178,7 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
     let (events, _outbox) = mpsc::channel(EVENTS);
     let (sender, cancelled) = (EventSender::new(events).of(1), Cancelled::default());
     let spec = spec(DeviceChoice::Cpu);
-    let mut models = load(&spec, &sender, &cancelled, || Ok(())).unwrap();
+    let mut models = load(&spec, &sender, &cancelled, || Ok(Footprint::read(&spec))).unwrap();
     let mut cache = PrefixCache::new(u64::MAX);
     let mut run = |models: &Models, new_tokens, method| {
         let method = Method::preset(method).unwrap();

@@ -50,17 +50,23 @@ impl MacCount {
 /// What it takes to read `rows` rows after `before` others through all layers, without logits.
 pub fn prompt(c: &TextConfig, before: usize, rows: usize) -> MacCount {
     let (n, before) = (rows as f64, before as f64);
-    let query = (c.heads * c.head_dim) as f64;
-    MacCount {
-        products: n * row(c),
-        // Row i sees the rows before it and itself.
-        attention: c.attention_layers() as f64 * 2.0 * query * n * (before + (n + 1.0) / 2.0),
-    }
+    // Row i sees the rows before it and itself.
+    MacCount { products: n * row(c), attention: slot(c) * n * (before + (n + 1.0) / 2.0) }
+}
+
+/// Multiply-adds of attention for a row and one slot of the cache, in all layers: its queries with the keys, and weights with values.
+pub fn slot(c: &TextConfig) -> f64 {
+    (c.attention_layers() * 2 * c.heads * c.head_dim) as f64
+}
+
+/// Multiply-adds of the logits of a row.
+pub fn logits(c: &TextConfig) -> f64 {
+    (c.vocab * c.hidden) as f64
 }
 
 /// What it takes to write one token after `before` others: a pass of one row, and its logits.
 pub fn token(c: &TextConfig, before: usize) -> MacCount {
-    prompt(c, before, 1) + MacCount { products: (c.vocab * c.hidden) as f64, attention: 0.0 }
+    prompt(c, before, 1) + MacCount { products: logits(c), attention: 0.0 }
 }
 
 /// Multiply-adds of a row in all layers: one for each weight of their matrices, and four for each value of a recurrent state, which

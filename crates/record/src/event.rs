@@ -116,7 +116,8 @@ pub struct LoadedParts {
     /// The recipes of the loaded draft heads.
     pub heads: Vec<String>,
     /// The target has a layer of its own for multi-token prediction.
-    pub own_head: bool,
+    #[serde(rename = "own_head")]
+    pub mtp: bool,
     /// The target has linear attention layers.
     pub linear_attention: bool,
 }

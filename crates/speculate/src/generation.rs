@@ -43,6 +43,26 @@ pub struct GenerationConfig<'a> {
     pub rule: Option<&'a CustomRule<'a>>,
 }
 
+impl<'a> GenerationConfig<'a> {
+    /// The text alone: nothing ends it, is special, protected or reported.
+    pub fn new(method: &'a Method, sampler: Sampler, max_new_tokens: usize, vocab: usize) -> Self {
+        Self {
+            method,
+            sampler,
+            max_new_tokens,
+            vocab,
+            ends: &[],
+            special: &[],
+            protected: &|_| false,
+            logprobs: 0,
+            row_ms: None,
+            plain_passes: PlainPasses::Never,
+            on_draft: None,
+            rule: None,
+        }
+    }
+}
+
 /// When a generation times a pass of the target alone ([`Step::plain_ms`](specreel_record::Step::plain_ms)). Such a pass leaves
 /// the sequences as they were, so it changes no token.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -95,6 +95,7 @@ impl DrafterWorker<Evidence> for DrafterSide<'_> {
 
 struct TargetSide<'a> {
     config: GenerationConfig<'a>,
+    needs: RuleNeeds,
     sequence: &'a mut Sequence,
     base: usize,
     /// Logits of the last pass's rows.
@@ -113,7 +114,7 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
         let pass = self.sequence.feed(&task.rows, &Taps::default())?;
         let logits = self.sequence.logits(&pass.states)?;
         let drafts = Tree::chain(task.rows[1..].iter().copied());
-        let needs = logit_needs(&self.config, &RuleNeeds::of(&self.config.method.acceptance), &drafts);
+        let needs = logit_needs(&self.config, &self.needs, &drafts);
         self.rows = logits.read(&needs, |rows| {
             let rows = rows.into_iter().enumerate();
             rows.map(|(index, row)| row.extract(&needs, index)).collect()
@@ -123,7 +124,19 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
     }
 }
 
-impl TargetSide<'_> {
+impl<'a> TargetSide<'a> {
+    fn new(config: GenerationConfig<'a>, sequence: &'a mut Sequence) -> Self {
+        Self {
+            needs: RuleNeeds::of(&config.method.acceptance),
+            config,
+            base: sequence.len(),
+            sequence,
+            rows: Vec::new(),
+            distributions: Vec::new(),
+            probabilities: Vec::new(),
+        }
+    }
+
     /// The target's own token of each row.
     fn wanted(&self, position: usize) -> Vec<u32> {
         own_tokens(self.config.sampler, &self.rows, &self.distributions, position..)
@@ -193,14 +206,7 @@ pub(super) fn generate(
     let base = inputs.prefetched.as_ref().map_or(sequence.len(), |prefetched| prefetched.base);
     let mut drafter = DrafterSide::new(&config, sequence, base);
     let mut prefetched = inputs.prefetched.map(|prefetched| (prefetched.window, prefetched.ms));
-    let mut target = TargetSide {
-        config,
-        base: inputs.target.len(),
-        sequence: inputs.target,
-        rows: Vec::new(),
-        distributions: Vec::new(),
-        probabilities: Vec::new(),
-    };
+    let mut target = TargetSide::new(config, inputs.target);
     let limits = Limits { max_new_tokens: config.max_new_tokens, ends: config.ends.to_vec() };
     let mut machine = Parallel::new(root, limits);
     let mut drafter_row_ms = Vec::new();

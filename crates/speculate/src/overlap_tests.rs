@@ -13,33 +13,16 @@ fn the_target_reports_the_same_from_what_it_extracts_as_from_whole_rows() {
     for (logprobs, vocab, drafted) in (0..4).zip([300, 20, 100, 7]).flat_map(|(logprobs, vocab)| {
         [vec![], vec![5], vec![5, 6, 2, 0, 1]].map(|drafted| (logprobs, vocab, drafted))
     }) {
-        let config = GenerationConfig {
-            method: &method,
-            sampler: Sampler { temperature: 0.0, top_p: 1.0, seed: 3 },
-            max_new_tokens: 8,
-            vocab,
-            ends: &[],
-            special: &[],
-            protected: &|_| false,
-            logprobs,
-            row_ms: None,
-            plain_passes: Default::default(),
-            on_draft: None,
-            rule: None,
-        };
+        let config =
+            GenerationConfig { logprobs, ..GenerationConfig::new(&method, Sampler::GREEDY, 8, vocab) };
         let mut sequence = Sequence::new(model.decoder().clone(), 16);
         sequence.feed(&[9, 31, 44], &Taps::default()).unwrap();
         let rows: Vec<u32> = [17].into_iter().chain(drafted.iter().copied()).collect();
         let pass = sequence.feed(&rows, &Taps::default()).unwrap();
         let values = sequence.logits(&pass.states).unwrap().to_vec2().unwrap();
-        let mut target = TargetSide {
-            config,
-            sequence: &mut sequence,
-            base: 3,
-            rows: Vec::new(),
-            distributions: Vec::new(),
-            probabilities: vec![0.5; drafted.len()],
-        };
+        sequence.truncate(3);
+        let mut target = TargetSide::new(config, &mut sequence);
+        target.probabilities = vec![0.5; drafted.len()];
         target.verify(&TargetTask { truncate_to: 0, rows }).unwrap();
         assert!(target.rows.iter().all(|row| matches!(row, LogitRow::Summary(_))));
         let wanted = target.wanted(0);
@@ -64,20 +47,8 @@ fn the_target_reports_the_same_from_what_it_extracts_as_from_whole_rows() {
 fn fits(prefetched: &PrefetchedDraft, acceptance: Acceptance, schedule: Schedule, temperature: f32) -> bool {
     let mut method = Method::preset("parallelvlm").unwrap();
     (method.acceptance, method.schedule) = (acceptance, schedule);
-    prefetched.fits(&GenerationConfig {
-        method: &method,
-        sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
-        max_new_tokens: 8,
-        vocab: 8,
-        ends: &[],
-        special: &[],
-        protected: &|_| false,
-        logprobs: 0,
-        row_ms: None,
-        plain_passes: Default::default(),
-        on_draft: None,
-        rule: None,
-    })
+    let sampler = Sampler { temperature, top_p: 1.0, seed: 3 };
+    prefetched.fits(&GenerationConfig::new(&method, sampler, 8, 8))
 }
 
 #[test]

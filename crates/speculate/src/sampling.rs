@@ -31,7 +31,7 @@ pub fn divergence(logits: &[f32], facts: &RowFacts, q: &[f32]) -> f32 {
     sum.max(0.0) as f32
 }
 
-/// Temperature and nucleus.
+/// How a token is drawn from the target's distribution: temperature and nucleus.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampler {
     /// 0 = greedy.
@@ -42,7 +42,16 @@ pub struct Sampler {
     pub seed: u64,
 }
 
+impl Default for Sampler {
+    fn default() -> Self {
+        Self::GREEDY
+    }
+}
+
 impl Sampler {
+    /// Takes the most likely token.
+    pub const GREEDY: Self = Self { temperature: 0.0, top_p: 1.0, seed: 0 };
+
     /// True if nothing is random.
     pub fn is_greedy(&self) -> bool {
         self.temperature <= 0.0

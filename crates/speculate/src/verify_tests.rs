@@ -118,18 +118,11 @@ proptest! {
             rows.iter().map(|row| near(row).then_some(Verdict::Lenient)).collect()
         };
         let config = GenerationConfig {
-            method: &method,
-            sampler: Sampler { temperature: 0.0, top_p: 1.0, seed: 7 },
-            max_new_tokens: 1000,
-            vocab: case.vocab,
             ends: &ENDS,
-            special: &[],
             protected: &|id| id % 5 == 1,
             logprobs: case.logprobs,
-            row_ms: None,
-            plain_passes: Default::default(),
-            on_draft: None,
             rule: case.custom.then_some(&lenient),
+            ..GenerationConfig::new(&method, Sampler { seed: 7, ..Sampler::GREEDY }, 1000, case.vocab)
         };
         let needs = logit_needs(&config, &RuleNeeds::of(&case.rule), &case.proposal.tree);
         prop_assert_eq!((needs.vocab, needs.ids.len()), (case.vocab, case.rows.len()));

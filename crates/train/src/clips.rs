@@ -1,9 +1,6 @@
 //! The clips that the target captions: synthetic scenes by seed, or the videos of a folder.
 
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use rand::{SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
@@ -13,11 +10,11 @@ use super::TrainError;
 use specreel_engine::frames;
 use specreel_model::{
     family::Family,
-    processor::{PatchBuilder, Patches, VideoProcessor},
+    processor::{Patches, VideoProcessor},
 };
 use specreel_record::Failure;
 use specreel_scenes::{Scene, render, world::TRAINING_SEEDS};
-use specreel_video::{self as video, Plan, Rule, Sampling, sampling};
+use specreel_video::{Plan, Rule, Sampling, Video, sampling};
 
 /// Sizes of rendered scenes, in turn.
 const SIZES: [(u32, u32); 4] = [(224, 224), (224, 224), (288, 176), (176, 288)];
@@ -134,29 +131,16 @@ fn scene(index: usize, rule: &Rule, processor: &VideoProcessor) -> Result<Pixels
 }
 
 fn decoded(file: &Path, rule: &Rule, processor: &VideoProcessor) -> Result<Pixels, Failure> {
-    let builder: std::cell::RefCell<Option<Result<PatchBuilder, Failure>>> = std::cell::RefCell::new(None);
-    let decoded = video::decode(
-        file,
-        rule,
-        Sampling::Auto,
-        &mut |probe, plan| {
-            let (height, width) = (probe.height as usize, probe.width as usize);
-            let size = processor.target_size(height, width, plan.indices.len(), None);
-            *builder.borrow_mut() = Some(size.and_then(|s| processor.patches(s)).map_err(Into::into));
-            ControlFlow::Continue(())
-        },
-        &mut |frame| {
-            let mut builder = builder.borrow_mut();
-            let Some(Ok(patches)) = builder.as_mut() else { return ControlFlow::Break(()) };
-            if let Err(e) = patches.push(&frame.rgb, frame.height as usize, frame.width as usize) {
-                *builder = Some(Err(e.into()));
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        },
-    )?;
-    let builder = builder.into_inner().ok_or_else(|| broken("it has no frames"))??;
-    Ok(Pixels { patches: builder.finish()?, plan: decoded.plan })
+    let video = Video::open(file)?;
+    let plan = video.plan(None, rule, Sampling::Auto)?;
+    let (height, width) = (video.probe().height as usize, video.probe().width as usize);
+    let mut builder = processor.patches(processor.target_size(height, width, plan.indices.len(), None)?)?;
+    let mut frames = video.frames(plan, None)?;
+    for frame in &mut frames {
+        let frame = frame?;
+        builder.push(&frame.rgb, frame.height as usize, frame.width as usize)?;
+    }
+    Ok(Pixels { patches: builder.finish()?, plan: frames.finish().plan })
 }
 
 fn broken(why: &str) -> Failure {

@@ -33,7 +33,7 @@ pub struct Job<'a> {
     /// Directory of the target.
     pub target: &'a Path,
     /// Device and weight type for captioning: preferably those that the head will draft with.
-    pub place: &'a ComputeDevice,
+    pub device: &'a ComputeDevice,
     /// The clips.
     pub clips: &'a Clips,
     /// Hyperparameters.
@@ -105,7 +105,7 @@ pub fn train(
     stop: &dyn Fn() -> bool,
 ) -> Result<Outcome, TrainError> {
     let options = job.options;
-    let mut teacher = Teacher::load(job.target, job.place)?;
+    let mut teacher = Teacher::load(job.target, job.device)?;
     let decoder = teacher.model().decoder().clone();
     let text = decoder.config().clone();
     let mark = TargetIdentity::of(&decoder, teacher.model().name())?;
@@ -321,9 +321,9 @@ impl Run<'_> {
 }
 
 /// Random numbers for one purpose at one step.
-fn random(seed: u64, place: u64, purpose: u64) -> ChaCha8Rng {
+fn random(seed: u64, number: u64, purpose: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ purpose.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    rng.set_stream(place);
+    rng.set_stream(number);
     rng
 }
 

@@ -194,20 +194,15 @@ impl Store {
                 state.push((format!("{what}.{name}"), Dtype::F32, shape.clone(), bytes));
             }
         }
-        let json = |value: &dyn erased::Json, name: &str| {
-            value
-                .pretty()
-                .map_err(|e| TrainError::Damaged { path: self.dir.join(name), problem: e.to_string() })
-        };
         let file =
             RunFile { options: self.options.clone(), target: self.mark.clone(), account: account.clone() };
         let text = serde_json::to_string(account).unwrap_or_default();
-        self.write("config.json", json(config, "config.json")?.as_bytes())?;
+        self.write_json("config.json", config)?;
         self.write("model.safetensors", &self.file(&model, None)?)?;
         if !account.finished {
             self.write(STATE, &self.file(&state, Some(("account".into(), text)))?)?;
         }
-        self.write(ACCOUNT, json(&file, ACCOUNT)?.as_bytes())?;
+        self.write_json(ACCOUNT, &file)?;
         if account.finished {
             // A finished run is not resumed; a state file that stays does no harm.
             let _ = fs::remove_file(self.dir.join(STATE));
@@ -246,6 +241,13 @@ impl Store {
         serialize(views.map_err(failed)?, about.map(|pair| HashMap::from([pair]))).map_err(failed)
     }
 
+    fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), TrainError> {
+        let damaged =
+            |e: serde_json::Error| TrainError::Damaged { path: self.dir.join(name), problem: e.to_string() };
+        let text = serde_json::to_string_pretty(value).map_err(damaged)?;
+        self.write(name, (text + "\n").as_bytes())
+    }
+
     /// Write a file of the directory under a temporary name, then rename it.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TrainError> {
         let (path, half) = (self.dir.join(name), self.dir.join(format!(".half-{name}")));
@@ -259,20 +261,5 @@ impl Store {
             let _ = fs::remove_file(&half);
         }
         moved.map_err(TrainError::write(&path))
-    }
-}
-
-/// Pretty JSON of values of different types.
-mod erased {
-    /// A value that can be written as JSON.
-    pub trait Json {
-        /// Several lines, ending with a newline.
-        fn pretty(&self) -> serde_json::Result<String>;
-    }
-
-    impl<T: serde::Serialize> Json for T {
-        fn pretty(&self) -> serde_json::Result<String> {
-            serde_json::to_string_pretty(self).map(|text| text + "\n")
-        }
     }
 }

@@ -28,8 +28,8 @@ pub struct Teacher {
 
 impl Teacher {
     /// Load the target.
-    pub fn load(dir: &Path, place: &ComputeDevice) -> Result<Self, ModelError> {
-        let model = VideoLlm::load_on(dir, place, &mut |_, _| {})?;
+    pub fn load(dir: &Path, device: &ComputeDevice) -> Result<Self, ModelError> {
+        let model = VideoLlm::load_on(dir, device, &mut |_, _| {})?;
         let cache = model.decoder().cache(512);
         Ok(Self { model, cache, workspace: Workspace::default() })
     }

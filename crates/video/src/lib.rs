@@ -1,9 +1,9 @@
 //! Files to frames: probing, seeking, decoding and sampling through FFmpeg's libraries, in this process.
 //!
 //! The module turns the path of an untrusted file into RGB frames, one at a time, and returns an [`Error`] for what it cannot
-//! read. It owns frame sampling ([`sampling`]), parts of a video ([`segments`](mod@segments)), metadata
-//! ([`probe`](fn@probe)), decoding with seeks ([`decode`](fn@decode)) and the library's thumbnails
-//! ([`thumbnail`](fn@thumbnail)). It knows nothing about models: consumers resize each frame at once, so memory stays at a few
+//! read. A [`Video`] is opened once; it plans which frames are sampled ([`sampling`]) and decodes them with seeks ([`Frames`]).
+//! Parts of a video ([`segments`](mod@segments)), metadata alone ([`probe`](fn@probe)) and the library's thumbnails
+//! ([`thumbnail`](fn@thumbnail)) take a path. It knows nothing about models: consumers resize each frame at once, so memory stays at a few
 //! frames however long the video is.
 //!
 //! A file is read through a Rust file handle, never by URL: names such as `http:…` or `concat:…` have no special meaning.
@@ -32,7 +32,7 @@ pub mod thumbnail;
 mod timeline;
 mod walk;
 
-pub use decode::{Decoded, decode, decode_part, stills};
+pub use decode::{Decoded, Frames, Video, stills};
 pub use error::Error;
 pub use picture::Frame;
 pub use probe::{FrameCount, Probe, probe};

@@ -1,12 +1,14 @@
 //! Converts decoded frames to upright RGB.
 
+use std::path::Path;
+
 use ffmpeg_next::{
     self as ffmpeg, color, ffi, frame,
     software::scaling::{self, Flags},
     util::format::Pixel,
 };
 
-use super::orientation::Orientation;
+use super::{Error, orientation::Orientation};
 
 /// One frame, upright.
 #[derive(Clone, PartialEq)]
@@ -52,13 +54,26 @@ impl Converter {
         Self { orientation, flags: flags | Flags::ACCURATE_RND, size, scaler: None }
     }
 
-    /// One decoded frame as upright RGB.
+    /// One decoded frame of a file as upright RGB.
     pub fn convert(
         &mut self,
+        path: &Path,
         index: usize,
         timestamp_s: f64,
         from: &frame::Video,
-    ) -> Result<Frame, ffmpeg::Error> {
+    ) -> Result<Frame, Error> {
+        let (rgb, width, height) = self.rgb(from).map_err(|e| Error::Convert {
+            path: path.into(),
+            format: from.format().descriptor().map_or("unknown", |d| d.name()).to_owned(),
+            detail: e.to_string(),
+        })?;
+        let rgb = self.orientation.apply(rgb, width, height);
+        let (width, height) = self.orientation.size(width, height);
+        Ok(Frame { index, timestamp_s, width, height, rgb })
+    }
+
+    /// The pixels of a frame as stored, with width and height.
+    fn rgb(&mut self, from: &frame::Video) -> Result<(Vec<u8>, u32, u32), ffmpeg::Error> {
         let (width, height) = *self.size.get_or_insert((from.width(), from.height()));
         let key = (from.format(), from.width(), from.height(), from.color_space(), from.color_range());
         let scaler = match &mut self.scaler {
@@ -72,10 +87,7 @@ impl Converter {
         };
         let mut rgb = frame::Video::empty();
         scaler.run(from, &mut rgb)?;
-        let rgb = pack(&rgb, width, height)?;
-        let rgb = self.orientation.apply(rgb, width, height);
-        let (width, height) = self.orientation.size(width, height);
-        Ok(Frame { index, timestamp_s, width, height, rgb })
+        Ok((pack(&rgb, width, height)?, width, height))
     }
 }
 

@@ -6,8 +6,7 @@
 use std::{ops::Range, path::Path};
 
 use super::{
-    Error,
-    source::Source,
+    Error, Video,
     timeline::{ROUNDING_S, Timeline},
 };
 use specreel_record::Span;
@@ -30,8 +29,7 @@ pub fn segments(
     end: Option<f64>,
     seconds: Option<f64>,
 ) -> Result<Vec<Span>, Error> {
-    let mut source = Source::open(path)?;
-    let timeline = Timeline::of(&mut source)?;
+    let Video { source, timeline, .. } = Video::open(path)?;
     let length = timeline.length();
     let whole =
         Span { start: start.unwrap_or(0.0), end: end.unwrap_or(length.max(start.unwrap_or(0.0) + 1.0)) };

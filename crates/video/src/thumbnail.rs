@@ -31,13 +31,7 @@ pub fn thumbnail(path: &Path, share: f64, max_width: u32, max_height: u32) -> Re
     let size = fit((picture.width(), picture.height()), (width, height));
     let seconds = picture.timestamp().map_or(0.0, |t| (t - first) as f64 * tick).max(0.0);
     let index = (seconds * source.fps().unwrap_or(0.0)).round() as usize;
-    Converter::new(source.orientation, Some(size)).convert(index, seconds, &picture).map_err(|e| {
-        Error::Convert {
-            path: path.into(),
-            format: picture.format().descriptor().map_or("unknown", |d| d.name()).to_owned(),
-            detail: e.to_string(),
-        }
-    })
+    Converter::new(source.orientation, Some(size)).convert(path, index, seconds, &picture)
 }
 
 /// The first frame at or after a time stamp, or the last one decoded before [`MAX_FRAMES`] or the end of the file.

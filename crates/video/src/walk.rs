@@ -1,6 +1,6 @@
 //! Walks through a file to the wanted frames, decoding as few others as possible.
 
-use std::{collections::HashSet, ops::ControlFlow};
+use std::{collections::HashSet, path::Path};
 
 use ffmpeg_next::{self as ffmpeg, Discard, decoder, frame};
 
@@ -20,16 +20,14 @@ const MAX_ERRORS: usize = 1000;
 const BACK_OFF: usize = 16;
 const ATTEMPTS: usize = 6;
 
-/// Callback for a wanted frame: its index and the picture.
-pub(super) type OnFrame<'m> = dyn FnMut(usize, &frame::Video) -> Result<ControlFlow<()>, Error> + 'm;
-
 /// One walk from the first wanted frame to the last.
-pub(super) struct Walk<'a> {
+pub(super) struct Walk {
     source: Source,
     decoder: decoder::Video,
-    timeline: &'a Timeline,
-    /// Wanted frames, increasing.
-    wanted: &'a [usize],
+    pub(crate) timeline: Timeline,
+    /// Wanted frames, increasing, and how many of them are behind.
+    wanted: Vec<usize>,
+    next: usize,
     /// Time stamps of the wanted frames; non-reference frames are decoded only if they are in this set.
     stamps: HashSet<i64>,
     /// Index of the next decoded frame if none is lost.
@@ -48,9 +46,9 @@ pub(super) struct Walk<'a> {
     refused: usize,
 }
 
-impl<'a> Walk<'a> {
+impl Walk {
     /// Prepare a walk. The source must be at its first packet.
-    pub fn new(source: Source, timeline: &'a Timeline, wanted: &'a [usize]) -> Result<Self, Error> {
+    pub fn new(source: Source, timeline: Timeline, wanted: Vec<usize>) -> Result<Self, Error> {
         let decoder = source.decoder(THREADS)?;
         let stamps = if timeline.is_exact() {
             wanted.iter().filter_map(|&i| timeline.stamp(i)).collect()
@@ -60,11 +58,12 @@ impl<'a> Walk<'a> {
         Ok(Self {
             source,
             decoder,
+            may_seek: !timeline.is_counted(),
             timeline,
             wanted,
+            next: 0,
             stamps,
             position: 0,
-            may_seek: !timeline.is_counted(),
             fresh: true,
             back_off: None,
             attempts: ATTEMPTS,
@@ -79,23 +78,26 @@ impl<'a> Walk<'a> {
         self.damaged.len() + self.refused
     }
 
-    /// Call `on_frame` with the wanted frames in order. A frame that cannot be decoded is replaced by the next good frame before
-    /// the following wanted one, under that frame's own index; no frame comes twice. `Break` ends the walk.
-    pub fn run(&mut self, on_frame: &mut OnFrame<'_>) -> Result<ControlFlow<()>, Error> {
-        let mut next = 0;
-        self.jump(next)?;
-        let mut picture = frame::Video::empty();
-        while next < self.wanted.len() {
-            let there = self.pull(&mut picture);
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.source.path
+    }
+
+    /// Decode the next wanted frame into `picture`: its index, or none at the end. A frame that cannot be decoded is replaced by the
+    /// next good frame before the following wanted one, under that frame's own index; no frame comes twice.
+    pub fn next(&mut self, picture: &mut frame::Video) -> Result<Option<usize>, Error> {
+        self.jump()?;
+        while let Some(&wanted) = self.wanted.get(self.next) {
+            let there = self.pull(picture);
             if let Some(back) = self.back_off
                 && self.attempts > 0
-                && (!there || self.index_of(&picture) > self.wanted[next])
+                && (!there || self.index_of(picture) > wanted)
             {
                 // Missed: some decoders drop frames after a seek (H.264 those that follow the keyframe of an open group).
                 // Starting from further back avoids that.
                 self.attempts -= 1;
                 self.back_off = Some(back * 8);
-                match self.timeline.earlier_target(self.wanted[next], back) {
+                match self.timeline.earlier_target(wanted, back) {
                     Some(target) => self.seek(target)?,
                     None => self.restart()?,
                 }
@@ -109,28 +111,22 @@ impl<'a> Walk<'a> {
                 }
                 break;
             }
-            let index = self.index_of(&picture);
+            let index = self.index_of(picture);
             let fresh = std::mem::replace(&mut self.fresh, false);
-            if fresh && self.may_seek && index > self.wanted[next] {
+            if fresh && self.may_seek && index > wanted {
                 // The seek went past the wanted frame: restart without seeks.
                 self.restart()?;
                 continue;
             }
             self.position = index + 1;
-            self.back_off = self.back_off.filter(|_| index < self.wanted[next]);
-            if index < self.wanted[next] {
-                continue;
+            self.back_off = self.back_off.filter(|_| index < wanted);
+            if index >= wanted {
+                // Those that the file lacks are behind, too.
+                self.next += self.wanted[self.next..].partition_point(|&wanted| wanted <= index);
+                return Ok(Some(index));
             }
-            while self.wanted.get(next + 1).is_some_and(|&following| following <= index) {
-                next += 1; // lost
-            }
-            if on_frame(index, &picture)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            next += 1;
-            self.jump(next)?;
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(None)
     }
 
     /// The next decoded frame; false at the end.
@@ -191,9 +187,9 @@ impl<'a> Walk<'a> {
         stamp.and_then(|stamp| self.timeline.index(stamp)).unwrap_or(self.position)
     }
 
-    /// Seek towards wanted frame number `next` if that saves work.
-    fn jump(&mut self, next: usize) -> Result<(), Error> {
-        let Some(&wanted) = self.wanted.get(next).filter(|_| self.may_seek) else {
+    /// Seek towards the next wanted frame if that saves work.
+    fn jump(&mut self) -> Result<(), Error> {
+        let Some(&wanted) = self.wanted.get(self.next).filter(|_| self.may_seek) else {
             return Ok(());
         };
         let source = &mut self.source;

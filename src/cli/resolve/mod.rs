@@ -26,7 +26,7 @@ use specreel_client::{
     Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings, SidecarChoice, present,
 };
 use specreel_demo as assets;
-use specreel_engine::{RunRequest, TextSampling, memory_check};
+use specreel_engine::{RunRequest, memory_check};
 use specreel_model::ModelSpec;
 use specreel_record::{Failure, FailureClass};
 use specreel_speculate::Method;
@@ -216,7 +216,11 @@ pub fn request(
         max_visual_tokens: settings.max_visual_tokens.value.map(|n| n as usize),
         thinking: settings.thinking.or(false),
         max_new_tokens: settings.max_new_tokens.or(DEFAULT_MAX_NEW_TOKENS) as usize,
-        text: TextSampling { temperature: args.temperature, top_p: args.top_p, seed: args.seed },
+        text: specreel_speculate::Sampler {
+            temperature: args.temperature,
+            top_p: args.top_p,
+            seed: args.seed,
+        },
         ..RunRequest::default()
     })
 }

@@ -18,8 +18,8 @@ struct Partings {
 
 /// One of `of` parts of all methods, which the clip chooses.
 fn partings(target: &str, small: &str, dtype: WeightType, clip: u64, of: usize) -> Partings {
-    let place = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
-    let mut bench = Bench::on(target, small, &place, clip);
+    let device = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
+    let mut bench = Bench::on(target, small, &device, clip);
     let plain = bench.plain(GREEDY, 33);
     let mut partings = Partings::default();
     for method in part_of_speculative(clip as usize, of) {

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use specreel_model::decoder::{Sequence, States, Taps};
 use specreel_record::Verdict;
 use specreel_speculate::{
-    AcceptedRows, Drafter, Method, Shape, VisualContext,
+    Drafter, Method, Shape,
     draft::{DraftRequest, Form, ModelDrafter, Proposal, Proposer},
     sampling::{RowFacts, top_log_probabilities},
     tree::{SPECVLM, Template, Tree},
 };
 use specreel_tensor::WeightType;
 
-use crate::lossless::{GREEDY, support::Bench, top_k};
+use crate::lossless::{GREEDY, WHOLE, context, support::Bench};
 
 fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> DraftRequest<'a> {
     DraftRequest { form, depth, ends, special: &[], vocab, sampler: None, distributions: false, position: 0 }
@@ -245,9 +245,7 @@ fn in_trees_a_drafter_that_sees_everything_is_always_right() {
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 2);
     let naive = Method::preset("naive").unwrap();
     for shape in [Shape::StaticTree { nodes: vec![] }, Shape::TwoBranch { length: 5 }] {
-        for context in
-            [VisualContext::Full {}, top_k(1.0, AcceptedRows::Dense), top_k(1.0, AcceptedRows::Sparse)]
-        {
+        for context in WHOLE.map(context) {
             let shape = shape.clone();
             let method = Method { drafter: Drafter::SELF, context, shape, ..naive.clone() };
             method.validate().unwrap();

@@ -12,10 +12,7 @@ mod support;
 
 use specreel_model::draft_head::Recipe;
 use specreel_record::{Step, StopReason};
-use specreel_speculate::{
-    Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Part, Placing, Sampler, Schedule, Shape,
-    Stamps, VisualContext,
-};
+use specreel_speculate::{Acceptance, Drafter, Length, Method, Sampler, Schedule, Shape, VisualContext};
 use specreel_tensor::{KvType, WeightType};
 use support::{Bench, Written};
 
@@ -31,22 +28,15 @@ const FAMILIES: [&[&str]; 7] = [
     &["gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q8_0.gguf", "gguf/gqa_tied/model-q4_0.gguf"],
 ];
 
-const GREEDY: Sampler = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 };
+/// Contexts that leave nothing out.
+const WHOLE: [&str; 3] = ["full", "top_k_kv keep=1.0 rows='dense'", "top_k_kv keep=1.0 rows='sparse'"];
 
-fn none(positions: Placing) -> VisualContext {
-    VisualContext::None { positions, stamps: Stamps::Keep }
-}
+const GREEDY: Sampler = Sampler::GREEDY;
 
-fn uniform(keep: f64, positions: Placing) -> VisualContext {
-    VisualContext::Uniform { keep, positions, stamps: Stamps::Keep }
-}
-
-fn attention(keep: f64, positions: Placing) -> VisualContext {
-    VisualContext::Attention { keep, mass: 0.5, positions, stamps: Stamps::Keep }
-}
-
-fn top_k(keep: f64, rows: AcceptedRows) -> VisualContext {
-    VisualContext::TopKKv { keep, budget: Limit::NONE, rows, stamps: Stamps::Keep }
+/// A context as a method has it: the kind, then keys with values.
+fn context(words: &str) -> VisualContext {
+    let (kind, keys) = words.split_once(' ').unwrap_or((words, ""));
+    toml::from_str(&format!("kind = '{kind}'\n{}", keys.replace(' ', "\n"))).unwrap()
 }
 
 fn method(drafter: Drafter, context: VisualContext, length: usize, acceptance: Acceptance) -> Method {
@@ -59,18 +49,31 @@ fn method(drafter: Drafter, context: VisualContext, length: usize, acceptance: A
     method
 }
 
+/// These methods write what autoregressive decoding writes. Returns how many drafts were accepted and rejected.
+fn are_lossless(
+    bench: &mut Bench,
+    sampler: Sampler,
+    limit: usize,
+    methods: impl IntoIterator<Item = Method>,
+) -> [usize; 2] {
+    let plain = bench.plain(sampler, limit);
+    let mut drafts = [0, 0];
+    for method in methods {
+        let fast = bench.write(&method, sampler, limit);
+        fast.equals(&plain, format!("{method:?}"));
+        drafts = [drafts[0] + fast.accepted, drafts[1] + fast.judged - fast.accepted];
+    }
+    drafts
+}
+
 /// Every combination of model, drafter, weights, keys and values, clip, context, K and sampling writes the same ids with the same
 /// probabilities, to the last bit.
 #[test]
 fn exact_acceptance_is_autoregressive_decoding() {
     let warm = Sampler { temperature: 0.8, top_p: 0.9, seed: 5 };
-    let contexts = [
-        VisualContext::Full {},
-        none(Placing::Original),
-        VisualContext::Random { keep: 0.3, seed: 3, positions: Placing::Original, stamps: Stamps::Keep },
-        uniform(0.5, Placing::Compact),
-        VisualContext::Frames { keep: 0.5, positions: Placing::Original, stamps: Stamps::Keep },
-    ];
+    let contexts =
+        ["full", "none", "random keep=0.3 seed=3", "uniform keep=0.5 positions='compact'", "frames keep=0.5"]
+            .map(context);
     let (mut combinations, mut accepted, mut rejected) = (0, 0, 0);
     let models = FAMILIES.iter().flat_map(|family| (0..family.len()).map(move |m| (*family, m)));
     for (family, m) in models {
@@ -80,21 +83,22 @@ fn exact_acceptance_is_autoregressive_decoding() {
                 let small = family[(m + 1 + clip) % family.len()];
                 let kv_type = KvType::ALL[(m + clip + usize::from(dtype == WeightType::F32)) % 3];
                 let mut bench = Bench::with_kv_type(model, small, dtype, kv_type, clip as u64);
-                let plain = [GREEDY, warm].map(|sampler| bench.plain(sampler, 40));
+                let mut methods = [Vec::new(), Vec::new()];
                 for (c, context) in contexts.iter().enumerate() {
                     for drafter in [Drafter::Model {}, Drafter::SELF] {
                         let length = [1, 2, 3, 5, 10, 30][(c + combinations) % 6];
-                        let is_warm = combinations % 4 == 3;
-                        let sampler = if is_warm { warm } else { GREEDY };
-                        let plain = &plain[usize::from(is_warm)];
-                        let speculative =
-                            method(drafter.clone(), context.clone(), length, Acceptance::Exact {});
-                        let fast = bench.write(&speculative, sampler, 40);
-                        fast.equals(plain, format!("{model} {dtype:?} {kv_type:?} {speculative:?}"));
-                        accepted += fast.accepted;
-                        rejected += fast.judged - fast.accepted;
+                        methods[usize::from(combinations % 4 == 3)].push(method(
+                            drafter,
+                            context.clone(),
+                            length,
+                            Acceptance::Exact {},
+                        ));
                         combinations += 1;
                     }
+                }
+                for (sampler, methods) in [GREEDY, warm].into_iter().zip(methods) {
+                    let drafts = are_lossless(&mut bench, sampler, 40, methods);
+                    (accepted, rejected) = (accepted + drafts[0], rejected + drafts[1]);
                 }
             }
         }
@@ -108,35 +112,32 @@ fn exact_acceptance_is_autoregressive_decoding() {
 
 /// All that can propose, under every shape and schedule that goes with it.
 fn speculative() -> Vec<Method> {
-    let positions = Placing::Original;
     let (model, own) = (Drafter::Model {}, Drafter::SELF);
+    let [sparrow, msd, vispec, hivis, eagle3, mtp] = Recipe::ALL.map(|recipe| Drafter::Head { recipe });
     let drafters = [
-        (model.clone(), VisualContext::Full {}),
-        (own.clone(), attention(0.4, positions)),
-        (model.clone(), attention(0.2, Placing::Compact)),
-        (
-            own.clone(),
-            VisualContext::Variation { layers: 20, keep: 0.4, depth: 0.5, positions, stamps: Stamps::Keep },
-        ),
-        (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions, stamps: Stamps::Keep }),
-        (model, VisualContext::Window { part: Part::Middle, keep: 0.5, positions, stamps: Stamps::Keep }),
-        (own.clone(), top_k(0.5, AcceptedRows::Dense)),
-        (own, top_k(0.25, AcceptedRows::Sparse)),
-        (Drafter::EarlyExit { depth: 0.5 }, VisualContext::Full {}),
-        (Drafter::Lookup { ngram: 3 }, none(Placing::Original)),
-        (Drafter::Head { recipe: Recipe::Sparrow }, none(Placing::Original)),
-        (Drafter::Head { recipe: Recipe::Sparrow }, none(Placing::Compact)),
-        (Drafter::Head { recipe: Recipe::Sparrow }, VisualContext::Full {}),
-        (Drafter::Head { recipe: Recipe::Msd }, VisualContext::Full {}),
-        (Drafter::Head { recipe: Recipe::Msd }, uniform(0.3, Placing::Compact)),
-        (Drafter::Head { recipe: Recipe::Vispec }, VisualContext::Full {}),
-        (Drafter::Head { recipe: Recipe::Vispec }, uniform(0.3, Placing::Compact)),
-        (Drafter::Head { recipe: Recipe::Hivis }, none(Placing::Original)),
-        (Drafter::Head { recipe: Recipe::Eagle3 }, VisualContext::Full {}),
-        (Drafter::Head { recipe: Recipe::Mtp }, VisualContext::Full {}),
-        (Drafter::Head { recipe: Recipe::Mtp }, none(Placing::Original)),
-        (Drafter::Head { recipe: Recipe::Eagle3 }, none(Placing::Original)),
-        (Drafter::Head { recipe: Recipe::Eagle3 }, uniform(0.3, Placing::Compact)),
+        (&model, "full"),
+        (&own, "attention keep=0.4 mass=0.5"),
+        (&model, "attention keep=0.2 mass=0.5 positions='compact'"),
+        (&own, "variation layers=20 keep=0.4 depth=0.5"),
+        (&own, "streaming first=1 last=2"),
+        (&model, "window part='middle' keep=0.5"),
+        (&own, "top_k_kv keep=0.5 rows='dense'"),
+        (&own, "top_k_kv keep=0.25 rows='sparse'"),
+        (&Drafter::EarlyExit { depth: 0.5 }, "full"),
+        (&Drafter::Lookup { ngram: 3 }, "none"),
+        (&sparrow, "none"),
+        (&sparrow, "none positions='compact'"),
+        (&sparrow, "full"),
+        (&msd, "full"),
+        (&msd, "uniform keep=0.3 positions='compact'"),
+        (&vispec, "full"),
+        (&vispec, "uniform keep=0.3 positions='compact'"),
+        (&hivis, "none"),
+        (&eagle3, "full"),
+        (&mtp, "full"),
+        (&mtp, "none"),
+        (&eagle3, "none"),
+        (&eagle3, "uniform keep=0.3 positions='compact'"),
     ];
     let nodes = ["0", "1", "00", "01", "10", "000", "100"].map(String::from).to_vec();
     let shapes = [
@@ -156,10 +157,10 @@ fn speculative() -> Vec<Method> {
     ];
     let base = Method::preset("naive").unwrap();
     let mut methods = Vec::new();
-    for (drafter, context) in &drafters {
+    for (drafter, words) in drafters {
         for shape in &shapes {
             for schedule in &schedules {
-                let (drafter, context) = (drafter.clone(), context.clone());
+                let (drafter, context) = (drafter.clone(), context(words));
                 let (shape, schedule) = (shape.clone(), schedule.clone());
                 methods.push(Method { drafter, context, shape, schedule, ..base.clone() });
             }
@@ -196,21 +197,17 @@ fn every_drafter_shape_and_schedule_is_lossless() {
         let mut bench = Bench::with_kv_type(model, small, dtype, kv_type, clip as u64);
         for (turn, temperature) in [0.0, 0.9].into_iter().enumerate() {
             let sampler = Sampler { temperature, top_p: 1.0, seed: 3 };
-            let slow = bench.plain(sampler, 33);
-            for method in &part_of_speculative(clip + turn, 2) {
-                // Refused: the states of linear attention cannot go back in a cache of chosen keys and values.
+            let mut methods = part_of_speculative(clip + turn, 2);
+            let all = methods.len();
+            // Refused: the states of linear attention cannot go back in a cache of chosen keys and values.
+            methods.retain(|method| {
                 let chosen = matches!(method.context, VisualContext::TopKKv { .. });
                 let parallel = matches!(method.schedule, Schedule::Parallel { .. });
-                if model == "qwen3_5" && chosen && parallel {
-                    refused += 1;
-                    continue;
-                }
-                let fast = bench.write(method, sampler, 33);
-                fast.equals(&slow, format!("{model} {}", method.describe()));
-                accepted += fast.accepted;
-                rejected += fast.judged - fast.accepted;
-                runs += 1;
-            }
+                !(model == "qwen3_5" && chosen && parallel)
+            });
+            (runs, refused) = (runs + methods.len(), refused + all - methods.len());
+            let drafts = are_lossless(&mut bench, sampler, 33, methods);
+            (accepted, rejected) = (accepted + drafts[0], rejected + drafts[1]);
         }
     }
     assert_eq!(runs + refused, pairs.len() * methods.len());
@@ -232,12 +229,6 @@ fn is_always_right(bench: &mut Bench, context: &VisualContext, limit: usize, lea
 /// What the target drafts for itself with nothing taken away is what it wants.
 #[test]
 fn a_drafter_that_sees_everything_is_always_right() {
-    let whole = [
-        VisualContext::Full {},
-        attention(1.0, Placing::Original),
-        top_k(1.0, AcceptedRows::Dense),
-        top_k(1.0, AcceptedRows::Sparse),
-    ];
     for (model, small, has_one_axis) in [
         ("gqa_tied", "nested_bf16", false),
         ("qwen2_vl", "qwen2_vl_nested", false),
@@ -247,11 +238,11 @@ fn a_drafter_that_sees_everything_is_always_right() {
         ("qwen3_5", "qwen3_5_untied", false),
     ] {
         let mut bench = Bench::new(model, small, WeightType::Q8_0, 2);
-        for context in &whole {
-            is_always_right(&mut bench, context, 36, [15, 25]);
+        for words in WHOLE.into_iter().chain(["attention keep=1.0 mass=0.5"]) {
+            is_always_right(&mut bench, &context(words), 36, [15, 25]);
         }
         // Renumbered positions equal the original ones if every token has its own and none is left out.
-        let compact = uniform(1.0, Placing::Compact);
+        let compact = context("uniform keep=1.0 positions='compact'");
         let written = bench.write(&method(Drafter::SELF, compact, 5, Acceptance::Exact {}), GREEDY, 36);
         assert!(!has_one_axis || written.accepted == written.judged, "{model}");
     }
@@ -285,7 +276,7 @@ fn every_length_of_chain_is_lossless_and_never_overshoots() {
         for length in 1..=12 {
             for drafter in [Drafter::Model {}, Drafter::SELF] {
                 let fast = bench.write(
-                    &method(drafter, uniform(0.4, Placing::Original), length, Acceptance::Exact {}),
+                    &method(drafter, context("uniform keep=0.4"), length, Acceptance::Exact {}),
                     GREEDY,
                     limit,
                 );
@@ -303,7 +294,7 @@ fn sampled_acceptance_keeps_the_distribution() {
     const RUNS: usize = 4000;
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 1);
     bench.restrict(VOCAB);
-    let chain = method(Drafter::SELF, none(Placing::Original), 2, Acceptance::Sampled {});
+    let chain = method(Drafter::SELF, context("none"), 2, Acceptance::Sampled {});
     let mut parallel = chain.clone();
     parallel.schedule = Schedule::Parallel { window: Length::Fixed(2) };
     let mut tree = chain.clone();
@@ -345,16 +336,15 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
     const RUNS: u64 = 3000;
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 1);
     bench.restrict(6);
-    let none = || none(Placing::Original);
     let chain = |drafter, context| method(drafter, context, 3, Acceptance::Sampled {});
     let small = chain(Drafter::Model {}, VisualContext::Full {});
     let mut parallel = small.clone();
     parallel.schedule = Schedule::Parallel { window: Length::Fixed(3) };
-    let layer = chain(Drafter::Head { recipe: Recipe::Sparrow }, none());
+    let layer = chain(Drafter::Head { recipe: Recipe::Sparrow }, context("none"));
     let eagle3 = chain(Drafter::Head { recipe: Recipe::Eagle3 }, VisualContext::Full {});
     let mtp = chain(Drafter::Head { recipe: Recipe::Mtp }, VisualContext::Full {});
     let vispec = chain(Drafter::Head { recipe: Recipe::Vispec }, VisualContext::Full {});
-    let own = chain(Drafter::SELF, none());
+    let own = chain(Drafter::SELF, context("none"));
     let mut early = 0;
     for (sampled, temperature, top_p, limit) in [
         (&small, 8.0, 0.7, 3),

@@ -3,39 +3,26 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use specreel_model::decoder::Taps;
-use specreel_speculate::{AcceptedRows, Drafter, Method, Sampler, VisualContext};
+use specreel_speculate::{Drafter, Method, Sampler};
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
 
 use crate::gpu::gpu_or_skip;
 use crate::lossless::{
-    GREEDY, is_always_right, part_of_speculative, random_methods::walk, spans, speculative, support::Bench,
-    top_k,
+    GREEDY, WHOLE, are_lossless, context, is_always_right, part_of_speculative, random_methods::walk, spans,
+    speculative, support::Bench,
 };
 
 fn gpu(dtype: WeightType, kv_type: KvType) -> Option<ComputeDevice> {
     gpu_or_skip(dtype).map(|device| device.with_kv_type(kv_type).unwrap())
 }
 
-/// One of `of` parts of all methods; the numbers of accepted and rejected drafts.
-fn compare(bench: &mut Bench, sampler: Sampler, nth: usize, of: usize) -> [usize; 2] {
-    let plain = bench.plain(sampler, 15);
-    let mut drafts = [0, 0];
-    for method in part_of_speculative(nth, of) {
-        let fast = bench.write(&method, sampler, 15);
-        fast.equals(&plain, method.describe());
-        drafts[0] += fast.accepted;
-        drafts[1] += fast.judged - fast.accepted;
-    }
-    drafts
-}
-
 #[test]
 fn every_drafter_shape_and_schedule_is_lossless_on_a_gpu() {
     let Some(device) = gpu(WeightType::Q8_0, KvType::F16) else { return };
     let mut bench = Bench::on("gqa_tied", "nested_bf16", &device, 0);
-    let [mut accepted, mut rejected] = compare(&mut bench, GREEDY, 0, 4);
+    let [mut accepted, mut rejected] = are_lossless(&mut bench, GREEDY, 15, part_of_speculative(0, 4));
     let warm = Sampler { temperature: 0.9, top_p: 1.0, seed: 3 };
-    let drawn = compare(&mut bench, warm, 1, 12);
+    let drawn = are_lossless(&mut bench, warm, 15, part_of_speculative(1, 12));
     (accepted, rejected) = (accepted + drawn[0], rejected + drawn[1]);
     assert!(accepted > 100 && rejected > 200, "{accepted} accepted, {rejected} rejected");
 }
@@ -51,7 +38,7 @@ fn families_and_files_are_lossless_on_a_gpu() {
     for (clip, (target, small, dtype, kv_type)) in pairs.into_iter().enumerate() {
         let Some(device) = gpu(dtype, kv_type) else { return };
         let mut bench = Bench::on(target, small, &device, clip as u64);
-        let [accepted, rejected] = compare(&mut bench, GREEDY, clip, 12);
+        let [accepted, rejected] = are_lossless(&mut bench, GREEDY, 15, part_of_speculative(clip, 12));
         assert!(accepted + rejected > 50, "{target}: {accepted} accepted, {rejected} rejected");
     }
 }
@@ -68,8 +55,7 @@ fn several_spans_are_lossless_on_a_gpu() {
 fn a_drafter_that_sees_everything_is_always_right_on_a_gpu() {
     let Some(device) = gpu(WeightType::Q8_0, KvType::F16) else { return };
     let mut bench = Bench::on("gqa_tied", "nested_bf16", &device, 2);
-    for context in [VisualContext::Full {}, top_k(1.0, AcceptedRows::Dense), top_k(1.0, AcceptedRows::Sparse)]
-    {
+    for context in WHOLE.map(context) {
         is_always_right(&mut bench, &context, 18, [12, 12]);
     }
 }
@@ -81,12 +67,8 @@ fn models_on_two_devices_are_lossless() {
     let cpu = ComputeDevice::cpu(WeightType::Q8_0);
     for places in [[&device, &cpu], [&cpu, &device]] {
         let mut bench = Bench::apart("gqa_tied", "nested_bf16", places, 1);
-        let plain = bench.plain(GREEDY, 15);
         let small = |method: &Method| method.drafter == Drafter::Model {};
-        for method in speculative().into_iter().filter(small).step_by(5) {
-            let fast = bench.write(&method, GREEDY, 15);
-            fast.equals(&plain, method.describe());
-        }
+        are_lossless(&mut bench, GREEDY, 15, speculative().into_iter().filter(small).step_by(5));
     }
 }
 

@@ -7,10 +7,10 @@ use specreel_model::{
     decoder::{AttentionProbe, AttentionStats, Taps},
     draft_head::Recipe,
 };
-use specreel_speculate::{Acceptance, AcceptedRows, Drafter, Method, Placing, Stamps, VisualContext};
+use specreel_speculate::{Acceptance, Drafter, Method, Stamps};
 use specreel_tensor::{VisualSpans, WeightType};
 
-use super::{FAMILIES, GREEDY, attention, method, none, support::Bench, top_k, uniform};
+use super::{FAMILIES, GREEDY, WHOLE, context, method, support::Bench};
 
 fn bench(family: &[&str]) -> Bench {
     let mut bench = Bench::new(family[0], family[family.len() - 1], WeightType::F32, 1);
@@ -28,41 +28,37 @@ fn bench(family: &[&str]) -> Bench {
 
 /// All contexts, each with a drafter that it goes with.
 pub fn methods(keep: f64) -> Vec<Method> {
-    let positions = Placing::Original;
-    let (model, own) = (Drafter::Model {}, Drafter::SELF);
-    let [sparrow, msd, vispec, hivis, eagle3, mtp] = Recipe::ALL.map(|recipe| Drafter::Head { recipe });
+    let (model, own) = (&Drafter::Model {}, &Drafter::SELF);
+    let [sparrow, msd, vispec, hivis, eagle3, mtp] = &Recipe::ALL.map(|recipe| Drafter::Head { recipe });
     [
-        (model.clone(), VisualContext::Full {}),
-        (model.clone(), VisualContext::Random { keep, seed: 3, positions, stamps: Stamps::Keep }),
-        (
-            own.clone(),
-            VisualContext::Random { keep, seed: 7, positions: Placing::Compact, stamps: Stamps::Keep },
-        ),
-        (own.clone(), uniform(keep, positions)),
-        (model.clone(), VisualContext::Frames { keep, positions, stamps: Stamps::Keep }),
-        (own.clone(), attention(keep, positions)),
-        (
-            model.clone(),
-            VisualContext::Variation { layers: 20, keep, depth: 0.5, positions, stamps: Stamps::Keep },
-        ),
-        (own.clone(), VisualContext::Streaming { first: 1, last: 2, positions, stamps: Stamps::Keep }),
-        (own.clone(), VisualContext::FastV { keep, layer: 1 }),
-        (own.clone(), VisualContext::SparseVlm { keep, layer: 2 }),
-        (model.clone(), VisualContext::DyCoke { keep }),
-        (model, VisualContext::FastVid { keep }),
-        (own, top_k(keep, AcceptedRows::Sparse)),
-        (sparrow.clone(), none(positions)),
-        (sparrow, VisualContext::Full {}),
-        (msd, uniform(keep, positions)),
-        (vispec.clone(), VisualContext::Full {}),
-        (vispec, uniform(keep, positions)),
-        (hivis, none(positions)),
-        (eagle3.clone(), VisualContext::Full {}),
-        (eagle3, uniform(keep, positions)),
-        (mtp.clone(), VisualContext::Full {}),
-        (mtp, uniform(keep, positions)),
+        (model, "full"),
+        (model, "random KEEP seed=3"),
+        (own, "random KEEP seed=7 positions='compact'"),
+        (own, "uniform KEEP"),
+        (model, "frames KEEP"),
+        (own, "attention KEEP mass=0.5"),
+        (model, "variation layers=20 KEEP depth=0.5"),
+        (own, "streaming first=1 last=2"),
+        (own, "fastv KEEP layer=1"),
+        (own, "sparsevlm KEEP layer=2"),
+        (model, "dycoke KEEP"),
+        (model, "fastvid KEEP"),
+        (own, "top_k_kv KEEP rows='sparse'"),
+        (sparrow, "none"),
+        (sparrow, "full"),
+        (msd, "uniform KEEP"),
+        (vispec, "full"),
+        (vispec, "uniform KEEP"),
+        (hivis, "none"),
+        (eagle3, "full"),
+        (eagle3, "uniform KEEP"),
+        (mtp, "full"),
+        (mtp, "uniform KEEP"),
     ]
-    .map(|(drafter, context)| method(drafter, context, 4, Acceptance::Exact {}))
+    .map(|(drafter, words)| {
+        let context = context(&words.replace("KEEP", &format!("keep={keep:?}")));
+        method(drafter.clone(), context, 4, Acceptance::Exact {})
+    })
     .into_iter()
     .flat_map(with_either_stamps)
     .collect()
@@ -79,10 +75,7 @@ fn with_either_stamps(method: Method) -> Vec<Method> {
 
 /// All contexts on several spans, and the relevances of a loose rule, which are cosines.
 pub fn are_lossless(bench: &mut Bench, limit: usize) {
-    let plain = bench.plain(GREEDY, limit);
-    for method in methods(0.4) {
-        bench.write(&method, GREEDY, limit).equals(&plain, format!("{method:?}"));
-    }
+    super::are_lossless(bench, GREEDY, limit, methods(0.4));
     let loose = bench.write(&Method::preset("lvspec").unwrap(), GREEDY, limit);
     let relevances = loose.steps.iter().flat_map(|step| &step.tokens).filter_map(|token| token.relevance);
     assert!(relevances.clone().count() > 0 && relevances.clone().all(|r| r.abs() <= 1.0 + 1e-5));
@@ -96,16 +89,11 @@ fn several_spans_are_lossless() {
 /// A drafter that is the target and sees all visual tokens at their positions drafts what the target would write.
 #[test]
 fn a_self_drafter_that_keeps_everything_is_always_right() {
-    let (positions, mut accepted) = (Placing::Original, 0);
+    let mut accepted = 0;
     for family in FAMILIES {
         let mut bench = bench(family);
-        for context in [
-            VisualContext::Full {},
-            VisualContext::Random { keep: 1.0, seed: 3, positions, stamps: Stamps::Keep },
-            attention(1.0, positions),
-            top_k(1.0, AcceptedRows::Dense),
-        ] {
-            let method = method(Drafter::SELF, context, 3, Acceptance::Exact {});
+        for words in WHOLE.into_iter().chain(["random keep=1.0 seed=3", "attention keep=1.0 mass=0.5"]) {
+            let method = method(Drafter::SELF, context(words), 3, Acceptance::Exact {});
             let written = bench.write(&method, GREEDY, 24);
             // The last step may be cut short by the end of the text.
             let (_, steps) = written.steps.split_last().unwrap();

@@ -22,16 +22,15 @@ use specreel_model::{
 };
 use specreel_record::{Step, StopReason};
 use specreel_speculate::{
-    Drafter, GenerationConfig, GenerationInputs, Method, PrefetchedDraft, Sampler, Schedule, VisualContext,
-    VisualStates,
-    context::{self, HeadPrefill, Preparation, Signals},
+    Drafter, GenerationConfig, GenerationInputs, Method, PrefetchedDraft, Sampler, Schedule, VisualStates,
+    context::{self, HeadInput, HeadPrefill, PrefillInput, Preparation, Signals},
     draft::{DraftHeadState, ModelDrafter},
     generate,
 };
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
 use specreel_train::{Account, AdamW, Options, Store, TrainedLayer};
 
-use crate::lossless::heads;
+use crate::{fixture, lossless::heads};
 
 /// What a session wrote.
 pub struct Written {
@@ -75,10 +74,6 @@ pub struct Bench {
     states: TextStates,
     /// Heads that draft from them, one of each recipe.
     layers: Vec<DraftHead>,
-}
-
-pub fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
 }
 
 /// Ids that play the special tokens.
@@ -130,15 +125,15 @@ impl Bench {
         Self::on(target, small, &ComputeDevice::cpu(dtype).with_kv_type(kv_type).unwrap(), seed)
     }
 
-    /// Both models at a place.
-    pub fn on(name: &str, small: &str, place: &ComputeDevice, seed: u64) -> Self {
-        Self::apart(name, small, [place, place], seed)
+    /// Both models on a device.
+    pub fn on(name: &str, small: &str, device: &ComputeDevice, seed: u64) -> Self {
+        Self::apart(name, small, [device, device], seed)
     }
 
-    /// The target at one place, the small model at another.
-    pub fn apart(name: &str, small: &str, places: [&ComputeDevice; 2], seed: u64) -> Self {
-        let load = |name, place| VideoLlm::load_on(&fixture(name), place, &mut |_, _| {}).unwrap();
-        let (target, small) = (load(name, places[0]), load(small, places[1]));
+    /// The target on one device, the small model on another.
+    pub fn apart(name: &str, small: &str, devices: [&ComputeDevice; 2], seed: u64) -> Self {
+        let load = |name, device| VideoLlm::load_on(&fixture(name), device, &mut |_, _| {}).unwrap();
+        let (target, small) = (load(name, devices[0]), load(small, devices[1]));
         let layers = vec![
             layer(name, &target, Recipe::Sparrow, VisualRows::Middle),
             layer(name, &target, Recipe::Msd, VisualRows::Embeddings),
@@ -234,7 +229,7 @@ impl Bench {
         let needs = context::ContextNeeds::of(&method.context);
         let go_on = &mut |_, _| ControlFlow::Continue(());
         assert!(preparation.signals(needs, &mut target, &mut self.signals, go_on).unwrap());
-        let selection = preparation.select(&method.context, grid, &self.signals);
+        let selection = preparation.select(&method.context, preparation.grid, &self.signals);
         let rows = preparation.rows(&selection);
         self.sequence = Some(target);
         (selection.kept, rows)
@@ -269,13 +264,9 @@ impl Bench {
         let width = self.target.decoder().config().hidden;
         let mut seen = Vec::new();
         let mut before = TextStates::new(width, self.prompt.visual.clone());
-        let sequence = context::prefill(
-            &self.target,
-            &self.prompt,
-            Some(&self.embeddings[0]),
-            &rows,
-            &VisualContext::Full {},
-            8,
+        let input = PrefillInput::new(&self.target, &self.prompt, Some(&self.embeddings[0]), &rows, 8);
+        let sequence = input.prefill(
+            None,
             &mut |first, states| {
                 before.push(first, states);
                 for (row, state) in (first..).zip(states.chunks_exact(width)) {
@@ -315,7 +306,7 @@ impl Bench {
         let go_on = &mut |_, _| ControlFlow::Continue(());
         let needs = context::ContextNeeds::of(&method.context);
         assert!(preparation.signals(needs, target, &mut self.signals, go_on).unwrap());
-        let selection = preparation.select(&method.context, grid, &self.signals);
+        let selection = preparation.select(&method.context, preparation.grid, &self.signals);
         if let Some(shared) = preparation.shared(&method.drafter, &selection, target, 8) {
             return Some(shared.into());
         }
@@ -324,23 +315,17 @@ impl Bench {
             self.states.read = read;
         }
         if let Some(layer) = self.layer(method) {
-            let (states, placing) = (&self.states, method.context.placing());
-            return preparation.prefill_draft_head(layer, states, &selection, placing, 8, go_on).unwrap();
+            let (states, selection, placing) = (&self.states, &selection, method.context.placing());
+            let input = HeadInput { head: layer, states, selection, placing, room: 8 };
+            return preparation.prefill_draft_head(&input, go_on).unwrap();
         }
         let rows = preparation.rows(&selection);
-        let prompt = &self.prompt;
-        let made = context::prefill_with(
-            model,
-            self_draft.as_ref().unwrap_or(model.decoder()),
-            prompt,
-            Some(embeddings),
-            &rows,
-            &method.context,
-            8,
-            &mut |_, _| {},
-            &mut |_, _| ControlFlow::Continue(()),
-        );
-        made.unwrap().map(HeadPrefill::from)
+        let input = PrefillInput {
+            decoder: self_draft.as_ref().unwrap_or(model.decoder()),
+            placing: method.context.placing(),
+            ..PrefillInput::new(model, &self.prompt, Some(embeddings), &rows, 8)
+        };
+        input.prefill(None, &mut |_, _| {}, go_on).unwrap().map(HeadPrefill::from)
     }
 
     /// The layer that drafts for this method.
@@ -414,15 +399,16 @@ impl Bench {
         let preparation = Preparation { target: &self.target, prompt: &self.prompt, visual, grid };
         let go_on = &mut |_, _| ControlFlow::Continue(());
         let again = preparation.read_states(head, go_on).unwrap().unwrap();
-        let mut reader = Some(StateReader::new(head));
-        let (target, prompt) = (&self.target, &self.prompt);
-        context::prefill_read_by(&mut reader, target, prompt, visual, 8, &mut |_, _| {}, go_on).unwrap();
+        let mut reader = StateReader::new(head);
+        let rows: Vec<usize> = (0..self.prompt.ids.len() - 1).collect();
+        let input = PrefillInput::new(&self.target, &self.prompt, visual, &rows, 8);
+        input.prefill(Some(&mut reader), &mut |_, _| {}, go_on).unwrap();
         let bits = |states: ReadStates| {
             let rows = states.rows.to_vec().unwrap();
             assert!(rows.ends_with(&states.last));
             rows.into_iter().map(f32::to_bits).collect()
         };
-        [bits(reader.unwrap().finish().unwrap()), bits(again)]
+        [bits(reader.finish().unwrap()), bits(again)]
     }
 
     /// Try Sparrow's layer at the beginning of the text.
@@ -454,18 +440,10 @@ impl Bench {
         let drafter_base = drafter.as_ref().map_or(0, |drafter| drafter.sequence.len());
         let seen = drafter.as_ref().map_or_else(Vec::new, |drafter| drafter.seen.clone());
         let rules = GenerationConfig {
-            method,
-            sampler,
-            max_new_tokens: limit,
-            vocab: self.vocab,
             ends: &self.ends,
             special: self.target.tokenizer().special_ids(),
             protected: &special,
-            logprobs: 0,
-            row_ms: None,
-            plain_passes: Default::default(),
-            on_draft: None,
-            rule: None,
+            ..GenerationConfig::new(method, sampler, limit, self.vocab)
         };
         // Where both run side by side, the first window may have been drafted before.
         let parallel = matches!(method.schedule, Schedule::Parallel { .. });

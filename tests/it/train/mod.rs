@@ -13,9 +13,7 @@ use specreel_scenes::{Scene, encode};
 use specreel_tensor::{ComputeDevice, WeightType};
 use specreel_train::{Account, Clips, Job, News, Options, Outcome, TrainError, train};
 
-fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name)
-}
+use crate::fixture;
 
 fn target() -> PathBuf {
     fixture("gqa_tied")
@@ -51,8 +49,8 @@ fn run_for(
     stop: &dyn Fn(usize) -> bool,
 ) -> (Result<Outcome, TrainError>, Vec<News>) {
     let (told, mut news) = (Cell::new(0), Vec::new());
-    let place = ComputeDevice::cpu(WeightType::Q8_0);
-    let job = Job { target, place: &place, clips, options, out, save_every: 0.0 };
+    let device = ComputeDevice::cpu(WeightType::Q8_0);
+    let job = Job { target, device: &device, clips, options, out, save_every: 0.0 };
     let outcome = train(
         &job,
         &mut |one| {

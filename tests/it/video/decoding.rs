@@ -1,33 +1,23 @@
 //! Decoding returns the planned frames, for every kind of file.
 
-use std::{ops::ControlFlow, path::Path};
+use std::path::Path;
 
 use ffmpeg_next::util::format::Pixel;
 use specreel_record::{Failure, FailureClass, Span};
-use specreel_video::{Decoded, Error, Frame, Rule, Sampling, decode, decode_part, segments};
+use specreel_video::{Decoded, Error, Frame, Rule, Sampling, Video, segments};
 
 use crate::video::make::{Clip, File, number};
 
 fn run(path: &Path, rule: &Rule, sampling: Sampling) -> (Decoded, Vec<Frame>) {
-    let mut frames = Vec::new();
-    let mut size = None;
-    let decoded = decode(
-        path,
-        rule,
-        sampling,
-        &mut |probe, plan| {
-            assert!(!plan.indices.is_empty());
-            assert!(size.replace((probe.width, probe.height)).is_none(), "started twice");
-            ControlFlow::Continue(())
-        },
-        &mut |frame| {
-            frames.push(frame);
-            ControlFlow::Continue(())
-        },
-    )
-    .unwrap();
+    let video = Video::open(path).unwrap();
+    let size = (video.probe().width, video.probe().height);
+    let plan = video.plan(None, rule, sampling).unwrap();
+    assert!(!plan.indices.is_empty());
+    let mut decoding = video.frames(plan, None).unwrap();
+    let frames: Vec<Frame> = decoding.by_ref().map(Result::unwrap).collect();
+    let decoded = decoding.finish();
     assert_eq!(decoded.delivered, frames.len());
-    assert!(frames.iter().all(|f| Some((f.width, f.height)) == size), "announced {size:?}");
+    assert!(frames.iter().all(|f| (f.width, f.height) == size), "announced {size:?}");
     (decoded, frames)
 }
 
@@ -219,43 +209,22 @@ fn missing_data_in_the_middle_is_reported() {
 }
 
 #[test]
-fn either_callback_may_cancel() {
-    let file = Clip::of(50).write();
-    let decoded =
-        decode(&file.path, &Rule::QWEN_VL, Sampling::Auto, &mut |_, _| ControlFlow::Break(()), &mut |_| {
-            panic!("a frame after cancelling")
-        })
-        .unwrap();
-    assert!(decoded.cancelled);
-    assert_eq!(decoded.delivered, 0);
-
-    let mut frames = 0;
-    let decoded = decode(
-        &file.path,
-        &Rule::QWEN_VL,
-        Sampling::Frames(10),
-        &mut |_, _| ControlFlow::Continue(()),
-        &mut |_| {
-            frames += 1;
-            if frames == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        },
-    )
-    .unwrap();
-    assert!(decoded.cancelled);
-    assert_eq!((decoded.delivered, frames), (3, 3));
+fn frames_are_decoded_as_they_are_asked_for() {
+    let video = Video::open(&Clip::of(50).write().path).unwrap();
+    let plan = video.plan(None, &Rule::QWEN_VL, Sampling::Frames(10)).unwrap();
+    let mut frames = video.frames(plan, None).unwrap();
+    assert_eq!(
+        frames.by_ref().take(3).map(Result::unwrap).map(|f| number(&f)).collect::<Vec<_>>(),
+        [0, 5, 11]
+    );
+    assert_eq!(frames.finish().delivered, 3);
 }
 
 #[test]
-fn an_invalid_sampling_is_refused_before_the_file_is_opened() {
+fn an_invalid_sampling_is_refused() {
+    let video = Video::open(&Clip::of(2).write().path).unwrap();
     for sampling in [Sampling::Frames(0), Sampling::Fps(0.0), Sampling::Fps(f64::NAN), Sampling::Fps(-2.0)] {
-        let outcome = decode(
-            Path::new("no/such/clip.mp4"),
-            &Rule::QWEN_VL,
-            sampling,
-            &mut |_, _| ControlFlow::Continue(()),
-            &mut |_| ControlFlow::Continue(()),
-        );
-        let message = outcome.unwrap_err().to_string();
+        let message = video.plan(None, &Rule::QWEN_VL, sampling).unwrap_err().to_string();
         assert!(message.starts_with("invalid "), "{message}");
     }
 }
@@ -276,15 +245,16 @@ fn any_file_name_works() {
 
 /// The numbers of the frames of a part, and the decode's result.
 fn part(path: &Path, start: f64, end: f64, sampling: Sampling) -> Result<(Vec<usize>, Decoded), Error> {
-    let (span, mut numbers) = (Some(Span { start, end }), Vec::new());
-    let begin = &mut |_: &_, _: &_| ControlFlow::Continue(());
-    let rule = (&Rule::QWEN_VL, sampling);
-    let decoded = decode_part(path, span, rule, &|_, frames| frames, begin, &mut |frame| {
+    let video = Video::open(path)?;
+    let plan = video.plan(Some(Span { start, end }), &Rule::QWEN_VL, sampling)?;
+    let mut frames = video.frames(plan, None)?;
+    let mut numbers = Vec::new();
+    for frame in &mut frames {
+        let frame = frame?;
         assert!((start..end).contains(&(frame.timestamp_s + 1e-6)), "{} s", frame.timestamp_s);
         numbers.push(number(&frame));
-        ControlFlow::Continue(())
-    })?;
-    Ok((numbers, decoded))
+    }
+    Ok((numbers, frames.finish()))
 }
 
 #[test]

@@ -3,15 +3,14 @@
 use std::path::Path;
 
 use specreel_record::{Failure, FailureClass};
-use specreel_video::{Error, Rule, Sampling, decode, probe, thumbnail};
+use specreel_video::{Error, Rule, Sampling, Video, probe, thumbnail};
 
 use crate::video::make::{Clip, File};
 
-/// Assert that probe, decode and thumbnail fail with the same error, which names the file and has a hint.
+/// Assert that probing, opening and a thumbnail fail with the same error, which names the file and has a hint.
 fn refused(path: &Path) -> Error {
     let error = probe(path).unwrap_err();
-    let (mut on_start, mut on_frame) = (|_: &_, _: &_| panic!("started"), |_| panic!("a frame"));
-    let again = decode(path, &Rule::QWEN_VL, Sampling::Auto, &mut on_start, &mut on_frame).unwrap_err();
+    let again = Video::open(path).err().unwrap();
     assert_eq!(error.to_string(), again.to_string());
     assert_eq!(error.to_string(), thumbnail(path, 0.5, 32, 32).unwrap_err().to_string());
     assert!(error.to_string().contains(&path.display().to_string()), "{error}");
@@ -88,21 +87,15 @@ fn truncation_at_any_point_does_not_panic() {
         let file = clip.write();
         for percent in (0..100).step_by(7) {
             let cut = file.cut(f64::from(percent) / 100.0);
-            let mut frames = 0;
-            let outcome = decode(
-                &cut.path,
-                &Rule::QWEN_VL,
-                Sampling::Frames(8),
-                &mut |_, _| std::ops::ControlFlow::Continue(()),
-                &mut |_| {
-                    frames += 1;
-                    std::ops::ControlFlow::Continue(())
-                },
-            );
-            match outcome {
-                Ok(decoded) => assert_eq!(decoded.delivered, frames),
-                Err(error) => assert!(error.to_string().contains("clip"), "{error}"),
-            }
+            let decode = || -> Result<(), Error> {
+                let video = Video::open(&cut.path)?;
+                let plan = video.plan(None, &Rule::QWEN_VL, Sampling::Frames(8))?;
+                let mut frames = video.frames(plan, None)?;
+                let count = frames.by_ref().collect::<Result<Vec<_>, _>>()?.len();
+                assert!(count > 0 && frames.finish().delivered == count);
+                Ok(())
+            };
+            assert!(decode().err().is_none_or(|error| error.to_string().contains("clip")));
             let _ = thumbnail(&cut.path, 0.9, 32, 32);
         }
     }

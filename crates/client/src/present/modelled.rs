@@ -60,15 +60,14 @@ pub fn load(name: &str) -> Result<Profile, Failure> {
 
 fn sizes(shape: &str) -> Option<Sizes> {
     let c = shapes::find(shape)?;
-    let (query, key) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
     // Only some layers of a hybrid model have keys and values.
     let (layers, attending) = (c.layers as f64, c.attention_layers() as f64 / c.layers as f64);
     Some(Sizes {
         layers,
         layer_weights: mac_count::row(&c) / layers,
-        head_weights: (c.vocab * c.hidden) as f64,
-        kv_values: (2 * key) as f64 * attending,
-        attention: (2 * query) as f64 * attending,
+        head_weights: mac_count::logits(&c),
+        kv_values: (2 * c.kv_heads * c.head_dim) as f64 * attending,
+        attention: mac_count::slot(&c) / layers,
         hidden: c.hidden as f64,
     })
 }

@@ -19,12 +19,7 @@ const RESERVE: u64 = 64 << 20;
 /// Refuse models (and a video, if it is known) that do not fit into the available memory. What cannot be estimated passes:
 /// loading it reports what is wrong. The failure (class memory) has the estimate, the available memory, and what would fit.
 pub fn check(spec: &ModelSpec, video: Option<&Video>) -> Result<(), Failure> {
-    let (Some(footprint), Some(available)) = (Footprint::read(spec), usable()) else { return Ok(()) };
-    let work = video.and_then(|video| {
-        let sample = footprint.target.sample(video)?;
-        Some(Work { sample, frames: video.frames, new_tokens: video.new_tokens })
-    });
-    footprint.fits(true, work.as_ref(), available)
+    Footprint::read(spec).map_or(Ok(()), |footprint| footprint.check_loading(video))
 }
 
 /// Available memory without the reserve; none if it is not known.
@@ -64,7 +59,7 @@ pub fn rule(spec: &ModelSpec) -> Rule {
 }
 
 /// What one run adds to loaded models.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     /// The video as the processor cuts it.
     pub sample: VideoInputs,
@@ -124,6 +119,16 @@ impl Footprint {
             memories,
             mapped: 0,
         })
+    }
+
+    /// Refuse models that do not fit into the available memory, with a video if it is known.
+    pub(crate) fn check_loading(&self, video: Option<&Video>) -> Result<(), Failure> {
+        let Some(available) = usable() else { return Ok(()) };
+        let work = video.and_then(|video| {
+            let sample = self.target.sample(video)?;
+            Some(Work { sample, frames: video.frames, new_tokens: video.new_tokens })
+        });
+        self.fits(true, work.as_ref(), available)
     }
 
     /// Bytes that a run adds to the loaded models.

@@ -1,23 +1,21 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
 pub mod memory_check;
-mod mtp;
+mod mtp_layer;
 pub mod sampling;
 mod self_draft;
 
 use std::{collections::BTreeSet, ops::ControlFlow, path::Path, sync::Arc};
 
-use crate::{
-    events::{Cancelled, EventSender},
-    models::{memory_check::Footprint, mtp::MtpLayer, self_draft::SelfDrafters},
-};
+use self::{memory_check::Footprint, mtp_layer::MtpLayer, self_draft::SelfDrafters};
+use crate::events::{Cancelled, EventSender};
 use specreel_checkpoint::{LoadProgress, ModelFiles};
 use specreel_demo as assets;
 use specreel_model::{
     ModelSpec,
     decoder::parts,
-    draft_head::{DraftHead, Recipe},
-    family::{Rope, VideoLlm},
+    draft_head::{DraftHead, Recipe, mtp},
+    family::{ModelError, Rope, VideoLlm},
 };
 use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic};
 use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, gpu::Gpu};
@@ -71,7 +69,7 @@ impl Models {
         LoadedParts {
             drafter: self.drafter.is_some(),
             heads: self.heads.iter().map(|head| head.config().recipe.name().to_owned()).collect(),
-            own_head: self.mtp.exists(),
+            mtp: self.mtp.exists(),
             linear_attention: self.target.decoder().config().linear.is_some(),
         }
     }
@@ -131,9 +129,14 @@ impl Models {
         }
     }
 
-    /// Load models, checking that the drafter can draft for the target. Fails if a device is missing, a checkpoint cannot be
-    /// used, or the two do not fit together.
-    pub fn load(spec: &ModelSpec, sender: &EventSender, cancelled: &Cancelled) -> Result<Self, Failure> {
+    /// Load models of this footprint, checking that the drafter can draft for the target. Fails if a device is missing, a checkpoint
+    /// cannot be used, or the two do not fit together.
+    pub fn load(
+        spec: &ModelSpec,
+        footprint: Option<Footprint>,
+        sender: &EventSender,
+        cancelled: &Cancelled,
+    ) -> Result<Self, Failure> {
         // Both before either model is read, so that a missing device is reported at once.
         let target_device = spec.open_target_device()?;
         let beside = spec.drafter.as_ref().map(|_| spec.open_drafter_device()).transpose()?;
@@ -154,13 +157,16 @@ impl Models {
             let checkpoint = VideoLlm::open(files)?
                 .with_progress(progress.clone())
                 .with_weight_cache(spec.weight_cache.clone());
-            VideoLlm::from_checkpoint(&checkpoint, device, &mut |_, _| {})
+            let model = VideoLlm::from_checkpoint(&checkpoint, device, &mut |_, _| {})?;
+            Ok::<_, ModelError>((model, mtp::is_in(&checkpoint)))
         };
         let (files, drafter_files) = (spec.target_files()?, spec.drafter_files()?);
         spec.check_dtype(&files, drafter_files.as_ref())?;
-        let target = read(&files, &target_device)?.with_rope(spec.rope)?;
+        let (target, has_mtp) = read(&files, &target_device)?;
+        let target = target.with_rope(spec.rope)?;
         let drafter = drafter_files.as_ref().zip(beside.as_ref());
-        let drafter = drafter.map(|(files, device)| read(files, device)).transpose()?;
+        let drafter =
+            drafter.map(|(files, device)| Ok::<_, ModelError>(read(files, device)?.0)).transpose()?;
         if let Some(drafter) = &drafter {
             let refuse = |problem: String| Failure {
                 class: FailureClass::Input,
@@ -180,7 +186,7 @@ impl Models {
         let (device, dtype) = describe(&target_device, beside.as_ref(), stored);
         let mapped = [Some(&target), drafter.as_ref()].into_iter().flatten();
         let mapped = mapped.map(|model| model.decoder().mapped_bytes() as u64).sum();
-        let footprint = Footprint::read(spec).map(|footprint| footprint.with_mapped(mapped));
+        let footprint = footprint.map(|footprint| footprint.with_mapped(mapped));
         let head = |dir| DraftHead::load(dir, target.decoder()).map(Arc::new);
         let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
         let heads = heads.collect::<Result<_, _>>()?;
@@ -192,7 +198,7 @@ impl Models {
             dtype,
             requested: target_device.dtype(),
             self_drafters: SelfDrafters::new(spec),
-            mtp: MtpLayer::new(spec),
+            mtp: MtpLayer::new(spec, has_mtp),
             footprint,
             embedded: assets::is_embedded_target(&spec.target),
             rope: spec.rope,

@@ -52,7 +52,7 @@ impl Runner<'_> {
 
     /// Keep the ids of an autoregressive run as reference; compare those of any other run with them.
     pub(crate) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
-        let (sampler, max_new_tokens) = (self.sampler(), self.request.max_new_tokens);
+        let (sampler, max_new_tokens) = (self.request.text, self.request.max_new_tokens);
         if self.request.method.is_autoregressive() {
             context.t1_ms = stats.timings.t1_ms;
             if reason != StopReason::Cancelled {
@@ -79,7 +79,7 @@ impl Runner<'_> {
     ) -> Result<(), ModelError> {
         let Some(at) = stats.equality.as_ref().and_then(|e| e.first_difference) else { return Ok(()) };
         // A token drawn at random depends on more than two logits.
-        if !self.request.method.lossless() || !self.sampler().is_greedy() {
+        if !self.request.method.lossless() || !self.request.text.is_greedy() {
             return Ok(());
         }
         let Some(reference) = &context.reference else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! Decoding the sampled frames of a video into patches.
 
-use std::{cell::Cell, ops::ControlFlow, time::Instant};
+use std::{ops::ControlFlow, time::Instant};
 
 use crate::{
     cache::{Clip, ClipKey, ContextKey, PrefixCache},
@@ -9,29 +9,13 @@ use crate::{
     stages::Runner,
     timing::Layout,
 };
-use specreel_model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError};
+use specreel_model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError, VideoProcessor};
 use specreel_record::{Stage, Stats};
-use specreel_video::{self as video, Plan, Probe};
+use specreel_video::{Plan, Probe, Sampling, Video};
 
 /// Sees the size of the frames (height, width), the plan of sampling, and what a limit of visual tokens changed, before anything
 /// is decoded.
 type Begin<'b> = dyn FnMut((usize, usize), &Plan, Option<&String>) -> Result<(), Stop> + 'b;
-
-/// The patches of target and drafter, in progress.
-struct Builders {
-    own: PatchBuilder,
-    /// The drafter's, if it cuts frames into others.
-    recut: Option<PatchBuilder>,
-}
-
-impl Builders {
-    fn push(&mut self, rgb: &[u8], height: usize, width: usize) -> Result<(), ProcessorError> {
-        if let Some(recut) = &mut self.recut {
-            recut.push(rgb, height, width)?;
-        }
-        self.own.push(rgb, height, width)
-    }
-}
 
 impl Runner<'_> {
     /// What identifies the clip: the file as it is now, and how it is sampled.
@@ -60,8 +44,9 @@ impl Runner<'_> {
         let key = &context.0;
         if let Some(clip) = cache.clips.touch(key) {
             let prompt = self.lay_out(&clip.facts)?;
-            let frames = clip.timestamps_s.len();
-            let layout = Layout::new(&prompt, clip.patches.grid, clip.facts.grid, clip.sample(), frames);
+            let (patches, grid) = (clip.patches.grid, clip.facts.grid);
+            let work = self.work(patches, grid, clip.timestamps_s.len());
+            let layout = Layout::new(&prompt, patches, grid, work);
             let notes = clip.thinned.iter().cloned().collect();
             return self.announce(cache, context, &Layout { notes, ..layout });
         }
@@ -79,70 +64,44 @@ impl Runner<'_> {
     /// visual tokens changed are known.
     pub(crate) fn read_clip(&self, begin: &mut Begin<'_>) -> Result<Clip, Stop> {
         let started = Instant::now();
-        let processor = self.models.target.processor();
-        // Both callbacks fill these; they never run at the same time.
-        let mut thinned = None;
-        let state = std::cell::RefCell::new((None::<Builders>, None::<Stop>, 0));
-        let fail = |stop: Stop| {
-            state.borrow_mut().1 = Some(stop);
-            ControlFlow::Break(())
-        };
-        let sampled = Cell::new(0);
-        let decoded = video::decode_part(
-            &self.request.video,
-            self.request.span,
-            (&sampling::frames(self.models.target.family(), processor.config()), self.request.sampling),
-            &|probe, frames| {
-                sampled.set(frames);
-                // What cannot be planned is refused below.
-                self.frame_plan(probe, frames).map_or(frames, |(plan, _)| plan.frames)
-            },
-            &mut |probe, plan| {
-                let frames = plan.indices.len();
-                let mut build = || -> Result<Builders, Stop> {
-                    let (planned, note) = self.frame_plan(probe, sampled.get())?;
-                    thinned = note;
-                    begin(planned.size, plan, thinned.as_ref())?;
-                    Ok(Builders { own: processor.patches(planned.size)?, recut: self.recut(probe, frames)? })
-                };
-                match build() {
-                    Ok(builders) => *state.borrow_mut() = (Some(builders), None, frames),
-                    Err(stop) => return fail(stop),
-                }
-                self.progress(Stage::Decode, 0, frames)
-            },
-            &mut |frame| {
-                let pushed = match &mut *state.borrow_mut() {
-                    (Some(builders), _, total) => builders
-                        .push(&frame.rgb, frame.height as usize, frame.width as usize)
-                        .map(|()| (builders.own.frames(), *total)),
-                    _ => return ControlFlow::Break(()),
-                };
-                match pushed {
-                    Ok((done, total)) => self.progress(Stage::Decode, done, total),
-                    Err(error) => fail(error.into()),
-                }
-            },
-        )?;
-        let (builders, stop, _) = state.into_inner();
-        if let Some(stop) = stop {
-            return Err(stop);
+        let (request, processor) = (self.request, self.models.target.processor());
+        let rule = sampling::frames(self.models.target.family(), processor.config());
+        let video = Video::open(&request.video)?;
+        let mut plan = video.plan(request.span, &rule, request.sampling)?;
+        let (planned, thinned) = self.frame_plan(video.probe(), plan.indices.len())?;
+        if planned.frames < plan.indices.len() {
+            plan = video.plan(request.span, &rule, Sampling::Frames(planned.frames.max(1)))?;
         }
-        let (Some(builders), false) = (builders, decoded.cancelled) else { return Err(Stop::Cancelled) };
-        let patches = builders.own.finish()?;
-        let grid = processor.visual_grid(patches.grid)?;
-        let recut = match (&self.models.drafter, builders.recut) {
-            (Some(drafter), Some(builder)) => {
-                let patches = builder.finish()?;
-                let grid = drafter.processor().visual_grid(patches.grid)?;
-                Some((sampling::clip_facts(grid, &decoded.plan), patches))
-            }
-            _ => None,
+        begin(planned.size, &plan, thinned.as_ref())?;
+        let count = plan.indices.len();
+        let mut own = processor.patches(planned.size)?;
+        let mut recut = self.recut(video.probe(), count)?;
+        let proceed = |done: usize| match self.progress(Stage::Decode, done, count) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Stop::Cancelled),
         };
+        proceed(0)?;
+        let mut frames = video.frames(plan, None)?;
+        for frame in &mut frames {
+            let frame = frame?;
+            let (height, width) = (frame.height as usize, frame.width as usize);
+            for builder in recut.iter_mut().chain([&mut own]) {
+                builder.push(&frame.rgb, height, width)?;
+            }
+            proceed(own.frames())?;
+        }
+        let decoded = frames.finish();
+        let cut = |processor: &VideoProcessor, builder: PatchBuilder| -> Result<_, ProcessorError> {
+            let patches = builder.finish()?;
+            Ok((sampling::clip_facts(processor.visual_grid(patches.grid)?, &decoded.plan), patches))
+        };
+        let (facts, patches) = cut(processor, own)?;
+        let recut = self.models.drafter.as_ref().zip(recut);
+        let recut = recut.map(|(drafter, builder)| cut(drafter.processor(), builder)).transpose()?;
         Ok(Clip {
             notes: decoded.notes(),
             thinned,
-            facts: sampling::clip_facts(grid, &decoded.plan),
+            facts,
             timestamps_s: decoded.plan.timestamps_s,
             patches,
             recut,

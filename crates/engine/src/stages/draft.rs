@@ -20,7 +20,7 @@ use specreel_model::{
 use specreel_record::{Stage, Stats};
 use specreel_speculate::{
     Drafter,
-    context::{self, Preparation, Selection},
+    context::{self, HeadInput, PrefillInput, Preparation, Selection},
 };
 
 pub(crate) struct Share {
@@ -126,12 +126,9 @@ impl Runner<'_> {
                         .read_states(head, &mut |done, total| self.progress(Stage::Prefill, done, total))?;
                     context.states.read = Some(states.ok_or(Stop::Cancelled)?);
                 }
+                let (states, placing) = (&context.states, method.context.placing());
                 let read = self.preparation(&context.prompt, clip).prefill_draft_head(
-                    head,
-                    &context.states,
-                    selection,
-                    method.context.placing(),
-                    room,
+                    &HeadInput { head, states, selection, placing, room },
                     &mut |done, total| self.progress(Stage::Prefill, done, total),
                 )?;
                 let read = read.ok_or(Stop::Cancelled)?;
@@ -201,17 +198,11 @@ impl Runner<'_> {
         let config = model.decoder().config();
         let mut watch =
             self.watch(Stage::Prefill, Part::Prompt, model, mac_count::prompt(config, 0, rows.len()));
-        let sequence = context::prefill_with(
-            model,
-            decoder,
-            prompt,
-            visual,
-            &rows,
-            &method.context,
-            self.request.max_new_tokens + KV_HEADROOM,
-            &mut |_, _| {},
-            &mut |done, total| watch.tick(done, total, mac_count::prompt(config, 0, done)),
-        )?;
+        let (placing, room) = (method.context.placing(), self.request.max_new_tokens + KV_HEADROOM);
+        let input = PrefillInput { model, decoder, prompt, visual, rows: &rows, placing, room };
+        let sequence = input.prefill(None, &mut |_, _| {}, &mut |done, total| {
+            watch.tick(done, total, mac_count::prompt(config, 0, done))
+        })?;
         let sequence = sequence.ok_or(Stop::Cancelled)?;
         // A quantized target says nothing of the target's own speed.
         if alone && quantized.is_none() {

@@ -75,19 +75,14 @@ impl Runner<'_> {
         row_ms: Option<f64>,
     ) -> GenerationConfig<'r> {
         let target = &self.models.target;
+        let vocab = target.tokenizer().vocabulary();
         GenerationConfig {
-            method,
-            sampler: self.sampler(),
-            max_new_tokens,
-            vocab: target.tokenizer().vocabulary(),
             ends: target.tokenizer().end_ids(),
             special: target.tokenizer().special_ids(),
             protected,
             logprobs: self.request.logprobs,
             row_ms,
-            plain_passes: PlainPasses::Never,
-            on_draft: None,
-            rule: None,
+            ..GenerationConfig::new(method, self.request.text, max_new_tokens, vocab)
         }
     }
 

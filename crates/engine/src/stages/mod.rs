@@ -27,7 +27,6 @@ use crate::{
 use specreel_checkpoint::LoadProgress;
 use specreel_model::{family::VideoLlm, mac_count::MacCount};
 use specreel_record::{EventKind, Stage};
-use specreel_speculate::Sampler;
 
 pub(crate) use self::{
     generate::{BASELINE, Decoding},
@@ -51,11 +50,6 @@ pub(crate) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    pub(crate) fn sampler(&self) -> Sampler {
-        let text = self.request.text;
-        Sampler { temperature: text.temperature, top_p: text.top_p, seed: text.seed }
-    }
-
     /// Report progress; break if the run is cancelled.
     pub(crate) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
         self.report(stage, done, total, None)

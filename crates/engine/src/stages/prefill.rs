@@ -17,7 +17,7 @@ use specreel_model::{
 use specreel_record::{Stage, Stats};
 use specreel_speculate::{
     PrefetchedDraft, Schedule, VisualStates,
-    context::{self, AtLayer, Signals},
+    context::{self, AtLayer, PrefillInput, Signals},
 };
 
 struct TargetRead {
@@ -46,8 +46,8 @@ impl Runner<'_> {
         }
         let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
         let prompt = self.lay_out(&clip.facts)?;
-        let (sample, frames) = (clip.sample(), clip.timestamps_s.len());
-        self.make_room(cache, &key.0, &sample, frames)?;
+        let work = self.work(clip.patches.grid, clip.facts.grid, clip.timestamps_s.len());
+        self.make_room(cache, &key.0, &work)?;
 
         let PrefixCache { clips, contexts, .. } = cache;
         let clip = clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
@@ -107,12 +107,10 @@ impl Runner<'_> {
                     target,
                     mac_count::prompt(config, 0, rows.len()),
                 );
-                let sequence = context::prefill_read_by(
-                    &mut reader,
-                    target,
-                    &prompt,
-                    clip.target.as_ref().map(|t| &t.0),
-                    self.request.max_new_tokens + KV_HEADROOM,
+                let (visual, room) =
+                    (clip.target.as_ref().map(|t| &t.0), self.request.max_new_tokens + KV_HEADROOM);
+                let sequence = PrefillInput::new(target, &prompt, visual, &rows, room).prefill(
+                    reader.as_mut(),
                     &mut states,
                     &mut |done, total| watch.tick(done, total, mac_count::prompt(config, 0, done)),
                 )?;

@@ -17,7 +17,7 @@ use specreel_model::{
 use specreel_record::{Stage, Stats};
 use specreel_speculate::{
     VisualStates,
-    context::{self, ContextNeeds, Cut, Raters, Signals},
+    context::{self, ContextNeeds, Cut, PrefillInput, Raters, Signals},
 };
 use specreel_tensor::VisualSpans;
 
@@ -80,16 +80,15 @@ impl Runner<'_> {
         let mut watch =
             self.watch(Stage::Prefill, Part::Prompt, target, mac_count::prompt(config, 0, rows.len()));
         let mut states = Vec::with_capacity(rows.len() * config.hidden);
-        let sequence = context::prefill(
-            target,
-            prompt,
-            preparation.visual,
-            &rows,
-            &method.context,
-            self.request.max_new_tokens + KV_HEADROOM,
-            &mut |_, chunk| states.extend_from_slice(chunk),
-            &mut |done, total| watch.tick(done, total, mac_count::prompt(config, 0, done)),
-        )?;
+        let room = self.request.max_new_tokens + KV_HEADROOM;
+        let input = PrefillInput {
+            placing: method.context.placing(),
+            ..PrefillInput::new(target, prompt, preparation.visual, &rows, room)
+        };
+        let sequence =
+            input.prefill(None, &mut |_, chunk| states.extend_from_slice(chunk), &mut |done, total| {
+                watch.tick(done, total, mac_count::prompt(config, 0, done))
+            })?;
         let kept = selection.kept.unwrap_or_else(|| (0..prompt.visual.len()).collect());
         Ok(PrunedRead { target: sequence.ok_or(Stop::Cancelled)?, kept, rows, states })
     }

@@ -150,7 +150,7 @@ impl Runner<'_> {
         }
         let context = cache.contexts.touch(&plain)?;
         let reference = context.reference.as_ref()?;
-        let same = reference.sampler == self.sampler()
+        let same = reference.sampler == self.request.text
             && reference.sampler.is_greedy()
             && reference.max_new_tokens <= self.request.max_new_tokens;
         same.then(|| reference.ids.clone())

@@ -9,11 +9,11 @@ const MARKS: [&str; 2] = ["<think>", "</think>"];
 pub(crate) struct Thinking {
     /// The ids of the marks; none in a vocabulary without them.
     marks: Option<[u32; 2]>,
-    place: Place,
+    state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum State {
     /// Before the first token.
     Start,
     Thinking,
@@ -27,23 +27,23 @@ impl Thinking {
     }
 
     fn with(ids: [Option<u32>; 2], prompt: &[u32]) -> Self {
-        let [Some(open), Some(close)] = ids else { return Self { marks: None, place: Place::Answer } };
+        let [Some(open), Some(close)] = ids else { return Self { marks: None, state: State::Answer } };
         let last = prompt.iter().rev().find(|id| [open, close].contains(id));
-        let place = if last == Some(&open) { Place::Thinking } else { Place::Start };
-        Self { marks: Some([open, close]), place }
+        let state = if last == Some(&open) { State::Thinking } else { State::Start };
+        Self { marks: Some([open, close]), state }
     }
 
     /// Take the next token. True if it is part of what the model thinks, or one of the marks around it.
     pub fn push(&mut self, id: u32) -> bool {
         let Some([open, close]) = self.marks else { return false };
-        let thinking = self.is_open() || (self.place == Place::Start && id == open);
-        self.place = if thinking && id != close { Place::Thinking } else { Place::Answer };
+        let thinking = self.is_open() || (self.state == State::Start && id == open);
+        self.state = if thinking && id != close { State::Thinking } else { State::Answer };
         thinking
     }
 
     /// True while what the model thinks has not ended.
     pub(crate) fn is_open(&self) -> bool {
-        self.place == Place::Thinking
+        self.state == State::Thinking
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use crate::{
-    cache::{Clip, ClipKey, ContextKey, PrefixCache},
+    cache::{ClipKey, ContextKey, PrefixCache},
     events::Stop,
     models::{memory_check::Work, sampling::clip_facts},
     stages::Runner,
@@ -12,10 +12,7 @@ use crate::{
 use specreel_model::{
     family::{ClipFacts, Prompt},
     inspect::VideoInputs,
-    processor::{
-        ProcessorError, VideoProcessor,
-        layout::{Grid, VisualGrid},
-    },
+    processor::{Grid, VisualGrid},
 };
 use specreel_record::{EventKind, Failure, FailureClass};
 use specreel_video::{Plan, sampling};
@@ -55,11 +52,20 @@ impl Runner<'_> {
         size: (usize, usize),
         plan: &Plan,
     ) -> Result<Layout, Stop> {
-        let frames = plan.indices.len();
-        let (sample, patches, grid) = sample(self.models.target.processor(), size, frames)?;
+        let processor = self.models.target.processor();
+        let patches = processor.config().grid(size, plan.indices.len());
+        let grid = processor.visual_grid(patches)?;
         let prompt = self.lay_out(&clip_facts(grid, plan))?;
-        self.make_room(cache, key, &sample, frames)?;
-        Ok(Layout::new(&prompt, patches, grid, sample, frames))
+        let layout = Layout::new(&prompt, patches, grid, self.work(patches, grid, plan.indices.len()));
+        self.make_room(cache, key, &layout.work)?;
+        Ok(layout)
+    }
+
+    /// What a run over such a clip adds to the loaded models.
+    pub(crate) fn work(&self, patches: Grid, grid: VisualGrid, frames: usize) -> Work {
+        let row = self.models.target.processor().config().row();
+        let sample = VideoInputs::new(grid.len(), patches, row);
+        Work { sample, frames, new_tokens: self.request.max_new_tokens }
     }
 
     /// The prompt for a clip. Fails if it is longer than the target's context window.
@@ -102,25 +108,18 @@ impl Runner<'_> {
     }
 
     /// Evict kept contexts until this run fits, and refuse it if it does not fit without them.
-    pub(crate) fn make_room(
-        &self,
-        cache: &mut PrefixCache,
-        key: &ClipKey,
-        sample: &VideoInputs,
-        frames: usize,
-    ) -> Result<(), Stop> {
+    pub(crate) fn make_room(&self, cache: &mut PrefixCache, key: &ClipKey, work: &Work) -> Result<(), Stop> {
         let Some(footprint) = self.models.footprint.as_ref() else {
             cache.make_room(0, key, &|_| true);
             return Ok(());
         };
-        let work = Work { sample: *sample, frames, new_tokens: self.request.max_new_tokens };
-        let bytes = footprint.run_bytes(&work);
+        let bytes = footprint.run_bytes(work);
         if self.ignore_memory {
             cache.make_room(bytes, key, &|_| true);
             return Ok(());
         }
         cache.make_room(bytes, key, &|bytes| footprint.check_available(bytes));
-        Ok(footprint.check_run(&work)?)
+        Ok(footprint.check_run(work)?)
     }
 
     /// Evict other contexts until this run's may grow by so many bytes, and refuse it if that does not suffice.
@@ -139,36 +138,6 @@ impl Runner<'_> {
         cache.make_room_in(key, bytes, &|bytes| check(bytes).is_ok());
         Ok(check(bytes)?)
     }
-}
-
-impl Clip {
-    /// The sizes of a decoded clip.
-    pub(crate) fn sample(&self) -> VideoInputs {
-        let grid = self.patches.grid;
-        VideoInputs {
-            visual: self.facts.grid.len(),
-            patch_values: self.patches.data.len(),
-            grid_patches: grid.h * grid.w,
-        }
-    }
-}
-
-/// What a processor makes of `frames` frames of `size` (height, width).
-fn sample(
-    processor: &VideoProcessor,
-    (height, width): (usize, usize),
-    frames: usize,
-) -> Result<(VideoInputs, Grid, VisualGrid), ProcessorError> {
-    let config = processor.config();
-    let patches =
-        Grid { t: frames.div_ceil(config.temporal), h: height / config.patch, w: width / config.patch };
-    let grid = processor.visual_grid(patches)?;
-    let sample = VideoInputs {
-        visual: grid.len(),
-        patch_values: patches.t * patches.h * patches.w * config.row(),
-        grid_patches: patches.h * patches.w,
-    };
-    Ok((sample, patches, grid))
 }
 
 fn input(error: String, hint: &str) -> Failure {

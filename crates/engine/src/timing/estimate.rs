@@ -19,7 +19,6 @@ use crate::{
 };
 use specreel_model::{
     family::{Prompt, VideoLlm},
-    inspect::VideoInputs,
     mac_count::{self, MacCount},
     processor::{Grid, VisualGrid},
 };
@@ -35,14 +34,12 @@ const WORTH: f64 = 50.0;
 /// What a run will read.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    /// Sampled frames.
-    pub frames: usize,
+    /// What it adds to the loaded models.
+    pub work: Work,
     /// Patches of the video.
     pub patches: Grid,
     /// Visual tokens.
     pub grid: VisualGrid,
-    /// Sizes of the inputs.
-    pub sample: VideoInputs,
     /// Tokens of the prompt, and those of them after the video.
     pub prompt: usize,
     pub(crate) after_video: usize,
@@ -53,10 +50,10 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub fn new(prompt: &Prompt, patches: Grid, grid: VisualGrid, sample: VideoInputs, frames: usize) -> Self {
+    pub fn new(prompt: &Prompt, patches: Grid, grid: VisualGrid, work: Work) -> Self {
         let (tokens, after_video) = (prompt.ids.len(), prompt.ids.len() - prompt.video_end());
         let stamps = prompt.stamps.iter().map(|rows| rows.iter().map(ExactSizeIterator::len).sum()).collect();
-        Self { frames, patches, grid, sample, prompt: tokens, after_video, stamps, notes: Vec::new() }
+        Self { work, patches, grid, prompt: tokens, after_video, stamps, notes: Vec::new() }
     }
 }
 
@@ -82,7 +79,7 @@ impl Forecast<'_> {
         let (request, layout) = (self.request, self.layout);
         let config = self.models.target.processor().config();
         let mut estimate = Estimate {
-            frames: layout.frames,
+            frames: layout.work.frames,
             width: layout.patches.w * config.patch,
             height: layout.patches.h * config.patch,
             visual_tokens: layout.grid.len(),
@@ -91,8 +88,8 @@ impl Forecast<'_> {
             notes: layout.notes.clone(),
             ..Estimate::default()
         };
-        let work = Work { sample: layout.sample, frames: layout.frames, new_tokens: request.max_new_tokens };
-        estimate.peak_bytes = self.models.footprint.as_ref().map(|footprint| footprint.peak_bytes(&work));
+        let footprint = self.models.footprint.as_ref();
+        estimate.peak_bytes = footprint.map(|footprint| footprint.peak_bytes(&layout.work));
         let todo = self.todo();
         self.probe(rates, &todo);
         self.time(rates, &todo, &mut estimate);

@@ -51,6 +51,14 @@ pub struct VideoInputs {
     pub grid_patches: usize,
 }
 
+impl VideoInputs {
+    /// Of so many visual tokens, and patches of `row` values each.
+    pub fn new(visual: usize, patches: Grid, row: usize) -> Self {
+        let grid_patches = patches.h * patches.w;
+        Self { visual, patch_values: patches.t * grid_patches * row, grid_patches }
+    }
+}
+
 /// Sizes of a checkpoint.
 #[derive(Clone)]
 pub struct Facts {
@@ -125,14 +133,7 @@ impl Facts {
     pub fn sample(&self, video: &SampledVideo) -> Option<VideoInputs> {
         let config = self.processor.config();
         let plan = self.processor.plan(video.size, video.frames, video.limits).ok()?;
-        let (h, w) = plan.size;
-        let grid =
-            Grid { t: plan.frames.div_ceil(config.temporal), h: h / config.patch, w: w / config.patch };
-        Some(VideoInputs {
-            visual: plan.tokens,
-            patch_values: grid.t * grid.h * grid.w * config.row(),
-            grid_patches: grid.h * grid.w,
-        })
+        Some(VideoInputs::new(plan.tokens, config.grid(plan.size, plan.frames), config.row()))
     }
 
     /// The frame processor's settings.

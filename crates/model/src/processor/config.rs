@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Filter, ProcessorError};
+use super::{Filter, Grid, ProcessorError};
 use specreel_checkpoint::files;
 
 /// Pixels of one visual token of Qwen-VL, 28 × 28: the unit of its limits.
@@ -323,6 +323,11 @@ impl ProcessorConfig {
     /// Values of one row of patches: 3 · temporal · patch².
     pub fn row(&self) -> usize {
         3 * self.temporal * self.patch * self.patch
+    }
+
+    /// The patches of frames that are resized to this size (height, width).
+    pub fn grid(&self, (height, width): (usize, usize), frames: usize) -> Grid {
+        Grid { t: frames.div_ceil(self.temporal), h: height / self.patch, w: width / self.patch }
     }
 
     /// Maximum pixels of each of `n_frames` frames: the smaller of the limit per frame and an even share of the video's limit,

@@ -1,6 +1,6 @@
 //! Frames under a limit of visual tokens: smaller ones first, fewer ones where the smallest size does not suffice.
 
-use super::{Grid, PixelScope, ProcessorError, VideoProcessor};
+use super::{PixelScope, ProcessorError, VideoProcessor};
 
 /// Limits on what is sampled of a video.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,8 +85,7 @@ impl VideoProcessor {
     }
 
     fn planned(&self, frames: usize, size: (usize, usize)) -> Result<FramePlan, ProcessorError> {
-        let (patch, temporal) = (self.config.patch, self.config.temporal);
-        let grid = Grid { t: frames.div_ceil(temporal).max(1), h: size.0 / patch, w: size.1 / patch };
+        let grid = self.config.grid(size, frames.max(1));
         Ok(FramePlan { frames, size, tokens: self.visual_grid(grid)?.len() })
     }
 }

@@ -1,8 +1,11 @@
 //! The prefill of a draft head.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
-use super::{Preparation, Selection, layers_of};
+use super::{
+    Preparation, Selection, layers_of,
+    prepare::{OnProgress, placed},
+};
 use crate::method::Placing;
 use specreel_model::{
     decoder::{Positions, Sequence, States},
@@ -24,9 +27,42 @@ pub struct HeadPrefill {
     pub seen: Vec<f32>,
 }
 
+/// What a draft head reads.
+#[derive(Clone, Copy)]
+pub struct HeadInput<'a> {
+    /// The head.
+    pub head: &'a DraftHead,
+    /// The target's states before its rows.
+    pub states: &'a TextStates,
+    /// Its share of the prompt.
+    pub selection: &'a Selection,
+    /// The positions of that.
+    pub placing: Placing,
+    /// Cache slots that are left for what follows.
+    pub room: usize,
+}
+
 impl From<Sequence> for HeadPrefill {
     fn from(sequence: Sequence) -> Self {
         Self { sequence, seen: Vec::new() }
+    }
+}
+
+impl HeadInput<'_> {
+    /// Let the head read input rows at these positions.
+    fn feed(
+        &self,
+        parts: &[States],
+        (positions, next): (Positions, u32),
+        progress: OnProgress<'_>,
+    ) -> Result<Option<Sequence>, ModelError> {
+        let rows = positions.axes[0].len();
+        let mut sequence = Sequence::new(self.head.decoder().clone(), rows + self.room);
+        if parts.is_empty() {
+            return Ok(Some(sequence));
+        }
+        let whole = sequence.prefill(&States::cat(parts)?, &positions, next, &mut |_, _| {}, progress)?;
+        Ok(whole.then_some(sequence))
     }
 }
 
@@ -35,16 +71,12 @@ impl Preparation<'_> {
     /// trained with them, if the selection keeps any. None if `progress` stopped the work.
     pub fn prefill_draft_head(
         &self,
-        layer: &DraftHead,
-        states: &TextStates,
-        selection: &Selection,
-        placing: Placing,
-        room: usize,
-        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+        input: &HeadInput<'_>,
+        progress: OnProgress<'_>,
     ) -> Result<Option<HeadPrefill>, ModelError> {
+        let HeadInput { head: layer, states, selection, .. } = *input;
         if let Some(states) = states.read_by(layer) {
-            let read = self.prefill_of_all_rows(layer, states, selection, placing, room, progress)?;
-            return Ok(read.map(HeadPrefill::from));
+            return Ok(self.prefill_of_all_rows(input, states, progress)?.map(HeadPrefill::from));
         }
         let (prompt, width) = (self.prompt, self.target.decoder().config().hidden);
         // The newline that ends a video in some families is not text, and the head was not trained with it.
@@ -64,7 +96,7 @@ impl Preparation<'_> {
         };
         let is_visual = |row: usize| visual.is_some() && prompt.visual.contains(row);
         if layer.compresses() {
-            return self.prefill_compressed(layer, states, visual.as_ref(), &rows, placing, room, progress);
+            return self.prefill_compressed(input, visual.as_ref(), &rows, progress);
         }
         // One projection for all text rows: a prompt with a time stamp in every frame has many short runs of them.
         let text: Vec<usize> = rows.iter().copied().filter(|row| !is_visual(*row)).collect();
@@ -82,24 +114,21 @@ impl Preparation<'_> {
             });
             fused += if is_visual(run[0]) { 0 } else { run.len() };
         }
-        let read = self.feed_head(layer, &parts, &rows, placing, room, progress)?;
+        let at = placed(prompt, &rows, input.placing);
+        let read = input.feed(&parts, at, progress)?;
         Ok(read.map(HeadPrefill::from))
     }
 
     /// The prefill of a head with an adaptor: each run of visual tokens as a few rows at its last positions, and in the text rows
     /// after it the vector that sums it up.
-    #[expect(clippy::too_many_arguments, reason = "as `prefill_draft_head`, and the rows")]
     fn prefill_compressed(
         &self,
-        head: &DraftHead,
-        states: &TextStates,
+        input: &HeadInput<'_>,
         visual: Option<&States>,
         rows: &[usize],
-        placing: Placing,
-        room: usize,
-        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+        progress: OnProgress<'_>,
     ) -> Result<Option<HeadPrefill>, ModelError> {
-        let prompt = self.prompt;
+        let (HeadInput { head, states, .. }, prompt) = (*input, self.prompt);
         let is_visual = |row: usize| visual.is_some() && prompt.visual.contains(row);
         let (mut parts, mut kept, mut seen) = (Vec::new(), Vec::new(), Vec::new());
         for run in rows.chunk_by(|a, b| is_visual(*a) == is_visual(*b)) {
@@ -119,43 +148,20 @@ impl Preparation<'_> {
                 kept.extend_from_slice(run);
             }
         }
-        let read = self.feed_head(head, &parts, &kept, placing, room, progress)?;
+        let read = input.feed(&parts, placed(prompt, &kept, input.placing), progress)?;
         Ok(read.map(|sequence| HeadPrefill { sequence, seen }))
-    }
-
-    /// Let the head read input rows that stand at these rows of the prompt.
-    fn feed_head(
-        &self,
-        head: &DraftHead,
-        parts: &[States],
-        rows: &[usize],
-        placing: Placing,
-        room: usize,
-        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
-    ) -> Result<Option<Sequence>, ModelError> {
-        let input = States::cat(parts)?;
-        let (positions, next) = match placing {
-            Placing::Original => (self.prompt.positions.select(rows), self.prompt.next - 1),
-            Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
-        };
-        let mut sequence = Sequence::new(head.decoder().clone(), rows.len() + room);
-        let whole = sequence.prefill(&input, &positions, next, &mut |_, _| {}, progress)?;
-        Ok(whole.then_some(sequence))
     }
 
     /// The prefill of a head that reads visual tokens like text: a row for every token but the first, from the target's state
     /// before it, at the position of that state.
     fn prefill_of_all_rows(
         &self,
-        head: &DraftHead,
+        input: &HeadInput<'_>,
         states: &ReadStates,
-        selection: &Selection,
-        placing: Placing,
-        room: usize,
-        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+        progress: OnProgress<'_>,
     ) -> Result<Option<Sequence>, ModelError> {
-        let prompt = self.prompt;
-        let rows: Vec<usize> = self.rows(selection).into_iter().filter(|row| *row > 0).collect();
+        let (head, prompt) = (input.head, self.prompt);
+        let rows: Vec<usize> = self.rows(input.selection).into_iter().filter(|row| *row > 0).collect();
         let read: Vec<usize> = rows.iter().map(|row| row - 1).collect();
         let width = self.target.decoder().width();
         let mut parts = Vec::new();
@@ -166,24 +172,19 @@ impl Preparation<'_> {
             let embeddings = self.target.embed(prompt, self.visual, rows)?.columns(0..width)?;
             parts.push(head.fuse_embedded(&embeddings, &states.rows.select(read)?.to_vec()?)?);
         }
-        let ahead = u32::from(prompt.next > 1);
-        let on_one_axis = head.config().mrope_section.is_none();
-        let (positions, next) = match placing {
+        let at = match input.placing {
             // A head that counts on one axis was trained with the rows counted.
-            Placing::Original if on_one_axis => {
+            Placing::Original if head.config().mrope_section.is_none() => {
                 let axis: Vec<u32> = read.iter().map(|row| *row as u32).collect();
                 (Positions { axes: [axis.clone(), axis.clone(), axis] }, (prompt.ids.len() - 2) as u32)
             }
-            Placing::Original => (prompt.positions.select(&read), prompt.next - 1 - ahead),
-            Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
+            placing => {
+                let (positions, next) = placed(prompt, &read, placing);
+                let ahead = u32::from(placing == Placing::Original && prompt.next > 1);
+                (positions, next - ahead)
+            }
         };
-        let mut sequence = Sequence::new(head.decoder().clone(), rows.len() + room);
-        if parts.is_empty() {
-            return Ok(Some(sequence));
-        }
-        let input = States::cat(&parts)?;
-        let whole = sequence.prefill(&input, &positions, next, &mut |_, _| {}, progress)?;
-        Ok(whole.then_some(sequence))
+        input.feed(&parts, at, progress)
     }
 
     /// The states of all rows of the prompt but its last that a head reads ([`DraftHead::reads_all_rows`]); from a pass of its own
@@ -191,7 +192,7 @@ impl Preparation<'_> {
     pub fn read_states(
         &self,
         head: &DraftHead,
-        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+        progress: OnProgress<'_>,
     ) -> Result<Option<ReadStates>, ModelError> {
         let decoder = self.target.decoder();
         let layers = head.taps().iter().max().map_or(decoder.config().layers, |last| last + 1);
@@ -212,10 +213,7 @@ impl Preparation<'_> {
     }
 
     /// The target's states of the visual tokens after half of its layers.
-    fn middle_states(
-        &self,
-        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
-    ) -> Result<Option<States>, ModelError> {
+    fn middle_states(&self, progress: OnProgress<'_>) -> Result<Option<States>, ModelError> {
         let (decoder, layers) = (self.target.decoder(), layers_of(self.target, MIDDLE));
         let (spans, end) = (&self.prompt.visual, self.prompt.visual.end());
         let rows: Vec<usize> = (0..end).collect();

@@ -11,8 +11,8 @@ mod recut;
 mod signals;
 mod stamps;
 
-pub use draft_head::HeadPrefill;
-pub use prepare::{Preparation, layers_of, prefill, prefill_read_by, prefill_with};
+pub use draft_head::{HeadInput, HeadPrefill};
+pub use prepare::{PrefillInput, Preparation, layers_of};
 pub use prune::{Cut, Density, Raters, Rating, cuts};
 pub use signals::{Attention, Signals};
 
@@ -221,10 +221,15 @@ pub fn evenly(n: usize, count: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::method::{AcceptedRows, Placing, Stamps};
 
-    fn kept(context: &VisualContext, grid: [usize; 3]) -> Option<Vec<usize>> {
-        select(context, grid, &Signals::default()).kept
+    /// A context as a method has it: the kind, then keys with values.
+    fn context(words: &str) -> VisualContext {
+        let (kind, keys) = words.split_once(' ').unwrap_or((words, ""));
+        toml::from_str(&format!("kind = '{kind}'\n{}", keys.replace(' ', "\n"))).unwrap()
+    }
+
+    fn kept(words: &str, grid: [usize; 3]) -> Option<Vec<usize>> {
+        select(&context(words), grid, &Signals::default()).kept
     }
 
     #[test]
@@ -272,7 +277,6 @@ mod tests {
         for grid in [[1, 1, 1], [4, 4, 4], [3, 5, 7]] {
             let n: usize = grid.iter().product();
             for keep in [0.0, 0.1, 0.37, 1.0] {
-                let positions = Placing::Original;
                 let attention = Attention {
                     by_head: (0..2 * n).map(|i| (i as f32).sin()).collect(),
                     weight: 1.0,
@@ -280,22 +284,17 @@ mod tests {
                     text: 3,
                 };
                 let signals = Signals { attention: Some(attention), ..Signals::default() };
-                for context in [
-                    VisualContext::Random { keep, seed: 7, positions, stamps: Stamps::Keep },
-                    VisualContext::Uniform { keep, positions, stamps: Stamps::Keep },
-                    VisualContext::Frames { keep, positions, stamps: Stamps::Keep },
-                    VisualContext::Window { part: Part::Front, keep, positions, stamps: Stamps::Keep },
-                    VisualContext::Window { part: Part::Middle, keep, positions, stamps: Stamps::Keep },
-                    VisualContext::Window { part: Part::End, keep, positions, stamps: Stamps::Keep },
-                    VisualContext::Attention { keep, mass: 0.5, positions, stamps: Stamps::Keep },
-                    VisualContext::Variation {
-                        keep,
-                        layers: 20,
-                        depth: 0.5,
-                        positions,
-                        stamps: Stamps::Keep,
-                    },
+                for words in [
+                    "random keep=K seed=7",
+                    "uniform keep=K",
+                    "frames keep=K",
+                    "window keep=K part='front'",
+                    "window keep=K part='middle'",
+                    "window keep=K part='end'",
+                    "attention keep=K mass=0.5",
+                    "variation keep=K layers=20 depth=0.5",
                 ] {
+                    let context = context(&words.replace('K', &format!("{keep:?}")));
                     let kept = select(&context, grid, &signals).kept.unwrap();
                     assert!(kept.windows(2).all(|w| w[0] < w[1]), "{context:?} {grid:?} {kept:?}");
                     assert!(kept.iter().all(|&i| i < n));
@@ -308,26 +307,17 @@ mod tests {
                 }
             }
         }
-        assert_eq!(kept(&VisualContext::Full {}, [2, 2, 2]), None);
-        assert_eq!(
-            kept(&VisualContext::None { positions: Placing::Original, stamps: Stamps::Keep }, [2, 2, 2]),
-            Some(vec![])
-        );
+        assert_eq!((kept("full", [2, 2, 2]), kept("none", [2, 2, 2])), (None, Some(vec![])));
     }
 
     #[test]
     fn windows_and_streams_keep_their_ends() {
-        let positions = Placing::Original;
-        let window = |part| {
-            kept(&VisualContext::Window { part, keep: 0.5, positions, stamps: Stamps::Keep }, [1, 2, 4])
-                .unwrap()
-        };
-        assert_eq!(window(Part::Front), [0, 1, 2, 3]);
-        assert_eq!(window(Part::Middle), [2, 3, 4, 5]);
-        assert_eq!(window(Part::End), [4, 5, 6, 7]);
-        let stream = |first, last| {
-            kept(&VisualContext::Streaming { first, last, positions, stamps: Stamps::Keep }, [1, 2, 4])
-                .unwrap()
+        let window = |part: &str| kept(&format!("window keep=0.5 part='{part}'"), [1, 2, 4]).unwrap();
+        assert_eq!(window("front"), [0, 1, 2, 3]);
+        assert_eq!(window("middle"), [2, 3, 4, 5]);
+        assert_eq!(window("end"), [4, 5, 6, 7]);
+        let stream = |first: usize, last: usize| {
+            kept(&format!("streaming first={first} last={last}"), [1, 2, 4]).unwrap()
         };
         assert_eq!(stream(2, 3), [0, 1, 5, 6, 7]);
         assert_eq!(stream(6, 6), [0, 1, 2, 3, 4, 5, 6, 7]);
@@ -342,40 +332,24 @@ mod tests {
             attention: Some(Attention { by_head, weight: 1.0, tokens: 4, text: 10 }),
             ..Signals::default()
         };
-        let context = VisualContext::TopKKv {
-            keep: 0.5,
-            budget: Limit::NONE,
-            rows: AcceptedRows::Dense,
-            stamps: Stamps::Keep,
-        };
-        let selection = select(&context, [1, 2, 2], &signals);
+        let selected = |words: &str| select(&context(words), [1, 2, 2], &signals);
+        let selection = selected("top_k_kv keep=0.5 rows='dense'");
         assert_eq!(selection.by_head.unwrap(), [vec![1, 2], vec![0, 3]]);
         assert_eq!(selection.kept.unwrap(), [0, 1, 2, 3]);
         for (all, want) in [(0, 0), (10, 0), (11, 1), (12, 2), (99, 2)] {
-            let (budget, rows) = (Limit::Tokens(all), AcceptedRows::Dense);
-            let context = VisualContext::TopKKv { keep: 0.5, budget, rows, stamps: Stamps::Keep };
-            let by_head = select(&context, [1, 2, 2], &signals).by_head.unwrap();
+            let by_head = selected(&format!("top_k_kv keep=0.5 budget={all} rows='dense'")).by_head.unwrap();
             assert!(by_head.iter().all(|head| head.len() == want), "{all}: {by_head:?}");
         }
-        let whole = VisualContext::TopKKv {
-            keep: 1.0,
-            budget: Limit::Tokens(1024),
-            rows: AcceptedRows::Dense,
-            stamps: Stamps::Keep,
-        };
-        assert_eq!(select(&whole, [1, 2, 2], &signals).by_head.unwrap(), [[0, 1, 2, 3], [0, 1, 2, 3]]);
+        let whole = selected("top_k_kv keep=1.0 budget=1024 rows='dense'");
+        assert_eq!(whole.by_head.unwrap(), [[0, 1, 2, 3], [0, 1, 2, 3]]);
         assert_eq!(largest(&[1.0, 2.0, 2.0, 0.0], 2), [1, 2]);
     }
 
     #[test]
     fn frames_are_whole_and_random_is_seeded() {
-        let positions = Placing::Original;
-        let frames =
-            kept(&VisualContext::Frames { keep: 0.5, positions, stamps: Stamps::Keep }, [4, 2, 2]).unwrap();
+        let frames = kept("frames keep=0.5", [4, 2, 2]).unwrap();
         assert_eq!(frames, [0, 1, 2, 3, 12, 13, 14, 15]);
-        let of = |seed| {
-            kept(&VisualContext::Random { keep: 0.3, seed, positions, stamps: Stamps::Keep }, [4, 4, 4])
-        };
+        let of = |seed: u64| kept(&format!("random keep=0.3 seed={seed}"), [4, 4, 4]);
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
     }

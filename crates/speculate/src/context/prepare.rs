@@ -19,7 +19,7 @@ use specreel_model::{
 const CHUNK: usize = 16;
 
 /// Receives the progress of a prefill (rows done, rows in total); may stop it.
-type OnProgress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
+pub(super) type OnProgress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<()>;
 
 /// A target, its prompt and video.
 pub struct Preparation<'a> {
@@ -207,68 +207,64 @@ pub fn layers_of(model: &VideoLlm, depth: f64) -> usize {
     ((layers as f64 * depth).round() as usize).clamp(1, layers)
 }
 
-/// Prefill a model with some rows of a prompt, at their own positions or renumbered; `visual` are the model's own embeddings.
-/// `states` receives each chunk's first row number and final states. None if `progress` stopped the work.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one reading: model, text, video, share, place, room, two listeners"
-)]
-pub fn prefill(
-    model: &VideoLlm,
-    prompt: &Prompt,
-    visual: Option<&States>,
-    rows: &[usize],
-    context: &VisualContext,
-    room: usize,
-    states: &mut dyn FnMut(usize, &[f32]),
-    progress: OnProgress<'_>,
-) -> std::result::Result<Option<Sequence>, ModelError> {
-    prefill_with(model, model.decoder(), prompt, visual, rows, context, room, states, progress)
+/// What a model reads of a prompt.
+#[derive(Clone, Copy)]
+pub struct PrefillInput<'a> {
+    /// The model.
+    pub model: &'a VideoLlm,
+    /// Its decoder, or another one of its sizes: the model's weights in fewer bits.
+    pub decoder: &'a Arc<Decoder>,
+    /// The prompt as laid out.
+    pub prompt: &'a Prompt,
+    /// The model's own visual embeddings.
+    pub visual: Option<&'a States>,
+    /// The rows of the prompt that it reads.
+    pub rows: &'a [usize],
+    /// Their positions.
+    pub placing: Placing,
+    /// Cache slots that are left for what follows.
+    pub room: usize,
 }
 
-/// As [`prefill`], with a decoder of the model's sizes in place of its own: its weights in fewer bits.
-#[expect(clippy::too_many_arguments, reason = "as `prefill`, and the decoder")]
-pub fn prefill_with(
-    model: &VideoLlm,
-    decoder: &Arc<Decoder>,
-    prompt: &Prompt,
-    visual: Option<&States>,
-    rows: &[usize],
-    context: &VisualContext,
-    room: usize,
-    states: &mut dyn FnMut(usize, &[f32]),
-    progress: OnProgress<'_>,
-) -> std::result::Result<Option<Sequence>, ModelError> {
-    let embeddings = model.embed_with(decoder, prompt, visual, rows)?;
-    let mut sequence = Sequence::new(decoder.clone(), rows.len() + room);
-    let (positions, next) = match context.placing() {
+impl<'a> PrefillInput<'a> {
+    /// These rows, at their own positions.
+    pub fn new(
+        model: &'a VideoLlm,
+        prompt: &'a Prompt,
+        visual: Option<&'a States>,
+        rows: &'a [usize],
+        room: usize,
+    ) -> Self {
+        Self { model, decoder: model.decoder(), prompt, visual, rows, placing: Placing::Original, room }
+    }
+
+    /// Read it. `states` receives each chunk's first row number and final states, and `reader` what a draft head reads
+    /// ([`DraftHead::reads_all_rows`](specreel_model::draft_head::DraftHead::reads_all_rows)), if there is one. None if `progress`
+    /// stopped the work.
+    pub fn prefill(
+        &self,
+        mut reader: Option<&mut StateReader<'_>>,
+        states: &mut dyn FnMut(usize, &[f32]),
+        progress: OnProgress<'_>,
+    ) -> std::result::Result<Option<Sequence>, ModelError> {
+        let Self { model, decoder, prompt, visual, rows, placing, room } = *self;
+        let embeddings = model.embed_with(decoder, prompt, visual, rows)?;
+        let mut sequence = Sequence::new(decoder.clone(), rows.len() + room);
+        let taps = reader.as_ref().map_or_else(Taps::default, |reader| reader.taps());
+        let mut passes = |first: usize, pass: &Pass| {
+            with_slice(&pass.states, |rows| states(first, rows))?;
+            reader.as_mut().map_or(Ok(()), |reader| reader.read(pass, decoder))
+        };
+        let (positions, next) = placed(prompt, rows, placing);
+        let whole = sequence.prefill_tapped(&embeddings, &positions, next, &taps, &mut passes, progress)?;
+        Ok(whole.then_some(sequence))
+    }
+}
+
+/// The positions of some rows of a prompt, and of the token after the prompt's last but one.
+pub(super) fn placed(prompt: &Prompt, rows: &[usize], placing: Placing) -> (Positions, u32) {
+    match placing {
         Placing::Original => (prompt.positions.select(rows), prompt.next - 1),
         Placing::Compact => (Positions::text(0, rows.len()), rows.len() as u32),
-    };
-    let whole = sequence.prefill(&embeddings, &positions, next, states, progress)?;
-    Ok(whole.then_some(sequence))
-}
-
-/// Prefill the target with a whole prompt but its last token, and collect the states that a draft head reads
-/// ([`DraftHead::reads_all_rows`](specreel_model::draft_head::DraftHead::reads_all_rows)), if there is one; otherwise as [`prefill`].
-pub fn prefill_read_by(
-    reader: &mut Option<StateReader<'_>>,
-    model: &VideoLlm,
-    prompt: &Prompt,
-    visual: Option<&States>,
-    room: usize,
-    states: &mut dyn FnMut(usize, &[f32]),
-    progress: OnProgress<'_>,
-) -> std::result::Result<Option<Sequence>, ModelError> {
-    let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
-    let embeddings = model.embed(prompt, visual, &rows)?;
-    let mut sequence = Sequence::new(model.decoder().clone(), rows.len() + room);
-    let taps = reader.as_ref().map_or_else(Taps::default, StateReader::taps);
-    let mut passes = |first: usize, pass: &Pass| {
-        with_slice(&pass.states, |rows| states(first, rows))?;
-        reader.as_mut().map_or(Ok(()), |reader| reader.read(pass, model.decoder()))
-    };
-    let (positions, next) = (prompt.positions.select(&rows), prompt.next - 1);
-    let whole = sequence.prefill_tapped(&embeddings, &positions, next, &taps, &mut passes, progress)?;
-    Ok(whole.then_some(sequence))
+    }
 }

@@ -20,7 +20,7 @@ impl Method {
                 "a small model",
                 "add one with --drafter, or use a method that drafts with the target itself (lvspec-self)",
             )?,
-            Drafter::Head { recipe: Recipe::Mtp } if !parts.own_head => {
+            Drafter::Head { recipe: Recipe::Mtp } if !parts.mtp => {
                 let error = format!(
                     "method `{name}` drafts with the target's own layer for multi-token prediction, but {target} has none"
                 );
@@ -83,7 +83,7 @@ mod tests {
         };
         assert_eq!(lacks(&heads(&["msd"]), "sparrow"), None);
         assert!(lacks(&heads(&["msd", "vispec"]), "sparrow").is_some());
-        let all = LoadedParts { drafter: true, own_head: true, ..heads(&["msd", "sparrow"]) };
+        let all = LoadedParts { drafter: true, mtp: true, ..heads(&["msd", "sparrow"]) };
         assert_eq!(
             ["lvspec", "sparrow", "msd", "mtp"].map(|name| lacks(&all, name)),
             [None, None, None, None]

@@ -203,8 +203,8 @@ impl SelfDraftType {
 }
 
 impl From<SelfDraftType> for &'static str {
-    fn from(twin: SelfDraftType) -> Self {
-        twin.weights().map_or("own", WeightType::name)
+    fn from(dtype: SelfDraftType) -> Self {
+        dtype.weights().map_or("own", WeightType::name)
     }
 }
 

@@ -1,13 +1,11 @@
 //! The frames of a clip as small pictures.
 
-use std::cell::Cell;
-
 use image::imageops::{self, FilterType};
 
 use super::drafter_view::DrafterView;
 use super::*;
 use specreel_record::Stage;
-use specreel_video::{self as video, Frame, Rule, Sampling};
+use specreel_video::{Frame, Rule, Sampling, Video};
 
 #[derive(Debug)]
 pub struct Still {
@@ -27,31 +25,22 @@ pub fn stills(
 ) -> Result<Option<Vec<Option<Still>>>, Failure> {
     let mut stills: Vec<Option<Still>> = drawn.iter().map(|_| None).collect();
     let each = view.frames_a_place();
-    let (mut number, total) = (0, Cell::new(0));
-    video::decode_part(
-        &request.video,
-        request.span,
-        // One frame for each time stamp of the run, whatever rule of the model determined their number.
-        (&Rule::ANY, Sampling::Frames(view.times.len())),
-        &|_, frames| frames,
-        &mut |_, plan| {
-            total.set(plan.indices.len() as u64);
-            ControlFlow::Continue(())
-        },
-        &mut |frame| {
-            if interrupt.asked() {
-                return ControlFlow::Break(());
-            }
-            if number % each == 0
-                && let Ok(place) = drawn.binary_search(&(number / each))
-            {
-                stills[place] = still(frame, size);
-            }
-            number += 1;
-            progress.stage(Stage::Decode, number as u64, total.get());
-            ControlFlow::Continue(())
-        },
-    )?;
+    let video = Video::open(&request.video)?;
+    // One frame for each time stamp of the run, whatever rule of the model determined their number.
+    let plan = video.plan(request.span, &Rule::ANY, Sampling::Frames(view.times.len()))?;
+    let total = plan.indices.len() as u64;
+    for (number, frame) in video.frames(plan, None)?.enumerate() {
+        if interrupt.asked() {
+            break;
+        }
+        let frame = frame?;
+        if number % each == 0
+            && let Ok(place) = drawn.binary_search(&(number / each))
+        {
+            stills[place] = still(frame, size);
+        }
+        progress.stage(Stage::Decode, number as u64 + 1, total);
+    }
     progress.clear();
     Ok(Some(stills).filter(|_| !interrupt.asked()))
 }

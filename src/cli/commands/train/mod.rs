@@ -31,7 +31,7 @@ pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
     ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
     let job = Job {
         target: &spec.target,
-        place: &place,
+        device: &place,
         clips: &clips,
         options: &options,
         out: &args.out,

@@ -20,9 +20,8 @@ pub(crate) struct MtpLayer {
 }
 
 impl MtpLayer {
-    /// It is not loaded yet.
-    pub fn new(spec: &ModelSpec) -> Self {
-        let exists = spec.target_predicts().unwrap_or(false);
+    /// It is not loaded yet; `exists` says whether the target has one.
+    pub fn new(spec: &ModelSpec, exists: bool) -> Self {
         Self { spec: spec.clone(), exists, loaded: OnceLock::new() }
     }
 
