@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use specreel_checkpoint::hub::Pulled;
+use specreel_checkpoint::hub::{HubError, Pulled};
 
 use crate::hub::{
     Case, Recorder, server,
@@ -10,7 +10,7 @@ use crate::hub::{
     small,
 };
 
-/// A repository of GGUF files: two types, a split one, a tower in two types.
+/// A repository of GGUF files: two types, a split one in its folder, one that lacks parts, a tower in two types.
 fn files() -> Vec<File> {
     let noise = |n: u32| (0..n).map(|i| (i.wrapping_mul(2_654_435_761 ^ n) >> 7) as u8).collect();
     let large = |name: &'static str, n: u32| File { name, bytes: noise(n), large: true };
@@ -19,10 +19,11 @@ fn files() -> Vec<File> {
         small("config.json", "{}"),
         large("VL-3B-Q4_K_M.gguf", 200_003),
         large("VL-3B-q8_0.gguf", 300_001),
-        large("VL-3B-BF16-00001-of-00002.gguf", 2000),
-        large("VL-3B-BF16-00002-of-00002.gguf", 2001),
+        large("BF16/VL-3B-BF16-00001-of-00002.gguf", 250_000),
+        large("BF16/VL-3B-BF16-00002-of-00002.gguf", 150_001),
         large("mmproj-VL-3B-Q8_0.gguf", 90_000),
         large("mmproj-VL-3B-f16.gguf", 120_007),
+        large("VL-3B-Q6_K-00002-of-00002.gguf", 2000),
     ]
 }
 
@@ -63,16 +64,65 @@ fn a_type_pulls_its_file_and_one_vision_tower() {
 }
 
 #[test]
+fn all_parts_of_a_split_model_are_pulled_and_resumed() {
+    // The connection ends in the second part, and the download is cancelled there.
+    let cut = |before, reply: &mut Reply| reply.cut = (before == 0).then_some(100_000);
+    let mut case = Case::at(files(), "00002-of-00002.gguf", cut);
+    let snapshot = case.cache.path().join("models--me--model/snapshots").join(COMMIT);
+    let tower = snapshot.join("mmproj-VL-3B-f16.gguf");
+    let id = "me/model:bf16";
+    let total = 250_000 + 150_001 + 120_007;
+    let mut recorder = Recorder { most: Some(4), ..Recorder::default() };
+    assert!(matches!(case.pull_id(id, &mut recorder), Err(HubError::Cancelled)));
+    assert!(recorder.seen.iter().all(|seen| seen.total == total), "{:?}", recorder.seen);
+    case.settings.offline = true;
+    let (_, text) = case.refused_id(id);
+    assert!(text.contains("me/model:BF16 is not in the cache"), "{text}");
+    case.settings.offline = false;
+
+    let mut recorder = Recorder::default();
+    let pulled = case.pull_id(id, &mut recorder).unwrap();
+    let parts = [1, 2].map(|n| snapshot.join(format!("BF16/VL-3B-BF16-0000{n}-of-00002.gguf")));
+    assert_eq!((pulled.path(), pulled.mmproj.as_ref()), (parts[0].as_path(), Some(&tower)));
+    for (path, file) in parts.iter().zip(&files()[4..]) {
+        assert_eq!(fs::read(path).unwrap(), file.bytes);
+        assert!(fs::read_link(path).unwrap().starts_with("../../../blobs"));
+    }
+    assert_eq!((pulled.files, pulled.bytes, recorder.checked), (3, total, vec![tower]));
+    assert!(pulled.fetched < total, "what the first pull had is not downloaded again");
+    let last = recorder.seen.last().unwrap();
+    assert_eq!((last.done, last.total, last.number, last.files), (total, total, 3, 3));
+    let ranges = case.server.asked("00002-of-00002.gguf");
+    assert!(ranges.iter().any(|request| request.header("range").is_some()), "{ranges:?}");
+
+    case.settings.offline = true;
+    let found = case.pull_id(id, &mut Recorder::default()).unwrap();
+    assert_eq!(found, Pulled { fetched: 0, ..pulled });
+    fs::remove_file(&parts[1]).unwrap();
+    let (_, text) = case.refused_id(id);
+    assert!(text.contains("me/model:BF16 is not in the cache"), "{text}");
+}
+
+#[test]
 fn types_that_cannot_be_pulled_are_refused_before_a_download() {
     let case = case();
     for (id, parts) in [
         (
             "me/model",
-            ["me/model has GGUF files only", "for example me/model:Q4_K_M; available: Q4_K_M, Q8_0"],
+            [
+                "me/model has GGUF files only",
+                "for example me/model:BF16; available: BF16 (400 kB in 2 files), Q4_K_M (200 kB), Q8_0 (300 kB)",
+            ],
         ),
-        ("me/model:Q5_K_M", ["me/model has no GGUF file of type Q5_K_M", "available: Q4_K_M, Q8_0"]),
-        ("me/model:Q4_K", ["no GGUF file of type Q4_K", "available: Q4_K_M, Q8_0"]),
-        ("me/model:bf16", ["BF16 of me/model is split into 2 files", "llama-gguf-split --merge"]),
+        ("me/model:Q5_K_M", ["me/model has no GGUF file of type Q5_K_M", "available: BF16"]),
+        ("me/model:Q4_K", ["no GGUF file of type Q4_K", "Q4_K_M (200 kB)"]),
+        (
+            "me/model:q6_k",
+            [
+                "Q6_K of me/model is incomplete: the repository lacks VL-3B-Q6_K-00001-of-00002.gguf",
+                "choose another type of me/model; available: BF16",
+            ],
+        ),
     ] {
         let (_, text) = case.refused_id(id);
         assert!(parts.iter().all(|part| text.contains(part)), "{id}: {text}");

@@ -63,7 +63,7 @@ pub struct PullProgress {
 pub struct Pulled {
     /// The snapshot's directory.
     pub dir: PathBuf,
-    /// The language model's file, of a GGUF model.
+    /// The language model's file, of a GGUF model; the first part if it is split.
     pub file: Option<PathBuf>,
     /// The vision tower's file, of a GGUF model that has one.
     pub mmproj: Option<PathBuf>,
@@ -151,12 +151,12 @@ impl Hub {
             fetched: 0,
         };
         let weighs = |file: &&RemoteFile| match &model {
-            Some(files) => **file == files.text,
+            Some(files) => files.text.contains(file),
             None => file.path.ends_with(".safetensors"),
         };
         let estimate: u64 = listing.files.iter().filter(weighs).map(|f| f.size).sum();
         pull.total = small.iter().map(|f| f.size).sum::<u64>() + estimate;
-        let known = model.iter().map(|files| files.text.clone());
+        let known = model.iter().flat_map(|files| files.text.iter().cloned());
         self.check_disk_space(&small.iter().cloned().chain(known).collect::<Vec<_>>(), &pull.transfer)?;
         for file in &small {
             pull.fetch(file)?;
@@ -169,7 +169,7 @@ impl Hub {
         }
         .map_err(HubError::Unusable)?;
         let large = match &model {
-            Some(files) => vec![files.text.clone()],
+            Some(files) => files.text.clone(),
             None => weights(id, &listing, &dir)?,
         };
         self.check_disk_space(&large, &pull.transfer)?;
@@ -185,7 +185,7 @@ impl Hub {
             files: all().count(),
             bytes,
             fetched,
-            file: model.map(|files| dir.join(files.text.path)),
+            file: model.and_then(|files| Some(dir.join(&files.text.first()?.path))),
             mmproj: tower,
             commit: listing.commit,
             dir,
@@ -220,7 +220,9 @@ impl Hub {
         if id.tag.is_some() {
             let dir = self.cache.snapshot(id, &commit);
             let mmproj = gguf::cached_tower(&found);
-            let all = || std::iter::once(&found).chain(&mmproj);
+            let cached = gguf::cached(&dir).into_iter().map(|(_, files)| files);
+            let text = cached.into_iter().find(|files| files.contains(&found)).unwrap_or_default();
+            let all = || text.iter().chain(&mmproj);
             let bytes = all().map(|file| fs::metadata(file).map_or(0, |about| about.len())).sum();
             return Ok(Pulled {
                 dir,
@@ -313,8 +315,8 @@ fn small_files(id: &ModelId, listing: &Listing) -> Result<Vec<RemoteFile>, HubEr
     let find = |name: &str| listing.file(name).cloned();
     let missing = |name: &str| HubError::File { id: id.to_string(), file: name.into() };
     if listing.file(INDEX).is_none() && listing.file(SINGLE).is_none() && gguf::has_models(listing) {
-        let tags = gguf::tags(listing);
-        return Err(HubError::Type { repository: id.repository(), tag: None, tags });
+        let available = gguf::available(listing);
+        return Err(HubError::Type { repository: id.repository(), tag: None, available });
     }
     let mut files = Vec::new();
     for name in REQUIRED {
@@ -362,13 +364,15 @@ fn is_plain(name: &str) -> bool {
     Path::new(name).file_name() == Some(OsStr::new(name)) && !name.contains(['\\', '\0', ':'])
 }
 
-/// Link a blob into the snapshot with a relative path, as the other tools do.
+/// Link a blob into the snapshot, or a folder in it, with a relative path, as the other tools do.
 fn link(blob: &Path, dir: &Path, name: &str) -> Result<(), HubError> {
     let path = dir.join(name);
-    if !is_plain(name) {
+    let folders = name.matches('/').count();
+    if folders > 1 || !name.split('/').all(is_plain) {
         return Err(HubError::Path { id: dir.display().to_string(), name: name.into() });
     }
-    fs::create_dir_all(dir).map_err(|e| HubError::io(dir, e))?;
+    let folder = path.parent().unwrap_or(dir);
+    fs::create_dir_all(folder).map_err(|e| HubError::io(folder, e))?;
     let linked = fs::canonicalize(&path).ok().zip(fs::canonicalize(blob).ok()).is_some_and(|(a, b)| a == b);
     if linked {
         return Ok(());
@@ -376,6 +380,6 @@ fn link(blob: &Path, dir: &Path, name: &str) -> Result<(), HubError> {
     if fs::symlink_metadata(&path).is_ok() {
         fs::remove_file(&path).map_err(|e| HubError::io(&path, e))?;
     }
-    let blob = Path::new("../../blobs").join(blob.file_name().unwrap_or_default());
+    let blob = Path::new(&"../".repeat(2 + folders)).join("blobs").join(blob.file_name().unwrap_or_default());
     std::os::unix::fs::symlink(blob, &path).map_err(|e| HubError::io(&path, e))
 }

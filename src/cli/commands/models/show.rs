@@ -115,8 +115,9 @@ fn words(
     }
     if !found.shares.is_empty() {
         let shares: Vec<String> =
-            found.shares.iter().map(|s| format!("{} {} tensors", s.tensors, s.dtype)).collect();
-        row("files", format!("{}, {}", bytes(found.bytes), shares.join(", ")));
+            found.shares.iter().map(|s| format!("{} × {} ({})", s.tensors, s.dtype, bytes(s.bytes))).collect();
+        row("files", bytes(found.bytes));
+        row("tensors", shares.join(", "));
     }
     if let Some(text) = &found.text {
         let shape = [text.layers, text.hidden, text.intermediate, text.heads, text.kv_heads];
