@@ -153,6 +153,7 @@ mod tests {
         put("split-Q8_0-00001-of-00002.gguf", &text);
         put("split-Q8_0-00002-of-00002.gguf", &text);
         put("BF16/vl-BF16-00001-of-00002.gguf", &text);
+        put("BF16/vl-BF16-00001-of-00002.gguf", &text);
         put("notes.txt", b"");
         put("deeper/model.gguf", &text);
         let list = |depth: usize, origin: Origin| {
@@ -163,8 +164,13 @@ mod tests {
             let name = |file: &PathBuf| file.strip_prefix(dir.path()).unwrap().display().to_string();
             files.iter().map(name).collect::<Vec<_>>()
         };
-        let flat =
-            ["BF16/vl-BF16-00001-of-00002.gguf", "broken.gguf", "me_seer_seer-Q4_0.gguf", "me_vl_vl-Q4_0.gguf", "split-Q8_0-00001-of-00002.gguf"];
+        let flat = [
+            "BF16/vl-BF16-00001-of-00002.gguf",
+            "broken.gguf",
+            "me_seer_seer-Q4_0.gguf",
+            "me_vl_vl-Q4_0.gguf",
+            "split-Q8_0-00001-of-00002.gguf",
+        ];
         assert_eq!(list(0, Origin::LlamaCpp), flat);
         assert_eq!(list(1, Origin::LlamaCpp), [&flat[..2], &["deeper/model.gguf"], &flat[2..]].concat());
         // Where a folder has one model, every tower in it is the model's.

@@ -84,7 +84,7 @@ fn a_split_model_writes_what_its_file_writes() {
     fs::remove_file(&parts[1]).unwrap();
     for part in [&parts[0], &parts[2]] {
         let run = caption(&program, &["--target", part]).ends(3);
-        run.said("1 of the 3 parts of this model is not beside it: m-F32-00002-of-00003.gguf");
+        run.said("1 of the 3 parts of this model is missing: m-F32-00002-of-00003.gguf");
         run.said("hint: put all parts into one directory, under their published names");
     }
 }
@@ -249,7 +249,7 @@ fn what_is_wrong_with_files_is_said() {
 
 /// Everything at once: that there is no vision tower, and each type that is not supported, with its tensors.
 #[test]
-fn types_and_a_missing_tower_are_told_together() {
+fn types_and_a_missing_tower_are_reported_together() {
     let program = home();
     let text = "gqa_tied/model-q8_0.gguf";
     let changed = |name: &str, files: &[(&str, &str)]| {
@@ -273,8 +273,13 @@ fn types_and_a_missing_tower_are_told_together() {
     run.said("hint: use the Q8_0 file of this model, often named m-Q8_0.gguf");
     let alone = changed("alone", &[("m-Q4_K_M.gguf", text)]);
     let run = caption(&program, &["--target", &alone]);
-    let (tower, kinds) = (run.stderr.find("it has no vision tower").unwrap(), run.stderr.find(types).unwrap());
-    assert!(tower < kinds && run.stderr.contains("--drafter-mmproj for a drafter); use the Q8_0 file"), "{}", run.stderr);
+    let (tower, kinds) =
+        (run.stderr.find("it has no vision tower").unwrap(), run.stderr.find(types).unwrap());
+    assert!(
+        tower < kinds && run.stderr.contains("--drafter-mmproj for a drafter); use the Q8_0 file"),
+        "{}",
+        run.stderr
+    );
     let run = program.run(&["models", "inspect", &alone, "--json"]);
     let problems = run.json()["problems"].clone();
     let errors: Vec<_> = problems.as_array().unwrap().iter().map(|p| p["error"].as_str().unwrap()).collect();

@@ -217,14 +217,17 @@ fn a_split_model_is_pulled_listed_and_run_by_its_type() {
     );
     let inspected = at(&["models", "inspect", "me/model:F16", "--json"]).ok().json();
     let size = |path: &Path| fs::metadata(path).unwrap().len();
-    let bytes: u64 = fs::read_dir(snapshot.join("F16")).unwrap().map(|entry| size(&entry.unwrap().path())).sum();
+    let bytes: u64 =
+        fs::read_dir(snapshot.join("F16")).unwrap().map(|entry| size(&entry.unwrap().path())).sum();
     assert_eq!(inspected["bytes"], json!(bytes + size(&snapshot.join("mmproj-VL-F32.gguf"))));
     assert_eq!((&inspected["problems"], &inspected["name"]), (&json!([]), &json!("VL-F16")));
     let tail = ["--frames", "4", "--max-new-tokens", "2", "--json"];
     at(&[&["caption", "demo", "--target", "me/model:f16"][..], &tail].concat()).ok();
     // A part that is gone is downloaded again.
     fs::remove_file(file.replace("00001-of", "00002-of")).unwrap();
-    at(&["models", "inspect", file]).ends(3).printed("download the rest with: specreel models pull me/model:F16");
+    at(&["models", "inspect", file])
+        .ends(3)
+        .printed("download the rest with: specreel models pull me/model:F16");
     let absent = at(&["caption", "demo", "--target", "me/model:f16"]).ends(3);
     absent.said("hint: download it with: specreel models pull me/model:F16");
     at(&["models", "pull", "me/model:F16"]).ok().said("already up to date");

@@ -62,7 +62,8 @@ impl GgufFile {
         for (part, header) in headers.into_iter().enumerate() {
             for listed in header.tensors {
                 if let Ok(kind) = listed.kind {
-                    tensors.insert(listed.name, GgufTensor { shape: listed.shape, kind, part, at: listed.at });
+                    tensors
+                        .insert(listed.name, GgufTensor { shape: listed.shape, kind, part, at: listed.at });
                 }
             }
         }

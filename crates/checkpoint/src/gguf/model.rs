@@ -213,9 +213,8 @@ pub fn towers_of(text: &Path) -> std::io::Result<(PathBuf, Vec<String>)> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let names = std::fs::read_dir(folder)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let is_first = |name: &str| file_names::part_of(name).is_none_or(|(number, _)| number == 1);
-        let mut towers: Vec<String> = names
-            .filter(|name| file_names::is_tower(name) && *name != own && is_first(name))
-            .collect();
+        let mut towers: Vec<String> =
+            names.filter(|name| file_names::is_tower(name) && *name != own && is_first(name)).collect();
         towers.sort();
         Ok((folder.to_owned(), towers))
     };

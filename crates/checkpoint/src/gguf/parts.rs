@@ -97,7 +97,8 @@ fn whole(path: &Path, header: Header) -> Result<Header, CheckpointError> {
     match split.map_err(|problem| CheckpointError::file_hint(path, problem, DAMAGED))? {
         None => Ok(header),
         Some(Split { number, count, .. }) => {
-            let problem = format!("it is part {number} of {count} of a split model, but its name does not say so");
+            let problem =
+                format!("it is part {number} of {count} of a split model, but its name does not say so");
             let hint = format!(
                 "give all parts their published names, NAME-{number:05}-of-{count:05}.gguf for this one, in one directory"
             );
@@ -116,7 +117,7 @@ fn absent(path: &Path, count: usize, missing: &[(usize, &PathBuf)]) -> Option<Ch
     }
     let (absent, names) = (missing.len(), names.join(", "));
     let are = if absent == 1 { "is" } else { "are" };
-    let problem = format!("{absent} of the {count} parts of this model {are} not beside it: {names}");
+    let problem = format!("{absent} of the {count} parts of this model {are} missing: {names}");
     let hint = match published::pull(path) {
         Some(pull) => format!("download the rest with: {pull}"),
         None => "put all parts into one directory, under their published names".to_owned(),
@@ -127,7 +128,9 @@ fn absent(path: &Path, count: usize, missing: &[(usize, &PathBuf)]) -> Option<Ch
 fn other_parts(path: &Path) -> String {
     match published::pull(path) {
         Some(pull) => format!("remove the parts, and download all of them again with: {pull}"),
-        None => "download all parts of one model again into one directory, under their published names".to_owned(),
+        None => {
+            "download all parts of one model again into one directory, under their published names".to_owned()
+        }
     }
 }
 
@@ -181,15 +184,16 @@ fn mismatches(headers: &[(usize, Header)], count: u64, whole: bool) -> Vec<Check
             Some((&tensor.name, first))
         });
         if let Some((name, first)) = again {
-            refuse(header, format!("tensor `{name}` is in part {first}, too: they are of different models"));
+            refuse(header, format!("tensor `{name}` is also in part {first}: they are of different models"));
         }
     }
     if let (true, Some((expected, _)), Some((_, first))) = (whole, total, headers.first()) {
         let found = seen.len() as u64;
         if problems.is_empty() && found != expected {
             let path = first.map.path();
-            let problem =
-                format!("its {count} parts have {found} tensors together, `split.tensors.count` is {expected}");
+            let problem = format!(
+                "its {count} parts have {found} tensors together, `split.tensors.count` is {expected}"
+            );
             problems.push(CheckpointError::file_hint(path, problem, other_parts(path)));
         }
     }

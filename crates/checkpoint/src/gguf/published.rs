@@ -24,7 +24,7 @@ pub(super) fn usable(than: Option<&str>) -> &'static str {
     found.map_or("F16", |(tag, _)| tag)
 }
 
-/// A name without its number of a block: those of all blocks are told as one.
+/// A name without the number of its block: a message names the tensors of all blocks once.
 fn group(name: &str) -> String {
     let part = |part: &str| match !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()) {
         true => "*".to_owned(),
@@ -48,7 +48,7 @@ pub(super) fn unsupported_types(headers: &[Header]) -> Option<CheckpointError> {
     }
     let mut types: Vec<_> = types.into_iter().collect();
     types.sort_by_key(|(_, tensors)| std::cmp::Reverse(tensors.len()));
-    let told = |(kind, tensors): &(&str, Vec<&Listed>)| {
+    let listed = |(kind, tensors): &(&str, Vec<&Listed>)| {
         let mut groups: Vec<String> = tensors.iter().map(|tensor| group(&tensor.name)).collect();
         groups.sort();
         groups.dedup();
@@ -60,14 +60,14 @@ pub(super) fn unsupported_types(headers: &[Header]) -> Option<CheckpointError> {
         let (count, s) = (tensors.len(), if tensors.len() == 1 { "" } else { "s" });
         format!("{kind} ({count} tensor{s}: {})", groups.join(", "))
     };
-    let told: Vec<String> = types.iter().map(told).collect();
-    let (told, known) = (told.join(", "), tensor_type::supported());
-    let problem = format!("unsupported tensor types: {told}; expected one of: {known}");
+    let listed: Vec<String> = types.iter().map(listed).collect();
+    let (listed, known) = (listed.join(", "), tensor_type::supported());
+    let problem = format!("unsupported tensor types: {listed}; expected one of: {known}");
     let path = first.map.path();
     Some(CheckpointError::file_hint(path, problem, way_out(path, &first.metadata)))
 }
 
-/// Which file of the same model can be used: one beside it, one of the repository that it is from, or one that is likely
+/// Which file of the same model can be used: one in the same directory, one of its repository, or one that is likely
 /// published. Never one of its own type.
 fn way_out(path: &Path, metadata: &Metadata) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -96,7 +96,8 @@ fn way_out(path: &Path, metadata: &Metadata) -> String {
 fn beside(path: &Path, name: &str, own: Option<&str>) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let entries = std::fs::read_dir(folder).ok()?;
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     names.sort();
     names.into_iter().find(|other| {
         let first = file_names::part_of(other).is_none_or(|(number, _)| number == 1);

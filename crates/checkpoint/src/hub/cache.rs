@@ -203,7 +203,10 @@ mod tests {
         let of = |text: &str| cache.find(&ModelId::parse(text).unwrap());
         assert_eq!(of("a/b:q4_k_m"), Some(snapshot.join("m-Q4_K_M.gguf")));
         let parts = snapshot.join("BF16/m-BF16-00001-of-00002.gguf");
-        assert_eq!((of("a/b:bf16"), gguf::cached_tower(&parts)), (Some(parts), Some(snapshot.join("mmproj-f16.gguf"))));
+        assert_eq!(
+            (of("a/b:bf16"), gguf::cached_tower(&parts)),
+            (Some(parts), Some(snapshot.join("mmproj-f16.gguf")))
+        );
         assert_eq!((of("a/b:F16"), of("a/b:Q4_K")), (None, None));
         assert_eq!(cache.tags(&id), ["Q4_K_M", "Q8_0", "BF16"]);
 

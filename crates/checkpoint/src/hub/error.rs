@@ -176,14 +176,18 @@ impl HubError {
                     first.tag,
                     listed(available)
                 ),
-                None => "its files name no type: download one by other means, and pass its path to --target".into(),
+                None => "its files name no type: download one by other means, and pass its path to --target"
+                    .into(),
             },
-            Self::Parts { available, .. } if available.is_empty() => "pull another repository of this model".into(),
+            Self::Parts { available, .. } if available.is_empty() => {
+                "pull another repository of this model".into()
+            }
             Self::Parts { repository, available, .. } => {
                 format!("choose another type of {repository}; available: {}", listed(available))
             }
             Self::Several { .. } => {
-                "download the model by other means, and pass the paths of its files to --target and --mmproj".into()
+                "download the model by other means, and pass the paths of its files to --target and --mmproj"
+                    .into()
             }
             Self::Path { .. } | Self::Response { .. } => {
                 "do not use this model; check that HF_ENDPOINT is the right hub".into()

@@ -187,7 +187,7 @@ mod tests {
         let name = |tag: &str| {
             let files = choose(&id, tag, &all).map_err(|error| error.to_string())?;
             let paths: Vec<String> = files.text.into_iter().map(|file| file.path).collect();
-            Ok((paths.join(" "), files.tower.unwrap().path))
+            Ok::<_, String>((paths.join(" "), files.tower.unwrap().path))
         };
         let tower = "mmproj-VL-3B-f16.gguf".to_owned();
         assert_eq!(name("Q4_K_M"), Ok(("VL-3B-Q4_K_M.gguf".into(), tower.clone())));

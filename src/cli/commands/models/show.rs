@@ -114,8 +114,11 @@ fn words(
         row("parameters", format!("{} language model, {} vision", parameters(text), parameters(rest)));
     }
     if !found.shares.is_empty() {
-        let shares: Vec<String> =
-            found.shares.iter().map(|s| format!("{} × {} ({})", s.tensors, s.dtype, bytes(s.bytes))).collect();
+        let shares: Vec<String> = found
+            .shares
+            .iter()
+            .map(|s| format!("{} × {} ({})", s.tensors, s.dtype, bytes(s.bytes)))
+            .collect();
         row("files", bytes(found.bytes));
         row("tensors", shares.join(", "));
     }
