@@ -111,7 +111,7 @@ fn types_that_cannot_be_pulled_are_refused_before_a_download() {
             "me/model",
             [
                 "me/model has GGUF files only",
-                "for example me/model:BF16; available: BF16 (400 kB in 2 files), Q4_K_M (200 kB), Q8_0 (300 kB)",
+                "for example me/model:Q4_K_M; available: BF16 (400 kB in 2 files), Q4_K_M (200 kB), Q8_0 (300 kB)",
             ],
         ),
         ("me/model:Q5_K_M", ["me/model has no GGUF file of type Q5_K_M", "available: BF16"]),

@@ -25,6 +25,12 @@ impl fmt::Display for Available {
     }
 }
 
+/// The type that is most often wanted.
+fn example(available: &[Available]) -> Option<&str> {
+    let preferred = ["Q4_K_M", "Q8_0"].iter().find_map(|tag| available.iter().find(|one| one.tag == *tag));
+    preferred.or(available.first()).map(|one| one.tag.as_str())
+}
+
 /// Types for a message.
 fn listed(available: &[Available]) -> String {
     available.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
@@ -170,12 +176,10 @@ impl HubError {
             Self::Type { repository, tag: Some(_), available } if available.is_empty() => {
                 format!("pull it without a type: {repository}")
             }
-            Self::Type { repository, available, .. } => match available.first() {
-                Some(first) => format!(
-                    "choose a type, for example {repository}:{}; available: {}",
-                    first.tag,
-                    listed(available)
-                ),
+            Self::Type { repository, available, .. } => match example(available) {
+                Some(tag) => {
+                    format!("choose a type, for example {repository}:{tag}; available: {}", listed(available))
+                }
                 None => "its files name no type: download one by other means, and pass its path to --target"
                     .into(),
             },
