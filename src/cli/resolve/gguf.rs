@@ -154,6 +154,7 @@ mod tests {
         put("split-Q8_0-00002-of-00002.gguf", &text);
         put("BF16/vl-BF16-00001-of-00002.gguf", &text);
         put("BF16/vl-BF16-00001-of-00002.gguf", &text);
+        put("BF16/vl-BF16-00001-of-00002.gguf", &text);
         put("notes.txt", b"");
         put("deeper/model.gguf", &text);
         let list = |depth: usize, origin: Origin| {

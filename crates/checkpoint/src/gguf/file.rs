@@ -81,6 +81,12 @@ impl GgufFile {
         header::shares(&parts::open(path).0)
     }
 
+    /// Check the types of the tensors that the header of a partial download lists. None if the header is not complete.
+    pub(crate) fn check_beginning(path: &Path) -> Option<Result<(), String>> {
+        let tensors = header::beginning(path)?;
+        Some(published::problem(&tensors).map_or(Ok(()), Err))
+    }
+
     /// The path; of the first part.
     pub fn path(&self) -> &Path {
         self.maps[0].path()

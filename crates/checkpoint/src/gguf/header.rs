@@ -67,6 +67,13 @@ impl Header {
     }
 }
 
+/// The tensors that the header of a file lists, none if it is not complete. The tensors themselves may be missing.
+pub(super) fn beginning(path: &Path) -> Option<Vec<Listed>> {
+    let map = mapped(path).ok()?;
+    let (_, at, count) = pairs(&map).ok()?;
+    list(&mut Reader::new(map.bytes(), at), count).ok()
+}
+
 /// The key-value pairs of a file. Fails if it cannot be read, or its pairs are invalid.
 pub(super) fn metadata(path: &Path) -> Result<Metadata, CheckpointError> {
     let metadata = pairs(&mapped(path)?).map(|(metadata, ..)| metadata);

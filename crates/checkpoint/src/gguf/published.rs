@@ -33,12 +33,18 @@ fn group(name: &str) -> String {
     name.split('.').map(part).collect::<Vec<_>>().join(".")
 }
 
-/// The problem of files with tensors of types that are not supported: all types and tensors, the most frequent type first, and
-/// which file of the same model can be used.
+/// The problem of files with tensors of types that are not supported, and which file of the same model can be used.
 pub(super) fn unsupported_types(headers: &[Header]) -> Option<CheckpointError> {
     let first = headers.first()?;
+    let problem = problem(headers.iter().flat_map(|header| &header.tensors))?;
+    let path = first.map.path();
+    Some(CheckpointError::file_hint(path, problem, way_out(path, &first.metadata)))
+}
+
+/// What is wrong with the types of tensors: all types that are not supported with their tensors, the most frequent one first.
+pub(super) fn problem<'a>(tensors: impl IntoIterator<Item = &'a Listed>) -> Option<String> {
     let mut types: BTreeMap<&str, Vec<&Listed>> = BTreeMap::new();
-    for tensor in headers.iter().flat_map(|header| &header.tensors) {
+    for tensor in tensors {
         if let Err(kind) = &tensor.kind {
             types.entry(kind).or_default().push(tensor);
         }
@@ -62,9 +68,7 @@ pub(super) fn unsupported_types(headers: &[Header]) -> Option<CheckpointError> {
     };
     let listed: Vec<String> = types.iter().map(listed).collect();
     let (listed, known) = (listed.join(", "), tensor_type::supported());
-    let problem = format!("unsupported tensor types: {listed}; expected one of: {known}");
-    let path = first.map.path();
-    Some(CheckpointError::file_hint(path, problem, way_out(path, &first.metadata)))
+    Some(format!("unsupported tensor types: {listed}; expected one of: {known}"))
 }
 
 /// Which file of the same model can be used: one in the same directory, one of its repository, or one that is likely

@@ -32,7 +32,7 @@ fn example(available: &[Available]) -> Option<&str> {
 }
 
 /// Types for a message.
-fn listed(available: &[Available]) -> String {
+pub(super) fn listed(available: &[Available]) -> String {
     available.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 

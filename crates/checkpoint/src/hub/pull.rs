@@ -14,12 +14,13 @@ use serde::Deserialize;
 use super::{
     Cache, HubError, ModelId, Settings,
     disk::free_space,
+    error::{Available, listed},
     gguf::{self, GgufFiles},
     http::Http,
     listing::{self, Listing, RemoteFile},
     transfer::{Transfer, refusal},
 };
-use crate::gguf::architecture;
+use crate::gguf::{GgufFile, architecture};
 use specreel_record::{Failure, FailureClass};
 
 /// Files that every checkpoint must have.
@@ -177,7 +178,10 @@ impl Hub {
         let bytes = all().map(|f| f.size).sum();
         (pull.files, pull.total) = (small.len() + large.len(), bytes);
         for file in &large {
-            pull.fetch(file)?;
+            match &id.tag {
+                Some(tag) => pull.fetch_gguf(file, &|problem| unsupported(id, tag, problem, &listing))?,
+                None => pull.fetch(file)?,
+            }
         }
         let fetched = pull.fetched;
         self.cache.set_ref(id, &listing.commit)?;
@@ -263,8 +267,31 @@ struct ActivePull<'a> {
 }
 
 impl ActivePull<'_> {
-    /// Download a file and link it into the snapshot.
     fn fetch(&mut self, file: &RemoteFile) -> Result<(), HubError> {
+        self.fetch_watched(file, &mut |_| Ok(()))
+    }
+
+    /// Download a GGUF file. Fails with an error `of` its types as soon as its header shows that they are not supported.
+    fn fetch_gguf(&mut self, file: &RemoteFile, of: &dyn Fn(String) -> HubError) -> Result<(), HubError> {
+        let partial = self.transfer.partial(file);
+        // Where the header is looked at next.
+        let mut next = 0;
+        self.fetch_watched(file, &mut |here| {
+            if here < next {
+                return Ok(());
+            }
+            let checked = GgufFile::check_beginning(&partial);
+            next = if checked.is_some() { u64::MAX } else { 2 * here };
+            checked.unwrap_or(Ok(())).map_err(of)
+        })
+    }
+
+    /// Download a file and link it into the snapshot. `watch` gets the number of its bytes in the cache, and may end the download.
+    fn fetch_watched(
+        &mut self,
+        file: &RemoteFile,
+        watch: &mut dyn FnMut(u64) -> Result<(), HubError>,
+    ) -> Result<(), HubError> {
         self.number += 1;
         let cached = self.transfer.cached(file);
         let mut progress = PullProgress {
@@ -278,12 +305,22 @@ impl ActivePull<'_> {
         if observer.progress(&progress).is_break() {
             return Err(HubError::Cancelled);
         }
+        let (mut here, mut refused) = (cached, None);
         let blob = self.transfer.fetch(file, &mut |n| {
             *fetched += n;
+            here += n;
+            if let Err(error) = watch(here) {
+                refused = Some(error);
+                return ControlFlow::Break(());
+            }
             // A file that is downloaded from the start again counts once.
             progress.done = (progress.done + n).min(limit);
             observer.progress(&progress)
-        })?;
+        });
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        let blob = blob?;
         self.done += file.size;
         link(&blob, self.dir, &file.path)
     }
@@ -308,6 +345,18 @@ fn gguf_files(id: &ModelId, tag: &str, listing: &Listing) -> Result<GgufFiles, H
         ),
         _ => Ok(files),
     }
+}
+
+/// The error of a file with types that are not supported. The other types of the repository are the way out.
+fn unsupported(id: &ModelId, tag: &str, problem: String, listing: &Listing) -> HubError {
+    let others: Vec<Available> =
+        gguf::available(listing).into_iter().filter(|available| available.tag != tag).collect();
+    let hint = match listed(&others) {
+        others if others.is_empty() => "pull another repository of this model".to_owned(),
+        others => format!("choose another type of {}; available: {others}", id.repository()),
+    };
+    let error = format!("{id}: {problem}");
+    HubError::Unusable(Failure { class: FailureClass::Input, error, hint: Some(hint) })
 }
 
 /// The files to download before the weights.
