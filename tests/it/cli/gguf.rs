@@ -256,7 +256,7 @@ fn types_and_a_missing_tower_are_reported_together() {
         let model = folder(&program, name, files);
         let mut bytes = fs::read(&model).unwrap();
         for (tensor, kind) in
-            [("blk.0.attn_q.weight", 19u8), ("blk.0.attn_k.weight", 19), ("blk.0.ffn_up.weight", 34)]
+            [("blk.0.attn_q.weight", 35u8), ("blk.0.attn_k.weight", 35), ("blk.0.ffn_up.weight", 34)]
         {
             let at = bytes.windows(tensor.len()).position(|part| part == tensor.as_bytes()).unwrap();
             // After its name come the number of dimensions and two of them.
@@ -265,7 +265,7 @@ fn types_and_a_missing_tower_are_reported_together() {
         fs::write(&model, bytes).unwrap();
         model
     };
-    let types = "unsupported tensor types: IQ1_S (2 tensors: blk.*.attn_k.weight, blk.*.attn_q.weight), TQ1_0 \
+    let types = "unsupported tensor types: TQ2_0 (2 tensors: blk.*.attn_k.weight, blk.*.attn_q.weight), TQ1_0 \
                  (1 tensor: blk.*.ffn_up.weight)";
     let whole = changed("whole", &[("m-Q4_K_M.gguf", text), ("mmproj.gguf", "gqa_tied/mmproj-f32.gguf")]);
     let run = caption(&program, &["--target", &whole]).ends(3);
@@ -288,7 +288,7 @@ fn types_and_a_missing_tower_are_reported_together() {
         "{errors:?}"
     );
     let shown = program.run(&["models", "inspect", &alone]).ends(3);
-    assert!(shown.stdout.contains(" × q8_0 (") && shown.stdout.contains("2 × iq1_s ("), "{}", shown.stdout);
+    assert!(shown.stdout.contains(" × q8_0 (") && shown.stdout.contains("2 × tq2_0 ("), "{}", shown.stdout);
 }
 
 /// The layer for multi-token prediction in a target's own file drafts without `--drafter`, and changes no token.

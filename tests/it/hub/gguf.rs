@@ -168,18 +168,18 @@ fn types_that_are_not_supported_end_the_download_after_the_header() {
     let mut bytes = fs::read(fixture).unwrap();
     let tensor = b"blk.0.attn_q.weight";
     let at = bytes.windows(tensor.len()).position(|part| part == tensor).unwrap();
-    // After its name come the number of dimensions and two of them, then the type: IQ1_S.
-    bytes[at + tensor.len() + 20] = 19;
+    // After its name come the number of dimensions and two of them, then the type: TQ2_0.
+    bytes[at + tensor.len() + 20] = 35;
     let header = bytes.len();
     bytes.resize(header + 8_000_000, 0);
     let size = bytes.len() as u64;
-    let odd = File { name: "VL-3B-IQ1_S.gguf", bytes, large: true };
+    let odd = File { name: "VL-3B-TQ2_0.gguf", bytes, large: true };
     let case = Case::new(files().into_iter().chain([odd]).collect(), Box::new(|_, _, _| {}));
     let mut recorder = Recorder::default();
-    let failure = Failure::from(case.pull_id("me/model:IQ1_S", &mut recorder).unwrap_err());
+    let failure = Failure::from(case.pull_id("me/model:TQ2_0", &mut recorder).unwrap_err());
     assert_eq!(failure.class, FailureClass::Input);
     let error =
-        "me/model:IQ1_S: unsupported tensor types: IQ1_S (1 tensor: blk.*.attn_q.weight); expected one of";
+        "me/model:TQ2_0: unsupported tensor types: TQ2_0 (1 tensor: blk.*.attn_q.weight); expected one of";
     assert!(failure.error.starts_with(error), "{}", failure.error);
     let hint = "choose another type of me/model; available: BF16 (400 kB in 2 files), Q4_K_M (200 kB), Q8_0 (300 kB)";
     assert_eq!(failure.hint.as_deref(), Some(hint));

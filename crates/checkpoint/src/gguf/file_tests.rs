@@ -8,7 +8,7 @@ use crate::gguf::MAGIC;
 
 /// Numbers of types that are not supported.
 const TQ1_0: u32 = 34;
-const IQ1_S: u32 = 19;
+const TQ2_0: u32 = 35;
 
 #[derive(Clone, Default)]
 struct Draft {
@@ -317,11 +317,11 @@ fn unsupported_types_are_listed_with_their_tensors_and_what_can_be_used() {
     let bad = |pairs: &[(&str, &str)]| {
         let named = |draft: Draft, (key, value): &(&str, &str)| draft.pair(key, 8, &string(value));
         let base = pairs.iter().fold(Draft::default(), named);
-        let base = base.tensor("blk.0.w.weight", &[256], IQ1_S, 0).tensor("output.weight", &[256], IQ1_S, 64);
-        base.tensor("blk.11.w.weight", &[256], IQ1_S, 128).tensor("t", &[256], TQ1_0, 192).data(256).bytes()
+        let base = base.tensor("blk.0.w.weight", &[256], TQ2_0, 0).tensor("output.weight", &[256], TQ2_0, 64);
+        base.tensor("blk.11.w.weight", &[256], TQ2_0, 128).tensor("t", &[256], TQ1_0, 192).data(256).bytes()
     };
     let (good, empty) = (Draft::default().tensor("w", &[4], 0, 0).data(16).bytes(), bad(&[]));
-    let error = "unsupported tensor types: IQ1_S (3 tensors: blk.*.w.weight, output.weight), TQ1_0 (1 tensor: t); \
+    let error = "unsupported tensor types: TQ2_0 (3 tensors: blk.*.w.weight, output.weight), TQ1_0 (1 tensor: t); \
                  expected one of: F32";
     let cached = "models--me--VL-GGUF/snapshots/0123";
     let url = |name: &str| format!("https://huggingface.co/{name}");
@@ -378,7 +378,7 @@ fn unsupported_types_are_listed_with_their_tensors_and_what_can_be_used() {
     let dir = folder(&[(name, empty)]);
     let types = GgufFile::types(&dir.path().join(name));
     let types: Vec<_> = types.iter().map(|t| (t.dtype.as_str(), t.tensors, t.values, t.bytes)).collect();
-    assert_eq!(types, [("iq1_s", 3, 768, 192), ("tq1_0", 1, 256, 64)]);
+    assert_eq!(types, [("tq2_0", 3, 768, 192), ("tq1_0", 1, 256, 64)]);
 }
 
 /// Many lengths, and every byte changed in two ways: an error with a way out, or a file whose tensors can be read.
