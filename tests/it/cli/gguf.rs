@@ -173,7 +173,9 @@ fn a_vision_tower_is_chosen_by_its_name() {
         "types",
         &[("m.gguf", text), ("mmproj-F32.gguf", tower), ("mmproj-Q8_0.gguf", tower)],
     );
-    for model in [of_two, of_types] {
+    // A whole model may have the name of a part.
+    let like_a_part = folder(&program, "part", &[("m-00002-of-00003.gguf", text), ("mmproj.gguf", tower)]);
+    for model in [of_two, of_types, like_a_part] {
         caption(&program, &["--target", &model]).ok();
     }
 }

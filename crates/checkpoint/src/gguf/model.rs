@@ -49,8 +49,13 @@ impl GgufModel {
     /// whatever its types are.
     fn read(text: &Path, tower: Option<&Path>) -> Result<Self, Vec<CheckpointError>> {
         let file = GgufFile::read(text);
-        let name = match GgufFile::metadata(text) {
+        let metadata = match &file {
+            Ok(file) => Ok(file.metadata.clone()),
+            Err(_) => GgufFile::metadata(text),
+        };
+        let name = match metadata {
             Ok(metadata) => language_model(text, &metadata).map_err(|problem| vec![problem])?,
+            // The problem is among those of the file.
             Err(problem) => return Err(file.err().unwrap_or_else(|| vec![problem])),
         };
         let tower = tower.map_or_else(|| beside(text, &name), |tower| Ok(tower.to_owned()));
