@@ -38,7 +38,7 @@ impl GgufTensor {
 pub struct GgufFile {
     /// The parts: one of a file that is not split.
     maps: Vec<Arc<FileMap>>,
-    /// The key-value pairs; those of the first part.
+    /// The key-value pairs of the first part.
     pub metadata: Metadata,
     /// The tensors by name.
     pub tensors: BTreeMap<String, GgufTensor>,

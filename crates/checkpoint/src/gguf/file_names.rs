@@ -111,8 +111,8 @@ fn around_type(stem: &str) -> Option<(&str, String, &str)> {
     }
 }
 
-/// The type in a name, in its [`canonical`] spelling: `Q4_K_M` of `model-q4_k_m.gguf`. Of a path, that of the folder if the
-/// file's name has none: `Q4_K_M/model.gguf`.
+/// The type in a name, in its [`canonical`] spelling: `Q4_K_M` of `model-q4_k_m.gguf`. If the name has none, the type that its
+/// folder is named for: `Q4_K_M/model.gguf`.
 pub(crate) fn tag_of(path: &str) -> Option<String> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let own = around_type(stem(name)?).map(|(_, tag, _)| tag);

@@ -45,8 +45,8 @@ impl GgufModel {
         Self::read(text, None).err().unwrap_or_default()
     }
 
-    /// As [`GgufModel::open`], with everything that is wrong. A missing tower comes first: a file without one is of no use,
-    /// whatever its types are.
+    /// As [`GgufModel::open`], with everything that is wrong. A missing tower comes first: without one, a file with
+    /// supported types is of no use either.
     fn read(text: &Path, tower: Option<&Path>) -> Result<Self, Vec<CheckpointError>> {
         let file = GgufFile::read(text);
         let metadata = match &file {
@@ -55,7 +55,7 @@ impl GgufModel {
         };
         let name = match metadata {
             Ok(metadata) => language_model(text, &metadata).map_err(|problem| vec![problem])?,
-            // The problem is among those of the file.
+            // `file` has this problem, too.
             Err(problem) => return Err(file.err().unwrap_or_else(|| vec![problem])),
         };
         let tower = tower.map_or_else(|| beside(text, &name), |tower| Ok(tower.to_owned()));

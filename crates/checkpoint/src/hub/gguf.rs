@@ -216,7 +216,7 @@ mod tests {
         let error = choose(&id, "Q8_0", &towers).map(|_| ()).unwrap_err();
         let shown = "me/vl has several mmproj files: mmproj-b-f16.gguf, mmproj-c-f16.gguf";
         assert_eq!(error.to_string(), shown);
-        // A tower beside the parts is nearer than one at the top.
+        // A tower in the folder of the parts goes before one at the top.
         let nearer = listing(&["Q8_0/a.gguf", "Q8_0/mmproj-b.gguf", "mmproj-a.gguf"]);
         let nearer = choose(&id, "Q8_0", &nearer).unwrap();
         assert_eq!(nearer.tower.unwrap().path, "Q8_0/mmproj-b.gguf");
