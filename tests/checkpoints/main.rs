@@ -7,6 +7,8 @@
 mod counting;
 mod damage;
 mod gguf;
+#[path = "../support/gguf_parts.rs"]
+mod gguf_parts;
 mod loading;
 
 use std::path::{Path, PathBuf};

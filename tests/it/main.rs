@@ -6,6 +6,8 @@ mod architecture;
 mod cli;
 mod docs;
 mod engine;
+#[path = "../support/gguf_parts.rs"]
+mod gguf_parts;
 #[path = "../support/gpu.rs"]
 mod gpu;
 mod hub;

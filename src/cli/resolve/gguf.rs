@@ -6,7 +6,7 @@ use crate::cli::{
     config::Config,
     resolve::local_models::{LocalModel, Origin},
 };
-use specreel_checkpoint::gguf::{GgufFile, architecture, file_names};
+use specreel_checkpoint::gguf::{GgufFile, architecture, file_names, towers_of};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Folder {
@@ -55,12 +55,16 @@ fn known(variable: &dyn Fn(&str) -> Option<PathBuf>, home: Option<&Path>) -> Vec
 }
 
 /// Add the GGUF files in a folder and in those inside it, down to `depth`; none of a folder that cannot be read.
+/// A folder that is named for a type belongs to the one around it.
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
+    let is_type = |folder: &Path| {
+        folder.file_name().is_some_and(|name| file_names::type_folder(&name.to_string_lossy()).is_some())
+    };
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
-            if depth > 0 {
-                collect(&path, depth - 1, files);
+            if depth > 0 || is_type(&path) && !is_type(folder) {
+                collect(&path, depth.saturating_sub(1), files);
             }
         } else if path.is_file() && file_names::is_gguf(&entry.file_name().to_string_lossy()) {
             files.push(path);
@@ -89,9 +93,8 @@ pub fn is_listed(path: &Path, origin: Origin) -> bool {
 /// True if there is a vision tower that belongs to a language model. In a folder of one model it has any name.
 fn has_tower(path: &Path, name: &str, origin: Origin) -> bool {
     let one_model = matches!(origin, Origin::Cache | Origin::LmStudio);
-    let entries = path.parent().and_then(|folder| std::fs::read_dir(folder).ok()).into_iter().flatten();
-    let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.any(|tower| file_names::is_tower(&tower) && (one_model || file_names::are_related(name, &tower)))
+    let towers = towers_of(path).map_or_else(|_| Vec::new(), |(_, towers)| towers);
+    towers.iter().any(|tower| one_model || file_names::are_related(name, tower))
 }
 
 #[cfg(test)]
@@ -149,6 +152,9 @@ mod tests {
         put("broken.gguf", b"GGUF and no more");
         put("split-Q8_0-00001-of-00002.gguf", &text);
         put("split-Q8_0-00002-of-00002.gguf", &text);
+        put("BF16/vl-BF16-00001-of-00002.gguf", &text);
+        put("BF16/vl-BF16-00001-of-00002.gguf", &text);
+        put("BF16/vl-BF16-00001-of-00002.gguf", &text);
         put("notes.txt", b"");
         put("deeper/model.gguf", &text);
         let list = |depth: usize, origin: Origin| {
@@ -159,10 +165,15 @@ mod tests {
             let name = |file: &PathBuf| file.strip_prefix(dir.path()).unwrap().display().to_string();
             files.iter().map(name).collect::<Vec<_>>()
         };
-        let flat =
-            ["broken.gguf", "me_seer_seer-Q4_0.gguf", "me_vl_vl-Q4_0.gguf", "split-Q8_0-00001-of-00002.gguf"];
+        let flat = [
+            "BF16/vl-BF16-00001-of-00002.gguf",
+            "broken.gguf",
+            "me_seer_seer-Q4_0.gguf",
+            "me_vl_vl-Q4_0.gguf",
+            "split-Q8_0-00001-of-00002.gguf",
+        ];
         assert_eq!(list(0, Origin::LlamaCpp), flat);
-        assert_eq!(list(1, Origin::LlamaCpp), [&flat[..1], &["deeper/model.gguf"], &flat[1..]].concat());
+        assert_eq!(list(1, Origin::LlamaCpp), [&flat[..2], &["deeper/model.gguf"], &flat[2..]].concat());
         // Where a folder has one model, every tower in it is the model's.
         assert!(list(0, Origin::LmStudio).contains(&"me_llama_llama-Q4_0.gguf".to_owned()));
         let mut none = Vec::new();

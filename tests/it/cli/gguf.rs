@@ -7,7 +7,10 @@ use std::{
     process::Stdio,
 };
 
-use crate::cli::{Outcome, Program, event, events, fixture};
+use crate::{
+    cli::{Outcome, Program, event, events, fixture},
+    gguf_parts::{part_name, split},
+};
 
 fn caption(program: &Program, models: &[&str]) -> Outcome {
     let caption = ["caption", "clip.mkv", "--json", "--logprobs", "3", "--max-new-tokens", "20"];
@@ -40,6 +43,35 @@ fn a_file_writes_what_its_directory_writes() {
             steps.map(|step| step["tokens"].clone()).collect::<Vec<_>>()
         };
         assert_eq!(tokens(&ours), tokens(&theirs));
+    }
+}
+
+/// A directory in the home with a tower and a language model in three parts; the path of each part.
+fn parts(program: &Program, name: &str) -> Vec<String> {
+    let tower = folder(program, name, &[("mmproj.gguf", "gqa_tied/mmproj-f32.gguf")]);
+    let whole = fs::read(fixture("gguf/gqa_tied/model-f32.gguf")).unwrap();
+    let write = |(number, bytes): (usize, Vec<u8>)| {
+        let path = Path::new(&tower).with_file_name(part_name("m-F32", number, 3));
+        fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    (1..).zip(split(&whole, 3)).map(write).collect()
+}
+
+#[test]
+fn a_split_model_writes_what_its_file_writes() {
+    let program = Program::with_clip();
+    let parts = parts(&program, "split");
+    let run = |target: &str| events(&caption(&program, &["--target", target]).silent().stdout);
+    let whole = run(&fixture("gguf/gqa_tied/model-f32.gguf"));
+    let split = run(&parts[1]);
+    assert_eq!(event(&split, "done")["ids"], event(&whole, "done")["ids"]);
+    assert_eq!(event(&split, "ready")["target"], "m-F32");
+    fs::remove_file(&parts[1]).unwrap();
+    for part in [&parts[0], &parts[2]] {
+        let run = caption(&program, &["--target", part]).ends(3);
+        run.said("1 of the 3 parts of this model is missing: m-F32-00002-of-00003.gguf");
+        run.said("hint: put all parts into one directory, under their published names");
     }
 }
 
@@ -79,13 +111,10 @@ fn folder(program: &Program, name: &str, files: &[(&str, &str)]) -> String {
 #[test]
 fn a_file_that_gets_shorter_ends_the_run_and_not_the_program() {
     let program = Program::with_clip();
-    let model = folder(
-        &program,
-        "own",
-        &[("model.gguf", "gqa_tied/model-f32.gguf"), ("mmproj.gguf", "gqa_tied/mmproj-f32.gguf")],
-    );
+    let parts = parts(&program, "own");
+    let (model, last) = (&parts[0], &parts[2]);
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"))
-        .args(["caption", "--stdin", "--target", &model, "--max-new-tokens", "5"])
+        .args(["caption", "--stdin", "--target", model, "--max-new-tokens", "5"])
         .env("HOME", program.home())
         .current_dir(program.home())
         .stdin(Stdio::piped())
@@ -99,13 +128,13 @@ fn a_file_that_gets_shorter_ends_the_run_and_not_the_program() {
         serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap()
     };
     assert!(answer("What moves?")["caption"].is_string());
-    let file = fs::File::options().write(true).open(&model).unwrap();
+    let file = fs::File::options().write(true).open(last).unwrap();
     file.set_len(file.metadata().unwrap().len() / 2).unwrap();
     for prompt in ["What stands still?", "What else?"] {
         let answer = answer(prompt);
         assert_eq!(answer["class"], "input", "{answer}");
         let error = answer["error"].as_str().unwrap();
-        assert!(error.ends_with("model.gguf: the file got shorter while it was used"), "{error}");
+        assert!(error.ends_with("00003-of-00003.gguf: the file got shorter while it was used"), "{error}");
     }
     drop(ask);
     assert_eq!(child.wait().unwrap().code(), Some(5));
@@ -130,7 +159,9 @@ fn a_vision_tower_is_chosen_by_its_name() {
         "types",
         &[("m.gguf", text), ("mmproj-F32.gguf", tower), ("mmproj-Q8_0.gguf", tower)],
     );
-    for model in [of_two, of_types] {
+    // A whole model may have the name of a part.
+    let like_a_part = folder(&program, "part", &[("m-00002-of-00003.gguf", text), ("mmproj.gguf", tower)]);
+    for model in [of_two, of_types, like_a_part] {
         caption(&program, &["--target", &model]).ok();
     }
 }
@@ -204,16 +235,16 @@ fn what_is_wrong_with_files_is_said() {
     caption(&program, &["--target", &older, "--dtype", "f16"]).ok();
 }
 
-/// Everything at once: each type that is not supported, and that there is no vision tower.
+/// Everything at once: that there is no vision tower, and each type that is not supported, with its tensors.
 #[test]
-fn types_and_a_missing_tower_are_told_together() {
+fn types_and_a_missing_tower_are_reported_together() {
     let program = Program::with_clip();
     let text = "gqa_tied/model-q8_0.gguf";
     let changed = |name: &str, files: &[(&str, &str)]| {
         let model = folder(&program, name, files);
         let mut bytes = fs::read(&model).unwrap();
         for (tensor, kind) in
-            [("blk.0.attn_q.weight", 6u8), ("blk.0.attn_k.weight", 6), ("blk.0.ffn_up.weight", 3)]
+            [("blk.0.attn_q.weight", 35u8), ("blk.0.attn_k.weight", 35), ("blk.0.ffn_up.weight", 34)]
         {
             let at = bytes.windows(tensor.len()).position(|part| part == tensor.as_bytes()).unwrap();
             // After its name come the number of dimensions and two of them.
@@ -222,21 +253,30 @@ fn types_and_a_missing_tower_are_told_together() {
         fs::write(&model, bytes).unwrap();
         model
     };
-    let types = "unsupported tensor types: Q5_0 (2 tensors), Q4_1 (1 tensor)";
+    let types = "unsupported tensor types: TQ2_0 (2 tensors: blk.*.attn_k.weight, blk.*.attn_q.weight), TQ1_0 \
+                 (1 tensor: blk.*.ffn_up.weight)";
     let whole = changed("whole", &[("m-Q4_K_M.gguf", text), ("mmproj.gguf", "gqa_tied/mmproj-f32.gguf")]);
     let run = caption(&program, &["--target", &whole]).ends(3);
-    assert!(run.stderr.contains(types) && !run.stderr.contains("Q4_K_M or"), "{}", run.stderr);
-    run.said("hint: use a file of this model with supported types only");
+    run.said(types);
+    run.said("hint: use the Q8_0 file of this model, often named m-Q8_0.gguf");
     let alone = changed("alone", &[("m-Q4_K_M.gguf", text)]);
     let run = caption(&program, &["--target", &alone]);
-    assert!(run.stderr.contains("it has no vision tower") && run.stderr.contains(types), "{}", run.stderr);
+    let (tower, kinds) =
+        (run.stderr.find("it has no vision tower").unwrap(), run.stderr.find(types).unwrap());
+    assert!(
+        tower < kinds && run.stderr.contains("--drafter-mmproj for a drafter); use the Q8_0 file"),
+        "{}",
+        run.stderr
+    );
     let run = program.run(&["models", "inspect", &alone, "--json"]);
     let problems = run.json()["problems"].clone();
     let errors: Vec<_> = problems.as_array().unwrap().iter().map(|p| p["error"].as_str().unwrap()).collect();
     assert!(
-        errors.len() == 2 && errors[0].contains(types) && errors[1].contains("no vision tower"),
+        errors.len() == 2 && errors[0].contains("no vision tower") && errors[1].contains(types),
         "{errors:?}"
     );
+    let shown = program.run(&["models", "inspect", &alone]).ends(3);
+    assert!(shown.stdout.contains(" × q8_0 (") && shown.stdout.contains("2 × tq2_0 ("), "{}", shown.stdout);
 }
 
 /// The layer for multi-token prediction in a target's own file drafts without `--drafter`, and changes no token.

@@ -5,9 +5,12 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use specreel_model::{decoder::parts, shapes};
 
-use crate::cli::{
-    Program,
-    server::{File, Server},
+use crate::{
+    cli::{
+        Program,
+        server::{File, Server},
+    },
+    gguf_parts::{part_name, split},
 };
 
 /// The files of a small random checkpoint, as on the hub.
@@ -186,6 +189,49 @@ fn a_gguf_file_is_pulled_listed_and_run_by_its_type() {
     at(&["models", "inspect", "me/model:Q8_0"]).ok().printed("mmproj-VL-F32.gguf");
     caption("me/model:q8_0").ok().printed("\"target\":\"VL-Q8_0\"");
     caption("me/model").ends(3).said("add a type, for example me/model:Q8_0");
+}
+
+#[test]
+fn a_split_model_is_pulled_listed_and_run_by_its_type() {
+    let program = Program::new();
+    let whole = gguf("", "model-f16.gguf").bytes;
+    let part = |(number, bytes): (usize, Vec<u8>)| File {
+        name: format!("F16/{}", part_name("VL-F16", number, 2)).leak(),
+        bytes,
+        large: true,
+    };
+    let mut files: Vec<File> = (1..).zip(split(&whole, 2)).map(part).collect();
+    files.push(gguf("mmproj-VL-F32.gguf", "mmproj-f32.gguf"));
+    let hub = Server::start(files, Box::new(|_, _, _| {}));
+    let at = |args: &[&str]| run(&program, &hub.address, args);
+    at(&["models", "pull", "me/model:Q8_0"]).ends(3).said("available: F16 (");
+    let pulled = at(&["models", "pull", "me/model:f16"]).ok();
+    pulled.said("me/model:F16: 3 files");
+    let file = pulled.stdout.trim_end();
+    let list = at(&["models", "--json"]).json();
+    let listed: Vec<&Value> = list.as_array().unwrap().iter().filter(|m| m["origin"] == "cache").collect();
+    let snapshot = Path::new(file).ancestors().nth(2).unwrap();
+    assert_eq!(
+        listed.iter().map(|m| (&m["name"], &m["dir"], &m["mmproj"])).collect::<Vec<_>>(),
+        [(&json!("me/model:F16"), &json!(file), &json!(snapshot.join("mmproj-VL-F32.gguf")))]
+    );
+    let inspected = at(&["models", "inspect", "me/model:F16", "--json"]).ok().json();
+    let size = |path: &Path| fs::metadata(path).unwrap().len();
+    let bytes: u64 =
+        fs::read_dir(snapshot.join("F16")).unwrap().map(|entry| size(&entry.unwrap().path())).sum();
+    assert_eq!(inspected["bytes"], json!(bytes + size(&snapshot.join("mmproj-VL-F32.gguf"))));
+    assert_eq!((&inspected["problems"], &inspected["name"]), (&json!([]), &json!("VL-F16")));
+    let tail = ["--frames", "4", "--max-new-tokens", "2", "--json"];
+    at(&[&["caption", "demo", "--target", "me/model:f16"][..], &tail].concat()).ok();
+    // A part that is gone is downloaded again.
+    fs::remove_file(file.replace("00001-of", "00002-of")).unwrap();
+    at(&["models", "inspect", file])
+        .ends(3)
+        .printed("download the rest with: specreel models pull me/model:F16");
+    let absent = at(&["caption", "demo", "--target", "me/model:f16"]).ends(3);
+    absent.said("hint: download it with: specreel models pull me/model:F16");
+    at(&["models", "pull", "me/model:F16"]).ok().said("already up to date");
+    at(&["models", "inspect", "me/model:F16"]).ok();
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Pulls of GGUF files.
 
-use std::fs;
+use std::{fs, path::Path};
 
-use specreel_checkpoint::hub::Pulled;
+use specreel_checkpoint::hub::{HubError, Pulled};
+use specreel_record::{Failure, FailureClass};
 
 use crate::hub::{
     Case, Recorder, server,
@@ -10,7 +11,7 @@ use crate::hub::{
     small,
 };
 
-/// A repository of GGUF files: two types, a split one, a tower in two types.
+/// A repository of GGUF files: two types, a split one in its folder, one that lacks parts, a tower in two types.
 fn files() -> Vec<File> {
     let noise = |n: u32| (0..n).map(|i| (i.wrapping_mul(2_654_435_761 ^ n) >> 7) as u8).collect();
     let large = |name: &'static str, n: u32| File { name, bytes: noise(n), large: true };
@@ -19,10 +20,11 @@ fn files() -> Vec<File> {
         small("config.json", "{}"),
         large("VL-3B-Q4_K_M.gguf", 200_003),
         large("VL-3B-q8_0.gguf", 300_001),
-        large("VL-3B-BF16-00001-of-00002.gguf", 2000),
-        large("VL-3B-BF16-00002-of-00002.gguf", 2001),
+        large("BF16/VL-3B-BF16-00001-of-00002.gguf", 250_000),
+        large("BF16/VL-3B-BF16-00002-of-00002.gguf", 150_001),
         large("mmproj-VL-3B-Q8_0.gguf", 90_000),
         large("mmproj-VL-3B-f16.gguf", 120_007),
+        large("VL-3B-Q6_K-00002-of-00002.gguf", 2000),
     ]
 }
 
@@ -63,16 +65,65 @@ fn a_type_pulls_its_file_and_one_vision_tower() {
 }
 
 #[test]
+fn all_parts_of_a_split_model_are_pulled_and_resumed() {
+    // The connection ends in the second part, and the download is cancelled there.
+    let cut = |before, reply: &mut Reply| reply.cut = (before == 0).then_some(100_000);
+    let mut case = Case::at(files(), "00002-of-00002.gguf", cut);
+    let snapshot = case.cache.path().join("models--me--model/snapshots").join(COMMIT);
+    let tower = snapshot.join("mmproj-VL-3B-f16.gguf");
+    let id = "me/model:bf16";
+    let total = 250_000 + 150_001 + 120_007;
+    let mut recorder = Recorder { most: Some(4), ..Recorder::default() };
+    assert!(matches!(case.pull_id(id, &mut recorder), Err(HubError::Cancelled)));
+    assert!(recorder.seen.iter().all(|seen| seen.total == total), "{:?}", recorder.seen);
+    case.settings.offline = true;
+    let (_, text) = case.refused_id(id);
+    assert!(text.contains("me/model:BF16 is not in the cache"), "{text}");
+    case.settings.offline = false;
+
+    let mut recorder = Recorder::default();
+    let pulled = case.pull_id(id, &mut recorder).unwrap();
+    let parts = [1, 2].map(|n| snapshot.join(format!("BF16/VL-3B-BF16-0000{n}-of-00002.gguf")));
+    assert_eq!((pulled.path(), pulled.mmproj.as_ref()), (parts[0].as_path(), Some(&tower)));
+    for (path, file) in parts.iter().zip(&files()[4..]) {
+        assert_eq!(fs::read(path).unwrap(), file.bytes);
+        assert!(fs::read_link(path).unwrap().starts_with("../../../blobs"));
+    }
+    assert_eq!((pulled.files, pulled.bytes, recorder.checked), (3, total, vec![tower]));
+    assert!(pulled.fetched < total, "what the first pull had is not downloaded again");
+    let last = recorder.seen.last().unwrap();
+    assert_eq!((last.done, last.total, last.number, last.files), (total, total, 3, 3));
+    let ranges = case.server.asked("00002-of-00002.gguf");
+    assert!(ranges.iter().any(|request| request.header("range").is_some()), "{ranges:?}");
+
+    case.settings.offline = true;
+    let found = case.pull_id(id, &mut Recorder::default()).unwrap();
+    assert_eq!(found, Pulled { fetched: 0, ..pulled });
+    fs::remove_file(&parts[1]).unwrap();
+    let (_, text) = case.refused_id(id);
+    assert!(text.contains("me/model:BF16 is not in the cache"), "{text}");
+}
+
+#[test]
 fn types_that_cannot_be_pulled_are_refused_before_a_download() {
     let case = case();
     for (id, parts) in [
         (
             "me/model",
-            ["me/model has GGUF files only", "for example me/model:Q4_K_M; available: Q4_K_M, Q8_0"],
+            [
+                "me/model has GGUF files only",
+                "for example me/model:Q4_K_M; available: BF16 (400 kB in 2 files), Q4_K_M (200 kB), Q8_0 (300 kB)",
+            ],
         ),
-        ("me/model:Q5_K_M", ["me/model has no GGUF file of type Q5_K_M", "available: Q4_K_M, Q8_0"]),
-        ("me/model:Q4_K", ["no GGUF file of type Q4_K", "available: Q4_K_M, Q8_0"]),
-        ("me/model:bf16", ["BF16 of me/model is split into 2 files", "llama-gguf-split --merge"]),
+        ("me/model:Q5_K_M", ["me/model has no GGUF file of type Q5_K_M", "available: BF16"]),
+        ("me/model:Q4_K", ["no GGUF file of type Q4_K", "Q4_K_M (200 kB)"]),
+        (
+            "me/model:q6_k",
+            [
+                "Q6_K of me/model is incomplete: the repository lacks VL-3B-Q6_K-00001-of-00002.gguf",
+                "choose another type of me/model; available: BF16",
+            ],
+        ),
     ] {
         let (_, text) = case.refused_id(id);
         assert!(parts.iter().all(|part| text.contains(part)), "{id}: {text}");
@@ -108,6 +159,32 @@ fn what_cannot_be_used_is_refused_before_the_language_model() {
     let refused = case.pull_id("me/model:Q8_0", &mut Recorder { refuse: true, ..Recorder::default() });
     assert_eq!(refused.unwrap_err().to_string(), "unknown");
     assert!(case.server.asked("q8_0.gguf").is_empty() && case.blobs().len() == 1);
+}
+
+#[test]
+fn types_that_are_not_supported_end_the_download_after_the_header() {
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gguf/gqa_tied/model-q8_0.gguf");
+    let mut bytes = fs::read(fixture).unwrap();
+    let tensor = b"blk.0.attn_q.weight";
+    let at = bytes.windows(tensor.len()).position(|part| part == tensor).unwrap();
+    // After its name come the number of dimensions and two of them, then the type: TQ2_0.
+    bytes[at + tensor.len() + 20] = 35;
+    let header = bytes.len();
+    bytes.resize(header + 8_000_000, 0);
+    let size = bytes.len() as u64;
+    let odd = File { name: "VL-3B-TQ2_0.gguf", bytes, large: true };
+    let case = Case::new(files().into_iter().chain([odd]).collect(), Box::new(|_, _, _| {}));
+    let mut recorder = Recorder::default();
+    let failure = Failure::from(case.pull_id("me/model:TQ2_0", &mut recorder).unwrap_err());
+    assert_eq!(failure.class, FailureClass::Input);
+    let error =
+        "me/model:TQ2_0: unsupported tensor types: TQ2_0 (1 tensor: blk.*.attn_q.weight); expected one of";
+    assert!(failure.error.starts_with(error), "{}", failure.error);
+    let hint = "choose another type of me/model; available: BF16 (400 kB in 2 files), Q4_K_M (200 kB), Q8_0 (300 kB)";
+    assert_eq!(failure.hint.as_deref(), Some(hint));
+    let done = recorder.seen.last().unwrap().done;
+    assert!(done < size / 2, "{done} of {size} bytes were downloaded");
 }
 
 #[test]

@@ -7,9 +7,31 @@
 /// Types of a vision tower, the preferred one first.
 const TOWER_TYPES: [&str; 4] = ["F16", "BF16", "Q8_0", "F32"];
 
-/// A name without `.gguf`; none for other files.
+/// Most parts of a split model: the largest published ones have some dozen.
+pub(crate) const MOST_PARTS: usize = 1024;
+
+/// A name without `.gguf` and the number of a part, and number (from 1) and count of a part of a split model, whose name is
+/// `NAME-00001-of-00003.gguf`; none for other files.
+fn split(name: &str) -> Option<(&str, Option<(usize, usize)>)> {
+    let (stem, _) = name.rsplit_once('.').filter(|(_, ending)| ending.eq_ignore_ascii_case("gguf"))?;
+    let digits =
+        |text: &str| (text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok());
+    let part = || {
+        let (rest, count) = stem.rsplit_once("-of-")?;
+        let (rest, number) = rest.rsplit_once('-')?;
+        let (number, count) = (digits(number)??, digits(count)??);
+        (1..=count).contains(&number).then_some((rest, Some((number, count))))
+    };
+    Some(part().unwrap_or((stem, None)))
+}
+
+/// The file's name in a path with slashes.
+fn file_name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
 fn stem(name: &str) -> Option<&str> {
-    name.rsplit_once('.').filter(|(_, ending)| ending.eq_ignore_ascii_case("gguf")).map(|(stem, _)| stem)
+    split(name).map(|(stem, _)| stem)
 }
 
 /// True for the name of a GGUF file.
@@ -24,11 +46,25 @@ pub fn is_tower(name: &str) -> bool {
 
 /// Number (from 1) and count of the parts, for a part of a split model: `NAME-00001-of-00003.gguf`.
 pub fn part_of(name: &str) -> Option<(usize, usize)> {
-    let (rest, count) = stem(name)?.rsplit_once("-of-")?;
-    let (_, number) = rest.rsplit_once('-')?;
-    let digits = |text: &str| text.len() == 5 && text.bytes().all(|b| b.is_ascii_digit());
-    (digits(number) && digits(count)).then_some(())?;
-    number.parse().ok().zip(count.parse().ok())
+    split(name)?.1
+}
+
+/// The name of part `number` of the model of which `name` is a part; `name` itself for other files.
+pub(crate) fn part(name: &str, number: usize) -> String {
+    /// The length of `00001-of-00003.gguf`.
+    const NUMBERS: usize = 19;
+    match part_of(name) {
+        Some(_) => {
+            let at = name.len() - NUMBERS;
+            format!("{}{number:05}{}", &name[..at], &name[at + 5..])
+        }
+        None => name.to_owned(),
+    }
+}
+
+/// The display name of a model: without `.gguf` and the number of a part.
+pub(crate) fn model_name(name: &str) -> &str {
+    stem(name).unwrap_or(name)
 }
 
 /// The spelling of a type that names are compared by: `q4_k_m` is `Q4_K_M`, `fp16` is `F16`.
@@ -65,7 +101,7 @@ fn around_type(stem: &str) -> Option<(&str, String, &str)> {
             let tag = canonical(&upper[at..end]);
             // Another mix of types: `UD-Q4_K_XL`.
             return Some(match upper[..at].strip_suffix("UD-") {
-                Some(before) if before.ends_with(['-', '.', '_']) => {
+                Some(before) if before.is_empty() || before.ends_with(['-', '.', '_']) => {
                     (&stem[..before.len()], format!("UD-{tag}"), &stem[end..])
                 }
                 _ => (&stem[..at], tag, &stem[end..]),
@@ -75,9 +111,31 @@ fn around_type(stem: &str) -> Option<(&str, String, &str)> {
     }
 }
 
-/// The type in a name, in its [`canonical`] spelling: `Q4_K_M` of `model-q4_k_m.gguf`.
-pub(crate) fn tag_of(name: &str) -> Option<String> {
-    Some(around_type(stem(name)?)?.1)
+/// The type in a name, in its [`canonical`] spelling: `Q4_K_M` of `model-q4_k_m.gguf`. If the name has none, the type that its
+/// folder is named for: `Q4_K_M/model.gguf`.
+pub(crate) fn tag_of(path: &str) -> Option<String> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let own = around_type(stem(name)?).map(|(_, tag, _)| tag);
+    own.or_else(|| type_folder(file_name(folder)))
+}
+
+/// The type that is the whole name of a folder: publishers put the parts of a large file into a folder named for its type.
+pub fn type_folder(name: &str) -> Option<String> {
+    around_type(name)
+        .filter(|(before, _, after)| before.is_empty() && after.is_empty())
+        .map(|(_, tag, _)| tag)
+}
+
+/// The name with another type, of a whole file.
+pub(crate) fn with_tag(name: &str, tag: &str) -> String {
+    let stem = model_name(name);
+    let (before, _, after) = around_type(stem).unwrap_or((stem, String::new(), ""));
+    format!("{before}{tag}{after}.gguf")
+}
+
+/// True for files of one model, in one type or in several.
+pub(crate) fn is_same_model(name: &str, other: &str) -> bool {
+    plain_name(model_name(name)) == plain_name(model_name(other))
 }
 
 /// Letters and digits of a name without its type, in lower case.
@@ -101,6 +159,7 @@ fn tower_model(tower: &str) -> String {
 
 /// How closely the names of a tower and a language model are related; 0 if nothing in them says that they belong together.
 fn kinship(text: &str, tower: &str) -> usize {
+    let (text, tower) = (file_name(text), file_name(tower));
     if tower_model(tower) == plain_name(stem(text).unwrap_or(text)) {
         return usize::MAX;
     }
@@ -155,10 +214,21 @@ mod tests {
             ("mmproj-F16.gguf", "F16"),
             ("q4_0.gguf", "Q4_0"),
             ("model-q5_k_m-imat.gguf", "Q5_K_M"),
+            ("UD-Q4_K_XL/Model-UD-Q4_K_XL-00001-of-00002.gguf", "UD-Q4_K_XL"),
+            ("UD-Q4_K_XL/model-00001-of-00002.gguf", "UD-Q4_K_XL"),
+            ("Q8_0/model-Q4_0.gguf", "Q4_0"),
         ] {
             assert_eq!(tag_of(name).as_deref(), Some(tag), "{name}");
         }
-        for name in ["model.gguf", "Qwen2.5-VL.gguf", "model-Q4_K_M.bin", "model-faq4.gguf", ".gguf", ""] {
+        for name in [
+            "model.gguf",
+            "Qwen2.5-VL.gguf",
+            "model-Q4_K_M.bin",
+            "model-faq4.gguf",
+            "my-Q8_0/model.gguf",
+            ".gguf",
+            "",
+        ] {
             assert_eq!(tag_of(name), None, "{name}");
         }
         assert_eq!(canonical("q4_k_m"), "Q4_K_M");
@@ -166,9 +236,20 @@ mod tests {
 
     #[test]
     fn parts_of_split_models_are_recognised() {
-        assert_eq!(part_of("m-Q8_0-00002-of-00003.gguf"), Some((2, 3)));
-        for name in ["m.gguf", "m-1-of-3.gguf", "end-of-file.gguf", "m-00001-of-00003.bin"] {
-            assert_eq!(part_of(name), None, "{name}");
+        let name = "m-Q8_0-00002-of-00003.gguf";
+        assert_eq!(part_of(name), Some((2, 3)));
+        assert_eq!((part(name, 1).as_str(), model_name(name)), ("m-Q8_0-00001-of-00003.gguf", "m-Q8_0"));
+        for name in [
+            "m.gguf",
+            "m-1-of-3.gguf",
+            "end-of-file.gguf",
+            "m-00001-of-00003.bin",
+            "m-00000-of-00003.gguf",
+            "m-00004-of-00003.gguf",
+            "m-0000é-of-00003.gguf",
+            "00001-of-00003.gguf",
+        ] {
+            assert_eq!((part_of(name), part(name, 1)), (None, name.to_owned()));
         }
     }
 
@@ -200,6 +281,8 @@ mod tests {
         // One tower in several types.
         let types = ["mmproj-F32.gguf", "mmproj-Q8_0.gguf", "mmproj-BF16.gguf"];
         assert_eq!(choose("a-Q4_K_M.gguf", &types), found("mmproj-BF16.gguf"));
+        // A part of a split model, in a folder.
+        assert_eq!(choose("F16/VL-7B-F16-00001-of-00002.gguf", &plain), found("mmproj-VL-7B-f16.gguf"));
         assert_eq!(
             choose("m.gguf", &["MMPROJ-a.gguf", "x-mmproj.GGUF"]),
             Err("MMPROJ-a.gguf x-mmproj.GGUF".into())

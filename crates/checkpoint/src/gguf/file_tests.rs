@@ -1,4 +1,14 @@
+use std::path::PathBuf;
+
+use specreel_record::Failure;
+use tempfile::TempDir;
+
 use super::*;
+use crate::gguf::MAGIC;
+
+/// Numbers of types that are not supported.
+const TQ1_0: u32 = 34;
+const TQ2_0: u32 = 35;
 
 #[derive(Clone, Default)]
 struct Draft {
@@ -25,6 +35,13 @@ impl Draft {
             [&string(name)[..], &count, &dims_bytes, &kind.to_le_bytes(), &offset.to_le_bytes()].concat(),
         );
         self
+    }
+
+    /// As part `number` of `count`, of a model of so many tensors.
+    fn part(self, number: u16, count: u16, tensors: i32) -> Self {
+        self.pair("split.no", 2, &(number - 1).to_le_bytes())
+            .pair("split.count", 2, &count.to_le_bytes())
+            .pair("split.tensors.count", 5, &tensors.to_le_bytes())
     }
 
     fn data(mut self, bytes: usize) -> Self {
@@ -117,7 +134,8 @@ fn headers_that_cannot_be_are_refused() {
         (base().pair("a", 7, &[2]), "boolean 2"),
         (base().pair("", 0, &[2]), "a key is empty"),
         (base().pair("a", 0, &[2]).pair("a", 0, &[2]), "the key `a` twice"),
-        (base().pair("split.count", 2, &split), "one of 3 parts"),
+        (base().pair("split.count", 2, &split), "`split.no` is missing"),
+        (base().part(2, 3, 4), "it is part 2 of 3 of a split model, but its name does not say so"),
         (base().pair("general.alignment", 4, &24u32.to_le_bytes()), "power of two"),
         (base().pair("general.alignment", 4, &0u32.to_le_bytes()), "power of two"),
         (base().pair("general.alignment", 4, &(1u32 << 31).to_le_bytes()), "power of two"),
@@ -128,16 +146,276 @@ fn headers_that_cannot_be_are_refused() {
         (base().tensor("w", &[1 << 40, 1 << 40], 0, 0), "too large"),
         (base().tensor("w", &[4], 0, u64::MAX - 31), "too large"),
         (base().tensor("w", &[33], 8, 0), "no blocks of 32"),
-        (
-            base().tensor("a", &[256], 3, 0).tensor("b", &[256], 6, 160).tensor("c", &[256], 6, 352),
-            "unsupported tensor types: Q5_0 (2 tensors), Q4_1 (1 tensor), expected one of: F32, F16",
-        ),
         (base().tensor("w", &[4], 0, 8).data(64), "not aligned"),
-        (base().tensor("w", &[9], 0, 0).data(32), "ends 4 bytes after the file"),
+        (
+            base().tensor("w", &[9], 0, 0).data(32),
+            "it is truncated: the last 4 bytes are missing, with all or a part of 1 of 1 tensors",
+        ),
         (base().tensor("w", &[4], 0, 0).tensor("w", &[4], 0, 32).data(64), "`w` twice"),
         (base().tensor("w", &[9], 0, 0).tensor("v", &[4], 0, 32).data(64), "overlap"),
         (base().tensor("", &[4], 0, 0), "is empty"),
     ] {
         refused(&draft, words);
+    }
+}
+
+/// A directory with these files.
+fn folder(files: &[(&str, Vec<u8>)]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    dir
+}
+
+/// A model in three parts: the first one has no tensors, the third one has other data.
+fn parts() -> [Draft; 3] {
+    let base = Draft::default;
+    [
+        base().pair("general.architecture", 8, &string("qwen2vl")).part(1, 3, 3),
+        base().part(2, 3, 3).tensor("a", &[32, 3], 8, 0).tensor("b", &[8], 0, 128).data(160),
+        base().part(3, 3, 3).tensor("c", &[4], 0, 0).data(16),
+    ]
+}
+
+const PARTS: [&str; 3] = ["m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"];
+
+fn named(drafts: &[Draft; 3]) -> Vec<(&'static str, Vec<u8>)> {
+    PARTS.into_iter().zip(drafts).map(|(name, draft)| (name, draft.bytes())).collect()
+}
+
+#[test]
+fn any_part_opens_all_of_a_split_model() {
+    let mut files = named(&parts());
+    let last = files[2].1.len() - 16;
+    files[2].1[last..].copy_from_slice(&[7; 16]);
+    let dir = folder(&files);
+    for part in PARTS {
+        let file = GgufFile::open(&dir.path().join(part)).unwrap();
+        assert_eq!(file.tensors.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert_eq!(file.path(), dir.path().join(PARTS[0]));
+        assert_eq!(file.size(), files.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>());
+        assert_eq!(file.raw(&file.tensors["c"]), [7; 16]);
+        assert_eq!(file.values(&file.tensors["c"]).unwrap().as_bytes(), [7; 16]);
+        assert_eq!(file.values(&file.tensors["b"]).unwrap().as_bytes(), [0; 32]);
+        let metadata = GgufFile::metadata(&dir.path().join(part)).unwrap();
+        assert_eq!(metadata.string("general.architecture"), Ok(Some("qwen2vl")));
+    }
+    // One part is a whole model, and so is a file that is only named like a part.
+    for (name, draft) in [
+        ("m-00001-of-00001.gguf", parts()[0].clone()),
+        ("m-00002-of-00004.gguf", Draft::default().pair("general.architecture", 8, &string("llama"))),
+    ] {
+        let mut draft = Draft { pairs: draft.pairs[..1].to_vec(), ..draft }.tensor("w", &[4], 0, 0).data(16);
+        if name.starts_with("m-00001") {
+            draft = draft.part(1, 1, 1);
+        }
+        let dir = folder(&[(name, draft.bytes())]);
+        assert_eq!(GgufFile::open(&dir.path().join(name)).unwrap().tensors.len(), 1);
+    }
+}
+
+/// The errors of the model in a directory that `path` names, each with its hint.
+fn problems(dir: &TempDir, path: &str) -> Vec<(String, String)> {
+    let problems = GgufFile::read(&dir.path().join(path)).map(|_| ()).unwrap_err();
+    let failures = problems.into_iter().map(Failure::from);
+    let folder = format!("{}/", dir.path().display());
+    failures.map(|failure| (failure.error.replace(&folder, ""), failure.hint.unwrap())).collect()
+}
+
+#[test]
+fn parts_that_do_not_make_a_model_are_refused() {
+    const AGAIN: &str = "download all parts of one model again";
+    const TOGETHER: &str = "put all parts into one directory";
+    let [first, second, third] = parts();
+    let base = Draft::default;
+    let other_model = base().part(2, 3, 9).tensor("a", &[4], 0, 0).data(16);
+    let other_count = base().part(2, 4, 3).tensor("a", &[4], 0, 0).data(16);
+    let without_number = base().pair("split.count", 2, &3u16.to_le_bytes());
+    let twice = base().part(3, 3, 3).tensor("b", &[4], 0, 0).data(16);
+    let llama = base().pair("general.architecture", 8, &string("llama")).part(3, 3, 3);
+    let short = base().part(3, 3, 3).tensor("c", &[4], 0, 0).data(9);
+    let whole = base().tensor("w", &[4], 0, 0).data(16);
+    let set = |second: &Draft, third: &Draft| folder(&named(&[first.clone(), second.clone(), third.clone()]));
+    for (dir, expected) in [
+        (
+            folder(&named(&parts())[1..2]),
+            &[(
+                "2 of the 3 parts of this model are missing: m-00001-of-00003.gguf, m-00003-of-00003.gguf",
+                TOGETHER,
+            )][..],
+        ),
+        (
+            set(&third, &second),
+            &[
+                ("m-00002-of-00003.gguf: its name says part 2 of 3, but it is part 3 of 3", AGAIN),
+                ("m-00003-of-00003.gguf: its name says part 3 of 3, but it is part 2 of 3", AGAIN),
+            ],
+        ),
+        (set(&other_count, &third), &[("its name says part 2 of 3, but it is part 2 of 4", AGAIN)]),
+        (set(&second, &whole), &[("its name says part 3 of 3, but it is a whole model", AGAIN)]),
+        (set(&without_number, &third), &[("m-00002-of-00003.gguf: `split.no` is missing", AGAIN)]),
+        (
+            set(&other_model, &third),
+            &[(
+                "it is of a model of 9 tensors, but part 1 is of one of 3: they are of different models",
+                AGAIN,
+            )],
+        ),
+        (set(&second, &twice), &[("m-00003-of-00003.gguf: tensor `b` is also in part 2", AGAIN)]),
+        (set(&second, &llama), &[("it is of a `llama` model, but part 1 is of a `qwen2vl` model", AGAIN)]),
+        (
+            set(&second, &base().part(3, 3, 3)),
+            &[(
+                "m-00001-of-00003.gguf: its 3 parts have 2 tensors together, `split.tensors.count` is 3",
+                AGAIN,
+            )],
+        ),
+        // Everything at once.
+        (
+            folder(&[(PARTS[1], other_count.bytes()), (PARTS[2], short.bytes())]),
+            &[
+                ("1 of the 3 parts of this model is missing: m-00001-of-00003.gguf", TOGETHER),
+                (
+                    "m-00003-of-00003.gguf: not a valid GGUF file: it is truncated: the last 7 bytes",
+                    "download the file again",
+                ),
+                ("m-00002-of-00003.gguf: its name says part 2 of 3, but it is part 2 of 4", AGAIN),
+            ],
+        ),
+    ] {
+        let found = problems(&dir, PARTS[1]);
+        let fits = |(found, (error, hint)): (&(String, String), &(&str, &str))| {
+            found.0.contains(error) && found.1.contains(hint)
+        };
+        assert!(
+            found.len() == expected.len() && found.iter().zip(expected).all(fits),
+            "{expected:?}: {found:#?}"
+        );
+    }
+    let many =
+        folder(&[("m-00002-of-99999.gguf", second.bytes()), ("m-00009-of-00030.gguf", second.bytes())]);
+    let found = problems(&many, "m-00002-of-99999.gguf");
+    assert!(found[0].0.contains("has 99999 parts, the limit is 1024"), "{found:?}");
+    let found = problems(&many, "m-00009-of-00030.gguf");
+    assert!(
+        found[0].0.contains("29 of the 30 parts") && found[0].0.ends_with("00004-of-00030.gguf, 25 more")
+    );
+    let together = GgufFile::open(&many.path().join("m-00009-of-00030.gguf")).map(|_| ()).unwrap_err();
+    let together = Failure::from(together);
+    assert!(
+        together.error.contains("25 more; its name says part 9 of 30, but it is part 2 of 3"),
+        "{together:?}"
+    );
+    assert!(together.hint.unwrap().contains(&format!("{TOGETHER}, under their published names; {AGAIN}")));
+}
+
+#[test]
+fn unsupported_types_are_listed_with_their_tensors_and_what_can_be_used() {
+    let bad = |pairs: &[(&str, &str)]| {
+        let named = |draft: Draft, (key, value): &(&str, &str)| draft.pair(key, 8, &string(value));
+        let base = pairs.iter().fold(Draft::default(), named);
+        let base = base.tensor("blk.0.w.weight", &[256], TQ2_0, 0).tensor("output.weight", &[256], TQ2_0, 64);
+        base.tensor("blk.11.w.weight", &[256], TQ2_0, 128).tensor("t", &[256], TQ1_0, 192).data(256).bytes()
+    };
+    let (good, empty) = (Draft::default().tensor("w", &[4], 0, 0).data(16).bytes(), bad(&[]));
+    let error = "unsupported tensor types: TQ2_0 (3 tensors: blk.*.w.weight, output.weight), TQ1_0 (1 tensor: t); \
+                 expected one of: F32";
+    let cached = "models--me--VL-GGUF/snapshots/0123";
+    let url = |name: &str| format!("https://huggingface.co/{name}");
+    let plain = "use the Q8_0 file of this model, often named VL-3B-Q8_0.gguf";
+    let name = "VL-3B-Q4_K_M.gguf";
+    for (path, bytes, beside, hint) in [
+        (name.to_owned(), empty.clone(), None, plain.to_owned()),
+        // Another file of the model, but none of another model or with such types itself.
+        (
+            name.into(),
+            empty.clone(),
+            Some(("VL-3B-F16.gguf", good.clone())),
+            "use VL-3B-F16.gguf, which is in the same directory and can be used".into(),
+        ),
+        (name.into(), empty.clone(), Some(("VL-3B-Q8_0.gguf", empty.clone())), plain.into()),
+        (name.into(), empty.clone(), Some(("VL-7B-Q8_0.gguf", good.clone())), plain.into()),
+        // The repository, by the cache and by the metadata.
+        (
+            format!("{cached}/{name}"),
+            empty.clone(),
+            None,
+            "use the Q8_0 file of this model: specreel models pull me/VL-GGUF:Q8_0".into(),
+        ),
+        (
+            format!("{cached}/Q8_0/VL-3B-Q8_0.gguf"),
+            empty.clone(),
+            None,
+            format!("specreel models pull me/VL-GGUF:{}", published::usable(Some("Q8_0"))),
+        ),
+        (
+            name.into(),
+            bad(&[("general.repo_url", &url("you/VL-GGUF"))]),
+            None,
+            "specreel models pull you/VL-GGUF:Q8_0".into(),
+        ),
+        (
+            name.into(),
+            bad(&[("general.base_model.0.repo_url", &url("you/VL-3B"))]),
+            None,
+            format!("{plain}, or the original: specreel models pull you/VL-3B"),
+        ),
+        // The base of a fine-tuned model, an owner alone, and what is no name.
+        (name.into(), bad(&[("general.base_model.0.repo_url", &url("you/Base-3B"))]), None, plain.into()),
+        (name.into(), bad(&[("general.repo_url", &url("unsloth"))]), None, plain.into()),
+        (name.into(), bad(&[("general.repo_url", &url("a/b\u{1b}[2Jgguf"))]), None, plain.into()),
+    ] {
+        let files: Vec<(&str, Vec<u8>)> = beside.into_iter().chain([(path.as_str(), bytes)]).collect();
+        let dir = folder(&files);
+        let found = problems(&dir, &path);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].0.contains(error) && found[0].1.ends_with(&hint), "expected {hint}: {found:?}");
+    }
+    assert_ne!(published::usable(Some("Q8_0")), "Q8_0");
+    let dir = folder(&[(name, empty)]);
+    let types = GgufFile::types(&dir.path().join(name));
+    let types: Vec<_> = types.iter().map(|t| (t.dtype.as_str(), t.tensors, t.values, t.bytes)).collect();
+    assert_eq!(types, [("tq2_0", 3, 768, 192), ("tq1_0", 1, 256, 64)]);
+}
+
+/// Many lengths, and every byte changed in two ways: an error with a way out, or a file whose tensors can be read.
+#[test]
+fn damaged_headers_never_panic() {
+    let whole = named(&parts());
+    let dir = folder(&whole);
+    let path = |part: usize| -> PathBuf { dir.path().join(PARTS[part]) };
+    let open = || match GgufFile::read(&path(1)) {
+        Ok(file) => {
+            for tensor in file.tensors.values() {
+                assert_eq!(file.raw(tensor).len(), tensor.bytes());
+            }
+            true
+        }
+        Err(problems) => {
+            assert!(!problems.is_empty());
+            for failure in problems.into_iter().map(Failure::from) {
+                assert!(!failure.error.is_empty() && failure.hint.is_some(), "{failure:?}");
+            }
+            GgufFile::types(&path(1));
+            false
+        }
+    };
+    assert!(open());
+    for (part, (_, bytes)) in whole.iter().enumerate() {
+        for length in (0..bytes.len()).step_by(3) {
+            std::fs::write(path(part), &bytes[..length]).unwrap();
+            assert!(!open() || part == 0, "part {} of {length} bytes", part + 1);
+        }
+        let header = bytes.len().min(400);
+        for (at, change) in (0..header).flat_map(|at| [1u8, 0xff].map(|change| (at, change))) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= change;
+            std::fs::write(path(part), damaged).unwrap();
+            open();
+        }
+        std::fs::write(path(part), bytes).unwrap();
     }
 }

@@ -1,4 +1,5 @@
-//! Models as GGUF files: a language model, and its vision tower in a file of its own (mmproj), as llama.cpp writes them.
+//! Models as GGUF files: a language model, whole or in parts, and its vision tower in a file of its own (mmproj), as llama.cpp
+//! writes them.
 //!
 //! Files are mapped, and blocks are used as they are. Metadata is untrusted: every count, length, type and offset is checked
 //! before it is used. What Hugging Face directories have in JSON files is derived from the metadata; the rest are constants
@@ -7,9 +8,12 @@
 pub mod architecture;
 mod file;
 pub mod file_names;
+mod header;
 mod metadata;
 mod model;
 mod names;
+mod parts;
+mod published;
 mod qwen2_vl;
 mod qwen3_5;
 mod qwen3_vl;
@@ -19,8 +23,9 @@ mod tensor_type;
 mod vocabulary;
 
 pub use file::{GgufFile, GgufTensor};
+pub use header::TypeShare;
 pub use metadata::Metadata;
-pub use model::GgufModel;
+pub use model::{GgufModel, towers_of};
 pub(super) use names::{Layout, NamedTensor, Stored};
 pub use vocabulary::Vocabulary;
 

@@ -1,4 +1,4 @@
-//! A language model and its vision tower: two files that belong together.
+//! A language model and its vision tower: files that belong together.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,14 +8,16 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    GgufFile, Vocabulary,
+    GgufFile, Metadata, Vocabulary,
     architecture::{self, Architecture, SUPPORTED},
+    file::as_one,
     file_names,
+    header::DAMAGED,
     names::Named,
 };
 use specreel_tensor::{CheckpointError, TensorType};
 
-/// Two open files.
+/// Their open files.
 pub struct GgufModel {
     /// The language model.
     pub text: Arc<GgufFile>,
@@ -28,39 +30,49 @@ fn refuse(path: &Path, problem: String, hint: &'static str) -> CheckpointError {
     CheckpointError::file_hint(path, problem, hint)
 }
 
-const DAMAGED: &str = "download the file again: this copy is incomplete or damaged";
 const OTHER_MODEL: &str = "use a GGUF file of a supported model, or a directory in Hugging Face layout";
 const OTHER_TOWER: &str = "use the mmproj file of the same model";
 
 impl GgufModel {
-    /// Open a language model and its mmproj file, by default the one in its folder: the only one, or of several the one
-    /// whose name belongs to the language model's, see [`file_names::tower_of`].
+    /// Open a language model, by any part of a split one, and its mmproj file, by default the one in its folder: the only one,
+    /// or of several the one whose name belongs to the language model's, see [`file_names::tower_of`].
     pub fn open(text: &Path, tower: Option<&Path>) -> Result<Self, CheckpointError> {
-        let name = language_model(text)?;
-        let tower_path = tower.map_or_else(|| beside(text, &name), |tower| Ok(tower.to_owned()));
-        let (file, tower_path) = match (GgufFile::open(text), tower_path) {
-            (Ok(file), Ok(tower)) => (file, tower),
-            (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
-            (Err(file), Err(tower)) => return Err(both(tower, file)),
-        };
-        let (tower, projector) = open_tower(&tower_path)?;
-        let row = SUPPORTED.iter().find(|row| row.text == name && row.projector == projector);
-        let row = row.ok_or_else(|| unsupported_projector(&tower_path, &projector))?;
-        let model = Self { text: Arc::new(file), tower: Arc::new(tower), row };
-        model.check_widths()?;
-        Ok(model)
+        Self::read(text, tower).map_err(as_one)
     }
 
     /// Everything that is wrong with a language model and the mmproj file in its folder.
     pub fn problems(text: &Path) -> Vec<CheckpointError> {
-        let name = match language_model(text) {
-            Ok(name) => name,
-            Err(error) => return vec![error],
+        Self::read(text, None).err().unwrap_or_default()
+    }
+
+    /// As [`GgufModel::open`], with everything that is wrong. A missing tower comes first: without one, a file with
+    /// supported types is of no use either.
+    fn read(text: &Path, tower: Option<&Path>) -> Result<Self, Vec<CheckpointError>> {
+        let file = GgufFile::read(text);
+        let metadata = match &file {
+            Ok(file) => Ok(file.metadata.clone()),
+            Err(_) => GgufFile::metadata(text),
         };
-        let tower = beside(text, &name).and_then(|tower| Self::check_tower(&tower));
-        let problems = [GgufFile::open(text).err(), tower.err()].into_iter().flatten().collect::<Vec<_>>();
-        // Whether two sound files belong together is the last question.
-        if problems.is_empty() { Self::open(text, None).err().into_iter().collect() } else { problems }
+        let name = match metadata {
+            Ok(metadata) => language_model(text, &metadata).map_err(|problem| vec![problem])?,
+            // `file` has this problem, too.
+            Err(problem) => return Err(file.err().unwrap_or_else(|| vec![problem])),
+        };
+        let tower = tower.map_or_else(|| beside(text, &name), |tower| Ok(tower.to_owned()));
+        let tower = tower.and_then(|path| {
+            let (tower, projector) = open_tower(&path)?;
+            let row = SUPPORTED.iter().find(|row| row.text == name && row.projector == projector);
+            Ok((tower, row.ok_or_else(|| unsupported_projector(&path, &projector))?))
+        });
+        let (tower, row, file) = match (tower, file) {
+            (Ok((tower, row)), Ok(file)) => (tower, row, file),
+            (tower, file) => {
+                return Err(tower.err().into_iter().chain(file.err().unwrap_or_default()).collect());
+            }
+        };
+        let model = Self { text: Arc::new(file), tower: Arc::new(tower), row };
+        model.check_widths().map_err(|problem| vec![problem])?;
+        Ok(model)
     }
 
     /// Check that a file is a vision tower of a supported family.
@@ -155,9 +167,8 @@ impl GgufModel {
     }
 }
 
-/// The architecture of a language model that can have a vision tower. Its tensors may be of any type.
-fn language_model(text: &Path) -> Result<String, CheckpointError> {
-    let metadata = GgufFile::metadata(text)?;
+/// The architecture of a language model that can have a vision tower.
+fn language_model(text: &Path, metadata: &Metadata) -> Result<String, CheckpointError> {
     let name = metadata.string("general.architecture").map_err(|problem| refuse(text, problem, DAMAGED))?;
     let name = name.unwrap_or_default();
     if name == architecture::TOWER {
@@ -177,16 +188,6 @@ fn language_model(text: &Path) -> Result<String, CheckpointError> {
         return Err(refuse(text, problem, OTHER_MODEL));
     }
     Ok(name.to_owned())
-}
-
-/// Two problems of one file, as one error: what is to be done about the first one comes first.
-fn both(first: CheckpointError, second: CheckpointError) -> CheckpointError {
-    match (first, second) {
-        (CheckpointError::File { path, problem, hint }, CheckpointError::File { problem: other, .. }) => {
-            CheckpointError::File { path, problem: format!("{problem}; {other}"), hint }
-        }
-        (first, _) => first,
-    }
 }
 
 /// A vision tower and its projector type.
@@ -209,19 +210,37 @@ fn unsupported_projector(path: &Path, projector: &str) -> CheckpointError {
     refuse(path, problem, OTHER_TOWER)
 }
 
-/// The mmproj file of a language model in the same folder, see [`file_names::tower_of`].
-fn beside(text: &Path, architecture: &str) -> Result<PathBuf, CheckpointError> {
-    let folder = match text.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let entries = std::fs::read_dir(folder).map_err(|e| CheckpointError::file(folder, &e.to_string()))?;
+/// The folder with the vision towers (mmproj) for a language model, and their names, sorted: its own folder. If that has none
+/// and is named for a type, or is a folder of a snapshot in the Hugging Face cache, it is the folder around it.
+pub fn towers_of(text: &Path) -> std::io::Result<(PathBuf, Vec<String>)> {
     let own = text.file_name().unwrap_or_default().to_string_lossy();
-    let mut towers: Vec<String> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| file_names::is_tower(name) && *name != own)
-        .collect();
-    towers.sort();
+    let towers = |folder: &Path| -> std::io::Result<(PathBuf, Vec<String>)> {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let names = std::fs::read_dir(folder)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let is_first = |name: &str| file_names::part_of(name).is_none_or(|(number, _)| number == 1);
+        let mut towers: Vec<String> =
+            names.filter(|name| file_names::is_tower(name) && *name != own && is_first(name)).collect();
+        towers.sort();
+        Ok((folder.to_owned(), towers))
+    };
+    let folder = text.parent().unwrap_or(Path::new(""));
+    let found = towers(folder)?;
+    let around = folder.parent().filter(|around| {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let is_snapshot = around.parent().is_some_and(|folder| folder.ends_with("snapshots"));
+        is_snapshot || file_names::type_folder(&name).is_some()
+    });
+    match around.filter(|_| found.1.is_empty()).and_then(|around| towers(around).ok()) {
+        Some(around) if !around.1.is_empty() => Ok(around),
+        _ => Ok(found),
+    }
+}
+
+/// The mmproj file of a language model, see [`towers_of`] and [`file_names::tower_of`].
+fn beside(text: &Path, architecture: &str) -> Result<PathBuf, CheckpointError> {
+    let towers = towers_of(text);
+    let (folder, towers) = towers.map_err(|e| CheckpointError::file(text, &e.to_string()))?;
+    let own = text.file_name().unwrap_or_default().to_string_lossy();
     match file_names::tower_of(&own, &towers) {
         Ok(tower) => Ok(folder.join(tower)),
         Err(none) if none.is_empty() => Err(refuse(

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{HubError, ModelId, gguf, id::MAIN};
+use crate::gguf::file_names;
 
 /// A cache directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub struct Cache {
 pub struct Cached {
     /// Owner, name, revision (the commit itself if no ref points to it), and the type of a GGUF file.
     pub id: ModelId,
-    /// The snapshot's directory, or a GGUF file in it.
+    /// The snapshot's directory, or a GGUF file in it: the first part of a split one.
     pub path: PathBuf,
 }
 
@@ -54,14 +55,15 @@ impl Cache {
         self.folder(id).join("snapshots").join(commit)
     }
 
-    /// A cached model: its directory if that has a `config.json`, or the GGUF file of the type in the id.
+    /// A cached model: its directory if that has a `config.json`, or the GGUF file of the type in the id, the first part if it is
+    /// split and all parts are there.
     pub fn find(&self, id: &ModelId) -> Option<PathBuf> {
         let dir = self.snapshot(id, &self.commit(id)?);
         match &id.tag {
             None => dir.join("config.json").is_file().then_some(dir),
             Some(tag) => {
                 let mut files = gguf::cached(&dir).into_iter();
-                files.find(|(held, _)| held.as_ref() == Some(tag)).map(|(_, file)| file)
+                files.find(|(held, _)| held.as_ref() == Some(tag))?.1.into_iter().next()
             }
         }
     }
@@ -96,7 +98,10 @@ impl Cache {
                     models.push(Cached { id: id.clone(), path: dir.clone() });
                 }
                 let files = files.into_iter();
-                models.extend(files.map(|(tag, path)| Cached { id: id.clone().with_tag(tag), path }));
+                models.extend(files.filter_map(|(tag, files)| {
+                    let path = files.into_iter().next()?;
+                    Some(Cached { id: id.clone().with_tag(tag), path })
+                }));
                 seen.push(dir);
             }
         }
@@ -114,12 +119,12 @@ impl Cache {
 }
 
 /// Display name of a model: the model's name for a cache snapshot, else the directory's, or that of a GGUF file without
-/// `.gguf`.
+/// `.gguf` and the number of a part.
 pub fn name_of(dir: &Path) -> String {
-    if dir.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"))
-        && let Some(name) = dir.file_stem()
+    if let Some(name) = dir.file_name().map(|name| name.to_string_lossy())
+        && file_names::is_gguf(&name)
     {
-        return name.to_string_lossy().into_owned();
+        return file_names::model_name(&name).to_owned();
     }
     let part =
         |dir: Option<&Path>| dir.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
@@ -154,7 +159,7 @@ mod tests {
     #[test]
     fn a_snapshot_has_its_models_name() {
         assert_eq!(name_of(Path::new("/c/models--a--b.c/snapshots/0123")), "b.c");
-        for plain in ["/models/b.c", "/c/snapshots/b.c", "b.c"] {
+        for plain in ["/models/b.c", "/c/snapshots/b.c", "b.c", "/m/b.c.gguf", "b.c-00001-of-00002.gguf"] {
             assert_eq!(name_of(Path::new(plain)), "b.c");
         }
     }
@@ -180,17 +185,30 @@ mod tests {
 
         // GGUF files, beside a directory's files or alone.
         let snapshot = cache.snapshot(&id, &"1".repeat(40));
-        for file in ["m-Q4_K_M.gguf", "m-q8_0.gguf", "mmproj-f16.gguf", "m-F16-00001-of-00002.gguf"] {
+        fs::create_dir(snapshot.join("BF16")).unwrap();
+        for file in [
+            "m-Q4_K_M.gguf",
+            "m-q8_0.gguf",
+            "mmproj-f16.gguf",
+            "m-F16-00001-of-00002.gguf",
+            "BF16/m-BF16-00001-of-00002.gguf",
+            "BF16/m-BF16-00002-of-00002.gguf",
+        ] {
             fs::write(snapshot.join(file), "").unwrap();
         }
         let shown = || cache.models().into_iter().map(|m| m.id.to_string()).collect::<Vec<_>>();
-        assert_eq!(shown(), ["a/b:Q4_K_M", "a/b:Q8_0", &old_text]);
+        assert_eq!(shown(), ["a/b:Q4_K_M", "a/b:Q8_0", "a/b:BF16", &old_text]);
         fs::write(snapshot.join("model.safetensors"), "").unwrap();
-        assert_eq!(shown(), ["a/b", "a/b:Q4_K_M", "a/b:Q8_0", &old_text]);
+        assert_eq!(shown(), ["a/b", "a/b:Q4_K_M", "a/b:Q8_0", "a/b:BF16", &old_text]);
         let of = |text: &str| cache.find(&ModelId::parse(text).unwrap());
         assert_eq!(of("a/b:q4_k_m"), Some(snapshot.join("m-Q4_K_M.gguf")));
+        let parts = snapshot.join("BF16/m-BF16-00001-of-00002.gguf");
+        assert_eq!(
+            (of("a/b:bf16"), gguf::cached_tower(&parts)),
+            (Some(parts), Some(snapshot.join("mmproj-f16.gguf")))
+        );
         assert_eq!((of("a/b:F16"), of("a/b:Q4_K")), (None, None));
-        assert_eq!(cache.tags(&id), ["Q4_K_M", "Q8_0"]);
+        assert_eq!(cache.tags(&id), ["Q4_K_M", "Q8_0", "BF16"]);
 
         // A tampered ref is ignored.
         fs::write(cache.folder(&id).join("refs/main"), "../../../etc").unwrap();

@@ -1,8 +1,50 @@
 //! Errors of the hub and its cache, each with a hint.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use specreel_record::{Failure, FailureClass, units::bytes};
+
+/// A type of which a repository has a GGUF file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Available {
+    /// The type, as in an id.
+    pub tag: String,
+    /// Size of the language model, in bytes.
+    pub bytes: u64,
+    /// Number of its files.
+    pub files: usize,
+}
+
+impl fmt::Display for Available {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tag, bytes: size, files } = self;
+        match files {
+            1 => write!(f, "{tag} ({})", bytes(*size)),
+            _ => write!(f, "{tag} ({} in {files} files)", bytes(*size)),
+        }
+    }
+}
+
+/// The type that is most often wanted.
+fn example(available: &[Available]) -> Option<&str> {
+    let preferred = ["Q4_K_M", "Q8_0"].iter().find_map(|tag| available.iter().find(|one| one.tag == *tag));
+    preferred.or(available.first()).map(|one| one.tag.as_str())
+}
+
+/// Types for a message.
+pub(super) fn listed(available: &[Available]) -> String {
+    available.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Files for a message; of many, the first ones.
+fn first_of(files: &[String]) -> String {
+    const NAMED: usize = 4;
+    let mut named = files.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if files.len() > NAMED {
+        named += &format!(" and {} more", files.len() - NAMED);
+    }
+    named
+}
 
 /// Why a model could not be downloaded or found.
 #[derive(Debug, thiserror::Error)]
@@ -53,14 +95,16 @@ pub enum HubError {
         /// `owner/name`.
         repository: String,
         tag: Option<String>,
-        tags: Vec<String>,
+        available: Vec<Available>,
     },
-    #[error("{tag} of {repository} is split into {parts} files")]
-    Split {
+    /// A split model of which the repository lacks parts.
+    #[error("{tag} of {repository} is incomplete: the repository lacks {}", first_of(missing))]
+    Parts {
         /// `owner/name`.
         repository: String,
         tag: String,
-        parts: usize,
+        missing: Vec<String>,
+        available: Vec<Available>,
     },
     /// Several GGUF files between which their names do not decide.
     #[error("{repository} has several {what}: {}", files.join(", "))]
@@ -129,19 +173,25 @@ impl HubError {
             }
             Self::Revision { .. } => "omit the revision to use the main branch".into(),
             Self::File { .. } => "pull a checkpoint that has safetensors weights and a tokenizer.json".into(),
-            Self::Type { repository, tag: Some(_), tags } if tags.is_empty() => {
+            Self::Type { repository, tag: Some(_), available } if available.is_empty() => {
                 format!("pull it without a type: {repository}")
             }
-            Self::Type { repository, tags, .. } => match tags.first() {
-                Some(first) => {
-                    format!("choose a type, for example {repository}:{first}; available: {}", tags.join(", "))
+            Self::Type { repository, available, .. } => match example(available) {
+                Some(tag) => {
+                    format!("choose a type, for example {repository}:{tag}; available: {}", listed(available))
                 }
-                None => "its files are split or name no type: download one by other means, and pass its path to --target"
+                None => "its files name no type: download one by other means, and pass its path to --target"
                     .into(),
             },
-            Self::Split { .. } => "download the parts by other means, merge them with `llama-gguf-split --merge FIRST-PART.gguf MERGED.gguf`, and pass MERGED.gguf to --target".into(),
+            Self::Parts { available, .. } if available.is_empty() => {
+                "pull another repository of this model".into()
+            }
+            Self::Parts { repository, available, .. } => {
+                format!("choose another type of {repository}; available: {}", listed(available))
+            }
             Self::Several { .. } => {
-                "download the model by other means, and pass the paths of its files to --target and --mmproj".into()
+                "download the model by other means, and pass the paths of its files to --target and --mmproj"
+                    .into()
             }
             Self::Path { .. } | Self::Response { .. } => {
                 "do not use this model; check that HF_ENDPOINT is the right hub".into()

@@ -18,7 +18,7 @@ mod transfer;
 
 pub use cache::{Cache, Cached, name_of};
 pub use disk::free_space;
-pub use error::HubError;
+pub use error::{Available, HubError};
 pub use id::ModelId;
 pub use pull::{Hub, PullObserver, PullProgress, Pulled};
 pub use settings::{Settings, Token};

@@ -14,12 +14,13 @@ use serde::Deserialize;
 use super::{
     Cache, HubError, ModelId, Settings,
     disk::free_space,
+    error::{Available, listed},
     gguf::{self, GgufFiles},
     http::Http,
     listing::{self, Listing, RemoteFile},
     transfer::{Transfer, refusal},
 };
-use crate::gguf::architecture;
+use crate::gguf::{GgufFile, architecture};
 use specreel_record::{Failure, FailureClass};
 
 /// Files that every checkpoint must have.
@@ -63,7 +64,7 @@ pub struct PullProgress {
 pub struct Pulled {
     /// The snapshot's directory.
     pub dir: PathBuf,
-    /// The language model's file, of a GGUF model.
+    /// The language model's file, of a GGUF model; the first part if it is split.
     pub file: Option<PathBuf>,
     /// The vision tower's file, of a GGUF model that has one.
     pub mmproj: Option<PathBuf>,
@@ -151,12 +152,12 @@ impl Hub {
             fetched: 0,
         };
         let weighs = |file: &&RemoteFile| match &model {
-            Some(files) => **file == files.text,
+            Some(files) => files.text.contains(file),
             None => file.path.ends_with(".safetensors"),
         };
         let estimate: u64 = listing.files.iter().filter(weighs).map(|f| f.size).sum();
         pull.total = small.iter().map(|f| f.size).sum::<u64>() + estimate;
-        let known = model.iter().map(|files| files.text.clone());
+        let known = model.iter().flat_map(|files| files.text.iter().cloned());
         self.check_disk_space(&small.iter().cloned().chain(known).collect::<Vec<_>>(), &pull.transfer)?;
         for file in &small {
             pull.fetch(file)?;
@@ -169,7 +170,7 @@ impl Hub {
         }
         .map_err(HubError::Unusable)?;
         let large = match &model {
-            Some(files) => vec![files.text.clone()],
+            Some(files) => files.text.clone(),
             None => weights(id, &listing, &dir)?,
         };
         self.check_disk_space(&large, &pull.transfer)?;
@@ -177,7 +178,10 @@ impl Hub {
         let bytes = all().map(|f| f.size).sum();
         (pull.files, pull.total) = (small.len() + large.len(), bytes);
         for file in &large {
-            pull.fetch(file)?;
+            match &id.tag {
+                Some(tag) => pull.fetch_gguf(file, &|problem| unsupported(id, tag, problem, &listing))?,
+                None => pull.fetch(file)?,
+            }
         }
         let fetched = pull.fetched;
         self.cache.set_ref(id, &listing.commit)?;
@@ -185,7 +189,7 @@ impl Hub {
             files: all().count(),
             bytes,
             fetched,
-            file: model.map(|files| dir.join(files.text.path)),
+            file: model.and_then(|files| Some(dir.join(&files.text.first()?.path))),
             mmproj: tower,
             commit: listing.commit,
             dir,
@@ -220,7 +224,9 @@ impl Hub {
         if id.tag.is_some() {
             let dir = self.cache.snapshot(id, &commit);
             let mmproj = gguf::cached_tower(&found);
-            let all = || std::iter::once(&found).chain(&mmproj);
+            let cached = gguf::cached(&dir).into_iter().map(|(_, files)| files);
+            let text = cached.into_iter().find(|files| files.contains(&found)).unwrap_or_default();
+            let all = || text.iter().chain(&mmproj);
             let bytes = all().map(|file| fs::metadata(file).map_or(0, |about| about.len())).sum();
             return Ok(Pulled {
                 dir,
@@ -261,8 +267,31 @@ struct ActivePull<'a> {
 }
 
 impl ActivePull<'_> {
-    /// Download a file and link it into the snapshot.
     fn fetch(&mut self, file: &RemoteFile) -> Result<(), HubError> {
+        self.fetch_watched(file, &mut |_| Ok(()))
+    }
+
+    /// Download a GGUF file. Fails with an error `of` its types as soon as its header shows that they are not supported.
+    fn fetch_gguf(&mut self, file: &RemoteFile, of: &dyn Fn(String) -> HubError) -> Result<(), HubError> {
+        let partial = self.transfer.partial(file);
+        // Where the header is looked at next.
+        let mut next = 0;
+        self.fetch_watched(file, &mut |here| {
+            if here < next {
+                return Ok(());
+            }
+            let checked = GgufFile::check_beginning(&partial);
+            next = if checked.is_some() { u64::MAX } else { 2 * here };
+            checked.unwrap_or(Ok(())).map_err(of)
+        })
+    }
+
+    /// Download a file and link it into the snapshot. `watch` gets the number of its bytes in the cache, and may end the download.
+    fn fetch_watched(
+        &mut self,
+        file: &RemoteFile,
+        watch: &mut dyn FnMut(u64) -> Result<(), HubError>,
+    ) -> Result<(), HubError> {
         self.number += 1;
         let cached = self.transfer.cached(file);
         let mut progress = PullProgress {
@@ -276,12 +305,22 @@ impl ActivePull<'_> {
         if observer.progress(&progress).is_break() {
             return Err(HubError::Cancelled);
         }
+        let (mut here, mut refused) = (cached, None);
         let blob = self.transfer.fetch(file, &mut |n| {
             *fetched += n;
+            here += n;
+            if let Err(error) = watch(here) {
+                refused = Some(error);
+                return ControlFlow::Break(());
+            }
             // A file that is downloaded from the start again counts once.
             progress.done = (progress.done + n).min(limit);
             observer.progress(&progress)
-        })?;
+        });
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        let blob = blob?;
         self.done += file.size;
         link(&blob, self.dir, &file.path)
     }
@@ -308,13 +347,25 @@ fn gguf_files(id: &ModelId, tag: &str, listing: &Listing) -> Result<GgufFiles, H
     }
 }
 
+/// The error of a file with types that are not supported. The other types of the repository are the way out.
+fn unsupported(id: &ModelId, tag: &str, problem: String, listing: &Listing) -> HubError {
+    let others: Vec<Available> =
+        gguf::available(listing).into_iter().filter(|available| available.tag != tag).collect();
+    let hint = match listed(&others) {
+        others if others.is_empty() => "pull another repository of this model".to_owned(),
+        others => format!("choose another type of {}; available: {others}", id.repository()),
+    };
+    let error = format!("{id}: {problem}");
+    HubError::Unusable(Failure { class: FailureClass::Input, error, hint: Some(hint) })
+}
+
 /// The files to download before the weights.
 fn small_files(id: &ModelId, listing: &Listing) -> Result<Vec<RemoteFile>, HubError> {
     let find = |name: &str| listing.file(name).cloned();
     let missing = |name: &str| HubError::File { id: id.to_string(), file: name.into() };
     if listing.file(INDEX).is_none() && listing.file(SINGLE).is_none() && gguf::has_models(listing) {
-        let tags = gguf::tags(listing);
-        return Err(HubError::Type { repository: id.repository(), tag: None, tags });
+        let available = gguf::available(listing);
+        return Err(HubError::Type { repository: id.repository(), tag: None, available });
     }
     let mut files = Vec::new();
     for name in REQUIRED {
@@ -362,13 +413,15 @@ fn is_plain(name: &str) -> bool {
     Path::new(name).file_name() == Some(OsStr::new(name)) && !name.contains(['\\', '\0', ':'])
 }
 
-/// Link a blob into the snapshot with a relative path, as the other tools do.
+/// Link a blob into the snapshot, or a folder in it, with a relative path, as the other tools do.
 fn link(blob: &Path, dir: &Path, name: &str) -> Result<(), HubError> {
     let path = dir.join(name);
-    if !is_plain(name) {
+    let folders = name.matches('/').count();
+    if folders > 1 || !name.split('/').all(is_plain) {
         return Err(HubError::Path { id: dir.display().to_string(), name: name.into() });
     }
-    fs::create_dir_all(dir).map_err(|e| HubError::io(dir, e))?;
+    let folder = path.parent().unwrap_or(dir);
+    fs::create_dir_all(folder).map_err(|e| HubError::io(folder, e))?;
     let linked = fs::canonicalize(&path).ok().zip(fs::canonicalize(blob).ok()).is_some_and(|(a, b)| a == b);
     if linked {
         return Ok(());
@@ -376,6 +429,6 @@ fn link(blob: &Path, dir: &Path, name: &str) -> Result<(), HubError> {
     if fs::symlink_metadata(&path).is_ok() {
         fs::remove_file(&path).map_err(|e| HubError::io(&path, e))?;
     }
-    let blob = Path::new("../../blobs").join(blob.file_name().unwrap_or_default());
+    let blob = Path::new(&"../".repeat(2 + folders)).join("blobs").join(blob.file_name().unwrap_or_default());
     std::os::unix::fs::symlink(blob, &path).map_err(|e| HubError::io(&path, e))
 }

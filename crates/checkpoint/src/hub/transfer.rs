@@ -55,6 +55,11 @@ impl Transfer<'_> {
         self.blobs.join(file.checksum.digits())
     }
 
+    /// Where a file is while it is downloaded.
+    pub fn partial(&self, file: &RemoteFile) -> PathBuf {
+        partial(&self.blob(file))
+    }
+
     /// The blob of a file, downloaded if it is not in the cache.
     pub(crate) fn fetch(&self, file: &RemoteFile, on_bytes: &mut OnBytes<'_>) -> Result<PathBuf, HubError> {
         let blob = self.blob(file);

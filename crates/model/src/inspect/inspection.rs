@@ -16,7 +16,11 @@ use crate::{
     text::TextTokenizer,
     vision::{self, TowerConfig},
 };
-use specreel_checkpoint::{Checkpoint, ModelFiles, gguf::GgufModel, hub::name_of};
+use specreel_checkpoint::{
+    Checkpoint, ModelFiles,
+    gguf::{GgufFile, GgufModel},
+    hub::name_of,
+};
 use specreel_record::Failure;
 use specreel_tensor::{KvType, WeightType, Weights};
 
@@ -47,6 +51,8 @@ pub struct DtypeShare {
     pub tensors: usize,
     /// Number of parameters.
     pub parameters: u64,
+    /// Bytes in the files.
+    pub bytes: u64,
 }
 
 /// Memory estimate for one weight type, in bytes.
@@ -115,7 +121,9 @@ impl Inspection {
                 if problems.0.is_empty() {
                     problems.note(problem.into());
                 }
-                return Self { problems: problems.0, ..Self::unknown(dir) };
+                let shares = gguf_shares(&[dir]);
+                let bytes = shares.iter().map(|share| share.bytes).sum();
+                return Self { shares, bytes, problems: problems.0, ..Self::unknown(dir) };
             }
         };
         let config = problems.take(files.config());
@@ -165,7 +173,11 @@ impl Inspection {
         let mut inspection = Self {
             family: family.map(|family| family.model_type.to_owned()),
             text: config.as_ref().map(|c| c.text.clone()),
-            shares: checkpoint.as_ref().map(shares).unwrap_or_default(),
+            shares: match (files.gguf(), &checkpoint) {
+                (Some(model), _) => gguf_shares(&[model.text.path(), model.tower.path()]),
+                (None, Some(checkpoint)) => shares(checkpoint),
+                (None, None) => Vec::new(),
+            },
             bytes: checkpoint.as_ref().map_or(0, Checkpoint::bytes),
             vocabulary: tokenizer.as_ref().map(TextTokenizer::vocabulary),
             notes,
@@ -227,16 +239,46 @@ impl Inspection {
     }
 }
 
+/// The tensors of a checkpoint by type, the largest share first.
+/// The tensors of a checkpoint by type, the largest share first.
+/// The tensors of a checkpoint by type, the largest share first.
 fn shares(checkpoint: &Checkpoint) -> Vec<DtypeShare> {
+    let tensors = checkpoint.tensors().map(|tensor| DtypeShare {
+        dtype: tensor.dtype,
+        tensors: 1,
+        parameters: tensor.shape.iter().map(|&n| n as u64).product(),
+        bytes: tensor.bytes,
+    });
+    summed(tensors)
+}
+
+/// The tensors of GGUF files by type, as the files have them; also of types that are not supported.
+fn gguf_shares(files: &[&Path]) -> Vec<DtypeShare> {
+    let types = files.iter().flat_map(|file| GgufFile::types(file));
+    summed(types.map(|share| DtypeShare {
+        dtype: share.dtype,
+        tensors: share.tensors,
+        parameters: share.values,
+        bytes: share.bytes,
+    }))
+}
+
+fn summed(parts: impl Iterator<Item = DtypeShare>) -> Vec<DtypeShare> {
     let mut shares: BTreeMap<String, DtypeShare> = BTreeMap::new();
-    for tensor in checkpoint.tensors() {
-        let new = DtypeShare { dtype: tensor.dtype.clone(), tensors: 0, parameters: 0 };
-        let share = shares.entry(tensor.dtype).or_insert(new);
-        share.tensors += 1;
-        share.parameters += tensor.shape.iter().map(|&n| n as u64).product::<u64>();
+    for part in parts {
+        match shares.get_mut(&part.dtype) {
+            Some(share) => {
+                share.tensors += part.tensors;
+                share.parameters = share.parameters.saturating_add(part.parameters);
+                share.bytes += part.bytes;
+            }
+            None => {
+                shares.insert(part.dtype.clone(), part);
+            }
+        }
     }
     let mut shares: Vec<DtypeShare> = shares.into_values().collect();
-    shares.sort_by_key(|share| std::cmp::Reverse(share.parameters));
+    shares.sort_by_key(|share| std::cmp::Reverse(share.bytes));
     shares
 }
 

@@ -161,7 +161,8 @@ fn choices(key: &Key) -> Vec<&'static str> {
 
 /// Target models and small models: embedded, in configured folders, in caches, directories, GGUF files.
 fn models() -> ArgValueCompleter {
-    let is_model = |path: &Path| path.is_dir() || is_gguf(path) && !names_tower(path);
+    let is_model =
+        |path: &Path| path.is_dir() || is_gguf(path) && !names_tower(path) && !names_later_part(path);
     ArgValueCompleter::new(move |current: &OsStr| {
         or_paths(current, all_models(), &PathCompleter::any().filter(is_model))
     })
@@ -178,6 +179,12 @@ fn is_gguf(path: &Path) -> bool {
 
 fn names_tower(path: &Path) -> bool {
     path.file_name().is_some_and(|name| file_names::is_tower(&name.to_string_lossy()))
+}
+
+/// The first part of a split model stands for all.
+fn names_later_part(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    file_names::part_of(&name).is_some_and(|(number, _)| number > 1)
 }
 
 fn all_models() -> Vec<Value> {

@@ -114,9 +114,13 @@ fn words(
         row("parameters", format!("{} language model, {} vision", parameters(text), parameters(rest)));
     }
     if !found.shares.is_empty() {
-        let shares: Vec<String> =
-            found.shares.iter().map(|s| format!("{} {} tensors", s.tensors, s.dtype)).collect();
-        row("files", format!("{}, {}", bytes(found.bytes), shares.join(", ")));
+        let shares: Vec<String> = found
+            .shares
+            .iter()
+            .map(|s| format!("{} × {} ({})", s.tensors, s.dtype, bytes(s.bytes)))
+            .collect();
+        row("files", bytes(found.bytes));
+        row("tensors", shares.join(", "));
     }
     if let Some(text) = &found.text {
         let shape = [text.layers, text.hidden, text.intermediate, text.heads, text.kv_heads];
