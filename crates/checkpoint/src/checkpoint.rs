@@ -1,17 +1,20 @@
 //! A checkpoint, in Hugging Face layout or GGUF: its weight files opened, every tensor checked before it is read.
 //!
 //! One file (`model.safetensors`), shards with an index, or the mapped files of a GGUF model. A tensor is requested by one
-//! name and found under any spelling that checkpoints use for it, see [`super::names`].
+//! name and found under any spelling that checkpoints use for it, see [`super::names`]. Quantized matrices of safetensors files
+//! are stored in several tensors, and count as one; see [`crate::quantized`].
 
+mod adapted;
 mod kept;
 mod mapped;
+mod quantized;
 mod read;
 mod tensors;
 
 use std::{
     collections::{BTreeMap, HashMap},
     ops::ControlFlow,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -22,7 +25,12 @@ use safetensors::tensor::{Dtype, TensorInfo};
 
 pub use self::kept::KeptWeights;
 use super::{files, gguf, names};
-use crate::{ModelFiles, WeightCache, shard::Shard};
+use crate::{
+    ModelFiles, WeightCache,
+    adapter::Adapter,
+    quantized::{Quantization, QuantizedMatrix},
+    shard::Shard,
+};
 use specreel_tensor::{CheckpointError, cpu::thread_pool::DisjointSliceMut, weights::random_values};
 
 /// Called with (tensors read, tensors in total), also within a large tensor. `Break` stops the loading.
@@ -45,8 +53,14 @@ pub struct StoredTensor<'a> {
 pub struct Checkpoint {
     files: ModelFiles,
     shards: Vec<Shard>,
-    /// Name in the file -> shard.
+    /// Name in the file -> shard, except of what quantized matrices are stored in.
     names: HashMap<String, usize>,
+    quantization: Option<Quantization>,
+    /// By the names of the tensors that they stand for.
+    quantized: BTreeMap<String, QuantizedMatrix>,
+    adapter: Option<Adapter>,
+    /// The files are in MLX's layout, where norms are stored as 1 + w.
+    adds_to_norms: bool,
     /// The tensors of GGUF files by the names of this crate.
     mapped: BTreeMap<String, gguf::NamedTensor>,
     /// See [`Checkpoint::part`].
@@ -75,7 +89,13 @@ impl Checkpoint {
     /// Open the weight files of a model, as [`Checkpoint::open`].
     pub fn of(files: &ModelFiles) -> Result<Self, CheckpointError> {
         Ok(match files {
-            ModelFiles::Directory(dir) => Self::open_directory(dir)?,
+            ModelFiles::Directory { dir, lora } => {
+                let checkpoint = Self::open_directory(dir)?;
+                match lora {
+                    Some(lora) => Self { files: files.clone(), ..checkpoint.with_adapter(lora)? },
+                    None => checkpoint,
+                }
+            }
             ModelFiles::Gguf(model) => {
                 Self { mapped: model.named(), random: false, ..Self::empty(files.clone()) }
             }
@@ -114,7 +134,25 @@ impl Checkpoint {
                 "no such file (and no model.safetensors.index.json beside it)",
             ));
         }
-        Ok(Self { shards, names, random: false, ..Self::empty(ModelFiles::Directory(dir.to_owned())) })
+        let quantization = Quantization::read(dir)?;
+        let quantized = match &quantization {
+            Some(quantization) => quantization.matrices(&mut names, &shards),
+            None => BTreeMap::new(),
+        };
+        let adds_to_norms =
+            adapted::adds_to_norms(names.iter().filter_map(|(name, shard)| {
+                Some((name.as_str(), &shards[*shard].tensors.get(name)?.shape[..]))
+            }));
+        let files = ModelFiles::of_directory(dir);
+        Ok(Self {
+            shards,
+            names,
+            quantization,
+            quantized,
+            adds_to_norms,
+            random: false,
+            ..Self::empty(files)
+        })
     }
 
     fn empty(files: ModelFiles) -> Self {
@@ -122,6 +160,10 @@ impl Checkpoint {
             files,
             shards: Vec::new(),
             names: HashMap::new(),
+            quantization: None,
+            quantized: BTreeMap::new(),
+            adapter: None,
+            adds_to_norms: false,
             mapped: BTreeMap::new(),
             part: None,
             random: true,
@@ -136,7 +178,7 @@ impl Checkpoint {
     /// A checkpoint without files: every requested tensor has the requested shape and random values. The cost of a pass depends
     /// on the shapes alone.
     pub fn random() -> Self {
-        Self::empty(ModelFiles::Directory(PathBuf::new()))
+        Self::empty(ModelFiles::of_directory(Path::new("")))
     }
 
     /// The same checkpoint, whose tensors `PART.…` are requested by the names of a model: `model.norm.weight` is
@@ -192,7 +234,7 @@ impl Checkpoint {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// All tensors, as in the files.
+    /// All tensors, as in the files; a quantized matrix is one.
     pub fn tensors(&self) -> impl Iterator<Item = StoredTensor<'_>> {
         let in_shards = self.names.iter().filter_map(|(name, &shard)| {
             let info = self.shards[shard].tensors.get(name)?;
@@ -203,7 +245,13 @@ impl Checkpoint {
                 bytes: (info.data_offsets.1 - info.data_offsets.0) as u64,
             })
         });
-        in_shards.chain(self.mapped.iter().filter_map(|(name, tensor)| {
+        let quantized = self.quantized.iter().map(|(name, matrix)| StoredTensor {
+            name,
+            shape: &matrix.shape,
+            dtype: matrix.dtype(),
+            bytes: matrix.bytes(),
+        });
+        in_shards.chain(quantized).chain(self.mapped.iter().filter_map(|(name, tensor)| {
             let dtype = tensor.parts.first()?.kind.name().to_owned();
             Some(StoredTensor { name, shape: &tensor.shape, dtype, bytes: tensor.bytes() })
         }))
@@ -220,7 +268,7 @@ impl Checkpoint {
             Some(Ok(files)) => files,
             _ => return Self::open(dir).err().into_iter().collect(),
         };
-        let mut problems = Vec::new();
+        let mut problems: Vec<CheckpointError> = Quantization::read(dir).err().into_iter().collect();
         for (file, wanted) in files {
             match Shard::open(&dir.join(&file)) {
                 Ok(shard) => problems.extend(wanted.iter().filter_map(|name| shard.lacks(name))),
@@ -253,14 +301,14 @@ impl Checkpoint {
         shares.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(dtype, _)| dtype).unwrap_or_default()
     }
 
-    /// Bytes of a tensor's values in the files; of an f32 if there is no such tensor.
+    /// Bytes of a tensor's values as [`Weights::native`](specreel_tensor::Weights::native) has them.
     pub fn value_bytes(&self, name: &str) -> usize {
-        self.find(name).map_or(4, |(_, info)| info.dtype.bitsize() / 8)
+        self.native_kind(name).map_or(4, |_| 2)
     }
 
     /// True if the checkpoint has the tensor with this original name.
     pub fn contains(&self, name: &str) -> bool {
-        self.find_named(name).is_some() || self.find(name).is_some()
+        self.find_named(name).is_some() || self.stored_in(name).is_some()
     }
 
     fn find_named(&self, name: &str) -> Option<&gguf::NamedTensor> {
@@ -270,11 +318,47 @@ impl Checkpoint {
         }
     }
 
-    fn find(&self, name: &str) -> Option<(&Shard, &TensorInfo)> {
-        self.spellings(name).iter().find_map(|name| {
-            let shard = &self.shards[*self.names.get(name)?];
-            Some((shard, shard.tensors.get(name)?))
+    /// Where a tensor's values are; an adapter may replace them.
+    fn stored_in(&self, name: &str) -> Option<Origin<'_>> {
+        let names = self.spellings(name);
+        let replaced = self.adapter.iter().find_map(|adapter| {
+            let part = names.iter().find_map(|name| adapter.replaced.get(name))?;
+            Some(Origin::Plain(&self.shards[part.shard], &part.info))
+        });
+        replaced.or_else(|| {
+            names.iter().find_map(|name| match (self.quantized.get(name), self.names.get(name)) {
+                (Some(matrix), _) => Some(Origin::Quantized(matrix)),
+                (None, Some(shard)) => {
+                    let shard = &self.shards[*shard];
+                    Some(Origin::Plain(shard, shard.tensors.get(name)?))
+                }
+                (None, None) => None,
+            })
         })
+    }
+
+    /// A tensor that is not quantized.
+    fn find(&self, name: &str) -> Option<(&Shard, &TensorInfo)> {
+        match self.stored_in(name)? {
+            Origin::Plain(shard, info) => Some((shard, info)),
+            Origin::Quantized(_) => None,
+        }
+    }
+}
+
+/// Where a tensor of safetensors files is.
+#[derive(Clone, Copy)]
+enum Origin<'a> {
+    Plain(&'a Shard, &'a TensorInfo),
+    Quantized(&'a QuantizedMatrix),
+}
+
+impl Origin<'_> {
+    fn shape(&self) -> &[usize] {
+        match self {
+            Self::Plain(_, info) => &info.shape,
+            Self::Quantized(matrix) => &matrix.shape,
+        }
     }
 }
 

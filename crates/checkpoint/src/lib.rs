@@ -1,4 +1,5 @@
-//! Files to weights: checkpoints in Hugging Face layout and GGUF, downloads, and the cache of converted weights.
+//! Files to weights: checkpoints in Hugging Face layout (plain, quantized, with LoRA adapters) and GGUF, downloads, and the cache
+//! of converted weights.
 //!
 //! ```
 //! use specreel_checkpoint::ModelFiles;
@@ -13,12 +14,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adapter;
 mod checkpoint;
 pub mod files;
 pub mod gguf;
 pub(crate) mod header;
 pub mod hub;
 mod names;
+mod quantized;
 pub(crate) mod shard;
 mod source;
 pub mod weight_cache;

@@ -10,6 +10,7 @@
 //! | SmolVLM2 | `model.text_model.…`, `lm_head.weight`, `model.vision_model.…`, `model.connector.…` | the same |
 //! | layers for multi-token prediction | `mtp.…`, or `model.mtp.…` | the same |
 //! | EAGLE-3 heads | `midlayer.…` or `layers.0.…` for `model.layers.0.…`, `norm.weight` | the same |
+//! | Qwen-VL as saved by mlx-vlm | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.…` | the same |
 //! | LLaVA-OneVision | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.vision_model.…`, `image_newline` | `model.language_model.…`, `lm_head.weight`, `model.vision_tower.…`, `model.image_newline` |
 //!
 //! where the newest versions leave `vision_model.` out of the tower's names.
@@ -35,7 +36,9 @@ pub(crate) fn spellings(name: &str) -> Vec<String> {
         let inner = format!("{TOWER}.{INNER}{rest}");
         return vec![inner.clone(), format!("model.{inner}"), name.to_owned(), format!("model.{name}")];
     }
-    vec![name.to_owned(), format!("model.{name}"), format!("language_model.{name}")]
+    let mut names = vec![name.to_owned(), format!("model.{name}"), format!("language_model.{name}")];
+    names.extend(name.strip_prefix("visual.").map(|rest| format!("{TOWER}.{rest}")));
+    names
 }
 
 /// The name of a tensor in a part of a checkpoint: `PART.` takes the place of `model.`.
@@ -81,7 +84,7 @@ mod tests {
             ("connector.a", &["model.connector.a"]),
             ("lm_head.weight", &["lm_head.weight", "language_model.lm_head.weight"]),
             ("image_newline", &["image_newline", "model.image_newline"]),
-            ("visual.a", &["visual.a", "model.visual.a"]),
+            ("visual.a", &["visual.a", "model.visual.a", "vision_tower.a"]),
             ("vision_tower.a", &["vision_tower.vision_model.a", "model.vision_tower.vision_model.a"]),
             ("vision_tower.a", &["vision_tower.a", "model.vision_tower.a"]),
         ] {

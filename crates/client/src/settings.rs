@@ -135,7 +135,9 @@ settings! {
     target: PathBuf,
     /// The vision tower of a target in GGUF; default the mmproj file beside it.
     mmproj: PathBuf,
-    /// Drafter for that target, likewise; not used without `target`.
+    /// LoRA adapter (PEFT) that is added to that target: a directory; not used without `target`.
+    lora: PathBuf,
+    /// Drafter for that target, as `target`; not used without it.
     drafter: PathBuf,
     /// The vision tower of a drafter in GGUF; default the mmproj file beside it.
     drafter_mmproj: PathBuf,
@@ -209,9 +211,12 @@ impl Settings {
         if configured(&settings.drafter.origin) && !configured(&settings.target.origin) {
             settings.drafter = Setting::default();
         }
-        // A tower belongs to its language model.
+        // A tower and an adapter belong to their language model.
         if configured(&settings.mmproj.origin) && !configured(&settings.target.origin) {
             settings.mmproj = Setting::default();
+        }
+        if configured(&settings.lora.origin) && !configured(&settings.target.origin) {
+            settings.lora = Setting::default();
         }
         if configured(&settings.drafter_mmproj.origin) && !configured(&settings.drafter.origin) {
             settings.drafter_mmproj = Setting::default();

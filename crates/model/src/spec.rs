@@ -14,7 +14,9 @@ pub struct ModelSpec {
     pub target: PathBuf,
     /// The vision tower of a target in GGUF; none = the mmproj file beside it.
     pub mmproj: Option<PathBuf>,
-    /// The drafter, likewise; none for methods without a small model.
+    /// The directory of a LoRA adapter that is added to the target's weights.
+    pub lora: Option<PathBuf>,
+    /// The drafter, as the target; none for methods without a small model.
     pub drafter: Option<PathBuf>,
     /// The vision tower of a drafter in GGUF; none = the mmproj file beside it.
     pub drafter_mmproj: Option<PathBuf>,
@@ -37,9 +39,9 @@ pub struct ModelSpec {
 }
 
 impl ModelSpec {
-    /// The target's files.
+    /// The target's files, with its adapter.
     pub fn target_files(&self) -> Result<ModelFiles, CheckpointError> {
-        ModelFiles::open(&self.target, self.mmproj.as_deref())
+        ModelFiles::open(&self.target, self.mmproj.as_deref())?.with_lora(self.lora.as_deref())
     }
 
     /// True if the target's checkpoint has a layer for multi-token prediction ([`draft_head::mtp`]); none if it cannot be read.

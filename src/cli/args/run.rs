@@ -33,6 +33,9 @@ pub struct RunArgs {
     /// Vision tower of a target in GGUF [default: the mmproj file beside it]
     #[arg(long, value_name = "FILE", help_heading = MODELS)]
     pub mmproj: Option<PathBuf>,
+    /// LoRA adapter of the target, as PEFT saves it
+    #[arg(long, value_name = "DIR", help_heading = MODELS)]
+    pub lora: Option<PathBuf>,
     /// Drafter model or draft head: a directory, a GGUF file, or the id of a cached model
     #[arg(long, value_name = "DIR|FILE|ID", help_heading = MODELS)]
     pub drafter: Option<PathBuf>,
@@ -100,6 +103,7 @@ impl RunArgs {
             method: self.method.clone(),
             target: self.target.clone(),
             mmproj: self.mmproj.clone(),
+            lora: self.lora.clone(),
             drafter: self.drafter.clone(),
             drafter_mmproj: self.drafter_mmproj.clone(),
             device: self.device,

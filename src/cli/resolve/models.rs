@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::weight_cache;
 use crate::cli::{args::run::RunArgs, dirs::Dirs, resolve::local_models};
+use specreel_checkpoint::ModelFiles;
 use specreel_client::{Config, Setting, Settings, present::text::clean};
 use specreel_demo as assets;
 use specreel_model::{
@@ -58,9 +59,17 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
     };
     let mmproj = of_file(&settings.mmproj, "target", Some(&target))?;
     let drafter_mmproj = of_file(&settings.drafter_mmproj, "drafter", drafter.as_ref())?;
+    let lora = settings.lora.value.clone();
+    if lora.is_some() {
+        // Before anything is loaded, and with the place where it was set.
+        let files =
+            ModelFiles::open(&target, mmproj.as_deref()).and_then(|files| files.with_lora(lora.as_deref()));
+        files.map_err(|error| settings.lora.blame(error.into()))?;
+    }
     Ok(ModelSpec {
         target,
         mmproj,
+        lora,
         drafter,
         drafter_mmproj,
         heads,

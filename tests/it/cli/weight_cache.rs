@@ -230,3 +230,74 @@ fn two_processes_may_convert_at_once() {
     assert!(again.contains("mapped from"), "{again}");
     assert_eq!(program.run(&["models", "cache", "verify"]).code, 0);
 }
+
+/// A LoRA adapter of a matrix, in which all values are `value`.
+fn adapter(dir: &Path, module: &str, value: f32) {
+    fs::create_dir_all(dir).unwrap();
+    fs::write(dir.join("adapter_config.json"), r#"{"peft_type": "LORA", "r": 2, "lora_alpha": 2}"#).unwrap();
+    let values: Vec<u8> = std::iter::repeat_n(value.to_le_bytes(), 128).flatten().collect();
+    let view = |shape: [usize; 2]| {
+        safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.to_vec(), &values).unwrap()
+    };
+    let name = |half: &str| format!("base_model.model.{module}.lora_{half}.weight");
+    let tensors = [(name("A"), view([2, 64])), (name("B"), view([64, 2]))];
+    fs::write(dir.join("adapter_model.safetensors"), safetensors::serialize(tensors, None).unwrap()).unwrap();
+}
+
+#[test]
+fn the_weights_with_an_adapter_are_kept_apart() {
+    const MODULE: &str = "model.layers.0.self_attn.o_proj";
+    let program = Program::new();
+    let (model, lora) = (checkpoint(&program), program.home().join("sports"));
+    let lora = lora.display().to_string();
+    adapter(Path::new(&lora), MODULE, 0.5);
+    std::thread::sleep(Duration::from_millis(2100));
+    let plain = tokens(&caption(&program, &model, &[], &[]));
+    let run = caption(&program, &model, &["--lora", &lora], &[]);
+    let adapted = tokens(&run);
+    assert_ne!(adapted, plain);
+    assert_eq!(event(&events(&run.stdout), "ready")["target"], json!("model+sports"));
+    let second =
+        logged(&program, || assert_eq!(tokens(&caption(&program, &model, &["--lora", &lora], &[])), adapted));
+    assert!(second.contains("mapped from") && !second.contains("comparing"), "{second}");
+    assert_eq!(tokens(&caption(&program, &model, &[], &[])), plain);
+    let mut names: Vec<Value> = kept(&program).iter().map(|kept| kept["model"].clone()).collect();
+    names.sort_by_key(ToString::to_string);
+    assert_eq!(names, ["model", "model+sports"]);
+
+    // Another strength, another file.
+    let config = Path::new(&lora).join("adapter_config.json");
+    fs::write(config, r#"{"peft_type": "LORA", "r": 2, "lora_alpha": 1}"#).unwrap();
+    let weaker = tokens(&caption(&program, &model, &["--lora", &lora], &[]));
+    assert!(weaker != adapted && weaker != plain);
+    // Other values, the same strength.
+    adapter(Path::new(&lora), MODULE, -0.25);
+    let other = tokens(&caption(&program, &model, &["--lora", &lora], &[]));
+    assert!(other != adapted && other != weaker);
+    let state = |name: &str| {
+        let kept = kept(&program);
+        let mut states =
+            kept.iter().filter(|kept| kept["model"] == json!(name)).map(|kept| kept["checkpoint"].clone());
+        states.any(|state| state == json!("changed"))
+    };
+    assert!(state("model+sports") && !state("model"));
+}
+
+#[test]
+fn adapters_that_do_not_fit_are_refused_with_a_way_out() {
+    let program = Program::new();
+    let fixture = |name: &str| {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name).display().to_string()
+    };
+    let lora = program.home().join("sports").display().to_string();
+    adapter(Path::new(&lora), "model.layers.7.self_attn.o_proj", 0.5);
+    let (model, file) = (fixture("gqa_tied"), fixture("gguf/gqa_tied/model-q8_0.gguf"));
+    for (target, lora, error, hint) in [
+        (&model, &lora, "which has no model.layers.*.self_attn.o_proj", "omit --lora"),
+        (&model, &model, "adapter_config.json", "adapter_model.safetensors of PEFT"),
+        (&file, &lora, "--lora: ", "as a directory in Hugging Face layout"),
+    ] {
+        let run = program.run(&["caption", "demo", "--target", target, "--lora", lora]).ends(3);
+        run.said(error).said(hint);
+    }
+}

@@ -75,9 +75,12 @@ impl KeptWeights {
             return Ok(());
         }
         let model = checkpoint.files().name();
-        let shards = checkpoint.shards();
-        let id = source::id(shards, variant)?;
-        let (opened, source) = (SystemTime::now(), Source::of(shards));
+        let (shards, conversion) = (checkpoint.shards(), checkpoint.conversion());
+        let id = source::id(
+            shards,
+            &if conversion.is_empty() { variant.to_owned() } else { format!("{variant}\0{conversion}") },
+        )?;
+        let (opened, source) = (SystemTime::now(), source_of(checkpoint));
         let path = cache.path(&id, ENDING);
         if path.exists() {
             match CacheFile::open(&path) {
@@ -159,7 +162,7 @@ impl KeptWeights {
         checkpoint.restart_progress();
         // Only if the files did not change while they were read.
         if let Some(source) = source.filter(|source| source.is_settled(opened))
-            && Source::of(checkpoint.shards()).as_ref() == Some(source)
+            && source_of(checkpoint).as_ref() == Some(source)
         {
             sources.add(source.clone(), place, &list);
         }
@@ -202,7 +205,7 @@ impl KeptWeights {
         let state = std::mem::take(&mut *self.state());
         match state {
             State::Writing { writer, source, opened } => {
-                if source.is_none() || Source::of(checkpoint.shards()) == source {
+                if source.is_none() || source_of(checkpoint) == source {
                     let source = source.filter(|source| source.is_settled(opened));
                     writer.end(source.map(|source| (source, place(checkpoint))));
                 } else {
@@ -219,6 +222,10 @@ impl KeptWeights {
             State::Off => {}
         }
     }
+}
+
+fn source_of(checkpoint: &Checkpoint) -> Option<Source> {
+    Source::of(checkpoint.shards(), checkpoint.files().path())
 }
 
 fn place(checkpoint: &Checkpoint) -> PathBuf {

@@ -6,7 +6,7 @@ use twox_hash::XxHash3_64;
 
 use specreel_tensor::weights::TakeRows;
 
-use super::*;
+use super::{quantized::combined, *};
 use specreel_tensor::cpu::{kernels::HalfKind, thread_pool::ThreadPool};
 
 /// Values of a unit: few enough for a processor's own cache.
@@ -15,10 +15,10 @@ const UNIT: usize = 1 << 17;
 const ROWS: usize = 16;
 
 #[derive(Default)]
-struct Buffers {
+pub(super) struct Buffers {
     bytes: Vec<u8>,
     bits: Vec<u16>,
-    values: Vec<f32>,
+    pub values: Vec<f32>,
 }
 
 /// The values of a unit in the type of the file.
@@ -30,31 +30,47 @@ enum Native<'a> {
 /// Takes the index of the first value of a unit, its values, and a buffer.
 type TakeNative<'a> = &'a (dyn Fn(usize, Native<'_>, &mut Vec<f32>) -> Result<(), String> + Sync);
 
-/// Row width and rows per unit of a tensor.
-fn unit(info: &TensorInfo) -> (usize, usize) {
-    let row = info.shape.iter().skip(1).product::<usize>().max(1);
-    (row, rows_per_unit(row))
+/// Takes the place and the bytes of a chunk, and two buffers.
+pub(super) type TakeBytes<'a> =
+    &'a (dyn Fn(usize, &[u8], &mut Vec<u16>, &mut Vec<f32>) -> Result<(), CheckpointError> + Sync);
+
+pub(super) fn rows_per_unit(row: usize) -> usize {
+    (UNIT / row).max(1).next_multiple_of(ROWS)
 }
 
-fn rows_per_unit(row: usize) -> usize {
-    (UNIT / row).max(1).next_multiple_of(ROWS)
+/// Do so many pieces of work on all threads, each with buffers. Returns the first failure in the order of the work.
+pub(super) fn in_parallel<E: Send>(
+    count: usize,
+    work: &(dyn Fn(usize, &mut Buffers) -> Result<(), E> + Sync),
+) -> Result<(), E> {
+    let buffers: Mutex<Vec<Buffers>> = Mutex::default();
+    let failure: Mutex<Option<(usize, E)>> = Mutex::new(None);
+    ThreadPool::global().run(count, &|index| {
+        let lock = || failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock().is_some() {
+            return;
+        }
+        let free = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = free().pop().unwrap_or_default();
+        if let Err(error) = work(index, &mut own) {
+            let mut failure = lock();
+            if failure.as_ref().is_none_or(|(first, _)| index < *first) {
+                *failure = Some((index, error));
+            }
+        }
+        free().push(own);
+    });
+    let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failure.map_or(Ok(()), |(_, error)| Err(error))
 }
 
 /// Call `take` for the units of values in memory.
 pub(super) fn each_unit(values: &[f32], row: usize, take: TakeRows<'_>) -> Result<(), String> {
     let rows = rows_per_unit(row);
-    let failure: Mutex<Option<(usize, String)>> = Mutex::default();
-    ThreadPool::global().run(values.len().div_ceil(row * rows), &|index| {
+    in_parallel(values.len().div_ceil(row * rows), &|index, _| {
         let unit = index * row * rows..((index + 1) * row * rows).min(values.len());
-        if let Err(problem) = take(index * rows, &values[unit]) {
-            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
-            if failure.as_ref().is_none_or(|(first, _)| index < *first) {
-                *failure = Some((index, problem));
-            }
-        }
-    });
-    let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failure.map_or(Ok(()), |(_, problem)| Err(problem))
+        take(index * rows, &values[unit])
+    })
 }
 
 pub(super) fn half_kind(dtype: Dtype) -> Option<HalfKind> {
@@ -66,23 +82,6 @@ pub(super) fn half_kind(dtype: Dtype) -> Option<HalfKind> {
 }
 
 impl Checkpoint {
-    /// All values of a tensor as f32.
-    pub(super) fn all_f32(
-        &self,
-        name: &str,
-        shard: &Shard,
-        info: &TensorInfo,
-    ) -> Result<Vec<f32>, CheckpointError> {
-        let mut all = vec![0f32; info.shape.iter().product()];
-        let place = DisjointSliceMut::new(&mut all);
-        self.widened(name, shard, info, &|first, values| {
-            // SAFETY: each unit has values of its own.
-            unsafe { place.slice(first, values.len()) }.copy_from_slice(values);
-            Ok(())
-        })?;
-        Ok(all)
-    }
-
     /// All bit patterns of a tensor of 16-bit floats, and a hash of its bytes.
     pub(super) fn all_bits(
         &self,
@@ -104,8 +103,15 @@ impl Checkpoint {
 
     /// A hash of a tensor's bytes, equal to that of the functions that read its values; none if there is no such tensor.
     pub fn hash(&self, name: &str) -> Result<Option<u64>, CheckpointError> {
-        let Some((shard, info)) = self.find(name) else { return Ok(None) };
-        self.units(name, shard, info, &|_, _, _| Ok(())).map(Some)
+        let hash = match self.stored_in(name) {
+            None => return Ok(None),
+            Some(Origin::Plain(shard, info)) => self.units(name, shard, info, &|_, _, _| Ok(()))?,
+            Some(Origin::Quantized(matrix)) => self.quantized_hash(matrix)?,
+        };
+        Ok(Some(match self.delta(name)? {
+            None => hash,
+            Some(delta) => combined(&[hash, delta.hash]),
+        }))
     }
 
     pub(super) fn widened(
@@ -134,25 +140,12 @@ impl Checkpoint {
         info: &TensorInfo,
         take: TakeNative<'_>,
     ) -> Result<u64, CheckpointError> {
-        let (row, rows) = unit(info);
-        let (start, end) = info.data_offsets;
+        let row = info.shape.iter().skip(1).product::<usize>().max(1);
         let half = half_kind(info.dtype);
         let size = if half.is_some() { 2 } else { 4 };
-        let chunk = row.saturating_mul(rows).saturating_mul(size);
-        let count = (end - start).div_ceil(chunk);
-        shard.read_ahead(start, end);
-        let hashes: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
-        let buffers: Mutex<Vec<Buffers>> = Mutex::default();
-        // The first failure in the order of the tensor.
-        let failure: Mutex<Option<(usize, CheckpointError)>> = Mutex::default();
-        let read = |index: usize, buffers: &mut Buffers| -> Result<(), CheckpointError> {
-            self.report()?;
-            let at = start + index * chunk;
-            let Buffers { bytes, bits, values } = buffers;
-            bytes.resize(chunk.min(end - at), 0);
-            shard.read_data(bytes, at)?;
-            hashes[index].store(XxHash3_64::oneshot(bytes), Ordering::Relaxed);
-            let first = index * row * rows;
+        let chunk = row.saturating_mul(rows_per_unit(row)).saturating_mul(size);
+        let hash = self.chunks(shard, info, chunk, &|at, bytes, bits, values| {
+            let first = at / size;
             let refuse = |i: usize, value: f32| {
                 let problem = format!("value {} is {value}, in {}", first + i, shard.path.display());
                 Err(CheckpointError::tensor(name, &problem))
@@ -178,28 +171,32 @@ impl Checkpoint {
                 taken
             };
             taken.map_err(|problem| CheckpointError::tensor(name, &problem))
-        };
-        ThreadPool::global().run(count, &|index| {
-            let lock = || failure.lock().unwrap_or_else(PoisonError::into_inner);
-            if lock().is_some() {
-                return;
-            }
-            let free = || buffers.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut own = free().pop().unwrap_or_default();
-            if let Err(error) = read(index, &mut own) {
-                let mut failure = lock();
-                if failure.as_ref().is_none_or(|(first, _)| index < *first) {
-                    *failure = Some((index, error));
-                }
-            }
-            free().push(own);
-        });
-        if let Some((_, error)) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error);
-        }
+        })?;
         self.read.fetch_add(1, Ordering::Relaxed);
         self.report()?;
-        let hashes: Vec<u8> = hashes.into_iter().flat_map(|hash| hash.into_inner().to_le_bytes()).collect();
-        Ok(XxHash3_64::oneshot(&hashes))
+        Ok(hash)
+    }
+
+    /// Call `take` with each `chunk` bytes of a tensor. Returns a hash of the bytes, which depends on the size of chunks.
+    pub(super) fn chunks(
+        &self,
+        shard: &Shard,
+        info: &TensorInfo,
+        chunk: usize,
+        take: TakeBytes<'_>,
+    ) -> Result<u64, CheckpointError> {
+        let (start, end) = info.data_offsets;
+        let count = (end - start).div_ceil(chunk);
+        shard.read_ahead(start, end);
+        let hashes: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
+        in_parallel(count, &|index, Buffers { bytes, bits, values }| {
+            self.report()?;
+            let at = index * chunk;
+            bytes.resize(chunk.min(end - start - at), 0);
+            shard.read_data(bytes, start + at)?;
+            hashes[index].store(XxHash3_64::oneshot(bytes), Ordering::Relaxed);
+            take(at, bytes, bits, values)
+        })?;
+        Ok(combined(&hashes.into_iter().map(AtomicU64::into_inner).collect::<Vec<_>>()))
     }
 }

@@ -1,16 +1,16 @@
 //! A checkpoint as the source of weights for a device: tensors are read chunk by chunk, so that none is in memory twice.
 
-use super::read::{each_unit, half_kind};
-use super::*;
+use super::{
+    quantized::combined,
+    read::{each_unit, half_kind},
+    *,
+};
 use crate::gguf::{Layout, Stored};
 use specreel_tensor::{
     Weights,
     cpu::{kernels::HalfKind, linear::Weight, table::Values},
     weights::TakeRows,
 };
-
-/// Values that are read and converted at a time.
-const CHUNK: usize = 1 << 20;
 
 /// A patch kernel `[o, c, t, h, w]` may be requested as the matrix `[o, c·t·h·w]`: shapes agree if their first sizes and their
 /// products do.
@@ -29,8 +29,17 @@ impl Weights for Checkpoint {
         if let Some(tensor) = self.find_mapped(name, shape)? {
             return self.widen_all(name, tensor);
         }
-        let (shard, info) = self.check(name, shape)?;
-        self.all_f32(name, shard, info)
+        let mut all = vec![0f32; shape.iter().product()];
+        let place = DisjointSliceMut::new(&mut all);
+        self.values(name, shape, &|first, values| {
+            // SAFETY: each unit has values of its own.
+            unsafe { place.slice(first, values.len()) }.copy_from_slice(values);
+            Ok(())
+        })?;
+        if self.adds_to_norms && adapted::is_added_to(name) {
+            all.iter_mut().for_each(|value| *value -= 1.0);
+        }
+        Ok(all)
     }
 
     fn rows_parallel(
@@ -50,9 +59,8 @@ impl Weights for Checkpoint {
                 .map(|()| 0)
                 .map_err(|e| CheckpointError::tensor(name, &e));
         }
-        let (shard, info) = self.check(name, &shape)?;
         let row = shape[1].max(1);
-        self.widened(name, shard, info, &|first, values| take(first / row, values))
+        self.values(name, &shape, &|first, values| take(first / row, values))
     }
 
     fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError> {
@@ -74,26 +82,46 @@ impl Weights for Checkpoint {
             // Values of a GGUF file are mapped, not kept.
             return self.native_mapped(name, tensor).map(|values| (values, 0));
         }
-        if let Some(kind) = self.half_kind(name, &shape)? {
-            let (shard, info) = self.check(name, &shape)?;
+        let kind = self.half_kind(name, &shape)?;
+        if let (Some(kind), false, Some((shard, info))) = (kind, self.is_adapted(name), self.find(name)) {
             let (bits, hash) = self.all_bits(name, shard, info)?;
             return Ok((Values::Half(kind, bits.into()), hash));
         }
-        let mut values = vec![0f32; shape.iter().product()];
-        let place = DisjointSliceMut::new(&mut values);
-        let hash = self.rows_parallel(name, shape, &|first, rows| {
-            // SAFETY: each call has rows of its own.
-            unsafe { place.slice(first * shape[1], rows.len()) }.copy_from_slice(rows);
-            Ok(())
-        })?;
-        Ok((Values::F32(values.into()), hash))
+        let count = shape.iter().product();
+        match kind {
+            Some(kind) => {
+                let mut values = vec![0u16; count];
+                let place = DisjointSliceMut::new(&mut values);
+                let hash = self.rows_parallel(name, shape, &|first, rows| {
+                    // SAFETY: each call has rows of its own.
+                    let narrow = unsafe { place.slice(first * shape[1], rows.len()) };
+                    narrow.iter_mut().zip(rows).for_each(|(bits, value)| *bits = kind.narrow(*value));
+                    match narrow.iter().position(|bits| !kind.widen(*bits).is_finite()) {
+                        Some(at) => Err(format!("{} is too large for a 16-bit float", rows[at])),
+                        None => Ok(()),
+                    }
+                })?;
+                Ok((Values::Half(kind, values.into()), hash))
+            }
+            None => {
+                let mut values = vec![0f32; count];
+                let place = DisjointSliceMut::new(&mut values);
+                let hash = self.rows_parallel(name, shape, &|first, rows| {
+                    // SAFETY: each call has rows of its own.
+                    unsafe { place.slice(first * shape[1], rows.len()) }.copy_from_slice(rows);
+                    Ok(())
+                })?;
+                Ok((Values::F32(values.into()), hash))
+            }
+        }
     }
 
     fn half_kind(&self, name: &str, shape: &[usize]) -> Result<Option<HalfKind>, CheckpointError> {
         if self.random || self.find_mapped(name, shape)?.is_some() {
             return Ok(None);
         }
-        Ok(half_kind(self.check(name, shape)?.1.dtype))
+        self.check(name, shape)?;
+        Ok(self.native_kind(name))
     }
 
     fn keeps_types(&self) -> bool {
@@ -110,22 +138,45 @@ impl Weights for Checkpoint {
 }
 
 impl Checkpoint {
-    /// A matrix's rows as f32, a few whole rows at a time. Fails as [`Checkpoint::f32`], and with the errors of `take`.
-    pub fn rows(
+    /// The type of the values of [`Weights::native`] if they are 16-bit floats: the type in the file, or that of the scales of a
+    /// quantized matrix.
+    pub(super) fn native_kind(&self, name: &str) -> Option<HalfKind> {
+        match self.stored_in(name)? {
+            Origin::Plain(_, info) => half_kind(info.dtype),
+            Origin::Quantized(matrix) => matrix.half_kind(),
+        }
+    }
+
+    /// Call `take` with the index of the first value and the values of each unit, the adapter added. Returns a hash of the bytes
+    /// of all sources. Errors: see [`Weights`].
+    fn values(&self, name: &str, shape: &[usize], take: TakeRows<'_>) -> Result<u64, CheckpointError> {
+        let origin = self.check(name, shape)?;
+        let Some(delta) = self.delta(name)? else { return self.stored_values(name, origin, take) };
+        let hash = self.stored_values(name, origin, &|first, values| {
+            let mut sum = values.to_vec();
+            delta.add(first, &mut sum)?;
+            take(first, &sum)
+        })?;
+        Ok(combined(&[hash, delta.hash]))
+    }
+
+    fn stored_values(
         &self,
         name: &str,
-        shape: [usize; 2],
-        take: &mut dyn FnMut(&[f32]) -> Result<(), String>,
-    ) -> Result<(), CheckpointError> {
-        if self.random {
-            return take(&random_values(name, &shape)).map_err(|e| CheckpointError::tensor(name, &e));
+        origin: Origin<'_>,
+        take: TakeRows<'_>,
+    ) -> Result<u64, CheckpointError> {
+        let (shard, info) = match origin {
+            Origin::Plain(shard, info) => (shard, info),
+            Origin::Quantized(matrix) => return self.unpacked(name, matrix, take),
+        };
+        if !adapted::is_channels_last(name, &info.shape) {
+            return self.widened(name, shard, info, take);
         }
-        if let Some(tensor) = self.find_mapped(name, &shape)? {
-            return take(&self.widen_all(name, tensor)?).map_err(|e| CheckpointError::tensor(name, &e));
-        }
-        let (shard, info) = self.check(name, &shape)?;
-        let row = shape[1].max(1);
-        self.chunks(name, shard, info, (CHUNK / row).max(1) * row, take)
+        self.widened(name, shard, info, &|first, values| {
+            // Units are whole kernels.
+            take(first, &adapted::channels_first(values, &info.shape))
+        })
     }
 
     /// The first rows of a matrix, as f32. Only they are read.
@@ -135,7 +186,9 @@ impl Checkpoint {
         shape: [usize; 2],
         rows: usize,
     ) -> Result<Vec<f32>, CheckpointError> {
-        let (shard, info) = self.check(name, &shape)?;
+        let Origin::Plain(shard, info) = self.check(name, &shape)? else {
+            return Err(CheckpointError::tensor(name, "is quantized, expected type F32, F16 or BF16"));
+        };
         let count = rows.min(shape[0]) * shape[1];
         let size = if info.dtype == Dtype::F32 { 4 } else { 2 };
         let mut bytes = vec![0; count * size];
@@ -164,18 +217,15 @@ impl Checkpoint {
     }
 
     /// The location of a tensor, if it has this shape and a supported type.
-    pub(super) fn check(
-        &self,
-        name: &str,
-        shape: &[usize],
-    ) -> Result<(&Shard, &TensorInfo), CheckpointError> {
-        let (shard, info) = self.find(name).ok_or_else(|| self.missing(name))?;
-        self.check_shape(name, &info.shape, shape)?;
-        if !matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
-            let problem = format!("expected type F32, F16 or BF16, got {:?}", info.dtype);
-            return Err(CheckpointError::tensor(name, &problem));
-        }
-        Ok((shard, info))
+    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<Origin<'_>, CheckpointError> {
+        let origin = self.stored_in(name).ok_or_else(|| self.missing(name))?;
+        self.check_shape(name, origin.shape(), shape)?;
+        let problem = match origin {
+            Origin::Quantized(matrix) => matrix.check().err(),
+            Origin::Plain(_, info) if matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) => None,
+            Origin::Plain(_, info) => Some(format!("expected type F32, F16 or BF16, got {:?}", info.dtype)),
+        };
+        problem.map_or(Ok(origin), |problem| Err(CheckpointError::tensor(name, &problem)))
     }
 
     /// Check the shape of a tensor against the expected one.
@@ -197,41 +247,11 @@ impl Checkpoint {
         Err(CheckpointError::tensor(name, &problem))
     }
 
-    /// Call `take` with a tensor's values, `count` at a time.
-    fn chunks(
-        &self,
-        name: &str,
-        shard: &Shard,
-        info: &TensorInfo,
-        count: usize,
-        take: &mut dyn FnMut(&[f32]) -> Result<(), String>,
-    ) -> Result<(), CheckpointError> {
-        let (start, end) = info.data_offsets;
-        let size = if info.dtype == Dtype::F32 { 4 } else { 2 };
-        let chunk = (count * size).min(end - start).max(1);
-        let (mut bytes, mut values) = (vec![0; chunk], Vec::with_capacity(chunk / size));
-        for (nth, at) in (start..end).step_by(chunk).enumerate() {
-            self.report()?;
-            let bytes = &mut bytes[..chunk.min(end - at)];
-            shard.read_data(bytes, at)?;
-            values.clear();
-            widen(bytes, info.dtype, &mut values);
-            if let Some(i) = values.iter().position(|v| !v.is_finite()) {
-                let problem =
-                    format!("value {} is {}, in {}", nth * count + i, values[i], shard.path.display());
-                return Err(CheckpointError::tensor(name, &problem));
-            }
-            take(&values).map_err(|problem| CheckpointError::tensor(name, &problem))?;
-        }
-        self.read.fetch_add(1, Ordering::Relaxed);
-        self.report()
-    }
-
     /// Call the progress callback.
     pub(super) fn report(&self) -> Result<(), CheckpointError> {
         let Some(progress) = &self.progress else { return Ok(()) };
         // A tied head is read twice.
-        let total = self.names.len() + self.mapped.len();
+        let total = self.names.len() + self.quantized.len() + self.mapped.len();
         match progress(self.read.load(Ordering::Relaxed).min(total), total) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => {

@@ -31,6 +31,7 @@ pub fn id(shards: &[Shard], variant: &str) -> Result<String, CheckpointError> {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FileState {
+    /// Its name in the checkpoint's directory; the whole path of an adapter's file.
     file: String,
     bytes: u64,
     inode: u64,
@@ -57,10 +58,10 @@ impl FileState {
 }
 
 impl Source {
-    /// The state of open files; none if the system does not report it.
-    pub fn of(shards: &[Shard]) -> Option<Self> {
+    /// The state of the open files of a checkpoint in `dir`; none if the system does not report it.
+    pub fn of(shards: &[Shard], dir: &Path) -> Option<Self> {
         let state = |shard: &Shard| {
-            let file = shard.path.file_name()?.to_string_lossy().into_owned();
+            let file = shard.path.strip_prefix(dir).unwrap_or(&shard.path).to_string_lossy().into_owned();
             Some(FileState::new(file, &shard.metadata().ok()?))
         };
         shards.iter().map(state).collect::<Option<_>>().map(Self)

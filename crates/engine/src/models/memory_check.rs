@@ -1,7 +1,7 @@
 //! Whether the machine has the memory that models and a run need, asked before minutes are spent on loading or prefill.
 
 use crate::{command::RunRequest, memory, models::sampling::frames};
-use specreel_checkpoint::{ModelFiles, hub::name_of};
+use specreel_checkpoint::ModelFiles;
 use specreel_model::ReadModel as _;
 use specreel_model::{
     ModelSpec,
@@ -105,16 +105,17 @@ impl Footprint {
         if memories[0] == DeviceMemory::Unknown {
             return None;
         }
+        let (files, beside) = (spec.target_files().ok()?, spec.drafter_files().ok().flatten());
+        let names = std::iter::once(&files).chain(&beside).map(ModelFiles::name);
+        let names = names.collect::<Vec<_>>().join(" with ");
         let tower = spec.dtype.tower(spec.tower_dtype);
         let read = |files: ModelFiles| Some(Facts::read_files(&files).ok()?.with_tower(tower));
-        let drafter = spec.drafter_files().ok().flatten().filter(|_| memories[1] != DeviceMemory::Unknown);
-        let dirs = [Some(&spec.target), spec.drafter.as_ref()].into_iter().flatten();
-        let names = dirs.map(|dir| name_of(dir)).collect::<Vec<_>>().join(" with ");
+        let drafter = beside.filter(|_| memories[1] != DeviceMemory::Unknown);
         Some(Self {
             names,
             dtype: spec.dtype,
             kv_type: spec.kv_type,
-            target: read(spec.target_files().ok()?)?,
+            target: read(files)?,
             drafter: drafter.and_then(read),
             memories,
             mapped: 0,

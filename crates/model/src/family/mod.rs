@@ -6,6 +6,8 @@
 mod clip;
 mod config;
 mod error;
+#[cfg(test)]
+mod layout_tests;
 pub mod llava_onevision;
 mod prompt;
 mod prompt_ids;

@@ -43,7 +43,7 @@ struct Writer {
 
 impl Writer {
     fn of(dir: &Path) -> Result<Self, Failure> {
-        let files = ModelFiles::Directory(dir.to_owned());
+        let files = ModelFiles::of_directory(dir);
         let config = files.config()?;
         let tokenizer = config.family.prepare_tokenizer(files.tokenizer()?, config.video_token)?;
         let template = files.template(config.family)?;

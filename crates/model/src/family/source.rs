@@ -29,7 +29,7 @@ pub trait ReadModel {
 impl ReadModel for ModelFiles {
     fn config(&self) -> Result<VlConfig, CheckpointError> {
         match self {
-            Self::Directory(dir) => VlConfig::read(dir),
+            Self::Directory { dir, .. } => VlConfig::read(dir),
             Self::Gguf(model) => VlConfig::resolve(model.config()?)
                 .map_err(|problem| CheckpointError::file(model.text.path(), &problem)),
         }
@@ -37,7 +37,7 @@ impl ReadModel for ModelFiles {
 
     fn tokenizer(&self) -> Result<TextTokenizer, TextError> {
         match self {
-            Self::Directory(dir) => TextTokenizer::load(dir),
+            Self::Directory { dir, .. } => TextTokenizer::load(dir),
             Self::Gguf(model) => {
                 let path = model.text.path();
                 let refuse = |problem| TextError::Vocabulary { path: path.into(), problem };
@@ -50,7 +50,7 @@ impl ReadModel for ModelFiles {
         let built_in = || ChatTemplate::new(family.template, "the built-in family");
         match self {
             _ if family.forces_template => Ok(built_in()),
-            Self::Directory(dir) => ChatTemplate::load(dir, family.template),
+            Self::Directory { dir, .. } => ChatTemplate::load(dir, family.template),
             Self::Gguf(model) => Ok(match model.template() {
                 Some(source) => ChatTemplate::new(source, model.text.path().display().to_string()),
                 None => built_in(),
@@ -60,7 +60,7 @@ impl ReadModel for ModelFiles {
 
     fn processor(&self, tower: &TowerConfig) -> Result<VideoProcessor, ModelError> {
         match self {
-            Self::Directory(dir) => Ok(VideoProcessor::load(dir, tower.rules().processor())?),
+            Self::Directory { dir, .. } => Ok(VideoProcessor::load(dir, tower.rules().processor())?),
             Self::Gguf(model) => {
                 let mut settings = tower.frames();
                 let [mean, std] = model.colours()?;

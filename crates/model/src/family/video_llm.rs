@@ -11,7 +11,7 @@ use crate::{
     },
     template::{ChatTemplate, Question},
     text::TextTokenizer,
-    vision::{EncodeProgress, Tower, TowerConfig},
+    vision::{self, EncodeProgress, Tower, TowerConfig},
 };
 use specreel_checkpoint::{Checkpoint, ModelFiles};
 use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, store::check_maps};
@@ -105,6 +105,8 @@ impl VideoLlm {
             );
             return Err(CheckpointError::file(tokenizer.path(), &problem).into());
         }
+        let tensors = parts::tensors(&config.text).into_iter();
+        checkpoint.check_adapter(tensors.chain(vision::parts::tensors(&tower_config)))?;
         // A GPU has layouts of its own.
         if device.is_batch_invariant() && device.gpu().is_none() {
             let (dtype, tower) = (device.dtype(), device.tower());

@@ -104,7 +104,13 @@ impl Facts {
         let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
         let loaded = checkpoint.tensors().filter(|tensor| !mtp::is_of(tensor.name));
         let all: u64 = loaded.map(|tensor| product(tensor.shape)).sum();
-        let table = checkpoint.tensors().find(|tensor| tensor.name.ends_with("embed_tokens.weight"));
+        let table = match checkpoint.files().gguf() {
+            None => checkpoint.value_bytes("model.embed_tokens.weight"),
+            Some(_) => {
+                let table = checkpoint.tensors().find(|tensor| tensor.name.ends_with("embed_tokens.weight"));
+                table.map_or(4, |table| (table.bytes / product(table.shape).max(1)) as usize)
+            }
+        };
         let stored = checkpoint.files().gguf().map(|model| {
             let names: HashSet<String> =
                 parts::tensors(&config.text).into_iter().map(|(name, _)| name).collect();
@@ -116,7 +122,7 @@ impl Facts {
             text: config.text,
             text_parameters: listed,
             tower_parameters: all.saturating_sub(listed),
-            table: table.map_or(4, |table| (table.bytes / product(table.shape).max(1)) as usize),
+            table,
             stored,
             tower,
             tower_dtype: WeightType::F32,

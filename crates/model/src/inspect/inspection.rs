@@ -77,6 +77,9 @@ pub struct Inspection {
     pub text: Option<TextConfig>,
     /// Parameters of the language model, and of the rest.
     pub parameters: Option<[u64; 2]>,
+    /// How the weights are quantized in safetensors files, if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantization: Option<String>,
     /// Tensors by type in the files.
     pub shares: Vec<DtypeShare>,
     /// Bytes of the weight files.
@@ -109,13 +112,14 @@ impl Problems {
 }
 
 impl Inspection {
-    /// Check every file of a directory, or a GGUF file and the mmproj file beside it; of the weights, only the headers.
+    /// Check every file of a directory, or a GGUF file and the mmproj file beside it; of the weights it reads
+    /// only the headers, and the scales of quantized ones.
     pub fn of(dir: &Path) -> Self {
         let mut problems = Problems(Vec::new());
         let files = match dir.is_file().then(|| ModelFiles::open(dir, None)) {
             Some(Ok(files)) => files,
             // All problems of a directory are found below.
-            None => ModelFiles::Directory(dir.to_owned()),
+            None => ModelFiles::of_directory(dir),
             Some(Err(problem)) => {
                 GgufModel::problems(dir).into_iter().for_each(|problem| problems.note(problem.into()));
                 if problems.0.is_empty() {
@@ -165,6 +169,9 @@ impl Inspection {
                 "generation_config.json sets a repetition penalty of {penalty}, which is ignored"
             ));
         }
+        if checkpoint.as_ref().is_some_and(Checkpoint::has_activation_scales) {
+            notes.push("it has scales of activations (input_scale), which are ignored: activations are not quantized to them".to_owned());
+        }
         if checkpoint.as_ref().is_some_and(mtp::is_in) {
             notes.push(
                 "it has a layer for multi-token prediction, which the method mtp drafts with".to_owned(),
@@ -173,6 +180,7 @@ impl Inspection {
         let mut inspection = Self {
             family: family.map(|family| family.model_type.to_owned()),
             text: config.as_ref().map(|c| c.text.clone()),
+            quantization: checkpoint.as_ref().and_then(Checkpoint::quantization),
             shares: match (files.gguf(), &checkpoint) {
                 (Some(model), _) => gguf_shares(&[model.text.path(), model.tower.path()]),
                 (None, Some(checkpoint)) => shares(checkpoint),
@@ -206,6 +214,7 @@ impl Inspection {
             family: None,
             text: None,
             parameters: None,
+            quantization: None,
             shares: Vec::new(),
             bytes: 0,
             vocabulary: None,
@@ -330,6 +339,9 @@ fn check_weights(
     }
     for (name, shape) in tower.map(vision::parts::tensors).unwrap_or_default() {
         problems.take(checkpoint.verify(&name, &shape));
+    }
+    for problem in checkpoint.scale_problems() {
+        problems.note(problem.into());
     }
 }
 

@@ -65,6 +65,7 @@ impl Plan {
         let Self { models, request, part, polish, cues, .. } = self;
         let request = RunRequest { run: 0, ..request.clone() };
         format!("{:?} {:?} {request:?} {part:?} {polish:?} {shard:?} {cues:?}", models.target, models.drafter)
+            + &models.lora.as_ref().map(|lora| format!(" {lora:?}")).unwrap_or_default()
     }
 
     fn batch<'a>(&self, client: &'a mut Client, interrupt: &'a Interrupt) -> Batch<'a> {

@@ -6,6 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::*;
 use specreel_checkpoint::{
+    ModelFiles,
     gguf::GgufModel,
     hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Settings},
 };
@@ -103,7 +104,10 @@ impl PullObserver for DownloadBar {
 
     fn check(&mut self, path: &Path) -> Result<(), Failure> {
         match path.is_dir() {
-            true => VlConfig::read(path).map(|_| ())?,
+            true => {
+                VlConfig::read(path)?;
+                ModelFiles::of_directory(path).check_quantization()?;
+            }
             false => GgufModel::check_tower(path)?,
         }
         Ok(())

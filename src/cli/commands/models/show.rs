@@ -113,6 +113,9 @@ fn words(
     if let Some([text, rest]) = found.parameters {
         row("parameters", format!("{} language model, {} vision", parameters(text), parameters(rest)));
     }
+    if let Some(quantization) = &found.quantization {
+        row("quantization", quantization.clone());
+    }
     if !found.shares.is_empty() {
         let shares: Vec<String> = found
             .shares
