@@ -117,6 +117,7 @@ impl VideoLlm {
             let expected = parts::bytes(&config.text, dtype, table);
             checkpoint.open_weight_cache(&variant, expected)?;
         }
+        parts::check_tied(&config.text, checkpoint)?;
         self_test(device)?;
         let tower = Tower::load(checkpoint, &tower_config, device);
         if checkpoint.stopped() {

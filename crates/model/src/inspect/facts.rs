@@ -94,7 +94,9 @@ impl Facts {
         processor: VideoProcessor,
     ) -> Self {
         let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
-        let loaded = checkpoint.tensors().filter(|tensor| !mtp::is_of(tensor.name));
+        // Neither a layer for multi-token prediction nor a copy of tied embeddings is loaded.
+        let is_copy = |name: &str| config.text.tied && name.ends_with("lm_head.weight");
+        let loaded = checkpoint.tensors().filter(|t| !mtp::is_of(t.name) && !is_copy(t.name));
         let all: u64 = loaded.map(|tensor| product(tensor.shape)).sum();
         let table = checkpoint.tensors().find(|tensor| tensor.name.ends_with("embed_tokens.weight"));
         let stored = checkpoint.files().gguf().map(|model| {

@@ -274,6 +274,9 @@ fn check_text(
             )));
         }
     }
+    if problems.0.is_empty() {
+        problems.take(parts::check_tied(&config.text, checkpoint));
+    }
 }
 
 /// Check every tensor that loading needs.
@@ -282,6 +285,7 @@ fn check_weights(
     config: &VlConfig,
     tower: Option<&TowerConfig>,
     checkpoint: &Checkpoint,
+    use crate::family::VideoLlm;
 ) {
     for (name, shape) in parts::tensors(&config.text) {
         problems.take(checkpoint.verify(&name, &shape));
@@ -371,6 +375,40 @@ mod tests {
         let layers = config["num_hidden_layers"].as_u64().unwrap();
         config["num_hidden_layers"] = (layers + 1).into();
         let depth = config["vision_config"]["depth"].as_u64().unwrap();
+    #[test]
+    fn an_lm_head_beside_tied_embeddings_is_a_copy_of_them() {
+        let dir = copy("tests/parity/fixtures/gqa_untied_f16");
+        let path = dir.path().join("config.json");
+        let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(Inspection::of(dir.path()).problems, []);
+        config["tie_word_embeddings"] = true.into();
+        std::fs::write(&path, config.to_string()).unwrap();
+        let problems = Inspection::of(dir.path()).problems;
+        assert!(problems.len() == 1 && problems[0].error.contains("lm_head.weight"), "{problems:?}");
+        let error = VideoLlm::load(dir.path(), WeightType::F32, &mut |_, _| {}).err().unwrap().to_string();
+        assert!(error.contains("`tie_word_embeddings` is true"), "{error}");
+
+        // The table's bytes in place of the head's.
+        let path = dir.path().join("model.safetensors");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let json: serde_json::Value = serde_json::from_slice(&bytes[8..header]).unwrap();
+        let place = |name: &str| {
+            let place = json[name]["data_offsets"].as_array().unwrap();
+            let [start, end] = [0, 1].map(|i| header + place[i].as_u64().unwrap() as usize);
+            start..end
+        };
+        let table = bytes[place("model.embed_tokens.weight")].to_vec();
+        bytes[place("lm_head.weight")].copy_from_slice(&table);
+        std::fs::write(&path, bytes).unwrap();
+        let found = Inspection::of(dir.path());
+        assert_eq!(found.problems, []);
+        let parameters: u64 = found.shares.iter().map(|share| share.parameters).sum();
+        let text = found.text.unwrap();
+        let copied = (text.vocab * text.hidden) as u64;
+        assert_eq!(found.parameters.unwrap().iter().sum::<u64>(), parameters - copied);
+    }
+
         config["vision_config"]["depth"] = (depth + 1).into();
         std::fs::write(&path, config.to_string()).unwrap();
         let errors: Vec<String> = Inspection::of(dir.path()).problems.into_iter().map(|p| p.error).collect();
