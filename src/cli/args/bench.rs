@@ -133,6 +133,7 @@ impl BenchArgs {
             ("--prompt", run.prompt.is_some()),
             ("--rope", run.rope.is_some()),
             ("--thinking", run.thinking),
+            ("--reasoning-effort", run.reasoning_effort.is_some()),
             ("--temperature", run.temperature > 0.0),
             ("--top-p", run.top_p > 0.0 && run.top_p < 1.0),
             ("--seed", run.seed > 0),

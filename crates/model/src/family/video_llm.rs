@@ -193,6 +193,11 @@ impl VideoLlm {
         self.template.offers_thinking()
     }
 
+    /// True if it can be asked to think more or less, as its chat template says.
+    pub fn offers_effort(&self) -> bool {
+        self.template.offers_effort()
+    }
+
     /// The frame processor.
     pub fn processor(&self) -> &VideoProcessor {
         &self.processor
