@@ -16,9 +16,10 @@ pub(super) struct GgufFiles {
     pub tower: Option<RemoteFile>,
 }
 
-/// True for the name of a language model's file.
+/// True for the name of a language model's file. A layer for multi-token prediction may have a separate file, `mtp-NAME`.
 fn is_text(name: &str) -> bool {
-    file_names::is_gguf(name) && !file_names::is_tower(name)
+    let file = name.rsplit('/').next().unwrap_or(name);
+    file_names::is_gguf(name) && !file_names::is_tower(name) && !file.starts_with("mtp-")
 }
 
 /// Types of the language models among these names, sorted; without split models, which cannot be loaded.
@@ -119,6 +120,7 @@ mod tests {
         let all = listing(&[
             "README.md",
             "VL-3B-Q4_K_M.gguf",
+            "mtp-VL-3B-Q4_K_M.gguf",
             "VL-3B-Q4_K_S.gguf",
             "VL-3B-q8_0.gguf",
             "mmproj-VL-3B-Q8_0.gguf",
