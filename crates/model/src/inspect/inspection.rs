@@ -18,7 +18,7 @@ use crate::{
 };
 use specreel_checkpoint::{Checkpoint, ModelFiles, gguf::GgufModel, hub::name_of};
 use specreel_record::Failure;
-use specreel_tensor::{KvType, WeightType, Weights};
+use specreel_tensor::{WeightType, Weights};
 
 /// The example video for tokens and memory: half a minute of 720p with default sampling.
 pub const EXAMPLE: SampledVideo = SampledVideo {
@@ -211,19 +211,7 @@ impl Inspection {
         // A GGUF file has one form, whatever is requested.
         let types: &[WeightType] =
             if facts.stored.is_some() { &[WeightType::Auto] } else { &WeightType::ALL };
-        self.memory = types
-            .iter()
-            .map(|&dtype| {
-                let facts = facts.clone().with_tower(dtype.tower(WeightType::Auto));
-                let need = facts.need(dtype, KvType::Auto, sample.as_ref(), EXAMPLE.new_tokens);
-                let patches = sample.map_or(0, |sample| 4 * sample.patch_values as u64);
-                Memory {
-                    dtype: facts.stored.map_or(dtype.name(), |stored| stored.1),
-                    weights: need.weights + need.tower,
-                    run: need.total() + patches,
-                }
-            })
-            .collect();
+        self.memory = facts.memory(types);
     }
 }
 
@@ -274,9 +262,6 @@ fn check_text(
             )));
         }
     }
-    if problems.0.is_empty() {
-        problems.take(parts::check_tied(&config.text, checkpoint));
-    }
 }
 
 /// Check every tensor that loading needs.
@@ -285,10 +270,12 @@ fn check_weights(
     config: &VlConfig,
     tower: Option<&TowerConfig>,
     checkpoint: &Checkpoint,
-    use crate::family::VideoLlm;
 ) {
     for (name, shape) in parts::tensors(&config.text) {
         problems.take(checkpoint.verify(&name, &shape));
+    }
+    if problems.0.is_empty() {
+        problems.take(parts::check_tied(&config.text, checkpoint));
     }
     for (name, shape) in tower.map(vision::parts::tensors).unwrap_or_default() {
         problems.take(checkpoint.verify(&name, &shape));
@@ -298,6 +285,7 @@ fn check_weights(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::VideoLlm;
 
     fn copy(of: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
@@ -375,6 +363,18 @@ mod tests {
         let layers = config["num_hidden_layers"].as_u64().unwrap();
         config["num_hidden_layers"] = (layers + 1).into();
         let depth = config["vision_config"]["depth"].as_u64().unwrap();
+        config["vision_config"]["depth"] = (depth + 1).into();
+        std::fs::write(&path, config.to_string()).unwrap();
+        let errors: Vec<String> = Inspection::of(dir.path()).problems.into_iter().map(|p| p.error).collect();
+        for part in [
+            format!("model.layers.{layers}.mlp.up_proj.weight"),
+            format!("visual.blocks.{depth}.attn.qkv.bias"),
+        ] {
+            assert!(errors.iter().any(|e| e.contains(&part)), "{part}: {errors:?}");
+        }
+        assert!(errors.len() > 15);
+    }
+
     #[test]
     fn an_lm_head_beside_tied_embeddings_is_a_copy_of_them() {
         let dir = copy("tests/parity/fixtures/gqa_untied_f16");
@@ -407,18 +407,6 @@ mod tests {
         let text = found.text.unwrap();
         let copied = (text.vocab * text.hidden) as u64;
         assert_eq!(found.parameters.unwrap().iter().sum::<u64>(), parameters - copied);
-    }
-
-        config["vision_config"]["depth"] = (depth + 1).into();
-        std::fs::write(&path, config.to_string()).unwrap();
-        let errors: Vec<String> = Inspection::of(dir.path()).problems.into_iter().map(|p| p.error).collect();
-        for part in [
-            format!("model.layers.{layers}.mlp.up_proj.weight"),
-            format!("visual.blocks.{depth}.attn.qkv.bias"),
-        ] {
-            assert!(errors.iter().any(|e| e.contains(&part)), "{part}: {errors:?}");
-        }
-        assert!(errors.len() > 15);
     }
 
     #[test]
