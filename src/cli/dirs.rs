@@ -8,7 +8,6 @@ use etcetera::BaseStrategy;
 pub struct Dirs {
     /// `config.toml`, themes, key map, methods.
     pub config: PathBuf,
-    /// Saved sessions.
     pub data: PathBuf,
     /// Log file, histories, measured speeds.
     pub state: PathBuf,

@@ -264,12 +264,10 @@ mod tests {
     fn the_segments_of_a_clip_are_one_session() {
         let dir = tempfile::tempdir().unwrap();
         let segment = |index: usize| {
-            let mut kind = testing::started("/v/star.mp4", "naive");
-            let EventKind::Started(Started { span, segment, .. }) = &mut kind else { panic!("no start") };
             let start = index as f64 * 10.0;
-            *span = Some(Span { start, end: start + 10.0 });
-            *segment = Some(Segment { first: 4, index, count: 2 });
-            kind
+            let span = Some(Span { start, end: start + 10.0 });
+            let segment = Some(Segment { first: 4, index, count: 2 });
+            EventKind::Started(Started { span, segment, ..testing::about("/v/star.mp4", "naive") })
         };
         let stats = Stats { emitted: 3, steps: 1, ..Stats::default() };
         let done = |text: &str| ended(StopReason::Eos, text, &[], stats.clone());

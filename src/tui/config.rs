@@ -69,7 +69,6 @@ pub struct StudioConfig {
     pub methods_dir: Option<PathBuf>,
     /// Name of the method selected at the start; the first one if there is no such method.
     pub method: String,
-    pub lossless: fn(&Method) -> bool,
     /// What every run is asked for; video, prompt and method are those on the screen.
     pub request: RunRequest,
     /// The models are the embedded ones, which know only the clips with titles.
@@ -151,7 +150,6 @@ impl Default for StudioConfig {
             methods: Vec::new(),
             methods_dir: config.as_ref().map(|dir| dir.join("methods")),
             method: String::new(),
-            lossless: |_| true,
             request: RunRequest {
                 prompt: "Describe the video.".into(),
                 logprobs: 5,

@@ -32,6 +32,10 @@ pub(crate) fn plain(error: &std::io::Error) -> String {
     words.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
+fn create(file: &Path, text: &str) -> std::io::Result<()> {
+    File::create_new(file)?.write_all(text.as_bytes())
+}
+
 /// Save a method as a new file; an existing file is not overwritten.
 pub(crate) fn save_method(file: PathBuf, method: Method) -> Result<(PathBuf, Method), String> {
     let shown = text::clean_line(&file.to_string_lossy());
@@ -39,11 +43,7 @@ pub(crate) fn save_method(file: PathBuf, method: Method) -> Result<(PathBuf, Met
         std::fs::create_dir_all(folder)
             .map_err(|e| format!("cannot create the directory of {shown}: {e}"))?;
     }
-    let write = || {
-        let mut new = std::fs::OpenOptions::new().write(true).create_new(true).open(&file)?;
-        new.write_all(method.to_toml().as_bytes())
-    };
-    match write() {
+    match create(&file, &method.to_toml()) {
         Ok(()) => Ok((file, method)),
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
             Err(format!("{shown} already exists: choose another name"))
@@ -58,13 +58,8 @@ pub(crate) fn write_new(name: &str, text: &str) -> Result<PathBuf, String> {
     for n in 1..1000 {
         let more = if n > 1 { format!("-{n}") } else { String::new() };
         let file = PathBuf::from(format!("{stem}{more}.{ending}"));
-        match std::fs::OpenOptions::new().write(true).create_new(true).open(&file) {
-            Ok(mut new) => {
-                return match new.write_all(text.as_bytes()) {
-                    Ok(()) => Ok(file),
-                    Err(e) => Err(format!("cannot write {}: {e}", file.display())),
-                };
-            }
+        match create(&file, text) {
+            Ok(()) => return Ok(file),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(format!("cannot write {}: {e}", file.display())),
         }
@@ -145,21 +140,20 @@ pub(crate) fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
 
 /// Replace a file as a whole, readable by the user alone.
 pub(crate) fn replace_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    persist(file, bytes, File::sync_all)
+}
+
+/// The same without waiting for the disk.
+pub(crate) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+    persist(file, text.as_bytes(), |_| Ok(()))
+}
+
+fn persist(file: &Path, bytes: &[u8], sync: impl Fn(&File) -> std::io::Result<()>) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(bytes)?;
-    new.as_file().sync_all()?;
-    new.persist(file)?;
-    Ok(())
-}
-
-/// Write a short file, readable by the user alone, without waiting for the disk.
-pub(crate) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
-    new.write_all(text.as_bytes())?;
+    sync(new.as_file())?;
     new.persist(file)?;
     Ok(())
 }

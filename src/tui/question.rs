@@ -214,7 +214,6 @@ fn arrow_key(last: u8) -> Option<Key> {
     Some(Key::plain(code))
 }
 
-/// The key that sends a character.
 fn key(c: char) -> Option<Key> {
     Some(match c {
         '\r' | '\n' => Key::plain(KeyCode::Enter),

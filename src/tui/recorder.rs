@@ -301,11 +301,9 @@ mod tests {
         let (messages, _inbox) = tokio::sync::mpsc::channel(4);
         let mut recorder = Recorder::start(Some(dir.path().into()), messages);
         for (run, first, index) in [(1, 1, 0), (2, 1, 1), (3, 3, 0)] {
-            let mut kind = started("/v/a.mp4");
-            if let EventKind::Started(Started { segment, .. }) = &mut kind {
-                *segment = Some(Segment { first, index, count: 2 });
-            }
-            recorder.event(&event(run, kind));
+            let segment = Some(Segment { first, index, count: 2 });
+            let about = Started { segment, ..testing::about("/v/a.mp4", "naive") };
+            recorder.event(&event(run, EventKind::Started(about)));
             // The second and the third are cancelled before they wrote anything.
             let kind = match run {
                 1 => done(""),

@@ -12,7 +12,6 @@ pub struct Studio {
 }
 
 impl Studio {
-    /// A new studio, and its first effects.
     pub fn new(config: &StudioConfig) -> Result<(Self, Vec<Effect>), StudioError> {
         let mut model = Model::new(config)?;
         let effects = update::begin(&mut model, &config.folders);

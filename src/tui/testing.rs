@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig, VideoFile};
 use specreel_engine::RunRequest;
 use specreel_record::{
-    Event, EventKind, PromptSeen, Ready, Started, Stats, Step, StopReason, Token, Verdict, testing,
+    Event, EventKind, PromptSeen, Ready, Started, Stats, Step, StopReason, Verdict, testing,
 };
 use specreel_speculate::Method;
 use specreel_video::Frame;
@@ -14,17 +14,12 @@ pub(crate) fn methods() -> Vec<Method> {
     ["autoregressive", "naive", "lvspec"].map(|name| Method::preset(name).unwrap()).to_vec()
 }
 
-pub(crate) fn lossless(method: &Method) -> bool {
-    method.lossless()
-}
-
 pub(crate) fn config() -> StudioConfig {
     let clip = |title: &str, path: &str| Clip { title: title.into(), path: path.into() };
     StudioConfig {
         clips: vec![clip("Red ball", "/demo/0.mp4"), clip("Two squares", "/demo/1.mp4")],
         methods: methods(),
         method: "lvspec".into(),
-        lossless,
         theme: "dark".into(),
         colors: ColorDepth::True,
         keymap: None,
@@ -96,15 +91,7 @@ pub(crate) fn step(run: u64, tokens: &[(&str, Verdict)], judged: usize) -> Msg {
 
 /// A step of 20 ms with these tokens.
 pub(crate) fn step_of(tokens: &[(&str, Verdict)], judged: usize) -> Step {
-    Step {
-        drafted: vec![1; judged],
-        judged,
-        accepted: tokens.iter().filter(|(_, v)| v.is_accepted_draft()).count(),
-        tokens: tokens.iter().map(|(t, v)| Token::new(1, *t, *v)).collect(),
-        draft_ms: 4.0,
-        verify_ms: 16.0,
-        ..Step::default()
-    }
+    Step { draft_ms: 4.0, verify_ms: 16.0, ..testing::judged(judged, tokens) }
 }
 
 /// A studio whose first run has written a caption in two steps and ended.
@@ -119,13 +106,18 @@ pub(crate) fn after_a_run() -> Studio {
 }
 
 /// The first event of a run.
-pub(crate) fn started(video_file: &str, name: &str) -> EventKind {
-    let mut kind = testing::started();
-    if let EventKind::Started(Started { method, lossless, video, prompt, .. }) = &mut kind {
-        *method = serde_json::json!({ "name": name, "drafter": { "kind": "model" } });
-        (*lossless, *video, *prompt) = (name != "lvspec", video_file.into(), "Describe the video.".into());
+pub(crate) fn started(video: &str, name: &str) -> EventKind {
+    EventKind::Started(about(video, name))
+}
+
+pub(crate) fn about(video: &str, name: &str) -> Started {
+    Started {
+        method: serde_json::json!({ "name": name, "drafter": { "kind": "model" } }),
+        lossless: name != "lvspec",
+        video: video.into(),
+        prompt: "Describe the video.".into(),
+        ..testing::about()
     }
-    kind
 }
 
 /// A prompt that was read, with these notes.
@@ -153,7 +145,6 @@ pub(crate) fn notice(studio: &mut Studio) -> String {
     studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
 }
 
-/// The request for a run among these effects.
 pub(crate) fn run_of(effects: &[Effect]) -> Option<&RunRequest> {
     effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(&**request) } else { None })
 }

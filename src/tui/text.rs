@@ -84,13 +84,15 @@ mod tests {
         let [target, device, dtype] = [evil(), evil(), evil()];
         let (drafter, notes) = (Some(evil()), vec![evil()]);
         let ready = EventKind::Ready(Ready { target, drafter, device, dtype, notes, parts: None });
-        let mut started = crate::tui::testing::started("v.mp4", "naive");
-        if let EventKind::Started(Started { target, drafter, device, dtype, prompt, before, .. }) =
-            &mut started
-        {
-            (*target, *drafter, *device, *dtype, *prompt) = (evil(), Some(evil()), evil(), evil(), evil());
-            before.push(turn);
-        }
+        let started = EventKind::Started(Started {
+            target: evil(),
+            drafter: Some(evil()),
+            device: evil(),
+            dtype: evil(),
+            prompt: evil(),
+            before: vec![turn],
+            ..crate::tui::testing::about("v.mp4", "naive")
+        });
         let done = EventKind::Done { reason: StopReason::Eos, text: evil(), ids: vec![], stats };
         let draft = EventKind::Draft(Draft {
             index: 0,

@@ -5,19 +5,15 @@ use std::collections::BTreeMap;
 use super::*;
 use super::{rows::Kind, sidecar::replace, text::one_line};
 
-/// The keys of a row that name its video.
 const PATH_KEYS: [&str; 4] = ["video", "video_path", "media_path", "file_name"];
 
-/// The rows of a file.
 #[derive(Debug)]
 pub struct Dataset {
-    /// The file.
     pub path: PathBuf,
     /// True for comma-separated values.
     pub csv: bool,
     /// The header of comma-separated values.
     pub head: String,
-    /// Whole rows.
     pub contents: rows::Contents,
     /// The last row is incomplete.
     pub cut: bool,
@@ -54,7 +50,6 @@ impl Dataset {
         path.parent().unwrap_or(Path::new("/")).to_owned()
     }
 
-    /// What is wrong with it.
     pub fn check(&self) -> Problems {
         let folder = self.folder();
         let (mut seen, mut paths, mut cached) = (HashSet::new(), HashSet::new(), HashSet::new());
@@ -83,7 +78,6 @@ impl Dataset {
         problems
     }
 
-    /// What it holds.
     pub fn stats(&self) -> Stats {
         let rows = &self.contents.rows;
         let videos: HashSet<&str> = rows.iter().map(|row| row.path.as_str()).collect();
@@ -138,11 +132,8 @@ impl Problems {
 /// What a data set holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Rows.
     pub rows: usize,
-    /// Different videos.
     pub videos: usize,
-    /// Different prompts.
     pub prompts: usize,
     /// Words of a caption: fewest, median, most.
     pub words: [usize; 3],
@@ -152,10 +143,8 @@ pub struct Stats {
     pub openings: Vec<(String, usize)>,
 }
 
-/// What merging has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merged {
-    /// Rows written.
     pub rows: usize,
     /// Rows left out because a later file, or a later row, is about the same video and prompt.
     pub replaced: usize,

@@ -7,7 +7,6 @@ use ignore::{WalkBuilder, overrides::OverrideBuilder};
 use super::*;
 use specreel_video::folder::{self, is_video};
 
-/// A clip to caption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clip {
     /// The directory that was named; for a single file the working directory, or the file's own.
@@ -19,7 +18,6 @@ pub struct Clip {
 }
 
 impl Clip {
-    /// The file to read.
     pub fn path(&self) -> PathBuf {
         self.file.clone().unwrap_or_else(|| self.root.join(&self.relative))
     }
@@ -43,12 +41,10 @@ impl Clip {
     }
 }
 
-/// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The clips, each once: in the order of the arguments, those of a directory by their paths.
     pub clips: Vec<Clip>,
-    /// Directories that cannot be read.
     pub unreadable: Vec<(PathBuf, Failure)>,
 }
 

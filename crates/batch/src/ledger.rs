@@ -12,7 +12,6 @@ use super::*;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     pub id: u64,
-    /// Its name, for people.
     pub video: String,
     /// Its size in bytes, and when it was written, in milliseconds since 1970.
     pub stamp: (u64, u64),
@@ -28,7 +27,6 @@ pub struct Done {
     pub change: Option<(u64, u64)>,
 }
 
-/// A line of a ledger.
 pub trait Line: Serialize + DeserializeOwned {
     fn id(&self) -> u64;
 }

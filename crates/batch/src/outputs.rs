@@ -12,14 +12,11 @@ use super::{
 };
 use specreel_record::FailureClass;
 
-/// What a clip lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It is done.
     Nothing,
     /// It failed in an earlier run, for this reason.
     FailedBefore(String),
-    /// Captions for these prompts, by number.
     Captions(Vec<usize>),
 }
 
@@ -66,7 +63,6 @@ impl Outputs {
         self.options.sidecar.is_none() && self.table.is_none()
     }
 
-    /// The prompts.
     pub fn prompts(&self) -> &[String] {
         &self.options.prompts
     }
@@ -262,7 +258,6 @@ impl Outputs {
         Ok(())
     }
 
-    /// The sidecar of a clip.
     pub fn sidecar(&self, clip: &Clip) -> Option<PathBuf> {
         self.options.sidecar.map(|sidecar| sidecar.path(clip, self.options.out_dir.as_deref()))
     }

@@ -12,20 +12,15 @@ use specreel_record::{Event, Stats};
 pub struct Part {
     /// Where it begins, in seconds.
     pub start: Option<f64>,
-    /// Where it ends.
     pub end: Option<f64>,
-    /// The length of its pieces.
     pub segments: Option<f64>,
 }
 
-/// What became of a clip.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It has captions now.
     Captioned(Vec<Caption>),
     /// The models wrote nothing: its captions are written, and empty.
     Empty(Vec<Caption>),
-    /// It had them before.
     Skipped,
     /// Another process captions it.
     Busy,
@@ -35,23 +30,18 @@ pub enum Outcome {
     FailedBefore(String),
 }
 
-/// A clip that is over.
 #[derive(Clone, Debug)]
 pub struct Ended<'a> {
-    /// The clip.
     pub clip: &'a Clip,
     /// The run of its last caption; 0 if there was none.
     pub run: u64,
-    /// What became of it.
     pub outcome: &'a Outcome,
 }
 
 /// How far a batch is.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Clips of this batch.
     pub total: usize,
-    /// Clips that have been captioned.
     pub captioned: usize,
     /// Clips of which the models wrote nothing.
     pub empty: usize,
@@ -61,14 +51,12 @@ pub struct Progress {
     pub busy: usize,
     /// Clips that failed, in this run or in an earlier one.
     pub failed: usize,
-    /// Statistics of all captions.
     pub stats: Stats,
     /// Time since the first clip was begun.
     pub elapsed: Duration,
 }
 
 impl Progress {
-    /// Clips that are over.
     pub fn over(&self) -> usize {
         self.written() + self.skipped + self.busy + self.failed
     }
@@ -118,7 +106,6 @@ impl Progress {
 /// How a batch ended.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// What became of the clips.
     pub progress: Progress,
     /// It was interrupted before the last clip.
     pub interrupted: bool,

@@ -19,22 +19,16 @@ pub enum Kind {
     Jsonl,
     /// Comma-separated values with a header.
     Csv,
-    /// musubi-tuner.
     Musubi,
-    /// The LTX trainers.
     Ltx,
     /// Hugging Face `datasets`.
     Hf,
 }
 
-/// A caption of a clip, to be written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Caption {
-    /// The prompt.
     pub prompt: String,
-    /// The text as it is written.
     pub text: String,
-    /// What was cut off its beginning.
     pub cut: Option<String>,
     /// The pieces, if the clip was captioned piece by piece.
     pub pieces: Vec<(Span, String)>,
@@ -62,7 +56,6 @@ impl Kind {
         }
     }
 
-    /// The key of the video's path.
     pub fn path_key(self) -> &'static str {
         match self {
             Kind::Jsonl | Kind::Csv => "video",
@@ -178,23 +171,17 @@ pub fn object(
     Value::Object(row)
 }
 
-/// A row as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// The video's path.
     pub path: String,
-    /// The caption.
     pub caption: String,
-    /// The prompt, where the form has one.
     pub prompt: String,
     /// The row as it stands in the file, with its line break.
     pub text: String,
 }
 
-/// What a file holds.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
-    /// Whole rows.
     pub rows: Vec<Read>,
     /// Rows that cannot be read, by their numbers from 1.
     pub damaged: Vec<usize>,

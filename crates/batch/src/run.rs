@@ -18,13 +18,10 @@ use specreel_video as video;
 pub struct Batch<'a> {
     /// The engine, with models loaded or loading.
     pub client: &'a mut Client,
-    /// Ends the batch.
     pub interrupt: &'a Interrupt,
     /// What each caption is asked for: everything but video, part and prompt. Its number is that of the first run.
     pub request: RunRequest,
-    /// The part of each clip.
     pub part: Part,
-    /// Changes to the captions.
     pub polish: Polish,
     /// At most this many clips are captioned.
     pub limit: Option<usize>,
@@ -186,21 +183,23 @@ impl Batch<'_> {
         let path = clip.path();
         let stamp = stamp(&path);
         let spans = self.spans(&path, outputs.are_timed())?;
+        let runs = |number: usize| self.runs(&path, &spans, &outputs.prompts()[number]);
+        let requests = prompts.into_iter().map(runs).collect();
+        Ok(Ok(Job { clip: clip.clone(), _claims: claims, stamp, requests }))
+    }
+
+    /// A run on each of these parts of a video.
+    fn runs(&self, path: &Path, spans: &[Option<Span>], prompt: &str) -> Vec<RunRequest> {
         let count = spans.len();
-        let piece = |(index, span): (usize, &Option<Span>), prompt: &String| RunRequest {
-            video: path.clone(),
+        let piece = |(index, span): (usize, &Option<Span>)| RunRequest {
+            video: path.to_owned(),
             span: *span,
             segment: self.part.segments.map(|_| Segment { first: 0, index, count }),
-            prompt: prompt.clone(),
+            prompt: prompt.to_owned(),
             measure: false,
             ..self.request.clone()
         };
-        let runs = |number: usize| {
-            let prompt = &outputs.prompts()[number];
-            spans.iter().enumerate().map(|at| piece(at, prompt)).collect()
-        };
-        let requests = prompts.into_iter().map(runs).collect();
-        Ok(Ok(Job { clip: clip.clone(), _claims: claims, stamp, requests }))
+        spans.iter().enumerate().map(piece).collect()
     }
 
     /// The parts of a video that are captioned; none is the whole video.
@@ -276,15 +275,7 @@ impl Batch<'_> {
             Ok(spans) => spans,
             Err(failure) => return Ok(Err(failure)),
         };
-        let (count, segments) = (spans.len(), self.part.segments);
-        let piece = |(index, span)| RunRequest {
-            video: path.to_owned(),
-            span,
-            segment: segments.map(|_| Segment { first: 0, index, count }),
-            measure: false,
-            ..self.request.clone()
-        };
-        let requests = vec![spans.into_iter().enumerate().map(piece).collect()];
+        let requests = vec![self.runs(path, &spans, &self.request.prompt)];
         let clip = Clip::of_file(path);
         let job = Job { stamp: stamp(path), clip, _claims: Vec::new(), requests };
         Ok(match self.caption(&job, run, &mut Stats::default(), report).await? {
@@ -340,7 +331,6 @@ fn rounded(value: f64) -> Value {
     ((value * 1000.0).round() / 1000.0).into()
 }
 
-/// Count a clip and report it.
 fn end<R: Report>(
     clip: &Clip,
     run: u64,

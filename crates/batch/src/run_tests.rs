@@ -4,7 +4,6 @@ use specreel_client::fake::{FakeEngine, done, failed, prompt, request, started, 
 use specreel_engine::Command;
 use specreel_record::FailureClass;
 
-/// Keeps what is reported.
 #[derive(Default)]
 struct Kept {
     events: usize,

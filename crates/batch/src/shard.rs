@@ -7,16 +7,13 @@ use super::*;
 /// Part `index` of `count`; the index counts from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Which part.
     pub index: u64,
     /// How many parts there are.
     pub count: u64,
 }
 
-/// What an argument says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardChoice {
-    /// This part.
     Fixed(Shard),
     /// The scheduler's variables say which; the count, where they do not say it.
     Auto(Option<u64>),

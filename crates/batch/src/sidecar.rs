@@ -10,21 +10,16 @@ use super::{
 use specreel_client::present::export::Subtitles;
 use specreel_record::Cues;
 
-/// The form of a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sidecar {
     /// The caption; of several prompts, one a line.
     Txt,
-    /// SubRip subtitles.
     Srt,
-    /// WebVTT subtitles.
     Vtt,
-    /// Everything that is known.
     Json,
 }
 
 impl Sidecar {
-    /// The file name extension.
     pub fn extension(self) -> &'static str {
         match self {
             Sidecar::Txt => "txt",
@@ -45,7 +40,6 @@ impl Sidecar {
         base.with_extension(self.extension())
     }
 
-    /// What it contains.
     pub fn contents(self, clip: &Clip, captions: &[Caption], cues: Cues) -> String {
         match (self, captions) {
             (Sidecar::Txt, [one]) => format!("{}\n", one.text),

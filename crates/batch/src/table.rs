@@ -20,7 +20,6 @@ pub struct Table {
     read: u64,
     /// The last row has no line break.
     unended: bool,
-    /// What there are rows for.
     keys: HashSet<u64>,
 }
 

@@ -1,6 +1,5 @@
 //! What is changed in a caption before it is written.
 
-/// Changes to a caption.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Polish {
     /// Written before every caption, such as a trigger word.
@@ -12,16 +11,12 @@ pub struct Polish {
 /// A caption as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Polished {
-    /// The text.
     pub text: String,
-    /// What was cut off.
     pub cut: Option<String>,
 }
 
-/// What captions are said to be of.
 const SUBJECTS: [&str; 10] =
     ["video", "video clip", "clip", "animation", "footage", "scene", "image", "picture", "recording", "film"];
-/// How they say it.
 const VERBS: [&str; 12] = [
     "shows",
     "depicts",

@@ -96,7 +96,6 @@ impl Client {
         Ok(Self::new(handle, events))
     }
 
-    /// A client of any backend.
     pub fn new(backend: impl Backend + 'static, events: mpsc::Receiver<Event>) -> Self {
         let remote = Remote { backend: Arc::new(backend), current: Arc::default() };
         Self { remote, events, late: Vec::new() }

@@ -7,7 +7,8 @@ use tokio::sync::mpsc;
 use super::{Backend, Client, cancelled};
 use specreel_engine::{Command, RunRequest};
 use specreel_record::{
-    Event, EventKind, Failure, FailureClass, PromptSeen, Started, Stats, Step, StopReason, Token, Verdict,
+    Event, EventKind, Failure, FailureClass, Started, Stats, StopReason, Verdict,
+    testing::{self, about, ended},
 };
 use specreel_speculate::Method;
 
@@ -67,7 +68,6 @@ impl FakeEngine {
         self.state().full = true;
     }
 
-    /// Send an event of a run.
     pub fn emit(&self, run: u64, kind: EventKind) {
         let state = self.state();
         if let Some(events) = &state.events {
@@ -86,12 +86,10 @@ impl FakeEngine {
         state.stops_at = Some(state.stops_at.map_or(run, |earlier| earlier.min(run)));
     }
 
-    /// All commands so far.
     pub fn commands(&self) -> Vec<Command> {
         self.state().commands.clone()
     }
 
-    /// The requests among them.
     pub fn requests(&self) -> Vec<RunRequest> {
         let request = |command| if let Command::Run(request) = command { Some(*request) } else { None };
         self.commands().into_iter().filter_map(request).collect()
@@ -141,47 +139,24 @@ pub fn request(run: u64, method: &str) -> RunRequest {
 
 /// The `started` event of a method.
 pub fn started(method: &str) -> EventKind {
-    EventKind::Started(Started {
-        method: serde_json::json!({ "name": method, "drafter": { "kind": "model" } }),
-        lossless: true,
-        target: "big".into(),
-        drafter: Some("small".into()),
-        device: "cpu".into(),
-        dtype: "q8_0".into(),
-        video: "v.mp4".into(),
-        prompt: "p".into(),
-        ..Started::default()
-    })
+    let method = serde_json::json!({ "name": method, "drafter": { "kind": "model" } });
+    EventKind::Started(Started { method, lossless: true, ..about() })
 }
 
-/// The `prompt` event of a clip of one visual token.
+/// The `prompt` event of a drafter that sees the whole clip.
 pub fn prompt() -> EventKind {
-    EventKind::Prompt(PromptSeen {
-        frames: vec![0.0],
-        grid: [1, 1, 1],
-        visual_tokens: 1,
-        ..PromptSeen::default()
-    })
+    testing::prompt(None)
 }
 
 /// A step that accepts one draft token.
 pub fn step(text: &str) -> EventKind {
-    EventKind::Step(Step {
-        drafted: vec![7],
-        judged: 1,
-        accepted: 1,
-        tokens: vec![Token::new(7, text, Verdict::Exact)],
-        draft_ms: 1.0,
-        verify_ms: 1.0,
-        ..Step::default()
-    })
+    testing::step(&[(text, Verdict::Exact)])
 }
 
 /// The `done` event of a run that wrote `text`.
 pub fn done(reason: StopReason, text: &str) -> EventKind {
-    let ids = Vec::from_iter((!text.is_empty()).then_some(7));
-    let stats = Stats { emitted: ids.len() as u64, ..Stats::default() };
-    EventKind::Done { reason, text: text.into(), ids, stats: Box::new(stats) }
+    let ids = Vec::from_iter((!text.is_empty()).then_some(1));
+    ended(reason, text, &ids, Stats { emitted: ids.len() as u64, ..Stats::default() })
 }
 
 /// A `failed` event.

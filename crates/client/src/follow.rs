@@ -37,7 +37,6 @@ where
 /// How a run ended, as the loop saw it. Its text and statistics are in the [`RunLog`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
-    /// It ended, or was cancelled.
     Done(StopReason),
     /// It failed; the engine can run others.
     Failed(Failure),
@@ -62,7 +61,6 @@ fn loaded(event: Event) -> Option<Result<Ready, Failure>> {
 enum Silence {
     /// The patience after an interrupt, or after a cancel, is over.
     Interrupted,
-    /// The engine has stopped.
     Stopped,
 }
 

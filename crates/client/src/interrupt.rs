@@ -18,7 +18,6 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Set the flag.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
         self.woken.notify_one();

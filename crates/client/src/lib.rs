@@ -35,6 +35,8 @@
 //! # Ok::<(), Failure>(())
 //! ```
 
+#![expect(missing_docs, reason = "a name that says all has no comment")]
+
 pub mod chart;
 mod connection;
 #[doc(hidden)]
@@ -43,13 +45,11 @@ mod follow;
 mod interrupt;
 pub mod present;
 mod settings;
-mod written;
 
 pub use connection::{Backend, Client, Remote};
 pub use follow::{Ending, GRACE, Sink, cancelled};
 pub use interrupt::Interrupt;
 pub use settings::{
-    Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, ImageProtocol, Layer, Origin, Setting, Settings,
-    parse_device, parse_tower_dtype,
+    Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Existing, ImageProtocol, Layer, Origin, Setting,
+    Settings, SidecarChoice, parse_device, parse_tower_dtype,
 };
-pub use written::{Existing, SidecarChoice};

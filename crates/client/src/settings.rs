@@ -3,13 +3,12 @@
 
 mod config;
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::PathBuf, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 pub use self::config::Config;
-use super::written::{Existing, SidecarChoice};
 use specreel_record::{Cues, Failure, FailureClass, Pace};
 use specreel_tensor::{DeviceChoice, KvType, WeightType};
 
@@ -149,7 +148,7 @@ settings! {
     #[file(serde(deserialize_with = "device"), schemars(with = "Option<String>"))]
     drafter_device: DeviceChoice,
     /// Weight type of the language models: auto, f32, bf16, f16, q8_0, q6_k, q5_k, q4_k or q4_0.
-    #[file(serde(deserialize_with = "dtype"), schemars(with = "Option<String>"))]
+    #[file(serde(deserialize_with = "named"), schemars(with = "Option<String>"))]
     dtype: WeightType,
     /// Weight type of the vision towers on cpu and gpu: auto, f32, bf16, f16 or q8_0.
     #[file(serde(deserialize_with = "tower_dtype"), schemars(with = "Option<String>"))]
@@ -159,7 +158,7 @@ settings! {
     /// Limit of all converted weights on disk in GB; the least recently used are removed; default 32.
     weight_cache_size: u64,
     /// Type of keys and values on the CPU: auto, f32, f16 or q8_0.
-    #[file(serde(deserialize_with = "kv_type"), schemars(with = "Option<String>"))]
+    #[file(serde(deserialize_with = "named"), schemars(with = "Option<String>"))]
     kv_type: KvType,
     /// Limit of new tokens, from 1 to 65536.
     #[file(serde(deserialize_with = "new_tokens"))]
@@ -242,6 +241,40 @@ pub enum ImageProtocol {
     None,
 }
 
+/// The form of the file beside each clip.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SidecarChoice {
+    /// The caption
+    #[default]
+    Txt,
+    /// The caption with prompt, method and statistics
+    Json,
+    /// SubRip subtitles
+    Srt,
+    /// WebVTT subtitles
+    Vtt,
+    /// No file
+    None,
+}
+
+/// What is done about clips that have such a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase", rename = "ExistingChoice")]
+pub enum Existing {
+    /// They are left alone
+    #[default]
+    Skip,
+    /// They are captioned again
+    Overwrite,
+    /// The new caption follows the existing one; not a setting.
+    #[serde(skip)]
+    Append,
+    /// The new caption precedes the existing one; not a setting.
+    #[serde(skip)]
+    Prepend,
+}
+
 /// The characters that the studio draws with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -278,11 +311,7 @@ fn device<'de, D: Deserializer<'de>>(value: D) -> Result<Option<DeviceChoice>, D
     parse_device(&String::deserialize(value)?).map(Some).map_err(D::Error::custom)
 }
 
-fn kv_type<'de, D: Deserializer<'de>>(value: D) -> Result<Option<KvType>, D::Error> {
-    String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
-}
-
-fn dtype<'de, D: Deserializer<'de>>(value: D) -> Result<Option<WeightType>, D::Error> {
+fn named<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(value: D) -> Result<Option<T>, D::Error> {
     String::deserialize(value)?.parse().map(Some).map_err(D::Error::custom)
 }
 
@@ -311,21 +340,26 @@ enum Written {
     Number(f64),
 }
 
+/// A number that is checked; the problem of others.
+fn checked<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    value: D,
+    is_good: impl FnOnce(&T) -> bool,
+    problem: &str,
+) -> Result<Option<T>, D::Error> {
+    let number = T::deserialize(value)?;
+    is_good(&number).then_some(Some(number)).ok_or_else(|| D::Error::custom(problem))
+}
+
 fn new_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
-    let number = u32::deserialize(value)?;
-    let problem = "expected a number from 1 to 65536";
-    (1..=65536).contains(&number).then_some(Some(number)).ok_or_else(|| D::Error::custom(problem))
+    checked(value, |n| (1..=65536).contains(n), "expected a number from 1 to 65536")
 }
 
 fn visual_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
-    let number = u32::deserialize(value)?;
-    (number > 0).then_some(Some(number)).ok_or_else(|| D::Error::custom("expected a number from 1"))
+    checked(value, |n| *n > 0, "expected a number from 1")
 }
 
 fn sessions<'de, D: Deserializer<'de>>(value: D) -> Result<Option<usize>, D::Error> {
-    let number = usize::deserialize(value)?;
-    let problem = "expected a number from 1; sessions = false keeps none";
-    (number > 0).then_some(Some(number)).ok_or_else(|| D::Error::custom(problem))
+    checked(value, |n| *n > 0, "expected a number from 1; sessions = false keeps none")
 }
 
 #[cfg(test)]

@@ -26,7 +26,6 @@ pub fn area_under_curve(cases: &[(f64, bool)]) -> Option<f64> {
 /// Counts of a yes/no decision against the truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detection {
-    /// Positive cases.
     pub matter: usize,
     /// Cases decided yes.
     pub flagged: usize,
@@ -35,7 +34,6 @@ pub struct Detection {
 }
 
 impl Detection {
-    /// Count one case.
     pub fn add(&mut self, flagged: bool, matters: bool) {
         self.matter += usize::from(matters);
         self.flagged += usize::from(flagged);

@@ -9,7 +9,6 @@ use unicode_segmentation::UnicodeSegmentation;
 /// Whether words are in both texts or in one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// In both.
     Same,
     /// In the old text only.
     Deleted,
@@ -20,7 +19,6 @@ pub enum Change {
 /// One operation of the edit script: neighbouring words with the same [`Change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
-    /// Which of the texts has them.
     pub change: Change,
     /// The words, with one space where white space separates them.
     pub text: String,

@@ -20,7 +20,6 @@ pub struct Estimate {
     pub frames: usize,
     /// Width of a frame as the models see it, in pixels.
     pub width: usize,
-    /// Its height.
     pub height: usize,
     /// Number of visual tokens (of the target).
     pub visual_tokens: usize,

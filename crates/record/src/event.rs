@@ -9,7 +9,6 @@ use super::{Estimate, Segment, Span, Speedup, Stats, Step, StopReason, Turn, spe
 pub struct Event {
     /// The run it belongs to; runs count from 1, 0 is the engine itself (loading models).
     pub run: u64,
-    /// What happened.
     #[serde(flatten)]
     pub kind: EventKind,
 }
@@ -20,17 +19,13 @@ pub struct Event {
 pub enum Stage {
     /// Reading model files.
     Load,
-    /// Reading and decoding the video.
     Decode,
-    /// Vision towers.
     Encode,
-    /// Language model prefill.
     Prefill,
     /// Choosing the drafter's visual tokens.
     Select,
     /// Timing a few autoregressive steps.
     Calibrate,
-    /// Writing the caption.
     Generate,
 }
 
@@ -88,7 +83,6 @@ pub struct Failure {
     pub class: FailureClass,
     /// Names the file or value and what is wrong with it.
     pub error: String,
-    /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -99,7 +93,6 @@ impl Failure {
         Self { class, error: error.into(), hint: Some(hint.into()) }
     }
 
-    /// Invalid arguments.
     pub fn usage(error: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(FailureClass::Usage, error, hint)
     }
@@ -109,7 +102,6 @@ impl Failure {
         Self::new(FailureClass::Input, error, hint)
     }
 
-    /// An internal error.
     pub fn internal(error: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(FailureClass::Internal, error, hint)
     }
@@ -129,10 +121,8 @@ pub struct LoadedParts {
     pub linear_attention: bool,
 }
 
-/// The loaded models.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ready {
-    /// Name of the target.
     pub target: String,
     /// Name of the drafter, if one is loaded.
     pub drafter: Option<String>,
@@ -148,14 +138,12 @@ pub struct Ready {
     pub parts: Option<LoadedParts>,
 }
 
-/// What a run is about.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Started {
     /// The method with all its keys, as in its TOML file.
     pub method: serde_json::Value,
     /// True if the method emits exactly what autoregressive decoding would.
     pub lossless: bool,
-    /// Name of the target.
     pub target: String,
     /// Name of the drafter; none for methods without a drafter.
     pub drafter: Option<String>,
@@ -163,9 +151,7 @@ pub struct Started {
     pub device: String,
     /// Weight type of the language models.
     pub dtype: String,
-    /// The video.
     pub video: String,
-    /// The prompt.
     pub prompt: String,
     /// Earlier questions about the same clip, and their answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -184,7 +170,6 @@ impl Started {
         self.method["drafter"]["kind"] == "self"
     }
 
-    /// The name of the method.
     pub fn method_name(&self) -> &str {
         self.method["name"].as_str().unwrap_or("?")
     }
@@ -196,7 +181,6 @@ impl Started {
     }
 }
 
-/// What the models see of the video.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PromptSeen {
     /// Time stamps of the sampled frames, in seconds.
@@ -205,7 +189,6 @@ pub struct PromptSeen {
     pub grid: [usize; 3],
     /// Number of visual tokens (of the target).
     pub visual_tokens: usize,
-    /// All prompt ids of the target.
     pub prompt_ids: Vec<u32>,
     /// Indices of the visual tokens that the drafter sees; none if it sees all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -234,7 +217,6 @@ pub struct Draft {
     pub index: usize,
     /// The drafted ids, in draft order.
     pub drafted: Vec<u32>,
-    /// Their texts, one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drafted_text: Vec<String>,
     /// Of a tree, for each drafted id the place of the one before it, none = the root. Empty for a chain.
@@ -248,11 +230,8 @@ pub struct Draft {
 pub enum EventKind {
     /// The models are loaded; the engine waits for commands (run 0).
     Ready(Ready),
-    /// A run begins.
     Started(Started),
-    /// Progress within a stage.
     Stage {
-        /// Which stage.
         stage: Stage,
         /// Units done.
         done: u64,
@@ -268,17 +247,14 @@ pub enum EventKind {
     Prompt(PromptSeen),
     /// The drafts of the step that follows, while the target verifies them: sent where a step takes long enough to be seen.
     Draft(Draft),
-    /// One step was verified.
     Step(Step),
     /// The run ended normally or was cancelled.
     Done {
-        /// Why it ended.
         reason: StopReason,
         /// The whole caption, without what the target thought before it.
         text: String,
         /// All emitted ids, without the end token.
         ids: Vec<u32>,
-        /// Its statistics.
         stats: Box<Stats>,
     },
     /// The run failed; the engine accepts further commands.
@@ -299,7 +275,6 @@ pub enum EventKind {
 }
 
 impl Event {
-    /// An event of a run.
     pub fn new(run: u64, kind: EventKind) -> Self {
         Self { run, kind }
     }

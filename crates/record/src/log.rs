@@ -178,7 +178,6 @@ impl RunLog {
         }
     }
 
-    /// The run's number.
     pub fn run(&self) -> u64 {
         self.run
     }
@@ -200,7 +199,6 @@ impl RunLog {
         self.started.as_ref()
     }
 
-    /// Its state.
     pub fn state(&self) -> &RunState {
         &self.state
     }
@@ -230,7 +228,6 @@ impl RunLog {
         &self.notes
     }
 
-    /// The steps so far.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -290,7 +287,6 @@ impl RunLog {
         &mut self.stats
     }
 
-    /// Tokens so far.
     pub fn token_count(&self) -> usize {
         self.tokens
     }

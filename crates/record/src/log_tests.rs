@@ -71,7 +71,7 @@ fn nothing_changes_after_the_end() {
 }
 
 #[test]
-fn looks_of_a_steps_last_token_come_with_the_next_step() {
+fn nearest_visual_tokens_of_a_steps_last_token_come_with_the_next_step() {
     let EventKind::Step(mut first) = step(&[("A", Verdict::Exact), ("b", Verdict::Corrected)]) else {
         panic!()
     };

@@ -38,9 +38,7 @@ pub struct PairedRatio {
     pub middle: f64,
     /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
-    /// How many pairs.
     pub pairs: usize,
 }
 
@@ -125,20 +123,17 @@ struct StepTime {
 }
 
 impl Pace {
-    /// Of these steps.
     pub fn of(steps: &[Step]) -> Self {
         let mut pace = Self::default();
         steps.iter().for_each(|step| pace.add(step));
         pace
     }
 
-    /// Add a step.
     pub fn add(&mut self, step: &Step) {
         let (rows, tokens, ms) = (step.judged, step.tokens.len(), step.total_ms());
         self.steps.push(StepTime { rows, tokens, ms, plain_ms: step.plain_ms });
     }
 
-    /// The run has ended.
     pub fn end(&mut self, reason: StopReason) {
         self.ends = reason == StopReason::Eos;
     }

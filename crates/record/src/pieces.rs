@@ -14,7 +14,6 @@ impl<'a> Pieces<'a> {
         Self { logs: logs.into_iter().collect() }
     }
 
-    /// The runs.
     pub fn logs(&self) -> &[&'a RunLog] {
         &self.logs
     }

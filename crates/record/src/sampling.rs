@@ -30,7 +30,6 @@ pub struct Rule {
     pub max_frames: usize,
     /// The number of frames is a multiple of this (if the video has that many).
     pub multiple: usize,
-    /// Counting and spreading.
     pub spacing: Spacing,
 }
 

@@ -20,12 +20,10 @@ pub struct RecordedEvent {
     /// When the event came, in milliseconds since the run began; none in files without times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<f64>,
-    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// The contents of a session file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Session {
     /// Its lines in order.

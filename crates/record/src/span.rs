@@ -5,14 +5,11 @@ use serde::{Deserialize, Serialize};
 /// A part of a video, in seconds from its first frame: `start` belongs to it, `end` does not.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// Where it begins.
     pub start: f64,
-    /// Where it ends.
     pub end: f64,
 }
 
 impl Span {
-    /// True for a time within.
     pub fn contains(&self, seconds: f64) -> bool {
         self.start <= seconds && seconds < self.end
     }
@@ -88,9 +85,7 @@ pub enum Cues {
 /// A question and its answer, earlier in a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
-    /// The question.
     pub prompt: String,
-    /// The answer.
     pub answer: String,
 }
 

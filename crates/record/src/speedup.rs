@@ -7,7 +7,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{PairedRatio, Stats, StopReason, median, paired};
 
-/// How a baseline was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BaselineKind {
@@ -15,12 +14,10 @@ pub enum BaselineKind {
     Paired,
 }
 
-/// What a speedup is against.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     /// Always the target decoding alone.
     pub name: String,
-    /// How it was obtained.
     pub kind: BaselineKind,
     /// Its decode speed in tokens per second.
     pub tokens_per_second: f64,
@@ -29,7 +26,6 @@ pub struct Baseline {
 /// Speed against a named baseline. All figures come from the same measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speedup {
-    /// What it is against.
     pub baseline: Baseline,
     /// Decode speed of the method in tokens per second: `decode` times that of the baseline.
     pub tokens_per_second: f64,
@@ -53,9 +49,7 @@ pub(super) fn with_interval<'de, D: Deserializer<'de>>(value: D) -> Result<Optio
 /// The 95 % interval of a ratio of decode speeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
     /// Number of paired measurements behind it.
     pub pairs: usize,
@@ -133,7 +127,6 @@ impl Limits {
     }
 }
 
-/// A measurement of a finished run.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
     /// The ratio of each pair: autoregressive decoding's time over the method's, for as many tokens.

@@ -12,11 +12,9 @@ pub enum StopReason {
     Eos,
     /// The maximum number of tokens was reached.
     Length,
-    /// The user cancelled the run.
     Cancelled,
 }
 
-/// Emitted tokens by verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct VerdictCounts(std::collections::BTreeMap<Verdict, u64>);
@@ -27,7 +25,6 @@ impl VerdictCounts {
         *self.0.entry(verdict).or_default() += 1;
     }
 
-    /// Tokens of one verdict.
     pub fn get(&self, verdict: Verdict) -> u64 {
         self.0.get(&verdict).copied().unwrap_or(0)
     }
@@ -37,7 +34,6 @@ impl VerdictCounts {
         self.0.iter().map(|(v, n)| (*v, *n))
     }
 
-    /// All tokens.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
@@ -52,13 +48,11 @@ impl VerdictCounts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timings {
-    /// Reading and decoding the video.
     pub decode_video_ms: f64,
     /// The target's vision tower.
     pub encode_target_ms: f64,
     /// The drafter's vision tower.
     pub encode_drafter_ms: f64,
-    /// The target's prefill.
     pub prefill_target_ms: f64,
     /// Choosing the drafter's visual tokens.
     pub select_ms: f64,
@@ -66,7 +60,6 @@ pub struct Timings {
     pub prefill_drafter_ms: f64,
     /// Time saved by overlapping the drafter's prefill with the target's.
     pub overlapped_ms: f64,
-    /// All drafting after the prefill.
     pub draft_ms: f64,
     /// All target passes after the prefill.
     pub verify_ms: f64,
@@ -135,7 +128,6 @@ impl Timings {
     }
 }
 
-/// The statistics of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {
@@ -145,7 +137,6 @@ pub struct Stats {
     pub drafted: u64,
     /// Drafts that a verify pass judged.
     pub judged: u64,
-    /// Drafts that passed.
     pub accepted: u64,
     /// Discarded draft tokens: rejected ones and those that no verify pass judged; 0 unless drafting and verifying overlap.
     pub discarded: u64,
@@ -154,11 +145,9 @@ pub struct Stats {
     pub mean_run: Option<f64>,
     /// Emitted tokens without the end token.
     pub emitted: u64,
-    /// Emitted tokens by verdict.
     pub verdicts: VerdictCounts,
     /// Accepted drafts per step, bonus not counted.
     pub tau: f64,
-    /// Emitted tokens per step.
     pub emitted_per_step: f64,
     /// Decode speed by the run's own clock. What tables show is [`Stats::speed`].
     pub tokens_per_second: f64,
@@ -180,9 +169,7 @@ pub struct Stats {
     /// Where a lossless method differs from that autoregressive run, which only happens on an accelerator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tie: Option<Tie>,
-    /// Visual tokens of the target.
     pub visual_tokens: usize,
-    /// Visual tokens that the drafter sees.
     pub drafter_visual_tokens: usize,
     /// Peak resident memory of the process in bytes, 0 if unknown.
     pub peak_memory_bytes: u64,
@@ -194,7 +181,6 @@ pub struct Stats {
 /// How a run's ids compare with those of autoregressive decoding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Equality {
-    /// All ids equal.
     pub equal: bool,
     /// Index of the first token that differs, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,7 +194,6 @@ pub struct Tie {
     pub at: usize,
     /// The token of autoregressive decoding.
     pub plain: String,
-    /// The token of the other method.
     pub other: String,
     /// Log-probability of the former minus that of the latter, in nats, in a separate target pass over the shared text.
     pub gap: f32,

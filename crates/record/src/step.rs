@@ -86,7 +86,6 @@ impl Token {
     }
 }
 
-/// One step of a generation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Number of the step, from 0.
@@ -133,7 +132,6 @@ pub struct Step {
 /// When both models were at work in a step: begin and end, in milliseconds from the step's beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Busy {
-    /// The target.
     pub target: [f64; 2],
     /// The drafter; begin and end are the same if it drafted nothing.
     pub drafter: [f64; 2],

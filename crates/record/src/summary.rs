@@ -23,7 +23,6 @@ pub struct Summary {
     pub clips: usize,
     /// Accepted drafts per step, bonus not counted.
     pub tau: f64,
-    /// Emitted tokens per step.
     pub emitted_per_step: f64,
     /// Decode speed, median.
     pub tokens_per_second: f64,
@@ -37,7 +36,6 @@ pub struct Summary {
     pub modelled: Option<f64>,
     /// Ratio of times from file to last token, median; likewise.
     pub end_to_end: Option<f64>,
-    /// Facts of all texts.
     pub facts: FactCount,
     /// Share of the true facts stated, 0 to 1.
     pub facts_share: f64,
@@ -60,11 +58,9 @@ pub struct Summary {
     pub contention: Option<f64>,
     /// Share of the emitted tokens that the target would not have written itself, 0 to 1.
     pub loosened_share: f64,
-    /// The same by verdict.
     pub loosened: BTreeMap<Verdict, f64>,
     /// Texts equal to the baseline's, of those that could be compared.
     pub equal: usize,
-    /// Texts that could be compared.
     pub compared: usize,
     /// Smallest index, from 0, of a token that differs from the baseline's, over all clips.
     pub first_difference: Option<usize>,
@@ -80,7 +76,6 @@ pub struct Summary {
 /// Lossless texts that differ from the baseline's, and how close the two tokens are where they do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ties {
-    /// Those that rounding explains.
     pub near: usize,
     /// Those that it does not.
     pub far: usize,
@@ -106,9 +101,7 @@ pub struct Times {
     pub front_ms: f64,
     /// Before the first token, for this method's drafter alone.
     pub drafter_front_ms: f64,
-    /// Drafting.
     pub draft_ms: f64,
-    /// Target passes.
     pub verify_ms: f64,
     /// Everything else between the first and the last token.
     pub other_ms: f64,

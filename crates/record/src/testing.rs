@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{PromptSeen, Ready, Started};
 
-/// Run 1 or another one: a method called `lvspec`, lossy, with two models.
-pub fn started() -> EventKind {
-    EventKind::Started(Started {
+/// What a run is about: a method called `lvspec`, lossy, with two models.
+pub fn about() -> Started {
+    Started {
         method: serde_json::json!({"name": "lvspec"}),
         target: "big".into(),
         drafter: Some("small".into()),
@@ -17,7 +17,11 @@ pub fn started() -> EventKind {
         video: "v.mp4".into(),
         prompt: "p".into(),
         ..Started::default()
-    })
+    }
+}
+
+pub fn started() -> EventKind {
+    EventKind::Started(about())
 }
 
 /// A speedup with a narrow interval, measured beside a baseline of this speed.
@@ -35,23 +39,15 @@ pub fn speedup(decode: f64, plain_per_second: f64) -> Speedup {
 
 /// The same without a drafter.
 pub fn started_plain() -> EventKind {
-    let mut kind = started();
-    if let EventKind::Started(Started { method, lossless, drafter, .. }) = &mut kind {
-        *method = serde_json::json!({"name": "plain"});
-        (*lossless, *drafter) = (true, None);
-    }
-    kind
+    let method = serde_json::json!({"name": "plain"});
+    EventKind::Started(Started { method, lossless: true, drafter: None, ..about() })
 }
 
 /// The same about a piece of 1.5 s.
 pub fn started_piece(index: usize, count: usize) -> EventKind {
-    let mut kind = started();
-    if let EventKind::Started(Started { span, segment, .. }) = &mut kind {
-        let start = index as f64 * 1.5;
-        *span = Some(Span { start, end: start + 1.5 });
-        *segment = Some(Segment { first: 1, index, count });
-    }
-    kind
+    let start = index as f64 * 1.5;
+    let span = Some(Span { start, end: start + 1.5 });
+    EventKind::Started(Started { span, segment: Some(Segment { first: 1, index, count }), ..about() })
 }
 
 /// Models with these notes are loaded.
@@ -77,17 +73,27 @@ pub fn prompt(kept: Option<Vec<u32>>) -> EventKind {
     })
 }
 
-/// One step with these tokens.
-pub fn step(tokens: &[(&str, Verdict)]) -> EventKind {
-    EventKind::Step(Step {
-        drafted: vec![1; tokens.len()],
-        judged: tokens.len(),
+/// A step of 100 ms that judged so many drafts, with these tokens.
+pub fn judged(judged: usize, tokens: &[(&str, Verdict)]) -> Step {
+    Step {
+        drafted: vec![1; judged],
+        judged,
         accepted: tokens.iter().filter(|(_, verdict)| verdict.is_accepted_draft()).count(),
         tokens: tokens.iter().map(|(text, verdict)| Token::new(1, *text, *verdict)).collect(),
         draft_ms: 50.0,
         verify_ms: 50.0,
         ..Step::default()
-    })
+    }
+}
+
+/// The same with the texts of its drafts.
+pub fn drafted(drafts: &[&str], tokens: &[(&str, Verdict)]) -> Step {
+    let drafted_text = drafts.iter().map(|text| (*text).to_owned()).collect();
+    Step { drafted_text, ..judged(drafts.len(), tokens) }
+}
+
+pub fn step(tokens: &[(&str, Verdict)]) -> EventKind {
+    EventKind::Step(judged(tokens.len(), tokens))
 }
 
 /// A normal end with this text; its figures are empty.

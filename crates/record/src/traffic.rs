@@ -14,7 +14,6 @@ pub struct Traffic {
     pub down: u64,
     /// Submissions: lists of kernels that the device got at once.
     pub submissions: u64,
-    /// Kernels.
     #[serde(rename = "kernels")]
     pub dispatches: u64,
 }

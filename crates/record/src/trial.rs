@@ -13,7 +13,6 @@ pub struct FactCount {
     pub wrong: usize,
     /// True facts that the text does not mention.
     pub missing: usize,
-    /// All true facts.
     pub total: usize,
     /// Objects in the text that are not in the clip.
     pub extra: usize,
@@ -65,13 +64,11 @@ pub struct Pair {
 /// Pair and equality are against the autoregressive run on the same clip in the same process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The clip's seed.
     pub clip: u64,
     /// The method's name in this comparison.
     pub system: String,
     /// Why the run ended.
     pub reason: StopReason,
-    /// The text.
     pub text: String,
     /// The text against the truth.
     pub facts: FactCount,
@@ -80,7 +77,6 @@ pub struct Trial {
     /// Time that only this method spends there: the drafter's tower, selection and prefill, in milliseconds. Work reused from an
     /// earlier run on the clip is charged as it was measured then.
     pub drafter_front_ms: f64,
-    /// Its statistics.
     pub stats: Stats,
     /// Its speed beside that of autoregressive decoding.
     #[serde(flatten)]

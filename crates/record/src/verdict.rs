@@ -89,7 +89,6 @@ impl Verdict {
         !matches!(self, Verdict::Plain | Verdict::Corrected | Verdict::Bonus)
     }
 
-    /// The reason in words.
     pub fn why(self) -> &'static str {
         match self {
             Verdict::Plain => "emitted by the target without speculation",

@@ -7,7 +7,6 @@ use clap::Args;
 use super::values::choice;
 use specreel_batch::{Existing, Kind, Sidecar, shard::ShardChoice};
 
-/// Heading of these options.
 const MANY: &str = "Many videos";
 
 /// Options for many videos.

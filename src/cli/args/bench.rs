@@ -11,14 +11,12 @@ use crate::cli::args::{
 use specreel_model::shapes;
 use specreel_record::Failure;
 
-/// Headings of the help.
 const SUITE: &str = "Suite";
 const SCENES: &str = "Suite `scenes`";
 const PAPER: &str = "Papers' tables";
 const STEP: &str = "Suite `step`";
 const CLIP: &str = "Suite `clip`";
 
-/// Arguments of `bench`.
 #[derive(Debug, Default, Args)]
 #[command(mut_arg("method", |arg| arg.help("scenes: measure one method; an alternative to --methods")))]
 #[command(mut_arg("set", |arg| arg.help("scenes: override one value of every method that has it, for example shape.length=3 (repeatable)")))]
@@ -26,7 +24,6 @@ pub struct BenchArgs {
     /// Benchmark suite
     #[arg(long, value_name = "SUITE", help_heading = SUITE, value_enum, default_value_t)]
     pub suite: Suite,
-    /// How to run.
     #[command(flatten)]
     pub run: RunArgs,
     /// Comma-separated methods, by name or file; `all` is all built-in methods [default: all]
@@ -199,7 +196,6 @@ fn check_paper(args: &BenchArgs) -> Result<(), Failure> {
     }
 }
 
-/// Parse a width and a height.
 fn size(text: &str) -> Result<(usize, usize), String> {
     let sides = text.split_once(['x', 'X']).and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
     let plausible = |side: usize| (1..=1 << 14).contains(&side);
@@ -208,7 +204,6 @@ fn size(text: &str) -> Result<(usize, usize), String> {
         .ok_or_else(|| "expected WIDTHxHEIGHT in pixels, for example 1280x720".into())
 }
 
-/// Parse the name of a shape.
 fn shape(text: &str) -> Result<String, String> {
     let text = text.to_lowercase();
     match shapes::find(&text) {
@@ -220,21 +215,6 @@ fn shape(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_of_the_other_suite_are_refused() {
-        let step = BenchArgs { suite: Suite::Step, clips: Some(3), ..BenchArgs::default() };
-        let failure = step.check().unwrap_err();
-        assert_eq!(failure.error, "--clips cannot be used with --suite step");
-        let scenes = BenchArgs { rows: vec![1], ..BenchArgs::default() };
-        assert!(scenes.check().unwrap_err().error.starts_with("--rows"));
-        assert!(BenchArgs { clips: Some(3), ..BenchArgs::default() }.check().is_ok());
-        let clip = BenchArgs { suite: Suite::Clip, rows: vec![1], ..BenchArgs::default() };
-        assert_eq!(clip.check().unwrap_err().hint.unwrap(), "remove it, or use --suite step");
-        let seconds = BenchArgs { suite: Suite::Clip, seconds: Some(3), ..BenchArgs::default() };
-        assert!(seconds.check().is_ok());
-        assert!(BenchArgs { suite: Suite::Step, ..seconds }.check().is_err());
-    }
 
     #[test]
     fn sizes_are_two_numbers() {

@@ -10,7 +10,6 @@ use super::{
     run::{OUTPUT, OutputArgs, RunArgs},
 };
 
-/// Arguments of `caption`.
 #[derive(Debug, Args)]
 pub struct CaptionArgs {
     /// Videos: files, directories, @LIST (a file with one path a line) or patterns; `demo` or `demo:2` is an embedded clip, `-`
@@ -20,13 +19,10 @@ pub struct CaptionArgs {
     /// Many videos.
     #[command(flatten)]
     pub batch: BatchArgs,
-    /// Part of the video.
     #[command(flatten)]
     pub part: PartArgs,
-    /// How to run.
     #[command(flatten)]
     pub run: RunArgs,
-    /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
     /// Only print what the run would take: frames, visual tokens, memory and time

@@ -9,7 +9,6 @@ use crate::cli::args::{
     run::{OutputArgs, RunArgs},
 };
 
-/// Arguments of `compare`.
 #[derive(Debug, Args)]
 #[command(mut_arg("method", |arg| arg.hide(true)))]
 #[command(mut_arg("set", |arg| arg.help("Override one value of every method that has it, for example shape.length=3 (repeatable)")))]
@@ -19,7 +18,6 @@ use crate::cli::args::{
 pub struct CompareArgs {
     /// Video; `demo` or `demo:2` is an embedded clip, `-` reads stdin
     pub video: PathBuf,
-    /// Part of the video.
     #[command(flatten)]
     pub span: SpanArgs,
     /// Methods: names from `specreel methods`, TOML files, or all; autoregressive always runs first [default:
@@ -29,10 +27,8 @@ pub struct CompareArgs {
     /// Run all methods N times in turn and report the run of median speed of each
     #[arg(long, help_heading = "Generation", allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
-    /// How to run.
     #[command(flatten)]
     pub run: RunArgs,
-    /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
     /// Also write an HTML page with the table and all captions

@@ -2,7 +2,6 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Arguments of `config`.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
     /// What to print; by default where the files are, and whether they are valid
@@ -14,7 +13,6 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// True if stdout is JSON.
     pub fn json(&self) -> bool {
         self.json || matches!(self.what, Some(What::Schema { .. }))
     }

@@ -4,15 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Arguments of `dataset`.
 #[derive(Debug, Args)]
 pub struct DatasetArgs {
-    /// The subcommand.
     #[command(subcommand)]
     pub command: DatasetCommand,
 }
 
-/// Subcommands of `dataset`.
 #[derive(Debug, Subcommand)]
 pub enum DatasetCommand {
     /// Merge the data sets of several machines into one file, sorted by video
@@ -46,7 +43,6 @@ pub enum DatasetCommand {
 }
 
 impl DatasetArgs {
-    /// True if stdout is JSON.
     pub fn json(&self) -> bool {
         matches!(
             self.command,

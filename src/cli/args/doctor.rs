@@ -10,7 +10,6 @@ use super::{
 };
 use specreel_tensor::{DeviceChoice, WeightType};
 
-/// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Target model to load: a directory, or the id of a cached model [default: embedded pair]

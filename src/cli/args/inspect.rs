@@ -15,10 +15,8 @@ use crate::cli::args::{part::SpanArgs, run::RunArgs};
 pub struct InspectArgs {
     /// Video; `demo` or `demo:2` is an embedded clip, `-` reads stdin
     pub video: PathBuf,
-    /// Part of the video.
     #[command(flatten)]
     pub span: SpanArgs,
-    /// How to run.
     #[command(flatten)]
     pub run: RunArgs,
     /// Write the frames to this PNG file instead of printing them as characters

@@ -6,7 +6,6 @@ use clap::{Args, Subcommand};
 
 use super::run::OUTPUT;
 
-/// Arguments of `methods`.
 #[derive(Debug, Args)]
 pub struct MethodsArgs {
     /// The subcommand; the default is `list`.
@@ -17,7 +16,6 @@ pub struct MethodsArgs {
     pub json: bool,
 }
 
-/// Subcommands of `methods`.
 #[derive(Debug, Subcommand)]
 pub enum MethodsCommand {
     /// List built-in methods and your own

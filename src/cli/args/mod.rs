@@ -42,7 +42,6 @@ use values::choice;
 use specreel_client::{Charset, ImageProtocol, Layer};
 use specreel_record::Pace;
 
-/// Heading of options of the studio.
 const STUDIO: &str = "Studio";
 
 macro_rules! version {
@@ -86,13 +85,11 @@ pub struct Cli {
     /// The subcommand; without one, the studio opens.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// The studio's arguments.
     #[command(flatten)]
     pub studio: StudioArgs,
 }
 
 impl Cli {
-    /// True if stdout is JSON.
     pub fn json(&self) -> bool {
         match &self.command {
             Some(Command::Caption(args)) => args.output.json,
@@ -112,7 +109,6 @@ impl Cli {
     }
 }
 
-/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Caption a video, or many
@@ -152,13 +148,11 @@ pub enum Command {
     Man(ManArgs),
 }
 
-/// Arguments of the studio.
 #[derive(Debug, Default, Args)]
 pub struct StudioArgs {
     /// Video or folder of videos to open; `demo` or `demo:2` is an embedded clip. Without a terminal, the video is captioned as
     /// plain text
     pub video: Option<PathBuf>,
-    /// How to run.
     #[command(flatten)]
     pub run: RunArgs,
     /// Folder of videos for the library (repeatable)
@@ -186,7 +180,6 @@ pub struct StudioArgs {
 }
 
 impl StudioArgs {
-    /// The flags as a layer of settings.
     pub fn layer(&self) -> Layer {
         Layer {
             theme: self.theme.clone(),
@@ -211,16 +204,6 @@ mod tests {
     #[test]
     fn the_commands_are_well_formed() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn frames_and_fps_exclude_each_other() {
-        assert!(
-            Cli::try_parse_from(["specreel", "caption", "a.mp4", "--frames", "4", "--fps", "2"]).is_err()
-        );
-        assert!(Cli::try_parse_from(["specreel", "caption", "a.mp4", "--force"]).is_err());
-        let cli = Cli::try_parse_from(["specreel", "a.mp4", "--method", "fly"]).unwrap();
-        assert_eq!(cli.studio.video, Some("a.mp4".into()));
     }
 
     #[test]

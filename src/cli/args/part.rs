@@ -23,7 +23,6 @@ pub struct SpanArgs {
 /// A part of a video, its pieces, and the output format.
 #[derive(Debug, Default, Args)]
 pub struct PartArgs {
-    /// The part.
     #[command(flatten)]
     pub span: SpanArgs,
     /// Caption the video in pieces of this length, with time stamps; a short last piece is merged into the previous one
@@ -67,27 +66,12 @@ impl Format {
     }
 }
 
-/// Parse a time.
 fn time(text: &str) -> Result<f64, String> {
     let example = "expected seconds, mm:ss or hh:mm:ss, for example 90, 1:30 or 0:01:30.5";
     seconds(text).ok_or_else(|| example.to_owned())
 }
 
-/// Parse the length of a piece.
 fn length(text: &str) -> Result<f64, String> {
     let long = time(text)?;
     if long < LEAST_SEGMENT_S { Err("expected at least one second".into()) } else { Ok(long) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_have_a_length() {
-        assert_eq!((length("0:20"), time("1:30.5")), (Ok(20.0), Ok(90.5)));
-        for bad in ["0.5", "0", "-3", "long"] {
-            assert!(length(bad).is_err(), "{bad}");
-        }
-    }
 }

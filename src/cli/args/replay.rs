@@ -11,10 +11,8 @@ use super::{
 };
 use specreel_record::{Cues, Pace};
 
-/// Heading of the help.
 const PLAYBACK: &str = "Playback";
 
-/// Arguments of `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
     /// Session file, as written by the studio, --save or --json; `-` reads stdin

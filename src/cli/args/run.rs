@@ -9,13 +9,9 @@ use specreel_client::Layer;
 use specreel_model::family::Rope;
 use specreel_tensor::{DeviceChoice, KvType, WeightType};
 
-/// Heading of options about models.
 pub const MODELS: &str = "Models";
-/// Heading of options about the video.
 pub const VIDEO: &str = "Video";
-/// Heading of options about the text.
 pub const TEXT: &str = "Generation";
-/// Heading of options about what is printed and saved.
 pub const OUTPUT: &str = "Output";
 
 /// How to run a generation; shared by the studio, `caption` and `compare`.

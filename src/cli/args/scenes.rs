@@ -7,16 +7,13 @@ use clap::{Args, Subcommand};
 use super::values::{share, whole};
 use specreel_scenes::stream;
 
-/// Arguments of `scenes`.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = false)]
 pub struct ScenesArgs {
-    /// The subcommand.
     #[command(subcommand)]
     pub command: ScenesCommand,
 }
 
-/// Subcommands of `scenes`.
 #[derive(Debug, Subcommand)]
 pub enum ScenesCommand {
     /// Render a scene to an mp4 file and print its facts as JSON
@@ -54,7 +51,6 @@ pub enum ScenesCommand {
     Stream(StreamArgs),
 }
 
-/// Arguments of `scenes stream`.
 #[derive(Debug, Args)]
 pub struct StreamArgs {
     /// Seed of the first scene; seeds count up from it
@@ -87,7 +83,6 @@ pub struct StreamArgs {
 }
 
 impl ScenesArgs {
-    /// True if stdout is JSON.
     pub fn json(&self) -> bool {
         matches!(
             self.command,

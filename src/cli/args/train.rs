@@ -13,12 +13,10 @@ use specreel_record::Failure;
 use specreel_tensor::{DeviceChoice, WeightType};
 use specreel_train::{Clips, Options};
 
-/// Headings of the help.
 const DATA: &str = "Data";
 const RECIPE: &str = "Recipe";
 const OPTIMIZATION: &str = "Optimization";
 
-/// Arguments of `train`.
 #[derive(Debug, Args)]
 pub struct TrainArgs {
     /// Draft head to train
@@ -129,7 +127,6 @@ impl What {
         self.recipe().name()
     }
 
-    /// The recipe.
     pub fn recipe(self) -> Recipe {
         match self {
             What::Sparrow => Recipe::Sparrow,
@@ -141,7 +138,6 @@ impl What {
 }
 
 impl TrainArgs {
-    /// The training options of these arguments.
     pub fn options(&self) -> Result<Options, Failure> {
         let base = Options::of(self.what.recipe());
         if self.what == What::Msd && (self.recursions.is_some_and(|n| n > 0) || self.no_mtp) {
@@ -188,7 +184,6 @@ impl TrainArgs {
         Ok(options)
     }
 
-    /// The training clips.
     pub fn clips(&self) -> Result<Clips, Failure> {
         let Some(number) = self.data.strip_prefix("scenes:") else {
             return Ok(Clips::folder(self.data.as_ref(), self.seed)?);
@@ -270,25 +265,5 @@ mod tests {
                 after.split("\n      --").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(text.contains(&format!("[default: {value}]")), "{flag} {value}: {text}");
         }
-    }
-
-    #[test]
-    fn invalid_combinations_are_refused() {
-        for flags in ["--recursions 2", "--no-mtp"] {
-            let failure = args(&format!("msd --out o {flags}")).options().unwrap_err();
-            assert!(failure.error.contains("cannot be used with msd"), "{}", failure.error);
-        }
-        for flags in ["--no-vata", "--hidden 0.5"] {
-            let failure = args(&format!("hivis --out o {flags}")).options().unwrap_err();
-            assert!(failure.error.contains("cannot be used with hivis"), "{}", failure.error);
-        }
-        assert_eq!(args("vispec --out o").options().unwrap(), Options::of(Recipe::Vispec));
-        let nothing = args("msd --out o --state-weight 0 --token-weight 0").options().unwrap_err();
-        assert!(nothing.error.contains("no training loss"));
-        for data in ["scenes:", "scenes:x", "scenes:0", "scenes:-4"] {
-            assert_eq!(args(&format!("msd --out o --data {data}")).clips().unwrap_err().class.exit_code(), 2);
-        }
-        assert_eq!(args("msd --out o --data /no/such").clips().unwrap_err().class.exit_code(), 3);
-        assert_eq!(args("msd --out o --data scenes:7").clips().unwrap().len(), 7);
     }
 }

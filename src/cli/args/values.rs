@@ -12,19 +12,15 @@ use specreel_tensor::{KvType, WeightType};
 
 pub use specreel_client::parse_device as device;
 
-/// Parse a weight type.
 pub fn dtype(text: &str) -> Result<WeightType, String> {
     text.parse()
 }
 
-/// Parse the weight type of a vision tower.
 pub use specreel_client::parse_tower_dtype as tower_dtype;
-/// Parse a type of keys and values.
 pub fn kv_type(text: &str) -> Result<KvType, String> {
     text.parse()
 }
 
-/// Parse a position encoding.
 pub fn rope(text: &str) -> Result<Rope, String> {
     Ok(match text.to_lowercase().as_str() {
         "auto" => Rope::Auto,
@@ -38,27 +34,22 @@ fn number<T: FromStr>(text: &str, fits: impl Fn(&T) -> bool, range: &str) -> Res
     text.parse().ok().filter(fits).ok_or_else(|| format!("expected {range}"))
 }
 
-/// Parse a seed or a count.
 pub fn whole(text: &str) -> Result<u64, String> {
     number(text, |_| true, "a whole number from 0")
 }
 
-/// Parse a sampling temperature.
 pub fn temperature(text: &str) -> Result<f32, String> {
     number(text, |t| (0.0..=100.0).contains(t), "a number from 0 to 100")
 }
 
-/// Parse a nucleus mass.
 pub fn top_p(text: &str) -> Result<f32, String> {
     number(text, |p| *p > 0.0 && *p <= 1.0, "a number above 0, up to 1")
 }
 
-/// Parse a share.
 pub fn share(text: &str) -> Result<f64, String> {
     number(text, |s| (0.0..=1.0).contains(s), "a number from 0 to 1")
 }
 
-/// Parse a frame rate.
 pub fn fps(text: &str) -> Result<f64, String> {
     number(text, |f| *f > 0.0 && *f <= 1000.0, "a number above 0, up to 1000")
 }

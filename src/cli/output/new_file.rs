@@ -97,18 +97,17 @@ impl OutputFile {
     }
 
     /// Replace what is there. Fails if the file cannot be written (class internal).
-    pub fn replace(&mut self, text: &str) -> Result<(), Failure> {
+    pub fn replace(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let write = || -> io::Result<()> {
             // Pipes and devices have no length.
             if self.file.metadata()?.is_file() {
                 self.file.set_len(0)?;
             }
-            (&self.file).write_all(text.as_bytes())
+            (&self.file).write_all(bytes)
         };
         write().map_err(|e| self.named.broken(&self.path, &e))
     }
 
-    /// Flush it to the disk.
     pub fn finish(&mut self) -> Result<(), Failure> {
         match self.file.sync_all() {
             // Pipes and devices cannot be synced and need not be.
@@ -170,11 +169,11 @@ mod tests {
         drop(claim(&path, false).unwrap());
         assert!(!path.exists());
 
-        claim(&path, false).unwrap().replace("a long old page").unwrap();
+        claim(&path, false).unwrap().replace(b"a long old page").unwrap();
         assert_eq!(claim(&path, false).unwrap_err().class, FailureClass::Usage);
         drop(claim(&path, true).unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a long old page");
-        claim(&path, true).unwrap().replace("new").unwrap();
+        claim(&path, true).unwrap().replace(b"new").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(claim(dir.path(), true).unwrap_err().class, FailureClass::Input);
     }

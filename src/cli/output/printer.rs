@@ -2,7 +2,6 @@
 //!
 //! A [`Printer`] knows no engine and no terminal: it writes to the sinks that it is given, in the style that they support.
 
-mod held;
 mod report;
 
 use std::io::{self, Write};
@@ -228,7 +227,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.write_cues(&cues)
     }
 
-    /// The cues that are left of a video.
     fn end_cues(&mut self) -> io::Result<()> {
         let mut cutter = std::mem::replace(&mut self.cutter, Cutter::new(self.style.cues));
         let cues = cutter.finish();
@@ -249,7 +247,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// These chunks of the current run.
     fn chunks(&mut self, which: std::ops::Range<usize>) -> io::Result<()> {
         if which.is_empty() {
             return Ok(());
@@ -275,7 +272,6 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.out.flush()
     }
 
-    /// Text with its verdicts, as it is.
     fn pieces(&mut self, pieces: Vec<(Verdict, String)>) -> io::Result<()> {
         for (verdict, text) in pieces {
             if self.style.color {
@@ -284,6 +280,20 @@ impl<O: Write, E: Write> Printer<O, E> {
             self.out.write_all(text.as_bytes())?;
         }
         Ok(())
+    }
+
+    /// True if the caption is written at the end: on a terminal it would be torn apart by the lines of its steps.
+    fn holds(&self) -> bool {
+        self.style.steps && self.style.terminal && !self.style.json && self.style.subtitles.is_none()
+    }
+
+    /// Write a caption that was held back.
+    fn release(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.held) {
+            return Ok(());
+        }
+        self.out.write_all(b"\n")?;
+        self.chunks(0..self.run().chunks().len())
     }
 
     fn paint(&mut self, sgr: &str) -> io::Result<()> {

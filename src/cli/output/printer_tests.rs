@@ -52,7 +52,6 @@ fn the_caption_goes_to_stdout_and_messages_to_stderr() {
     assert_eq!(flow, Flow::Done(StopReason::Eos));
 }
 
-/// The events of a piece.
 fn piece(index: usize, reason: StopReason) -> Vec<Event> {
     let mut events = script(&TOKENS, reason);
     events[0].kind = started_piece(index, 3);
@@ -120,19 +119,6 @@ fn verdicts_have_styles() {
 }
 
 #[test]
-fn steps_are_lines_on_stderr_and_the_caption_stays_on_stdout() {
-    let style = Style { steps: true, quiet: true, ..Style::default() };
-    let (out, talk, _) = print(&script(&TOKENS, StopReason::Eos), style);
-    assert_eq!(out, "A red round ring.\n");
-    let lines: Vec<_> = talk.lines().collect();
-    assert_eq!(lines.len(), 2, "a heading and one step, even with --quiet: {talk}");
-    assert!(
-        lines[1].starts_with("   1       3/4") && lines[1].contains("A red round ~~…~~ → ring."),
-        "{talk}"
-    );
-}
-
-#[test]
 fn on_a_terminal_the_caption_follows_its_steps() {
     let style = Style { steps: true, terminal: true, ..Style::default() };
     let events = script(&TOKENS, StopReason::Eos);
@@ -176,22 +162,6 @@ fn the_times_of_a_piece_come_with_its_first_words() {
 }
 
 #[test]
-fn json_lines_and_nothing_else() {
-    let events = script(&TOKENS, StopReason::Eos);
-    let (out, talk, _) = print(&events, Style { json: true, ..Style::default() });
-    let back: Vec<Event> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    assert_eq!(back, events);
-    assert_eq!(talk, "");
-}
-
-#[test]
-fn quiet_prints_no_messages() {
-    let (out, talk, _) =
-        print(&script(&TOKENS, StopReason::Length), Style { quiet: true, ..Style::default() });
-    assert_eq!((out.as_str(), talk.as_str()), ("A red round ring.\n", ""));
-}
-
-#[test]
 fn the_reason_for_the_end_is_printed() {
     let (_, talk, _) = print(&script(&TOKENS, StopReason::Length), Style::default());
     assert!(talk.ends_with("stopped after 256 tokens; raise the limit with --max-new-tokens N\n"));
@@ -205,14 +175,6 @@ fn a_run_without_tokens_has_no_statistics() {
     let done = ended(StopReason::Cancelled, "", &[], Stats::default());
     let (out, talk, _) = print(&[Event::new(1, done)], Style::default());
     assert_eq!((out.as_str(), talk.as_str()), ("", "interrupted\n"));
-}
-
-#[test]
-fn a_character_of_several_tokens_has_the_least_strict_verdict() {
-    let tokens =
-        [("", Verdict::Shifted), ("", Verdict::Exact), ("é", Verdict::Corrected), ("s", Verdict::Exact)];
-    let (out, _, _) = print(&script(&tokens, StopReason::Eos), Style { color: true, ..Style::default() });
-    assert_eq!(out, "\x1b[3;4;35mé\x1b[0ms\n");
 }
 
 #[test]
@@ -233,14 +195,6 @@ fn a_failure_ends_the_line_and_comes_back() {
     assert_eq!(out, "A red round ring.\n");
     assert!(!talk.contains("too large"), "the caller reports it");
     assert_eq!(flow, Flow::Failed(failure()));
-}
-
-#[test]
-fn an_empty_caption_is_empty() {
-    let mut events = script(&[("", Verdict::Plain)], StopReason::Eos);
-    events.remove(2);
-    let (out, _, _) = print(&events, Style::default());
-    assert_eq!(out, "");
 }
 
 #[test]

@@ -89,26 +89,6 @@ mod tests {
     use specreel_record::FailureClass;
 
     #[test]
-    fn clap_errors_are_split_into_error_and_hint() {
-        let text = "error: unexpected argument '--metod' found\n\n  tip: a similar argument exists: '--method'\n\n\
-                    Usage: specreel caption <VIDEO>\n\nFor more information, try '--help'.\n";
-        let (what, hint) = split(text, "specreel caption --help");
-        assert_eq!(what, "unexpected argument '--metod' found");
-        assert_eq!(hint, "a similar argument exists: '--method'; usage: specreel caption <VIDEO>");
-    }
-
-    #[test]
-    fn groups_are_unwrapped_and_misleading_tips_dropped() {
-        let text = "error: the following required arguments were not provided:\n  <--save <FILE>>\n\n\
-                    Usage: specreel caption --force <--save <FILE>> <VIDEO>\n       specreel <COMMAND>\n";
-        let (what, hint) = split(text, "specreel caption --help");
-        assert_eq!(what, "the following required arguments were not provided:\n  --save <FILE>");
-        assert_eq!(hint, "usage: specreel caption --force --save <FILE> <VIDEO>");
-        let text = "error: unexpected argument '-1' found\n\n  tip: to pass '-1' as a value, use '-- -1'\n";
-        assert_eq!(split(text, "specreel scenes --help").1, "see specreel scenes --help");
-    }
-
-    #[test]
     fn no_escape_sequence_reaches_the_terminal() {
         let failure = Failure { class: FailureClass::Input, error: "a\x1b[31mb".into(), hint: None };
         assert_eq!(lines(&failure), "error: ab\n");

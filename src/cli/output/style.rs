@@ -11,7 +11,6 @@ pub struct Style {
     pub color: bool,
     /// Verdict styles on stderr.
     pub color_talk: bool,
-    /// No messages on stderr.
     pub quiet: bool,
     /// stdout is a terminal: no control characters, no progress while the caption is written.
     pub terminal: bool,
@@ -21,7 +20,6 @@ pub struct Style {
     pub columns_talk: Option<usize>,
     /// Captions as subtitles, each as soon as it is complete.
     pub subtitles: Option<Subtitles>,
-    /// How they become cues.
     pub cues: Cues,
     /// Each step as a line on stderr.
     pub steps: bool,

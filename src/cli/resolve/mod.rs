@@ -125,7 +125,6 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         folder: folder.map(Path::to_owned),
         methods,
         method: request.method.name.clone(),
-        lossless: Method::lossless,
         embedded,
         presets: PromptPreset::built_in(embedded),
         request: RunRequest { logprobs: usual.request.logprobs, ..request },
@@ -316,21 +315,5 @@ pub(super) mod tests {
         let failure = method(&args, &config, &spec(false)).unwrap_err();
         assert_eq!(failure.class, FailureClass::Usage);
         assert!(failure.hint.unwrap().contains("--drafter DIR"));
-    }
-
-    #[test]
-    fn unusable_videos_are_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let empty = dir.path().join("empty.mp4");
-        std::fs::write(&empty, b"").unwrap();
-        for (path, part) in [
-            (dir.path().to_owned(), "it is a directory"),
-            (empty, "the file is empty"),
-            (dir.path().join("no.mp4"), "no such file"),
-        ] {
-            let failure = video(&path).unwrap_err();
-            assert_eq!(failure.class, FailureClass::Input);
-            assert!(failure.error.ends_with(part), "{}", failure.error);
-        }
     }
 }

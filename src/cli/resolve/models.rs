@@ -140,18 +140,6 @@ mod tests {
     }
 
     #[test]
-    fn missing_model_directories_are_named() {
-        let failure = of(Some(Path::new("no/such")), None).unwrap_err();
-        let part = "target model no/such: no such directory, and not in the model cache";
-        assert_eq!(failure.error, format!("--target: {part}"));
-        let config = Config::parse("\ntarget = \"no/such\"", "c.toml".as_ref()).unwrap();
-        let failure = models(&Settings::merge(Default::default(), &config), None).unwrap_err();
-        assert_eq!(failure.error, format!("configuration file c.toml:2: target: {part}"));
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(of(Some(dir.path()), None).unwrap().drafter, None);
-    }
-
-    #[test]
     fn a_draft_head_replaces_the_one_of_its_recipe_and_unused_drafters_are_reported() {
         let demo = assets::demo(None).unwrap();
         let layer = demo.heads.iter().find(|head| recipe(head) == Some(Recipe::Sparrow)).unwrap();

@@ -57,18 +57,3 @@ impl PartArgs {
         Ok(spans.into_iter().enumerate().map(piece).collect())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use specreel_record::FailureClass;
-
-    #[test]
-    fn a_part_ends_after_it_starts() {
-        let part = |start, end| SpanArgs { start, end };
-        for (start, end) in [(Some(2.0), Some(2.0)), (Some(3.0), Some(2.0)), (None, Some(0.0))] {
-            assert_eq!(part(start, end).check().unwrap_err().class, FailureClass::Usage);
-        }
-        assert!(part(Some(2.0), None).check().is_ok() && part(None, Some(1.0)).check().is_ok());
-    }
-}

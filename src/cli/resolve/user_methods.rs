@@ -82,24 +82,4 @@ mod tests {
         assert_eq!(label(&Method { name: "of-a-file".into(), ..naive }), "of-a-file");
         assert_eq!(label_of(&serde_json::json!({"name": "naive", "drafter": {"kind": "model"}})), "naive");
     }
-
-    #[test]
-    fn user_methods_are_found_by_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name);
-        let dirs = Dirs { config: at("config"), data: at("data"), state: at("state"), cache: at("cache") };
-        assert_eq!(all(Some(&dirs)), (vec![], vec![]));
-        std::fs::create_dir_all(folder(&dirs)).unwrap();
-        let mine = Method { name: "mine".into(), ..Method::preset("lvspec").unwrap() };
-        std::fs::write(at("config/methods/mine.toml"), mine.to_toml()).unwrap();
-        std::fs::write(at("config/methods/broken.toml"), "name = 3").unwrap();
-        assert_eq!(find("mine", Some(&dirs)).unwrap(), mine);
-        assert_eq!(find("naive", Some(&dirs)).unwrap().name, "naive");
-        assert!(find("other", Some(&dirs)).is_err() && find("mine", None).is_err());
-        let hint = find("mien", Some(&dirs)).unwrap_err().hint.unwrap();
-        assert!(hint.starts_with("did you mean `mine`?"), "{hint}");
-        let (methods, problems) = all(Some(&dirs));
-        assert_eq!(methods, [mine]);
-        assert!(problems.len() == 1 && problems[0].error.contains("broken.toml"), "{problems:?}");
-    }
 }

@@ -62,17 +62,17 @@ pub(crate) fn typeable(method: &Method, row: Row) -> Option<String> {
 /// The method with the typed value of a key; empty for its default.
 pub(crate) fn with_typed(method: &Method, row: Row, typed: &str) -> Result<Method, String> {
     let Row::Key(axis, key) = row else { return Err("press ← → to change a choice".into()) };
-    let place = format!("{}.{}", axis.name, key.name);
+    let dotted = format!("{}.{}", axis.name, key.name);
     let typed = typed.trim();
     let changed = match (key.value, typed) {
-        (_, "") => method.without(&place),
-        (Takes::Flag, "yes" | "no") => method.with_set(&format!("{place}={}", typed == "yes")),
+        (_, "") => method.without(&dotted),
+        (Takes::Flag, "yes" | "no") => method.with_set(&format!("{dotted}={}", typed == "yes")),
         (Takes::Words, list) if !list.starts_with('[') => {
             let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
             let words: Vec<_> = words.map(|word| Value::from(word).to_string()).collect();
-            method.with_set(&format!("{place}=[{}]", words.join(", ")))
+            method.with_set(&format!("{dotted}=[{}]", words.join(", ")))
         }
-        _ => method.with_set(&format!("{place}={typed}")),
+        _ => method.with_set(&format!("{dotted}={typed}")),
     };
     changed.map_err(|error| said(&error))
 }

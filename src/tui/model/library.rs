@@ -33,7 +33,7 @@ pub(crate) enum Kind {
 pub(crate) struct Entry {
     pub title: String,
     /// Its directory, for the dim part of the line.
-    pub place: String,
+    pub dir: String,
     pub path: PathBuf,
     pub kind: Kind,
     pub bytes: Option<u64>,
@@ -80,7 +80,7 @@ pub(crate) struct Library {
 /// Only clips this close to the selected one are probed.
 const MAX_NEAR: usize = 64;
 
-/// The place of a recent file.
+/// How the directory of a recent file is shown.
 fn recent(folder: &str) -> String {
     format!("recent · {folder}")
 }
@@ -106,7 +106,7 @@ impl Library {
             // Directories may have been read before.
             if let Some(entry) = self.entries.iter_mut().find(|e| e.path == file.path && e.kind == Kind::File)
             {
-                (entry.kind, entry.place) = (Kind::Recent, recent(&entry.place));
+                (entry.kind, entry.dir) = (Kind::Recent, recent(&entry.dir));
             }
         }
         self.refresh();
@@ -121,12 +121,12 @@ impl Library {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             let parent = file.path.parent().unwrap_or(folder);
             let inside = parent.strip_prefix(folder).unwrap_or(parent);
-            let place = Path::new(folder.file_name().unwrap_or(folder.as_os_str())).join(inside);
-            let place = place.to_string_lossy().trim_end_matches('/').to_owned();
-            self.add(kind, &name, &place, &file);
+            let dir = Path::new(folder.file_name().unwrap_or(folder.as_os_str())).join(inside);
+            let dir = dir.to_string_lossy().trim_end_matches('/').to_owned();
+            self.add(kind, &name, &dir, &file);
             // It may be one of the recent files.
             if let Some(entry) = self.entries.iter_mut().find(|e| named && e.path == file.path) {
-                (entry.kind, entry.place) = (kind, text::clean_line(&place));
+                (entry.kind, entry.dir) = (kind, text::clean_line(&dir));
             }
         }
         self.refresh();
@@ -177,18 +177,18 @@ impl Library {
     }
 
     /// Add what was found, unless it is there already, be it under another path.
-    fn add(&mut self, kind: Kind, title: &str, place: &str, file: &VideoFile) {
+    fn add(&mut self, kind: Kind, title: &str, dir: &str, file: &VideoFile) {
         let is_named = kind == Kind::Named;
         if is_named || !self.entries.iter().any(|entry| entry.is_copy(file)) {
-            self.push(kind, title, place, file);
+            self.push(kind, title, dir, file);
         }
     }
 
-    fn push(&mut self, kind: Kind, title: &str, place: &str, file: &VideoFile) {
+    fn push(&mut self, kind: Kind, title: &str, dir: &str, file: &VideoFile) {
         if !self.entries.iter().any(|e| e.path == file.path) {
             let VideoFile { path, bytes, modified } = file.clone();
-            let (title, place) = (text::clean_line(title), text::clean_line(place));
-            self.entries.push(Entry { title, place, path, kind, bytes, modified, facts: None });
+            let (title, dir) = (text::clean_line(title), text::clean_line(dir));
+            self.entries.push(Entry { title, dir, path, kind, bytes, modified, facts: None });
         }
     }
 
@@ -218,7 +218,7 @@ impl Library {
         self.shown = (0..self.entries.len()).collect();
         self.shown.sort_by(|a, b| self.sort.compare(&self.entries[*a], &self.entries[*b]));
         if !self.filter.is_empty() {
-            let text = |i: &usize| format!("{}/{}", self.entries[*i].place, self.entries[*i].title);
+            let text = |i: &usize| format!("{}/{}", self.entries[*i].dir, self.entries[*i].title);
             let shown = std::mem::take(&mut self.shown).into_iter();
             self.shown = fuzzy(&self.filter, Config::DEFAULT.match_paths(), shown, text);
         }
@@ -302,7 +302,7 @@ mod tests {
         early.add_clip("Red ball", Path::new("/d/0.mp4"));
         early.add_folder(Path::new("/v"), vec![found("/v/birds.mp4"), found("/v/sea/waves.mkv")]);
         assert_eq!(titles(&early), titles(&late));
-        assert_eq!((early.entries[0].place.as_str(), early.entries.len()), ("recent · /v/sea", 4));
+        assert_eq!((early.entries[0].dir.as_str(), early.entries.len()), ("recent · /v/sea", 4));
     }
 
     #[test]
@@ -331,8 +331,8 @@ mod tests {
     #[test]
     fn folders_show_where_a_file_is_from() {
         let library = library();
-        assert_eq!(library.entries[1].place, "v");
-        assert_eq!(library.entries[2].place, "v/sea");
+        assert_eq!(library.entries[1].dir, "v");
+        assert_eq!(library.entries[2].dir, "v/sea");
         assert_eq!(library.selected().unwrap().title, "Red ball");
     }
 

@@ -42,15 +42,14 @@ pub(crate) struct Methods {
     pub turned: Vec<Method>,
     pub chosen: usize,
     pub knob: usize,
-    lossless: fn(&Method) -> bool,
 }
 
 impl Methods {
     /// The methods by system; the one of this name is chosen, or the first.
-    pub fn new(mut presets: Vec<Method>, name: &str, lossless: fn(&Method) -> bool) -> Self {
+    pub fn new(mut presets: Vec<Method>, name: &str) -> Self {
         presets.sort_by_key(systems::rank);
         let chosen = presets.iter().position(|m| m.name == name).unwrap_or(0);
-        Self { turned: presets.clone(), presets, chosen, knob: 0, lossless }
+        Self { turned: presets.clone(), presets, chosen, knob: 0 }
     }
 
     pub fn current(&self) -> Option<&Method> {
@@ -60,10 +59,6 @@ impl Methods {
     pub fn choose(&mut self, index: usize) {
         self.chosen = index.min(self.turned.len().saturating_sub(1));
         self.knob = 0;
-    }
-
-    pub fn is_lossless(&self, method: &Method) -> bool {
-        (self.lossless)(method)
     }
 
     pub fn knobs(&self) -> Vec<Knob> {
@@ -227,7 +222,7 @@ mod tests {
     use crate::tui::{model::compare::sweep_values, testing};
 
     fn methods(name: &str) -> Methods {
-        Methods::new(testing::methods(), name, testing::lossless)
+        Methods::new(testing::methods(), name)
     }
 
     #[test]
@@ -256,7 +251,7 @@ mod tests {
 
     #[test]
     fn every_parameter_of_every_preset_is_adjusted_and_swept_within_what_is_valid() {
-        let mut all = Methods::new(Method::presets().to_vec(), "naive", Method::lossless);
+        let mut all = Methods::new(Method::presets().to_vec(), "naive");
         for preset in 0..all.presets.len() {
             all.choose(preset);
             for index in 0..all.knobs().len() {
@@ -288,7 +283,7 @@ mod tests {
 
     #[test]
     fn methods_are_found_by_name_first_and_stay_grouped() {
-        let mut all = Methods::new(Method::presets().to_vec(), "naive", Method::lossless);
+        let mut all = Methods::new(Method::presets().to_vec(), "naive");
         let found = |all: &Methods, query: &str| {
             let (found, best) = all.found(query);
             let names: Vec<String> = found.iter().map(|i| all.presets[*i].name.clone()).collect();

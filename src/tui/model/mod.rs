@@ -139,7 +139,7 @@ impl Model {
             preview: None,
             strips: FrameStrips::default(),
             prompt: PromptEditor::with_history(&config.request.prompt, &config.history),
-            methods: Methods::new(config.methods.clone(), &config.method, config.lossless),
+            methods: Methods::new(config.methods.clone(), &config.method),
             engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
             runs: Runs { next: 1, ..Runs::default() },
             waiting: None,
@@ -178,7 +178,7 @@ impl Model {
         })
     }
 
-    pub fn place(&self) -> KeyContext {
+    pub fn key_context(&self) -> KeyContext {
         match (&self.overlay, self.focus) {
             (Some(Overlay::Methods { .. }), _) => KeyContext::Methods,
             (Some(Overlay::Presets(_) | Overlay::Export(_) | Overlay::Themes { .. }), _) => KeyContext::List,

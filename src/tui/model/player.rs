@@ -60,20 +60,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stops_at_its_end_and_restarts() {
-        let mut player = Player::new(100.0);
-        player.advance(60.0);
-        assert_eq!((player.at, player.playing), (60.0, true));
-        player.advance(60.0);
-        assert_eq!((player.at, player.playing), (100.0, false));
-        player.toggle();
-        assert_eq!((player.at, player.playing), (0.0, true));
-        player.toggle();
-        player.advance(10.0);
-        assert_eq!(player.at, 0.0);
-    }
-
-    #[test]
     fn speeds_are_limited() {
         let mut player = Player::new(1000.0);
         player.change_speed(true);
@@ -87,13 +73,5 @@ mod tests {
         assert_eq!(player.at, 0.0);
         player.jump(2.0);
         assert_eq!(player.at, 50.0);
-    }
-
-    #[test]
-    fn an_empty_recording_is_over_at_once() {
-        let mut player = Player::new(0.0);
-        player.advance(1.0);
-        assert!(player.is_over() && !player.playing);
-        assert_eq!(player.share(), 1.0);
     }
 }

@@ -141,7 +141,6 @@ impl Run {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
     pub all: Vec<Run>,
-    /// Index of the one that is shown.
     pub shown: usize,
     /// Number of the next run.
     pub next: u64,

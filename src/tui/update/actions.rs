@@ -8,7 +8,7 @@ use specreel_client::present::export::Format;
 const MAX_COPY_BYTES: usize = 74_000;
 
 pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
-    if model.place() == KeyContext::Inspector && inspect::is_its_own(action) {
+    if model.key_context() == KeyContext::Inspector && inspect::is_its_own(action) {
         inspect::control(model, action);
         return Vec::new();
     }
@@ -79,7 +79,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             model.methods.next_knob();
             match model.methods.active_knob() {
                 Some(knob) => {
-                    let keys = model.keymap.shown(model.place(), &[Action::KnobDown, Action::KnobUp]);
+                    let keys = model.keymap.shown(model.key_context(), &[Action::KnobDown, Action::KnobUp]);
                     model.note(Tone::Info, format!("{knob}: adjust with {keys}"));
                 }
                 None => model.note(Tone::Info, "this method has no adjustable parameter"),

@@ -94,7 +94,7 @@ fn sure(model: &Model, action: Action) -> bool {
 }
 
 fn ask(model: &mut Model, action: Action, what: &str) -> Vec<Effect> {
-    let key = model.keymap.keys(model.place(), action).first().map(ToString::to_string);
+    let key = model.keymap.keys(model.key_context(), action).first().map(ToString::to_string);
     model.note(Tone::Info, format!("press {} again {what}", key.unwrap_or_default()));
     model.asked = Some(action);
     Vec::new()

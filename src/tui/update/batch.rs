@@ -23,11 +23,7 @@ pub(super) fn choose_marked(model: &mut Model) {
     let entry = |path: &PathBuf| library.entries.iter().find(|entry| entry.path == *path);
     let clips: Vec<BatchClip> = library.marked.iter().filter_map(entry).map(clip_of).collect();
     let Some(method) = runs::method_to_run(model) else { return };
-    let prompt = model.prompt.text();
-    if prompt.is_empty() {
-        model.note(Tone::Bad, "the prompt is empty: type one, or press p for a preset");
-        return;
-    }
+    let Some(prompt) = runs::prompt_to_run(model) else { return };
     model.batches.next = Some(Batch {
         clips,
         cursor: 0,
@@ -59,7 +55,7 @@ pub(super) fn open(model: &mut Model) {
     match model.batches.shown() {
         Some(_) => model.overlay = Some(Overlay::Batch),
         None => {
-            let key = model.keymap.shown(model.place(), &[crate::tui::Action::Mark]);
+            let key = model.keymap.shown(model.key_context(), &[crate::tui::Action::Mark]);
             model.note(Tone::Info, format!("no batch yet: mark clips in the library ({key}), then run"));
         }
     }
@@ -259,7 +255,7 @@ pub(super) fn cancel(model: &mut Model) -> Option<Vec<Effect>> {
 pub(super) fn is_in_the_way(model: &mut Model) -> bool {
     let active = model.batches.active().is_some();
     if active {
-        let key = model.keymap.shown(model.place(), &[crate::tui::Action::Interrupt]);
+        let key = model.keymap.shown(model.key_context(), &[crate::tui::Action::Interrupt]);
         model.note(Tone::Info, format!("a batch is running: wait for its end, or cancel it with {key}"));
     }
     active

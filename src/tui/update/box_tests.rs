@@ -119,6 +119,8 @@ fn help_is_searched_by_typing_and_a_slash_starts_over() {
     assert_eq!(query(&mut studio), "");
     press(&mut studio, "t a u / t h e");
     assert_eq!(query(&mut studio), "the");
+    press(&mut studio, "ctrl-u down pagedown k");
+    assert!(matches!(&studio.model().overlay, Some(Overlay::Help { query, top: 0 }) if query == "k"));
 }
 
 #[test]
@@ -160,9 +162,9 @@ fn every_hint_of_the_status_line_is_true_where_it_is_shown() {
     for pane in Pane::ALL {
         studio.model().focus = pane;
         let line = last_line(&studio, 170, 50);
-        let place = studio.model().place();
+        let context = studio.model().key_context();
         for (key, word) in [("Space", "pause"), ("Space", "play"), ("Space", "mark"), ("Enter", "run")] {
-            let action = studio.model().keymap.action(place, Key::parse(&key.to_lowercase()).unwrap());
+            let action = studio.model().keymap.action(context, Key::parse(&key.to_lowercase()).unwrap());
             if line.contains(&format!("{key} {word}")) {
                 let name = action.unwrap().name();
                 assert!(name == word || name == "pause", "{pane:?}: {line}");

@@ -93,14 +93,11 @@ fn begin(
         });
         queue.push_back(waiting);
     }
-    let effects = runs::cancel(model);
-    model.queue = queue;
     let title = subject.name();
     let below = if swept.is_some() { Below::Chart } else { Below::Words };
     model.comparison = Some(Comparison { title, lanes, cursor: 0, swept, below, race: None });
     model.overlay = Some(Overlay::Compare);
-    model.notice = None;
-    effects.into_iter().chain(runs::start_waiting(model)).collect()
+    runs::replace(model, queue)
 }
 
 pub(super) fn is_its_own(action: Action) -> bool {

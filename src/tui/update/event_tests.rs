@@ -6,7 +6,7 @@ use crate::tui::{
     model::{EngineState, run::Activity},
     testing::{after_a_run, done, notice, press, prompt, ready, ready_event, screen, step, studio},
 };
-use specreel_record::{Event, EventKind, FailureClass, Ready, Stage, StopReason, Verdict};
+use specreel_record::{Estimate, Event, EventKind, FailureClass, Ready, Stage, StopReason, Verdict};
 
 fn engine(run: u64, kind: EventKind) -> Msg {
     Msg::Engine(Event::new(run, kind))
@@ -58,6 +58,14 @@ fn events_of_a_run_become_its_state() {
     studio.handle(engine(1, EventKind::Stage { stage: Stage::Encode, done: 3, total: 8, left_ms: None }));
     let run = studio.model().runs.shown().unwrap().clone();
     assert_eq!(run.activity(), Activity::Working { stage: Stage::Encode, done: 3, total: 8, left_ms: None });
+    let [tower_ms, prompt_ms, writing_ms] = [130_000.0, 40_000.0, 12_300.0].map(Some);
+    let estimate = Estimate { tower_ms, prompt_ms, writing_ms, ..Estimate::default() };
+    studio.handle(engine(1, EventKind::Estimate(estimate)));
+    for (left_ms, words) in [(None, "(about 3 min)"), (Some(39_600.0), "(0:40 left)")] {
+        studio.handle(engine(1, EventKind::Stage { stage: Stage::Decode, done: 1, total: 12, left_ms }));
+        let screen = screen(&studio, 120, 40);
+        assert!(screen.contains(words), "no {words} in\n{screen}");
+    }
     studio.handle(step(1, &[("日", Verdict::Exact), ("", Verdict::Loosened), ("本", Verdict::Exact)], 3));
     let run = studio.model().runs.shown().unwrap().clone();
     assert_eq!(

@@ -224,8 +224,8 @@ pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Ef
 fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
     model.notice = None;
     model.opening = false;
-    let place = model.place();
-    let action = model.keymap.action(place, key);
+    let context = model.key_context();
+    let action = model.keymap.action(context, key);
     // A key that must be pressed twice must be pressed twice in a row.
     model.asked = model.asked.filter(|asked| action == Some(*asked));
     match action {
@@ -246,7 +246,7 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
 
 fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
     model.notice = None;
-    if model.place() == KeyContext::Entry {
+    if model.key_context() == KeyContext::Entry {
         let line = text::clean_line(pasted.get(..floor(pasted, MAX_PATH_BYTES)).unwrap_or_default());
         return entry::type_text(model, line.trim());
     }

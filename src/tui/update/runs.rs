@@ -1,7 +1,9 @@
 //! Requesting runs, one at a time: a new request cancels the active run and waits for its end; one for another clip is queued.
 
+use std::collections::VecDeque;
+
 use super::*;
-use crate::tui::model::{Waiting, library::Entry};
+use crate::tui::model::Waiting;
 use specreel_engine::{RunRequest, Turn};
 
 /// Caption the marked clips together, or else the selected one; while another clip is captioned, it is queued.
@@ -112,30 +114,20 @@ pub(super) fn subject(model: &mut Model) -> Option<Subject> {
 }
 
 pub(super) fn selected_subject(model: &mut Model) -> Option<Subject> {
-    let Some(clip) = model.library.selected().map(clip_of) else {
-        no_clip(model);
+    let Some(entry) = model.library.selected() else {
+        model.note(Tone::Bad, "no clip selected: paste a path, or press o to open one");
         return None;
     };
-    subject_of(model, clip)
+    let (video, title) = (entry.path.clone(), entry.title.clone());
+    Some(Subject { video, title, prompt: prompt_to_run(model)?, ..Subject::default() })
 }
 
-fn no_clip(model: &mut Model) {
-    model.note(Tone::Bad, "no clip selected: paste a path, or press o to open one");
-}
-
-/// The file and the title of a clip.
-fn clip_of(entry: &Entry) -> (PathBuf, String) {
-    (entry.path.clone(), entry.title.clone())
-}
-
-/// A clip with the current prompt.
-fn subject_of(model: &mut Model, (video, title): (PathBuf, String)) -> Option<Subject> {
+pub(super) fn prompt_to_run(model: &mut Model) -> Option<String> {
     let prompt = model.prompt.text();
     if prompt.is_empty() {
         model.note(Tone::Bad, "the prompt is empty: type one, or press p for a preset");
-        return None;
     }
-    Some(Subject { video, title, prompt, ..Subject::default() })
+    Some(prompt).filter(|prompt| !prompt.is_empty())
 }
 
 /// A numbered request to run this method, and its run.
@@ -157,13 +149,12 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
     Waiting { request, run }
 }
 
-/// A live run of a method, which is shown at this pace.
 pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pace: Pace) -> Run {
     Run {
         subject,
         label: model.methods.label_of(&method),
         autoregressive: method.is_autoregressive(),
-        lossless: model.methods.is_lossless(&method),
+        lossless: method.lossless(),
         method: Some(method),
         replayed: false,
         cancelling: false,
@@ -244,6 +235,14 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     }
     model.runs.add(run, follow);
     vec![Effect::Run(Box::new(request))]
+}
+
+/// Cancel what is active, and run these one after another instead.
+pub(super) fn replace(model: &mut Model, queue: VecDeque<Waiting>) -> Vec<Effect> {
+    let effects = cancel(model);
+    model.queue = queue;
+    model.notice = None;
+    effects.into_iter().chain(start_waiting(model)).collect()
 }
 
 /// Cancel the active batch, or the active run, and drop those that wait.

@@ -7,7 +7,7 @@ use crate::tui::StudioConfig;
 use crate::tui::{
     SessionEntry, Studio,
     model::{Overlay, Pane},
-    testing::{self, config, done, notice, press, ready, run_of, started, step},
+    testing::{self, about, config, done, notice, press, ready, run_of, step},
 };
 use specreel_record::{
     Event, EventKind, RunLog, Segment, Session, Span, Started, StopReason, Turn, Verdict,
@@ -31,10 +31,9 @@ fn in_segments() -> (Studio, Vec<Effect>) {
 /// Start the run that these effects request.
 fn start(studio: &mut Studio, effects: &[Effect]) {
     let request = run_of(effects).unwrap();
-    let mut kind = started(&request.video.to_string_lossy(), &request.method.name);
-    if let EventKind::Started(Started { prompt, span, segment, .. }) = &mut kind {
-        (*prompt, *span, *segment) = (request.prompt.clone(), request.span, request.segment);
-    }
+    let (span, segment, prompt) = (request.span, request.segment, request.prompt.clone());
+    let about = about(&request.video.to_string_lossy(), &request.method.name);
+    let kind = EventKind::Started(Started { span, segment, prompt, ..about });
     studio.handle(Msg::Engine(Event::new(request.run, kind)));
 }
 
@@ -130,11 +129,10 @@ fn an_invalid_segment_length_is_reported() {
 fn session() -> Session {
     let mut lines = Vec::new();
     for (run, start) in [(7u64, 0.0), (8, 30.0)] {
-        let mut kind = started("/v/clip.mp4", "naive");
-        if let EventKind::Started(Started { span, segment, .. }) = &mut kind {
-            *span = Some(Span { start, end: start + 30.0 });
-            *segment = Some(Segment { first: 7, index: (run - 7) as usize, count: 3 });
-        }
+        let segment = Some(Segment { first: 7, index: (run - 7) as usize, count: 3 });
+        let about =
+            Started { span: Some(span(start, start + 30.0)), segment, ..about("/v/clip.mp4", "naive") };
+        let kind = EventKind::Started(about);
         let Msg::Engine(one) = step(run, &[("Some words.", Verdict::Exact)], 1) else { panic!("no event") };
         let Msg::Engine(end) = done(run, StopReason::Eos, "Some words.") else { panic!("no event") };
         let at = (run - 7) as f64 * 1000.0;
@@ -180,10 +178,8 @@ fn a_saved_run_of_segments_is_replayed_whole() {
 #[test]
 fn a_saved_conversation_is_replayed_with_its_questions() {
     let mut studio = ready();
-    let mut kind = started("/v/clip.mp4", "naive");
-    if let EventKind::Started(Started { before, .. }) = &mut kind {
-        before.push(Turn { prompt: "Who is\u{1b}[31m it?".into(), answer: "A ball.".into() });
-    }
+    let before = vec![Turn { prompt: "Who is\u{1b}[31m it?".into(), answer: "A ball.".into() }];
+    let kind = EventKind::Started(Started { before, ..about("/v/clip.mp4", "naive") });
     let lines = vec![RecordedEvent { at_ms: Some(0.0), event: Event::new(1, kind) }];
     studio.handle(Msg::Loaded(Ok(Session { lines, torn: false })));
     let said = screen(&studio);
@@ -284,10 +280,7 @@ fn earlier_prompts_come_back() {
 fn entry(name: &str, text: &str) -> SessionEntry {
     let span = Some(Span { start: 0.0, end: 30.0 });
     let segment = Some(Segment { first: 1, index: 0, count: 3 });
-    let mut kind = started(&format!("{name}.mp4"), "naive");
-    if let EventKind::Started(Started { span: s, segment: g, .. }) = &mut kind {
-        (*s, *g) = (span, segment);
-    }
+    let kind = EventKind::Started(Started { span, segment, ..about(&format!("{name}.mp4"), "naive") });
     let Msg::Engine(end) = done(1, StopReason::Eos, text) else { panic!("no event") };
     let runs = [1, 2].map(|run| {
         let mut log = RunLog::new(run);

@@ -47,11 +47,8 @@ pub(super) fn begin(model: &mut Model, subject: Subject) -> Vec<Effect> {
         runs::waiting(model, Subject { span: Some(*span), segment, ..subject.clone() }, method.clone())
     };
     let queue = segments.iter().enumerate().map(run).collect();
-    let effects = runs::cancel(model);
-    model.queue = queue;
-    model.notice = None;
     if is_stacked(model.size) && model.focus != Pane::Prompt {
         model.focus = Pane::Caption;
     }
-    effects.into_iter().chain(runs::start_waiting(model)).collect()
+    runs::replace(model, queue)
 }

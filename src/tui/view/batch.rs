@@ -29,7 +29,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
 fn progress(model: &Model, batch: &Batch, columns: usize, theme: &Theme) -> Line<'static> {
     let dim = theme.style(Role::Dim);
     if batch.phase == Phase::Chosen {
-        let key = model.keymap.shown(model.place(), &[Action::Choose]);
+        let key = model.keymap.shown(model.key_context(), &[Action::Choose]);
         return Line::from(vec![
             theme.span(Role::Key, key),
             Span::raw(format!(
@@ -37,7 +37,7 @@ fn progress(model: &Model, batch: &Batch, columns: usize, theme: &Theme) -> Line
                 plural(batch.clips.len() as u64, "clip"),
                 batch.method.name
             )),
-            mark(model.methods.is_lossless(&batch.method), theme),
+            mark(batch.method.lossless(), theme),
             Span::styled(format!("  {}", batch.prompt.replace('\n', " ")), dim),
         ]);
     }
@@ -74,7 +74,7 @@ fn speeds(batch: &Batch, theme: &Theme) -> Line<'static> {
 fn files(model: &Model, theme: &Theme) -> Line<'static> {
     let dim = theme.style(Role::Dim);
     let key = |action| match model.batches.next {
-        Some(_) => theme.span(Role::Key, format!("{} ", model.keymap.shown(model.place(), &[action]))),
+        Some(_) => theme.span(Role::Key, format!("{} ", model.keymap.shown(model.key_context(), &[action]))),
         None => Span::raw(""),
     };
     let file = match model.batches.sidecar {
@@ -159,7 +159,7 @@ pub(super) fn edit(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let title = model.batches.shown().and_then(Batch::selected).map(|clip| clip.title.clone());
     let title = format!("Caption of {}", text::fit(&title.unwrap_or_default(), 60));
     let rows = (editor.editor.lines().len() as u16).clamp(6, 12) + 2;
-    let key = |action| model.keymap.keys(model.place(), action).first().map(ToString::to_string);
+    let key = |action| model.keymap.keys(model.key_context(), action).first().map(ToString::to_string);
     let hint = [(Action::Save, "saves"), (Action::Newline, "new line")];
     let hint = hint.iter().filter_map(|(action, word)| Some(format!("{} {word}", key(*action)?)));
     let hint = format!(" {} ", hint.collect::<Vec<_>>().join(" · "));

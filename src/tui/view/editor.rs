@@ -9,7 +9,7 @@ pub(super) fn draw(model: &Model, cursor: usize, theme: &Theme, frame: &mut Fram
     let label = text::fit(&model.methods.label(model.methods.chosen), 40);
     let head = Line::from(vec![
         theme.span(Role::Title, format!(" {label} ")),
-        mark(model.methods.is_lossless(method), theme),
+        mark(method.lossless(), theme),
         Span::raw(" "),
     ]);
     let block = dialog("Method", theme).title_bottom(head.right_aligned());

@@ -24,11 +24,11 @@ const WORDS: [(&str, &str); 6] = [
 
 fn entries(model: &Model) -> Vec<Entry> {
     let mut out = Vec::new();
-    for (place, actions) in model.keymap.pages() {
+    for (context, actions) in model.keymap.pages() {
         for (action, keys) in actions {
             let keys = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join("  ");
             let entry =
-                Entry { section: place.title(), name: keys, about: action.about().into(), verdict: None };
+                Entry { section: context.title(), name: keys, about: action.about().into(), verdict: None };
             out.push(entry);
         }
     }

@@ -5,7 +5,7 @@ use crate::tui::model::library::Entry;
 use specreel_record::units;
 
 /// The fewest columns in which a directory can be told from another one.
-const LEAST_PLACE: usize = 10;
+const LEAST_DIR: usize = 10;
 
 /// Rows from which on the pane has room for a picture.
 const TALL: u16 = 24;
@@ -67,13 +67,13 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         library.shown.iter().skip(top).take(rows).map(|index| &library.entries[*index]).collect();
     let shared = |entry: &Entry| visible.iter().filter(|other| other.title == entry.title).count() > 1;
     // Directories are shown in every line or in none, except those that tell files of one name apart.
-    let places = visible.iter().all(|entry| {
+    let dirs = visible.iter().all(|entry| {
         let room = columns.saturating_sub(2 + text::width(&right(entry)) + text::width(&entry.title));
-        room >= text::width(&tag(model, entry).state) + for_place(entry)
+        room >= text::width(&tag(model, entry).state) + for_dir(entry)
     });
     let lines = visible.iter().enumerate().map(|(at, entry)| {
-        let place = if shared(entry) { for_place(entry) } else { 0 };
-        let shows = (places || place > 0, place);
+        let dir = if shared(entry) { for_dir(entry) } else { 0 };
+        let shows = (dirs || dir > 0, dir);
         entry_line(entry, tag(model, entry), shows, top + at == library.cursor, columns, theme)
     });
     let style = theme.style(if focused { Role::Selection } else { Role::SelectionDim });
@@ -85,7 +85,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
 
 struct Tag {
     marked: bool,
-    /// Its place in the queue, or that it was captioned.
+    /// Its position in the queue, or that it was captioned.
     state: String,
     role: Role,
 }
@@ -100,8 +100,8 @@ fn tag(model: &Model, entry: &Entry) -> Tag {
     Tag { marked: model.library.marked.contains(&entry.path), state, role }
 }
 
-fn for_place(entry: &Entry) -> usize {
-    if entry.place.is_empty() { 0 } else { LEAST_PLACE.min(text::width(&entry.place) + 3) }
+fn for_dir(entry: &Entry) -> usize {
+    if entry.dir.is_empty() { 0 } else { LEAST_DIR.min(text::width(&entry.dir) + 3) }
 }
 
 fn right(entry: &Entry) -> String {
@@ -120,24 +120,24 @@ fn right(entry: &Entry) -> String {
 fn entry_line(
     entry: &Entry,
     tag: Tag,
-    (shows_place, for_place): (bool, usize),
+    (shows_dir, for_dir): (bool, usize),
     here: bool,
     columns: usize,
     theme: &Theme,
 ) -> Line<'static> {
     let right = right(entry);
     let room = columns.saturating_sub(2 + text::width(&right));
-    let title = room.saturating_sub(text::width(&tag.state) + for_place.min(room / 2));
+    let title = room.saturating_sub(text::width(&tag.state) + for_dir.min(room / 2));
     let name = text::fit(&entry.title, title);
     let left = room.saturating_sub(text::width(&name) + text::width(&tag.state));
-    let place = match entry.place.as_str() {
+    let dir = match entry.dir.as_str() {
         "" => String::new(),
-        _ if !shows_place => String::new(),
-        place if left > text::width(place) + 2 => format!("  {place}"),
-        place if left > 8 => format!("  {}", text::fit_end(place, left - 3)),
+        _ if !shows_dir => String::new(),
+        dir if left > text::width(dir) + 2 => format!("  {dir}"),
+        dir if left > 8 => format!("  {}", text::fit_end(dir, left - 3)),
         _ => String::new(),
     };
-    let fill = " ".repeat(left.saturating_sub(text::width(&place)));
+    let fill = " ".repeat(left.saturating_sub(text::width(&dir)));
     let dim = theme.style(Role::Dim);
     let named = if entry.problem().is_some() { dim } else { Style::new() };
     // The selection's colours replace these.
@@ -148,6 +148,6 @@ fn entry_line(
         if tag.marked { Span::styled("*", of(Role::Accent)) } else { Span::raw(" ") },
         Span::styled(name, named),
         Span::styled(tag.state, of(tag.role)),
-        Span::styled(format!("{place}{fill}{right}"), dim),
+        Span::styled(format!("{dir}{fill}{right}"), dim),
     ])
 }

@@ -125,7 +125,7 @@ fn grouped(
                 }
                 None => method.about.clone(),
             };
-            let mark = mark(methods.is_lossless(method), theme);
+            let mark = mark(method.lossless(), theme);
             let (name, mark) = match why {
                 Some(_) => (Span::styled(name, dim), mark.style(dim)),
                 None => (Span::raw(name), mark),

@@ -30,11 +30,9 @@ mod tests {
         studio.handle(Msg::Resize(120, 40));
         studio.handle(testing::ready_event());
         testing::press(&mut studio, "enter");
-        let mut started = testing::started("/demo/0.mp4", "naive");
-        if let EventKind::Started(Started { method, .. }) = &mut started {
-            *method = serde_json::to_value(Method::preset("naive").unwrap()).unwrap();
-        }
-        for kind in [started, events::prompt(None)] {
+        let method = serde_json::to_value(Method::preset("naive").unwrap()).unwrap();
+        let started = Started { method, ..testing::about("/demo/0.mp4", "naive") };
+        for kind in [EventKind::Started(started), events::prompt(None)] {
             studio.handle(Msg::Engine(Event::new(1, kind)));
         }
         studio.handle(testing::step(1, &[("A red", Verdict::Exact), (" ball.", Verdict::Bonus)], 1));

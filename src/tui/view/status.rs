@@ -26,7 +26,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
             Span::styled("│ ", dim),
             theme.span(Role::Title, label),
             Span::raw(" "),
-            mark(model.methods.is_lossless(method), theme),
+            mark(method.lossless(), theme),
         ]);
         if let Some(knob) = model.methods.active_knob() {
             let key = |action| model.keymap.shown(KeyContext::Everywhere, &[action]);
@@ -192,7 +192,7 @@ fn useful(model: &Model) -> &'static [Action] {
         SidecarForm, Skip, StepForward, Steps, TokenForward, Yes,
     };
     let busy = model.is_running();
-    match model.place() {
+    match model.key_context() {
         KeyContext::Methods => &[Choose, Edit, KnobUp, NextKnob, Save, Reset, Back],
         KeyContext::Edit => &[KnobUp, Edit, Choose, Save, Reset, Back],
         KeyContext::List => &[Choose, Back],
@@ -251,7 +251,7 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::NextPane, Some(Overlay::Compare)) => "view",
         (Action::Down, Some(Overlay::Compare)) => "method",
         (Action::Down, Some(Overlay::Preview | Overlay::Batch)) => "clip",
-        (Action::Down, None) if model.place() == KeyContext::Steps => "step",
+        (Action::Down, None) if model.key_context() == KeyContext::Steps => "step",
         (Action::Choose, Some(overlay)) => match overlay {
             Overlay::Presets(_) | Overlay::History { .. } => "use",
             Overlay::Methods { .. } | Overlay::Edit(_) | Overlay::Pick { .. } | Overlay::Segments(_) => "run",
@@ -305,8 +305,8 @@ fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
 
 /// The key of an action in this context, with that of its opposite.
 fn key(model: &Model, action: Action) -> Option<String> {
-    let place = model.place();
-    let first = |action| model.keymap.keys(place, action).first().copied();
+    let context = model.key_context();
+    let first = |action| model.keymap.keys(context, action).first().copied();
     let other = match action {
         Action::KnobUp => Some(Action::KnobDown),
         Action::SeekForward => Some(Action::SeekBack),
@@ -320,7 +320,7 @@ fn key(model: &Model, action: Action) -> Option<String> {
     };
     // Tab works everywhere; an arrow that does the same works in this context only.
     let tab = Key::plain(KeyCode::Tab);
-    let tab = (action == Action::NextPane).then(|| model.keymap.keys(place, action).contains(&tab));
+    let tab = (action == Action::NextPane).then(|| model.keymap.keys(context, action).contains(&tab));
     let forward = if tab == Some(true) { Key::plain(KeyCode::Tab) } else { first(action)? };
     let (forward, back) = (forward.to_string(), other.and_then(first).map(|key| key.to_string()));
     Some(match back {

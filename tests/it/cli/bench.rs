@@ -102,33 +102,6 @@ fn a_papers_table_is_measured_kept_and_read_again() {
 }
 
 #[test]
-fn tables_that_cannot_be_shown_are_refused() {
-    let program = Program::new();
-    std::fs::write(program.home().join("other.jsonl"), "{\"event\":\"trial\"}\n").unwrap();
-    for (args, code, parts) in [
-        (&["--paper", "lvspek"][..], 2, &["unknown paper `lvspek`", "did you mean `lvspec`?", "sparrow"][..]),
-        (&["--paper", "std", "--table", "7"], 2, &["no table `7` of std", "1, F1"]),
-        (&["--paper", "all", "--table", "1"], 2, &["--table cannot be used with --paper all"]),
-        (&["--table", "1"], 2, &["--paper"]),
-        (&["--paper", "std", "--methods", "naive"], 2, &["--methods cannot be used with --paper"]),
-        (&["--paper", "std", "--suite", "step"], 2, &["--paper cannot be used with --suite step"]),
-        (
-            &["--paper", "std", "--from", "x.jsonl", "--clips", "3"],
-            2,
-            &["--clips cannot be used with --from"],
-        ),
-        (&["--paper", "std", "--from", "no.jsonl"], 3, &["no.jsonl", "--out FILE"]),
-        (&["--paper", "std", "--from", "other.jsonl"], 3, &["not results of bench --paper"]),
-    ] {
-        let run = program.run(&[&["bench"], args].concat());
-        assert_eq!(run.code, code, "{args:?}: {}", run.stderr);
-        for part in parts {
-            assert!(run.stderr.contains(part), "{args:?}: {part}: {}", run.stderr);
-        }
-    }
-}
-
-#[test]
 fn a_sweep_has_a_row_per_value_and_a_chart() {
     let program = Program::new();
     let args =

@@ -35,17 +35,6 @@ fn ids(program: &Program, args: &[&str]) -> Vec<u32> {
     }
 }
 
-#[test]
-fn the_caption_is_stdout_and_the_rest_is_stderr() {
-    let program = Program::new();
-    let run = caption(&program, &[]).ok();
-    assert!(run.stdout.ends_with('\n') && !run.stdout.trim().is_empty(), "{:?}", run.stdout);
-    assert!(!run.stdout.contains('\x1b'));
-    assert!(run.stderr.contains("naive (lossless)") && run.stderr.contains("tokens/s"), "{}", run.stderr);
-    let quiet = caption(&program, &["--quiet"]);
-    assert_eq!((quiet.stdout, quiet.stderr.as_str()), (run.stdout, ""));
-}
-
 /// All presets but those with a draft head that is not embedded.
 fn presets() -> impl Iterator<Item = &'static Method> {
     let embedded: Vec<String> = specreel_demo::model_names().collect();
@@ -281,12 +270,6 @@ fn colour_is_only_added_when_asked() {
         rest = after.split_once('m').unwrap().1;
     }
     assert_eq!(stripped + rest, plain);
-}
-
-#[test]
-fn without_a_terminal_the_studio_captions() {
-    let run = Program::new().run(&["demo", "--max-new-tokens", "4"]).ok();
-    assert!(!run.stdout.trim().is_empty());
 }
 
 #[test]

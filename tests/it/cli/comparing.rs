@@ -173,39 +173,6 @@ fn the_page_is_self_contained() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_before_any_model_is_read() {
-    let program = Program::new();
-    let clip = program.file("clip.mp4", "x");
-    program.file("bad.toml", "name = \"bad\"\n");
-    std::fs::create_dir(program.home().join("m")).unwrap();
-    for (args, code, part) in [
-        (&["--methods", ""][..], 2, "error: --methods \"\" contains an empty name\nhint: "),
-        (&["--methods", "bad.toml"], 3, "error: method file bad.toml: `drafter` is missing\n"),
-        (
-            &["--method", "naive"],
-            2,
-            "error: compare takes --methods, not --method\nhint: use --methods naive\n",
-        ),
-        (&["--methods", "naive", "--set", "acceptance.rho=1"], 2, "applies to none of the methods\n"),
-        (&["--methods", "naive", "--set", "shape.length=0"], 2, "must be 1 to 64"),
-        (&["--repeat", "0"], 2, "--repeat"),
-        (&["--force"], 2, "--html"),
-        (&["--html", "no/such/page.html"], 3, "error: cannot write the page to no/such/page.html: "),
-        (&["--prompt", " "], 2, "error: --prompt: the prompt is empty\n"),
-    ] {
-        let models = ["compare", &clip, "--target", "m", "--drafter", "m"];
-        let run = program.run(&[&models, args].concat());
-        assert_eq!((run.code, run.stdout.as_str()), (code, ""), "{args:?}: {}", run.stderr);
-        assert!(run.stderr.contains(part), "{args:?} lacks {part}: {}", run.stderr);
-    }
-    let alone = program.run(&["compare", &clip, "--target", "m", "--methods", "naive"]).ends(2);
-    alone.said("--drafter is missing");
-    let json = program.run(&["compare", &clip, "--target", "m", "--methods", "naive", "--json"]);
-    let last = json.last();
-    assert_eq!((json.code, &last["event"]), (2, &"failed".into()));
-}
-
-#[test]
 fn methods_that_can_run_are_compared_and_the_others_named() {
     let program = Program::new();
     let methods =
@@ -231,14 +198,6 @@ fn a_failure_is_told_once_and_leaves_no_page() {
     assert_eq!(run.stderr.matches("error: ").count(), 1, "{}", run.stderr);
     assert!(run.stderr.contains("text.mp4") && run.stderr.contains("\nhint: "), "{}", run.stderr);
     assert!(!program.home().join("page.html").exists());
-}
-
-#[test]
-fn a_drafter_that_cannot_be_loaded_ends_it_all() {
-    let program = Program::new();
-    std::fs::create_dir(program.home().join("m")).unwrap();
-    let last = program.run(&["compare", "demo", "--target", "m", "--json"]).ends(3).last();
-    assert_eq!((&last["run"], &last["event"]), (&0.into(), &"failed".into()));
 }
 
 #[test]

@@ -2,16 +2,10 @@
 
 use std::path::Path;
 
-use ffmpeg_next::format::Pixel;
 use serde_json::Value;
 use specreel_speculate::{Drafter, Method};
 
-use crate::cli::{Program, event, events, make::Clip};
-
-/// A tiny random checkpoint.
-fn model(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name).display().to_string()
-}
+use crate::cli::{Program, event, events, fixture};
 
 /// All frames of the clip, which lasts less than a second.
 const FRAMES: [&str; 2] = ["--frames", "4"];
@@ -26,18 +20,11 @@ const PAIRS: [(&str, &str, [u64; 3]); 5] = [
 /// Those that write a time stamp before every frame or pair of frames.
 const STAMPED: [&str; 3] = ["qwen3_vl", "smolvlm", "qwen3_5"];
 
-/// A home with a clip of four frames, so that every family samples the same ones.
-fn home() -> Program {
-    let program = Program::new();
-    program.file("clip.mkv", Clip::lossless(4, 64, 48, Pixel::YUV444P).write().bytes());
-    program
-}
-
 #[test]
 fn captions_are_lossless_and_report_the_grid() {
-    let program = home();
+    let program = Program::with_clip();
     for (target, drafter, grid) in PAIRS {
-        let (target, drafter) = (model(target), model(drafter));
+        let (target, drafter) = (fixture(target), fixture(drafter));
         let run = |method: &str| {
             let run = program
                 .line(&format!(
@@ -67,8 +54,8 @@ fn captions_are_lossless_and_report_the_grid() {
 
 #[test]
 fn methods_are_compared_on_one_prefill() {
-    let program = home();
-    let (target, drafter) = (model("llava_ov"), model("llava_ov_newer"));
+    let program = Program::with_clip();
+    let (target, drafter) = (fixture("llava_ov"), fixture("llava_ov_newer"));
     let run = program
         .line(&format!(
             "compare clip.mkv --target '{target}' --drafter '{drafter}' --methods naive,lvspec,streaming \
@@ -85,9 +72,9 @@ fn methods_are_compared_on_one_prefill() {
 
 #[test]
 fn inspection_draws_one_tile_per_temporal_position() {
-    let program = home();
+    let program = Program::with_clip();
     for (name, drafter, [frames, rows, columns]) in PAIRS {
-        let (target, drafter) = (model(name), model(drafter));
+        let (target, drafter) = (fixture(name), fixture(drafter));
         let picture = format!("{name}.png");
         let run = program.line(&format!(
             "inspect clip.mkv --target '{target}' --drafter '{drafter}' --method specvlm --set context.keep=0.5 \
@@ -109,8 +96,8 @@ fn inspection_draws_one_tile_per_temporal_position() {
 
 #[test]
 fn options_that_a_family_lacks_are_refused() {
-    let program = home();
-    let (qwen, llava) = (model("qwen2_vl"), model("llava_ov"));
+    let program = Program::with_clip();
+    let (qwen, llava) = (fixture("qwen2_vl"), fixture("llava_ov"));
     for (args, code, words) in [
         (&["--target", &llava, "--max-pixels", "5000"][..], 2, &["76x76", "--max-pixels"][..]),
         (&["--target", &llava, "--rope", "mrope"], 2, &["1-D positions", "--rope"]),
@@ -124,8 +111,8 @@ fn options_that_a_family_lacks_are_refused() {
 
 #[test]
 fn sequential_positions_change_the_caption_and_are_noted() {
-    let program = home();
-    let target = model("qwen2_vl");
+    let program = Program::with_clip();
+    let target = fixture("qwen2_vl");
     let run = |rope: &str| {
         let run = program
             .line(&format!("caption clip.mkv --target '{target}' --json --max-new-tokens 20 --rope '{rope}'"))
@@ -144,8 +131,8 @@ fn sequential_positions_change_the_caption_and_are_noted() {
 /// A prompt that lets the model think ends otherwise, and what it thinks is no part of the caption.
 #[test]
 fn thoughts_are_marked_and_no_part_of_the_caption() {
-    let program = home();
-    let (target, drafter) = (model("qwen3_5"), model("qwen3_5_untied"));
+    let program = Program::with_clip();
+    let (target, drafter) = (fixture("qwen3_5"), fixture("qwen3_5_untied"));
     let models = ["caption", "clip.mkv", "--target", &target, "--drafter", &drafter];
     let limits = ["--max-new-tokens", "12", FRAMES[0], FRAMES[1]];
     let json = |more: &[&str]| {
@@ -186,7 +173,7 @@ fn thoughts_are_marked_and_no_part_of_the_caption() {
         run.said("note: the target was still thinking");
     }
     // Models that cannot.
-    let other = model("qwen3_vl");
+    let other = fixture("qwen3_vl");
     let run = |more: &[&str]| {
         let run =
             program.run(&[&["caption", "clip.mkv", "--target", &other][..], &limits, more].concat()).ok();
@@ -233,8 +220,8 @@ fn recut(program: &Program) -> String {
 
 #[test]
 fn a_drafter_may_cut_frames_into_other_patches() {
-    let program = home();
-    let (target, drafter) = (model("smolvlm"), recut(&program));
+    let program = Program::with_clip();
+    let (target, drafter) = (fixture("smolvlm"), recut(&program));
     let run = |command: &[&str]| {
         let models = ["--target", &target, "--drafter", &drafter, "--json"];
         let run = program.run(&[command, &models, &FRAMES].concat()).ok();
@@ -262,7 +249,7 @@ fn a_drafter_may_cut_frames_into_other_patches() {
 /// The presets of a family's own kind of prompt: all finish, and lossless ones write what the target writes alone.
 #[test]
 fn every_preset_runs_with_time_stamps_in_the_prompt() {
-    let program = home();
+    let program = Program::with_clip();
     for (target, drafter, _) in PAIRS.iter().filter(|pair| STAMPED.contains(&pair.0)) {
         // Linear attention needs all visual tokens.
         let fits = |preset: &&Method| !(preset.prunes() && target.starts_with("qwen3_5"));
@@ -273,7 +260,7 @@ fn every_preset_runs_with_time_stamps_in_the_prompt() {
             .collect();
         assert!(presets.len() > 20);
         let names = presets.iter().map(|preset| preset.name.as_str()).collect::<Vec<_>>().join(",");
-        let (target, drafter) = (model(target), model(drafter));
+        let (target, drafter) = (fixture(target), fixture(drafter));
         let run = program.line(&format!(
             "compare clip.mkv --target '{target}' --drafter '{drafter}' --methods {names} --json --measure never \
              --max-new-tokens 10 --frames 4"
@@ -289,10 +276,10 @@ fn every_preset_runs_with_time_stamps_in_the_prompt() {
 
 #[test]
 fn stamps_of_unseen_frames_are_dropped_where_there_are_any() {
-    let program = home();
+    let program = Program::with_clip();
     for (target, drafter, grid) in PAIRS {
         let stamped = STAMPED.contains(&target);
-        let (target, drafter) = (model(target), model(drafter));
+        let (target, drafter) = (fixture(target), fixture(drafter));
         let run = |command: &str, more: &[&str]| {
             let models = ["--target", &target, "--drafter", &drafter, "--method", "sd-frames"];
             let keep = ["--set", "context.keep=0.5", "--set", "context.stamps=drop"];
@@ -317,8 +304,9 @@ fn stamps_of_unseen_frames_are_dropped_where_there_are_any() {
 
 #[test]
 fn pairs_across_families_and_vocabularies_are_refused() {
-    let program = home();
-    let tokens = std::fs::read_to_string(Path::new(&model("qwen3_vl_small")).join("tokenizer.json")).unwrap();
+    let program = Program::with_clip();
+    let tokens =
+        std::fs::read_to_string(Path::new(&fixture("qwen3_vl_small")).join("tokenizer.json")).unwrap();
     let dir = program.copy("tests/parity/fixtures/qwen3_vl_small", "other");
     // Two words change places.
     let parsed: Value = serde_json::from_str(&tokens).unwrap();
@@ -330,7 +318,7 @@ fn pairs_across_families_and_vocabularies_are_refused() {
     swapped["model"]["vocab"][&b] = 290.into();
     std::fs::write(dir.join("tokenizer.json"), swapped.to_string()).unwrap();
     let other = dir.display().to_string();
-    let [qwen3, smol, qwen2, newest] = ["qwen3_vl", "smolvlm", "qwen2_vl", "qwen3_5"].map(model);
+    let [qwen3, smol, qwen2, newest] = ["qwen3_vl", "smolvlm", "qwen2_vl", "qwen3_5"].map(fixture);
     for (target, drafter, words) in [
         (&qwen3, &smol, &["SmolVLM2", "Qwen3-VL"][..]),
         (&smol, &qwen3, &["Qwen3-VL", "SmolVLM2"]),

@@ -7,21 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use ffmpeg_next::format::Pixel;
-
-use crate::cli::{Outcome, Program, event, events, make::Clip};
-
-/// A file or directory of the parity fixtures.
-fn fixture(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(name).display().to_string()
-}
-
-/// A home with a clip of four frames.
-fn home() -> Program {
-    let program = Program::new();
-    program.file("clip.mkv", Clip::lossless(4, 64, 48, Pixel::YUV444P).write().bytes());
-    program
-}
+use crate::cli::{Outcome, Program, event, events, fixture};
 
 fn caption(program: &Program, models: &[&str]) -> Outcome {
     let caption = ["caption", "clip.mkv", "--json", "--logprobs", "3", "--max-new-tokens", "20"];
@@ -30,7 +16,7 @@ fn caption(program: &Program, models: &[&str]) -> Outcome {
 
 #[test]
 fn a_file_writes_what_its_directory_writes() {
-    let program = home();
+    let program = Program::with_clip();
     for (file, dir, dtype) in [
         ("gguf/gqa_tied/model-f32.gguf", "gqa_tied", "f32"),
         ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl", "f16"),
@@ -59,7 +45,7 @@ fn a_file_writes_what_its_directory_writes() {
 
 #[test]
 fn files_and_directories_draft_for_each_other() {
-    let program = home();
+    let program = Program::with_clip();
     let (file, dir, small) = (
         fixture("gguf/gqa_tied/model-q8_0.gguf"),
         fixture("gqa_tied"),
@@ -92,7 +78,7 @@ fn folder(program: &Program, name: &str, files: &[(&str, &str)]) -> String {
 
 #[test]
 fn a_file_that_gets_shorter_ends_the_run_and_not_the_program() {
-    let program = home();
+    let program = Program::with_clip();
     let model = folder(
         &program,
         "own",
@@ -127,7 +113,7 @@ fn a_file_that_gets_shorter_ends_the_run_and_not_the_program() {
 
 #[test]
 fn a_vision_tower_is_chosen_by_its_name() {
-    let program = home();
+    let program = Program::with_clip();
     let (text, tower) = ("gqa_tied/model-q8_0.gguf", "gqa_tied/mmproj-f32.gguf");
     // The one of the other model does not fit.
     let of_two = folder(
@@ -151,7 +137,7 @@ fn a_vision_tower_is_chosen_by_its_name() {
 
 #[test]
 fn what_is_wrong_with_files_is_said() {
-    let program = home();
+    let program = Program::with_clip();
     let (text, tower) = ("gqa_tied/model-q8_0.gguf", "gqa_tied/mmproj-f32.gguf");
     let alone = folder(&program, "alone", &[("m.gguf", text)]);
     let two =
@@ -221,7 +207,7 @@ fn what_is_wrong_with_files_is_said() {
 /// Everything at once: each type that is not supported, and that there is no vision tower.
 #[test]
 fn types_and_a_missing_tower_are_told_together() {
-    let program = home();
+    let program = Program::with_clip();
     let text = "gqa_tied/model-q8_0.gguf";
     let changed = |name: &str, files: &[(&str, &str)]| {
         let model = folder(&program, name, files);
@@ -256,7 +242,7 @@ fn types_and_a_missing_tower_are_told_together() {
 /// The layer for multi-token prediction in a target's own file drafts without `--drafter`, and changes no token.
 #[test]
 fn a_file_drafts_with_its_layer_for_multi_token_prediction() {
-    let program = home();
+    let program = Program::with_clip();
     let file = fixture("gguf/qwen3_5/model-bf16.gguf");
     let run = |method: &str| {
         let run = caption(&program, &["--target", &file, "--method", method, "--device", "cpu"]).silent();

@@ -110,15 +110,6 @@ fn a_page_does_not_tell_the_home_directory() {
 }
 
 #[test]
-fn without_a_terminal_the_bare_program_captions_the_embedded_clip() {
-    let program = Program::new();
-    let bare = program.run(&[]);
-    let caption = program.run(&["caption", "demo", "--quiet"]);
-    assert_eq!((bare.code, bare.stdout.as_str()), (0, caption.stdout.as_str()), "{}", bare.stderr);
-    assert!(bare.stderr.starts_with("note: the studio needs a terminal; "), "{}", bare.stderr);
-}
-
-#[test]
 fn the_axis_of_a_change_may_be_left_out() {
     let program = Program::new();
     let args =

@@ -29,6 +29,7 @@ use std::{
 };
 
 use assert_cmd::Command;
+use ffmpeg_next::format::Pixel;
 
 use crate::{hub::server, video::make};
 use serde_json::Value;
@@ -55,6 +56,13 @@ pub(crate) struct Outcome {
 impl Program {
     pub(crate) fn new() -> Self {
         Self { home: tempfile::tempdir().unwrap() }
+    }
+
+    /// A home with `clip.mkv` of four frames, of which every family samples all.
+    pub(crate) fn with_clip() -> Self {
+        let program = Self::new();
+        program.file("clip.mkv", make::Clip::lossless(4, 64, 48, Pixel::YUV444P).write().bytes());
+        program
     }
 
     pub(crate) fn home(&self) -> &Path {
@@ -156,6 +164,12 @@ impl Outcome {
         assert!(self.stderr.contains(part), "no {part:?} in\n{}", self.stderr);
         self
     }
+}
+
+/// A file or directory of the parity fixtures.
+pub(crate) fn fixture(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures");
+    folder.join(name).display().to_string()
 }
 
 /// The words of a command line, see [`Program::line`].

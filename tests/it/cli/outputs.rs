@@ -296,6 +296,55 @@ fn prompts_and_files_that_are_refused() {
 }
 
 #[test]
+fn comparisons_that_are_refused() {
+    let mut t = Transcript::new();
+    t.file("clip.mp4", "x").file("bad.toml", "name = \"bad\"\n").folder("m");
+    t.run_all(
+        "compare clip.mp4 --target m --drafter m",
+        "--methods '' | --methods bad.toml | --method naive | --methods naive --set acceptance.rho=1 | \
+         --methods naive --set shape.length=0 | --repeat 0 | --force | --html no/such/page.html | \
+         --prompt ' '",
+    );
+    t.run_all(
+        "compare",
+        "clip.mp4 --target m --methods naive | clip.mp4 --target m --methods naive --json | \
+         demo --target m --json | demo --methods mtp",
+    );
+    check!(t);
+}
+
+#[test]
+fn inspections_that_are_refused() {
+    let mut t = Transcript::new();
+    t.file("text.mp4", "this is not a video\n".repeat(100)).folder("folder");
+    t.run_all(
+        "inspect",
+        "text.mp4 --png a.png | no.mp4 --png a.png --json | demo --png folder --force | \
+         demo --method autoregressive | demo --method lookup | demo --method specvml | demo --force",
+    );
+    assert!(!t.program.home().join("a.png").exists());
+    check!(t);
+}
+
+/// Before anything is loaded.
+#[test]
+fn batches_that_are_refused() {
+    let mut t = Transcript::new();
+    t.folder("empty").file("file", "x").file("in/a.mp4", "x").file("none.txt", "# nothing\n");
+    t.file("set.jsonl", "{\"video_path\":\"a\",\"caption\":\"b\"}\n");
+    t.run_all(
+        "caption",
+        "empty --sidecar txt | in/*.avi | @none.txt | @missing.txt | in --shard 0/0 | in --shard 5/4 | \
+         in --shard auto | in --out-dir x | in --sidecar txt --out-dir file | \
+         in --sidecar srt --existing append | in --dataset jsonl --dataset-file set.jsonl | \
+         in --dataset ltx --dataset-file set.csv | in --dataset csv --dataset-file empty | \
+         in --prompt-file none.txt | in --prompt-file none.txt --prompt x | in --save x | \
+         in --format srt | - in | --stdin --sidecar txt | in --limit 0",
+    );
+    check!(t);
+}
+
+#[test]
 fn method_files() {
     let mut t = Transcript::new();
     let good = t.program.run(&["methods", "show", "lvspec"]).stdout;
@@ -345,8 +394,14 @@ fn configuration_files() {
     ] {
         t.config(text).run("caption demo");
     }
-    t.config("theme = \"nope\"\ndrafter = \"/nope\"\nmodels = [\"/nope\"]").run("config");
+    t.config(
+        "method = \"nope\"\nprompt = \" \"\ndrafter = \"/nope\"\nmodels = [\"/nope\"]\ntheme = \"nope\"",
+    );
+    t.run("config");
     t.config("").file(".config/specreel/keymap.toml", "[library]\nfly = [\"f\"]");
+    t.file(".config/specreel/methods/mine.toml", "name = 3")
+        .file(".config/specreel/methods/other.toml", "= =");
+    t.file(".config/specreel/themes/other.toml", "[accent]\nfg = \"teal\"");
     t.file(".config/specreel/themes/mine.toml", "accnt = {}").run("config").run("config --json");
     check!(t);
 }
@@ -376,14 +431,6 @@ fn steps_of_runs() {
     t.run("caption demo --max-new-tokens 6 --segments 2 --steps --quiet");
     t.run("replay run.jsonl --speed 0 --steps --quiet --color always");
     t.run("caption demo --steps --json");
-    check!(t);
-}
-
-#[test]
-fn damaged_videos_with_notes() {
-    let mut t = Transcript::new();
-    t.measured().file("cut.mp4", Clip { faststart: true, ..Clip::of(100) }.write().cut(0.5).bytes());
-    t.run("caption cut.mp4 --max-new-tokens 2");
     check!(t);
 }
 
@@ -445,7 +492,12 @@ fn benches_that_are_refused() {
          --method naive --set acceptance.lambda=1 | --svg front.svg | --out no/such/file | --rows 1 | \
          --shape tiny | --suite hop | --suite step --clips 1 | --suite step --temperature 1 | \
          --suite step --rows 0 | --suite step --rows two | --suite step --slots 1000000 | \
-         --suite step --shape gpt | --suite step --drafter-shape tiny",
+         --suite step --shape gpt | --suite step --drafter-shape tiny | --table 1",
+    );
+    t.file("other.jsonl", "{\"event\":\"trial\"}\n").run_all(
+        "bench --paper",
+        "lvspek | std --table 7 | all --table 1 | std --methods naive | std --suite step | \
+         std --from x.jsonl --clips 3 | std --from no.jsonl | std --from other.jsonl",
     );
     check!(t);
 }
@@ -522,7 +574,12 @@ fn trainings() {
             "train sparrow --target tiny --max-new-tokens 8 --batch 2 --keep 2 --save-every 0 {more}"
         ));
     }
-    t.run("train msd --out o --no-mtp").run("train msd --out o --recursions 2").run("train fly --out o");
+    t.run_all(
+        "train",
+        "msd --out o --no-mtp | msd --out o --recursions 2 | hivis --out o --no-vata | \
+         hivis --out o --hidden 0.5 | msd --out o --data scenes:x | msd --out o --data scenes:-4 | \
+         fly --out o",
+    );
     t.run("train sparrow --out o --target nowhere").run("train sparrow");
     t.run("caption demo --drafter new");
     assert_eq!(fs::read_dir(t.program.home().join("full")).unwrap().count(), 1);

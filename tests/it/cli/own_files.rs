@@ -51,15 +51,6 @@ fn user_methods_are_listed_shown_checked_and_run() {
 }
 
 #[test]
-fn a_changed_method_is_marked() {
-    let program = Program::new();
-    let compared =
-        program.line("compare demo --max-new-tokens 4 --methods naive,naive-tree --set shape.length=3");
-    compared.printed("naive* ");
-    compared.printed("naive-tree ");
-}
-
-#[test]
 fn an_unused_drafter_is_noted() {
     let program = Program::new();
     let run = program.line("caption demo --max-new-tokens 2 --drafter demo-drafter --method sparrow").ok();

@@ -15,13 +15,6 @@ fn completions_for_every_shell() {
 }
 
 #[test]
-fn the_manual_is_roff() {
-    let run = Program::new().run(&["man"]).ok();
-    assert!(run.stdout.contains(".TH specreel 1"), "{}", &run.stdout[..200]);
-    assert!(run.stdout.contains("max\\-new\\-tokens"));
-}
-
-#[test]
 fn the_doctor_reports_every_area() {
     let program = Program::new();
     let run = program.run(&["doctor", "--json"]);
@@ -89,15 +82,9 @@ fn config_prints_files_examples_and_schemas() {
         let schema = program.run(&["config", "schema", file]).json();
         assert_eq!(schema["type"], "object", "{file}");
     }
-    // The example is a valid file; an invalid file is reported.
+    // The example is a valid file.
     let folder = program.home().join(".config/specreel");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("config.toml"), program.run(&["config", "example"]).stdout).unwrap();
-    assert!(program.run(&["config"]).stdout.contains("config   there"));
-    std::fs::write(folder.join("config.toml"), "themes = \"dark\"").unwrap();
-    let run = program.run(&["config", "--json"]).ends(3);
-    run.said("error: configuration file");
-    run.said("themes");
-    let files = run.json();
-    assert!(files[0]["wrong"].as_str().unwrap().contains("themes"));
+    program.run(&["config"]).ok().printed("config   there");
 }

@@ -2,17 +2,12 @@
 
 use std::{
     io::{BufRead, BufReader, Lines},
-    path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
 };
 
 use serde_json::Value;
 
-use crate::cli::Program;
-
-fn tiny() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied")
-}
+use crate::cli::{Program, fixture};
 
 /// A short training run on a tiny random target.
 fn arguments(out: &str, more: &[&str]) -> Vec<String> {
@@ -20,7 +15,7 @@ fn arguments(out: &str, more: &[&str]) -> Vec<String> {
 }
 
 fn on(data: &str, out: &str, more: &[&str]) -> Vec<String> {
-    let tiny = tiny().display().to_string();
+    let tiny = fixture("gqa_tied");
     let all = ["train", "sparrow", "--target", tiny.as_str(), "--data", data, "--out", out];
     let short = ["--max-new-tokens", "8", "--batch", "2", "--keep", "2", "--save-every", "0"];
     [&all[..], &short, more].concat().into_iter().map(String::from).collect()
@@ -40,7 +35,7 @@ fn a_draft_head_works_with_its_target_only() {
     for file in ["config.json", "model.safetensors", "training.json", "curve.svg"] {
         assert!(program.home().join("mine").join(file).is_file(), "{file}");
     }
-    let tiny = tiny().display().to_string();
+    let tiny = fixture("gqa_tied");
     let mut captions = Vec::new();
     for method in ["autoregressive", "sparrow", "sparrow-chain"] {
         let caption = ["caption", "demo", "--target", &tiny, "--drafter", "mine", "--frames", "4"];

@@ -14,7 +14,7 @@ use specreel_batch::{Outcome, Progress, rows::Caption};
 use specreel_engine::RunRequest;
 use specreel_record::{
     Event, EventKind, Failure, FailureClass, Limits, Measured, Pace, PromptSeen, Ready, RunLog, Session,
-    Speedup, Stage, Started, Stats, Step, StopReason, Token, Verdict, session::RecordedEvent,
+    Speedup, Stage, Started, Stats, Step, StopReason, Token, Verdict, session::RecordedEvent, testing,
 };
 use specreel_scenes::{Scene, render};
 use specreel_speculate::Method;
@@ -40,7 +40,6 @@ pub fn config(theme: &str) -> StudioConfig {
         clips: vec![clip("A green star falls", "/demo/0.mp4"), clip("Two shapes meet", "/demo/1.mp4")],
         methods: Method::presets().to_vec(),
         method: "lvspec".into(),
-        lossless: Method::lossless,
         request: RunRequest {
             prompt: "Describe the video in detail.".into(),
             ..StudioConfig::default().request
@@ -360,18 +359,10 @@ fn text(steps: &[Step]) -> String {
     steps.iter().flat_map(|s| &s.tokens).map(|t| t.text.as_str()).collect()
 }
 
-fn started(method: serde_json::Value, lossless: bool, video: &str, prompt: &str) -> EventKind {
-    EventKind::Started(Started {
-        method,
-        lossless,
-        target: "target".into(),
-        drafter: Some("drafter".into()),
-        device: "cpu".into(),
-        dtype: "q8_0".into(),
-        video: video.into(),
-        prompt: prompt.into(),
-        ..Started::default()
-    })
+fn about(method: serde_json::Value, lossless: bool, video: &str, prompt: &str) -> Started {
+    let (video, prompt) = (video.into(), prompt.into());
+    let (target, drafter) = ("target".into(), Some("drafter".into()));
+    Started { method, lossless, target, drafter, video, prompt, ..testing::about() }
 }
 
 /// The run that these effects request starts.
@@ -381,11 +372,9 @@ pub fn start(studio: &mut Studio, effects: &[Effect]) -> u64 {
     let request = request.unwrap();
     let method = serde_json::to_value(&request.method).unwrap();
     let video = request.video.to_string_lossy();
-    let mut started = started(method, request.method.lossless(), &video, &request.prompt);
-    if let EventKind::Started(Started { before, span, segment, .. }) = &mut started {
-        (*before, *span, *segment) = (request.before.clone(), request.span, request.segment);
-    }
-    engine(studio, request.run, started);
+    let about = about(method, request.method.lossless(), &video, &request.prompt);
+    let (before, span, segment) = (request.before.clone(), request.span, request.segment);
+    engine(studio, request.run, EventKind::Started(Started { before, span, segment, ..about }));
     request.run
 }
 
@@ -502,7 +491,7 @@ pub fn session(steps: &[Step], torn: bool) -> Session {
     };
     let method = Method::presets().iter().find(|m| m.name == "lvspec").unwrap();
     let method = serde_json::to_value(method).unwrap();
-    say(0.0, started(method, false, "/videos/harbour.mp4", "What happens?"));
+    say(0.0, EventKind::Started(about(method, false, "/videos/harbour.mp4", "What happens?")));
     say(400.0, EventKind::Stage { stage: Stage::Encode, done: 6, total: 6, left_ms: None });
     say(600.0, EventKind::Stage { stage: Stage::Generate, done: 0, total: 256, left_ms: None });
     for step in steps {
@@ -523,8 +512,8 @@ pub fn listed() -> Vec<SessionEntry> {
         let mut log = RunLog::new(1);
         let (lossless, video) = (method == "naive", format!("/videos/{clip}"));
         let method = serde_json::json!({ "name": method, "drafter": { "kind": "model" } });
-        let started = started(method, lossless, &video, "Describe the video in detail.");
-        std::iter::once(started).chain(end).for_each(|kind| {
+        let started = about(method, lossless, &video, "Describe the video in detail.");
+        std::iter::once(EventKind::Started(started)).chain(end).for_each(|kind| {
             log.apply(&Event::new(1, kind));
         });
         let path = format!("/data/sessions/{age_s}.jsonl");
@@ -619,11 +608,9 @@ pub fn batched(studio: &mut Studio) {
     let error = "video /videos/scenes/red-circle-rolls.mp4: the file is damaged or no video".into();
     let failure = Failure { class: FailureClass::Input, error, hint: None };
     over("/videos/scenes/red-circle-rolls.mp4", 2, Outcome::Failed(failure), 1);
-    let mut event = session(&lossy(), false).lines.remove(0).event;
-    if let EventKind::Started(Started { video, .. }) = &mut event.kind {
-        *video = "/videos/scenes/two-squares.mp4".into();
-    }
-    engine(studio, 3, event.kind);
+    let method = serde_json::to_value(Method::preset("lvspec").unwrap()).unwrap();
+    let about = about(method, false, "/videos/scenes/two-squares.mp4", "What happens?");
+    engine(studio, 3, EventKind::Started(about));
     write(studio, 3, &lossy()[..4]);
     press(studio, "down down down");
 }

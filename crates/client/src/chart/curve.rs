@@ -7,14 +7,10 @@ const AREA: [f64; 4] = [64.0, 68.0, 560.0, 280.0];
 const STROKES: [(&str, &str); 4] = [("#06c", "none"), ("#c50", "6 3"), ("#084", "2 3"), ("#80a", "8 3 2 3")];
 const SYMBOLS: [char; 4] = ['*', 'o', '+', 'x'];
 
-/// A chart of lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// What it shows.
     pub title: String,
-    /// What x is.
     pub x: String,
-    /// What y is.
     pub y: String,
     /// Name and points of each line, x ascending. Line styles repeat after four.
     pub lines: Vec<(String, Vec<(f64, f64)>)>,

@@ -18,7 +18,6 @@ use specreel_record::pareto;
 /// Points on two axes, larger being better on both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// What it shows.
     pub title: String,
     /// What x is, with its unit.
     pub x: String,
@@ -28,14 +27,10 @@ pub struct Plot {
     most: f64,
 }
 
-/// One point of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// To the right.
     pub x: f64,
-    /// Upwards.
     pub y: f64,
-    /// Its label.
     pub label: String,
     /// Whether it is on the Pareto front.
     pub front: bool,
@@ -65,12 +60,10 @@ impl Plot {
         &self.points
     }
 
-    /// The points with their symbols.
     pub fn symbols(&self) -> impl Iterator<Item = (char, &Point)> {
         self.points.iter().enumerate().map(|(index, point)| (symbol(index, point.front), point))
     }
 
-    /// The scales of both axes.
     pub fn scales(&self) -> (Scale, Scale) {
         let across = Scale::covering(self.points.iter().map(|p| p.x));
         (across, Scale::covering_up_to(self.most, self.points.iter().map(|p| p.y)))

@@ -22,12 +22,10 @@ const UNKNOWN: &str = "…";
 /// At most this many rejected alternatives of a tree are named.
 const ALTERNATIVES: usize = 3;
 
-/// What a piece of a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// An emitted token: an accepted draft, or the target's own.
     Token(Verdict),
-    /// A draft that the target rejected.
     Rejected,
     /// A draft behind a rejected one, which falls with it.
     Discarded,
@@ -38,7 +36,6 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// True for drafts that are struck out.
     pub fn is_struck(self) -> bool {
         matches!(self, Mark::Rejected | Mark::Discarded)
     }
@@ -49,7 +46,6 @@ impl Mark {
 pub struct Piece {
     /// Its text, sanitised and on one line.
     pub text: String,
-    /// What it is.
     pub mark: Mark,
 }
 

@@ -1,17 +1,11 @@
 use super::*;
-use specreel_record::{EventKind, testing::run};
+use specreel_record::{
+    EventKind,
+    testing::{drafted, run},
+};
 
 fn step(drafts: &[&str], tokens: &[(&str, Verdict)]) -> Step {
-    Step {
-        drafted: vec![1; drafts.len()],
-        drafted_text: drafts.iter().map(|text| (*text).into()).collect(),
-        judged: drafts.len(),
-        accepted: tokens.iter().filter(|(_, verdict)| verdict.is_accepted_draft()).count(),
-        tokens: tokens.iter().map(|(text, verdict)| Token::new(1, *text, *verdict)).collect(),
-        draft_ms: 1.5,
-        verify_ms: 12.0,
-        ..Step::default()
-    }
+    Step { draft_ms: 1.5, verify_ms: 12.0, ..drafted(drafts, tokens) }
 }
 
 /// 0 and 1 at the root, 2 and 3 below 0, 4 below 1.

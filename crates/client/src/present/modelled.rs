@@ -32,7 +32,6 @@ shipped! {
     "l20-qwen2.5-vl-7b",
 }
 
-/// The names of the profiles of this build.
 pub fn names() -> Vec<&'static str> {
     SHIPPED.iter().map(|(name, _)| *name).collect()
 }

@@ -91,11 +91,8 @@ fn ticks_are_those_of_the_schedule() {
 /// A run of this method: `steps` steps of 4 drafts, of which 3 pass.
 fn log(name: &str, steps: usize) -> RunLog {
     let method = Method::preset(name).unwrap();
-    let mut started = testing::started();
-    if let EventKind::Started(Started { method: given, lossless, dtype, .. }) = &mut started {
-        (*given, *lossless) = (serde_json::to_value(&method).unwrap(), method.lossless());
-        *dtype = "f32".into();
-    }
+    let (given, lossless) = (serde_json::to_value(&method).unwrap(), method.lossless());
+    let started = Started { method: given, lossless, dtype: "f32".into(), ..testing::about() };
     let mut prompt = testing::prompt(Some(vec![1, 2]).filter(|_| !method.is_autoregressive()));
     if let EventKind::Prompt(PromptSeen { grid, visual_tokens, prompt_ids, .. }) = &mut prompt {
         (*grid, *visual_tokens, *prompt_ids) = ([1, 2, 5], 10, vec![1; 15]);
@@ -109,7 +106,7 @@ fn log(name: &str, steps: usize) -> RunLog {
     };
     let steps = (0..steps).map(|index| EventKind::Step(step(index)));
     let done = testing::ended(StopReason::Length, "", &[], Stats::default());
-    testing::run(1, [started, prompt].into_iter().chain(steps).chain([done]))
+    testing::run(1, [EventKind::Started(started), prompt].into_iter().chain(steps).chain([done]))
 }
 
 #[test]

@@ -123,7 +123,6 @@ impl Player {
         player
     }
 
-    /// Take in an event of the run.
     pub fn apply(&mut self, event: &Event) -> Added {
         let added = self.whole.apply(event);
         self.grow();
@@ -377,7 +376,6 @@ impl Player {
         }
     }
 
-    /// Pause.
     pub fn pause(&mut self) {
         self.playing = false;
     }

@@ -1,22 +1,12 @@
 use super::*;
 use specreel_record::{
     Draft, EventKind, Started, Step, Token, Verdict,
-    testing::{done, ended, failure, started},
+    testing::{self, done, ended, failure, started},
 };
 
 /// A step of 10 ms: its drafts, and its tokens with their verdicts.
 fn step(drafted: &[&str], tokens: &[(&str, Verdict)]) -> Step {
-    let tokens: Vec<Token> = tokens.iter().map(|(text, verdict)| Token::new(1, *text, *verdict)).collect();
-    Step {
-        drafted: vec![1; drafted.len()],
-        drafted_text: drafted.iter().map(|text| (*text).to_owned()).collect(),
-        judged: drafted.len(),
-        accepted: tokens.iter().filter(|token| token.verdict.is_accepted_draft()).count(),
-        tokens,
-        draft_ms: 5.0,
-        verify_ms: 5.0,
-        ..Step::default()
-    }
+    Step { draft_ms: 5.0, verify_ms: 5.0, ..testing::drafted(drafted, tokens) }
 }
 
 /// "A red ball rolls": a reject in the first step, none in the second.
@@ -359,9 +349,8 @@ fn where_drafting_and_verifying_overlap_the_next_window_is_seen() {
         step(&[" falls"], &[(" rolls", Verdict::Corrected)]),
     ];
     let mut all = events(windows);
-    if let EventKind::Started(Started { method, .. }) = &mut all[0].kind {
-        *method = serde_json::json!({"name": "parallelvlm", "schedule": {"kind": "parallel"}});
-    }
+    let method = serde_json::json!({"name": "parallelvlm", "schedule": {"kind": "parallel"}});
+    all[0].kind = EventKind::Started(Started { method, ..testing::about() });
     assert_eq!(
         film(&mut live(&all, Pace::Auto)),
         [

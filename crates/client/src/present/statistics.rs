@@ -18,7 +18,6 @@ use specreel_record::{
 /// What the tables show of one method or run; none where a value is unknown or has no meaning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measures {
-    /// Name of the method.
     pub name: String,
     /// True if the method emits exactly what autoregressive decoding would.
     pub lossless: bool,
@@ -26,13 +25,11 @@ pub struct Measures {
     pub tokens_per_second: Option<f64>,
     /// Ratio of decode speeds.
     pub decode: Option<f64>,
-    /// Its interval.
     pub interval: Option<Interval>,
     /// Ratio of times from file to last token.
     pub end_to_end: Option<f64>,
     /// Accepted drafts per step.
     pub tau: Option<f64>,
-    /// Emitted tokens per step.
     pub emitted_per_step: Option<f64>,
     /// Share of the tokens that the target would not have written, 0 to 1.
     pub loosened_share: Option<f64>,
@@ -46,15 +43,11 @@ pub enum Output {
     /// Not compared.
     #[default]
     Unknown,
-    /// No run has started.
     Waiting,
     /// Cancelled before the first run finished.
     Interrupted,
-    /// A run failed.
     Failed,
-    /// It is the baseline.
     Baseline,
-    /// The same tokens.
     Identical,
     /// Index of the first token that differs, from 0.
     DiffersAt(usize),
@@ -68,7 +61,6 @@ impl Output {
         }
     }
 
-    /// In words.
     pub fn words(&self) -> String {
         match self {
             Output::Unknown => NOTHING.into(),
@@ -83,7 +75,6 @@ impl Output {
 }
 
 impl Measures {
-    /// Of a row of a comparison.
     pub fn of_row(comparison: &Comparison, row: &Row) -> Self {
         let figures = row.figures.as_ref();
         let output = match row.state {
@@ -146,28 +137,21 @@ impl Measures {
     }
 }
 
-/// One column of a table.
 #[derive(Debug)]
 pub struct Column {
-    /// Its title.
     pub title: &'static str,
     /// Numbers are aligned to the right.
     pub right: bool,
     /// Columns with a higher rank are dropped first where the width is short; those with 0 stay.
     pub rank: u8,
-    /// The text of its cell.
     pub cell: fn(&Measures) -> String,
 }
 
-/// The method's name.
 pub const NAME: Column = Column { title: "method", right: false, rank: 0, cell: |m| m.name.clone() };
-/// Lossless or lossy.
 pub const KIND: Column =
     Column { title: "kind", right: false, rank: 0, cell: |m| lossless_mark(m.lossless).into() };
-/// Decode speed.
 pub const SPEED: Column =
     Column { title: "tokens/s", right: true, rank: 3, cell: |m| known(m.tokens_per_second, rate) };
-/// Speedup of decoding.
 pub const DECODE: Column = Column { title: "decode", right: true, rank: 1, cell: decode };
 /// Speedup from file to last token.
 pub const END_TO_END: Column =

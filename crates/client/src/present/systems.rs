@@ -31,7 +31,6 @@ const PAPERS: [(&str, &str); 13] = [
 /// Papers of the methods that prune the target's visual tokens. A drafter may see what they choose; that is not their system.
 const PRUNING_PAPERS: [&str; 5] = ["FastV", "PyramidDrop", "SparseVLM", "DyCoke", "FastVID"];
 
-/// The system of a method, as a heading.
 pub fn system(method: &Method) -> &'static str {
     let paper = method.paper.as_deref().unwrap_or_default();
     // What a paper only compares with is not its system.

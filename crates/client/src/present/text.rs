@@ -36,7 +36,6 @@ pub fn clean_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Skip what follows an escape character.
 fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match chars.next() {
         // Control sequence: up to its final byte.

@@ -18,7 +18,6 @@ use specreel_record::Verdict;
 pub enum Role {
     /// A draft that is what the target would write.
     Strict,
-    /// The target alone.
     Plain,
     /// The target's own token after a reject.
     Corrected,
@@ -33,7 +32,6 @@ pub enum Role {
 /// A role's look: text attributes, and colours for terminals of 16 colours and for light and dark pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// The role.
     pub role: Role,
     /// Its name: key of a theme, class of a page.
     pub name: &'static str,
@@ -108,7 +106,6 @@ pub const LOOKS: [Look; 6] = [
 ];
 
 impl Role {
-    /// The role of a verdict.
     pub fn of(verdict: Verdict) -> Role {
         match verdict {
             Verdict::Exact | Verdict::Sampled => Role::Strict,
@@ -125,7 +122,6 @@ impl Role {
         }
     }
 
-    /// Its look.
     pub fn look(self) -> &'static Look {
         &LOOKS[self as usize]
     }

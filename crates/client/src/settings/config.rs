@@ -16,7 +16,6 @@ use specreel_speculate::suggest;
 /// A configuration file that has been read. The default is that of a missing file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
-    /// Its values.
     pub values: Layer,
     file: PathBuf,
     /// Line of each key, from 1.
@@ -24,7 +23,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The JSON schema of the file.
     pub fn schema() -> Schema {
         schemars::schema_for!(Layer)
     }
@@ -65,7 +63,6 @@ impl Config {
         Setting { value, origin }
     }
 
-    /// Where the value of a key is.
     pub(super) fn origin(&self, key: &'static str) -> Origin {
         let line = self.lines.get(key).copied().unwrap_or(1);
         Origin::Config { file: self.file.clone(), line, key }

@@ -16,7 +16,6 @@ use super::{
     stats::Equality,
 };
 
-/// The rows of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Name of the method that all others are compared with: autoregressive decoding.
@@ -29,36 +28,28 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowState {
-    /// No run has started.
     Waiting,
     /// At least one run finished.
     Done,
     /// It was cancelled before its first run finished.
     Cancelled,
-    /// A run failed.
     Failed,
 }
 
-/// One method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Its name.
     pub method: String,
     /// True if it emits exactly what autoregressive decoding would.
     pub lossless: bool,
-    /// The outcome of its runs.
     pub state: RowState,
-    /// The runs that finished.
     pub runs: Vec<u64>,
     /// What was measured; none if no run finished.
     #[serde(flatten)]
     pub figures: Option<Figures>,
-    /// Why a run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
-/// What was measured of a method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
     /// The run that these are the figures of: the one of median speed; of an even number, the slower of the middle two.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     EventKind, Speedup, Started, Stats, Timings,
-    testing::{ended, failure, fed, speedup, started, started_plain},
+    testing::{about, ended, failure, fed, speedup, started_plain},
 };
 
 /// A run that ends with these tokens after so many milliseconds.
@@ -15,10 +15,10 @@ fn run(run: u64, method: &str, ids: &[u32], ms: f64, reason: StopReason) -> RunL
         timings: Timings { verify_ms: ms, ..Timings::default() },
         ..Stats::default()
     };
-    let mut begin = if method == "plain" { started_plain() } else { started() };
-    if let EventKind::Started(Started { lossless, .. }) = &mut begin {
-        *lossless = method != "lvspec";
-    }
+    let begin = match method {
+        "plain" => started_plain(),
+        _ => EventKind::Started(Started { lossless: method != "lvspec", ..about() }),
+    };
     fed(RunLog::planned(run, method, true), [begin, ended(reason, "", ids, stats)])
 }
 

@@ -4,17 +4,13 @@ use std::ops::Range;
 
 use crate::{Failure, Step, StopReason, Token, Verdict};
 
-/// How far a run is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RunState {
-    /// No event of it has arrived.
     #[default]
     Waiting,
-    /// It has started.
     Running,
     /// It ended normally, or was cancelled.
     Done(StopReason),
-    /// It failed.
     Failed(Failure),
     /// Its recording ends before its last event ([`RunLog::cut_off`](super::RunLog::cut_off)).
     CutOff,
@@ -28,7 +24,6 @@ pub enum Speed {
     Unmeasured,
     /// The engine is measuring; the figure may change.
     Measuring,
-    /// The figure is final.
     Measured,
 }
 
@@ -45,22 +40,17 @@ pub struct Chunk {
     pub deciding: Option<usize>,
 }
 
-/// A token and its position.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed<'a> {
-    /// Its step.
     pub step: &'a Step,
     /// Its index among the step's tokens.
     pub at: usize,
-    /// The token.
     pub token: &'a Token,
 }
 
 /// What one event added to a log: ranges of [`RunLog::chunks`](super::RunLog::chunks) and [`RunLog::notes`](super::RunLog::notes).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Added {
-    /// New chunks.
     pub chunks: Range<usize>,
-    /// New notes.
     pub notes: Range<usize>,
 }

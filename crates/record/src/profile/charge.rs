@@ -3,16 +3,13 @@
 use super::{Cost, Profile};
 use crate::{Step, Verdict};
 
-/// What drafts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Drafting {
     /// Nothing: the target decodes alone.
     Nothing,
     /// Something that costs no pass: prompt lookup.
     Free,
-    /// A smaller model.
     Model,
-    /// A draft head of this recipe.
     Head(String),
     /// The target's first layers, this share of them; 1 = the whole target.
     Target {
@@ -26,7 +23,6 @@ pub enum Drafting {
 /// How many tokens are drafted in a tick of the parallel schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// This many.
     Fixed(usize),
     /// On two devices as many as the drafter writes in one target pass; on one device as many as the run drafted in the mean.
     Auto,
@@ -35,7 +31,6 @@ pub enum Window {
 /// A run: what was done, pass by pass.
 #[derive(Clone, Debug)]
 pub struct Workload<'a> {
-    /// What drafts.
     pub drafting: Drafting,
     /// Set under the parallel schedule.
     pub window: Option<Window>,
@@ -43,13 +38,11 @@ pub struct Workload<'a> {
     pub grown: Option<(usize, usize)>,
     /// Tokens of the prompt that are not visual.
     pub text: usize,
-    /// Visual tokens of the prompt.
     pub visual: usize,
     /// Share of the visual tokens that the drafter sees, 0 to 1.
     pub drafter_sees: f64,
     /// Share of the visual tokens that the target sees while it decodes; 1 unless the method prunes the target.
     pub target_sees: f64,
-    /// The steps.
     pub steps: &'a [Step],
     /// Draft tokens, those that were never judged included.
     pub drafted: u64,
@@ -60,25 +53,20 @@ pub struct Workload<'a> {
 /// Modelled times of a run in milliseconds, from its first to its last token.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Modelled {
-    /// Emitted tokens.
     pub tokens: usize,
     /// Passes of the drafter, as far as no target pass hides them.
     pub draft_ms: f64,
-    /// Passes of the target.
     pub verify_ms: f64,
-    /// Everything else.
     pub other_ms: f64,
     /// Autoregressive decoding of as many tokens.
     pub plain_ms: f64,
 }
 
 impl Modelled {
-    /// All time.
     pub fn total_ms(&self) -> f64 {
         self.draft_ms + self.verify_ms + self.other_ms
     }
 
-    /// Decode speed.
     pub fn tokens_per_second(&self) -> f64 {
         self.tokens as f64 * 1e3 / self.total_ms()
     }
@@ -254,14 +242,11 @@ fn passes(step: &Step, unread: usize, grown: Option<(usize, usize)>) -> Vec<usiz
     passes
 }
 
-/// One tick of the parallel schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
     /// Rows of the target's pass.
     pub rows: usize,
-    /// Drafted tokens.
     pub drafted: usize,
-    /// Emitted tokens.
     pub emitted: usize,
 }
 

@@ -1,6 +1,5 @@
 //! What a pass of a model takes: from measured passes, or from sizes and a device's data sheet.
 
-/// The time of a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cost {
     /// Between measured passes.
@@ -29,12 +28,10 @@ impl Cost {
     }
 }
 
-/// One measured pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Tokens in the cache before it.
     pub slots: f64,
-    /// Its rows.
     pub rows: f64,
     /// Its time in milliseconds.
     pub ms: f64,
@@ -100,11 +97,8 @@ fn linear(points: &[(f64, f64)], x: f64) -> f64 {
 /// Sizes of a language model, in weights, values and multiply-adds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sizes {
-    /// Layers.
     pub layers: f64,
-    /// Weights of the matrices of one layer.
     pub layer_weights: f64,
-    /// Weights of the output matrix.
     pub head_weights: f64,
     /// Keys and values of one slot in one layer.
     pub kv_values: f64,
@@ -122,7 +116,6 @@ impl Sizes {
     }
 }
 
-/// The rates of a device and of the software on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Device {
     /// Memory bandwidth in bytes per millisecond.
@@ -139,11 +132,9 @@ pub struct Device {
 /// A pass takes the host's time and the slower of moving its bytes and of computing its products.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Roofline {
-    /// The model.
     pub sizes: Sizes,
     /// Bytes of a weight.
     pub weight_bytes: f64,
-    /// Where it runs.
     pub device: Device,
 }
 

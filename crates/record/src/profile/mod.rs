@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 /// What passes take on some hardware.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Its name, or that of its file.
     pub name: String,
     /// Models, hardware and source in a line; may be empty.
     pub about: String,
@@ -28,9 +27,7 @@ pub struct Profile {
     pub visual: Option<usize>,
     /// The other tokens of a prompt; none = as recorded.
     pub text: Option<usize>,
-    /// The target.
     pub target: Cost,
-    /// A smaller model that drafts.
     pub drafter: Option<Cost>,
     /// Draft heads by recipe; under the empty name one for every recipe.
     pub heads: BTreeMap<String, Cost>,

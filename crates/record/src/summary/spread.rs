@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{PairedRatio, Trial, bootstrap::ratio_interval, paired::LEAST};
 
-/// Resamplings of the bootstrap.
 const ROUNDS: usize = 2000;
 /// Share of the resamplings that an interval covers.
 const CONFIDENCE: f64 = 0.95;
@@ -17,13 +16,10 @@ pub struct Spread {
     /// Of the share of the true facts stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub facts_share: Option<[f64; 2]>,
-    /// Of the facts kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<[f64; 2]>,
-    /// Of the precision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<[f64; 2]>,
-    /// Of the false facts per caption.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub false_per_caption: Option<[f64; 2]>,
     /// Of the accepted drafts per step.

@@ -4,6 +4,7 @@ use std::ops::BitOr;
 
 use super::{
     kernels::{self, BlockRows, DisjointBlocksMut, DisjointRowsK, Rows8, RowsK, WIDE},
+    rows::each_row,
     thread_pool::ThreadPool,
 };
 
@@ -14,6 +15,8 @@ pub struct Forms {
     pub q8: bool,
     /// 8-bit blocks of 256.
     pub k: bool,
+    /// The outliers of the blocks of 32 are apart; only if all products with them take them so.
+    pub outliers: bool,
 }
 
 impl Forms {
@@ -36,7 +39,11 @@ impl BitOr for Forms {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
-        Self { q8: self.q8 || other.q8, k: self.k || other.k }
+        let outliers = match (self.q8, other.q8) {
+            (true, true) => self.outliers && other.outliers,
+            _ => self.outliers || other.outliers,
+        };
+        Self { q8: self.q8 || other.q8, k: self.k || other.k, outliers }
     }
 }
 
@@ -49,29 +56,30 @@ pub struct QuantizedRows {
 
 impl QuantizedRows {
     /// Quantise rows of finite values. Panics if they are not whole blocks.
-    pub fn quantize(&mut self, forms: Forms, x: &[f32]) {
-        let rows = self.resize(forms, x.len());
+    pub fn quantize(&mut self, forms: Forms, x: &[f32], rows: usize) {
+        let quantized = self.resize(forms, rows, x.len() / rows.max(1));
         let chunk = 4096 * forms.block();
         let unit = |i: usize| {
             let at = i * chunk;
             // SAFETY: each unit has values of its own.
-            unsafe { rows.quantize(at, &x[at..(at + chunk).min(x.len())]) };
+            unsafe { quantized.quantize(at, &x[at..(at + chunk).min(x.len())]) };
         };
         match x.len().div_ceil(chunk) {
             0 | 1 => unit(0),
             units => ThreadPool::global().run(units, &unit),
         }
+        quantized.finish(x, rows);
     }
 
     pub(super) fn blocks(&self) -> BlockRows<'_> {
         BlockRows { q8: &self.q8, k: &self.k }
     }
 
-    /// Resize to `values` values, to be quantised part by part. Panics if they are not whole blocks.
-    pub fn resize(&mut self, forms: Forms, values: usize) -> DisjointRowsMut<'_> {
+    /// Resize to `rows × width` values, to be quantised part by part and then finished. Panics if rows are not whole blocks.
+    pub fn resize(&mut self, forms: Forms, rows: usize, width: usize) -> DisjointRowsMut<'_> {
         DisjointRowsMut {
-            q8: forms.q8.then(|| self.q8.resize(values)),
-            k: forms.k.then(|| self.k.resize(values)),
+            q8: forms.q8.then(|| self.q8.resize(rows, width, forms.outliers)),
+            k: forms.k.then(|| self.k.resize(rows * width)),
         }
     }
 }
@@ -98,5 +106,12 @@ impl DisjointRowsMut<'_> {
                 rows.quantize(at, x);
             }
         }
+    }
+    /// Split off the outliers of all rows of `x`, if they are to be apart: once all parts are quantised.
+    pub fn finish(&self, x: &[f32], rows: usize) {
+        let Some(blocks) = self.q8.filter(DisjointBlocksMut::has_outliers) else { return };
+        let width = x.len() / rows;
+        // SAFETY: each row belongs to one unit.
+        each_row(rows, width, &|r| unsafe { blocks.split_outliers(r, &x[r * width..][..width]) });
     }
 }

@@ -128,10 +128,10 @@ impl Weight {
         match self {
             Weight::Stored(Values::Blocks(blocks)) => {
                 let k = blocks.kind().takes_k();
-                Forms { q8: !k, k }
+                Forms { q8: !k, k, outliers: false }
             }
             Weight::Stored(_) | Weight::Panels(_) => Forms::default(),
-            Weight::Q8(_) => Forms { q8: true, k: false },
+            Weight::Q8(_) => Forms { q8: true, k: false, outliers: true },
         }
     }
 
@@ -215,7 +215,7 @@ impl Linear {
     ) -> Result<()> {
         self.check(x, rows, y)?;
         if self.forms().any() {
-            quantized.quantize(self.forms(), x);
+            quantized.quantize(self.forms(), x, rows);
         }
         self.forward_prepared(x, quantized, rows, y)
     }

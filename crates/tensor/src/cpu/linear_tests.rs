@@ -23,6 +23,7 @@ fn rows_are_bit_identical_for_any_number_of_rows() {
         (W::F16, 100),
         (W::Bf16, 96),
         (W::Q8_0, 96),
+        (W::Q8_0, 1056),
         (W::Q4_0, 96),
         (W::Q4K, 256),
         (W::Q5K, 256),
@@ -73,7 +74,7 @@ fn rows_of_another_width_are_refused() {
             assert!(forward(x, rows, y).is_err(), "{dtype:?}: {x} inputs, {rows} rows, {y} outputs");
         }
         let (x, mut rows8) = (vec![1.0; inputs], QuantizedRows::default());
-        rows8.quantize(linear.forms(), &x);
+        rows8.quantize(linear.forms(), &x, 1);
         let gated = linear.forward_gated(&x, &rows8, 1, &mut [0.0; 6], &mut [0.0; 2], None);
         assert!(gated.is_err(), "{dtype:?}");
     }

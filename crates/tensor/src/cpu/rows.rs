@@ -63,7 +63,7 @@ impl Rows {
         let (stride, forms) = next.map_or((width, Forms::default()), |next| (next.inputs(), next.forms()));
         self.reserve(rows, stride);
         let values = DisjointSliceMut::new(&mut self.values);
-        let quantized = forms.any().then(|| self.quantized.resize(forms, rows * stride));
+        let quantized = forms.any().then(|| self.quantized.resize(forms, rows, stride));
         each_row(rows, stride, &|r| {
             // SAFETY: each row belongs to one unit.
             unsafe {
@@ -75,13 +75,16 @@ impl Rows {
                 }
             }
         });
+        if let Some(quantized) = quantized {
+            quantized.finish(&self.values, rows);
+        }
     }
 
     /// Quantise all rows as `next` takes them.
     pub(crate) fn quantize(&mut self, next: Option<&Linear>) {
         let forms = next.map_or_else(Forms::default, Linear::forms);
         if forms.any() {
-            self.quantized.quantize(forms, &self.values);
+            self.quantized.quantize(forms, &self.values, self.rows);
         }
     }
 }
@@ -99,10 +102,11 @@ pub(crate) fn gated(
     out.reserve(rows, width);
     let forms = next.map_or_else(Forms::default, Linear::forms);
     let in_place = forms.any() && Linear::quantizes_gated(forms);
-    let quantized = in_place.then(|| out.quantized.resize(forms, rows * width));
+    let quantized = in_place.then(|| out.quantized.resize(forms, rows, width));
     matrix.forward_gated(&x.values, &x.quantized, rows, buffer, &mut out.values, quantized)?;
-    if !in_place {
-        out.quantize(next);
+    match quantized {
+        Some(quantized) => quantized.finish(&out.values, rows),
+        None => out.quantize(next),
     }
     Ok(())
 }

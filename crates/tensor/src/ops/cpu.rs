@@ -367,6 +367,7 @@ impl Ops for CpuOps {
         let forms = next.map_or_else(Forms::default, Linear::forms);
         let in_place = forms.any() && shape.head_dim.is_multiple_of(forms.block());
         out.reserve(rows, q);
+        let quantized = in_place.then(|| out.quantized.resize(forms, rows, q));
         attention::attend(
             cache,
             layer,
@@ -375,14 +376,15 @@ impl Ops for CpuOps {
             pass.mask,
             &|r| &qkv.values[r * fused..r * fused + q],
             &mut out.values,
-            in_place.then(|| out.quantized.resize(forms, rows * q)),
+            quantized,
             pass.probe.map(|probe| (probe, &mut work.probed)),
         );
         if let (Some(stats), Some(probe)) = (&mut work.stats, pass.probe) {
             work.probed.add_to(stats, probe, shape, pass.layers);
         }
-        if !in_place {
-            out.quantize(next);
+        match quantized {
+            Some(quantized) => quantized.finish(&out.values, rows),
+            None => out.quantize(next),
         }
         Ok(())
     }
@@ -412,8 +414,12 @@ impl Ops for CpuOps {
         let (rows, values) = (mixed.rows, pass.states.values());
         let forms = next.map_or_else(Forms::default, Linear::forms);
         out.reserve(rows, values);
-        let quantized = forms.any().then(|| out.quantized.resize(forms, rows * values));
-        recurrent::mix((&mixed.values, rows), weights, pass, &mut out.values, quantized)
+        let quantized = forms.any().then(|| out.quantized.resize(forms, rows, values));
+        recurrent::mix((&mixed.values, rows), weights, pass, &mut out.values, quantized)?;
+        if let Some(quantized) = quantized {
+            quantized.finish(&out.values, rows);
+        }
+        Ok(())
     }
 
     fn choose(&self, _: &mut CpuWork, from: &Rows, columns: &Vec<u32>, x: &mut Rows) -> Result<()> {

@@ -107,7 +107,6 @@ fn preset(names: &[&str]) -> Result<Vec<Method>, Failure> {
 mod tests {
     use super::*;
     use crate::cli::resolve::tests::spec;
-    use specreel_record::FailureClass;
 
     fn choose(names: &str) -> Result<Chosen, Failure> {
         let names: Vec<String> = names.split(',').map(String::from).collect();
@@ -175,21 +174,5 @@ mod tests {
         assert_eq!(names(&chosen), DEFAULT);
         assert!(chosen.methods.iter().any(Method::lossless) && !chosen.methods.iter().all(Method::lossless));
         assert_eq!(names(&methods(None, &[], &spec(false)).unwrap()), DEFAULT_ALONE);
-    }
-
-    #[test]
-    fn unusable_lists_are_refused() {
-        for (names, part) in [
-            ("", "contains an empty name"),
-            (" , ", "contains an empty name"),
-            ("naive,,fly", "contains an empty name"),
-            ("naive,lvspce", "unknown method `lvspce`"),
-        ] {
-            let failure = choose(names).unwrap_err();
-            assert_eq!(failure.class, FailureClass::Usage, "{names}");
-            assert!(failure.error.contains(part) && failure.hint.is_some(), "{failure:?}");
-        }
-        let failure = methods(Some(&["naive".into()]), &[], &spec(false)).unwrap_err();
-        assert!(failure.error.contains("--drafter"), "{failure:?}");
     }
 }

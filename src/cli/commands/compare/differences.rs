@@ -48,7 +48,6 @@ fn words(edit: &Edit) -> Vec<Word> {
     marked(&edit.text, marks, edit.spaced)
 }
 
-/// The words of a text between marks.
 fn marked(text: &str, (open, close, sgr): (&str, &str, &'static str), spaced: bool) -> Vec<Word> {
     let text = format!("{open}{text}{close}");
     let mut words: Vec<Word> = sentence(&text).into_iter().map(|word| Word { sgr, ..word }).collect();

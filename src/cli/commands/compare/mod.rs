@@ -98,7 +98,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         let video = video.file_name().unwrap_or(video.as_os_str()).to_string_lossy();
         let video = if video == stdin_video::NAME { "a video from stdin".into() } else { video };
         let compared = Compared { video: &video, span: request.span, prompt: &request.prompt, sampled };
-        page.replace(&comparison_page(&compared, &comparison, &runs))?;
+        page.replace(comparison_page(&compared, &comparison, &runs).as_bytes())?;
     }
     let mut stdout = io::stdout().lock();
     if output.json {

@@ -39,7 +39,6 @@ pub struct Word {
     pub spaced: bool,
 }
 
-/// The words of a plain sentence.
 pub fn sentence(text: &str) -> Vec<Word> {
     text.split_whitespace().map(|word| Word { text: word.into(), sgr: "", spaced: true }).collect()
 }

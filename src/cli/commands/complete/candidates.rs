@@ -57,7 +57,6 @@ fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
 
 type Value = (String, Option<String>);
 
-/// The values that begin with what was typed.
 fn beginning(current: &OsStr, values: impl IntoIterator<Item = Value>) -> Vec<CompletionCandidate> {
     let Some(typed) = current.to_str() else { return Vec::new() };
     let begins = values.into_iter().filter(|(value, _)| value.starts_with(typed));
@@ -244,7 +243,6 @@ fn videos() -> ArgValueCompleter {
     })
 }
 
-/// Subcommands, by the words that lead to them.
 fn subcommands() -> ArgValueCompleter {
     among(|| {
         let root = Cli::command();

@@ -11,7 +11,6 @@ mod layout;
 mod map;
 mod panel;
 mod picture;
-mod png_file;
 mod stills;
 mod summary;
 mod text;
@@ -23,8 +22,12 @@ use super::*;
 use crate::cli::{args::inspect::InspectArgs, interrupt::interrupted as code};
 use drafter_view::DrafterView;
 use picture::Picture;
-use png_file::PngFile;
 use summary::{Drawn, Summary};
+
+const PICTURE: Named = Named { flag: "--png", what: "the picture to ", on_failure: CHECK_DISK };
+
+/// Extensions of other picture formats.
+const OTHERS: [&str; 9] = ["jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "svg", "avif"];
 
 /// Columns of text that goes to no terminal.
 const COLUMNS: usize = 100;
@@ -35,7 +38,7 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     drafter_view::check_method(&request.method, &models)?;
     resolve::tell_unused(&args.run, &[&request.method], args.quiet || args.json);
     request.max_new_tokens = 1;
-    let file = args.png.as_deref().map(|path| PngFile::claim(path, args.force)).transpose()?;
+    let file = args.png.as_deref().map(|path| picture_file(path, args.force)).transpose()?;
 
     let (mut client, interrupt) = loading(models, args.run.ignore_memory)?;
     let id = request.run;
@@ -79,9 +82,20 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     Ok(0)
 }
 
+fn picture_file(path: &Path, force: bool) -> Result<OutputFile, Failure> {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_lowercase();
+    if OTHERS.contains(&extension.as_str()) {
+        return Err(Failure::usage(
+            format!("--png writes PNG, but the extension of {} is of another format", path.display()),
+            format!("use --png {}", path.with_extension("png").display()),
+        ));
+    }
+    OutputFile::claim(PICTURE, path, force)
+}
+
 /// Draw and write the picture. None if interrupted; then nothing is written.
 fn write(
-    file: PngFile,
+    mut file: OutputFile,
     path: &Path,
     summary: &Summary,
     view: &DrafterView,
@@ -98,7 +112,7 @@ fn write(
     };
     let image = picture.draw(&stills);
     let bytes = picture::png(&image).map_err(|e| internal(format!("cannot encode the picture: {e}")))?;
-    file.write(&bytes)?;
+    file.replace(&bytes)?;
     let frames = picture.drawn.iter().zip(&stills).enumerate().map(|(tile, (&frame, still))| {
         let (x, y) = layout.panel(tile, 0);
         Drawn { frame, time_s: still.as_ref().map_or_else(|| view.time(frame), |still| still.time_s), x, y }

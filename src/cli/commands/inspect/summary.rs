@@ -8,7 +8,6 @@ const BEST: usize = 5;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// The run that they are of.
     pub run: u64,
     pub event: &'static str,
     pub method: String,
@@ -19,7 +18,6 @@ pub struct Summary {
     pub visual_tokens: usize,
     pub kept: usize,
     pub kept_share: f64,
-    /// Those of each frame.
     pub kept_per_frame: Vec<usize>,
     /// Frames whose time stamps the drafter does not read, if there are some.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,20 +10,17 @@ use crate::present::{
 };
 use specreel_record::{Comparison, Row, RunLog, Span, Verdict};
 
-/// What was compared on.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<'a> {
     /// The video, as the user named it.
     pub video: &'a str,
     /// The part of it; none for the whole video.
     pub span: Option<Span>,
-    /// The prompt.
     pub prompt: &'a str,
     /// Text is sampled, and one of the methods accepts by sampling.
     pub sampled: bool,
 }
 
-/// The whole page.
 pub fn comparison_page(compared: &Compared<'_>, comparison: &Comparison, runs: &[RunLog]) -> String {
     let part = compared.span.map(|span| format!(", {span}")).unwrap_or_default();
     let title = format!("Decoding methods on {}{part}", compared.video);

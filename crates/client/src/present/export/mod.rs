@@ -15,10 +15,8 @@ use subtitles::stamp;
 
 use specreel_record::{Cues, Pieces, RunLog, Span};
 
-/// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The caption alone.
     Text,
     /// Caption, prompt and statistics as Markdown.
     Markdown,
@@ -26,14 +24,11 @@ pub enum Format {
     Html,
     /// Who was at work when, for trace viewers.
     Trace,
-    /// SubRip subtitles.
     Srt,
-    /// WebVTT subtitles.
     Vtt,
 }
 
 impl Format {
-    /// All formats.
     pub const ALL: [Format; 6] =
         [Format::Text, Format::Markdown, Format::Html, Format::Trace, Format::Srt, Format::Vtt];
 
@@ -54,7 +49,6 @@ impl Format {
         }
     }
 
-    /// The name of the format.
     pub fn name(self) -> &'static str {
         match self {
             Format::Text => "text",
@@ -66,7 +60,6 @@ impl Format {
         }
     }
 
-    /// What the file contains.
     pub fn about(self) -> &'static str {
         match self {
             Format::Text => "the caption",
@@ -96,7 +89,6 @@ impl Format {
 /// What video and method are called in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
-    /// The video's title.
     pub video: &'a str,
     /// The method, with the parameters that differ from its preset's.
     pub method: &'a str,

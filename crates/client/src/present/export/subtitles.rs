@@ -23,12 +23,9 @@ pub const LINES: usize = 2;
 /// Columns that can be read in a second.
 const SPEED: u64 = 17;
 
-/// A subtitle format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subtitles {
-    /// SubRip.
     Srt,
-    /// WebVTT.
     Vtt,
 }
 
@@ -39,12 +36,10 @@ pub struct Cue {
     pub from_ms: u64,
     /// The end; after the start.
     pub to_ms: u64,
-    /// Its lines.
     pub lines: Vec<String>,
 }
 
 impl Subtitles {
-    /// The header of a file.
     pub fn head(self) -> &'static str {
         match self {
             Subtitles::Srt => "",
@@ -67,7 +62,6 @@ impl Subtitles {
         out
     }
 
-    /// A whole file of captions and their spans.
     pub fn file<'a>(self, cues: Cues, captions: impl IntoIterator<Item = (Span, &'a str)>) -> String {
         let mut cutter = Cutter::new(cues);
         let mut all: Vec<Cue> =
@@ -167,7 +161,6 @@ impl Cutter {
         out
     }
 
-    /// The cues that are left.
     pub fn finish(&mut self) -> Vec<Cue> {
         self.release(self.end)
     }

@@ -1,20 +1,19 @@
 use super::*;
 use specreel_record::{
     EventKind, Segment, Started, StopReason, Turn, Verdict,
-    testing::{done, ended, run, started, step},
+    testing::{about, done, ended, run, step},
 };
 
 pub(super) const NAMES: Names<'_> = Names { video: "A <b> & c", method: "lvspec" };
 
 /// What a run begins with: a prompt, and the piece of the video of this index.
-fn begin(piece: Option<usize>) -> EventKind {
-    let mut kind = started();
-    if let EventKind::Started(Started { prompt, span, segment, .. }) = &mut kind {
-        *prompt = "Describe *this*.".into();
-        *span = piece.map(|index| Span { start: 30.0 * index as f64, end: 30.0 * (index + 1) as f64 });
-        *segment = piece.map(|index| Segment { first: 1, index, count: 2 });
+fn begin(piece: Option<usize>) -> Started {
+    Started {
+        prompt: "Describe *this*.".into(),
+        span: piece.map(|index| Span { start: 30.0 * index as f64, end: 30.0 * (index + 1) as f64 }),
+        segment: piece.map(|index| Segment { first: 1, index, count: 2 }),
+        ..about()
     }
-    kind
 }
 
 fn steps() -> [EventKind; 2] {
@@ -26,7 +25,7 @@ fn steps() -> [EventKind; 2] {
 
 pub(super) fn log() -> RunLog {
     let [first, second] = steps();
-    run(1, [begin(None), first, second])
+    run(1, [EventKind::Started(begin(None)), first, second])
 }
 
 /// Two pieces of a video; the second was cancelled.
@@ -36,7 +35,7 @@ fn pieces() -> [RunLog; 2] {
     let mut index = 0;
     ends.map(|end| {
         let [first, second] = steps();
-        let mut log = run(1, [begin(Some(index)), first, second, end]);
+        let mut log = run(1, [EventKind::Started(begin(Some(index))), first, second, end]);
         // The figures of a scripted end are empty.
         *log.stats_mut() = run(1, steps()).stats().clone();
         index += 1;
@@ -70,11 +69,8 @@ fn pieces_are_one_file_with_their_times() {
 
 #[test]
 fn a_conversation_is_kept() {
-    let mut begin = begin(None);
-    if let EventKind::Started(Started { before, .. }) = &mut begin {
-        *before = vec![Turn { prompt: "What <is> it?".into(), answer: "A *ball*.".into() }];
-    }
-    let log = run(1, [begin]);
+    let before = vec![Turn { prompt: "What <is> it?".into(), answer: "A *ball*.".into() }];
+    let log = run(1, [EventKind::Started(Started { before, ..begin(None) })]);
     let runs = Pieces::of([&log]);
     let page = Format::Html.write(&NAMES, &runs, Cues::Clip);
     assert!(page.contains("What &lt;is&gt; it?</p>\n<p class=\"caption\">A *ball*.</p>"), "{page}");
@@ -84,11 +80,7 @@ fn a_conversation_is_kept() {
 
 #[test]
 fn a_part_of_a_video_is_named_in_the_title() {
-    let mut begin = begin(Some(1));
-    if let EventKind::Started(Started { segment, .. }) = &mut begin {
-        *segment = None;
-    }
-    let log = run(1, [begin, done(" One.")]);
+    let log = run(1, [EventKind::Started(Started { segment: None, ..begin(Some(1)) }), done(" One.")]);
     let runs = Pieces::of([&log]);
     assert!(
         Format::Markdown.write(&NAMES, &runs, Cues::Clip).starts_with("# A \\<b\\> \\& c · 0:30 – 1:00\n")

@@ -49,7 +49,6 @@ impl Race {
         }
     }
 
-    /// Go to a time.
     pub fn seek(&mut self, at: f64) {
         self.at = at.clamp(0.0, self.length);
         for (lane, end) in self.lanes.iter_mut().zip(&self.ends) {
@@ -70,7 +69,6 @@ impl Race {
         }
     }
 
-    /// Pause.
     pub fn pause(&mut self) {
         self.playing = false;
     }

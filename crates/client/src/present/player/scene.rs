@@ -9,10 +9,8 @@ pub(super) const STRUCK: f64 = 0.7;
 pub(super) const JUDGED: f64 = 0.8;
 pub(super) const SETTLED: f64 = 0.9;
 
-/// What happens in a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The drafts appear, one by one.
     Drafting,
     /// The target reads all of them in one pass.
     Verifying,
@@ -27,9 +25,7 @@ pub enum Phase {
 pub enum Fate {
     /// A draft that is not judged yet.
     Ghost,
-    /// In the text, for this reason.
     Emitted(Verdict),
-    /// The draft that was rejected.
     Rejected,
     /// A draft after the rejected one, or beyond the end of the text.
     Dropped,
@@ -42,7 +38,6 @@ pub enum Fate {
 pub struct Part {
     /// The text of one token; never empty.
     pub text: String,
-    /// What becomes of it.
     pub fate: Fate,
 }
 
@@ -53,7 +48,6 @@ pub struct Scene {
     pub step: usize,
     /// Number of tokens before the step.
     pub first_token: usize,
-    /// What happens.
     pub phase: Phase,
     /// The text that follows those tokens, in order. Of a tree: the branch that is judged.
     pub parts: Vec<Part>,

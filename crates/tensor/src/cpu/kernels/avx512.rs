@@ -2,7 +2,7 @@
 //!
 //! Weights are in panels of 16 outputs: for each block of 32 inputs eight vectors of 16 outputs × 4 inputs, offset by 128 to be
 //! unsigned. One vector times four broadcast inputs gives 16 outputs at once. Integer sums do not depend on their order, and
-//! the scaled sums of blocks are added in the same order in every tile.
+//! the scaled sums of blocks, then those of outliers, are added in the same order in every tile.
 
 use std::arch::x86_64::*;
 
@@ -96,7 +96,7 @@ unsafe fn store(product: &Product, panel: usize, r: usize, sums: &[__m512], y: &
 
 /// Dot products of `P` panels with `R` rows.
 ///
-/// SAFETY: those panels and rows exist.
+/// SAFETY: those panels and rows exist, and the outliers' columns are within the rows.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[expect(clippy::needless_range_loop, reason = "rows and panels index several arrays and pointers at once")]
@@ -134,6 +134,23 @@ unsafe fn tile<const P: usize, const R: usize>(
                 for i in 0..R {
                     let scale = _mm512_mul_ps(ws, _mm512_set1_ps(*xs.add(i * blocks + b)));
                     acc[p][i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[p][i]), scale, acc[p][i]);
+                }
+            }
+        }
+        for i in 0..R {
+            for (column, value) in x.outliers.of(r + i) {
+                // The column's byte becomes the highest, then a signed integer.
+                let up = _mm_cvtsi32_si128(24 - 8 * (column % 4) as i32);
+                let value = _mm512_set1_ps(value);
+                for p in 0..P {
+                    let block = p * blocks + column / BLOCK;
+                    let group = block * (BLOCK / 4) + column % BLOCK / 4;
+                    let four = _mm512_loadu_si512(weights.add(group * 64).cast());
+                    let four = _mm512_xor_si512(four, _mm512_set1_epi8(-128));
+                    let q = _mm512_srai_epi32::<24>(_mm512_sll_epi32(four, up));
+                    let d = _mm512_loadu_ps(scales.add(block * PANEL));
+                    let weight = _mm512_mul_ps(_mm512_cvtepi32_ps(q), d);
+                    acc[p][i] = _mm512_fmadd_ps(weight, value, acc[p][i]);
                 }
             }
         }

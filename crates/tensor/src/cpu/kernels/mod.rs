@@ -16,6 +16,7 @@ mod half;
 #[cfg(target_arch = "x86_64")]
 mod int8;
 mod largest;
+mod outliers;
 mod panels;
 mod portable;
 mod quantized;

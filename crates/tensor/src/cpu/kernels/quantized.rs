@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{BLOCK, DisjointSliceMut, Product, has_avx512, portable};
+use super::{
+    BLOCK, DisjointSliceMut, Product, has_avx512,
+    outliers::{DisjointOutliers, Outliers},
+    portable,
+};
 #[cfg(target_arch = "x86_64")]
 use super::{
     avx2, avx512, has_avx2,
@@ -264,19 +268,34 @@ pub struct Rows8 {
     pub(super) scales: Vec<f32>,
     /// -128 times the sum of each block, which cancels the offset of the panels' weights.
     pub(super) offsets: Vec<i32>,
+    /// Values that are apart from the blocks.
+    pub(super) outliers: Outliers,
 }
 
 impl Rows8 {
-    /// Quantise rows of finite values. Panics if they are not whole blocks.
+    /// Quantise finite values. Panics if they are not whole blocks.
+    #[cfg(test)]
     pub fn quantize(&mut self, x: &[f32]) {
-        let blocks = self.resize(x.len());
         // SAFETY: one call at a time.
-        unsafe { blocks.quantize(0, x) };
+        unsafe { self.resize(1, x.len(), false).quantize(0, x) };
     }
 
-    /// Resize to `values` values, to be quantised part by part. Panics if they are not whole blocks.
-    pub fn resize(&mut self, values: usize) -> DisjointBlocksMut<'_> {
-        assert!(values.is_multiple_of(BLOCK), "rows are not whole blocks");
+    /// Quantise rows of `width` finite values, and split off their outliers. Panics if they are not whole blocks.
+    #[cfg(test)]
+    pub fn quantize_split(&mut self, x: &[f32], width: usize) {
+        let blocks = self.resize(x.len() / width, width, true);
+        // SAFETY: one call at a time.
+        unsafe {
+            blocks.quantize(0, x);
+            x.chunks_exact(width).enumerate().for_each(|(r, x)| blocks.split_outliers(r, x));
+        }
+    }
+
+    /// Resize to `rows × width` values, to be quantised part by part; then, if `split`, the outliers of every row must be split
+    /// off. Panics if rows are not whole blocks.
+    pub fn resize(&mut self, rows: usize, width: usize, split: bool) -> DisjointBlocksMut<'_> {
+        assert!(width.is_multiple_of(BLOCK), "rows are not whole blocks");
+        let values = rows * width;
         self.quants.resize(values, 0);
         self.scales.resize(values / BLOCK, 0.0);
         self.offsets.resize(values / BLOCK, 0);
@@ -284,6 +303,7 @@ impl Rows8 {
             quants: DisjointSliceMut::new(&mut self.quants),
             scales: DisjointSliceMut::new(&mut self.scales),
             offsets: DisjointSliceMut::new(&mut self.offsets),
+            outliers: self.outliers.resize(rows, width, split),
         }
     }
 }
@@ -294,9 +314,33 @@ pub struct DisjointBlocksMut<'a> {
     quants: DisjointSliceMut<'a, i8>,
     scales: DisjointSliceMut<'a, f32>,
     offsets: DisjointSliceMut<'a, i32>,
+    outliers: DisjointOutliers<'a>,
 }
 
 impl DisjointBlocksMut<'_> {
+    /// True if rows have outliers to be split off.
+    pub fn has_outliers(&self) -> bool {
+        !self.outliers.is_empty()
+    }
+
+    /// Split off the outliers of row `r`, `x`, whose blocks are quantised.
+    ///
+    /// # Safety
+    /// No other unit may use the row at the same time.
+    pub unsafe fn split_outliers(&self, r: usize, x: &[f32]) {
+        // SAFETY: the row is the caller's.
+        unsafe { self.outliers.split(self, r, x) };
+    }
+
+    /// The scales of some blocks.
+    ///
+    /// # Safety
+    /// No other unit may use the blocks at the same time.
+    pub(super) unsafe fn scales_at(&self, block: usize, count: usize) -> &[f32] {
+        // SAFETY: the blocks are the caller's.
+        unsafe { self.scales.slice(block, count) }
+    }
+
     /// Quantise `x` to the values from `at` on. Panics if `at` and `x` are not whole blocks within the rows.
     ///
     /// # Safety
@@ -330,6 +374,7 @@ impl DisjointBlocksMut<'_> {
 /// No other call may write the same columns of `y` at the same time.
 pub unsafe fn product_q8(product: &Product, w: &Weights8, x: &Rows8, y: &DisjointSliceMut<'_>) {
     product.check(w.values(), x.quants.len());
+    x.outliers.check(product.rows, product.inputs);
     let (quants, scales) = match &w.0 {
         #[cfg(target_arch = "x86_64")]
         Layout::Panels(panels) => {
@@ -348,9 +393,17 @@ pub unsafe fn product_q8(product: &Product, w: &Weights8, x: &Rows8, y: &Disjoin
         Layout::Panels(_) => unreachable!("panels are made for AVX-512 and AVX2 only"),
         Layout::Rows { quants, scales } => (quants, scales),
     };
-    let (w, x) = (Q8 { quants, scales }, Q8 { quants: &x.quants, scales: &x.scales });
+    let (w, blocks) = (Q8 { quants, scales }, Q8 { quants: &x.quants, scales: &x.scales });
+    let inputs = product.inputs;
+    let dot = |o: usize, r: usize| {
+        let sum = portable::dot_q8(w, o, blocks, r, inputs / BLOCK);
+        x.outliers.of(r).fold(sum, |sum, (column, value)| {
+            let at = o * inputs + column;
+            (f32::from(quants[at]) * scales[at / BLOCK]).mul_add(value, sum)
+        })
+    };
     // SAFETY: the columns are the caller's.
-    unsafe { product.each(y, |o, r| portable::dot_q8(w, o, x, r, product.inputs / BLOCK)) };
+    unsafe { product.each(y, dot) };
 }
 
 /// Quantise to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest (ties to even).

@@ -160,6 +160,7 @@ pub struct BlockRows<'a> {
 pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y: &DisjointSliceMut<'_>) {
     let rows = if w.kind.takes_k() { x.k.values() } else { x.q8.quants.len() };
     product.check(w.values(), rows);
+    assert!(w.kind.takes_k() || x.q8.outliers.is_empty(), "these products have no outliers");
     assert!(product.inputs.is_multiple_of(w.kind.values()), "the rows of the matrix are not whole blocks");
     #[cfg(target_arch = "x86_64")]
     let (avx512, int8) = (super::has_avx512(), Int8::detect());

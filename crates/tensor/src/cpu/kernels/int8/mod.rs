@@ -175,6 +175,20 @@ macro_rules! int8_kernels {
                             sums[i] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[i]), scale, sums[i]);
                         }
                     }
+                    for (i, sums) in sums.iter_mut().enumerate() {
+                        for (column, value) in x.outliers.of(r + i) {
+                            // The column's byte becomes the highest, then a signed integer.
+                            let up = _mm_cvtsi32_si128(24 - 8 * (column % 4) as i32);
+                            let block = column / BLOCK;
+                            let group = quants.add(block * PANEL * BLOCK + column % BLOCK / 4 * 64);
+                            let four = _mm256_loadu_si256(group.cast());
+                            let four = _mm256_xor_si256(four, _mm256_set1_epi8(-128));
+                            let q = _mm256_srai_epi32::<24>(_mm256_sll_epi32(four, up));
+                            let d = _mm256_loadu_ps(scales.add(block * PANEL));
+                            let weight = _mm256_mul_ps(_mm256_cvtepi32_ps(q), d);
+                            *sums = _mm256_fmadd_ps(weight, _mm256_set1_ps(value), *sums);
+                        }
+                    }
                     for (i, sums) in sums.into_iter().enumerate() {
                         store(product, r + i, first, columns.clone(), sums, y);
                     }
