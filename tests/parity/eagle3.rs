@@ -90,10 +90,12 @@ fn the_head_computes_what_torch_computes() {
     let reference = tensors("eagle3/reference.safetensors");
     for device in devices(WeightType::F32) {
         let target = load_on("gqa_untied_f16", &device);
-        let head = DraftHead::load(&fixture("eagle3"), target.decoder()).unwrap();
-        assert_eq!((head.taps(), head.config().recipe), (&[0, 1, 2][..], Recipe::Eagle3));
-        assert!(head.vocabulary().is_some());
-        drafts_as_torch(&head, &reference, "tapped", 2e-4, device.name());
+        for layout in ["eagle3", "eagle3_speculators"] {
+            let head = DraftHead::load(&fixture(layout), target.decoder()).unwrap();
+            assert_eq!((head.taps(), head.config().recipe), (&[0, 1, 2][..], Recipe::Eagle3));
+            assert!(head.vocabulary().is_some());
+            drafts_as_torch(&head, &reference, "tapped", 2e-4, device.name());
+        }
     }
 }
 

@@ -5,9 +5,13 @@
 
 mod batch;
 mod command_line;
+mod download;
 mod panics;
 mod preview;
 mod robust;
+#[path = "../it/hub/server.rs"]
+#[expect(dead_code, reason = "the tests of downloads use all of it")]
+mod server;
 mod start;
 mod terminal;
 mod watch;

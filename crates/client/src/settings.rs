@@ -170,6 +170,8 @@ settings! {
     max_visual_tokens: u32,
     /// Whether models that can think do so before they answer; default false.
     thinking: bool,
+    /// How much such models think, in the words of their chat template; default the template's.
+    reasoning_effort: String,
     /// How the studio plays runs: auto, off, or a playback speed, where 1 is the true speed; default auto.
     #[file(serde(deserialize_with = "pace"), schemars(with = "Option<Written>"))]
     pace: Pace,

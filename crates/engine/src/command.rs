@@ -26,6 +26,8 @@ pub struct RunRequest {
     pub prompt: String,
     /// Think before the answer, which only some models can.
     pub thinking: bool,
+    /// How much to think, in the words of the target's template; none is its default.
+    pub effort: Option<String>,
     /// How to decode.
     pub method: Method,
     /// Which frames to sample.
@@ -62,6 +64,7 @@ impl Default for RunRequest {
             before: Vec::new(),
             prompt: String::new(),
             thinking: false,
+            effort: None,
             method: Method::default(),
             sampling: Sampling::Auto,
             max_pixels: None,
@@ -97,13 +100,15 @@ impl RunRequest {
             before: self.before.clone(),
             prompt: self.prompt.clone(),
             thinking: self.thinking,
+            effort: self.effort.clone(),
             pruned: None,
         }
     }
 
     /// What the models are asked.
     pub(crate) fn question(&self) -> Question<'_> {
-        Question { before: &self.before, text: &self.prompt, thinking: self.thinking }
+        let effort = self.effort.as_deref();
+        Question { before: &self.before, text: &self.prompt, thinking: self.thinking, effort }
     }
 }
 
@@ -116,6 +121,8 @@ pub struct Reading {
     pub prompt: String,
     /// Think before the answer.
     pub thinking: bool,
+    /// How much.
+    pub effort: Option<String>,
     /// How the target is pruned, if it is.
     pub pruned: Option<VisualContext>,
 }

@@ -1,11 +1,19 @@
 //! Published models of the supported families: their ids on the hub, their sizes, and which of them can draft for which.
+//!
+//! Sizes are computed from the shapes of the tensors, and tests compare them with those of the published files.
+
+mod files;
 
 use super::{
     decoder::parts,
-    family::{Family, VlConfig},
-    shapes,
-    vision::{self, TowerConfig},
+    family::Family,
+    inspect::{Facts, Memory},
+    shapes, vision,
 };
+use specreel_tensor::WeightType;
+
+pub use files::GgufType;
+use files::{GgufType::*, Stored};
 
 /// A published model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +24,23 @@ pub struct KnownModel {
     pub shape: &'static str,
     /// Ids of models that can draft for it, the best first: the closest to a fifth of its size.
     pub drafters: &'static [&'static str],
+    /// Who publishes GGUF files of it, as `OWNER/NAME-GGUF`, and their types; none if nobody is known to.
+    pub gguf: Option<KnownGguf>,
+    /// What its safetensors files hold.
+    stored: Stored,
+}
+
+/// A repository of GGUF files, with the vision tower as mmproj file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownGguf {
+    /// The owner.
+    pub owner: &'static str,
+    /// Types of the language model, the smallest first.
+    pub types: &'static [GgufType],
+}
+
+const fn gguf(owner: &'static str, types: &'static [GgufType]) -> Option<KnownGguf> {
+    Some(KnownGguf { owner, types })
 }
 
 const QWEN3_2B: &str = "Qwen/Qwen3-VL-2B-Instruct";
@@ -28,32 +53,46 @@ const QWEN35_9B: &str = "Qwen/Qwen3.5-9B";
 const SMOL_256M: &str = "HuggingFaceTB/SmolVLM2-256M-Video-Instruct";
 const QWEN25_3B: &str = "Qwen/Qwen2.5-VL-3B-Instruct";
 const QWEN25_7B: &str = "Qwen/Qwen2.5-VL-7B-Instruct";
+const QWEN2_2B: &str = "Qwen/Qwen2-VL-2B-Instruct";
+const QWEN2_7B: &str = "Qwen/Qwen2-VL-7B-Instruct";
 const SMOL_500M: &str = "HuggingFaceTB/SmolVLM2-500M-Video-Instruct";
 const LLAVA_05B: &str = "llava-hf/llava-onevision-qwen2-0.5b-ov-hf";
 const LLAVA_7B: &str = "llava-hf/llava-onevision-qwen2-7b-ov-hf";
 
+/// Drafters of the 27B sizes: Qwen3.5, 3.6 and 3.8 have the same vocabulary.
+const FOR_27B: &[&str] = &[QWEN35_4B, QWEN35_9B, QWEN35_2B, QWEN35_08B];
+
 /// All of them, by family, the smallest first.
 #[rustfmt::skip]
-pub const KNOWN: [KnownModel; 19] = [
-    KnownModel { id: SMOL_256M, shape: "smolvlm2-256m", drafters: &[] },
-    KnownModel { id: SMOL_500M, shape: "smolvlm2-500m", drafters: &[SMOL_256M] },
-    KnownModel { id: "HuggingFaceTB/SmolVLM2-2.2B-Instruct", shape: "smolvlm2-2.2b", drafters: &[SMOL_500M, SMOL_256M] },
-    KnownModel { id: QWEN35_08B, shape: "qwen3.5-0.8b", drafters: &[] },
-    KnownModel { id: QWEN35_2B, shape: "qwen3.5-2b", drafters: &[QWEN35_08B] },
-    KnownModel { id: QWEN35_4B, shape: "qwen3.5-4b", drafters: &[QWEN35_08B, QWEN35_2B] },
-    KnownModel { id: QWEN35_9B, shape: "qwen3.5-9b", drafters: &[QWEN35_2B, QWEN35_4B, QWEN35_08B] },
-    KnownModel { id: "Qwen/Qwen3.5-27B", shape: "qwen3.5-27b", drafters: &[QWEN35_4B, QWEN35_9B, QWEN35_2B, QWEN35_08B] },
-    KnownModel { id: QWEN3_2B, shape: "qwen3-vl-2b", drafters: &[] },
-    KnownModel { id: QWEN3_4B, shape: "qwen3-vl-4b", drafters: &[QWEN3_2B] },
-    KnownModel { id: QWEN3_8B, shape: "qwen3-vl-8b", drafters: &[QWEN3_2B, QWEN3_4B] },
-    KnownModel { id: "Qwen/Qwen3-VL-32B-Instruct", shape: "qwen3-vl-32b", drafters: &[QWEN3_8B, QWEN3_4B, QWEN3_2B] },
-    KnownModel { id: QWEN25_3B, shape: "qwen2.5-vl-3b", drafters: &[] },
-    KnownModel { id: QWEN25_7B, shape: "qwen2.5-vl-7b", drafters: &[QWEN25_3B] },
-    KnownModel { id: "Qwen/Qwen2.5-VL-32B-Instruct", shape: "qwen2.5-vl-32b", drafters: &[QWEN25_7B, QWEN25_3B] },
-    KnownModel { id: "Qwen/Qwen2.5-VL-72B-Instruct", shape: "qwen2.5-vl-72b", drafters: &[QWEN25_7B, QWEN25_3B] },
-    KnownModel { id: LLAVA_05B, shape: "llava-onevision-0.5b", drafters: &[] },
-    KnownModel { id: LLAVA_7B, shape: "llava-onevision-7b", drafters: &[LLAVA_05B] },
-    KnownModel { id: "llava-hf/llava-onevision-qwen2-72b-ov-hf", shape: "llava-onevision-72b", drafters: &[LLAVA_7B, LLAVA_05B] },
+pub const KNOWN: [KnownModel; 28] = [
+    KnownModel { id: SMOL_256M, shape: "smolvlm2-256m", drafters: &[], gguf: gguf("ggml-org", &[Q80, F16]), stored: Stored::F32 },
+    KnownModel { id: SMOL_500M, shape: "smolvlm2-500m", drafters: &[SMOL_256M], gguf: gguf("ggml-org", &[Q80, F16]), stored: Stored::F32 },
+    KnownModel { id: "HuggingFaceTB/SmolVLM2-2.2B-Instruct", shape: "smolvlm2-2.2b", drafters: &[SMOL_500M, SMOL_256M], gguf: gguf("ggml-org", &[Q4KM, Q80, F16]), stored: Stored::F32 },
+    KnownModel { id: QWEN35_08B, shape: "qwen3.5-0.8b", drafters: &[], gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
+    KnownModel { id: QWEN35_2B, shape: "qwen3.5-2b", drafters: &[QWEN35_08B], gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
+    KnownModel { id: "NemoStation/Marlin-2B", shape: "qwen3.5-2b", drafters: &[QWEN35_08B], gguf: None, stored: Stored::HeadCopy },
+    KnownModel { id: QWEN35_4B, shape: "qwen3.5-4b", drafters: &[QWEN35_08B, QWEN35_2B], gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
+    KnownModel { id: QWEN35_9B, shape: "qwen3.5-9b", drafters: &[QWEN35_2B, QWEN35_4B, QWEN35_08B], gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
+    KnownModel { id: "Qwen/Qwen3.5-27B", shape: "qwen3.5-27b", drafters: FOR_27B, gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
+    KnownModel { id: "Qwen/Qwen3.6-27B", shape: "qwen3.5-27b", drafters: FOR_27B, gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
+    KnownModel { id: "Qwen/Qwen3.8-27B", shape: "qwen3.5-27b", drafters: FOR_27B, gguf: gguf("ggml-org", &[Q4KM, Q80]), stored: Stored::Predicting },
+    KnownModel { id: QWEN3_2B, shape: "qwen3-vl-2b", drafters: &[], gguf: gguf("Qwen", &[Q4KM, Q80, F16]), stored: Stored::Model },
+    KnownModel { id: "internlm/CapRL-Qwen3VL-2B", shape: "qwen3-vl-2b", drafters: &[], gguf: None, stored: Stored::Model },
+    KnownModel { id: QWEN3_4B, shape: "qwen3-vl-4b", drafters: &[QWEN3_2B], gguf: gguf("Qwen", &[Q4KM, Q80, F16]), stored: Stored::Model },
+    KnownModel { id: "internlm/CapRL-Qwen3VL-4B", shape: "qwen3-vl-4b", drafters: &[QWEN3_2B], gguf: None, stored: Stored::Model },
+    KnownModel { id: QWEN3_8B, shape: "qwen3-vl-8b", drafters: &[QWEN3_2B, QWEN3_4B], gguf: gguf("Qwen", &[Q4KM, Q80, F16]), stored: Stored::Model },
+    KnownModel { id: "Qwen/Qwen3-VL-32B-Instruct", shape: "qwen3-vl-32b", drafters: &[QWEN3_8B, QWEN3_4B, QWEN3_2B], gguf: gguf("Qwen", &[Q4KM, Q80]), stored: Stored::Model },
+    KnownModel { id: QWEN25_3B, shape: "qwen2.5-vl-3b", drafters: &[], gguf: gguf("ggml-org", &[Q4KM, Q80, F16]), stored: Stored::Model },
+    KnownModel { id: QWEN25_7B, shape: "qwen2.5-vl-7b", drafters: &[QWEN25_3B], gguf: gguf("ggml-org", &[Q4KM, Q80, F16]), stored: Stored::Model },
+    KnownModel { id: "xiaosu-zhu/Qwen-VL-Narrator", shape: "qwen2.5-vl-7b", drafters: &[QWEN25_3B], gguf: None, stored: Stored::Model },
+    KnownModel { id: "Qwen/Qwen2.5-VL-32B-Instruct", shape: "qwen2.5-vl-32b", drafters: &[QWEN25_7B, QWEN25_3B], gguf: gguf("ggml-org", &[Q4KM]), stored: Stored::Model },
+    KnownModel { id: "Qwen/Qwen2.5-VL-72B-Instruct", shape: "qwen2.5-vl-72b", drafters: &[QWEN25_7B, QWEN25_3B], gguf: gguf("ggml-org", &[Q4KM]), stored: Stored::Model },
+    KnownModel { id: QWEN2_2B, shape: "qwen2-vl-2b", drafters: &[], gguf: gguf("bartowski", &[Q4KM, Q80]), stored: Stored::Model },
+    KnownModel { id: QWEN2_7B, shape: "qwen2-vl-7b", drafters: &[QWEN2_2B], gguf: gguf("bartowski", &[Q4KM, Q80]), stored: Stored::Model },
+    KnownModel { id: "Qwen/Qwen2-VL-72B-Instruct", shape: "qwen2-vl-72b", drafters: &[QWEN2_7B, QWEN2_2B], gguf: gguf("bartowski", &[Q4KM]), stored: Stored::Model },
+    KnownModel { id: LLAVA_05B, shape: "llava-onevision-0.5b", drafters: &[], gguf: None, stored: Stored::Model },
+    KnownModel { id: LLAVA_7B, shape: "llava-onevision-7b", drafters: &[LLAVA_05B], gguf: None, stored: Stored::Model },
+    KnownModel { id: "llava-hf/llava-onevision-qwen2-72b-ov-hf", shape: "llava-onevision-72b", drafters: &[LLAVA_7B, LLAVA_05B], gguf: None, stored: Stored::Model },
 ];
 
 /// Sizes of a published model.
@@ -65,6 +104,8 @@ pub struct KnownSizes {
     pub text: u64,
     /// Parameters of the vision tower and its projector.
     pub tower: u64,
+    /// Bytes of its safetensors files.
+    pub bytes: u64,
 }
 
 impl KnownModel {
@@ -77,26 +118,90 @@ impl KnownModel {
     pub fn sizes(&self) -> Option<KnownSizes> {
         let config = shapes::config(self.shape)?;
         let tower = config.tower().ok()?;
-        Some(sizes(&config, &tower))
+        let (text, tower) = (count(parts::tensors(&config.text)), count(vision::parts::tensors(&tower)));
+        let bytes = self.stored.bytes(&config.text, text + tower);
+        Some(KnownSizes { family: config.family, text, tower, bytes })
+    }
+
+    /// The repository of its GGUF files, their types, and the bytes of each, the vision tower in f16 included.
+    pub fn gguf_files(&self) -> Option<(String, Vec<(GgufType, u64)>)> {
+        let gguf = self.gguf?;
+        let config = shapes::config(self.shape)?;
+        let tower = 2 * count(vision::parts::tensors(&config.tower().ok()?));
+        let name = self.id.split_once('/').map_or(self.id, |(_, name)| name);
+        let bytes = |kind: &GgufType| (*kind, kind.bytes(&config.text) + tower);
+        Some((format!("{}/{name}-GGUF", gguf.owner), gguf.types.iter().map(bytes).collect()))
+    }
+
+    /// Estimates of the memory that it takes in these types, without a drafter; none if its shape is not known.
+    pub fn memory(&self, types: &[WeightType]) -> Option<Vec<Memory>> {
+        let config = shapes::config(self.shape)?;
+        Facts::published(config).ok().map(|facts| facts.memory(types))
     }
 }
 
-/// Sizes of a model that these describe.
-fn sizes(config: &VlConfig, tower: &TowerConfig) -> KnownSizes {
-    let count = |tensors: Vec<(String, Vec<usize>)>| {
-        let values = |shape: &[usize]| shape.iter().map(|&n| n as u64).product::<u64>();
-        tensors.iter().map(|(_, shape)| values(shape)).sum()
-    };
-    KnownSizes {
-        family: config.family,
-        text: count(parts::tensors(&config.text)),
-        tower: count(vision::parts::tensors(tower)),
-    }
+/// The number of parameters of tensors.
+fn count(tensors: Vec<(String, Vec<usize>)>) -> u64 {
+    tensors.iter().map(|(_, shape)| shape.iter().map(|&n| n as u64).product::<u64>()).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The difference of two sizes as a share of the second.
+    fn off(found: u64, published: u64) -> f64 {
+        (found as f64 - published as f64).abs() / published as f64
+    }
+
+    #[test]
+    fn safetensors_have_their_published_size() {
+        // Some with their headers, of up to 100 KB.
+        for (id, bytes) in [
+            ("Qwen/Qwen3.5-4B", 9_319_828_096),
+            ("NemoStation/Marlin-2B", 5_443_677_224),
+            // Qwen3-VL-Embedding-2B has the same tensors.
+            (QWEN3_2B, 4_255_140_312),
+            (QWEN25_3B, 7_509_245_952),
+            (QWEN25_7B, 16_584_333_312),
+            (QWEN2_2B, 4_417_971_200),
+            (QWEN2_7B, 16_582_751_232),
+        ] {
+            let found = KnownModel::find(id).unwrap().sizes().unwrap().bytes;
+            assert!(off(found, bytes) < 1e-4, "{id}: {found}");
+        }
+    }
+
+    #[test]
+    fn gguf_files_have_their_published_size() {
+        for (id, kind, bytes) in [
+            ("Qwen/Qwen2.5-VL-3B-Instruct", Q4KM, 1_929_901_056),
+            ("Qwen/Qwen3-VL-8B-Instruct", Q4KM, 5_027_784_800),
+            ("Qwen/Qwen3.6-27B", Q80, 28_595_762_496),
+            ("Qwen/Qwen3.8-27B", Q80, 28_595_763_648),
+        ] {
+            let config = shapes::config(KnownModel::find(id).unwrap().shape).unwrap();
+            let found = kind.bytes(&config.text);
+            assert!(off(found, bytes) < 1e-3, "{id} {}: {found}", kind.name());
+        }
+        // With the tower, whose file has 1,159,029,824 bytes.
+        let (repository, files) = KnownModel::find(QWEN3_8B).unwrap().gguf_files().unwrap();
+        assert_eq!((repository.as_str(), files.len()), ("Qwen/Qwen3-VL-8B-Instruct-GGUF", 3));
+        assert!(off(files[0].1, 5_027_784_800 + 1_159_029_824) < 2e-3, "{files:?}");
+        assert!(files.is_sorted_by_key(|(_, bytes)| *bytes));
+        assert_eq!(KnownModel::find("NemoStation/Marlin-2B").unwrap().gguf_files(), None);
+    }
+
+    #[test]
+    fn a_smaller_type_takes_less_memory() {
+        let types = [WeightType::Bf16, WeightType::Q8_0, WeightType::Q4K];
+        for known in &KNOWN {
+            let memory = known.memory(&types).unwrap();
+            assert!(memory.is_sorted_by(|a, b| a.run > b.run && a.weights > b.weights), "{}", known.id);
+            let least = known.sizes().unwrap().text / 2;
+            assert!(memory.iter().all(|m| m.run > m.weights && m.weights > least), "{}", known.id);
+        }
+    }
 
     #[test]
     fn sizes_add_up() {
@@ -115,6 +220,8 @@ mod tests {
             ("qwen3-vl-4b", 4437.816),
             ("qwen3-vl-8b", 8767.124),
             ("qwen3-vl-32b", 33_357.390),
+            ("qwen2-vl-2b", 2208.986),
+            ("qwen2-vl-7b", 8291.376),
             ("qwen2.5-vl-3b", 3754.623),
             ("qwen2.5-vl-7b", 8292.167),
             ("qwen2.5-vl-32b", 33_452.718),

@@ -31,6 +31,17 @@ mod tests {
     use crate::{decoder::parts, vision};
 
     #[test]
+    fn a_published_file_has_the_sizes_of_its_shape() {
+        // Qwen3.6 and 3.8 have the sizes of Qwen3.5.
+        let file = include_str!("../../../tests/parity/fixtures/published/configs/qwen3.8-27b.json");
+        let published = VlConfig::resolve(serde_json::from_str(file).unwrap()).unwrap();
+        let known = config("qwen3.5-27b").unwrap();
+        assert_eq!(published.text, known.text);
+        assert_eq!((published.family, published.video_token), (known.family, known.video_token));
+        assert_eq!(published.tower().unwrap().rules().sizes(), known.tower().unwrap().rules().sizes());
+    }
+
+    #[test]
     fn every_shape_is_a_model_that_could_be_loaded() {
         for name in names() {
             let config = config(name).unwrap_or_else(|| panic!("{name}"));

@@ -65,6 +65,8 @@ pub struct Question<'a> {
     pub text: &'a str,
     /// True if the model shall think before it answers, where the template offers that.
     pub thinking: bool,
+    /// How much it shall think, in the words of its template; none is the template's default.
+    pub effort: Option<&'a str>,
 }
 
 /// A chat template, not yet rendered.
@@ -147,13 +149,23 @@ impl ChatTemplate {
         self.source.contains("enable_thinking")
     }
 
-    /// The conversation as text: one video, `prompt`, and the start of the answer, without thinking.
-    pub fn render(&self, prompt: &str) -> Result<String, TemplateError> {
-        self.render_all(&[prompt], false)
+    /// True if the template can ask for more or less thinking.
+    pub fn offers_effort(&self) -> bool {
+        self.source.contains("reasoning_effort")
     }
 
-    /// The conversation as text: one video, alternating questions and answers, and the start of the next answer.
-    fn render_all(&self, texts: &[impl AsRef<str>], thinking: bool) -> Result<String, TemplateError> {
+    /// The conversation as text: one video, `prompt`, and the start of the answer, without thinking.
+    pub fn render(&self, prompt: &str) -> Result<String, TemplateError> {
+        self.render_all(&[prompt], &Question::default())
+    }
+
+    /// The conversation as text: one video, alternating questions and answers, and the start of the next answer, with or without
+    /// thinking as in `question`.
+    fn render_all(
+        &self,
+        texts: &[impl AsRef<str>],
+        question: &Question<'_>,
+    ) -> Result<String, TemplateError> {
         let failed = |error: minijinja::Error| {
             let origin = self.origin.clone();
             if error.kind() == ErrorKind::OutOfFuel {
@@ -182,7 +194,9 @@ impl ChatTemplate {
         let texts = texts.iter().map(|t| t as &dyn AsRef<str>);
         let messages: Vec<Value> = texts.enumerate().map(message).collect();
         let context = context! {
-            messages => messages, add_generation_prompt => true, enable_thinking => thinking,
+            messages => messages, add_generation_prompt => true, enable_thinking => question.thinking,
+            // Where templates have a default, it is for an undefined one.
+            reasoning_effort => question.effort.map_or(Value::UNDEFINED, Value::from),
         };
         let mut out = Bounded(Vec::new());
         template.render_captured_to(context, &mut out).map_err(failed)?;
@@ -203,7 +217,7 @@ impl ChatTemplate {
         before: &[Turn],
         prompt: &str,
     ) -> Result<Vec<u32>, TemplateError> {
-        let question = Question { before, text: prompt, thinking: false };
+        let question = Question { before, text: prompt, ..Question::default() };
         self.ids_with(tokenizer, &question, &|rendered| rendered)
     }
 
@@ -215,11 +229,17 @@ impl ChatTemplate {
         question: &Question<'_>,
         rewrite: &dyn Fn(String) -> String,
     ) -> Result<Vec<u32>, TemplateError> {
-        let Question { before, text: prompt, thinking } = *question;
+        let Question { before, text: prompt, .. } = *question;
         let earlier = before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
         let texts: Vec<&str> = earlier.chain([prompt]).collect();
         let placeholders: Vec<String> = (0..texts.len()).map(placeholder).collect();
-        let rendered = rewrite(self.render_all(&placeholders, thinking)?);
+        // Blanks around a text are the template's to keep or to trim.
+        let blank = |(text, placeholder): (&&str, &String)| {
+            let (start, end) = (text.len() - text.trim_start().len(), text.trim_end().len());
+            format!("{}{placeholder}{}", &text[..start], &text[end.max(start)..])
+        };
+        let shown: Vec<String> = texts.iter().zip(&placeholders).map(blank).collect();
+        let rendered = rewrite(self.render_all(&shown, question)?);
         let mut ids = Vec::new();
         // Text between special tokens, encoded in one piece, so that tokens merge across its parts.
         let mut plain = String::new();
@@ -242,7 +262,7 @@ impl ChatTemplate {
                 ids.extend(tokenizer.encode(&segment[first..last])?);
                 plain.push_str(&segment[last..]);
             }
-            plain.push_str(text);
+            plain.push_str(text.trim());
             rest = after;
         }
         let (first, _) = special_tokens(tokenizer, rest);
@@ -262,6 +282,10 @@ fn special_tokens(tokenizer: &TextTokenizer, text: &str) -> (usize, usize) {
     }
     (first, last)
 }
+
+#[cfg(test)]
+#[path = "template/published_tests.rs"]
+mod published_tests;
 
 #[cfg(test)]
 mod tests {
@@ -296,7 +320,9 @@ mod tests {
                  <|im_start|>user\nP<|im_end|>\n<|im_start|>assistant\n",
             ),
         ] {
-            let text = ChatTemplate::new(source, "a test").render_all(&["Q", "A", "P"], false).unwrap();
+            let text = ChatTemplate::new(source, "a test")
+                .render_all(&["Q", "A", "P"], &Question::default())
+                .unwrap();
             let loose = |text: &str| text.replace("\n", "").replace(' ', "");
             assert_eq!(loose(&text), loose(wanted));
         }
@@ -338,6 +364,19 @@ mod tests {
         assert!(matches!(render("{{ 'ab' * 10000000000 }}"), Err(TemplateError::Render { .. })));
         let deep = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
         assert!(render(deep).is_err());
+    }
+
+    #[test]
+    fn an_effort_is_asked_for_where_the_template_has_one() {
+        let source = "{% if enable_thinking %}{{ reasoning_effort|default('xhigh') }}{% endif %}";
+        let template = ChatTemplate::new(source, "a test");
+        assert!(template.offers_effort() && template.offers_thinking());
+        let render = |thinking, effort| {
+            let question = Question { thinking, effort, ..Question::default() };
+            template.render_all(&["P"], &question).unwrap()
+        };
+        assert_eq!([render(true, None), render(true, Some("low"))], ["xhigh", "low"]);
+        assert_eq!([render(false, None), render(false, Some("low"))], ["", ""]);
     }
 
     #[test]

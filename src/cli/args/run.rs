@@ -84,6 +84,9 @@ pub struct RunArgs {
     /// Let the model think before it answers, where it can; what it thinks is no part of the caption
     #[arg(long, help_heading = TEXT)]
     pub thinking: bool,
+    /// How much to think, where the model's chat template offers it, for example low (Qwen3.8: xhigh, medium, low)
+    #[arg(long, value_name = "EFFORT", help_heading = TEXT)]
+    pub reasoning_effort: Option<String>,
     /// Sampling temperature, from 0 (greedy) to 100
     #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
     pub temperature: f32,
@@ -115,6 +118,7 @@ impl RunArgs {
             max_new_tokens: self.max_new_tokens,
             max_visual_tokens: self.max_visual_tokens,
             thinking: self.thinking.then_some(true),
+            reasoning_effort: self.reasoning_effort.clone(),
             ..Layer::default()
         }
     }

@@ -11,6 +11,9 @@ use specreel_engine::memory_check;
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let CaptionArgs { videos, part, run, output, dry_run, steps, .. } = args;
     part.span.check()?;
+    if let Some(code) = super::models::offer::missing(run, config, output.quiet || output.json)? {
+        return Ok(code);
+    }
     let video = match &videos[..] {
         [video] if !super::batch::is_meant(args) => video,
         _ => return super::batch::run(args, config),

@@ -158,10 +158,31 @@ pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {
     }
 }
 
+/// The id of a model that is named, but neither on this machine nor a file or directory.
+pub fn absent(named: &Path) -> Option<ModelId> {
+    if named.exists() || assets::model_names().any(|name| named == Path::new(&name)) {
+        return None;
+    }
+    let id = ModelId::parse(named.to_str()?).ok()?;
+    let cache = Cache::new(Settings::from_env().cache?);
+    let has_files = || id.tag.is_none() && !cache.tags(&id).is_empty();
+    (cache.find(&id).is_none() && !has_files()).then_some(id)
+}
+
+/// The published model whose id is nearest to one that is not known.
+fn nearest(id: &ModelId) -> Option<String> {
+    let (named, ids) = (id.repository(), KNOWN.map(|known| known.id.to_owned()));
+    closest(&named, &ids).filter(|near| !near.eq_ignore_ascii_case(&named)).map(str::to_owned)
+}
+
+/// True for an id that is not known, but near to one that is.
+pub fn is_misspelled(id: &ModelId) -> bool {
+    nearest(id).is_some()
+}
+
 /// A hint that asks for the published model whose id is nearest, unless it is this one; not everything that is published is known.
 fn published(id: &ModelId, pull: String) -> String {
-    let (named, ids) = (id.repository(), KNOWN.map(|known| known.id.to_owned()));
-    match closest(&named, &ids).filter(|near| !near.eq_ignore_ascii_case(&named)) {
+    match nearest(id) {
         Some(near) => format!("did you mean `{near}`? If not, {pull}"),
         None => pull,
     }

@@ -215,6 +215,7 @@ pub fn request(
         max_pixels: args.max_pixels.map(|n| n as usize),
         max_visual_tokens: settings.max_visual_tokens.value.map(|n| n as usize),
         thinking: settings.thinking.or(false),
+        effort: settings.reasoning_effort.value.clone(),
         max_new_tokens: settings.max_new_tokens.or(DEFAULT_MAX_NEW_TOKENS) as usize,
         text: specreel_speculate::Sampler {
             temperature: args.temperature,

@@ -181,6 +181,8 @@ fn thoughts_are_marked_and_no_part_of_the_caption() {
     };
     let (plain, thinking) = (run(&[]), run(&["--thinking"]));
     assert_eq!((plain.0, plain.1, thinking.1), (thinking.0, false, true));
+    let effort = program.run(&[&models[..], &limits, &["--thinking", "--reasoning-effort", "low"]].concat());
+    effort.ok().said("note: --reasoning-effort has no effect: the chat template of");
 }
 
 /// A copy of `smolvlm_untied` with smaller patches: nine visual tokens a frame where `smolvlm` has four, as the published 256M has

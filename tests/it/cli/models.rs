@@ -129,9 +129,38 @@ fn published_models_are_listed_with_their_drafters() {
         (&large["family"], &large["parameters"], &large["cached"], &large["drafters"][0]),
         (&json!("qwen3_vl"), &json!(8_767_123_696_u64), &json!(false), &json!("Qwen/Qwen3-VL-2B-Instruct"))
     );
+    assert_eq!(large["gguf"][0]["id"], "Qwen/Qwen3-VL-8B-Instruct-GGUF:Q4_K_M");
+    let [whole, gguf] = [&large["bytes"], &large["gguf"][0]["bytes"]].map(|n| n.as_u64().unwrap());
+    assert!((17.5e9..17.6e9).contains(&(whole as f64)) && (6.1e9..6.3e9).contains(&(gguf as f64)));
+    let memory: Vec<_> = large["memory"].as_array().unwrap().iter().map(|m| &m["dtype"]).collect();
+    assert_eq!(memory, [&json!("q8_0"), &json!("q4_k")]);
+    if let Some(available) = large["available_memory"].as_u64() {
+        // Of the same machine at the same moment.
+        let fits = |known: &Value| {
+            let memory = known["memory"].as_array().unwrap();
+            let first = memory.iter().find(|memory| memory["run"].as_u64().unwrap() <= available);
+            first.map_or(json!("no"), |memory| memory["dtype"].clone())
+        };
+        assert!(list.as_array().unwrap().iter().all(|known| known["fits"] == fits(known)));
+    }
+    for newer in ["Qwen/Qwen3.6-27B", "Qwen/Qwen3.8-27B"] {
+        assert!(find(newer)["drafters"].as_array().unwrap().contains(&json!("Qwen/Qwen3.5-0.8B")));
+    }
     let text = program.run(&["models", "known"]).stdout;
     let row = text.lines().find(|line| line.starts_with("HuggingFaceTB/SmolVLM2-500M")).unwrap();
-    assert!(row.contains("SmolVLM2 ") && row.contains("507 M") && row.contains("no"), "{row}");
+    for part in ["SmolVLM2 ", "507 M", "2.0 GB", "ggml-org Q8_0 ≈", "no"] {
+        assert!(row.contains(part), "{part}: {row}");
+    }
+    assert!(text.contains("\nFITS: ") && text.contains("\nGGUF: "), "{text}");
+}
+
+#[test]
+fn a_published_head_is_inspected_with_its_target() {
+    let program = Program::new();
+    let head = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/eagle3_speculators");
+    let found = program.run(&["models", "inspect", head.to_str().unwrap()]).ok();
+    found.printed("gqa_untied_f16: hidden size 96, vocabulary 352, of which it drafts 96");
+    found.printed("recipe eagle3");
 }
 
 #[test]

@@ -196,6 +196,23 @@ impl Hub {
         })
     }
 
+    /// Bytes of all files that a pull of this model downloads into an empty cache.
+    pub fn size(&self, id: &ModelId) -> Result<u64, HubError> {
+        let listing = self.list(id)?;
+        Ok(match &id.tag {
+            Some(tag) => {
+                let files = gguf_files(id, tag, &listing)?;
+                files.text.size + files.tower.map_or(0, |tower| tower.size)
+            }
+            None => {
+                let is_weight = |file: &&RemoteFile| file.path.ends_with(".safetensors");
+                let weights: u64 = listing.files.iter().filter(is_weight).map(|file| file.size).sum();
+                let small: u64 = small_files(id, &listing)?.iter().map(|file| file.size).sum();
+                small + weights
+            }
+        })
+    }
+
     fn list(&self, id: &ModelId) -> Result<Listing, HubError> {
         let page = format!("api/models/{}/revision/{}?blobs=true", id.repository(), id.revision_in_url());
         let response = self.http.get(&page, 0)?;

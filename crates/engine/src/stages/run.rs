@@ -171,10 +171,21 @@ impl Runner<'_> {
         })
     }
 
-    /// That the target cannot think, if it should.
+    /// That the target cannot think, if it should, or not by an effort.
     fn thinking_note(&self) -> Option<String> {
-        let target = &self.models.target;
-        (self.request.thinking && !target.offers_thinking())
-            .then(|| format!("--thinking has no effect: {} cannot think before it answers", target.name()))
+        let (target, request) = (&self.models.target, &self.request);
+        if request.thinking && !target.offers_thinking() {
+            return Some(format!(
+                "--thinking has no effect: {} cannot think before it answers",
+                target.name()
+            ));
+        }
+        let reason = match request.effort {
+            None => return None,
+            Some(_) if !target.offers_effort() => format!("the chat template of {} has none", target.name()),
+            Some(_) if !request.thinking => "it needs --thinking".to_owned(),
+            Some(_) => return None,
+        };
+        Some(format!("--reasoning-effort has no effect: {reason}"))
     }
 }

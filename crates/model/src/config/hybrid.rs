@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::text::is_silu;
 use specreel_tensor::LinearAttention;
 
 /// What a kind of language model with linear attention has where its files say nothing.
@@ -27,6 +28,7 @@ struct RawHybrid {
     linear_value_head_dim: Option<usize>,
     /// Of this crate, for files whose value heads have another order.
     linear_value_heads_tiled: Option<bool>,
+    output_gate_type: Option<String>,
     partial_rotary_factor: Option<f64>,
     rope_parameters: Option<RawRope>,
     rope_scaling: Option<RawRope>,
@@ -59,6 +61,9 @@ impl Hybrid {
         head_dim: usize,
     ) -> Result<HybridParts, String> {
         let raw = RawHybrid::deserialize(merged).map_err(|e| e.to_string())?;
+        if let Some(gate) = raw.output_gate_type.filter(|gate| !is_silu(gate)) {
+            return Err(format!("unsupported `output_gate_type` `{gate}`, expected silu"));
+        }
         let rope = raw.rope_scaling.or(raw.rope_parameters);
         let rotated = rope.and_then(|rope| rope.partial_rotary_factor).or(raw.partial_rotary_factor);
         let rotary_dim = rotary_dim(rotated.unwrap_or(self.rotated), head_dim)?;

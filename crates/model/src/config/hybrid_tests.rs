@@ -50,6 +50,29 @@ fn the_published_file_resolves() {
 #[test]
 fn every_spelling_of_a_value_is_read() {
     let expected = resolve(&published()).unwrap();
+    for (key, values) in [
+        ("hidden_act", &["swish"][..]),
+        // Of the gate of linear attention; since Qwen3.8.
+        ("output_gate_type", &["swish", "silu"]),
+    ] {
+        for value in values {
+            let mut raw = published();
+            raw["text_config"][key] = json!(value);
+            assert_eq!(resolve(&raw).unwrap(), expected, "{key}");
+            raw["text_config"][key] = json!("sigmoid");
+            assert!(resolve(&raw).unwrap_err().contains(key));
+        }
+    }
+    let mut raw = published();
+    raw["text_config"]["rope_parameters"]["mrope_section"] = json!([11, 11, 10, 0]);
+    assert_eq!(resolve(&raw).unwrap(), expected, "four axes");
+    raw["text_config"]["rope_parameters"]["mrope_section"] = json!([11, 11, 9, 1]);
+    assert!(resolve(&raw).unwrap_err().contains("mrope_section"));
+    let mut raw = published();
+    raw["language_model_only"] = json!(false);
+    assert_eq!(resolve(&raw).unwrap(), expected);
+    raw["language_model_only"] = json!(true);
+    assert!(resolve(&raw).unwrap_err().contains("language_model_only"));
     // Without a list of layers, as newer versions of transformers accept it.
     let mut raw = published();
     raw["text_config"].as_object_mut().unwrap().remove("layer_types");

@@ -193,7 +193,7 @@ impl RawText {
         let head_dim = self.head_dim.or(sizes.and_then(|s| s.head_dim));
         let rope = self.rope_scaling.or(self.rope_parameters);
         check_rope(rope.as_ref(), model)?;
-        if let Some(act) = self.hidden_act.filter(|act| act != "silu") {
+        if let Some(act) = self.hidden_act.filter(|act| !is_silu(act)) {
             return Err(format!("unsupported `hidden_act` `{act}`, expected silu"));
         }
         let limits: [(&str, usize, usize); 6] = [
@@ -233,7 +233,10 @@ impl RawText {
         let section = rope.as_ref().and_then(|r| r.mrope_section.as_deref());
         let mrope_section = match section.or(model.interleaved.as_ref().map(<[usize; 3]>::as_slice)) {
             None => None,
-            Some(&[t, h, w]) if t.checked_add(h).and_then(|s| s.checked_add(w)) == Some(rotary_dim / 2) => {
+            // The fourth of four axes has none.
+            Some(&[t, h, w] | &[t, h, w, 0])
+                if t.checked_add(h).and_then(|s| s.checked_add(w)) == Some(rotary_dim / 2) =>
+            {
                 Some([t, h, w])
             }
             Some(other) if rotary_dim < head_dim => {
@@ -275,6 +278,11 @@ impl RawText {
             max_positions: self.max_position_embeddings.unwrap_or(model.max_positions),
         })
     }
+}
+
+/// True for a name of the activation x · sigmoid(x).
+pub(super) fn is_silu(name: &str) -> bool {
+    matches!(name, "silu" | "swish")
 }
 
 /// Refuse other positions than those of the decoder.

@@ -3,7 +3,7 @@
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    LinearAttention, TensorType, WeightType, Weights,
+    CheckpointError, LinearAttention, TensorType, WeightType, Weights,
     fused::FusedMatrix,
     ops::{Loaded, Norm, Ops},
 };
@@ -107,6 +107,23 @@ pub(super) fn head_norms(c: &TextConfig, index: usize) -> Option<[String; 2]> {
 pub(super) fn head(c: &TextConfig) -> FusedMatrix {
     let name = if c.tied { "model.embed_tokens" } else { "lm_head" };
     FusedMatrix { tensors: vec![(name.to_owned(), c.vocab)], inputs: c.hidden, bias: false }
+}
+
+/// Refuse an LM head that differs from tied embeddings: it would not be used. Compares the first rows.
+pub(crate) fn check_tied(c: &TextConfig, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+    const HEAD: &str = "lm_head.weight";
+    const ROWS: usize = 64;
+    if !c.tied || !checkpoint.contains(HEAD) {
+        return Ok(());
+    }
+    let rows = |name| checkpoint.first_rows(name, [c.vocab, c.hidden], ROWS);
+    match rows(HEAD)? == rows(TABLE)? {
+        true => Ok(()),
+        false => Err(CheckpointError::tensor(
+            HEAD,
+            "differs from the embeddings, but `tie_word_embeddings` is true: set it to false in config.json",
+        )),
+    }
 }
 
 /// A draft head's own LM head over `rows` tokens.

@@ -12,7 +12,10 @@ use super::{
     config::{DraftHeadConfig, Recipe, VisualRows},
     eagle3::Pairs,
 };
-use crate::{config::TextConfig, decoder::Decoder};
+use crate::{
+    config::TextConfig,
+    decoder::{Decoder, parts},
+};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{CheckpointError, Weights, fused::FusedMatrix};
 
@@ -45,6 +48,14 @@ pub(super) fn config(target: &Decoder, name: &str) -> specreel_tensor::Result<Dr
 
 fn layer(target: &TextConfig) -> TextConfig {
     TextConfig { layers: 1, linear: None, deepstack: 0, ..target.clone() }
+}
+
+/// Parameters of such a layer of a target: of its one layer and norm, its projection, and the two norms before that.
+pub(crate) fn parameters(target: &TextConfig) -> u64 {
+    let own = TextConfig { vocab: 0, ..layer(target) };
+    let values = |shape: &[usize]| shape.iter().product::<usize>();
+    let layer: usize = parts::tensors(&own).iter().map(|(_, shape)| values(shape)).sum();
+    (layer + 2 * target.hidden * target.hidden + 2 * target.hidden) as u64
 }
 
 /// Load the layer of a target's checkpoint, and what makes its rows.

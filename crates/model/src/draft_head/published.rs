@@ -1,11 +1,32 @@
-//! `config.json` of an EAGLE-3 head in the published layout.
+//! `config.json` of an EAGLE-3 head in the published layouts: EAGLE's and SpecForge's, flat, and that of *speculators*, with the
+//! layer under `transformer_layer_config`.
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::config::{DraftHeadConfig, MODEL_TYPE, Recipe, TargetIdentity, VisualRows};
 
-/// Its name among the architectures of a `config.json`.
-const ARCHITECTURE: &str = "LlamaForCausalLMEagle3";
+/// Its names among the architectures of a flat `config.json`. vLLM's registry maps all of them to one layer.
+const ARCHITECTURES: [&str; 5] = [
+    "LlamaForCausalLMEagle3",
+    "Eagle3LlamaForCausalLM",
+    "Eagle3Qwen2_5vlForCausalLM",
+    "Eagle3Qwen3vlForCausalLM",
+    "Eagle3MiniMaxM2ForCausalLM",
+];
+
+/// Heads of other kinds, by their architectures.
+const OTHERS: [(&str, &str); 6] = [
+    ("EagleLlamaForCausalLM", "EAGLE"),
+    ("EagleLlama4ForCausalLM", "EAGLE"),
+    ("EagleMistralForCausalLM", "EAGLE"),
+    ("PEagleDraftModel", "P-EAGLE"),
+    ("PeagleLlamaForCausalLM", "P-EAGLE"),
+    ("DFlashDraftModel", "DFlash"),
+];
+
+/// `speculators_model_type` of an EAGLE-3 head.
+const SPECULATORS: &str = "eagle3";
 
 /// What only an EAGLE-3 head has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,90 +39,154 @@ pub struct Eagle3Config {
     pub(crate) norm_before_residual: bool,
 }
 
+/// The keys that identify a draft head.
 #[derive(Deserialize)]
-struct EagleKeys {
+struct RawKind {
     #[serde(default)]
-    eagle_aux_hidden_state_layer_ids: Option<Vec<usize>>,
+    architectures: Vec<String>,
+    speculators_model_type: Option<String>,
 }
 
-/// The published file. Unknown keys are ignored, those that would change the result are checked.
+impl RawKind {
+    fn is_named(&self, name: &str) -> bool {
+        self.architectures.iter().any(|own| own == name)
+    }
+
+    fn is_eagle3(&self) -> bool {
+        ARCHITECTURES.iter().any(|name| self.is_named(name))
+    }
+
+    fn other(&self) -> Option<&'static str> {
+        OTHERS.iter().find(|(name, _)| self.is_named(name)).map(|(_, kind)| *kind)
+    }
+}
+
+/// The layer. Unknown keys are ignored, those that would change the result are checked.
 #[derive(Deserialize)]
-struct Published {
+struct RawLayer {
     hidden_size: usize,
-    #[serde(default)]
-    target_hidden_size: Option<usize>,
     intermediate_size: usize,
     num_attention_heads: usize,
-    #[serde(default)]
     num_key_value_heads: Option<usize>,
-    #[serde(default)]
     head_dim: Option<usize>,
     #[serde(default = "one")]
     num_hidden_layers: usize,
     rms_norm_eps: f32,
-    #[serde(default = "theta")]
-    rope_theta: f64,
-    #[serde(default)]
-    rope_scaling: Option<serde_json::Value>,
+    rope_theta: Option<f64>,
+    rope_scaling: Option<Value>,
+    rope_parameters: Option<Value>,
     #[serde(default = "silu")]
     hidden_act: String,
     #[serde(default)]
     mlp_bias: bool,
+    #[serde(default)]
+    use_sliding_window: bool,
     vocab_size: usize,
-    #[serde(default)]
+}
+
+/// The keys that are not the layer's. In the flat layout both are at the top level.
+#[derive(Deserialize)]
+struct RawHead {
+    target_hidden_size: Option<usize>,
     draft_vocab_size: Option<usize>,
+    norm_before_residual: Option<bool>,
     #[serde(default)]
-    norm_before_residual: bool,
+    norm_before_fc: bool,
     #[serde(default)]
-    quantization_config: Option<serde_json::Value>,
+    fc_norm: bool,
     #[serde(default)]
-    eagle_config: Option<EagleKeys>,
+    norm_output: bool,
+    quantization_config: Option<Value>,
+    eagle_config: Option<RawTaps>,
     #[serde(flatten)]
-    outside: EagleKeys,
+    outside: RawTaps,
+    speculators_config: Option<RawSpeculators>,
+}
+
+#[derive(Deserialize)]
+struct RawTaps {
+    eagle_aux_hidden_state_layer_ids: Option<Vec<usize>>,
+    use_aux_hidden_state: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct RawSpeculators {
+    verifier: Option<RawVerifier>,
+}
+
+#[derive(Deserialize)]
+struct RawVerifier {
+    name_or_path: Option<String>,
 }
 
 fn one() -> usize {
     1
 }
 
-fn theta() -> f64 {
-    10_000.0
-}
-
 fn silu() -> String {
     "silu".into()
 }
 
-/// True for the text of a published `config.json`.
+/// True for the text of a published `config.json` of a draft head, of which some are refused.
 pub(super) fn is_published(text: &str) -> bool {
-    #[derive(Deserialize)]
-    struct Kind {
-        architectures: Vec<String>,
-    }
-    serde_json::from_str::<Kind>(text).is_ok_and(|kind| kind.architectures.iter().any(|a| a == ARCHITECTURE))
+    serde_json::from_str::<RawKind>(text)
+        .is_ok_and(|kind| kind.speculators_model_type.is_some() || kind.is_eagle3() || kind.other().is_some())
 }
 
 /// The configuration in a published `config.json`.
 /// Errors: a key is missing, or the head computes what is not supported.
 pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
-    let raw: Published = serde_json::from_str(text).map_err(|e| e.to_string())?;
-    let rope = Rope::of(raw.rope_scaling.as_ref())?;
+    fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+        T::deserialize(value).map_err(|e| e.to_string())
+    }
+    let raw: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let (kind, head): (RawKind, RawHead) = (parse(&raw)?, parse(&raw)?);
+    let (layer, norm_before_residual) = match kind.speculators_model_type.as_deref() {
+        Some(SPECULATORS) => {
+            let layer = raw.get("transformer_layer_config").ok_or("missing `transformer_layer_config`")?;
+            // Its default is another one in vLLM than in speculators.
+            let normed = head.norm_before_residual.ok_or("missing `norm_before_residual`")?;
+            (parse(layer).map_err(|problem| format!("`transformer_layer_config`: {problem}"))?, normed)
+        }
+        Some(other) => {
+            return Err(format!("`speculators_model_type` is {other}, expected {SPECULATORS}"));
+        }
+        None => match kind.other().filter(|_| !kind.is_eagle3()) {
+            Some(other) => return Err(format!("a draft head of {other}, expected one of EAGLE-3")),
+            None => (parse(&raw)?, head.norm_before_residual.unwrap_or(false)),
+        },
+    };
+    resolve(layer, head, norm_before_residual)
+}
+
+fn resolve(layer: RawLayer, head: RawHead, norm_before_residual: bool) -> Result<DraftHeadConfig, String> {
+    let rope = Rope::of(layer.rope_scaling.as_ref().or(layer.rope_parameters.as_ref()))?;
+    let unused = head.eagle_config.as_ref().and_then(|keys| keys.use_aux_hidden_state) == Some(false);
     let refused = [
-        (raw.num_hidden_layers != 1, format!("`num_hidden_layers` is {}, expected 1", raw.num_hidden_layers)),
-        (raw.hidden_act != "silu", format!("`hidden_act` is {}, expected silu", raw.hidden_act)),
-        (raw.mlp_bias, "`mlp_bias` is true, expected false".into()),
-        (raw.quantization_config.is_some(), "its weights are quantized, expected f32, f16 or bf16".into()),
         (
-            raw.target_hidden_size.is_some_and(|size| size != raw.hidden_size),
+            layer.num_hidden_layers != 1,
+            format!("`num_hidden_layers` is {}, expected 1", layer.num_hidden_layers),
+        ),
+        (layer.hidden_act != "silu", format!("`hidden_act` is {}, expected silu", layer.hidden_act)),
+        (layer.mlp_bias, "`mlp_bias` is true, expected false".into()),
+        (layer.use_sliding_window, "`use_sliding_window` is true, expected false".into()),
+        (head.norm_before_fc, "`norm_before_fc` is true, expected false".into()),
+        (head.fc_norm, "`fc_norm` is true, expected false".into()),
+        (head.norm_output, "`norm_output` is true, expected false".into()),
+        (unused, "`use_aux_hidden_state` is false, expected true".into()),
+        (head.quantization_config.is_some(), "its weights are quantized, expected f32, f16 or bf16".into()),
+        (
+            head.target_hidden_size.is_some_and(|size| size != layer.hidden_size),
             "`target_hidden_size` differs from `hidden_size`: it needs embeddings of its own".into(),
         ),
     ];
     if let Some((_, problem)) = refused.into_iter().find(|(is_refused, _)| *is_refused) {
         return Err(problem);
     }
-    // Inside of `eagle_config` a number is that of the layer; outside (vLLM's layout) 0 is the embedding, 1 the first layer.
-    let inside = raw.eagle_config.and_then(|keys| keys.eagle_aux_hidden_state_layer_ids);
-    let outside = raw.outside.eagle_aux_hidden_state_layer_ids.map(|layers| {
+    // Inside of `eagle_config` a number is that of the layer; outside (vLLM's and speculators' numbers) 0 is the embedding, 1
+    // the first layer.
+    let inside = head.eagle_config.and_then(|keys| keys.eagle_aux_hidden_state_layer_ids);
+    let outside = head.outside.eagle_aux_hidden_state_layer_ids.map(|layers| {
         let numbers = layers.iter().map(|layer| layer.checked_sub(1));
         numbers
             .collect::<Option<Vec<_>>>()
@@ -114,32 +199,33 @@ pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
     if layers.as_ref().is_some_and(|layers| layers.len() != 3) {
         return Err("`eagle_aux_hidden_state_layer_ids` names other than three layers".into());
     }
+    let verifier = head.speculators_config.and_then(|config| config.verifier?.name_or_path);
     Ok(DraftHeadConfig {
         model_type: MODEL_TYPE.into(),
         recipe: Recipe::Eagle3,
         visual_rows: VisualRows::Embeddings,
-        intermediate_size: raw.intermediate_size,
-        num_attention_heads: raw.num_attention_heads,
-        num_key_value_heads: raw.num_key_value_heads.unwrap_or(raw.num_attention_heads),
-        head_dim: raw.head_dim.unwrap_or(raw.hidden_size / raw.num_attention_heads.max(1)),
-        rope_theta: raw.rope_theta,
+        intermediate_size: layer.intermediate_size,
+        num_attention_heads: layer.num_attention_heads,
+        num_key_value_heads: layer.num_key_value_heads.unwrap_or(layer.num_attention_heads),
+        head_dim: layer.head_dim.unwrap_or(layer.hidden_size / layer.num_attention_heads.max(1)),
+        rope_theta: layer.rope_theta.or(rope.theta).unwrap_or(10_000.0),
         mrope_section: rope.section,
         mrope_interleaved: rope.interleaved,
         attention_bias: false,
         qk_norm: false,
-        rms_norm_eps: raw.rms_norm_eps,
+        rms_norm_eps: layer.rms_norm_eps,
         target: TargetIdentity {
-            name: String::new(),
-            hidden_size: raw.hidden_size,
-            vocab_size: raw.vocab_size,
+            name: verifier.unwrap_or_default(),
+            hidden_size: layer.hidden_size,
+            vocab_size: layer.vocab_size,
             num_hidden_layers: 0,
             fingerprint: String::new(),
         },
         num_queries: 0,
         eagle3: Some(Eagle3Config {
-            draft_vocab: raw.draft_vocab_size.unwrap_or(raw.vocab_size),
+            draft_vocab: head.draft_vocab_size.unwrap_or(layer.vocab_size),
             layers,
-            norm_before_residual: raw.norm_before_residual,
+            norm_before_residual,
         }),
     })
 }
@@ -148,10 +234,11 @@ pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
 struct Rope {
     section: Option<[usize; 3]>,
     interleaved: bool,
+    theta: Option<f64>,
 }
 
 impl Rope {
-    fn of(scaling: Option<&serde_json::Value>) -> Result<Self, String> {
+    fn of(scaling: Option<&Value>) -> Result<Self, String> {
         let text = |key: &str| scaling.and_then(|s| s.get(key)).and_then(|v| v.as_str());
         let kind = text("rope_type").or(text("type")).unwrap_or("default");
         if !["default", "mrope"].contains(&kind) {
@@ -161,7 +248,8 @@ impl Rope {
             serde_json::from_value(s.clone()).map_err(|_| "`mrope_section` does not hold three numbers")
         });
         let interleaved = scaling.and_then(|s| s.get("mrope_interleaved")).and_then(|v| v.as_bool());
-        Ok(Self { section: section.transpose()?, interleaved: interleaved.unwrap_or(false) })
+        let theta = scaling.and_then(|s| s.get("rope_theta")).and_then(Value::as_f64);
+        Ok(Self { section: section.transpose()?, interleaved: interleaved.unwrap_or(false), theta })
     }
 }
 

@@ -24,6 +24,9 @@ fn published_files_are_read() {
             && !is_published("{}")
             && !is_published(r#"{"architectures": ["LlamaForCausalLM"]}"#)
     );
+    for name in ARCHITECTURES {
+        assert_eq!(changed("LlamaForCausalLMEagle3", name), read(PUBLISHED), "{name}");
+    }
     let config = read(PUBLISHED).unwrap();
     assert_eq!((config.recipe, config.head_dim, config.num_key_value_heads), (Recipe::Eagle3, 128, 4));
     assert_eq!((config.mrope_section, config.mrope_interleaved), (Some([16, 24, 24]), false));
@@ -37,6 +40,11 @@ fn published_files_are_read() {
     let text = r#""vocab_size": 152064, "draft_vocab_size": 32000"#;
     let whole = changed(text, r#""vocab_size": 152064"#).unwrap().eagle3.unwrap();
     assert_eq!(whole.draft_vocab, 152_064);
+    let rope = changed(
+        r#""rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}, "rope_theta": 1000000"#,
+        r#""rope_parameters": {"rope_type": "default", "mrope_section": [16, 24, 24], "rope_theta": 1000000}"#,
+    );
+    assert_eq!(rope, read(PUBLISHED), "as newer versions of transformers save it");
     let layers =
         |key: &str| changed(text, &format!("{text}, {key}")).map(|config| config.eagle3.unwrap().layers);
     let inside = layers(
@@ -60,7 +68,71 @@ fn what_the_head_does_not_compute_is_refused() {
         ("[16, 24, 24]", "[16, 24]", "mrope_section"),
         (r#""use_cache": true"#, r#""target_hidden_size": 4096"#, "target_hidden_size"),
         (r#""use_cache": true"#, r#""quantization_config": {}"#, "quantized"),
+        (r#""use_sliding_window": false"#, r#""use_sliding_window": true"#, "use_sliding_window"),
+        (r#""use_cache": true"#, r#""norm_before_fc": true"#, "norm_before_fc"),
+        (
+            r#""use_cache": true"#,
+            r#""eagle_config": {"use_aux_hidden_state": false}"#,
+            "use_aux_hidden_state",
+        ),
         (r#""hidden_size": 3584,"#, "", "hidden_size"),
+        ("LlamaForCausalLMEagle3", "EagleLlamaForCausalLM", "a draft head of EAGLE,"),
+        ("LlamaForCausalLMEagle3", "DFlashDraftModel", "a draft head of DFlash,"),
+    ] {
+        let problem = changed(from, to).unwrap_err();
+        assert!(problem.contains(words), "{problem}");
+    }
+}
+
+/// The file of a head for Qwen3-VL 8B, as speculators writes it.
+const SPECULATORS_FILE: &str = r#"{
+    "architectures": ["Eagle3Speculator"], "auto_map": {"": "eagle3.Eagle3SpeculatorConfig"}, "draft_vocab_size": 32000,
+    "eagle_aux_hidden_state_layer_ids": null, "embed_requires_grad": false, "norm_before_residual": true,
+    "speculators_config": {
+        "algorithm": "eagle3", "default_proposal_method": "greedy",
+        "proposal_methods": [
+            {"accept_tolerance": 0.0, "proposal_type": "greedy", "speculative_tokens": 3, "verifier_accept_k": 1}
+        ],
+        "verifier": {"architectures": ["Qwen3VLForConditionalGeneration"], "name_or_path": "Qwen/Qwen3-VL-8B-Instruct"}
+    },
+    "speculators_model_type": "eagle3", "speculators_version": "0.3.0", "target_hidden_size": null,
+    "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+    "transformer_layer_config": {
+        "attention_bias": false, "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096,
+        "initializer_range": 0.02, "intermediate_size": 12288, "max_position_embeddings": 40960, "mlp_bias": false,
+        "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 1, "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000, "use_cache": true, "vocab_size": 151936
+    }
+}"#;
+
+#[test]
+fn files_of_speculators_are_read() {
+    let changed = |from: &str, to: &str| {
+        assert!(SPECULATORS_FILE.contains(from), "{from}");
+        read(&SPECULATORS_FILE.replace(from, to))
+    };
+    assert!(is_published(SPECULATORS_FILE));
+    let config = read(SPECULATORS_FILE).unwrap();
+    assert_eq!((config.recipe, config.head_dim, config.num_key_value_heads), (Recipe::Eagle3, 128, 8));
+    assert_eq!((config.rope_theta, config.mrope_section), (1e6, None));
+    let target = &config.target;
+    assert_eq!(
+        (target.name.as_str(), target.hidden_size, target.vocab_size),
+        ("Qwen/Qwen3-VL-8B-Instruct", 4096, 151_936)
+    );
+    let own = Eagle3Config { draft_vocab: 32_000, layers: None, norm_before_residual: true };
+    assert_eq!(config.eagle3, Some(own));
+    let layers = changed(r#"layer_ids": null"#, r#"layer_ids": [2, 18, 33]"#).unwrap().eagle3.unwrap().layers;
+    assert_eq!(layers, Some(vec![1, 17, 32]));
+    for (from, to, words) in [
+        (r#"_type": "eagle3""#, r#"_type": "dflash""#, "`speculators_model_type` is dflash"),
+        (r#""norm_before_residual": true"#, r#""x": 1"#, "missing `norm_before_residual`"),
+        ("transformer_layer_config", "layer", "missing `transformer_layer_config`"),
+        (r#""hidden_size": 4096,"#, "", "`transformer_layer_config`: missing field `hidden_size`"),
+        (r#""num_hidden_layers": 1"#, r#""num_hidden_layers": 2"#, "num_hidden_layers"),
+        (r#""target_hidden_size": null"#, r#""norm_output": true"#, "norm_output"),
+        (r#"layer_ids": null"#, r#"layer_ids": [2, 46, 91, 93]"#, "three layers"),
+        (r#""use_cache": true"#, r#""use_sliding_window": true"#, "use_sliding_window"),
     ] {
         let problem = changed(from, to).unwrap_err();
         assert!(problem.contains(words), "{problem}");

@@ -119,6 +119,7 @@ impl VideoLlm {
             let expected = parts::bytes(&config.text, dtype, table);
             checkpoint.open_weight_cache(&variant, expected)?;
         }
+        parts::check_tied(&config.text, checkpoint)?;
         self_test(device)?;
         let tower = Tower::load(checkpoint, &tower_config, device);
         if checkpoint.stopped() {
@@ -192,6 +193,11 @@ impl VideoLlm {
     /// True if it can think before it answers, as its chat template says.
     pub fn offers_thinking(&self) -> bool {
         self.template.offers_thinking()
+    }
+
+    /// True if it can be asked to think more or less, as its chat template says.
+    pub fn offers_effort(&self) -> bool {
+        self.template.offers_effort()
     }
 
     /// The frame processor.

@@ -3,14 +3,14 @@
 use crate::ReadModel as _;
 use std::{collections::HashSet, path::Path};
 
-use super::Need;
+use super::{EXAMPLE, Memory, Need};
 use crate::{
     config::TextConfig,
     decoder::parts,
     draft_head::mtp,
     family::{Family, ModelError, VlConfig},
     processor::{FrameLimits, VideoProcessor, layout::Grid},
-    vision::{TowerConfig, TowerSizes},
+    vision::{self, TowerConfig, TowerSizes},
 };
 use specreel_checkpoint::{Checkpoint, ModelFiles};
 use specreel_tensor::{KvType, WeightType, ops::WORKSPACE};
@@ -94,6 +94,24 @@ impl Facts {
         Ok(Self::of(&files.checkpoint()?, config, tower, processor))
     }
 
+    /// The sizes of a published model in 16 bits, from its configuration alone, with its family's frames.
+    pub(crate) fn published(config: VlConfig) -> Result<Self, ModelError> {
+        let tower = config.tower()?;
+        let count =
+            |tensors: Vec<(String, Vec<usize>)>| tensors.iter().map(|(_, shape)| product(shape)).sum();
+        Ok(Self {
+            family: config.family,
+            text_parameters: count(parts::tensors(&config.text)),
+            tower_parameters: count(vision::parts::tensors(&tower)),
+            table: 2,
+            stored: None,
+            processor: VideoProcessor::new(tower.frames())?,
+            text: config.text,
+            tower,
+            tower_dtype: WeightType::F32,
+        })
+    }
+
     /// The same from files that are already open.
     pub fn of(
         checkpoint: &Checkpoint,
@@ -102,7 +120,9 @@ impl Facts {
         processor: VideoProcessor,
     ) -> Self {
         let listed: u64 = parts::tensors(&config.text).iter().map(|(_, shape)| product(shape)).sum();
-        let loaded = checkpoint.tensors().filter(|tensor| !mtp::is_of(tensor.name));
+        // Neither a layer for multi-token prediction nor a copy of tied embeddings is loaded.
+        let is_copy = |name: &str| config.text.tied && name.ends_with("lm_head.weight");
+        let loaded = checkpoint.tensors().filter(|t| !mtp::is_of(t.name) && !is_copy(t.name));
         let all: u64 = loaded.map(|tensor| product(tensor.shape)).sum();
         let table = match checkpoint.files().gguf() {
             None => checkpoint.value_bytes("model.embed_tokens.weight"),
@@ -145,6 +165,22 @@ impl Facts {
     /// The frame processor's settings.
     pub fn processor(&self) -> &VideoProcessor {
         &self.processor
+    }
+
+    /// Memory estimates of a run on the [`EXAMPLE`] in these types, with the tower in the type of each.
+    pub(crate) fn memory(&self, types: &[WeightType]) -> Vec<Memory> {
+        let sample = self.sample(&EXAMPLE);
+        let patches = sample.map_or(0, |sample| 4 * sample.patch_values as u64);
+        let memory = |&dtype: &WeightType| {
+            let facts = self.clone().with_tower(dtype.tower(WeightType::Auto));
+            let need = facts.need(dtype, KvType::Auto, sample.as_ref(), EXAMPLE.new_tokens);
+            Memory {
+                dtype: self.stored.map_or(dtype.name(), |stored| stored.1),
+                weights: need.weights + need.tower,
+                run: need.total() + patches,
+            }
+        };
+        types.iter().map(memory).collect()
     }
 
     /// Memory estimate for types of weights and of keys and values, with a video if there is one.

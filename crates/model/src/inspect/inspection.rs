@@ -22,7 +22,7 @@ use specreel_checkpoint::{
     hub::name_of,
 };
 use specreel_record::Failure;
-use specreel_tensor::{KvType, WeightType, Weights};
+use specreel_tensor::{WeightType, Weights};
 
 /// The example video for tokens and memory: half a minute of 720p with default sampling.
 pub const EXAMPLE: SampledVideo = SampledVideo {
@@ -232,19 +232,7 @@ impl Inspection {
         // A GGUF file has one form, whatever is requested.
         let types: &[WeightType] =
             if facts.stored.is_some() { &[WeightType::Auto] } else { &WeightType::ALL };
-        self.memory = types
-            .iter()
-            .map(|&dtype| {
-                let facts = facts.clone().with_tower(dtype.tower(WeightType::Auto));
-                let need = facts.need(dtype, KvType::Auto, sample.as_ref(), EXAMPLE.new_tokens);
-                let patches = sample.map_or(0, |sample| 4 * sample.patch_values as u64);
-                Memory {
-                    dtype: facts.stored.map_or(dtype.name(), |stored| stored.1),
-                    weights: need.weights + need.tower,
-                    run: need.total() + patches,
-                }
-            })
-            .collect();
+        self.memory = facts.memory(types);
     }
 }
 
@@ -337,6 +325,9 @@ fn check_weights(
     for (name, shape) in parts::tensors(&config.text) {
         problems.take(checkpoint.verify(&name, &shape));
     }
+    if problems.0.is_empty() {
+        problems.take(parts::check_tied(&config.text, checkpoint));
+    }
     for (name, shape) in tower.map(vision::parts::tensors).unwrap_or_default() {
         problems.take(checkpoint.verify(&name, &shape));
     }
@@ -348,6 +339,7 @@ fn check_weights(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::VideoLlm;
 
     fn copy(of: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
@@ -435,6 +427,40 @@ mod tests {
             assert!(errors.iter().any(|e| e.contains(&part)), "{part}: {errors:?}");
         }
         assert!(errors.len() > 15);
+    }
+
+    #[test]
+    fn an_lm_head_beside_tied_embeddings_is_a_copy_of_them() {
+        let dir = copy("tests/parity/fixtures/gqa_untied_f16");
+        let path = dir.path().join("config.json");
+        let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(Inspection::of(dir.path()).problems, []);
+        config["tie_word_embeddings"] = true.into();
+        std::fs::write(&path, config.to_string()).unwrap();
+        let problems = Inspection::of(dir.path()).problems;
+        assert!(problems.len() == 1 && problems[0].error.contains("lm_head.weight"), "{problems:?}");
+        let error = VideoLlm::load(dir.path(), WeightType::F32, &mut |_, _| {}).err().unwrap().to_string();
+        assert!(error.contains("`tie_word_embeddings` is true"), "{error}");
+
+        // The table's bytes in place of the head's.
+        let path = dir.path().join("model.safetensors");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+        let json: serde_json::Value = serde_json::from_slice(&bytes[8..header]).unwrap();
+        let place = |name: &str| {
+            let place = json[name]["data_offsets"].as_array().unwrap();
+            let [start, end] = [0, 1].map(|i| header + place[i].as_u64().unwrap() as usize);
+            start..end
+        };
+        let table = bytes[place("model.embed_tokens.weight")].to_vec();
+        bytes[place("lm_head.weight")].copy_from_slice(&table);
+        std::fs::write(&path, bytes).unwrap();
+        let found = Inspection::of(dir.path());
+        assert_eq!(found.problems, []);
+        let parameters: u64 = found.shares.iter().map(|share| share.parameters).sum();
+        let text = found.text.unwrap();
+        let copied = (text.vocab * text.hidden) as u64;
+        assert_eq!(found.parameters.unwrap().iter().sum::<u64>(), parameters - copied);
     }
 
     #[test]

@@ -29,6 +29,9 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
         let hint = format!("use --methods {method}");
         return Err(Failure::usage("compare takes --methods, not --method", &hint).into());
     }
+    if let Some(code) = super::models::offer::missing(&run, config, output.quiet || output.json)? {
+        return Ok(code);
+    }
     let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
     let chosen = choose::methods(methods.as_deref(), &mem::take(&mut run.set), &models)?;
     // Every run replaces the method of this request.

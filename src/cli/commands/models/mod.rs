@@ -1,8 +1,9 @@
-//! `specreel models`: lists, inspects and downloads models, and manages converted weights.
+//! `specreel models`: lists, inspects and downloads models, and manages converted weights. Runs offer downloads, too.
 
 mod cache;
 mod known;
 mod list;
+pub mod offer;
 mod pull;
 mod show;
 

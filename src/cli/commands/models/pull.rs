@@ -8,7 +8,7 @@ use super::*;
 use specreel_checkpoint::{
     ModelFiles,
     gguf::GgufModel,
-    hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Settings},
+    hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Pulled, Settings},
 };
 use specreel_model::family::VlConfig;
 
@@ -16,18 +16,7 @@ use specreel_model::family::VlConfig;
 pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     let id = ModelId::parse(id).map_err(Failure::from)?;
     let hub = Hub::new(Settings::from_env()).map_err(Failure::from)?;
-    let interrupt = listen(|| {})?;
-    let mut watch = DownloadBar { bar: None, interrupt, started: false };
-    let outcome = hub.pull(&id, &mut watch);
-    watch.clear();
-    let pulled = match outcome {
-        Ok(pulled) => pulled,
-        Err(HubError::Cancelled) => {
-            tell!("interrupted; run the same command again to resume");
-            return Ok(interrupted());
-        }
-        Err(error) => return Err(End::Failed(error.into())),
-    };
+    let Some(pulled) = download(&hub, &id, &listen(|| {})?)? else { return Ok(interrupted()) };
     let mut out = std::io::stdout();
     if json {
         let mut value = json!({
@@ -57,13 +46,28 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     Ok(0)
 }
 
-struct DownloadBar {
+/// Download a model, with progress on a terminal. None if it was interrupted, which has been reported.
+pub(super) fn download(hub: &Hub, id: &ModelId, interrupt: &Interrupt) -> Result<Option<Pulled>, End> {
+    let mut watch = DownloadBar { bar: None, interrupt, started: false };
+    let outcome = hub.pull(id, &mut watch);
+    watch.clear();
+    match outcome {
+        Ok(pulled) => Ok(Some(pulled)),
+        Err(HubError::Cancelled) => {
+            tell!("interrupted; run the same command again to resume");
+            Ok(None)
+        }
+        Err(error) => Err(End::Failed(error.into())),
+    }
+}
+
+struct DownloadBar<'a> {
     bar: Option<ProgressBar>,
-    interrupt: Interrupt,
+    interrupt: &'a Interrupt,
     started: bool,
 }
 
-impl DownloadBar {
+impl DownloadBar<'_> {
     fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -71,7 +75,7 @@ impl DownloadBar {
     }
 }
 
-impl PullObserver for DownloadBar {
+impl PullObserver for DownloadBar<'_> {
     fn progress(&mut self, progress: &PullProgress) -> ControlFlow<()> {
         if self.interrupt.asked() {
             return ControlFlow::Break(());

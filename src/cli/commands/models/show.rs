@@ -70,10 +70,13 @@ fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
                         "{}: {} layers, hidden size {}, vocabulary {}",
                         target.name, target.num_hidden_layers, target.hidden_size, target.vocab_size
                     ),
-                    Some(own) => format!(
-                        "hidden size {}, vocabulary {}, of which it drafts {}",
-                        target.hidden_size, target.vocab_size, own.draft_vocab
-                    ),
+                    Some(own) => {
+                        let colon = if target.name.is_empty() { "" } else { ": " };
+                        format!(
+                            "{}{colon}hidden size {}, vocabulary {}, of which it drafts {}",
+                            target.name, target.hidden_size, target.vocab_size, own.draft_vocab
+                        )
+                    }
                 },
             ),
             ("files", units::bytes(bytes)),

@@ -35,7 +35,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
         },
         rotated: 0.25,
     }),
-    refused: &["use_sliding_window", "attention_bias"],
+    refused: &["use_sliding_window", "attention_bias", "language_model_only"],
     video_token: &["video_token_id"],
     default_video_token: Some(248_057),
     rope_theta: 10_000.0,

@@ -1,0 +1,64 @@
+//! The chat templates as published, against transformers (`tests/parity/make_published.py`).
+
+use serde::Deserialize;
+
+use super::*;
+
+#[derive(Deserialize)]
+struct Case {
+    template: String,
+    texts: Vec<String>,
+    thinking: bool,
+    effort: Option<String>,
+    ids: Vec<u32>,
+}
+
+fn folder() -> std::path::PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures/published")).to_owned()
+}
+
+fn template(name: &str) -> ChatTemplate {
+    let path = folder().join(format!("templates/{name}.jinja"));
+    ChatTemplate::new(std::fs::read_to_string(path).unwrap(), name)
+}
+
+#[test]
+fn published_templates_give_the_ids_of_transformers() {
+    let tokenizer = TextTokenizer::load(&folder()).unwrap();
+    let text = std::fs::read_to_string(folder().join("prompts.json")).unwrap();
+    let cases: Vec<Case> = serde_json::from_str(&text).unwrap();
+    assert!(cases.len() >= 60);
+    for case in cases {
+        let turns = case.texts.chunks_exact(2);
+        let before: Vec<Turn> =
+            turns.map(|turn| Turn { prompt: turn[0].clone(), answer: turn[1].clone() }).collect();
+        let question = Question {
+            before: &before,
+            text: case.texts.last().unwrap(),
+            thinking: case.thinking,
+            effort: case.effort.as_deref(),
+        };
+        let ids = template(&case.template).ids_with(&tokenizer, &question, &|rendered| rendered).unwrap();
+        let Case { template, texts, thinking, effort, .. } = &case;
+        assert_eq!(ids, case.ids, "{template} {texts:?} thinking {thinking} {effort:?}");
+    }
+}
+
+#[test]
+fn templates_say_what_they_offer() {
+    for (name, thinking, effort) in [
+        ("qwen2_5_vl", false, false),
+        ("qwen3_vl", false, false),
+        ("qwen3_5_think", true, false),
+        ("qwen3_5_nothink", true, false),
+        ("qwen3_6", true, false),
+        ("qwen3_8", true, true),
+    ] {
+        let template = template(name);
+        assert_eq!((template.offers_thinking(), template.offers_effort()), (thinking, effort), "{name}");
+    }
+    let tokenizer = TextTokenizer::load(&folder()).unwrap();
+    let question = Question { text: "P", thinking: true, effort: Some("much"), ..Question::default() };
+    let error = template("qwen3_8").ids_with(&tokenizer, &question, &|rendered| rendered).unwrap_err();
+    assert!(error.to_string().contains("Unexpected reasoning effort much"), "{error}");
+}
