@@ -202,7 +202,7 @@ impl Hub {
         Ok(match &id.tag {
             Some(tag) => {
                 let files = gguf_files(id, tag, &listing)?;
-                files.text.size + files.tower.map_or(0, |tower| tower.size)
+                files.text.iter().chain(&files.tower).map(|file| file.size).sum()
             }
             None => {
                 let is_weight = |file: &&RemoteFile| file.path.ends_with(".safetensors");
