@@ -2,6 +2,7 @@
 
 use std::{io::Write, ops::ControlFlow, path::Path, sync::Arc};
 
+use serde_json::{Value, json};
 use specreel_checkpoint::Checkpoint;
 use specreel_client::fake::request;
 use specreel_engine::{Command, Engine, RunRequest, memory_check::Video};
@@ -62,6 +63,67 @@ fn write(dir: &Path, config: &TextConfig) {
         // A sign and a mantissa at 2^-6.
         let bits = ((state >> 16) & 0x807f) as u16 | 0x3c80;
         file.write_all(&bits.to_le_bytes()).unwrap();
+    }
+}
+
+/// A language model in a quantized format: `stored` has the tensors of a matrix, with their types and shapes. Other tensors are bf16.
+fn write_quantized(dir: &Path, config: &TextConfig, quantization: &Value, stored: Parts) {
+    std::fs::write(dir.join("config.json"), json!({ "quantization_config": quantization }).to_string())
+        .unwrap();
+    let (mut header, mut at) = (serde_json::Map::new(), 0);
+    for (name, shape) in parts::tensors(config) {
+        let tensors = match (name.strip_suffix("_proj.weight"), &shape[..]) {
+            (Some(module), &[rows, inputs]) => {
+                let named = |(part, dtype, shape)| (format!("{module}_proj.{part}"), dtype, shape);
+                stored([rows, inputs]).into_iter().map(named).collect()
+            }
+            _ => vec![(name, "BF16", shape)],
+        };
+        for (name, dtype, shape) in tensors {
+            let size = match dtype {
+                "BF16" | "F16" => 2,
+                "F8_E4M3" => 1,
+                _ => 4,
+            };
+            let end = at + size * shape.iter().product::<usize>();
+            header.insert(name, json!({"dtype": dtype, "shape": shape, "data_offsets": [at, end]}));
+            at = end;
+        }
+    }
+    let text = serde_json::to_string(&header).unwrap();
+    let bytes = [&(text.len() as u64).to_le_bytes(), text.as_bytes(), &vec![0; at]].concat();
+    std::fs::write(dir.join("model.safetensors"), bytes).unwrap();
+}
+
+type Parts = fn([usize; 2]) -> Vec<(&'static str, &'static str, Vec<usize>)>;
+
+#[test]
+fn quantized_weights_take_the_memory_of_their_new_type() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(1024, 2, 2816, 16_384, false);
+    let fp8: Parts = |[rows, inputs]| {
+        let blocks = vec![rows.div_ceil(128), inputs.div_ceil(128)];
+        vec![("weight", "F8_E4M3", vec![rows, inputs]), ("weight_scale_inv", "F32", blocks)]
+    };
+    let awq: Parts = |[rows, inputs]| {
+        let (groups, words) = (inputs / 128, rows / 8);
+        let codes = ("qweight", "I32", vec![inputs, words]);
+        vec![codes, ("qzeros", "I32", vec![groups, words]), ("scales", "F16", vec![groups, rows])]
+    };
+    for (quantization, stored) in [
+        (json!({"quant_method": "fp8", "weight_block_size": [128, 128]}), fp8),
+        (json!({"quant_method": "awq", "bits": 4, "group_size": 128}), awq),
+    ] {
+        write_quantized(dir.path(), &config, &quantization, stored);
+        let checkpoint = Checkpoint::open(dir.path()).unwrap();
+        for dtype in [WeightType::F32, WeightType::Q8_0, WeightType::Q4_0] {
+            let (decoder, peak_bytes) = peak(|| {
+                Decoder::load(&checkpoint, &config, &ComputeDevice::cpu(dtype), &mut |_, _| {}).unwrap()
+            });
+            let bytes = parts::bytes(&config, dtype, 2) as usize;
+            assert_eq!(decoder.bytes(), bytes, "{dtype:?}");
+            assert!(peak_bytes < bytes + CHUNKS, "{dtype:?}: peak {peak_bytes} for {bytes}");
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 use specreel_tensor::CheckpointError;
 
 use crate::{quantized::Part, shard::Shard};
-use config::AdapterConfig;
+use config::{AdapterConfig, MERGE};
 
 const WEIGHTS: &str = "adapter_model.safetensors";
 
@@ -71,13 +71,17 @@ impl Adapter {
             ));
         }
         let file = Shard::open(&path)?;
-        let refuse = |problem: String| CheckpointError::file(&path, &problem);
+        let refuse = |problem: String| {
+            let hint = "copy the whole adapter again: its files do not belong together, or one is incomplete";
+            CheckpointError::file_hint(&path, problem, hint)
+        };
         let (mut halves, mut replaced) = (BTreeMap::<String, [Option<Part>; 4]>::new(), BTreeMap::new());
         for (name, info) in &file.tensors {
             let part = Part { name: name.clone(), shard, info: info.clone() };
             let inner = name.strip_prefix(PREFIX).unwrap_or(name);
             if inner.contains("lora_magnitude_vector") {
-                return Err(refuse(format!("`{name}` is of a DoRA adapter, which is not supported")));
+                let problem = format!("`{name}` is of a DoRA adapter, which is not supported");
+                return Err(CheckpointError::file_hint(&path, problem, MERGE));
             }
             match half(inner) {
                 Some((module, index)) => halves.entry(module.to_owned()).or_default()[index] = Some(part),

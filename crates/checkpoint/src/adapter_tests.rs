@@ -81,6 +81,13 @@ fn a_matrix_is_the_sum_of_its_own_and_the_scaled_product() {
     assert_eq!(checkpoint.f32(name, &[4, 6]).unwrap(), expected);
     let hash = checkpoint.rows_parallel(name, [4, 6], &|_, _| Ok(())).unwrap();
     assert_eq!(checkpoint.hash(name).unwrap(), Some(hash));
+    let strong = |alpha: f64| {
+        let config = json!({"r": 2, "lora_alpha": alpha}).to_string();
+        fs::write(dir.path().join("sports/adapter_config.json"), config).unwrap();
+        ModelFiles::of_directory(dir.path()).with_lora(Some(&dir.path().join("sports"))).unwrap()
+    };
+    let error = strong(1e300).checkpoint().unwrap().f32(name, &[4, 6]).unwrap_err().to_string();
+    assert!(error.contains("with the adapter"), "{error}");
     let alone = Checkpoint::open(dir.path()).unwrap();
     assert_eq!(alone.f32(name, &[4, 6]).unwrap(), w);
     assert_ne!(alone.hash(name).unwrap(), Some(hash));

@@ -29,6 +29,10 @@ pub(crate) struct AdapterConfig {
     others: Map<String, Value>,
 }
 
+/// The way out where an adapter cannot be added here.
+pub(super) const MERGE: &str =
+    "merge it into the model with PEFT's merge_and_unload, and use the merged model";
+
 /// Initializations that leave the model's own weights as they are.
 const PLAIN: [&str; 3] = ["gaussian", "eva", "orthogonal"];
 
@@ -43,10 +47,7 @@ impl AdapterConfig {
         let text = files::text(&path, files::CONFIG).map_err(|e| file(e.to_string()))?;
         let config: Self =
             serde_json::from_str(&text).map_err(|e| file(format!("not the settings of a LoRA: {e}")))?;
-        config.check().map_err(|problem| {
-            let hint = "merge it into the model with PEFT's merge_and_unload, and use the merged model";
-            CheckpointError::file_hint(&path, problem, hint)
-        })?;
+        config.check().map_err(|problem| CheckpointError::file_hint(&path, problem, MERGE))?;
         Ok(config)
     }
 

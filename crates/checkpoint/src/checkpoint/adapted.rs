@@ -19,7 +19,8 @@ pub(super) struct Delta {
 }
 
 impl Delta {
-    /// Add it to whole rows, of which `first` is the index of the first value. Fails if they are not rows of its matrix.
+    /// Add it to whole rows, of which `first` is the index of the first value. Fails if they are not rows of its matrix, or a sum is
+    /// not finite.
     pub fn add(&self, first: usize, values: &mut [f32]) -> Result<(), String> {
         let (columns, start) = (self.columns.max(1), first / self.columns.max(1));
         let rows = values.len() / columns;
@@ -35,7 +36,10 @@ impl Delta {
             }
             row.iter_mut().zip(&sum).for_each(|(value, sum)| *value += sum);
         }
-        Ok(())
+        match values.iter().position(|value| !value.is_finite()) {
+            Some(at) => Err(format!("value {} is {} with the adapter", first + at, values[at])),
+            None => Ok(()),
+        }
     }
 }
 

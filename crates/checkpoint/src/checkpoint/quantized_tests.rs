@@ -211,3 +211,34 @@ fn a_table_has_the_type_of_its_scales() {
     assert_eq!((Some(hash), checkpoint.value_bytes(NAME)), (checkpoint.hash(NAME).unwrap(), 2));
     assert!(bits.iter().zip(values).all(|(bits, value)| *bits == kind.narrow(value)));
 }
+
+#[test]
+fn damaged_files_are_errors() {
+    for folder in fs::read_dir(fixture("")).unwrap() {
+        let (folder, dir) = (folder.unwrap().path(), tempfile::tempdir().unwrap());
+        let [config, weights] =
+            ["config.json", "model.safetensors"].map(|file| (file, fs::read(folder.join(file)).unwrap()));
+        let header = 8 + u64::from_le_bytes(weights.1[..8].try_into().unwrap()) as usize;
+        for (file, whole, end) in [(config.0, &config.1, config.1.len()), (weights.0, &weights.1, header)] {
+            fs::write(dir.path().join(config.0), &config.1).unwrap();
+            fs::write(dir.path().join(weights.0), &weights.1).unwrap();
+            for (at, byte) in (0..end).step_by(11).zip([b'0', b'9', b'1'].into_iter().cycle()) {
+                let mut bytes = whole.clone();
+                bytes[at] = byte;
+                fs::write(dir.path().join(file), bytes).unwrap();
+                let Ok(checkpoint) = Checkpoint::open(dir.path()) else { continue };
+                let problems = checkpoint.scale_problems();
+                let shapes: Vec<Vec<usize>> =
+                    checkpoint.tensors().map(|tensor| tensor.shape.to_vec()).collect();
+                let read = shapes.iter().map(|shape| checkpoint.f32(NAME, shape)).next();
+                // What the report calls usable is read.
+                let usable = problems.is_empty() && checkpoint.tensors().all(|tensor| tensor.name == NAME);
+                assert!(
+                    !usable || read.is_none_or(|read| read.is_ok()),
+                    "{}: byte {at} of {file}",
+                    folder.display()
+                );
+            }
+        }
+    }
+}
