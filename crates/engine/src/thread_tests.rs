@@ -163,8 +163,8 @@ fn a_refused_request_costs_nothing() {
 fn a_cancel_of_a_loading_that_failed_is_not_one_of_the_next() {
     let (events, _outbox) = mpsc::channel(EVENTS);
     let (sender, cancelled) = (EventSender::new(events), Cancelled::default());
-    let outcomes: [fn() -> Result<Option<Footprint>, Failure>; 2] =
-        [|| Err(internal("not enough memory".into())), || panic!("on purpose")];
+    type Check = fn() -> Result<Option<Footprint>, Failure>;
+    let outcomes: [Check; 2] = [|| Err(internal("not enough memory".into())), || panic!("on purpose")];
     for fits in outcomes {
         cancelled.add(0);
         assert!(guarded(&sender, || load(&spec(DeviceChoice::Cpu), &sender, &cancelled, fits)).is_none());

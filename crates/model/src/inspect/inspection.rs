@@ -237,8 +237,6 @@ impl Inspection {
 }
 
 /// The tensors of a checkpoint by type, the largest share first.
-/// The tensors of a checkpoint by type, the largest share first.
-/// The tensors of a checkpoint by type, the largest share first.
 fn shares(checkpoint: &Checkpoint) -> Vec<DtypeShare> {
     let tensors = checkpoint.tensors().map(|tensor| DtypeShare {
         dtype: tensor.dtype,
