@@ -1,4 +1,5 @@
 use super::*;
+use specreel_tensor::BlockKind;
 
 #[derive(Clone, Default)]
 struct Draft {
@@ -129,8 +130,8 @@ fn headers_that_cannot_be_are_refused() {
         (base().tensor("w", &[4], 0, u64::MAX - 31), "too large"),
         (base().tensor("w", &[33], 8, 0), "no blocks of 32"),
         (
-            base().tensor("a", &[256], 3, 0).tensor("b", &[256], 6, 160).tensor("c", &[256], 6, 352),
-            "unsupported tensor types: Q5_0 (2 tensors), Q4_1 (1 tensor), expected one of: F32, F16",
+            base().tensor("a", &[256], 34, 0).tensor("b", &[256], 40, 64).tensor("c", &[256], 40, 224),
+            "unsupported tensor types: NVFP4 (2 tensors), TQ1_0 (1 tensor), expected one of: F32, F16",
         ),
         (base().tensor("w", &[4], 0, 8).data(64), "not aligned"),
         (base().tensor("w", &[9], 0, 0).data(32), "ends 4 bytes after the file"),
@@ -139,5 +140,25 @@ fn headers_that_cannot_be_are_refused() {
         (base().tensor("", &[4], 0, 0), "is empty"),
     ] {
         refused(&draft, words);
+    }
+}
+
+#[test]
+fn blocks_of_every_type_have_the_values_of_the_gguf_package() {
+    // See `tests/parity/make_gguf_types.py`.
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("tests/parity/fixtures/gguf/types.gguf");
+    let file = GgufFile::open(&path).unwrap();
+    assert_eq!(file.tensors.len(), 2 * BlockKind::ALL.len());
+    for kind in BlockKind::ALL {
+        let (blocks, values) =
+            (&file.tensors[kind.name()], &file.tensors[&format!("{}.values", kind.name())]);
+        assert_eq!((blocks.kind, &blocks.shape), (TensorType::Blocks(kind), &values.shape));
+        let widened = |tensor| {
+            let mut wide = Vec::new();
+            file.values(tensor).unwrap().widen(0..tensor.values(), &mut wide);
+            wide.into_iter().map(f32::to_bits).collect::<Vec<u32>>()
+        };
+        assert!(widened(blocks) == widened(values), "{}", kind.name());
     }
 }
