@@ -3,8 +3,8 @@
     python tests/parity/make_gguf.py                      # all fixtures, in tests/parity/fixtures/gguf
     python tests/parity/make_gguf.py DIR OUT TYPE [TOWER]  # one directory in Hugging Face layout, for example in q8_0 and f16
 
-Needs gguf, numpy, safetensors and torch (CPU). Types are those that `gguf` quantises: f32, f16, bf16, q8_0, q4_0. Names of tensors
-are those that `gguf` maps; metadata is what llama.cpp's converter writes for Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5 and SmolVLM2.
+Needs gguf, numpy, safetensors and torch (CPU). Types are those that `gguf` quantises: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0. Names of
+tensors are those that `gguf` maps; metadata is what llama.cpp's converter writes for Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5 and SmolVLM2.
 """
 
 import json
@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 HERE = pathlib.Path(__file__).parent / "fixtures"
 # checkpoint, types of the language model, type of the tower
 FIXTURES = [
-    ("gqa_tied", ["f32", "f16", "q8_0", "q4_0"], "f32"),
+    ("gqa_tied", ["f32", "f16", "q8_0", "q5_0", "q4_1", "q4_0"], "f32"),
     ("qwen2_vl", ["f16"], "f16"),
     ("qwen3_vl", ["bf16", "q8_0"], "bf16"),
     ("qwen3_5", ["bf16", "q8_0"], "bf16"),
@@ -31,6 +31,9 @@ TYPES = {
     "f16": gguf.GGMLQuantizationType.F16,
     "bf16": gguf.GGMLQuantizationType.BF16,
     "q8_0": gguf.GGMLQuantizationType.Q8_0,
+    "q5_1": gguf.GGMLQuantizationType.Q5_1,
+    "q5_0": gguf.GGMLQuantizationType.Q5_0,
+    "q4_1": gguf.GGMLQuantizationType.Q4_1,
     "q4_0": gguf.GGMLQuantizationType.Q4_0,
 }
 

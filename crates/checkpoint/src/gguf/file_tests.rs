@@ -5,6 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::gguf::MAGIC;
+use specreel_tensor::BlockKind;
 
 /// Numbers of types that are not supported.
 const TQ1_0: u32 = 34;
@@ -417,5 +418,25 @@ fn damaged_headers_never_panic() {
             open();
         }
         std::fs::write(path(part), bytes).unwrap();
+    }
+}
+
+#[test]
+fn blocks_of_every_type_have_the_values_of_the_gguf_package() {
+    // See `tests/parity/make_gguf_types.py`.
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("tests/parity/fixtures/gguf/types.gguf");
+    let file = GgufFile::open(&path).unwrap();
+    assert_eq!(file.tensors.len(), 2 * BlockKind::ALL.len());
+    for kind in BlockKind::ALL {
+        let (blocks, values) =
+            (&file.tensors[kind.name()], &file.tensors[&format!("{}.values", kind.name())]);
+        assert_eq!((blocks.kind, &blocks.shape), (TensorType::Blocks(kind), &values.shape));
+        let widened = |tensor| {
+            let mut wide = Vec::new();
+            file.values(tensor).unwrap().widen(0..tensor.values(), &mut wide);
+            wide.into_iter().map(f32::to_bits).collect::<Vec<u32>>()
+        };
+        assert!(widened(blocks) == widened(values), "{}", kind.name());
     }
 }

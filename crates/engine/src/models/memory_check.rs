@@ -202,7 +202,11 @@ impl Footprint {
         let one = |(facts, memory): (&Facts, &DeviceMemory)| {
             let (sample, new_tokens) =
                 (work.map(|work| &work.sample), work.map_or(0, |work| work.new_tokens));
-            let need = pool.part(memory, facts.need(dtype, self.kv_type, sample, new_tokens));
+            let mut need = facts.need(dtype, self.kv_type, sample, new_tokens);
+            if facts.stored.is_some() && matches!(pool, Pool::Card { .. }) {
+                need.weights = facts.on_gpu;
+            }
+            let need = pool.part(memory, need);
             if weights { need } else { Need { weights: 0, tower: 0, ..need } }
         };
         let patches = work.map_or(0, |work| 4 * work.sample.patch_values as u64);

@@ -96,4 +96,8 @@ fn a_card_is_counted_by_itself() {
     assert_eq!(mixed.budget(Some(7)), Some(7));
     assert!(small.budget(None).is_some_and(|bytes| bytes < 1 << 20));
     assert_eq!(pair.budget(None), None);
+    // A card stores some types of GGUF files in more bytes.
+    let mut stored = on([card(1 << 40), DeviceMemory::System]);
+    (stored.target.stored, stored.target.on_gpu) = (Some((10, "iq2_xs")), 20);
+    assert_eq!(stored.need(&stored.cards()[0], true, WeightType::Q8_0, None).weights, 20);
 }

@@ -12,8 +12,8 @@ use crate::{
     processor::{FrameLimits, VideoProcessor, layout::Grid},
     vision::{self, TowerConfig, TowerSizes},
 };
-use specreel_checkpoint::{Checkpoint, ModelFiles};
-use specreel_tensor::{KvType, WeightType, ops::WORKSPACE};
+use specreel_checkpoint::{Checkpoint, ModelFiles, StoredTensor};
+use specreel_tensor::{KvType, TensorType, WeightType, ops::WORKSPACE};
 
 /// Extra cache slots: the text of the prompt, and a draft tree.
 const EXTRA_SLOTS: usize = 160;
@@ -74,6 +74,8 @@ pub struct Facts {
     pub table: usize,
     /// Bytes of the language model's matrices and the type of most of them, if they are used as a GGUF file has them.
     pub stored: Option<(u64, &'static str)>,
+    /// Bytes of the same matrices on a GPU, which stores some types in more; 0 if they are not used as a file has them.
+    pub on_gpu: u64,
     tower: TowerConfig,
     tower_dtype: WeightType,
     processor: VideoProcessor,
@@ -105,6 +107,7 @@ impl Facts {
             tower_parameters: count(vision::parts::tensors(&tower)),
             table: 2,
             stored: None,
+            on_gpu: 0,
             processor: VideoProcessor::new(tower.frames())?,
             text: config.text,
             tower,
@@ -135,7 +138,8 @@ impl Facts {
             let names: HashSet<String> =
                 parts::tensors(&config.text).into_iter().map(|(name, _)| name).collect();
             let matrices = checkpoint.tensors().filter(|t| t.shape.len() > 1 && names.contains(t.name));
-            (matrices.map(|tensor| tensor.bytes).sum(), model.main_type().name())
+            let sizes = matrices.map(|tensor| (tensor.bytes, on_gpu(&tensor)));
+            (sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1)), model.main_type().name())
         });
         Self {
             family: config.family,
@@ -143,7 +147,8 @@ impl Facts {
             text_parameters: listed,
             tower_parameters: all.saturating_sub(listed),
             table,
-            stored,
+            stored: stored.map(|((bytes, _), name)| (bytes, name)),
+            on_gpu: stored.map_or(0, |((_, bytes), _)| bytes),
             tower,
             tower_dtype: WeightType::F32,
             processor,
@@ -233,6 +238,13 @@ impl Facts {
             work: (kept + rows + tower) as u64,
         }
     }
+}
+
+/// Bytes of a matrix on a GPU.
+fn on_gpu(tensor: &StoredTensor<'_>) -> u64 {
+    let kind = TensorType::ALL.into_iter().find(|kind| kind.name() == tensor.dtype);
+    let (outputs, inputs) = (tensor.shape[0], tensor.shape[1..].iter().product());
+    kind.map_or(tensor.bytes, |kind| kind.bytes_on_gpu(outputs, inputs) as u64)
 }
 
 fn product(shape: &[usize]) -> u64 {

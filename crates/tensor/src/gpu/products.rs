@@ -150,18 +150,31 @@ fn tile_rows(rows: usize) -> usize {
     if rows <= 2 * TILE_ROWS { 2 } else { 4 }
 }
 
-/// The parts of a kernel that read a format's weights, and multiply its blocks.
-pub(super) fn weights(format: TensorType) -> [&'static str; 3] {
-    const INPUT: &str = include_str!("shaders/block_input.wgsl");
-    const MINIMUM: &str = include_str!("shaders/block_minimum.wgsl");
+/// The part of a kernel that reads a format's weights, and multiplies its blocks.
+pub(super) fn weights(format: TensorType) -> String {
     match format {
-        TensorType::F32 => [include_str!("shaders/float_32.wgsl"), "", ""],
-        TensorType::Half(HalfKind::F16) => [include_str!("shaders/float_16.wgsl"), "", ""],
-        TensorType::Half(HalfKind::Bf16) => [include_str!("shaders/float_b16.wgsl"), "", ""],
-        TensorType::Blocks(kind) => {
-            with_type!(kind, T => [T::SHADER, INPUT, if T::MINIMA { MINIMUM } else { "" }])
-        }
+        TensorType::F32 => include_str!("shaders/float_32.wgsl").into(),
+        TensorType::Half(HalfKind::F16) => include_str!("shaders/float_16.wgsl").into(),
+        TensorType::Half(HalfKind::Bf16) => include_str!("shaders/float_b16.wgsl").into(),
+        TensorType::Blocks(kind) => with_type!(kind, T => blocks::<T>()),
     }
+}
+
+fn blocks<T: BlockType>() -> String {
+    let products = match (T::PART, T::MINIMA) {
+        (16, false) => include_str!("shaders/block_halves.wgsl"),
+        // Its own shader has them.
+        (16, true) => "",
+        (_, true) => include_str!("shaders/block_minimum.wgsl"),
+        (_, false) => include_str!("shaders/block_plain.wgsl"),
+    };
+    let table = T::TABLE.map(|table| {
+        let word = |value: i8| format!("{:#010x}u", u32::from(value.cast_unsigned()) * 0x0101_0101);
+        let words = table.map(word).join(", ");
+        format!("const TABLE = array<u32, 16>({words});\n{}", include_str!("shaders/block_table.wgsl"))
+    });
+    let input = include_str!("shaders/block_input.wgsl");
+    [&table.unwrap_or_default(), T::SHADER, input, products].concat()
 }
 
 /// The bindings of a kernel: a format's arrays, and what follows them.
@@ -204,7 +217,8 @@ fn product(
     rows: usize,
 ) -> Result<Arc<Kernel>> {
     let written = || {
-        let all = [&[include_str!("shaders/products.wgsl")], &weights(format)[..], &parts, &[last]].concat();
+        let weights = weights(format);
+        let all = [include_str!("shaders/products.wgsl"), &weights, parts[0], parts[1], last];
         source(&all, Setting { rows, names: &[] })
     };
     gpu.kernel(name, &written, &product_bindings(format), &[])

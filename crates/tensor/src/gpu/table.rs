@@ -66,7 +66,7 @@ impl Table {
             let written = || {
                 let names: &'static [&'static str] = if format.takes_blocks() { &["BLOCKS"] } else { &[] };
                 let text = include_str!("shaders/gather.wgsl");
-                source(&[&weights(format)[..], &[text]].concat(), Setting { rows: 0, names })
+                source(&[&weights(format), text], Setting { rows: 0, names })
             };
             let name = format!("gather {}", format.name());
             let bindings = bindings(format, &[Access::Read, Access::Write]);

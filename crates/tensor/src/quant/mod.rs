@@ -3,6 +3,8 @@
 //! A type is a file here with all that is particular to it, and a line of `block_types` below. Kernels for x86-64 and a
 //! GPU's shader are optional parts of it, written where the others are.
 
+mod codebook;
+
 use candle_core::quantized::{GgmlDType, GgmlType};
 
 #[cfg(target_arch = "x86_64")]
@@ -22,11 +24,22 @@ pub(crate) trait BlockType {
     /// Values of a part of a block, which has a scale of its own.
     const PART: usize = 32;
     /// The stored integer that stands for zero.
-    const ZERO: i16 = 0;
+    const ZERO: i8 = 0;
+    /// True if the integers are signed.
+    #[cfg(target_arch = "x86_64")]
+    const SIGNED: bool = Self::TABLE.is_some();
+    /// All integers of a type that has at most sixteen. They are signed.
+    const TABLE: Option<[i8; 16]> = None;
+    /// For blocks of 32 values with four bits each: true if there is a fifth, see [`unpack_nibbles`].
+    const FIFTHS: bool = false;
     /// True if parts have minima.
     const MINIMA: bool = false;
+    /// Where a block has 16-bit floats: its scale, and the scale of the minima; empty if the scale is no such float.
+    const HALVES: &'static [usize] = if Self::MINIMA { &[0, 2] } else { &[0] };
+    /// What a file's scale is multiplied by, so that integers and scales of parts are whole.
+    const UNIT: f32 = 1.0;
     /// How values are quantized; a type without this is read from files only, and is no weight type.
-    const QUANTIZER: Option<Quantizer>;
+    const QUANTIZER: Option<Quantizer> = None;
     /// Its arrays on a GPU, in the order of the kernels' bindings.
     const ARRAYS: &'static [Array];
     /// The part of a GPU's kernels that reads its arrays and adds products.
@@ -34,9 +47,9 @@ pub(crate) trait BlockType {
     /// Its kernels for x86-64. What is missing is computed by slower ones, to the same bits.
     #[cfg(target_arch = "x86_64")]
     const X86: X86Kernels = X86Kernels::NONE;
-    /// Where a block has 16-bit floats.
-    #[cfg(test)]
-    const HALVES: &'static [usize] = &[0];
+    /// What kernels add to the integers so that they are not negative; a power of two, or 0.
+    #[cfg(target_arch = "x86_64")]
+    const OFFSET: i32 = if Self::SIGNED { 128 } else { Self::ZERO as i32 };
 
     /// The numbers of a block of [`BlockType::BYTES`] bytes. What the type does not have stays as it is.
     fn unpack(block: &[u8], to: &mut Unpacked);
@@ -46,12 +59,20 @@ pub(crate) trait BlockType {
     fn fill_largest(block: &mut [u8]) {
         block.fill(0xff);
     }
+
+    /// Set the scale of a block and that of its minima.
+    #[cfg(test)]
+    fn set_scales(block: &mut [u8], scale: f32) {
+        for &at in Self::HALVES {
+            block[at..at + 2].copy_from_slice(&half::f16::from_f32(scale).to_le_bytes());
+        }
+    }
 }
 
 /// The numbers of a block: value `i` in part `j` is `scale * scales[j] * (quants[i] - ZERO) - minimum * minima[j]`.
 pub(crate) struct Unpacked {
-    /// The integers as they are stored.
-    pub quants: [i16; 256],
+    /// The integers as they are stored; those of a [`BlockType::TABLE`].
+    pub quants: [i8; 256],
     pub scale: f32,
     pub scales: [i8; 16],
     pub minimum: f32,
@@ -87,6 +108,33 @@ fn quantize<T: GgmlType>(values: &[f32], bytes: &mut [u8]) {
     bytes.copy_from_slice(unsafe {
         std::slice::from_raw_parts(blocks.as_ptr().cast(), size_of_val(blocks.as_slice()))
     });
+}
+
+/// Unpack 32 values of which the last 16 bytes of a block hold four bits each: byte `i` those of the values `i` (low) and
+/// `16 + i` (high). With [`BlockType::FIFTHS`] the four bytes before hold a fifth bit: bit `i` that of value `i`.
+fn unpack_nibbles<T: BlockType>(block: &[u8], to: &mut Unpacked) {
+    let (head, nibbles) = block.split_at(T::BYTES - 16);
+    let fifths = head.last_chunk().filter(|_| T::FIFTHS).map_or(0, |bits| u32::from_le_bytes(*bits));
+    let value = |nibble: u8, i: usize| match T::TABLE {
+        Some(table) => table[usize::from(nibble)],
+        None => (nibble | ((fifths >> i & 1) << 4) as u8).cast_signed(),
+    };
+    for (i, byte) in nibbles.iter().enumerate() {
+        (to.quants[i], to.quants[i + 16]) = (value(byte & 15, i), value(byte >> 4, i + 16));
+    }
+}
+
+/// A block as an array, whose indices are checked when they are compiled.
+fn sized<const N: usize>(block: &[u8]) -> &[u8; N] {
+    block.first_chunk().unwrap_or_else(|| unreachable!("{} bytes for a block of {N}", block.len()))
+}
+
+/// Unpack the scale of a block and that of its minima, at [`BlockType::HALVES`].
+fn unpack_scale<T: BlockType>(block: &[u8], to: &mut Unpacked) {
+    to.scale = half_at(block, T::HALVES[0]) * T::UNIT;
+    if T::MINIMA {
+        to.minimum = half_at(block, T::HALVES[1]);
+    }
 }
 
 /// The half-precision float at a byte.
@@ -143,13 +191,45 @@ block_types! { $
     q8_0::Q8_0,
     /// 6 bits, 256 values with sixteen scales.
     q6_k::Q6K,
+    /// 5 bits, 32 values with one scale and minimum.
+    q5_1::Q5_1,
     /// 5 bits, 256 values with eight scales and minima.
     q5_k::Q5K,
+    /// 5 bits, 32 values with one scale.
+    q5_0::Q5_0,
+    /// 4 bits, 32 values with one scale and minimum.
+    q4_1::Q4_1,
     /// 4 bits, 256 values with eight scales and minima.
     q4_k::Q4K,
+    /// 4 bits by a table, 32 values with one scale.
+    iq4_nl::Iq4Nl,
     /// 4 bits, 32 values with one scale.
     q4_0::Q4_0,
+    /// 4 bits by a table, 256 values with eight scales.
+    iq4_xs::Iq4Xs,
+    /// 4-bit floats, 32 values with one scale.
+    mxfp4::Mxfp4,
+    /// 3 bits, 256 values with sixteen scales.
+    q3_k::Q3K,
+    /// 3 bits by a codebook, 256 values with eight scales.
+    iq3_s::Iq3S,
+    /// 3 bits by a smaller codebook, 256 values with eight scales.
+    iq3_xxs::Iq3Xxs,
+    /// 2 bits, 256 values with sixteen scales and minima.
+    q2_k::Q2K,
+    /// 2 bits by a codebook, 256 values with sixteen scales.
+    iq2_s::Iq2S,
+    /// 2 bits by a smaller codebook, 256 values with sixteen scales.
+    iq2_xs::Iq2Xs,
+    /// 2 bits by the smallest codebook, 256 values with eight scales.
+    iq2_xxs::Iq2Xxs,
+    /// 1.75 bits by a codebook, 256 values with sixteen scales.
+    iq1_m::Iq1M,
+    /// 1.56 bits by a codebook, 256 values with eight scales.
+    iq1_s::Iq1S,
 }
+
+pub(crate) use iq4_nl::IQ4;
 
 impl BlockKind {
     /// Its name, as in `--dtype`.
@@ -180,5 +260,16 @@ impl BlockKind {
     /// Unpack a block.
     pub(crate) fn unpack(self, block: &[u8], to: &mut Unpacked) {
         with_type!(self, T => T::unpack(block, to));
+    }
+
+    /// Blocks of random numbers, with scales of at most `scale` that `random` (-1 to 1) gives.
+    #[cfg(test)]
+    pub(crate) fn random(self, blocks: usize, scale: f32, mut random: impl FnMut() -> f32) -> Vec<u8> {
+        let mut bytes: Vec<u8> =
+            (0..blocks * self.bytes()).map(|_| (random() * 32768.0) as i32 as u8).collect();
+        for block in bytes.chunks_exact_mut(self.bytes()) {
+            with_type!(self, T => T::set_scales(block, scale * random()));
+        }
+        bytes
     }
 }

@@ -1,6 +1,6 @@
 use candle_core::quantized::k_quants::BlockQ4K;
 
-use super::{BlockType, Quantizer, Unpacked, half_at};
+use super::{BlockType, Quantizer, Unpacked, unpack_scale};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -16,18 +16,17 @@ impl BlockType for Q4K {
     const BYTES: usize = 144;
     const MINIMA: bool = true;
     const QUANTIZER: Option<Quantizer> = Some(Quantizer::of::<BlockQ4K>());
-    const ARRAYS: &'static [Array] = &[Array::NIBBLES, Array::SCALES_AND_MINIMA, Array::SCALE_AND_MINIMUM_OF_EIGHT];
+    const ARRAYS: &'static [Array] =
+        &[Array::NIBBLES, Array::SCALES_AND_MINIMA, Array::SCALE_AND_MINIMUM_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q4_k.wgsl");
     #[cfg(target_arch = "x86_64")]
     const X86: X86Kernels = X86Kernels::wide::<Self>();
-    #[cfg(test)]
-    const HALVES: &'static [usize] = &[0, 2];
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         unpack_scales(block, to);
         for (quants, to) in block[16..].chunks_exact(32).zip(to.quants.chunks_exact_mut(64)) {
             for (i, q) in quants.iter().enumerate() {
-                (to[i], to[i + 32]) = (i16::from(q & 15), i16::from(q >> 4));
+                (to[i], to[i + 32]) = ((q & 15).cast_signed(), (q >> 4).cast_signed());
             }
         }
     }
@@ -35,7 +34,7 @@ impl BlockType for Q4K {
 
 /// Unpack the scales and minima of q4_k and q5_k, the first 16 bytes of a block.
 pub(super) fn unpack_scales(block: &[u8], to: &mut Unpacked) {
-    (to.scale, to.minimum) = (half_at(block, 0), half_at(block, 2));
+    unpack_scale::<Q4K>(block, to);
     let packed = &block[4..16];
     for j in 0..8 {
         let (scale, minimum) = if j < 4 {

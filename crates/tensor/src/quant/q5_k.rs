@@ -20,8 +20,6 @@ impl BlockType for Q5K {
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q5_k.wgsl");
     #[cfg(target_arch = "x86_64")]
     const X86: X86Kernels = X86Kernels::wide::<Self>();
-    #[cfg(test)]
-    const HALVES: &'static [usize] = &[0, 2];
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         unpack_scales(block, to);
@@ -29,8 +27,8 @@ impl BlockType for Q5K {
         for (pair, (quants, to)) in low.chunks_exact(32).zip(to.quants.chunks_exact_mut(64)).enumerate() {
             for (i, q) in quants.iter().enumerate() {
                 let bit = |part: usize| (high[i] >> part & 1) << 4;
-                to[i] = i16::from(q & 15 | bit(2 * pair));
-                to[i + 32] = i16::from(q >> 4 | bit(2 * pair + 1));
+                to[i] = (q & 15 | bit(2 * pair)).cast_signed();
+                to[i + 32] = (q >> 4 | bit(2 * pair + 1)).cast_signed();
             }
         }
     }

@@ -1,6 +1,6 @@
 use candle_core::quantized::k_quants::BlockQ6K;
 
-use super::{BlockType, Quantizer, Unpacked, half_at};
+use super::{BlockType, Quantizer, Unpacked, unpack_scale};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -14,25 +14,24 @@ impl BlockType for Q6K {
     const VALUES: usize = 256;
     const BYTES: usize = 210;
     const PART: usize = 16;
-    const ZERO: i16 = 32;
+    const ZERO: i8 = 32;
+    const HALVES: &'static [usize] = &[208];
     const QUANTIZER: Option<Quantizer> = Some(Quantizer::of::<BlockQ6K>());
     const ARRAYS: &'static [Array] =
         &[Array::NIBBLES, Array::UPPER_TWO_BITS, Array::SCALES_OF_HALVES, Array::SCALE_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q6_k.wgsl");
     #[cfg(target_arch = "x86_64")]
     const X86: X86Kernels = X86Kernels::wide::<Self>();
-    #[cfg(test)]
-    const HALVES: &'static [usize] = &[208];
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
-        to.scale = half_at(block, 208);
+        unpack_scale::<Self>(block, to);
         for (to, scale) in to.scales.iter_mut().zip(&block[192..208]) {
             *to = scale.cast_signed();
         }
         for (half, to) in to.quants.chunks_exact_mut(128).enumerate() {
             let (low, high) = (&block[half * 64..], &block[128 + half * 32..]);
             for i in 0..32 {
-                let q = |low: u8, shift: u8| i16::from(low & 15 | (high[i] >> shift & 3) << 4);
+                let q = |low: u8, shift: u8| (low & 15 | (high[i] >> shift & 3) << 4).cast_signed();
                 to[i] = q(low[i], 0);
                 to[i + 32] = q(low[i + 32], 2);
                 to[i + 64] = q(low[i] >> 4, 4);

@@ -1,6 +1,6 @@
 use candle_core::quantized::k_quants::BlockQ8_0;
 
-use super::{BlockType, Quantizer, Unpacked, half_at};
+use super::{BlockType, Quantizer, Unpacked, unpack_scale};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -13,6 +13,8 @@ impl BlockType for Q8_0 {
     const NUMBER: u32 = 8;
     const VALUES: usize = 32;
     const BYTES: usize = 34;
+    #[cfg(target_arch = "x86_64")]
+    const SIGNED: bool = true;
     const QUANTIZER: Option<Quantizer> = Some(Quantizer::of::<BlockQ8_0>());
     const ARRAYS: &'static [Array] = &[Array::BYTES, Array::SCALE];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q8_0.wgsl");
@@ -20,9 +22,9 @@ impl BlockType for Q8_0 {
     const X86: X86Kernels = X86Kernels::narrow::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
-        to.scale = half_at(block, 0);
+        unpack_scale::<Self>(block, to);
         for (to, q) in to.quants.iter_mut().zip(&block[2..]) {
-            *to = i16::from(q.cast_signed());
+            *to = q.cast_signed();
         }
     }
 

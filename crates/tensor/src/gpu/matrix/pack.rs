@@ -94,7 +94,7 @@ impl Panels {
                 let mut block = Unpacked::default();
                 for (index, (quants, scale)) in quants.chunks_exact(BLOCK).zip(scales).enumerate() {
                     block.scale = scale;
-                    block.quants.iter_mut().zip(quants).for_each(|(to, q)| *to = i16::from(*q));
+                    block.quants[..BLOCK].copy_from_slice(quants);
                     self.block(BLOCK, first, index, &block);
                 }
                 Ok(())

@@ -11,11 +11,15 @@ use crate::gpu::{
     products::input::Scratch,
 };
 use crate::{
-    TensorType,
+    BlockKind, TensorType,
     quant::{BlockType, with_type},
 };
 
 const FORMATS: [TensorType; TensorType::ALL.len()] = TensorType::ALL;
+const F16: TensorType = TensorType::Half(HalfKind::F16);
+const Q8_0: TensorType = TensorType::Blocks(BlockKind::Q8_0);
+const Q5K: TensorType = TensorType::Blocks(BlockKind::Q5K);
+const Q4_0: TensorType = TensorType::Blocks(BlockKind::Q4_0);
 
 /// Repeatable values.
 struct Random(u64);
@@ -58,15 +62,8 @@ impl Weights {
                 made.floats = made.bits.iter().map(|&bits| kind.widen(bits)).collect();
             }
             TensorType::Blocks(kind) => {
-                let count = outputs * inputs / kind.values();
-                made.bytes = (0..count * kind.bytes()).map(|_| random.next() as u8).collect();
-                for block in made.bytes.chunks_exact_mut(kind.bytes()) {
-                    // Random bits are no scales; some are subnormal.
-                    for &at in with_type!(kind, T => T::HALVES) {
-                        let scale = half::f16::from_f32(random.value() * random.value() * 1e-3);
-                        block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
-                    }
-                }
+                // Some scales are subnormal as 16-bit floats.
+                made.bytes = kind.random(outputs * inputs / kind.values(), 1e-3, || random.value());
                 let blocks = Blocks::new(kind, made.bytes.clone().into(), outputs * inputs).unwrap();
                 blocks.widen(0..outputs * inputs, &mut made.floats);
             }
@@ -157,7 +154,18 @@ fn widths(format: TensorType) -> &'static [usize] {
 fn products_match_sums_in_f64_and_rows_do_not_depend_on_their_number_or_the_kernel() {
     let Some(gpu) = gpu_or_skip() else { return };
     let (mut stream, mut scratch) = (gpu.stream(), Scratch::default());
+    let mut shaders = Vec::new();
     for format in FORMATS {
+        // Types that share a shader differ in its constants only.
+        let shader = match format {
+            TensorType::Blocks(kind) => with_type!(kind, T => T::SHADER),
+            _ => format.name(),
+        };
+        let all_rows: &[usize] = match shaders.contains(&shader) {
+            true => &[2, 129],
+            false => &[1, 2, 5, 6, 11, 16, 17, 33, 64, 129],
+        };
+        shaders.push(shader);
         for &inputs in widths(format) {
             // 37 outputs: neither whole panels nor a whole tile.
             let weights = Weights::new(format, 37, inputs, 7);
@@ -167,7 +175,7 @@ fn products_match_sums_in_f64_and_rows_do_not_depend_on_their_number_or_the_kern
             let x: Vec<f32> = random.values(129 * inputs).iter().map(|v| v * v * v * 3.0).collect();
             let all = forward(&matrix, &mut stream, &x, Way::Auto, &mut scratch);
             assert_product(&weights, &x[..17 * inputs], &bias, &all, 37, 0);
-            for rows in [1, 2, 5, 6, 11, 16, 17, 33, 64, 129] {
+            for &rows in all_rows {
                 for way in [Way::Few, Way::Tiles] {
                     let y = forward(&matrix, &mut stream, &x[..rows * inputs], way, &mut scratch);
                     let same = bits(&y) == bits(&all[..rows * 37]);
@@ -189,10 +197,10 @@ fn stacked_and_split_matrices_equal_their_parts() {
     let (mut stream, mut scratch) = (gpu.stream(), Scratch::default());
     let inputs = 256;
     // Panels that belong to two parts, parts of several formats, and a part that is less than a panel.
-    let parts: Vec<Weights> = [(3, 80), (3, 5), (7, 40), (0, 3), (5, 33)]
+    let parts: Vec<Weights> = [(Q8_0, 80), (Q8_0, 5), (Q4_0, 40), (TensorType::F32, 3), (Q5K, 33)]
         .into_iter()
         .enumerate()
-        .map(|(seed, (format, outputs))| Weights::new(FORMATS[format], outputs, inputs, seed as u64))
+        .map(|(seed, (format, outputs))| Weights::new(format, outputs, inputs, seed as u64))
         .collect();
     let parts: Vec<&Weights> = parts.iter().collect();
     let mut random = Random(5);
@@ -221,9 +229,12 @@ fn stacked_and_split_matrices_equal_their_parts() {
 fn gates_are_applied_in_every_form() {
     let Some(gpu) = gpu_or_skip() else { return };
     let (mut stream, mut scratch) = (gpu.stream(), Scratch::default());
-    for (format, width, inputs) in [(0, 40, 40), (0, 64, 64), (1, 96, 64), (3, 96, 64), (5, 256, 256)] {
-        let (gates, down) = (FORMATS[format], Weights::new(FORMATS[format], 21, width, 3));
-        let both = Weights::new(gates, 2 * width, inputs, 2);
+    let f32 = TensorType::F32;
+    for (format, width, inputs) in
+        [(f32, 40, 40), (f32, 64, 64), (F16, 96, 64), (Q8_0, 96, 64), (Q5K, 256, 256)]
+    {
+        let down = Weights::new(format, 21, width, 3);
+        let both = Weights::new(format, 2 * width, inputs, 2);
         let (both, down_matrix) =
             (load(&gpu, &[&both], None, 64, u64::MAX), load(&gpu, &[&down], None, 64, u64::MAX));
         let x = Random(9).values(18 * inputs);
@@ -263,8 +274,8 @@ fn gates_are_applied_in_every_form() {
 fn norms_before_a_product_equal_norms_and_products() {
     let Some(gpu) = gpu_or_skip() else { return };
     let (mut stream, mut scratch) = (gpu.stream(), Scratch::default());
-    for (format, inputs) in [(0, 96), (3, 64), (3, 1056), (5, 2304)] {
-        let weights = Weights::new(FORMATS[format], 20, inputs, 6);
+    for (format, inputs) in [(TensorType::F32, 96), (Q8_0, 64), (Q8_0, 1056), (Q5K, 2304)] {
+        let weights = Weights::new(format, 20, inputs, 6);
         let matrix = load(&gpu, &[&weights], None, 64, u64::MAX);
         let mut random = Random(8);
         let (values, addend) = (random.values(19 * inputs), random.values(19 * inputs));

@@ -15,11 +15,3 @@ fn block(b: u32, lane: u32) -> Block {
     let mask = vec4(0x0f0f0f0fu);
     return Block(less_8(q & mask), less_8((q >> vec4(4u)) & mask), scales[at]);
 }
-
-fn add(w: Block, x: Input, sum: f32) -> f32 {
-    return fma(f32(dot16(w.low, x.low) + dot16(w.high, x.high)), w.scale * x.scale, sum);
-}
-
-fn widen(w: Block, q: vec4<f32>, upper: bool) -> vec4<f32> {
-    return q * w.scale;
-}

@@ -3,9 +3,10 @@
 //! A dot product is exact in integers for each block of the inputs, and the blocks' sums are added in f32 in the order of the
 //! inputs:
 //!
-//! * q8_0, q4_0: `y = Σ_b fma(Σ_i (w_i - o) x_i, d_b s_b)` over blocks of 32; `s` is the scale of the input's block of 32.
-//! * q4_k, q5_k: `y = Σ_b fma(Σ_j sc_j Σ_i w_i x_i, d_b s_b) - fma(Σ_j m_j Σ_i x_i, dmin_b s_b)` over blocks of 256 with sub-blocks of 32.
-//! * q6_k: `y = Σ_b fma(Σ_j sc_j Σ_i (w_i - 32) x_i, d_b s_b)` over blocks of 256 with sub-blocks of 16.
+//! * 32 values: `y = Σ_b fma(Σ_i (w_i - o) x_i, d_b s_b) + fma(Σ_i x_i, m_b s_b)`; `s` is the scale of the input's block of 32,
+//!   `o` the integer that stands for zero. Most types have no minimum `m`.
+//! * 256 values: `y = Σ_b fma(Σ_j sc_j Σ_i (w_i - o) x_i, d_b s_b) - fma(Σ_j m_j Σ_i x_i, dmin_b s_b)` over parts `j` of 16 or 32
+//!   values; `s` is the scale of the input's block of 256.
 //!
 //! So a value depends neither on the number of rows nor on the order in which an implementation visits the inputs of a block,
 //! and all implementations give the same bits.
@@ -147,9 +148,9 @@ pub fn quantize_blocks(kind: BlockKind, values: &[f32], bytes: &mut [u8]) {
 /// Input rows, quantised for block products: in blocks of 32, of 256, or both.
 #[derive(Clone, Copy)]
 pub struct BlockRows<'a> {
-    /// In blocks of 32, for q8_0 and q4_0.
+    /// In blocks of 32, for types with such blocks.
     pub q8: &'a Rows8,
-    /// In blocks of 256, for q4_k, q5_k and q6_k.
+    /// In blocks of 256, for types with such blocks.
     pub k: &'a RowsK,
 }
 

@@ -10,7 +10,7 @@ pub(super) fn widen<T: BlockType>(blocks: &[u8], out: &mut Vec<f32>) {
         for (j, q) in block.quants[..T::VALUES].chunks_exact(T::PART).enumerate() {
             let scale = block.scale * f32::from(block.scales[j]);
             let minimum = block.minimum * f32::from(block.minima[j]);
-            out.extend(q.iter().map(|q| scale * f32::from(q - T::ZERO) - minimum));
+            out.extend(q.iter().map(|q| scale * (f32::from(*q) - f32::from(T::ZERO)) - minimum));
         }
     }
 }
@@ -29,7 +29,7 @@ pub(super) fn dot<T: BlockType>(row: &[u8], x: BlockRows<'_>, r: usize, inputs: 
         let (scale, mut dot, mut minima) = (scales[first + b], 0, 0);
         let weights = block.quants.chunks_exact(T::PART);
         for (j, (q, x_q)) in weights.zip(quants.chunks_exact(T::PART)).enumerate() {
-            let product = |(w, x): (&i16, &i8)| i32::from(*w - T::ZERO) * i32::from(*x);
+            let product = |(w, x): (&i8, &i8)| (i32::from(*w) - i32::from(T::ZERO)) * i32::from(*x);
             dot += i32::from(block.scales[j]) * q.iter().zip(x_q).map(product).sum::<i32>();
             if T::MINIMA {
                 minima += i32::from(block.minima[j]) * sum_of_part::<T>(x, first + b, j);

@@ -19,6 +19,19 @@ impl Outputs {
         Self { rows: std::array::from_fn(|i| unsafe { first.add(i.min(taken - 1) * bytes) }) }
     }
 
+    /// Rows of memory.
+    pub fn of(rows: [*const u8; LANES]) -> Self {
+        Self { rows }
+    }
+
+    /// A block of an output.
+    ///
+    /// SAFETY: the output has so many bytes from `at` on.
+    pub unsafe fn block(&self, output: usize, at: usize, bytes: usize) -> &[u8] {
+        // SAFETY: as the caller guarantees.
+        unsafe { std::slice::from_raw_parts(self.rows[output].add(at), bytes) }
+    }
+
     /// Four columns of 32-bit words of the outputs: the word at byte `at + 4 i` of all in vector `i`.
     ///
     /// SAFETY: every row has 16 bytes from `at` on.

@@ -202,6 +202,17 @@ macro_rules! int8_kernels {
                 _mm256_set1_epi32(if $signed { 0 } else { sum })
             }
 
+            /// Minus the integer that stands for zero, as it is stored, times a sum of inputs.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn zero_times<K: Arranged>(sum: i32) -> __m256i {
+                match K::OFFSET {
+                    0 => _mm256_setzero_si256(),
+                    _ if K::SIGNED => offset(-128 * sum),
+                    zero => _mm256_set1_epi32(-zero * sum),
+                }
+            }
+
             /// SAFETY: the columns of row `r` are the caller's.
             #[inline]
             #[target_feature(enable = $features)]
@@ -317,19 +328,23 @@ macro_rules! int8_kernels {
                             let at = |r: usize| index + r * blocks + i;
                             let start = std::array::from_fn(|r| {
                                 let sum = *x.q8.offsets.as_ptr().add(at(r));
-                                if K::SIGNED { offset(sum) } else { _mm256_set1_epi32(sum / 16) }
+                                zero_times::<K>(sum / -128)
                             });
                             let inputs = x.q8.quants.as_ptr().add((index + i) * BLOCK);
                             let groups = quants.add(i * BLOCK * LANES);
-                            let dots = if K::SIGNED {
-                                dots::<R, 8, true>(groups, 32, inputs, blocks * BLOCK, start)
-                            } else {
-                                dots::<R, 8, false>(groups, 32, inputs, blocks * BLOCK, start)
+                            let dots = match K::SIGNED {
+                                true => dots::<R, 8, true>(groups, 32, inputs, blocks * BLOCK, start),
+                                false => dots::<R, 8, false>(groups, 32, inputs, blocks * BLOCK, start),
                             };
                             for r in 0..R {
                                 let scale = _mm256_set1_ps(*x.q8.scales.as_ptr().add(at(r)));
-                                let scale = _mm256_mul_ps(group.scales[i], scale);
-                                acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r]), scale, acc[r]);
+                                let d = _mm256_mul_ps(group.scales[i], scale);
+                                acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r]), d, acc[r]);
+                                if K::MINIMA {
+                                    let sum = *x.q8.offsets.as_ptr().add(at(r)) / -128;
+                                    let d = _mm256_mul_ps(group.minimums[i], scale);
+                                    acc[r] = _mm256_fmadd_ps(_mm256_set1_ps(sum as f32), d, acc[r]);
+                                }
                             }
                         }
                         sums.copy_from_slice(&acc);
@@ -340,15 +355,16 @@ macro_rules! int8_kernels {
                     for sub in 0..K::VALUES / K::PART {
                         let at = K::PART * sub;
                         let (groups, inputs) = (quants.add(at * LANES), inputs.add(at));
-                        let dots = if K::MINIMA {
-                            let zero = [_mm256_setzero_si256(); R];
-                            dots::<R, 8, false>(groups, 32, inputs, blocks * WIDE, zero)
-                        } else {
-                            let parts = x.k.sums.as_ptr().add(index * 16 + sub);
-                            let start = std::array::from_fn(|r| {
-                                _mm256_set1_epi32(-32 * i32::from(*parts.add(r * blocks * 16)))
-                            });
-                            dots::<R, 4, false>(groups, 32, inputs, blocks * WIDE, start)
+                        let start = std::array::from_fn(|r| {
+                            let sums = x.k.sums.as_ptr().add((index + r * blocks) * 16 + at / 16);
+                            zero_times::<K>((0..K::PART / 16).map(|i| i32::from(*sums.add(i))).sum())
+                        });
+                        let row = blocks * WIDE;
+                        let dots = match (K::PART, K::SIGNED) {
+                            (16, true) => dots::<R, 4, true>(groups, 32, inputs, row, start),
+                            (16, false) => dots::<R, 4, false>(groups, 32, inputs, row, start),
+                            (_, true) => dots::<R, 8, true>(groups, 32, inputs, row, start),
+                            (_, false) => dots::<R, 8, false>(groups, 32, inputs, row, start),
                         };
                         for r in 0..R {
                             let scaled = _mm256_mullo_epi32(dots[r], group.sub_scales[sub]);
@@ -361,13 +377,15 @@ macro_rules! int8_kernels {
                         let d = _mm256_mul_ps(group.scales[0], scale);
                         sums[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(totals[r]), d, sums[r]);
                         if K::MINIMA {
-                            let pairs: *const i32 = x.k.pairs.as_ptr().add(index * 8).cast();
+                            let count = K::VALUES / K::PART / 2;
+                            let pairs = if K::PART == 32 { x.k.pairs.as_ptr() } else { x.k.sums.as_ptr() };
+                            let pairs: *const i32 = pairs.add(index * count * 2).cast();
                             let mut minima = _mm256_setzero_si256();
-                            for (i, m) in group.minima.iter().enumerate() {
+                            for (i, m) in group.minima.iter().take(count).enumerate() {
                                 let pair = _mm256_set1_epi32(pairs.add(i).read_unaligned());
                                 minima = _mm256_add_epi32(minima, _mm256_madd_epi16(*m, pair));
                             }
-                            let d = _mm256_mul_ps(group.scales[1], scale);
+                            let d = _mm256_mul_ps(group.minimums[0], scale);
                             sums[r] = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(minima), d, sums[r]);
                         }
                     }

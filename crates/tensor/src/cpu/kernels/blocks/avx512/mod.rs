@@ -232,6 +232,15 @@ fn upper_nibbles(v: __m512i) -> __m512i {
     nibbles(_mm512_srli_epi16::<4>(v))
 }
 
+/// The integers of a table that four bits of every byte stand for, offset by 128.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn looked_up(table: [i8; 16], nibbles: __m512i) -> __m512i {
+    // SAFETY: sixteen bytes.
+    let table = unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())) };
+    _mm512_shuffle_epi8(_mm512_xor_si512(table, _mm512_set1_epi8(-128)), nibbles)
+}
+
 /// The half-precision floats in the low halves of sixteen words.
 #[inline]
 #[target_feature(enable = "avx512f")]

@@ -1,36 +1,125 @@
-//! Blocks of 32 values: q8_0, q4_0.
+//! Products with blocks of 32 values.
 
 use std::arch::x86_64::*;
 
 use super::{
-    super::BlockRows, Kernel, Outputs, Panel, dots, for_rows, halfs_at, halves, join, nibbles, quads, tiles,
-    upper_nibbles, words,
+    super::BlockRows, Kernel, Outputs, Panel, dots, for_rows, halfs, halfs_at, halves, join, looked_up,
+    nibbles, quads, tiles, upper_nibbles, words,
 };
 
-use crate::quant::{BlockType, Q4_0, Q8_0};
+use crate::quant::{BlockType, Iq4Nl, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 
 /// Values of a block.
 const BLOCK: usize = 32;
 /// Blocks that are arranged together.
 const TOGETHER: usize = 8;
 
-/// A type with blocks of 32 values.
+/// A type with blocks of 32 values, by default of four or five bits as in [`unpack_nibbles`](crate::quant).
 pub trait Narrow: BlockType {
-    /// What is added to the integers so that they are not negative, as a part of 128.
-    const OFFSET: i32;
     /// Blocks that are multiplied at a time where they are.
-    const STEP: usize;
+    const STEP: usize = 4;
 
-    /// Dot products of up to [`Narrow::STEP`] consecutive blocks of sixteen outputs with a row, without the offset: for each
-    /// block the sums of all outputs.
+    /// Dot products of up to [`Narrow::STEP`] consecutive blocks of sixteen outputs with a row, of integers that are not
+    /// negative: for each block the sums of all outputs.
     ///
     /// SAFETY: each output has `count` blocks from byte `at` on, and so has the row.
-    unsafe fn step(outputs: &Outputs, at: usize, x: *const i8, count: usize) -> [__m512i; 4];
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn step(outputs: &Outputs, at: usize, x: *const i8, count: usize) -> [__m512i; 4] {
+        // SAFETY: as the caller guarantees; in place of a missing block the first is taken again.
+        unsafe {
+            let block = |i: usize| if i < count { i } else { 0 };
+            let four = |start: *const u8, stride: usize| {
+                let part = |i: usize| _mm_loadu_si128(start.add(block(i) * stride).cast());
+                let z = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(part(0)), part(1));
+                _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(z, part(2)), part(3))
+            };
+            let (low, high) = (four(x.cast(), BLOCK), four(x.add(16).cast(), BLOCK));
+            let lanes: [__m512i; 4] = std::array::from_fn(|quarter| {
+                quads(std::array::from_fn(|i| {
+                    let nibbles_at = outputs.rows[quarter * 4 + i].add(at + Self::BYTES - 16);
+                    let w = four(nibbles_at, Self::BYTES);
+                    let [mut a, mut b] = integers::<Self>(w);
+                    if Self::FIFTHS {
+                        let (mut first, mut second) = (0, 0);
+                        for i in 0..4 {
+                            let fifths = nibbles_at.add(block(i) * Self::BYTES).sub(4);
+                            first |= u64::from(fifths.cast::<u16>().read_unaligned()) << (16 * i);
+                            second |= u64::from(fifths.add(2).cast::<u16>().read_unaligned()) << (16 * i);
+                        }
+                        let fifth = _mm512_set1_epi8(16);
+                        a = _mm512_mask_add_epi8(a, first, a, fifth);
+                        b = _mm512_mask_add_epi8(b, second, b, fifth);
+                    }
+                    _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), a, low), b, high)
+                }))
+            });
+            // A 128-bit lane is a block: four by four lanes change places.
+            let (a, b) = (
+                _mm512_shuffle_i32x4::<0x44>(lanes[0], lanes[1]),
+                _mm512_shuffle_i32x4::<0x44>(lanes[2], lanes[3]),
+            );
+            let (c, d) = (
+                _mm512_shuffle_i32x4::<0xee>(lanes[0], lanes[1]),
+                _mm512_shuffle_i32x4::<0xee>(lanes[2], lanes[3]),
+            );
+            [
+                _mm512_shuffle_i32x4::<0x88>(a, b),
+                _mm512_shuffle_i32x4::<0xdd>(a, b),
+                _mm512_shuffle_i32x4::<0x88>(c, d),
+                _mm512_shuffle_i32x4::<0xdd>(c, d),
+            ]
+        }
+    }
 
     /// Arrange a block of sixteen outputs.
     ///
     /// SAFETY: each output has a block from byte `at` on.
-    unsafe fn arrange(outputs: &Outputs, at: usize, groups: &mut [__m512i]);
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn arrange(outputs: &Outputs, at: usize, groups: &mut [__m512i]) {
+        let nibbles_at = at + Self::BYTES - 16;
+        // SAFETY: the last 16 bytes of each block.
+        let words_of_all = unsafe { words(outputs, nibbles_at) };
+        for (i, word) in words_of_all.into_iter().enumerate() {
+            [groups[i], groups[i + 4]] = integers::<Self>(word);
+        }
+        if Self::FIFTHS {
+            // SAFETY: 16 bytes of each block.
+            let [fifths, ..] = unsafe { words(outputs, nibbles_at - 4) };
+            for (i, group) in groups.iter_mut().enumerate() {
+                // In each word the byte with the bits of the group's four values, four times.
+                let own = _mm512_set1_epi32(0x0101_0101 * (i as i32 / 2));
+                let word = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c));
+                let bytes = _mm512_shuffle_epi8(fifths, _mm512_add_epi32(word, own));
+                let bits = _mm512_set1_epi32(if i % 2 == 0 { 0x0804_0201 } else { 0x8040_2010_u32 as i32 });
+                let set = _mm512_test_epi8_mask(bytes, bits);
+                *group = _mm512_mask_add_epi8(*group, set, *group, _mm512_set1_epi8(16));
+            }
+        }
+    }
+
+    /// The scales of sixteen blocks.
+    ///
+    /// SAFETY: each output has a block from byte `at` on.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn scales(outputs: &Outputs, at: usize) -> __m512 {
+        // SAFETY: as the caller guarantees.
+        unsafe { halfs_at(outputs, at + Self::HALVES[0]) }
+    }
+}
+
+/// The integers that bytes of two times four bits stand for, with [`BlockType::OFFSET`] if they are signed: of the lower bits, and of
+/// the upper.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn integers<K: Narrow + ?Sized>(bytes: __m512i) -> [__m512i; 2] {
+    let (low, high) = (nibbles(bytes), upper_nibbles(bytes));
+    match K::TABLE {
+        Some(table) => [looked_up(table, low), looked_up(table, high)],
+        None => [low, high],
+    }
 }
 
 /// The sum of a block's inputs times minus the offset.
@@ -39,8 +128,36 @@ pub trait Narrow: BlockType {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn offset<K: Narrow>(x: BlockRows<'_>, index: usize) -> __m512i {
+    if K::OFFSET == 0 {
+        return _mm512_setzero_si512();
+    }
     // SAFETY: as the caller guarantees.
-    _mm512_set1_epi32(unsafe { *x.q8.offsets.as_ptr().add(index) } / K::OFFSET)
+    _mm512_set1_epi32(unsafe { *x.q8.offsets.as_ptr().add(index) } / (128 / K::OFFSET))
+}
+
+/// Scales and minima of sixteen blocks.
+#[derive(Clone, Copy)]
+struct Heads {
+    d: __m512,
+    minimum: __m512,
+}
+
+/// SAFETY: each output has a block from byte `at` on.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn heads<K: Narrow>(outputs: &Outputs, at: usize) -> Heads {
+    if !K::MINIMA {
+        // SAFETY: as the caller guarantees.
+        return Heads { d: unsafe { K::scales(outputs, at) }, minimum: _mm512_setzero_ps() };
+    }
+    // The minimum follows the scale.
+    let both = outputs.rows.map(|row| {
+        // SAFETY: as above.
+        unsafe { row.add(at + K::HALVES[0]).cast::<u32>().read_unaligned() }
+    });
+    // SAFETY: sixteen words.
+    let both = unsafe { _mm512_loadu_si512(both.as_ptr().cast()) };
+    Heads { d: halfs(both), minimum: halfs(_mm512_srli_epi32::<16>(both)) }
 }
 
 /// Add a block's dot products.
@@ -48,10 +165,23 @@ unsafe fn offset<K: Narrow>(x: BlockRows<'_>, index: usize) -> __m512i {
 /// SAFETY: the block exists.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn add_block(dot: __m512i, d: __m512, x: BlockRows<'_>, index: usize, acc: __m512) -> __m512 {
+unsafe fn add_block<K: Narrow>(
+    dot: __m512i,
+    heads: Heads,
+    x: BlockRows<'_>,
+    index: usize,
+    acc: __m512,
+) -> __m512 {
     // SAFETY: as the caller guarantees.
-    let scale = _mm512_set1_ps(unsafe { *x.q8.scales.as_ptr().add(index) });
-    _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(d, scale), acc)
+    unsafe {
+        let scale = _mm512_set1_ps(*x.q8.scales.as_ptr().add(index));
+        let acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(heads.d, scale), acc);
+        if !K::MINIMA {
+            return acc;
+        }
+        let sum = _mm512_set1_ps((*x.q8.offsets.as_ptr().add(index) / -128) as f32);
+        _mm512_fmadd_ps(sum, _mm512_mul_ps(heads.minimum, scale), acc)
+    }
 }
 
 /// The arithmetic of a type.
@@ -76,11 +206,11 @@ impl<K: Narrow> Kernel for Blocks<K> {
                 };
                 let dots: [[__m512i; 4]; R] = std::array::from_fn(row);
                 for i in 0..count {
-                    let d = halfs_at(outputs, (b + i) * size);
+                    let heads = heads::<K>(outputs, (b + i) * size);
                     for r in 0..R {
                         let index = r * blocks + b + i;
                         let dot = _mm512_add_epi32(dots[r][i], offset::<K>(x, index));
-                        sums[r] = add_block(dot, d, x, index, sums[r]);
+                        sums[r] = add_block::<K>(dot, heads, x, index, sums[r]);
                     }
                 }
             }
@@ -101,23 +231,24 @@ impl<K: Narrow> Kernel for Blocks<K> {
         let mut panels: [Panel; P] = std::array::from_fn(|_| Panel::zeros());
         for b in (0..blocks).step_by(TOGETHER) {
             let together = (blocks - b).min(TOGETHER);
-            let mut scales = [[_mm512_setzero_ps(); P]; TOGETHER];
+            let none = Heads { d: _mm512_setzero_ps(), minimum: _mm512_setzero_ps() };
+            let mut all = [[none; P]; TOGETHER];
             // SAFETY: these blocks and rows exist, as the caller guarantees.
             unsafe {
                 for (p, (outputs, panel)) in outputs.iter().zip(&mut panels).enumerate() {
                     for (i, groups) in panel.0.chunks_exact_mut(8).enumerate().take(together) {
                         let at = (b + i) * size;
-                        scales[i][p] = halfs_at(outputs, at);
+                        all[i][p] = heads::<K>(outputs, at);
                         K::arrange(outputs, at, groups);
                     }
                 }
-                let scales = &scales[..together];
+                let heads = &all[..together];
                 for rows in tiles(sums.len()) {
                     // Prefetched once for all tiles, a little at a time.
                     let ahead = (rows.start == 0).then_some((outputs, b * size));
                     let (count, index) = (rows.len(), (first + rows.start) * blocks + b);
                     let sums = &mut sums[rows];
-                    for_rows!(count, tile::<K, P>(&panels, scales, x, index, blocks, ahead, sums));
+                    for_rows!(count, tile::<K, P>(&panels, heads, x, index, blocks, ahead, sums));
                 }
             }
         }
@@ -131,7 +262,7 @@ impl<K: Narrow> Kernel for Blocks<K> {
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn tile<K: Narrow, const P: usize, const R: usize>(
     panels: &[Panel; P],
-    scales: &[[__m512; P]],
+    heads: &[[Heads; P]],
     x: BlockRows<'_>,
     index: usize,
     blocks: usize,
@@ -141,7 +272,7 @@ unsafe fn tile<K: Narrow, const P: usize, const R: usize>(
     // SAFETY: as the caller guarantees.
     unsafe {
         let mut acc: [[__m512; P]; R] = std::array::from_fn(|r| sums[r]);
-        for (i, d) in scales.iter().enumerate() {
+        for (i, heads) in heads.iter().enumerate() {
             if let Some((outputs, at)) = ahead {
                 let size = K::BYTES;
                 outputs.iter().for_each(|outputs| outputs.prefetch(at + i * size, size, 0, 1));
@@ -151,7 +282,7 @@ unsafe fn tile<K: Narrow, const P: usize, const R: usize>(
             let dots = dots::<P, R, 8>(panels, i * 8, quants, blocks * BLOCK, start);
             for r in 0..R {
                 for p in 0..P {
-                    acc[r][p] = add_block(dots[p][r], d[p], x, index + r * blocks + i, acc[r][p]);
+                    acc[r][p] = add_block::<K>(dots[p][r], heads[p], x, index + r * blocks + i, acc[r][p]);
                 }
             }
         }
@@ -160,7 +291,6 @@ unsafe fn tile<K: Narrow, const P: usize, const R: usize>(
 }
 
 impl Narrow for Q8_0 {
-    const OFFSET: i32 = 1;
     const STEP: usize = 2;
 
     #[inline]
@@ -196,55 +326,23 @@ impl Narrow for Q8_0 {
     }
 }
 
-impl Narrow for Q4_0 {
-    const OFFSET: i32 = 16;
-    const STEP: usize = 4;
+impl Narrow for Q4_0 {}
+impl Narrow for Q4_1 {}
+impl Narrow for Q5_0 {}
+impl Narrow for Q5_1 {}
+impl Narrow for Iq4Nl {}
 
+impl Narrow for Mxfp4 {
     #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn step(outputs: &Outputs, at: usize, x: *const i8, count: usize) -> [__m512i; 4] {
-        // SAFETY: as the caller guarantees; in place of a missing block the first is taken again.
-        unsafe {
-            let block = |i: usize| if i < count { i } else { 0 };
-            let four = |start: *const u8, stride: usize| {
-                let part = |i: usize| _mm_loadu_si128(start.add(block(i) * stride).cast());
-                let z = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(part(0)), part(1));
-                _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(z, part(2)), part(3))
-            };
-            let (low, high) = (four(x.cast(), BLOCK), four(x.add(16).cast(), BLOCK));
-            let lanes: [__m512i; 4] = std::array::from_fn(|quarter| {
-                quads(std::array::from_fn(|i| {
-                    let w = four(outputs.rows[quarter * 4 + i].add(at + 2), 18);
-                    let dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(), nibbles(w), low);
-                    _mm512_dpbusd_epi32(dot, upper_nibbles(w), high)
-                }))
-            });
-            // A 128-bit lane is a block: four by four lanes change places.
-            let (a, b) = (
-                _mm512_shuffle_i32x4::<0x44>(lanes[0], lanes[1]),
-                _mm512_shuffle_i32x4::<0x44>(lanes[2], lanes[3]),
-            );
-            let (c, d) = (
-                _mm512_shuffle_i32x4::<0xee>(lanes[0], lanes[1]),
-                _mm512_shuffle_i32x4::<0xee>(lanes[2], lanes[3]),
-            );
-            [
-                _mm512_shuffle_i32x4::<0x88>(a, b),
-                _mm512_shuffle_i32x4::<0xdd>(a, b),
-                _mm512_shuffle_i32x4::<0x88>(c, d),
-                _mm512_shuffle_i32x4::<0xdd>(c, d),
-            ]
-        }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn arrange(outputs: &Outputs, at: usize, groups: &mut [__m512i]) {
-        // SAFETY: 16 bytes of each block.
-        let words = unsafe { words(outputs, at + 2) };
-        for (i, word) in words.into_iter().enumerate() {
-            groups[i] = nibbles(word);
-            groups[i + 4] = upper_nibbles(word);
-        }
+    #[target_feature(enable = "avx512f")]
+    unsafe fn scales(outputs: &Outputs, at: usize) -> __m512 {
+        // SAFETY: as the caller guarantees.
+        let exponents = outputs.rows.map(|row| unsafe { *row.add(at) });
+        // SAFETY: sixteen bytes.
+        let e = _mm512_cvtepu8_epi32(unsafe { _mm_loadu_si128(exponents.as_ptr().cast()) });
+        let normal = _mm512_slli_epi32::<23>(_mm512_sub_epi32(e, _mm512_set1_epi32(1)));
+        let subnormal = _mm512_sllv_epi32(_mm512_set1_epi32(0x0020_0000), e);
+        let is_small = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
+        _mm512_castsi512_ps(_mm512_mask_mov_epi32(normal, is_small, subnormal))
     }
 }

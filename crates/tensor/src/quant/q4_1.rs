@@ -1,0 +1,26 @@
+use super::{BlockType, Unpacked, unpack_nibbles, unpack_scale};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::kernels::X86Kernels;
+use crate::gpu::matrix::format::Array;
+
+/// Scale and minimum, and four bits of each value.
+pub(crate) struct Q4_1;
+
+impl BlockType for Q4_1 {
+    const NAME: &'static str = "q4_1";
+    const NUMBER: u32 = 3;
+    const VALUES: usize = 32;
+    const BYTES: usize = 20;
+    const MINIMA: bool = true;
+    const ARRAYS: &'static [Array] = &[Array::NIBBLES, Array::SCALE_AND_MINIMUM];
+    const SHADER: &'static str = include_str!("../gpu/shaders/block_q4_1.wgsl");
+    #[cfg(target_arch = "x86_64")]
+    const X86: X86Kernels = X86Kernels::narrow::<Self>();
+
+    fn unpack(block: &[u8], to: &mut Unpacked) {
+        unpack_scale::<Self>(block, to);
+        // It is added.
+        to.minimum = -to.minimum;
+        unpack_nibbles::<Self>(block, to);
+    }
+}

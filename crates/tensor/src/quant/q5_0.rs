@@ -1,0 +1,25 @@
+use super::{BlockType, Unpacked, unpack_nibbles, unpack_scale};
+#[cfg(target_arch = "x86_64")]
+use crate::cpu::kernels::X86Kernels;
+use crate::gpu::matrix::format::Array;
+
+/// A scale, the fifth bits, and four bits of each value.
+pub(crate) struct Q5_0;
+
+impl BlockType for Q5_0 {
+    const NAME: &'static str = "q5_0";
+    const NUMBER: u32 = 6;
+    const VALUES: usize = 32;
+    const BYTES: usize = 22;
+    const ZERO: i8 = 16;
+    const FIFTHS: bool = true;
+    const ARRAYS: &'static [Array] = &[Array::NIBBLES, Array::FIFTH_BITS, Array::SCALE];
+    const SHADER: &'static str = include_str!("../gpu/shaders/block_q5_0.wgsl");
+    #[cfg(target_arch = "x86_64")]
+    const X86: X86Kernels = X86Kernels::narrow::<Self>();
+
+    fn unpack(block: &[u8], to: &mut Unpacked) {
+        unpack_scale::<Self>(block, to);
+        unpack_nibbles::<Self>(block, to);
+    }
+}
