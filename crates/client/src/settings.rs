@@ -149,7 +149,7 @@ settings! {
     /// The drafter's device, if not the target's.
     #[file(serde(deserialize_with = "device"), schemars(with = "Option<String>"))]
     drafter_device: DeviceChoice,
-    /// Weight type of the language models: auto, f32, bf16, f16, q8_0, q6_k, q5_k, q4_k or q4_0.
+    /// Weight type of the language models: auto, f32, bf16, f16, q8_0, q6_k, q5_1, q5_k, q5_0, q4_1, q4_k, iq4_nl, q4_0 or q3_k.
     #[file(serde(deserialize_with = "named"), schemars(with = "Option<String>"))]
     dtype: WeightType,
     /// Weight type of the vision towers on cpu and gpu: auto, f32, bf16, f16 or q8_0.

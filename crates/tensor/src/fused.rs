@@ -1,7 +1,7 @@
 //! A matrix as a checkpoint has it: the rows of some tensors, stacked.
 
 use crate::{
-    CheckpointError, WeightType, Weights,
+    CheckpointError, Importance, WeightType, Weights,
     cpu::{
         kernels::BLOCK,
         linear::{Linear, Weight},
@@ -34,6 +34,8 @@ pub struct FusedMatrix {
     pub inputs: usize,
     /// True if every tensor has a bias.
     pub bias: bool,
+    /// How much it matters, on which its type depends.
+    pub importance: Importance,
 }
 
 impl FusedMatrix {
@@ -42,9 +44,9 @@ impl FusedMatrix {
         self.tensors.iter().map(|t| t.1).sum()
     }
 
-    /// Bytes of its weights in a type.
+    /// Bytes of its weights if this type is requested.
     pub fn bytes(&self, dtype: WeightType) -> usize {
-        Linear::bytes_of(self.outputs(), self.inputs, dtype)
+        Linear::bytes_of(self.outputs(), self.inputs, dtype.kept(self.importance))
     }
 
     /// The name of its first tensor.

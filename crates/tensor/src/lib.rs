@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use specreel_tensor::{
-//!     CheckpointError, ComputeDevice, DeviceChoice, KvType, WeightType, Weights,
+//!     CheckpointError, ComputeDevice, DeviceChoice, Importance, KvType, WeightType, Weights,
 //!     fused::FusedMatrix, ops::{CpuOps, GpuOps, Ops}, states::States,
 //! };
 //!
@@ -22,7 +22,7 @@
 //! }
 //!
 //! fn row_sums<O: Ops>(ops: &O) -> Result<Vec<f32>, Box<dyn std::error::Error>> {
-//!     let list = FusedMatrix { tensors: vec![("ones".into(), 4)], inputs: 64, bias: false };
+//!     let list = FusedMatrix { tensors: vec![("ones".into(), 4)], inputs: 64, bias: false, importance: Importance::Usual };
 //!     let matrix = ops.matrix(&list, &Ones)?;
 //!     let rows = States::new((0..128).map(|i| i as f32).collect(), 64)?;
 //!     Ok(ops.project(&mut O::Work::default(), &matrix, &rows)?.to_vec()?)
@@ -74,6 +74,6 @@ pub use self::{
     memory::DeviceMemory,
     quant::BlockKind,
     spans::{SpansError, VisualSpans},
-    weight_type::{TensorType, WeightType},
+    weight_type::{Importance, TensorType, WeightType},
     weights::Weights,
 };

@@ -1,4 +1,4 @@
-//! The types of tensors and weights: their size, and the fallback for a matrix whose rows do not divide into blocks.
+//! The types of tensors and weights: their size, and which type a matrix gets of the one that was requested.
 
 use crate::{
     cpu::kernels::HalfKind,
@@ -56,6 +56,18 @@ impl TensorType {
     }
 }
 
+/// What a matrix is to the quality of a quantized model. llama.cpp's quantizer keeps some at a higher type than the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Importance {
+    /// A matrix like most.
+    #[default]
+    Usual,
+    /// One of those in the first layers that are kept at 5 bits among 4.
+    Early,
+    /// The output head.
+    Head,
+}
+
 /// Weight type of the language model's matrices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightType {
@@ -73,9 +85,14 @@ impl WeightType {
     pub const Bf16: Self = Self::Of(TensorType::Half(HalfKind::Bf16));
     pub const Q8_0: Self = Self::Of(TensorType::Blocks(BlockKind::Q8_0));
     pub const Q6K: Self = Self::Of(TensorType::Blocks(BlockKind::Q6K));
+    pub const Q5_1: Self = Self::Of(TensorType::Blocks(BlockKind::Q5_1));
     pub const Q5K: Self = Self::Of(TensorType::Blocks(BlockKind::Q5K));
+    pub const Q5_0: Self = Self::Of(TensorType::Blocks(BlockKind::Q5_0));
+    pub const Q4_1: Self = Self::Of(TensorType::Blocks(BlockKind::Q4_1));
     pub const Q4K: Self = Self::Of(TensorType::Blocks(BlockKind::Q4K));
+    pub const IQ4_NL: Self = Self::Of(TensorType::Blocks(BlockKind::Iq4Nl));
     pub const Q4_0: Self = Self::Of(TensorType::Blocks(BlockKind::Q4_0));
+    pub const Q3K: Self = Self::Of(TensorType::Blocks(BlockKind::Q3K));
 }
 
 impl WeightType {
@@ -126,12 +143,29 @@ impl WeightType {
         }
     }
 
-    /// The type of a matrix with rows of `inputs` values on the CPU: this one if its blocks divide the rows, else q8_0, else
-    /// f32.
+    /// The type of a matrix if this one was requested: the head is at least q6_k, and what is important early at least q5_k.
+    pub fn kept(self, importance: Importance) -> WeightType {
+        use BlockKind::{Iq4Nl, Q4K, Q8_0};
+        match (importance, self) {
+            (Importance::Head, Self::Of(TensorType::Blocks(kind))) if kind != Q8_0 => Self::Q6K,
+            (Importance::Early, Self::Of(TensorType::Blocks(Q4K | Iq4Nl))) => Self::Q5K,
+            _ => self,
+        }
+    }
+
+    /// The type of a matrix with rows of `inputs` values on the CPU: this one if its blocks divide the rows, else the one with
+    /// blocks of 32 that llama.cpp falls back to, which is never smaller; f32 if those do not divide them either.
     pub fn fitting(self, inputs: usize) -> TensorType {
-        let q8 = TensorType::Blocks(BlockKind::Q8_0);
-        let requested = if let WeightType::Of(kind) = self { kind } else { q8 };
-        let mut found = [requested, q8].into_iter().filter(|kind| inputs.is_multiple_of(kind.block()));
+        use BlockKind::{Q3K, Q4_0, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+        let requested = if let Self::Of(kind) = self { kind } else { TensorType::Blocks(Q8_0) };
+        let narrow = match requested {
+            TensorType::Blocks(Q6K) => TensorType::Blocks(Q8_0),
+            TensorType::Blocks(Q5K) => TensorType::Blocks(Q5_1),
+            TensorType::Blocks(Q4K) => TensorType::Blocks(Q5_0),
+            TensorType::Blocks(Q3K) => TensorType::Blocks(Q4_0),
+            other => other,
+        };
+        let mut found = [requested, narrow].into_iter().filter(|kind| inputs.is_multiple_of(kind.block()));
         found.next().unwrap_or(TensorType::F32)
     }
 }
@@ -158,13 +192,36 @@ mod tests {
         for (requested, inputs, held) in [
             (W::Auto, 64, W::Q8_0),
             (W::Q4K, 3584, W::Q4K),
-            (W::Q4K, 896, W::Q8_0),
-            (W::Q5K, 29568, W::Q8_0),
+            (W::Q6K, 896, W::Q8_0),
+            (W::Q5K, 29568, W::Q5_1),
+            (W::Q4K, 896, W::Q5_0),
+            (W::Q3K, 576, W::Q4_0),
             (W::Q4_0, 896, W::Q4_0),
             (W::Q6K, 100, W::F32),
+            (W::Q4_1, 100, W::F32),
             (W::Bf16, 100, W::Bf16),
         ] {
             assert_eq!(W::Of(requested.fitting(inputs)), held, "{requested:?} {inputs}");
+        }
+    }
+
+    #[test]
+    fn important_matrices_are_kept_at_a_higher_type() {
+        use Importance::{Early, Head, Usual};
+        use WeightType as W;
+        for (requested, usual, early, head) in [
+            (W::Auto, W::Auto, W::Auto, W::Auto),
+            (W::Bf16, W::Bf16, W::Bf16, W::Bf16),
+            (W::Q8_0, W::Q8_0, W::Q8_0, W::Q8_0),
+            (W::Q6K, W::Q6K, W::Q6K, W::Q6K),
+            (W::Q5K, W::Q5K, W::Q5K, W::Q6K),
+            (W::Q4K, W::Q4K, W::Q5K, W::Q6K),
+            (W::IQ4_NL, W::IQ4_NL, W::Q5K, W::Q6K),
+            (W::Q4_0, W::Q4_0, W::Q4_0, W::Q6K),
+            (W::Q3K, W::Q3K, W::Q3K, W::Q6K),
+        ] {
+            let found = [Usual, Early, Head].map(|importance| requested.kept(importance));
+            assert_eq!(found, [usual, early, head], "{requested:?}");
         }
     }
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::run::OUTPUT;
+use super::{run::OUTPUT, values};
+use specreel_tensor::WeightType;
 
 /// Arguments of `models`.
 #[derive(Debug, Args)]
@@ -30,6 +31,9 @@ pub enum ModelsCommand {
         /// demo-msd
         #[arg(value_name = "DIR|FILE|ID")]
         model: PathBuf,
+        /// List what each tensor becomes in this weight type
+        #[arg(long, value_name = "TYPE", value_parser = values::dtype)]
+        dtype: Option<WeightType>,
     },
     /// Download a model from the Hugging Face hub into the shared cache
     Pull {

@@ -48,7 +48,7 @@ pub struct RunArgs {
     /// Device of the drafter [default: the target's]
     #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS)]
     pub drafter_device: Option<DeviceChoice>,
-    /// Weight type of the language models: auto (q8_0; bf16 on cuda and metal), f32, bf16, f16, q8_0, q6_k, q5_k, q4_k, q4_0
+    /// Weight type of the language models: auto (q8_0; bf16 on cuda and metal), f32, bf16, f16, q8_0, q6_k, q5_1, q5_k, q5_0, q4_1, q4_k, iq4_nl, q4_0, q3_k
     #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS)]
     pub dtype: Option<WeightType>,
     /// Weight type of the vision towers on cpu and gpu: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0

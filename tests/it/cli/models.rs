@@ -313,6 +313,23 @@ fn files_of_other_programs_are_listed() {
 }
 
 #[test]
+fn inspecting_lists_what_tensors_become_in_a_weight_type() {
+    let program = Program::new();
+    program.copy("assets/demo/target", "target");
+    program.copy("tests/parity/fixtures/gguf/gqa_tied", "gguf");
+    let found = program.run(&["models", "inspect", "target", "--dtype", "q4_0", "--json"]).ok().json();
+    let head = json!({
+        "tensor": "output head", "count": 1, "outputs": 768, "inputs": 320, "dtype": "q8_0",
+        "reason": "kept higher; rows of 320 are not a multiple of 256"
+    });
+    let conversion = &found["conversion"];
+    assert_eq!((&conversion["dtype"], &conversion["tensors"][0]), (&json!("q4_0"), &head));
+    let of_a_file = program.run(&["models", "inspect", "gguf/model-q4_0.gguf", "--dtype", "q4_0"]).ends(3);
+    of_a_file.said("gguf/model-q4_0.gguf is a GGUF file, whose types are used as they are");
+    of_a_file.said("hint: omit --dtype");
+}
+
+#[test]
 fn a_missing_drafter_is_suggested() {
     let program = Program::new();
     let models = program.home().join("models");

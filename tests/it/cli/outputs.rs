@@ -512,6 +512,7 @@ fn models() {
     t.file("models/bad/config.json", "{").file("file", "x").folder("empty");
     t.run("models")
         .run("models inspect models/target")
+        .run("models inspect models/target --dtype q4_k")
         .run("models inspect demo-sparrow")
         .run("models inspect models/bad");
     t.run("models inspect empty")

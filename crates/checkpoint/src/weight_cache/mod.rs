@@ -27,7 +27,7 @@ pub use source::Standing;
 pub use writer::wait_for_writers;
 
 /// Version of the files, and of the conversion of weights: others are ignored and replaced.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Checkpoints below this size, in bytes, are converted in no time.
 pub(crate) const LEAST_CHECKPOINT: u64 = 64 << 20;

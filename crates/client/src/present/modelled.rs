@@ -144,7 +144,10 @@ fn lighter(method: &Method, dtype: &str) -> f64 {
         "f32" => Some(32.0),
         "f16" | "bf16" => Some(16.0),
         "q8_0" => Some(8.5),
-        "q4_0" | "q4_k" => Some(4.5),
+        "q5_1" => Some(6.0),
+        "q5_0" => Some(5.5),
+        "q4_1" => Some(5.0),
+        "q4_0" | "q4_k" | "iq4_nl" => Some(4.5),
         _ => None,
     };
     let own = method["drafter"]["dtype"].as_str();

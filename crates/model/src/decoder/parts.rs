@@ -3,7 +3,7 @@
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    CheckpointError, LinearAttention, TensorType, WeightType, Weights,
+    CheckpointError, Importance, LinearAttention, TensorType, WeightType, Weights,
     fused::FusedMatrix,
     ops::{Loaded, Norm, Ops},
 };
@@ -24,7 +24,10 @@ pub(super) fn layer(c: &TextConfig, index: usize) -> [FusedMatrix; 4] {
         tensors: tensors.iter().map(|(name, rows)| (format!("model.layers.{index}.{name}"), *rows)).collect(),
         inputs,
         bias,
+        importance: Importance::Usual,
     };
+    // As llama.cpp's Q4_K_S, which keeps the values alone: here they are in one matrix with queries and keys.
+    let early = |within: usize| if index < within { Importance::Early } else { Importance::Usual };
     let gates = if c.output_gate { q } else { 0 };
     let [entry, output] = match c.linear.filter(|_| c.is_linear(index)) {
         None => [
@@ -49,11 +52,12 @@ pub(super) fn layer(c: &TextConfig, index: usize) -> [FusedMatrix; 4] {
             matrix(&[("linear_attn.out_proj", c.hidden)], l.values(), false),
         ],
     };
+    let down = matrix(&[("mlp.down_proj", c.hidden)], c.intermediate, false);
     [
-        entry,
+        FusedMatrix { importance: early(4), ..entry },
         output,
         matrix(&[("mlp.gate_proj", c.intermediate), ("mlp.up_proj", c.intermediate)], c.hidden, false),
-        matrix(&[("mlp.down_proj", c.hidden)], c.intermediate, false),
+        FusedMatrix { importance: early(c.layers / 8), ..down },
     ]
 }
 
@@ -106,7 +110,12 @@ pub(super) fn head_norms(c: &TextConfig, index: usize) -> Option<[String; 2]> {
 /// The head; the embedding table if they are tied.
 pub(super) fn head(c: &TextConfig) -> FusedMatrix {
     let name = if c.tied { "model.embed_tokens" } else { "lm_head" };
-    FusedMatrix { tensors: vec![(name.to_owned(), c.vocab)], inputs: c.hidden, bias: false }
+    FusedMatrix {
+        tensors: vec![(name.to_owned(), c.vocab)],
+        inputs: c.hidden,
+        bias: false,
+        importance: Importance::Head,
+    }
 }
 
 /// Refuse an LM head that differs from tied embeddings: it would not be used. Compares the first rows.
@@ -128,12 +137,22 @@ pub(crate) fn check_tied(c: &TextConfig, checkpoint: &Checkpoint) -> Result<(), 
 
 /// A draft head's own LM head over `rows` tokens.
 pub(super) fn own_head(c: &TextConfig, rows: usize) -> FusedMatrix {
-    FusedMatrix { tensors: vec![("lm_head".to_owned(), rows)], inputs: c.hidden, bias: false }
+    FusedMatrix {
+        tensors: vec![("lm_head".to_owned(), rows)],
+        inputs: c.hidden,
+        bias: false,
+        importance: Importance::Head,
+    }
 }
 
 /// A draft head's projection of embeddings and states, `hidden × 2 hidden` (Sparrow, eq. 1).
 pub(super) fn projection(c: &TextConfig) -> FusedMatrix {
-    FusedMatrix { tensors: vec![("fc".to_owned(), c.hidden)], inputs: 2 * c.hidden, bias: true }
+    FusedMatrix {
+        tensors: vec![("fc".to_owned(), c.hidden)],
+        inputs: 2 * c.hidden,
+        bias: true,
+        importance: Importance::Usual,
+    }
 }
 
 /// All tensors that [`super::Decoder::load`] reads, by their original names.
@@ -163,9 +182,13 @@ pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
 
 /// Bytes of the loaded weights in a type; the embedding table has `table` bytes a value, as in the checkpoint.
 pub fn bytes(c: &TextConfig, dtype: WeightType, table: usize) -> u64 {
-    let of = |matrix: &FusedMatrix| matrix.bytes(dtype) as u64;
-    let layers: u64 = (0..c.layers).flat_map(|index| layer(c, index)).map(|matrix| of(&matrix)).sum();
-    layers + of(&head(c)) + (c.vocab * c.hidden * table) as u64
+    let matrices: u64 = matrices(c).map(|matrix| matrix.bytes(dtype) as u64).sum();
+    matrices + (c.vocab * c.hidden * table) as u64
+}
+
+/// The matrices of the language model, the head last.
+pub(crate) fn matrices(c: &TextConfig) -> impl Iterator<Item = FusedMatrix> {
+    (0..c.layers).flat_map(move |index| layer(c, index)).chain([head(c)])
 }
 
 /// The fallback of a type whose blocks do not divide some row: the type, and the row's width.

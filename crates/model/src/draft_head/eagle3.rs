@@ -14,7 +14,7 @@ use crate::{
     decoder::{Decoder, Matrix, States, Workspace, with_slice},
 };
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::{CheckpointError, Weights, fused::FusedMatrix};
+use specreel_tensor::{CheckpointError, Importance, Weights, fused::FusedMatrix};
 
 /// The ids of the target that the rows of a smaller LM head stand for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +165,12 @@ impl Eagle3 {
         let own_head = checkpoint.contains("lm_head.weight") || own.draft_vocab != target.config().vocab;
         check_embeddings(checkpoint, target)?;
         let decoder = target.with_entered_layer(checkpoint, &layer, own_head.then_some(own.draft_vocab))?;
-        let reduce = FusedMatrix { tensors: vec![("fc".into(), width)], inputs: 3 * width, bias: false };
+        let reduce = FusedMatrix {
+            tensors: vec![("fc".into(), width)],
+            inputs: 3 * width,
+            bias: false,
+            importance: Importance::Usual,
+        };
         let (queries, keys) = (layer.heads * layer.head_dim, layer.kv_heads * layer.head_dim);
         let qkv = FusedMatrix {
             tensors: [("q", queries), ("k", keys), ("v", keys)]
@@ -173,6 +178,7 @@ impl Eagle3 {
                 .to_vec(),
             inputs: 2 * width,
             bias: layer.bias,
+            importance: Importance::Usual,
         };
         let norm = |name: &str| checkpoint.f32(&part(&format!("{name}.weight")), &[width]);
         Ok((

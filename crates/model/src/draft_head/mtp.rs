@@ -17,7 +17,7 @@ use crate::{
     decoder::{Decoder, parts},
 };
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::{CheckpointError, Weights, fused::FusedMatrix};
+use specreel_tensor::{CheckpointError, Importance, Weights, fused::FusedMatrix};
 
 /// Where its tensors are in a checkpoint.
 const PART: &str = "mtp";
@@ -71,8 +71,12 @@ pub(super) fn load(checkpoint: Checkpoint, target: &Decoder) -> Result<(Decoder,
     }
     let layer = layer(target.config());
     let width = layer.hidden;
-    let projection =
-        FusedMatrix { tensors: vec![(PROJECTION.into(), width)], inputs: 2 * width, bias: false };
+    let projection = FusedMatrix {
+        tensors: vec![(PROJECTION.into(), width)],
+        inputs: 2 * width,
+        bias: false,
+        importance: Importance::Usual,
+    };
     let norm = |name: &str| {
         let mut weight = checkpoint.f32(&format!("pre_fc_norm_{name}.weight"), &[width])?;
         if layer.norm_offset {

@@ -7,7 +7,7 @@
 //! Tensors beside those of other heads, under ViSpec's names: `imadpt.q` (`queries × heads × head_dim`), `imadpt.{k,v}_proj` (with
 //! biases if the layer has them), `imadpt.o_proj.weight`, `img_fc.weight` (`width × 2 width`), `img_fc.bias`.
 
-use specreel_tensor::{CheckpointError, Result, Weights, fused::FusedMatrix};
+use specreel_tensor::{CheckpointError, Importance, Result, Weights, fused::FusedMatrix};
 
 use crate::{
     config::TextConfig,
@@ -44,7 +44,12 @@ impl Adaptor {
     ) -> std::result::Result<Self, CheckpointError> {
         let (width, inner) = (layer.hidden, layer.heads * layer.head_dim);
         let matrix = |name: &str, rows: usize, inputs: usize, bias: bool| {
-            let list = FusedMatrix { tensors: vec![(name.to_owned(), rows)], inputs, bias };
+            let list = FusedMatrix {
+                tensors: vec![(name.to_owned(), rows)],
+                inputs,
+                bias,
+                importance: Importance::Usual,
+            };
             target.matrix(&list, checkpoint)
         };
         Ok(Self {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde::Serialize;
 
-use super::{Facts, SampledVideo};
+use super::{Conversion, Facts, SampledVideo, conversion};
 use crate::{
     config::TextConfig,
     decoder::parts,
@@ -195,10 +195,10 @@ impl Inspection {
             (config, &checkpoint, tower, processor)
         {
             let fallback = parts::fallback(&config.text, WeightType::Q4K);
-            if let Some((held, width)) = fallback.filter(|_| files.gguf().is_none()) {
-                let held = held.name();
+            if let Some((_, width)) = fallback.filter(|_| files.gguf().is_none()) {
                 inspection.notes.push(format!(
-                    "matrices of width {width} are stored as {held} instead of q4_k, q5_k or q6_k: the width is not a multiple of 256"
+                    "matrices of width {width} are stored in larger types than {}: the width is not a multiple of 256; --dtype lists them",
+                    wide_types()
                 ));
             }
             inspection.measure(&Facts::of(checkpoint, config, tower, processor));
@@ -223,6 +223,11 @@ impl Inspection {
             notes: Vec::new(),
             problems: Vec::new(),
         }
+    }
+
+    /// What the language model's tensors become if this type is requested; none if the configuration is invalid.
+    pub fn conversions(&self, dtype: WeightType) -> Vec<Conversion> {
+        self.text.as_ref().map(|text| conversion::of(text, dtype)).unwrap_or_default()
     }
 
     fn measure(&mut self, facts: &Facts) {
@@ -275,6 +280,14 @@ fn summed(parts: impl Iterator<Item = DtypeShare>) -> Vec<DtypeShare> {
     let mut shares: Vec<DtypeShare> = shares.into_values().collect();
     shares.sort_by_key(|share| std::cmp::Reverse(share.bytes));
     shares
+}
+
+/// The weight types with blocks of 256.
+fn wide_types() -> String {
+    let wide = WeightType::ALL
+        .into_iter()
+        .filter(|dtype| matches!(dtype, WeightType::Of(kind) if kind.block() == 256));
+    wide.map(WeightType::name).collect::<Vec<_>>().join(", ")
 }
 
 /// Check that tokenizer, template and configuration are consistent.

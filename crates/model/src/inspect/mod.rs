@@ -1,10 +1,12 @@
 //! Checkpoints before they are loaded: sizes, memory estimate, and all problems.
 
+mod conversion;
 mod facts;
 mod inspection;
 mod need;
 mod pair;
 
+pub use conversion::Conversion;
 pub use facts::{Facts, SampledVideo, VideoInputs};
 pub use inspection::{DtypeShare, EXAMPLE, Inspection, Memory, Problem};
 pub use need::Need;

@@ -1,7 +1,7 @@
 //! The tensors of the towers: names, shapes, and what they are used for.
 
 use super::TowerConfig;
-use specreel_tensor::{fused::FusedMatrix, tower::Activation};
+use specreel_tensor::{Importance, fused::FusedMatrix, tower::Activation};
 
 pub(crate) struct TowerParts {
     /// Over the values of a patch.
@@ -56,7 +56,7 @@ pub(crate) struct ProjectorParts {
 /// Rows of `inputs` values of some tensors.
 pub(crate) fn matrix(tensors: &[(&str, usize)], inputs: usize, bias: bool) -> FusedMatrix {
     let tensors = tensors.iter().map(|(name, rows)| ((*name).to_owned(), *rows)).collect();
-    FusedMatrix { tensors, inputs, bias }
+    FusedMatrix { tensors, inputs, bias, importance: Importance::Usual }
 }
 
 impl TowerParts {

@@ -1,11 +1,11 @@
 //! The decoder's matrices in tensors: `y = x Wᵀ + b`.
 
 use candle_core::{
-    Device, Module, Tensor,
-    quantized::{QMatMul, QTensor},
+    Module, Tensor,
+    quantized::{GgmlDType, QMatMul, QStorage, QTensor},
 };
 
-use crate::{ComputeDevice, Result, TensorType};
+use crate::{BlockKind, ComputeDevice, Error, Result, TensorType, WeightType, cpu::kernels::quantize_blocks};
 
 /// Rows for which a bias is stored repeated: a broadcast would send its strides to the device in each layer of each pass.
 const REPEATED: usize = 32;
@@ -25,18 +25,25 @@ enum Weight {
 }
 
 impl Weight {
-    /// Convert `weight` (row-major `outputs × inputs`) to the device's weight type and move it there; also returns its size in
-    /// bytes. If the type's blocks do not divide the rows, the type is q8_0, or else the compute type.
-    fn new(weight: Vec<f32>, outputs: usize, inputs: usize, device: &ComputeDevice) -> Result<(Self, usize)> {
-        let blocks = match device.dtype().fitting(inputs) {
-            TensorType::Blocks(kind) if device.quantizes() => kind.quantizer(),
+    /// Convert `weight` (row-major) to a weight type, or its fallback, and move it to the device; also returns its size in bytes.
+    /// What candle has no blocks for is in the compute type.
+    fn new(
+        weight: Vec<f32>,
+        [outputs, inputs]: [usize; 2],
+        dtype: WeightType,
+        device: &ComputeDevice,
+    ) -> Result<(Self, usize)> {
+        let blocks = match dtype.fitting(inputs) {
+            TensorType::Blocks(kind) if device.quantizes() => block_type(kind).map(|theirs| (kind, theirs)),
             _ => None,
         };
-        let Some(blocks) = blocks else {
+        let Some((kind, theirs)) = blocks else {
             return Ok(Self::floats(device.tensor(weight, &[outputs, inputs])?));
         };
-        let weight = Tensor::from_vec(weight, (outputs, inputs), &Device::Cpu)?;
-        let weight = QTensor::quantize_onto(&weight, blocks.dtype, device.device())?;
+        let mut bytes = vec![0; weight.len() / kind.values() * kind.bytes()];
+        quantize_blocks(kind, &weight, &mut bytes).map_err(Error::Message)?;
+        let storage = QStorage::from_data(bytes.into(), device.device(), theirs)?;
+        let weight = QTensor::new(storage, (outputs, inputs))?;
         let bytes = weight.storage_size_in_bytes();
         Ok((Self::Blocks(QMatMul::from_qtensor(weight)?), bytes))
     }
@@ -44,6 +51,22 @@ impl Weight {
     fn floats(weight: Tensor) -> (Self, usize) {
         let bytes = weight.elem_count() * weight.dtype().size_in_bytes();
         (Self::Float(weight), bytes)
+    }
+}
+
+/// candle's name of a type, if it has it.
+pub(crate) fn block_type(kind: BlockKind) -> Option<GgmlDType> {
+    match kind {
+        BlockKind::Q8_0 => Some(GgmlDType::Q8_0),
+        BlockKind::Q6K => Some(GgmlDType::Q6K),
+        BlockKind::Q5_1 => Some(GgmlDType::Q5_1),
+        BlockKind::Q5K => Some(GgmlDType::Q5K),
+        BlockKind::Q5_0 => Some(GgmlDType::Q5_0),
+        BlockKind::Q4_1 => Some(GgmlDType::Q4_1),
+        BlockKind::Q4K => Some(GgmlDType::Q4K),
+        BlockKind::Q4_0 => Some(GgmlDType::Q4_0),
+        BlockKind::Q3K => Some(GgmlDType::Q3K),
+        _ => None,
     }
 }
 
@@ -56,15 +79,15 @@ fn repeated(bias: Option<Vec<f32>>, device: &ComputeDevice) -> Result<Option<Ten
 }
 
 impl Matrix {
-    /// Move `weight` (row-major `outputs × inputs`) and a bias to the device.
+    /// Move `weight` (row-major `outputs × inputs`) in a weight type and a bias to the device.
     pub fn new(
         weight: Vec<f32>,
         bias: Option<Vec<f32>>,
-        outputs: usize,
-        inputs: usize,
+        shape: [usize; 2],
+        dtype: WeightType,
         device: &ComputeDevice,
     ) -> Result<Self> {
-        let (weight, bytes) = Weight::new(weight, outputs, inputs, device)?;
+        let (weight, bytes) = Weight::new(weight, shape, dtype, device)?;
         Ok(Self { weight, bias: repeated(bias, device)?, bytes })
     }
 
@@ -121,8 +144,9 @@ impl Matrix {
 
 #[cfg(test)]
 mod tests {
+    use candle_core::Device;
+
     use super::*;
-    use crate::WeightType;
 
     fn ramp(n: usize, k: f32) -> Vec<f32> {
         (0..n).map(|i| (i as f32 * k).sin()).collect()
@@ -133,8 +157,9 @@ mod tests {
         let (inputs, outputs) = (8, 6);
         let (w, b) = (ramp(outputs * inputs, 0.37), ramp(outputs, 0.9));
         let device = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
-        let matrix = Matrix::new(w.clone(), Some(b.clone()), outputs, inputs, &device).unwrap();
-        let gated = Matrix::new(w.clone(), None, outputs, inputs, &device).unwrap();
+        let matrix =
+            Matrix::new(w.clone(), Some(b.clone()), [outputs, inputs], WeightType::F32, &device).unwrap();
+        let gated = Matrix::new(w.clone(), None, [outputs, inputs], WeightType::F32, &device).unwrap();
         let with_bias = Matrix::floats(w.clone(), Some(b.clone()), [outputs, inputs], &device).unwrap();
         assert_eq!((matrix.bytes(), gated.bytes()), (outputs * inputs * 4, outputs * inputs * 4));
         for rows in [1, 2, REPEATED, REPEATED + 1] {
@@ -166,12 +191,12 @@ mod tests {
     fn widths_that_do_not_divide_fall_back() {
         for (dtype, inputs, bytes) in [
             (WeightType::Q4K, 256, 144),
-            (WeightType::Q4K, 64, 68),
+            (WeightType::Q4K, 64, 44),
             (WeightType::Q8_0, 64, 68),
             (WeightType::Q8_0, 40, 160),
         ] {
             let device = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
-            let matrix = Matrix::new(ramp(inputs, 0.3), None, 1, inputs, &device).unwrap();
+            let matrix = Matrix::new(ramp(inputs, 0.3), None, [1, inputs], dtype, &device).unwrap();
             assert_eq!(matrix.bytes(), bytes, "{dtype:?} {inputs} wide");
         }
     }

@@ -144,7 +144,7 @@ impl RowsMut<'_> {
                 let (values, bytes) = (kind.values(), kind.bytes());
                 // SAFETY: as above; rows are whole blocks.
                 let weight = unsafe { weight.slice(at / values * bytes, rows.len() / values * bytes) };
-                kernels::quantize_blocks(*kind, rows, weight);
+                kernels::quantize_blocks(*kind, rows, weight)?;
             }
         }
         Ok(())

@@ -144,7 +144,9 @@ impl Ops for TensorOps {
 
     fn matrix(&self, list: &FusedMatrix, checkpoint: &dyn Weights) -> Loaded<Matrix> {
         let (weight, bias) = (list.weights(checkpoint)?, list.biases(checkpoint)?);
-        Matrix::new(weight, bias, list.outputs(), list.inputs, &self.place).map_err(on_tensor(list.name()))
+        let dtype = self.place.dtype().kept(list.importance);
+        Matrix::new(weight, bias, [list.outputs(), list.inputs], dtype, &self.place)
+            .map_err(on_tensor(list.name()))
     }
 
     fn tower_matrix(&self, list: &FusedMatrix, _: bool, checkpoint: &dyn Weights) -> Loaded<Matrix> {

@@ -1,4 +1,8 @@
-use super::{BlockType, Unpacked, unpack_nibbles, unpack_scale};
+use super::{
+    BlockType, Unpacked,
+    quantize::{self, Quantizer},
+    unpack_nibbles, unpack_scale,
+};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -15,6 +19,7 @@ impl BlockType for Iq4Nl {
     const VALUES: usize = 32;
     const BYTES: usize = 18;
     const TABLE: Option<[i8; 16]> = Some(IQ4);
+    const QUANTIZER: Option<Quantizer> = Some(quantize::iq4_nl);
     const ARRAYS: &'static [Array] = &[Array::indices::<Self>(), Array::SCALE];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_iq4_nl.wgsl");
     #[cfg(target_arch = "x86_64")]

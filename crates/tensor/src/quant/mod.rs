@@ -4,8 +4,9 @@
 //! GPU's shader are optional parts of it, written where the others are.
 
 mod codebook;
+pub(crate) mod quantize;
 
-use candle_core::quantized::{GgmlDType, GgmlType};
+use quantize::Quantizer;
 
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
@@ -83,31 +84,6 @@ impl Default for Unpacked {
     fn default() -> Self {
         Self { quants: [0; 256], scale: 0.0, scales: [1; 16], minimum: 0.0, minima: [1; 16] }
     }
-}
-
-/// How candle quantizes values to a type.
-#[derive(Clone, Copy)]
-pub(crate) struct Quantizer {
-    /// candle's name of the type.
-    pub dtype: GgmlDType,
-    /// Quantize values to as many blocks, as bytes.
-    pub(crate) quantize: fn(&[f32], &mut [u8]),
-}
-
-impl Quantizer {
-    const fn of<T: GgmlType>() -> Self {
-        Self { dtype: T::DTYPE, quantize: quantize::<T> }
-    }
-}
-
-fn quantize<T: GgmlType>(values: &[f32], bytes: &mut [u8]) {
-    assert!(values.len().is_multiple_of(T::BLCK_SIZE), "the values are not whole blocks");
-    let mut blocks = vec![T::zeros(); values.len() / T::BLCK_SIZE];
-    T::from_float(values, &mut blocks);
-    // SAFETY: the blocks are bytes and half-precision floats without padding (`repr(C)`, sizes as of `BlockType::BYTES`).
-    bytes.copy_from_slice(unsafe {
-        std::slice::from_raw_parts(blocks.as_ptr().cast(), size_of_val(blocks.as_slice()))
-    });
 }
 
 /// Unpack 32 values of which the last 16 bytes of a block hold four bits each: byte `i` those of the values `i` (low) and

@@ -1,4 +1,8 @@
-use super::{BlockType, Unpacked, unpack_scale};
+use super::{
+    BlockType, Unpacked,
+    quantize::{self, Quantizer},
+    unpack_scale,
+};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -15,6 +19,7 @@ impl BlockType for Q3K {
     const PART: usize = 16;
     const ZERO: i8 = 4;
     const HALVES: &'static [usize] = &[108];
+    const QUANTIZER: Option<Quantizer> = Some(quantize::q3_k);
     const ARRAYS: &'static [Array] =
         &[Array::LOWER_TWO_BITS, Array::THIRD_BITS, Array::SCALES_OF_HALVES, Array::SCALE_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q3_k.wgsl");

@@ -1,6 +1,8 @@
-use candle_core::quantized::k_quants::BlockQ4_0;
-
-use super::{BlockType, Quantizer, Unpacked, unpack_nibbles, unpack_scale};
+use super::{
+    BlockType, Unpacked,
+    quantize::{self, Quantizer},
+    unpack_nibbles, unpack_scale,
+};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -14,7 +16,7 @@ impl BlockType for Q4_0 {
     const VALUES: usize = 32;
     const BYTES: usize = 18;
     const ZERO: i8 = 8;
-    const QUANTIZER: Option<Quantizer> = Some(Quantizer::of::<BlockQ4_0>());
+    const QUANTIZER: Option<Quantizer> = Some(quantize::q4_0);
     const ARRAYS: &'static [Array] = &[Array::NIBBLES, Array::SCALE];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q4_0.wgsl");
     #[cfg(target_arch = "x86_64")]

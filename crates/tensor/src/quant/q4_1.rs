@@ -1,4 +1,8 @@
-use super::{BlockType, Unpacked, unpack_nibbles, unpack_scale};
+use super::{
+    BlockType, Unpacked,
+    quantize::{self, Quantizer},
+    unpack_nibbles, unpack_scale,
+};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -12,6 +16,7 @@ impl BlockType for Q4_1 {
     const VALUES: usize = 32;
     const BYTES: usize = 20;
     const MINIMA: bool = true;
+    const QUANTIZER: Option<Quantizer> = Some(quantize::q4_1);
     const ARRAYS: &'static [Array] = &[Array::NIBBLES, Array::SCALE_AND_MINIMUM];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q4_1.wgsl");
     #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,8 @@
-use candle_core::quantized::k_quants::BlockQ4K;
-
-use super::{BlockType, Quantizer, Unpacked, unpack_scale};
+use super::{
+    BlockType, Unpacked,
+    quantize::{self, Quantizer},
+    unpack_scale,
+};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -15,7 +17,7 @@ impl BlockType for Q4K {
     const VALUES: usize = 256;
     const BYTES: usize = 144;
     const MINIMA: bool = true;
-    const QUANTIZER: Option<Quantizer> = Some(Quantizer::of::<BlockQ4K>());
+    const QUANTIZER: Option<Quantizer> = Some(quantize::q4_k);
     const ARRAYS: &'static [Array] =
         &[Array::NIBBLES, Array::SCALES_AND_MINIMA, Array::SCALE_AND_MINIMUM_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q4_k.wgsl");

@@ -1,4 +1,8 @@
-use super::{BlockType, Unpacked, unpack_nibbles, unpack_scale};
+use super::{
+    BlockType, Unpacked,
+    quantize::{self, Quantizer},
+    unpack_nibbles, unpack_scale,
+};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -13,6 +17,7 @@ impl BlockType for Q5_0 {
     const BYTES: usize = 22;
     const ZERO: i8 = 16;
     const FIFTHS: bool = true;
+    const QUANTIZER: Option<Quantizer> = Some(quantize::q5_0);
     const ARRAYS: &'static [Array] = &[Array::NIBBLES, Array::FIFTH_BITS, Array::SCALE];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q5_0.wgsl");
     #[cfg(target_arch = "x86_64")]

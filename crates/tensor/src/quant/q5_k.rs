@@ -1,6 +1,8 @@
-use candle_core::quantized::k_quants::BlockQ5K;
-
-use super::{BlockType, Quantizer, Unpacked, q4_k::unpack_scales};
+use super::{
+    BlockType, Unpacked,
+    q4_k::unpack_scales,
+    quantize::{self, Quantizer},
+};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -14,7 +16,7 @@ impl BlockType for Q5K {
     const VALUES: usize = 256;
     const BYTES: usize = 176;
     const MINIMA: bool = true;
-    const QUANTIZER: Option<Quantizer> = Some(Quantizer::of::<BlockQ5K>());
+    const QUANTIZER: Option<Quantizer> = Some(quantize::q5_k);
     const ARRAYS: &'static [Array] =
         &[Array::NIBBLES, Array::FIFTH_BITS, Array::SCALES_AND_MINIMA, Array::SCALE_AND_MINIMUM_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q5_k.wgsl");

@@ -1,6 +1,8 @@
-use candle_core::quantized::k_quants::BlockQ6K;
-
-use super::{BlockType, Quantizer, Unpacked, unpack_scale};
+use super::{
+    BlockType, Unpacked,
+    quantize::{self, Quantizer},
+    unpack_scale,
+};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -16,7 +18,7 @@ impl BlockType for Q6K {
     const PART: usize = 16;
     const ZERO: i8 = 32;
     const HALVES: &'static [usize] = &[208];
-    const QUANTIZER: Option<Quantizer> = Some(Quantizer::of::<BlockQ6K>());
+    const QUANTIZER: Option<Quantizer> = Some(quantize::q6_k);
     const ARRAYS: &'static [Array] =
         &[Array::NIBBLES, Array::UPPER_TWO_BITS, Array::SCALES_OF_HALVES, Array::SCALE_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q6_k.wgsl");

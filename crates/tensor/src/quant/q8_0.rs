@@ -1,6 +1,8 @@
-use candle_core::quantized::k_quants::BlockQ8_0;
-
-use super::{BlockType, Quantizer, Unpacked, unpack_scale};
+use super::{
+    BlockType, Unpacked,
+    quantize::{self, Quantizer},
+    unpack_scale,
+};
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
@@ -15,7 +17,7 @@ impl BlockType for Q8_0 {
     const BYTES: usize = 34;
     #[cfg(target_arch = "x86_64")]
     const SIGNED: bool = true;
-    const QUANTIZER: Option<Quantizer> = Some(Quantizer::of::<BlockQ8_0>());
+    const QUANTIZER: Option<Quantizer> = Some(quantize::q8_0);
     const ARRAYS: &'static [Array] = &[Array::BYTES, Array::SCALE];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q8_0.wgsl");
     #[cfg(target_arch = "x86_64")]

@@ -15,7 +15,7 @@ pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
     match args.command.as_ref().unwrap_or(&ModelsCommand::List) {
         ModelsCommand::List => list::run(args.json, config),
         ModelsCommand::Known => known::run(args.json),
-        ModelsCommand::Inspect { model } => show::run(model, args.json, config),
+        ModelsCommand::Inspect { model, dtype } => show::run(model, *dtype, args.json, config),
         ModelsCommand::Pull { id } => pull::run(id, args.json, config),
         ModelsCommand::Cache(cache) => cache::run(cache, args.json, config),
     }

@@ -7,14 +7,19 @@ use specreel_checkpoint::{Checkpoint, ModelFiles, hub::name_of};
 use specreel_engine::memory;
 use specreel_model::{
     draft_head::DraftHeadConfig,
-    inspect::{EXAMPLE, Inspection},
+    inspect::{Conversion, EXAMPLE, Inspection},
 };
 use specreel_record::units;
 use specreel_speculate::Drafter;
+use specreel_tensor::WeightType;
 
-pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
+pub fn run(model: &Path, dtype: Option<WeightType>, as_json: bool, config: &Config) -> Result<i32, End> {
     let dir = local_models::directory(model)
         .map_err(|(what, hint)| Failure::input(format!("model {}: {what}", model.display()), hint))?;
+    let refuse = |what: &str| Failure::input(format!("{} is {what}", model.display()), "omit --dtype");
+    if DraftHeadConfig::is_in(&dir) && dtype.is_some() {
+        return Err(refuse("a draft head, whose tensors are not listed").into());
+    }
     if DraftHeadConfig::is_in(&dir) {
         return draft_head(&dir, as_json);
     }
@@ -25,6 +30,10 @@ pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
     };
     let available = memory::available();
     let files = ModelFiles::open(&dir, None).ok();
+    if dtype.is_some() && files.as_ref().is_some_and(|files| files.gguf().is_some()) {
+        return Err(refuse("a GGUF file, whose types are used as they are").into());
+    }
+    let conversions = dtype.map(|dtype| (dtype, inspection.conversions(dtype)));
     let mmproj = files.as_ref().and_then(ModelFiles::gguf).map(|model| model.tower.path());
     let text = if as_json {
         let mut value = serde_json::to_value(&inspection).map_err(std::io::Error::from)?;
@@ -34,9 +43,12 @@ pub fn run(model: &Path, as_json: bool, config: &Config) -> Result<i32, End> {
         }
         value["drafters"] = json!(drafters);
         value["available_memory"] = json!(available);
+        if let Some((dtype, tensors)) = &conversions {
+            value["conversion"] = json!({ "dtype": dtype.name(), "tensors": tensors });
+        }
         format!("{value}\n")
     } else {
-        words(&inspection, &dir, mmproj, &drafters, available)
+        words(&inspection, &dir, mmproj, &drafters, available, conversions)
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(if inspection.problems.is_empty() { 0 } else { 3 })
@@ -96,12 +108,21 @@ fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
     Ok(0)
 }
 
+/// A row about what tensors become.
+fn converted(of: Conversion) -> Vec<String> {
+    let count = if of.count == 1 { String::new() } else { format!("{} × ", of.count) };
+    let reason = of.reason.map(|reason| format!("({reason})")).unwrap_or_default();
+    let shape = format!("{} × {}", of.outputs, of.inputs);
+    vec![format!("  {count}{}", color::plain(&of.tensor)), shape, of.dtype.to_owned(), reason]
+}
+
 fn words(
     found: &Inspection,
     dir: &Path,
     mmproj: Option<&Path>,
     drafters: &[String],
     available: Option<u64>,
+    conversions: Option<(WeightType, Vec<Conversion>)>,
 ) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
@@ -162,6 +183,10 @@ fn words(
         let now = available.map(|n| format!("; {} available", bytes(n))).unwrap_or_default();
         // Writing to a string cannot fail.
         let _ = write!(out, "\n{}running: for {video}, without a drafter{now}\n", columns(&rows));
+    }
+    if let Some((dtype, tensors)) = conversions {
+        let rows: Vec<Vec<String>> = tensors.into_iter().map(converted).collect();
+        let _ = write!(out, "\ntensors with --dtype {}:\n{}", dtype.name(), columns(&rows));
     }
     match drafters {
         [] => {}

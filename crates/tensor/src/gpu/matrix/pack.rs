@@ -101,7 +101,7 @@ impl Panels {
             }
             TensorType::Blocks(blocks) => {
                 let mut bytes = vec![0; values.len() / blocks.values() * blocks.bytes()];
-                quantize_blocks(blocks, values, &mut bytes);
+                quantize_blocks(blocks, values, &mut bytes)?;
                 self.store(first, Rows { kind, bytes: &bytes })
             }
         }

@@ -31,7 +31,7 @@ impl Matrix {
         checkpoint: &dyn Weights,
         dtype: WeightType,
     ) -> Result<Self, CheckpointError> {
-        load(gpu, list, checkpoint, dtype.fitting(list.inputs))
+        load(gpu, list, checkpoint, dtype.kept(list.importance).fitting(list.inputs))
     }
 
     /// Load a matrix into a weight type, padded with zeros: it takes rows of whole blocks, and with `pad` every tensor gives whole
@@ -69,7 +69,12 @@ impl Table {
             return Ok((Self::shared(Arc::clone(&matrix)), matrix));
         }
         let name = name.strip_suffix(".weight").unwrap_or(name).to_owned();
-        let list = FusedMatrix { tensors: vec![(name, shape[0])], inputs: shape[1], bias: false };
+        let list = FusedMatrix {
+            tensors: vec![(name, shape[0])],
+            inputs: shape[1],
+            bias: false,
+            importance: head.importance,
+        };
         Ok((Self::of(Arc::new(load(gpu, &list, checkpoint, kept)?)), matrix))
     }
 }

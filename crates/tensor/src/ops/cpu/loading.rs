@@ -20,7 +20,7 @@ pub fn matrix(
     let stored = list.stored(checkpoint)?;
     if stored.is_empty() {
         return converted(list, Padding::NONE, checkpoint, |outputs, inputs| {
-            Builder::new(outputs, inputs, dtype)
+            Builder::new(outputs, inputs, dtype.kept(list.importance))
         });
     }
     let bias = list.biases(checkpoint)?;

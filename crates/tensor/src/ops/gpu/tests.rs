@@ -1,7 +1,7 @@
 //! Parts of rows give the bits of all rows.
 
 use super::*;
-use crate::{gpu::testing::gpu_or_skip, weights::tests::Random};
+use crate::{Importance, gpu::testing::gpu_or_skip, weights::tests::Random};
 
 const ROWS: usize = 70;
 const HIDDEN: usize = 40;
@@ -14,7 +14,7 @@ struct Layer {
 }
 
 fn list(name: &str, outputs: usize, inputs: usize) -> FusedMatrix {
-    FusedMatrix { tensors: vec![(name.into(), outputs)], inputs, bias: true }
+    FusedMatrix { tensors: vec![(name.into(), outputs)], inputs, bias: true, importance: Importance::Usual }
 }
 
 /// `x` after a feed-forward layer, and then its projection of pairs of rows, computed in parts of up to `most` rows.

@@ -28,7 +28,7 @@ use super::int8::{self, Int8};
 use super::{DisjointSliceMut, Product, quantized::Rows8};
 use crate::{
     BlockKind,
-    quant::{BlockType, with_type},
+    quant::{BlockType, quantize::LARGEST, with_type},
     store::Store,
 };
 
@@ -96,12 +96,14 @@ impl Blocks {
         Self { kind, bytes: vec![0; values / kind.values() * kind.bytes()].into() }
     }
 
-    /// Quantise and append values. Panics if they are not whole blocks, or the blocks are those of a file.
+    /// Quantise and append values. Panics if they are not whole blocks, one is too large, or the blocks are those of a file.
     pub fn push(&mut self, values: &[f32]) {
         let (kind, bytes) = (self.kind, self.bytes.owned());
         let from = bytes.len();
         bytes.resize(from + values.len() / kind.values() * kind.bytes(), 0);
-        quantize_blocks(kind, values, &mut bytes[from..]);
+        if let Err(problem) = quantize_blocks(kind, values, &mut bytes[from..]) {
+            panic!("{problem}");
+        }
     }
 
     /// The blocks, to be filled with [`quantize_blocks`]. Panics if they are those of a file, or shared.
@@ -138,11 +140,20 @@ impl Blocks {
     }
 }
 
-/// Quantise values to blocks, as bytes. Panics if there are not as many blocks of values as of bytes, or the type is read from
-/// files only.
-pub fn quantize_blocks(kind: BlockKind, values: &[f32], bytes: &mut [u8]) {
+/// Quantise values to blocks, as bytes. Fails if one is too large. Panics if there are not as many blocks of values as of bytes, or
+/// the type is read from files only.
+pub fn quantize_blocks(kind: BlockKind, values: &[f32], bytes: &mut [u8]) -> Result<(), String> {
+    let blocks = values.len() / kind.values();
+    assert!(
+        blocks * kind.values() == values.len() && blocks * kind.bytes() == bytes.len(),
+        "not whole blocks"
+    );
     let Some(quantizer) = kind.quantizer() else { panic!("{} is read from files only", kind.name()) };
-    (quantizer.quantize)(values, bytes);
+    if let Some(value) = values.iter().find(|value| value.abs() > LARGEST) {
+        return Err(format!("{value} is too large for {}", kind.name()));
+    }
+    quantizer(values, bytes);
+    Ok(())
 }
 
 /// Input rows, quantised for block products: in blocks of 32, of 256, or both.

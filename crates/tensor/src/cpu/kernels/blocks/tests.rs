@@ -1,4 +1,7 @@
-use candle_core::{Device, Tensor, quantized::QTensor};
+use candle_core::{
+    Device,
+    quantized::{QStorage, QTensor},
+};
 
 use super::*;
 
@@ -27,15 +30,15 @@ fn random(kind: BlockKind, values: usize, seed: u64) -> Blocks {
 fn blocks_are_widened_as_candle_does() {
     let values = wave(1024, 0.37);
     for kind in KINDS {
-        let Some(quantizer) = kind.quantizer() else { continue };
+        let Some(theirs) = crate::candle::linear::block_type(kind) else { continue };
         let mut blocks = Blocks::empty(kind);
         // In two chunks, as a matrix is read.
         blocks.push(&values[..256]);
         blocks.push(&values[256..]);
         let mut out = Vec::new();
         blocks.widen(0..1024, &mut out);
-        let tensor = Tensor::new(&values[..], &Device::Cpu).unwrap();
-        let quantized = QTensor::quantize(&tensor, quantizer.dtype).unwrap();
+        let storage = QStorage::from_data(blocks.as_bytes().into(), &Device::Cpu, theirs).unwrap();
+        let quantized = QTensor::new(storage, values.len()).unwrap();
         let want: Vec<f32> = quantized.dequantize(&Device::Cpu).unwrap().to_vec1().unwrap();
         assert_eq!(out, want, "{kind:?}");
         let mut part = Vec::new();

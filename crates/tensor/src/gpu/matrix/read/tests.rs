@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    BlockKind,
+    BlockKind, Importance,
     cpu::{kernels::HalfKind, linear::QuantizedRows, table},
     gpu::{self, Scratch, testing::gpu_or_skip},
     ops::cpu::loading,
@@ -11,7 +11,7 @@ use crate::{
 
 fn list(tensors: &[(&str, usize)], inputs: usize, bias: bool) -> FusedMatrix {
     let tensors = tensors.iter().map(|(name, rows)| ((*name).to_owned(), *rows)).collect();
-    FusedMatrix { tensors, inputs, bias }
+    FusedMatrix { tensors, inputs, bias, importance: Importance::Usual }
 }
 
 /// Assert that the products of both are equal but for `noise`, a share of their root mean square.
