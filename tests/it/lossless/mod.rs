@@ -13,8 +13,8 @@ mod support;
 use specreel_model::draft_head::Recipe;
 use specreel_record::{Step, StopReason};
 use specreel_speculate::{
-    Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Part, Placing, Sampler, Schedule, Shape,
-    Stamps, VisualContext,
+    Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Occurrence, Part, Placing, Sampler, Schedule,
+    Shape, Stamps, VisualContext,
 };
 use specreel_tensor::{KvType, WeightType};
 use support::{Bench, Written};
@@ -110,6 +110,7 @@ fn exact_acceptance_is_autoregressive_decoding() {
 fn speculative() -> Vec<Method> {
     let positions = Placing::Original;
     let (model, own) = (Drafter::Model {}, Drafter::SELF);
+    let lookup = Drafter::Lookup { ngram: 3, min_ngram: 1, occurrence: Occurrence::Latest };
     let drafters = [
         (model.clone(), VisualContext::Full {}),
         (own.clone(), attention(0.4, positions)),
@@ -123,7 +124,7 @@ fn speculative() -> Vec<Method> {
         (own.clone(), top_k(0.5, AcceptedRows::Dense)),
         (own, top_k(0.25, AcceptedRows::Sparse)),
         (Drafter::EarlyExit { depth: 0.5 }, VisualContext::Full {}),
-        (Drafter::Lookup { ngram: 3 }, none(Placing::Original)),
+        (lookup, none(Placing::Original)),
         (Drafter::Head { recipe: Recipe::Sparrow }, none(Placing::Original)),
         (Drafter::Head { recipe: Recipe::Sparrow }, none(Placing::Compact)),
         (Drafter::Head { recipe: Recipe::Sparrow }, VisualContext::Full {}),
