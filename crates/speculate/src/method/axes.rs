@@ -65,14 +65,17 @@ choices! {
         "lookup" Lookup {
             /// Longest n-gram that is searched for, in tokens.
             ngram: usize = required("3").range(1.0, 16.0),
-            /// Shortest n-gram that is searched for, in tokens; at most `ngram`.
+            /// Shortest n-gram that is searched for, in tokens; no more than `ngram` counts.
             #[serde(default = "one_token", skip_serializing_if = "is_one_token")]
             min_ngram: usize = optional("1").range(1.0, 16.0),
             /// Which earlier occurrence of an n-gram is continued.
             #[serde(default, skip_serializing_if = "Occurrence::is_latest")]
             occurrence: Occurrence = optional("\"latest\"").minor(),
         } => {
-            let least = if *min_ngram > 1 { format!("{min_ngram} to ") } else { String::new() };
+            let least = match min_ngram.min(ngram) {
+                1 => String::new(),
+                least => format!("{least} to "),
+            };
             format!("repeats what followed the {}last {least}{ngram} tokens earlier", occurrence.words())
         },
     }

@@ -36,7 +36,6 @@ impl Method {
         let schedule = &AXES[4];
         self.name_problem()
             .or_else(|| range_problem(drafter, self.drafter.numbers()))
-            .or_else(|| self.ngram_problem())
             .or_else(|| range_problem(context, self.context.numbers()))
             .or_else(|| range_problem(shape, self.shape.numbers()))
             .or_else(|| self.nodes_problem())
@@ -53,16 +52,6 @@ impl Method {
             found: format!("{:?}", self.name),
             range: "1 to 64 lower-case letters, digits and hyphens".into(),
             hint: "for example: name = \"my-method\"".into(),
-        })
-    }
-
-    fn ngram_problem(&self) -> Option<Problem> {
-        let Drafter::Lookup { ngram, min_ngram, .. } = self.drafter else { return None };
-        (min_ngram > ngram).then(|| Problem::Range {
-            key: "drafter.min_ngram".into(),
-            found: min_ngram.to_string(),
-            range: format!("1 to ngram, which is {ngram}").into(),
-            hint: "min_ngram is the shortest n-gram that is searched for, ngram the longest".into(),
         })
     }
 
