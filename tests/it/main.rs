@@ -10,6 +10,8 @@ mod engine;
 mod gpu;
 mod hub;
 mod lossless;
+#[path = "../support/real_weights.rs"]
+mod real_weights;
 mod train;
 mod tui;
 mod video;

@@ -6,10 +6,11 @@ use clap::{Args, ValueEnum, value_parser};
 
 use crate::cli::args::{
     run::{OUTPUT, RunArgs},
-    values::whole,
+    values::{dtype, kv_type, tower_dtype, whole},
 };
 use specreel_model::shapes;
 use specreel_record::Failure;
+use specreel_tensor::{KvType, WeightType};
 
 /// Headings of the help.
 const SUITE: &str = "Suite";
@@ -17,6 +18,7 @@ const SCENES: &str = "Suite `scenes`";
 const PAPER: &str = "Papers' tables";
 const STEP: &str = "Suite `step`";
 const CLIP: &str = "Suite `clip`";
+const QUALITY: &str = "Suite `quality`";
 
 /// Arguments of `bench`.
 #[derive(Debug, Default, Args)]
@@ -83,6 +85,25 @@ pub struct BenchArgs {
     /// Size of its frames in pixels, before they are resized [default: 1280x720]
     #[arg(long, help_heading = CLIP, value_name = "WIDTHxHEIGHT", value_parser = size)]
     pub size: Option<(usize, usize)>,
+    /// Weight types of the language model to compare with f32; if any type or file is named, only those are measured [default:
+    /// all]
+    #[arg(long, help_heading = QUALITY, value_name = "TYPE,…", value_delimiter = ',', value_parser = dtype)]
+    pub dtypes: Vec<WeightType>,
+    /// Types of keys and values [default: all]
+    #[arg(long, help_heading = QUALITY, value_name = "TYPE,…", value_delimiter = ',', value_parser = kv_type)]
+    pub kv_types: Vec<KvType>,
+    /// Weight types of the vision tower [default: all]
+    #[arg(long, help_heading = QUALITY, value_name = "TYPE,…", value_delimiter = ',', value_parser = tower_dtype)]
+    pub tower_dtypes: Vec<WeightType>,
+    /// Also compare this GGUF file of the target (repeatable)
+    #[arg(long, help_heading = QUALITY, value_name = "FILE")]
+    pub gguf: Vec<PathBuf>,
+    /// Predict this text instead of the built-in one
+    #[arg(long, help_heading = QUALITY, value_name = "FILE")]
+    pub text: Option<PathBuf>,
+    /// Tokens to predict of the text, and of the model's own answers [default: 2000]
+    #[arg(long, help_heading = QUALITY, allow_negative_numbers = true, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub tokens: Option<u32>,
     /// Print JSON lines instead of tables
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
@@ -104,6 +125,8 @@ pub enum Suite {
     Step,
     /// A whole clip with random weights (--shape): vision tower, prompt, first token, further tokens
     Clip,
+    /// Weight types and types of keys and values: how far predictions are from those in f32
+    Quality,
 }
 
 impl BenchArgs {
@@ -146,13 +169,30 @@ impl BenchArgs {
             ("--max-new-tokens", run.max_new_tokens.is_some()),
         ]
         .map(|(flag, given)| (flag, given, "scenes"));
+        let quality = [
+            ("--dtypes", !self.dtypes.is_empty()),
+            ("--kv-types", !self.kv_types.is_empty()),
+            ("--tower-dtypes", !self.tower_dtypes.is_empty()),
+            ("--gguf", !self.gguf.is_empty()),
+            ("--text", self.text.is_some()),
+            ("--tokens", self.tokens.is_some()),
+        ]
+        .map(|(flag, given)| (flag, given, "quality"));
+        let shape = [("--shape", self.shape.is_some(), "step")];
         let (suite, strangers) = match self.suite {
-            Suite::Scenes => {
-                let shape = [("--shape", self.shape.is_some(), "step")];
-                ("scenes", [&step[..], &clip, &shape].concat())
+            Suite::Scenes => ("scenes", [&step[..], &clip, &quality, &shape].concat()),
+            Suite::Step => ("step", [&scenes[..], &sampling, &clip, &quality].concat()),
+            Suite::Clip => ("clip", [&scenes[..], &step, &quality].concat()),
+            Suite::Quality => {
+                // The reference is in f32, and the suite's own options name what is compared with it.
+                let types = [
+                    ("--dtype", run.dtype.is_some(), "step"),
+                    ("--kv-type", run.kv_type.is_some(), "step"),
+                    ("--tower-dtype", run.tower_dtype.is_some(), "scenes"),
+                    ("--drafter", run.drafter.is_some(), "scenes"),
+                ];
+                ("quality", [&scenes[..], &sampling, &step, &clip, &shape, &types].concat())
             }
-            Suite::Step => ("step", [&scenes[..], &sampling, &clip].concat()),
-            Suite::Clip => ("clip", [&scenes[..], &step].concat()),
         };
         match strangers.into_iter().find(|(_, given, _)| *given) {
             None => Ok(()),
@@ -233,6 +273,12 @@ mod tests {
         let seconds = BenchArgs { suite: Suite::Clip, seconds: Some(3), ..BenchArgs::default() };
         assert!(seconds.check().is_ok());
         assert!(BenchArgs { suite: Suite::Step, ..seconds }.check().is_err());
+        let tokens = BenchArgs { tokens: Some(9), ..BenchArgs::default() };
+        assert_eq!(tokens.check().unwrap_err().hint.unwrap(), "remove it, or use --suite quality");
+        assert!(BenchArgs { suite: Suite::Quality, ..tokens }.check().is_ok());
+        let run = RunArgs { dtype: Some(WeightType::F16), ..RunArgs::default() };
+        let quality = BenchArgs { suite: Suite::Quality, run, ..BenchArgs::default() };
+        assert_eq!(quality.check().unwrap_err().error, "--dtype cannot be used with --suite quality");
     }
 
     #[test]

@@ -137,6 +137,8 @@ impl QualityOptions {
         let named = named.chain(self.kv_types.iter().map(|kind| Form::Keys(*kind)));
         let named = named.chain(self.tower_dtypes.iter().map(|dtype| Form::Tower(*dtype)));
         let named: Vec<Form> = named.chain(self.files.iter().map(|path| Form::File(path.clone()))).collect();
+        // A file that cannot be used is refused before the reference is loaded.
+        self.files.iter().try_for_each(|path| ModelFiles::open(path, None).map(|_| ()))?;
         if !named.is_empty() {
             return Ok(named);
         }
@@ -328,7 +330,7 @@ impl Reference {
             // The reference's weights are as they are needed.
             Form::Tower(_) => (self.model.decoder().clone(), self.model.stored_type()),
             Form::File(path) => {
-                let files = ModelFiles::open(path, models.mmproj.as_deref())?;
+                let files = ModelFiles::open(path, None)?;
                 self.check_same(&files)?;
                 let config = files.config()?.text;
                 let decoder = Decoder::load(&files.checkpoint()?, &config, &device, progress);

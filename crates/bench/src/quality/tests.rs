@@ -112,7 +112,7 @@ fn texts_and_files_that_cannot_be_used_are_refused() {
     for (options, error) in [
         (QualityOptions { text: Some("Too short.".into()), ..short() }, "the text has"),
         (QualityOptions { files: file("no.gguf"), ..short() }, "no such file"),
-        (QualityOptions { files: file("gqa_tied/FILE"), ..short() }, "another model than"),
+        (QualityOptions { files: file("gqa_tied/model-q8_0.gguf"), ..short() }, "another model than"),
     ] {
         let failure = measured(&options).err().unwrap();
         assert!(failure.error.contains(error) && failure.hint.is_some(), "{failure:?}");
