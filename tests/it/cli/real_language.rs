@@ -62,6 +62,6 @@ fn quality_orders_the_types() {
         assert!(value(text, "q8_0", "same_top") > 0.9, "{lines:?}");
     }
     // Words are guessed among a few dozen; a broken model would guess among thousands.
-    assert!(value("real", "q8_0", "reference_perplexity") < 40.0, "{lines:?}");
+    assert!(value("real", "q8_0", "reference_perplexity") < 60.0, "{lines:?}");
     assert!(value("own", "q8_0", "reference_perplexity") < 6.0, "{lines:?}");
 }
