@@ -3,7 +3,7 @@
     python tests/parity/make_gguf.py                      # all fixtures, in tests/parity/fixtures/gguf
     python tests/parity/make_gguf.py DIR OUT TYPE [TOWER]  # one directory in Hugging Face layout, for example in q8_0 and f16
 
-Needs gguf, numpy, safetensors and torch (CPU). Types are those that `gguf` quantises: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0. Names of
+Needs gguf, numpy and safetensors. Types are those that `gguf` quantises: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0. Names of
 tensors are those that `gguf` maps; metadata is what llama.cpp's converter writes for Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5 and SmolVLM2.
 """
 
@@ -13,8 +13,7 @@ import sys
 
 import gguf
 import numpy as np
-import torch
-from safetensors.torch import load_file
+import safetensors
 
 HERE = pathlib.Path(__file__).parent / "fixtures"
 # checkpoint, types of the language model, type of the tower
@@ -42,14 +41,26 @@ def read_json(path):
     return json.loads(path.read_text()) if path.is_file() else {}
 
 
+def load(file):
+    """The tensors of a file as float32; NumPy has no bfloat16."""
+    found = {}
+    for name, tensor in safetensors.deserialize(file.read_bytes()):
+        if tensor["dtype"] == "BF16":
+            values = (np.frombuffer(tensor["data"], np.uint16).astype(np.uint32) << 16).view(np.float32)
+        else:
+            values = np.frombuffer(tensor["data"], {"F32": np.float32, "F16": np.float16}[tensor["dtype"]])
+        found[name] = values.astype(np.float32).reshape(tensor["shape"])
+    return found
+
+
 def tensors(folder):
     """All tensors as float32, under their first published names."""
     found = {}
     for file in sorted(folder.glob("model*.safetensors")):
-        found |= load_file(file)
+        found |= load(file)
     # The layer for multi-token prediction is a fixture of its own.
     if folder == HERE / "qwen3_5":
-        found |= load_file(HERE / "mtp" / "mtp.safetensors")
+        found |= load(HERE / "mtp" / "mtp.safetensors")
     inner = [("model.language_model.", "model."), ("model.text_model.", "model."), ("model.visual.", "visual.")]
 
     def first(name):
@@ -58,7 +69,7 @@ def tensors(folder):
         return name
 
     names = {first(name): name for name in found}
-    return {name: found[old].to(torch.float32).numpy() for name, old in names.items()}
+    return {name: found[old] for name, old in names.items()}
 
 
 def add(writer, name, values, kind):

@@ -6,6 +6,7 @@
 //! | [`clip_time`] | a clip in the shape of a known model with random weights, from patches to tokens |
 //! | [`step`], [`clip`] | the suites that run them: `step` over several contexts and models, `clip` on a clip sampled as its family does |
 //! | [`scenes`] | methods ([`plan`]) on clips with known facts, or on videos ([`videos`]): speed and accuracy |
+//! | [`quality`] | weight types, and types of keys and values: how far a model's predictions are from those in f32 |
 //! | [`paper`] | the tables of papers beside ours, and whether the order of their rows agrees |
 //!
 //! A suite takes plain options and gives its results to a [`Reporter`]: as data, and as tables of text without styles. Suites that
@@ -34,11 +35,13 @@
 pub mod clip;
 pub mod clip_time;
 mod clips;
+mod figure;
 mod fronts;
 mod modelled;
 pub mod paper;
 mod picture;
 pub mod plan;
+pub mod quality;
 mod report;
 pub mod rows;
 pub mod runs;

@@ -125,8 +125,8 @@ pub(super) fn drafter<'a>(
     head: Option<DraftHeadState<'a>>,
     prompt: &[u32],
 ) -> Option<Box<dyn Proposer + 'a>> {
-    if let Drafter::Lookup { ngram } = method.drafter {
-        return Some(Box::new(Lookup::new(prompt.to_vec(), ngram)));
+    if let Drafter::Lookup { ngram, min_ngram, occurrence } = method.drafter {
+        return Some(Box::new(Lookup::new(prompt, min_ngram.min(ngram)..=ngram, occurrence)));
     }
     let dense = matches!(method.context, VisualContext::TopKKv { rows: AcceptedRows::Dense, .. });
     let root = prompt.last().copied().unwrap_or_default();

@@ -56,8 +56,8 @@ pub use generation::{
     CustomRule, Finished, GenerationConfig, GenerationInputs, PlainPasses, PrefetchedDraft,
 };
 pub use method::{
-    Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Limit, Method, MethodError, Part, Placing,
-    Schedule, SelfDraftType, Shape, Stamps, StateAt, VisualContext,
+    Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Limit, Method, MethodError, Occurrence, Part,
+    Placing, Schedule, SelfDraftType, Shape, Stamps, StateAt, VisualContext,
 };
 pub use method::{closest, suggest};
 pub use sampling::Sampler;

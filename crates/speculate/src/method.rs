@@ -27,7 +27,7 @@ pub use rule::{RelevanceNeeds, RuleNeeds};
 pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
 pub use values::{
-    AcceptedRows, Auto, EntropyOver, Length, Limit, Part, Placing, SelfDraftType, Stamps, StateAt,
+    AcceptedRows, Auto, EntropyOver, Length, Limit, Occurrence, Part, Placing, SelfDraftType, Stamps, StateAt,
 };
 
 use serde::{Deserialize, Serialize};

@@ -6,16 +6,18 @@ use clap::{Args, ValueEnum, value_parser};
 
 use crate::cli::args::{
     run::{OUTPUT, RunArgs},
-    values::whole,
+    values::{dtype, kv_type, tower_dtype, whole},
 };
 use specreel_model::shapes;
 use specreel_record::Failure;
+use specreel_tensor::{KvType, WeightType};
 
 const SUITE: &str = "Suite";
 const SCENES: &str = "Suite `scenes`";
 const PAPER: &str = "Papers' tables";
 const STEP: &str = "Suite `step`";
 const CLIP: &str = "Suite `clip`";
+const QUALITY: &str = "Suite `quality`";
 
 #[derive(Debug, Default, Args)]
 #[command(mut_arg("method", |arg| arg.help("scenes: measure one method; an alternative to --methods")))]
@@ -80,6 +82,25 @@ pub struct BenchArgs {
     /// Size of its frames in pixels, before they are resized [default: 1280x720]
     #[arg(long, help_heading = CLIP, value_name = "WIDTHxHEIGHT", value_parser = size)]
     pub size: Option<(usize, usize)>,
+    /// Weight types of the language model to compare with f32; if any type or file is named, only those are measured [default:
+    /// all]
+    #[arg(long, help_heading = QUALITY, value_name = "TYPE,…", value_delimiter = ',', value_parser = dtype)]
+    pub dtypes: Vec<WeightType>,
+    /// Types of keys and values [default: all]
+    #[arg(long, help_heading = QUALITY, value_name = "TYPE,…", value_delimiter = ',', value_parser = kv_type)]
+    pub kv_types: Vec<KvType>,
+    /// Weight types of the vision tower [default: all]
+    #[arg(long, help_heading = QUALITY, value_name = "TYPE,…", value_delimiter = ',', value_parser = tower_dtype)]
+    pub tower_dtypes: Vec<WeightType>,
+    /// Also compare this GGUF file of the target (repeatable)
+    #[arg(long, help_heading = QUALITY, value_name = "FILE")]
+    pub gguf: Vec<PathBuf>,
+    /// Predict this text instead of the built-in one
+    #[arg(long, help_heading = QUALITY, value_name = "FILE")]
+    pub text: Option<PathBuf>,
+    /// Tokens to predict of the text, and of the model's own answers [default: 2000]
+    #[arg(long, help_heading = QUALITY, allow_negative_numbers = true, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub tokens: Option<u32>,
     /// Print JSON lines instead of tables
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
@@ -101,6 +122,8 @@ pub enum Suite {
     Step,
     /// A whole clip with random weights (--shape): vision tower, prompt, first token, further tokens
     Clip,
+    /// Weight types and types of keys and values: how far predictions are from those in f32
+    Quality,
 }
 
 impl BenchArgs {
@@ -144,13 +167,30 @@ impl BenchArgs {
             ("--max-new-tokens", run.max_new_tokens.is_some()),
         ]
         .map(|(flag, given)| (flag, given, "scenes"));
+        let quality = [
+            ("--dtypes", !self.dtypes.is_empty()),
+            ("--kv-types", !self.kv_types.is_empty()),
+            ("--tower-dtypes", !self.tower_dtypes.is_empty()),
+            ("--gguf", !self.gguf.is_empty()),
+            ("--text", self.text.is_some()),
+            ("--tokens", self.tokens.is_some()),
+        ]
+        .map(|(flag, given)| (flag, given, "quality"));
+        let shape = [("--shape", self.shape.is_some(), "step")];
         let (suite, strangers) = match self.suite {
-            Suite::Scenes => {
-                let shape = [("--shape", self.shape.is_some(), "step")];
-                ("scenes", [&step[..], &clip, &shape].concat())
+            Suite::Scenes => ("scenes", [&step[..], &clip, &quality, &shape].concat()),
+            Suite::Step => ("step", [&scenes[..], &sampling, &clip, &quality].concat()),
+            Suite::Clip => ("clip", [&scenes[..], &step, &quality].concat()),
+            Suite::Quality => {
+                // The reference is in f32, and the suite's own options name what is compared with it.
+                let types = [
+                    ("--dtype", run.dtype.is_some(), "step"),
+                    ("--kv-type", run.kv_type.is_some(), "step"),
+                    ("--tower-dtype", run.tower_dtype.is_some(), "scenes"),
+                    ("--drafter", run.drafter.is_some(), "scenes"),
+                ];
+                ("quality", [&scenes[..], &sampling, &step, &clip, &shape, &types].concat())
             }
-            Suite::Step => ("step", [&scenes[..], &sampling, &clip].concat()),
-            Suite::Clip => ("clip", [&scenes[..], &step].concat()),
         };
         match strangers.into_iter().find(|(_, given, _)| *given) {
             None => Ok(()),

@@ -4,7 +4,7 @@
 
 mod output;
 
-use std::ops::Range;
+use std::{ops::Range, path::PathBuf};
 
 use self::output::{Output, result_file};
 use crate::cli::{
@@ -21,6 +21,7 @@ use specreel_bench::{
     clip::{self, ClipOptions},
     paper::{self, PaperOptions},
     plan::Plan,
+    quality::{self, QualityOptions},
     runs::{Runs, Setup},
     scenes::{self, Source},
     step::{self, StepOptions},
@@ -48,6 +49,10 @@ pub fn run(args: BenchArgs, config: &Config) -> Result<i32, End> {
                 Suite::Clip => {
                     let options = clip_options(&args)?;
                     clip::run(&options, &models, &listen(|| {})?, &mut output)
+                }
+                Suite::Quality => {
+                    let options = quality_options(&args)?;
+                    quality::run(&options, &models, &listen(|| {})?, &mut output)
                 }
                 _ => step::run(&step_options(&args), &models, &listen(|| {})?, &mut output),
             }
@@ -156,6 +161,23 @@ fn step_options(args: &BenchArgs) -> StepOptions {
         shape: args.shape.clone(),
         drafter_shape: args.drafter_shape.clone(),
     }
+}
+
+fn quality_options(args: &BenchArgs) -> Result<QualityOptions, Failure> {
+    let read = |path: &PathBuf| {
+        std::fs::read_to_string(path).map_err(|e| {
+            Failure::input(format!("{}: {e}", path.display()), "pass a file of plain text in UTF-8 to --text")
+        })
+    };
+    let base = QualityOptions::default();
+    Ok(QualityOptions {
+        text: args.text.as_ref().map(read).transpose()?,
+        tokens: args.tokens.map_or(base.tokens, |n| n as usize),
+        dtypes: args.dtypes.clone(),
+        kv_types: args.kv_types.clone(),
+        tower_dtypes: args.tower_dtypes.clone(),
+        files: args.gguf.clone(),
+    })
 }
 
 fn clip_options(args: &BenchArgs) -> Result<ClipOptions, Failure> {

@@ -16,6 +16,7 @@ mod methods;
 mod models;
 mod outputs;
 mod own_files;
+mod real_language;
 mod replaying;
 mod segments;
 mod shells;

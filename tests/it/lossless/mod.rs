@@ -12,7 +12,9 @@ mod support;
 
 use specreel_model::draft_head::Recipe;
 use specreel_record::{Step, StopReason};
-use specreel_speculate::{Acceptance, Drafter, Length, Method, Sampler, Schedule, Shape, VisualContext};
+use specreel_speculate::{
+    Acceptance, Drafter, Length, Method, Occurrence, Sampler, Schedule, Shape, VisualContext,
+};
 use specreel_tensor::{KvType, WeightType};
 use support::{Bench, Written};
 
@@ -114,6 +116,7 @@ fn exact_acceptance_is_autoregressive_decoding() {
 fn speculative() -> Vec<Method> {
     let (model, own) = (Drafter::Model {}, Drafter::SELF);
     let [sparrow, msd, vispec, hivis, eagle3, mtp] = Recipe::ALL.map(|recipe| Drafter::Head { recipe });
+    let lookup = Drafter::Lookup { ngram: 3, min_ngram: 1, occurrence: Occurrence::Latest };
     let drafters = [
         (&model, "full"),
         (&own, "attention keep=0.4 mass=0.5"),
@@ -124,7 +127,7 @@ fn speculative() -> Vec<Method> {
         (&own, "top_k_kv keep=0.5 rows='dense'"),
         (&own, "top_k_kv keep=0.25 rows='sparse'"),
         (&Drafter::EarlyExit { depth: 0.5 }, "full"),
-        (&Drafter::Lookup { ngram: 3 }, "none"),
+        (&lookup, "none"),
         (&sparrow, "none"),
         (&sparrow, "none positions='compact'"),
         (&sparrow, "full"),

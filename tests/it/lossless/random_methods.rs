@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use specreel_model::draft_head::Recipe;
 use specreel_record::{Step, StopReason, Token, Verdict};
 use specreel_speculate::{
-    Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Part, Placing, Sampler, Schedule,
+    Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Occurrence, Part, Placing, Sampler, Schedule,
     SelfDraftType, Shape, Stamps, VisualContext,
     accept::{RuleNeeds, verdict},
     method::{AXES, Kind, Range, Value},
@@ -52,7 +52,11 @@ fn drafter(rng: &mut ChaCha8Rng) -> Drafter {
         6 => Drafter::Target { dtype: SelfDraftType::Of(pick(rng, &[WeightType::Q8_0, WeightType::Q4_0])) },
         7..=8 => Drafter::EarlyExit { depth: pick(rng, &[0.01, 0.5, 0.99]) },
         9..=10 => Drafter::Head { recipe: pick(rng, &Recipe::ALL) },
-        _ => Drafter::Lookup { ngram: pick(rng, &[1, 3, 16]) },
+        _ => Drafter::Lookup {
+            ngram: pick(rng, &[3, 16]),
+            min_ngram: pick(rng, &[1, 2]),
+            occurrence: pick(rng, &[Occurrence::Latest, Occurrence::First]),
+        },
     }
 }
 

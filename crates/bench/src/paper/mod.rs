@@ -5,7 +5,6 @@
 
 mod catalog;
 mod cells;
-mod figure;
 mod measure;
 mod measures;
 mod order;
@@ -22,7 +21,7 @@ pub use results::Results;
 pub use saved::read;
 
 use self::results::{Compared, Header};
-use crate::{Reporter, clips::ClipRenderer, runs::Runs};
+use crate::{Reporter, clips::ClipRenderer, figure, runs::Runs};
 use specreel_client::present::{text::clean, wrap::hang};
 
 /// Tables, each with its paper.

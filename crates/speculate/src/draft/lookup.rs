@@ -1,33 +1,71 @@
 //! Prompt lookup: repeats what followed the same n-gram earlier, up to the next special token.
+//!
+//! The rule is vLLM's n-gram proposer's: the longest suffix of prompt and caption, of `min` to `max` tokens, that occurs earlier,
+//! overlapping the suffix or not. vLLM takes its first occurrence; [`Occurrence`] says which is taken here. vLLM ends a draft where
+//! the text ends. Here it goes on with its own tokens, so that a text that repeats itself is continued at full length.
+//!
+//! A search follows the chain of earlier occurrences of the last token, as deflate does, and not the whole text.
+
+use std::{collections::HashMap, ops::RangeInclusive};
 
 use specreel_tensor::Result;
 
 use super::{DraftRequest, Proposal, Proposer};
+use crate::Occurrence;
 use specreel_model::decoder::{Sequence, States};
 
 /// Drafts from the prompt and the text so far, without a model.
 pub struct Lookup {
     ids: Vec<u32>,
-    ngram: usize,
+    /// For each token the latest earlier slot of the same id.
+    previous: Vec<Option<usize>>,
+    /// The latest slot of each id.
+    latest: HashMap<u32, usize>,
+    ngram: RangeInclusive<usize>,
+    occurrence: Occurrence,
 }
 
 impl Lookup {
-    /// `ids` are the prompt's, its last the root; n-grams of at most `ngram` tokens are searched for.
-    pub fn new(ids: Vec<u32>, ngram: usize) -> Self {
-        Self { ids, ngram }
+    /// `ids` are the prompt's, its last the root; n-grams of these lengths are searched for.
+    pub fn new(ids: &[u32], ngram: RangeInclusive<usize>, occurrence: Occurrence) -> Self {
+        let (previous, latest) = (Vec::with_capacity(ids.len()), HashMap::new());
+        let mut lookup = Self { ids: Vec::with_capacity(ids.len()), previous, latest, ngram, occurrence };
+        ids.iter().for_each(|&id| lookup.push(id));
+        lookup
     }
 
-    /// The tokens after the latest earlier occurrence of the longest n-gram that occurs.
-    fn continuation(&self, length: usize) -> &[u32] {
-        let n = self.ids.len();
-        for run in (1..=self.ngram.min(n.saturating_sub(1))).rev() {
-            let last = &self.ids[n - run..];
-            if let Some(at) = (0..n - run).rev().find(|&at| &self.ids[at..at + run] == last) {
-                let start = at + run;
-                return &self.ids[start..(start + length).min(n)];
+    fn push(&mut self, id: u32) {
+        self.previous.push(self.latest.insert(id, self.ids.len()));
+        self.ids.push(id);
+    }
+
+    /// The slot after the occurrence that is continued.
+    fn source(&self) -> Option<usize> {
+        let (&shortest, &longest) = (self.ngram.start(), self.ngram.end());
+        let last = self.ids.len().checked_sub(1)?;
+        let earlier = std::iter::successors(self.previous[last], |&slot| self.previous[slot]);
+        let mut best = None;
+        for slot in earlier {
+            let suffix = self.ids.iter().rev().take(longest);
+            let shared = suffix.zip(self.ids[..=slot].iter().rev()).take_while(|(a, b)| a == b).count();
+            let found = best.map_or(0, |(length, _)| length);
+            // Slots descend: of equal lengths, the later ones are met first.
+            let first = self.occurrence == Occurrence::First;
+            if shared >= shortest && (shared > found || first && shared == found) {
+                best = Some((shared, slot + 1));
+            }
+            if shared == longest && !first {
+                break;
             }
         }
-        &[]
+        best.map(|(_, start)| start)
+    }
+
+    /// At most `length` tokens: those after the occurrence, and after the end of the text the draft's own.
+    fn continuation(&self, length: usize) -> Vec<u32> {
+        let Some(start) = self.source() else { return Vec::new() };
+        let period = self.ids.len() - start;
+        (0..length).map(|index| self.ids[start + index % period]).collect()
     }
 }
 
@@ -35,7 +73,7 @@ impl Proposer for Lookup {
     fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal> {
         let mut proposal = Proposal::default();
         let mut parent = None;
-        for &id in self.continuation(request.depth) {
+        for id in self.continuation(request.depth) {
             // Chat markup and video placeholders are not words. Where a turn ended, the caption may end, too.
             let word = !request.special.contains(&id) || request.ends.contains(&id);
             if id as usize >= request.vocab || !word {
@@ -59,21 +97,23 @@ impl Proposer for Lookup {
         _: &States,
     ) -> Result<()> {
         let nodes = proposal.tree.nodes();
-        self.ids.extend(path.iter().map(|&node| nodes[node].id));
-        self.ids.push(root);
+        path.iter().for_each(|&node| self.push(nodes[node].id));
+        self.push(root);
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Form, *};
+    use proptest::prelude::*;
+
+    use super::{super::Form, Occurrence::*, *};
 
     fn drafted(ids: &[u32], ends: &[u32], special: &[u32]) -> Vec<u32> {
         let (form, sampler) = (Form::Chain, None);
         let request = DraftRequest {
             form,
-            depth: 9,
+            depth: 5,
             ends,
             special,
             vocab: 50,
@@ -81,7 +121,7 @@ mod tests {
             distributions: false,
             position: 0,
         };
-        let proposal = Lookup::new(ids.into(), 3).draft(&request).unwrap();
+        let proposal = Lookup::new(ids, 1..=3, Latest).draft(&request).unwrap();
         proposal.tree.nodes().iter().map(|node| node.id).collect()
     }
 
@@ -98,11 +138,58 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_and_latest_run_is_continued() {
-        let of = |ids: &[u32], ngram, length| Lookup::new(ids.into(), ngram).continuation(length).to_vec();
-        assert_eq!(of(&[1, 2, 3, 9, 1, 2, 4, 8, 1, 2], 3, 2), [4, 8]);
-        assert_eq!(of(&[7, 1, 2, 3, 5, 1, 2, 4, 7, 1, 2], 3, 9), [3, 5, 1, 2, 4, 7, 1, 2]);
-        assert_eq!(of(&[5, 5, 5], 2, 4), [5]);
-        assert!(of(&[1, 2, 3], 3, 4).is_empty() && of(&[1], 3, 4).is_empty() && of(&[], 3, 4).is_empty());
+    fn the_longest_ngram_is_continued() {
+        let table: &[(&[u32], RangeInclusive<usize>, [&[u32]; 2])] = &[
+            // Text, lengths, what follows the latest and what the first occurrence.
+            (&[1, 2, 3, 9, 1, 2, 4, 8, 1, 2], 1..=3, [&[4, 8], &[3, 9]]),
+            (&[7, 1, 2, 3, 5, 1, 2, 4, 7, 1, 2], 1..=3, [&[3, 5], &[3, 5]]),
+            (&[7, 1, 2, 3, 5, 1, 2, 4, 7, 1, 2], 1..=2, [&[4, 7], &[3, 5]]),
+            (&[6, 2, 3, 1, 2], 1..=3, [&[3, 1], &[3, 1]]),
+            (&[6, 2, 3, 1, 2], 2..=3, [&[], &[]]),
+            (&[1, 2, 3, 1, 2], 2..=2, [&[3, 1], &[3, 1]]),
+            (&[1, 2, 3, 1, 2], 3..=5, [&[], &[]]),
+            // An occurrence may overlap the suffix, and the draft goes on with itself.
+            (&[5, 5, 5], 2..=2, [&[5, 5], &[5, 5]]),
+            (&[4, 5, 5], 1..=2, [&[5, 5], &[5, 5]]),
+            (&[1, 2, 3], 1..=3, [&[], &[]]),
+            (&[1], 1..=3, [&[], &[]]),
+            (&[], 1..=3, [&[], &[]]),
+        ];
+        for (ids, ngram, want) in table {
+            let of = |occurrence| Lookup::new(ids, ngram.clone(), occurrence).continuation(2);
+            assert_eq!([of(Latest), of(First)], want.map(<[u32]>::to_vec), "{ids:?} {ngram:?}");
+        }
+    }
+
+    /// Every start of every length is tried.
+    fn searched(ids: &[u32], ngram: RangeInclusive<usize>, occurrence: Occurrence) -> Option<usize> {
+        ngram.rev().filter(|length| *length < ids.len()).find_map(|length| {
+            let suffix = &ids[ids.len() - length..];
+            let mut starts = (0..ids.len() - length).filter(|at| &ids[*at..at + length] == suffix);
+            let at = if occurrence == First { starts.next() } else { starts.next_back() };
+            at.map(|at| at + length)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_chain_finds_what_a_search_of_the_whole_text_finds(
+            ids in prop::collection::vec(0..4u32, 0..80),
+            min in 1..4usize,
+            more in 0..8usize,
+        ) {
+            for occurrence in [Latest, First] {
+                let ngram = min..=min + more;
+                let lookup = Lookup::new(&ids, ngram.clone(), occurrence);
+                let source = searched(&ids, ngram, occurrence);
+                prop_assert_eq!(lookup.source(), source);
+                // What is drafted is what an append of the draft itself would be followed by.
+                let mut text = ids.clone();
+                for (index, id) in lookup.continuation(9).into_iter().enumerate() {
+                    text.push(id);
+                    prop_assert_eq!(id, text[source.unwrap() + index]);
+                }
+            }
+        }
     }
 }

@@ -6,10 +6,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    defaults::{all, half, is_zero, one, three_tenths, twenty, two},
+    defaults::{all, half, is_one_token, is_zero, one, one_token, three_tenths, twenty, two},
     percent,
     table::{Axis, Field, Key, Kind, choices, optional, required},
-    values::{AcceptedRows, EntropyOver, Length, Limit, Part, Placing, SelfDraftType, Stamps, StateAt},
+    values::{
+        AcceptedRows, EntropyOver, Length, Limit, Occurrence, Part, Placing, SelfDraftType, Stamps, StateAt,
+    },
 };
 use crate::tree;
 use specreel_model::draft_head::Recipe;
@@ -63,7 +65,19 @@ choices! {
         "lookup" Lookup {
             /// Longest n-gram that is searched for, in tokens.
             ngram: usize = required("3").range(1.0, 16.0),
-        } => format!("repeats what followed the last {ngram} tokens earlier"),
+            /// Shortest n-gram that is searched for, in tokens; no more than `ngram` counts.
+            #[serde(default = "one_token", skip_serializing_if = "is_one_token")]
+            min_ngram: usize = optional("1").range(1.0, 16.0),
+            /// Which earlier occurrence of an n-gram is continued.
+            #[serde(default, skip_serializing_if = "Occurrence::is_latest")]
+            occurrence: Occurrence = optional("\"latest\"").minor(),
+        } => {
+            let least = match min_ngram.min(ngram) {
+                1 => String::new(),
+                least => format!("{least} to "),
+            };
+            format!("repeats what followed the {}last {least}{ngram} tokens earlier", occurrence.words())
+        },
     }
 }
 

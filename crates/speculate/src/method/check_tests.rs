@@ -105,6 +105,7 @@ fn values_out_of_range_are_refused() {
         ),
         ("drafter.kind=early_exit drafter.depth=1", "`drafter.depth` is 1, but must be above 0, below 1"),
         ("drafter.kind=lookup drafter.ngram=0", "`drafter.ngram` is 0, but must be 1 to 16"),
+        ("drafter.kind=lookup drafter.ngram=3 drafter.min_ngram=17", "`drafter.min_ngram` is 17"),
         ("context.kind=attention context.keep=0.1 context.mass=2", "`context.mass` is 2"),
         ("context.kind=variation context.keep=0.1 context.depth=0", "`context.depth` is 0"),
         (

@@ -5,6 +5,15 @@ pub(super) fn is_zero(share: &f64) -> bool {
     *share == 0.0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+pub(super) fn is_one_token(count: &usize) -> bool {
+    *count == 1
+}
+
+pub(super) fn one_token() -> usize {
+    1
+}
+
 pub(super) fn all() -> f64 {
     1.0
 }

@@ -81,6 +81,31 @@ impl Part {
     }
 }
 
+/// Which of the earlier occurrences of an n-gram prompt lookup continues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Occurrence {
+    /// The last one.
+    #[default]
+    Latest,
+    /// The first one (vLLM).
+    First,
+}
+
+impl Occurrence {
+    pub(super) fn is_latest(&self) -> bool {
+        *self == Occurrence::Latest
+    }
+
+    /// A part of the drafter's words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Occurrence::Latest => "",
+            Occurrence::First => "first occurrence of the ",
+        }
+    }
+}
+
 /// Whose keys and values the drafter's cache keeps for accepted tokens, where drafter and target are one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -284,6 +309,7 @@ fields! {
     Placing = Value::Word(&["original", "compact"]);
     Stamps = Value::Word(&["keep", "drop"]);
     Part = Value::Word(&["front", "middle", "end"]);
+    Occurrence = Value::Word(&["latest", "first"]);
     AcceptedRows = Value::Word(&["dense", "sparse"]);
     EntropyOver = Value::Word(&["top3", "full"]);
     StateAt = Value::Word(&["draft", "before"]);

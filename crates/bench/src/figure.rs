@@ -1,4 +1,4 @@
-//! A figure over clips with its bootstrap: what it would be on other clips.
+//! A figure over clips, or over the tokens of a text, with its bootstrap: what it would be on others of them.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -52,6 +52,15 @@ impl Figure {
         };
         let rounds = (0..ROUNDS).map(|_| round().unwrap_or(value)).collect();
         Some(Figure::new(value, rounds))
+    }
+
+    /// The figure in another unit; `to` increases.
+    pub(crate) fn map(self, to: impl Fn(f64) -> f64) -> Figure {
+        Figure {
+            value: to(self.value),
+            interval: self.interval.map(|(low, high)| (to(low), to(high))),
+            rounds: self.rounds.into_iter().map(to).collect(),
+        }
     }
 
     /// The 95 % interval of the difference to another figure on the same clips; none with too few clips.
