@@ -21,7 +21,7 @@ fn answers_are_english() {
 fn lossless_methods_write_what_decoding_writes() {
     let (Some(target), Some(half)) = (real_weights::target(), real_weights::half()) else { return };
     let program = Program::new();
-    for dtype in ["q8_0", "q4_0"] {
+    for dtype in ["q8_0", "q4_k"] {
         let line = format!(
             "compare demo:2 --target {} --drafter {} --dtype {dtype} --max-new-tokens 48 --max-visual-tokens 128 --prompt \
              'Write a story about this video.' --methods lookup,layerskip,twin,streaming,std,specvlm-self,naive --json",
