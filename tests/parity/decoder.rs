@@ -414,12 +414,15 @@ fn every_weight_type_is_close_to_f32() {
                 let got = read(&device);
                 let dot: f32 = got.iter().zip(&exact).map(|(a, b)| a * b).sum();
                 let cosine = dot / (norm(&got) * norm(&exact));
+                // Decays of random weights are steep: what few bits round changes all later rows.
+                let steep = name.starts_with("qwen3_5");
                 let least = match dtype {
                     WeightType::F32 | WeightType::F16 => 0.9999,
-                    // Decays of random weights are steep: what 4 bits round changes all later rows.
-                    WeightType::Q4_0 if name.starts_with("qwen3_5") => 0.65,
-                    WeightType::Q4_0 => 0.9,
-                    _ => 0.99,
+                    WeightType::Bf16 | WeightType::Q8_0 | WeightType::Q6K => 0.99,
+                    WeightType::Q5_1 | WeightType::Q5K | WeightType::Q5_0 | WeightType::Q4K if steep => 0.88,
+                    WeightType::Q5_1 | WeightType::Q5K | WeightType::Q5_0 | WeightType::Q4K => 0.98,
+                    _ if steep => 0.65,
+                    _ => 0.9,
                 };
                 assert!(cosine > least, "{name} on {} in {}: {cosine}", device.name(), dtype.name());
             }

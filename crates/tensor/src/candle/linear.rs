@@ -34,7 +34,9 @@ impl Weight {
         device: &ComputeDevice,
     ) -> Result<(Self, usize)> {
         let blocks = match dtype.fitting(inputs) {
-            TensorType::Blocks(kind) if device.quantizes() => block_type(kind).map(|theirs| (kind, theirs)),
+            TensorType::Blocks(kind) if device.quantizes() => {
+                block_type(kind).filter(|theirs| can_multiply(*theirs, inputs)).map(|theirs| (kind, theirs))
+            }
             _ => None,
         };
         let Some((kind, theirs)) = blocks else {
@@ -68,6 +70,11 @@ pub(crate) fn block_type(kind: BlockKind) -> Option<GgmlDType> {
         BlockKind::Q3K => Some(GgmlDType::Q3K),
         _ => None,
     }
+}
+
+/// Whether candle multiplies rows of `inputs` values: some of its products take blocks of 32 in pairs.
+fn can_multiply(theirs: GgmlDType, inputs: usize) -> bool {
+    !matches!(theirs, GgmlDType::Q4_1 | GgmlDType::Q5_0 | GgmlDType::Q5_1) || inputs.is_multiple_of(64)
 }
 
 /// A bias in [`REPEATED`] rows on the device.
