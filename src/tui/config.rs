@@ -6,34 +6,12 @@ use super::question::Answers;
 use super::*;
 use specreel_batch::Existing;
 
+pub use specreel_client::PromptPreset;
 pub use specreel_demo::Clip;
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Pace, Span, profile::Profile};
 use specreel_speculate::Method;
 use specreel_video::{Frame, Rule};
-
-pub const DEFAULT_PRESETS: &str = include_str!("../../assets/prompts/default.toml");
-
-pub const EMBEDDED_PRESETS: &str = include_str!("../../assets/prompts/embedded.toml");
-
-#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PromptPreset {
-    pub name: String,
-    pub text: String,
-}
-
-impl PromptPreset {
-    /// The built-in preset prompts: those that the embedded models were trained on, or for any others.
-    pub fn built_in(embedded: bool) -> Vec<Self> {
-        #[derive(serde::Deserialize)]
-        struct File {
-            prompt: Vec<PromptPreset>,
-        }
-        let text = if embedded { EMBEDDED_PRESETS } else { DEFAULT_PRESETS };
-        toml::from_str::<File>(text).map(|file| file.prompt).unwrap_or_default()
-    }
-}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClipFacts {
@@ -184,15 +162,5 @@ impl Default for StudioConfig {
             recent: data.map(|dir| dir.join("recent.json")),
             log: state.map(|dir| dir.join("studio.log")),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_built_in_prompts_are_readable() {
-        assert!([true, false].into_iter().all(|embedded| PromptPreset::built_in(embedded).len() >= 5));
     }
 }

@@ -51,9 +51,7 @@ pub use app::run;
 pub use archive::SessionEntry;
 pub use batch_worker::BatchNews;
 pub use complete::Completion;
-pub use config::{
-    Clip, ClipFacts, Cut, DEFAULT_PRESETS, EMBEDDED_PRESETS, FrameReader, Probe, PromptPreset, StudioConfig,
-};
+pub use config::{Clip, ClipFacts, Cut, FrameReader, Probe, PromptPreset, StudioConfig};
 pub use effect::{Effect, Msg, SidecarsWritten};
 pub use error::StudioError;
 pub use images::ImageProtocol;

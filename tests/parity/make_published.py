@@ -35,6 +35,9 @@ CONVERSATIONS = [
     ["Zwei Männer, 3 Hunde und ein 🦆 — wer ist schneller?"],
     ["Who is in it?", "A woman and a dog.", "What does\\n\\nshe say?"],
 ]
+# Each conversation without a system message, and some with one.
+SYSTEMS = [(None, texts) for texts in CONVERSATIONS]
+SYSTEMS += [("You are a careful observer. Answer briefly.", texts) for texts in (CONVERSATIONS[0], CONVERSATIONS[3])]
 
 
 def packages(folder):
@@ -49,8 +52,10 @@ def packages(folder):
     return templates, tokenizer
 
 
-def messages(texts):
-    """A video and the first question, and what follows."""
+def messages(system, texts):
+    """A system message if there is one, a video and the first question, and what follows."""
+    if system is not None:
+        yield {"role": "system", "content": [{"type": "text", "text": system}]}
     for number, text in enumerate(texts):
         content = [{"type": "video"}] if number == 0 else []
         yield {"role": "assistant" if number % 2 else "user", "content": content + [{"type": "text", "text": text}]}
@@ -98,19 +103,16 @@ def cases(tokenizer):
         options = [{"enable_thinking": False}, {"enable_thinking": True}]
         if "reasoning_effort" in source:
             options += [{"enable_thinking": True, "reasoning_effort": effort} for effort in ("low", "medium", "xhigh")]
-        for texts in CONVERSATIONS:
+        for system, texts in SYSTEMS:
             for option in options:
                 ids = tokenizer.apply_chat_template(
-                    list(messages(texts)), chat_template=source, add_generation_prompt=True, tokenize=True,
+                    list(messages(system, texts)), chat_template=source, add_generation_prompt=True, tokenize=True,
                     return_dict=False, **option,
                 )
-                yield {
-                    "template": name,
-                    "texts": texts,
-                    "thinking": option["enable_thinking"],
-                    "effort": option.get("reasoning_effort"),
-                    "ids": ids,
-                }
+                case = {"template": name, "texts": texts, "thinking": option["enable_thinking"]}
+                if system is not None:
+                    case["system"] = system
+                yield case | {"effort": option.get("reasoning_effort"), "ids": ids}
 
 
 expected = list(cases(fast(whole)))

@@ -318,6 +318,8 @@ fn made(logs: &[RunLog]) -> Map<String, Value> {
         made.insert("drafter".into(), started.drafter.clone().into());
         made.insert("method".into(), started.method_name().into());
         made.insert("lossless".into(), started.lossless.into());
+        let asked = [("preset", &started.preset), ("system", &started.system)];
+        made.extend(asked.into_iter().filter_map(|(key, text)| Some((key.into(), text.clone()?.into()))));
     }
     let reason = all.reason().and_then(|reason| serde_json::to_value(reason).ok());
     made.insert("reason".into(), reason.unwrap_or_default());

@@ -44,11 +44,13 @@ pub mod fake;
 mod follow;
 mod interrupt;
 pub mod present;
+mod prompts;
 mod settings;
 
 pub use connection::{Backend, Client, Remote};
 pub use follow::{Ending, GRACE, Sink, cancelled};
 pub use interrupt::Interrupt;
+pub use prompts::PromptPreset;
 pub use settings::{
     Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Existing, ImageProtocol, Layer, Origin, Setting,
     Settings, SidecarChoice, parse_device, parse_tower_dtype,

@@ -131,6 +131,10 @@ settings! {
     method: String,
     /// Prompt.
     prompt: String,
+    /// Prompt by its name, as a preset.
+    preset: String,
+    /// System message; default the chat template's own.
+    system: String,
     /// Target model: a directory, a GGUF file, or the id of a model in the cache.
     target: PathBuf,
     /// The vision tower of a target in GGUF; default the mmproj file beside it.

@@ -24,6 +24,10 @@ pub struct RunRequest {
     pub before: Vec<Turn>,
     /// The user's prompt, without template.
     pub prompt: String,
+    /// The system message; none leaves the templates' own.
+    pub system: Option<String>,
+    /// The name of the preset that prompt and system message come from; only reported.
+    pub preset: Option<String>,
     /// Think before the answer, which only some models can.
     pub thinking: bool,
     /// How much to think, in the words of the target's template; none is its default.
@@ -63,6 +67,8 @@ impl Default for RunRequest {
             segment: None,
             before: Vec::new(),
             prompt: String::new(),
+            system: None,
+            preset: None,
             thinking: false,
             effort: None,
             method: Method::default(),
@@ -99,6 +105,7 @@ impl RunRequest {
         Reading {
             before: self.before.clone(),
             prompt: self.prompt.clone(),
+            system: self.system.clone(),
             thinking: self.thinking,
             effort: self.effort.clone(),
             pruned: None,
@@ -107,8 +114,13 @@ impl RunRequest {
 
     /// What the models are asked.
     pub(crate) fn question(&self) -> Question<'_> {
-        let effort = self.effort.as_deref();
-        Question { before: &self.before, text: &self.prompt, thinking: self.thinking, effort }
+        Question {
+            before: &self.before,
+            text: &self.prompt,
+            system: self.system.as_deref(),
+            thinking: self.thinking,
+            effort: self.effort.as_deref(),
+        }
     }
 }
 
@@ -119,6 +131,8 @@ pub struct Reading {
     pub before: Vec<Turn>,
     /// The user's prompt.
     pub prompt: String,
+    /// The system message.
+    pub system: Option<String>,
     /// Think before the answer.
     pub thinking: bool,
     /// How much.

@@ -63,6 +63,8 @@ pub struct Question<'a> {
     pub before: &'a [Turn],
     /// The question.
     pub text: &'a str,
+    /// The system message in front of the conversation; none leaves the template's own, if it has one.
+    pub system: Option<&'a str>,
     /// True if the model shall think before it answers, where the template offers that.
     pub thinking: bool,
     /// How much it shall think, in the words of its template; none is the template's default.
@@ -159,8 +161,8 @@ impl ChatTemplate {
         self.render_all(&[prompt], &Question::default())
     }
 
-    /// The conversation as text: one video, alternating questions and answers, and the start of the next answer, with or without
-    /// thinking as in `question`.
+    /// The conversation as text: the system message if `question` has one, one video, alternating questions and answers, and the
+    /// start of the next answer, with or without thinking as in `question`.
     fn render_all(
         &self,
         texts: &[impl AsRef<str>],
@@ -185,14 +187,17 @@ impl ChatTemplate {
         });
         let source = without_generation_tags(&self.source);
         let template = environment.template_from_named_str("chat", &source).map_err(failed)?;
-        let message = |(i, text): (usize, &dyn AsRef<str>)| {
+        let roles =
+            question.system.map(|_| "system").into_iter().chain(["user", "assistant"].into_iter().cycle());
+        let mut video = Some(context! { type => "video" });
+        let message = |(role, text): (&str, &dyn AsRef<str>)| {
             let text = context! { type => "text", text => text.as_ref() };
-            let video = (i == 0).then(|| context! { type => "video" });
+            let video = video.take_if(|_| role == "user");
             let content: Vec<Value> = video.into_iter().chain([text]).collect();
-            context! { role => if i % 2 == 0 { "user" } else { "assistant" }, content => content }
+            context! { role => role, content => content }
         };
         let texts = texts.iter().map(|t| t as &dyn AsRef<str>);
-        let messages: Vec<Value> = texts.enumerate().map(message).collect();
+        let messages: Vec<Value> = roles.zip(texts).map(message).collect();
         let context = context! {
             messages => messages, add_generation_prompt => true, enable_thinking => question.thinking,
             // Where templates have a default, it is for an undefined one.
@@ -229,9 +234,9 @@ impl ChatTemplate {
         question: &Question<'_>,
         rewrite: &dyn Fn(String) -> String,
     ) -> Result<Vec<u32>, TemplateError> {
-        let Question { before, text: prompt, .. } = *question;
+        let Question { before, text: prompt, system, .. } = *question;
         let earlier = before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
-        let texts: Vec<&str> = earlier.chain([prompt]).collect();
+        let texts: Vec<&str> = system.into_iter().chain(earlier).chain([prompt]).collect();
         let placeholders: Vec<String> = (0..texts.len()).map(placeholder).collect();
         // Blanks around a text are the template's to keep or to trim.
         let blank = |(text, placeholder): (&&str, &String)| {
@@ -248,7 +253,10 @@ impl ChatTemplate {
             let parts: Vec<&str> = rest.split(placeholder.as_str()).collect();
             let [segment, after] = parts[..] else {
                 let (origin, found) = (self.origin.clone(), parts.len().saturating_sub(1));
-                return Err(TemplateError::Prompt { origin, found });
+                return Err(match system.filter(|_| i == 0) {
+                    Some(_) => TemplateError::System { origin, found },
+                    None => TemplateError::Prompt { origin, found },
+                });
             };
             let (first, last) = special_tokens(tokenizer, segment);
             if i == 0 {
@@ -291,6 +299,7 @@ mod published_tests;
 mod tests {
     use super::*;
     use crate::family::{llava_onevision, qwen2_vl};
+    use specreel_record::Failure;
 
     fn render(source: &str) -> Result<String, TemplateError> {
         ChatTemplate::new(source, "a test").render("P")
@@ -326,6 +335,30 @@ mod tests {
             let loose = |text: &str| text.replace("\n", "").replace(' ', "");
             assert_eq!(loose(&text), loose(wanted));
         }
+    }
+
+    #[test]
+    fn a_system_message_comes_first_or_is_refused() {
+        let question = Question { text: "P", system: Some("S"), ..Question::default() };
+        let text =
+            ChatTemplate::new(qwen2_vl::TEMPLATE, "a test").render_all(&["S", "P"], &question).unwrap();
+        assert_eq!(
+            text,
+            "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n\
+             <|vision_start|><|video_pad|><|vision_end|>P<|im_end|>\n<|im_start|>assistant\n"
+        );
+        let deaf = "{% for m in messages if m.role == 'user' %}{{ m.content[-1].text }}{% endfor %}";
+        let tokenizer = TextTokenizer::load(Path::new(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/parity/fixtures/published"
+        )));
+        let ids = ChatTemplate::new(deaf, "a test").ids_with(&tokenizer.unwrap(), &question, &|text| text);
+        let failure = Failure::from(ids.unwrap_err());
+        assert_eq!(
+            failure.error,
+            "the chat template of a test outputs the system message 0 times, expected 1"
+        );
+        assert!(failure.hint.unwrap().contains("put it into the prompt"));
     }
 
     #[test]

@@ -154,6 +154,12 @@ pub struct Started {
     pub dtype: String,
     pub video: String,
     pub prompt: String,
+    /// The system message, if there is one beside the chat template's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// The name of the preset that the prompt comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
     /// Earlier questions about the same clip, and their answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Turn>,

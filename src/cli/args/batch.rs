@@ -34,7 +34,7 @@ pub struct BatchArgs {
     #[arg(long, help_heading = MANY, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
     /// File with one prompt a line; each gives every video a caption
-    #[arg(long, help_heading = MANY, value_name = "FILE", conflicts_with = "prompt")]
+    #[arg(long, help_heading = MANY, value_name = "FILE", conflicts_with_all = ["prompt", "preset"])]
     pub prompt_file: Option<PathBuf>,
     /// Begin every caption with this text, such as a trigger word
     #[arg(long, help_heading = MANY, value_name = "TEXT", allow_hyphen_values = true)]

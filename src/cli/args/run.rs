@@ -20,6 +20,15 @@ pub struct RunArgs {
     /// Prompt; `-` reads it from stdin
     #[arg(long, value_name = "TEXT", help_heading = TEXT)]
     pub prompt: Option<String>,
+    /// Prompt by its name: built in, or yours in prompts.toml, for example prose, tags or wan
+    #[arg(long, value_name = "NAME", help_heading = TEXT, conflicts_with = "prompt")]
+    pub preset: Option<String>,
+    /// System message in front of the prompt [default: the chat template's own, or the preset's]
+    #[arg(long, value_name = "TEXT", help_heading = TEXT)]
+    pub system: Option<String>,
+    /// Ask for a caption of at most this many words; models follow that more or less
+    #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub max_words: Option<u32>,
     /// Decoding method: a name from `specreel methods`, or a TOML file
     #[arg(long, value_name = "NAME|FILE", help_heading = TEXT)]
     pub method: Option<String>,
@@ -103,6 +112,8 @@ impl RunArgs {
     pub fn layer(&self) -> Layer {
         Layer {
             prompt: self.prompt.clone(),
+            preset: self.preset.clone(),
+            system: self.system.clone(),
             method: self.method.clone(),
             target: self.target.clone(),
             mmproj: self.mmproj.clone(),

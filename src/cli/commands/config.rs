@@ -5,7 +5,7 @@ use crate::{
     cli::args::config::{ConfigArgs, File, What},
     tui::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme},
 };
-use specreel_client::{Layer, Setting, present};
+use specreel_client::{Layer, PromptPreset, Setting, present};
 
 /// A configuration file with every key, commented out.
 const EXAMPLE: &str = include_str!("../../../assets/config.toml");
@@ -70,10 +70,11 @@ fn list(out: &mut impl Write, json: bool) -> Result<i32, End> {
     Ok(if files.iter().any(|f| !f.problems.is_empty()) { FailureClass::Input.exit_code() } else { 0 })
 }
 
-fn check(dirs: &Dirs) -> [UserFile; 4] {
+fn check(dirs: &Dirs) -> [UserFile; 5] {
     let config = dirs.config.join("config.toml");
     let keymap = dirs.config.join("keymap.toml");
     let themes = dirs.config.join("themes");
+    let prompts = dirs.config.join("prompts.toml");
     let mistakes = match Config::read(&config) {
         Ok(config) => mistakes(&config),
         Err(failure) => vec![failure],
@@ -87,6 +88,7 @@ fn check(dirs: &Dirs) -> [UserFile; 4] {
         file("keymap", keymap, keys.into_iter().collect()),
         file("themes", themes, looks),
         file("methods", user_methods::folder(dirs), texts(user_methods::all(Some(dirs)).1)),
+        file("prompts", prompts.clone(), texts(PromptPreset::read(&prompts).err().into_iter().collect())),
     ]
 }
 
@@ -97,6 +99,12 @@ pub fn mistakes(config: &Config) -> Vec<Failure> {
     let mut all = Vec::new();
     if let Some(method) = &settings.method.value {
         all.extend(user_methods::find(method, dirs.as_ref()).err().map(|f| settings.method.blame(f)));
+    }
+    if let Some(preset) = &settings.preset.value {
+        let file = resolve::prompts::file(dirs.as_ref());
+        all.extend(
+            PromptPreset::find(preset, false, file.as_deref()).err().map(|f| settings.preset.blame(f)),
+        );
     }
     if settings.prompt.value.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
         let failure = Failure::input("the prompt is empty", "remove the line, or write a prompt");

@@ -4,14 +4,12 @@ mod gguf;
 pub mod local_models;
 mod models;
 mod part;
+pub mod prompts;
 pub mod stdin_video;
 pub mod user_methods;
 pub mod weight_cache;
 
-use std::{
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use crate::{
     cli::{
@@ -19,23 +17,21 @@ use crate::{
         dirs::Dirs,
         terminal,
     },
-    tui::{ColorDepth, PromptPreset, StudioConfig},
+    tui::{ColorDepth, StudioConfig},
 };
 use specreel_batch::Sidecar;
-use specreel_client::{
-    Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Setting, Settings, SidecarChoice, present,
-};
+use specreel_client::{Config, DEFAULT_MAX_NEW_TOKENS, PromptPreset, Settings, SidecarChoice, present};
 use specreel_demo as assets;
 use specreel_engine::{RunRequest, memory_check};
 use specreel_model::ModelSpec;
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 use specreel_speculate::Method;
 use specreel_video::Sampling;
 
 pub(crate) use models::{model_directory, models, recipe, suggest_drafter, tell_unused};
+use prompts::Asked;
+pub use prompts::check_prompt;
 pub use specreel_engine::has_drafter;
-
-const MAX_PROMPT: u64 = 1 << 20;
 
 /// What the studio starts with, apart from what it needs of videos.
 pub struct Studio {
@@ -118,6 +114,13 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let profile = profile.map_err(|failure| settings.profile.blame(failure))?;
     let embedded = assets::is_embedded_target(&models.target);
     let usual = StudioConfig::default();
+    // A broken file is reported as methods are: the built-in presets are there all the same.
+    let own = PromptPreset::all(embedded, prompts::file(dirs.as_ref()).as_deref());
+    let (presets, problem) = match own {
+        Ok(presets) => (presets, None),
+        Err(failure) => (PromptPreset::built_in(embedded), Some(failure)),
+    };
+    let problems: Vec<Failure> = problems.into_iter().chain(problem).collect();
     let config = StudioConfig {
         video,
         clips,
@@ -126,7 +129,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         methods,
         method: request.method.name.clone(),
         embedded,
-        presets: PromptPreset::built_in(embedded),
+        presets,
         request: RunRequest { logprobs: usual.request.logprobs, ..request },
         rule: memory_check::rule(&models),
         // A theme that is configured is not forgotten for one that was tried.
@@ -203,9 +206,12 @@ pub fn request(
     settings: &Settings,
     models: &ModelSpec,
 ) -> Result<RunRequest, Failure> {
+    let asked = Asked::of(settings, args.max_words, assets::is_embedded_target(&models.target))?;
     Ok(RunRequest {
         video,
-        prompt: prompt(&settings.prompt, &mut std::io::stdin())?,
+        prompt: asked.prompt,
+        system: asked.system,
+        preset: asked.preset,
         method: method(args, settings, models)?,
         sampling: match (args.frames, args.fps) {
             (Some(n), _) => Sampling::Frames(n as usize),
@@ -241,65 +247,14 @@ fn method(args: &RunArgs, settings: &Settings, models: &ModelSpec) -> Result<Met
     Ok(method)
 }
 
-fn prompt(given: &Setting<String>, stdin: &mut dyn Read) -> Result<String, Failure> {
-    let usage = |error: &str, hint: &str| {
-        let hint = Some(hint.into());
-        given.blame(Failure { class: FailureClass::Usage, error: error.into(), hint })
-    };
-    let mut text = given.or(DEFAULT_PROMPT.into());
-    if text == "-" {
-        let mut bytes = Vec::new();
-        stdin.take(MAX_PROMPT + 1).read_to_end(&mut bytes).map_err(|e| {
-            usage(
-                &format!("cannot read the prompt from stdin: {e}"),
-                "pipe some text in, or use --prompt TEXT",
-            )
-        })?;
-        // What is cut off in a character is too long, not malformed.
-        text = match bytes.len() as u64 > MAX_PROMPT {
-            true => String::from_utf8_lossy(&bytes).into_owned(),
-            false => String::from_utf8(bytes)
-                .map_err(|_| usage("the prompt on stdin is not UTF-8 text", "pipe plain text in"))?,
-        };
-    }
-    check_prompt(&text).map_err(|failure| given.blame(failure))?;
-    match text.trim() {
-        "" => Err(usage("the prompt is empty", "for example: --prompt \"Describe the video.\"")),
-        text => Ok(text.to_owned()),
-    }
-}
-
-/// Refuse a prompt that no context window holds, before time is spent on its tokens. Fails if it is too long (class usage).
-pub fn check_prompt(text: &str) -> Result<(), Failure> {
-    if text.len() as u64 <= MAX_PROMPT {
-        return Ok(());
-    }
-    Err(Failure::usage("the prompt is longer than 1 MiB, more than a context window holds", "shorten it"))
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use specreel_client::Origin;
+    use specreel_record::FailureClass;
 
     /// Models at paths that are never read.
     pub fn spec(drafter: bool) -> ModelSpec {
         ModelSpec { target: "t".into(), drafter: drafter.then(|| "d".into()), ..ModelSpec::default() }
-    }
-
-    #[test]
-    fn prompts() {
-        let given =
-            |text: &str| Setting { value: Some(text.to_owned()), origin: Origin::Flag("--prompt".into()) };
-        let stdin = |text: &[u8]| prompt(&given("-"), &mut std::io::Cursor::new(text.to_vec()));
-        assert_eq!(prompt(&Setting::default(), &mut std::io::empty()).unwrap(), DEFAULT_PROMPT);
-        assert_eq!(prompt(&given(" What? \n"), &mut std::io::empty()).unwrap(), "What?");
-        assert_eq!(stdin(b"Who is it?\n").unwrap(), "Who is it?");
-        for bad in [&b""[..], b" \n", b"\xff\xfe", &vec![b'a'; (MAX_PROMPT + 1) as usize]] {
-            let failure = stdin(bad).unwrap_err();
-            assert_eq!(failure.class, FailureClass::Usage);
-            assert!(failure.error.starts_with("--prompt: the prompt "), "{}", failure.error);
-        }
     }
 
     #[test]

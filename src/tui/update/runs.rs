@@ -133,7 +133,12 @@ pub(super) fn prompt_to_run(model: &mut Model) -> Option<String> {
 /// A numbered request to run this method, and its run.
 pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
     let id = model.runs.next;
+    let first = subject.before.first().map_or(&subject.prompt, |turn| &turn.prompt);
+    let preset = model.config.presets.iter().find(|preset| preset.text.trim() == first.trim()).cloned();
+    let usual = &model.config.request;
     let request = RunRequest {
+        system: preset.as_ref().and_then(|preset| preset.system.clone()).or_else(|| usual.system.clone()),
+        preset: preset.map(|preset| preset.name),
         span: subject.span,
         segment: subject.segment,
         before: subject.before.clone(),

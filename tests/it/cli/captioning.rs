@@ -35,6 +35,39 @@ fn ids(program: &Program, args: &[&str]) -> Vec<u32> {
     }
 }
 
+#[test]
+fn presets_and_system_messages_are_asked_and_recorded() {
+    let program = Program::new();
+    let config = program.home().join(".config/specreel");
+    std::fs::create_dir_all(&config).unwrap();
+    let own = "[[prompt]]\nname = \"mine\"\ntext = \"Describe the video\"\nsystem = \"Be brief.\"\n";
+    std::fs::write(config.join("prompts.toml"), own).unwrap();
+    let asked = |args: &[&str]| {
+        let events = events(&caption(&program, &[&["--json"], args].concat()).ok().stdout);
+        let started = events.iter().find_map(|event| match &event.kind {
+            EventKind::Started(started) => Some(started.clone()),
+            _ => None,
+        });
+        let prompt = events.into_iter().find_map(|event| match event.kind {
+            EventKind::Prompt(prompt) => Some(prompt.prompt_ids),
+            _ => None,
+        });
+        (started.unwrap(), prompt.unwrap())
+    };
+    let (plain, ids) = asked(&["--prompt", "Describe the video. Use at most 5 words."]);
+    assert_eq!((plain.preset, plain.system), (None, None));
+    let (mine, other) = asked(&["--preset", "mine", "--max-words", "5"]);
+    assert_eq!(mine.prompt, plain.prompt);
+    assert_eq!((mine.preset.as_deref(), mine.system.as_deref()), (Some("mine"), Some("Be brief.")));
+    // The target is told so in front of the video, and asked the same.
+    let end = |ids: &[u32]| ids[ids.len() - 12..].to_vec();
+    assert!(ids != other && end(&ids) == end(&other), "{ids:?} {other:?}");
+    let (told, ids) = asked(&["--preset", "mine", "--max-words", "5", "--system", "Be long."]);
+    assert!(told.system.as_deref() == Some("Be long.") && ids != other);
+    let files = program.run(&["config"]).ok();
+    assert!(files.stdout.contains("prompts  there"), "{}", files.stdout);
+}
+
 /// All presets but those with a draft head that is not embedded.
 fn presets() -> impl Iterator<Item = &'static Method> {
     let embedded: Vec<String> = specreel_demo::model_names().collect();

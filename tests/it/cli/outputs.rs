@@ -286,6 +286,11 @@ fn prompts_and_files_that_are_refused() {
     let mut t = Transcript::new();
     t.file("clip.mp4", "x").folder("m").file("run.jsonl", "old").file("p.html", "old").file("p.png", "old");
     t.run("caption clip.mp4 --target m --prompt '  '").pipe("caption clip.mp4 --target m --prompt -", "\n");
+    t.file(".config/specreel/prompts.toml", "[[prompt]]\nname = \"mine\"\ntext = \"What moves?\"\n");
+    t.run_all(
+        "caption demo",
+        "--preset nothing | --preset mine --prompt x | --preset mine --prompt-file f | --system ' ' | --max-words 0",
+    );
     t.run_all("caption demo", "--save run.jsonl | --save . | --save no/such/file");
     t.run_all("compare demo", "--save run.jsonl | --html p.html | --methods lvspce | --methods naive,,fly");
     t.run_all("inspect demo", "--png p.png | --png a.jpg | --png no/such/file.png");

@@ -27,7 +27,8 @@ fn home() -> Program {
 }
 
 /// Lines and the values that complete their last word.
-const COMPLETED: [(&str, &[&str]); 21] = [
+const COMPLETED: [(&str, &[&str]); 22] = [
+    ("caption demo --preset w", &["wan"]),
     ("caption demo --method lv", &["lvspec", "lvspec-tree", "lvspec-self"]),
     ("caption demo --method mi", &["mine"]),
     ("methods show na", &["naive", "naive-auto", "naive-tree"]),

@@ -7,8 +7,8 @@ use std::{
 };
 
 use specreel::tui::{
-    BatchNews, Clip, ClipFacts, ColorDepth, DEFAULT_PRESETS, Effect, Key, Msg, SessionEntry, Studio,
-    StudioConfig, VideoFile, picture,
+    BatchNews, Clip, ClipFacts, ColorDepth, Effect, Key, Msg, SessionEntry, Studio, StudioConfig, VideoFile,
+    picture,
 };
 use specreel_batch::{Outcome, Progress, rows::Caption};
 use specreel_engine::RunRequest;
@@ -34,7 +34,6 @@ const TITLES: [(&str, f64, u64); 9] = [
 
 /// What a test's studio starts with: nothing of the user's.
 pub fn config(theme: &str) -> StudioConfig {
-    assert!(DEFAULT_PRESETS.contains("[[prompt]]"));
     let clip = |title: &str, path: &str| Clip { title: title.into(), path: path.into() };
     StudioConfig {
         clips: vec![clip("A green star falls", "/demo/0.mp4"), clip("Two shapes meet", "/demo/1.mp4")],

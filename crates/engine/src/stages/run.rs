@@ -41,6 +41,8 @@ impl Runner<'_> {
             dtype: self.models.dtype.clone(),
             video: request.video.display().to_string(),
             prompt: request.prompt.clone(),
+            system: request.system.clone(),
+            preset: request.preset.clone(),
             before: request.before.clone(),
             span: request.span,
             segment: request.segment,

@@ -99,7 +99,7 @@ fn answers_begin_with_or_without_thinking() {
     fs::remove_file(dir.path().join("chat_template.jinja")).unwrap();
     let built_in = Writer::of(dir.path()).unwrap();
     for (thinking, end) in [(false, "<think>\n\n</think>\n\n"), (true, "<think>\n")] {
-        let question = Question { before: &[], text: "What moves?", thinking, effort: None };
+        let question = Question { text: "What moves?", thinking, ..Question::default() };
         let [ids, same] =
             [&published, &built_in].map(|writer| writer.ask(&question, &writer.clip(3)).unwrap());
         assert_eq!(ids, same);

@@ -22,6 +22,9 @@ pub enum TemplateError {
     /// The template does not output the prompt exactly once.
     #[error("the chat template of {origin} outputs the prompt {found} times, expected 1")]
     Prompt { origin: String, found: usize },
+    /// The template does not output the system message exactly once.
+    #[error("the chat template of {origin} outputs the system message {found} times, expected 1")]
+    System { origin: String, found: usize },
     /// The text around the prompt cannot be encoded.
     #[error(transparent)]
     Text(#[from] TextError),
@@ -32,6 +35,11 @@ impl From<TemplateError> for Failure {
         let text = error.to_string();
         match error {
             TemplateError::Text(inner) => inner.into(),
+            TemplateError::System { .. } => Failure {
+                class: FailureClass::Input,
+                error: text,
+                hint: Some("leave the system message out, or put it into the prompt".into()),
+            },
             _ => Failure {
                 class: FailureClass::Input,
                 error: text,

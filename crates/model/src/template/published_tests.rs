@@ -10,6 +10,8 @@ struct Case {
     texts: Vec<String>,
     thinking: bool,
     effort: Option<String>,
+    #[serde(default)]
+    system: Option<String>,
     ids: Vec<u32>,
 }
 
@@ -37,6 +39,7 @@ fn published_templates_give_the_ids_of_transformers() {
             text: case.texts.last().unwrap(),
             thinking: case.thinking,
             effort: case.effort.as_deref(),
+            system: case.system.as_deref(),
         };
         let ids = template(&case.template).ids_with(&tokenizer, &question, &|rendered| rendered).unwrap();
         let Case { template, texts, thinking, effort, .. } = &case;

@@ -147,7 +147,11 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
         };
         waits.store(false, Ordering::SeqCst);
         let mut batch = plan.batch(&mut client, &interrupt);
-        batch.request.prompt = prompt.unwrap_or(batch.request.prompt);
+        if let Some(prompt) = prompt {
+            batch.request.prompt = limited(prompt, args.run.max_words);
+            // The preset's prompt was replaced.
+            batch.request.preset = None;
+        }
         let prompt = batch.request.prompt.clone();
         if let Some(Ok(path)) =
             next.as_ref().and_then(|line| Some(file(&line.as_ref().ok()?.as_ref().ok()?.video)))

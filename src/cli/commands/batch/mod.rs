@@ -9,7 +9,7 @@ use self::report::Reporter;
 use super::*;
 use crate::cli::{
     args::{batch::BatchArgs, part::Format},
-    resolve::stdin_video,
+    resolve::{prompts::limited, stdin_video},
 };
 use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, find};
 use specreel_record::Cues;
@@ -42,7 +42,7 @@ impl Plan {
         let mut request = resolve::request(PathBuf::new(), &args.run, &settings, &models)?;
         request.logprobs = args.output.logprobs as usize;
         let prompts = match &args.batch.prompt_file {
-            Some(file) => prompts(file)?,
+            Some(file) => prompts(file)?.into_iter().map(|p| limited(p, args.run.max_words)).collect(),
             None => vec![request.prompt.clone()],
         };
         let span = args.part.span;

@@ -9,8 +9,12 @@ use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 
 use super::*;
-use crate::{cli::config, tui::Theme};
+use crate::{
+    cli::{config, resolve::prompts},
+    tui::Theme,
+};
 use specreel_checkpoint::gguf::file_names;
+use specreel_client::PromptPreset;
 use specreel_demo as assets;
 use specreel_model::{
     known::{KNOWN, KnownModel},
@@ -40,6 +44,7 @@ fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
         ("methods check", "file") => method_files(),
         ("bench", "sweep") | (_, "set") => sets(),
         (_, "target" | "drafter") | ("models inspect", "model") => models(),
+        (_, "preset") => presets(),
         (_, "mmproj" | "drafter_mmproj") => towers(),
         (_, "device" | "drafter_device") => devices(),
         (_, "dtype") => dtypes(),
@@ -212,6 +217,17 @@ fn tower_dtypes() -> ArgValueCompleter {
 
 fn kv_types() -> ArgValueCompleter {
     among(|| plain([KvType::Auto].into_iter().chain(KvType::ALL).map(KvType::name)))
+}
+
+fn presets() -> ArgValueCompleter {
+    among(|| {
+        let file = prompts::file(Dirs::find().as_ref());
+        let mut all = PromptPreset::all(false, file.as_deref()).unwrap_or_default();
+        all.extend(PromptPreset::built_in(true));
+        all.into_iter()
+            .map(|preset| (preset.name, preset.text.lines().next().map(str::to_owned)))
+            .collect::<Vec<_>>()
+    })
 }
 
 fn ropes() -> ArgValueCompleter {
