@@ -8,7 +8,7 @@
 
 use super::{BLOCK, DisjointBlocksMut, DisjointSliceMut};
 
-/// Values of a segment, which has one outlier. The last segment of a row takes what remains; shorter rows have none.
+/// Most values of a segment, which has one outlier. A row is cut into segments of about the same size; shorter rows have none.
 const SEGMENT: usize = 512;
 
 /// The outliers of rows.
@@ -24,7 +24,7 @@ pub(super) struct Outliers {
 impl Outliers {
     /// Make room for those of `rows` rows of `width` values, or for none.
     pub fn resize(&mut self, rows: usize, width: usize, split: bool) -> DisjointOutliers<'_> {
-        let per_row = if split { width / SEGMENT } else { 0 };
+        let per_row = if split && width >= SEGMENT { width.div_ceil(SEGMENT) } else { 0 };
         (self.width, self.per_row) = (if per_row > 0 { width } else { 0 }, per_row);
         self.columns.resize(rows * per_row, 0);
         self.values.resize(rows * per_row, 0.0);
@@ -81,8 +81,7 @@ impl DisjointOutliers<'_> {
         assert!(x.len() == self.width, "the row has another width");
         let (first, count) = (r * self.width, self.width / BLOCK);
         for k in 0..self.per_row {
-            let start = k * (SEGMENT / BLOCK);
-            let end = if k + 1 < self.per_row { start + SEGMENT / BLOCK } else { count };
+            let [start, end] = [k, k + 1].map(|k| k * count / self.per_row);
             // SAFETY: the row is the caller's.
             let scales = unsafe { blocks.scales_at(first / BLOCK + start, end - start) };
             let block = start + first_largest(scales.iter().copied());
@@ -112,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_largest_value_of_each_segment_is_taken_out_of_its_block() {
-        for (width, expected) in [(480, 0), (512, 1), (992, 1), (1024, 2), (1536, 3), (11008, 21)] {
+        for (width, expected) in [(480, 0), (512, 1), (576, 2), (992, 2), (1024, 2), (1536, 3), (11008, 22)] {
             let x: Vec<f32> = (0..2 * width).map(|i| ((i * i) as f32 * 0.37).sin() * 3.0).collect();
             let (mut plain, mut apart) = (Rows8::default(), Rows8::default());
             plain.quantize(&x);
@@ -123,10 +122,10 @@ mod tests {
                 assert_eq!(outliers.len(), expected, "{width}");
                 let mut rest = row.to_vec();
                 for (k, &(column, value)) in outliers.iter().enumerate() {
-                    let end = if k + 1 < expected { (k + 1) * SEGMENT } else { width };
-                    let segment = &row[k * SEGMENT..end];
+                    let [start, end] = [k, k + 1].map(|k| k * (width / BLOCK) / expected * BLOCK);
+                    let segment = &row[start..end];
                     let largest = segment.iter().fold(0f32, |peak, v| peak.max(v.abs()));
-                    assert!((k * SEGMENT..end).contains(&column) && row[column] == value);
+                    assert!((start..end).contains(&column) && row[column] == value);
                     assert_eq!(value.abs(), largest, "{width} {k}");
                     rest[column] = 0.0;
                 }
