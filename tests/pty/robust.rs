@@ -162,9 +162,13 @@ fn inside_tmux() {
     t.wait("speedup");
     assert!(t.caption_has_style(), "no verdict can be seen");
     t.resize(80, 25);
-    t.wait("done");
-    // Keys that a multiplexer writes in its own way.
-    t.keys("\u{1b}[Z");
+    // The order of panes depends on the size.
+    t.until_screen("the studio has another size", |screen| {
+        screen.lines().nth(23).is_some_and(|line| line.contains("● ready"))
+    });
+    // A key that a multiplexer writes in its own way: to the prompt, where letters are text, and past it.
+    t.press("\u{1b}[Z", "F3 prompts");
+    t.press("\u{1b}[Z", "? help");
     t.press("?", "╭ Help");
     t.keys("\u{1b}");
     // A multiplexer holds Esc back for a while: keys that follow too soon would be one with it. The pane that the help covered
