@@ -36,8 +36,8 @@ for type in $types; do
     [ -f "$file" ] || "$build/bin/llama-quantize" "$models/model-f32.gguf" "$file" "$type" 2 >/dev/null 2>&1
     files="$files $file"
 done
-# Windows of 512 tokens, of which the second half is predicted, as specreel does; keys and values in f32. Its repacked kernels
-# are left out: they would repack each file again for a text that is read in seconds.
+# Windows of 512 tokens, of which the second half is predicted, as specreel does; keys and values in f32. Without repacking,
+# so that every type is multiplied as its file has it.
 perplexity() {
     "$build/bin/llama-perplexity" -f "$text" -c 512 -b 512 --chunks 8 -t 2 -ctk f32 -ctv f32 -fa off --no-repack --kl-divergence-base "$dir/f32.kld" "$@" 2>&1
 }

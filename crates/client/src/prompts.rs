@@ -1,4 +1,4 @@
-//! Prompts by name: built-in ones, and the user's in `prompts.toml` beside the configuration.
+//! Named prompts: the built-in presets, and the user's own from `prompts.toml` in the configuration directory.
 
 use std::path::Path;
 
@@ -71,10 +71,17 @@ impl PromptPreset {
         Ok(all)
     }
 
-    /// The preset of a name, whatever the models. Fails if there is none (class usage), or as [`PromptPreset::read`].
-    pub fn find(name: &str, embedded: bool, path: Option<&Path>) -> Result<Self, Failure> {
+    /// As [`PromptPreset::all`], followed by the built-in presets for other models: all that can be asked for by name.
+    pub fn known(embedded: bool, path: Option<&Path>) -> Result<Vec<Self>, Failure> {
         let mut all = Self::all(embedded, path)?;
         all.extend(Self::built_in(!embedded));
+        Ok(all)
+    }
+
+    /// The preset with a name, among [`PromptPreset::known`]. Fails if there is none (class usage), or as
+    /// [`PromptPreset::read`].
+    pub fn find(name: &str, embedded: bool, path: Option<&Path>) -> Result<Self, Failure> {
+        let mut all = Self::known(embedded, path)?;
         let names: Vec<&str> = all.iter().map(|preset| preset.name.as_str()).collect();
         match names.iter().position(|known| *known == name) {
             Some(at) => Ok(all.swap_remove(at)),
@@ -104,7 +111,7 @@ mod tests {
         assert_eq!((found[0].system.as_deref(), &*found[1].text), (Some("S"), "B"));
         let find = |name| PromptPreset::find(name, true, Some(&path));
         assert_eq!(find("detail").unwrap().text, "B");
-        // Those for other models can be had by name, too.
+        // Presets for other models can be found by name as well.
         assert!(find("motion").is_ok());
         let failure = find("nothing").unwrap_err();
         assert_eq!(failure.class, FailureClass::Usage);

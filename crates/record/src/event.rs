@@ -154,7 +154,7 @@ pub struct Started {
     pub dtype: String,
     pub video: String,
     pub prompt: String,
-    /// The system message, if there is one beside the chat template's own.
+    /// The system message; none if the chat template's own was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// The name of the preset that the prompt comes from.

@@ -130,7 +130,12 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         method: request.method.name.clone(),
         embedded,
         presets,
-        request: RunRequest { logprobs: usual.request.logprobs, ..request },
+        // A preset's system message belongs to its prompt, which may be another one by the next run.
+        request: RunRequest {
+            logprobs: usual.request.logprobs,
+            system: settings.system.value.clone(),
+            ..request
+        },
         rule: memory_check::rule(&models),
         // A theme that is configured is not forgotten for one that was tried.
         theme_file: usual.theme_file.clone().filter(|_| settings.theme.value.is_none()),

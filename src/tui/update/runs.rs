@@ -137,7 +137,7 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
     let preset = model.config.presets.iter().find(|preset| preset.text.trim() == first.trim()).cloned();
     let usual = &model.config.request;
     let request = RunRequest {
-        system: preset.as_ref().and_then(|preset| preset.system.clone()).or_else(|| usual.system.clone()),
+        system: usual.system.clone().or_else(|| preset.as_ref()?.system.clone()),
         preset: preset.map(|preset| preset.name),
         span: subject.span,
         segment: subject.segment,

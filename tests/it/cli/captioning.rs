@@ -59,7 +59,7 @@ fn presets_and_system_messages_are_asked_and_recorded() {
     let (mine, other) = asked(&["--preset", "mine", "--max-words", "5"]);
     assert_eq!(mine.prompt, plain.prompt);
     assert_eq!((mine.preset.as_deref(), mine.system.as_deref()), (Some("mine"), Some("Be brief.")));
-    // The target is told so in front of the video, and asked the same.
+    // The system message changes what precedes the video, not the question.
     let end = |ids: &[u32]| ids[ids.len() - 12..].to_vec();
     assert!(ids != other && end(&ids) == end(&other), "{ids:?} {other:?}");
     let (told, ids) = asked(&["--preset", "mine", "--max-words", "5", "--system", "Be long."]);

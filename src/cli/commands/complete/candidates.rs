@@ -222,8 +222,7 @@ fn kv_types() -> ArgValueCompleter {
 fn presets() -> ArgValueCompleter {
     among(|| {
         let file = prompts::file(Dirs::find().as_ref());
-        let mut all = PromptPreset::all(false, file.as_deref()).unwrap_or_default();
-        all.extend(PromptPreset::built_in(true));
+        let all = PromptPreset::known(false, file.as_deref()).unwrap_or_default();
         all.into_iter()
             .map(|preset| (preset.name, preset.text.lines().next().map(str::to_owned)))
             .collect::<Vec<_>>()
