@@ -34,6 +34,18 @@ impl Cancelled {
     }
 }
 
+/// Forgets that a run was cancelled, when dropped.
+pub(crate) struct Forget<'a> {
+    pub cancelled: &'a Cancelled,
+    pub run: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.cancelled.forget(self.run);
+    }
+}
+
 /// Where a run's events go.
 #[derive(Clone)]
 pub(crate) struct EventSender {

@@ -46,12 +46,15 @@
 //! Then, while no other command waits, `measure` repeats parts of the run to measure its speed. While a run is active,
 //! `next_clip` may decode the clip of the next one.
 //!
+//! Other models may be loaded by the `loader` while a run goes on, and replace the loaded ones after it.
+//!
 //! The stages stand on `models`, which are loaded once; on the `cache` of clips and contexts, bounded in bytes; and on
 //! `timing`, which knows the speeds of finished stages and estimates later ones by them.
 
 mod cache;
 mod command;
 mod events;
+mod loader;
 mod measure;
 pub mod memory;
 mod models;

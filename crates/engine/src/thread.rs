@@ -15,38 +15,29 @@ use tokio::sync::mpsc;
 use crate::{
     cache::PrefixCache,
     command::{Command, RunRequest},
-    events::{Cancelled, EVENTS, EventSender, Stop, internal},
+    events::{Cancelled, EVENTS, EventSender, Forget, Stop, internal},
+    loader::{self, Message, Standing, Switch},
     measure::{Bench, Trial, Trials},
     memory,
-    models::{Models, memory_check::Footprint},
+    models::{Kept, Models, memory_check::Footprint},
     next_clip::NextClip,
     stages::Runner,
     timing::Rates,
 };
 use specreel_model::ModelSpec;
 use specreel_record::{Event, EventKind, Failure, FailureClass, Ready, panic_words};
+use specreel_tensor::CheckpointError;
 
 /// Commands that may wait.
 const COMMANDS: usize = 64;
-/// Forgets that a run was cancelled, when dropped.
-struct Forget<'a> {
-    cancelled: &'a Cancelled,
-    run: u64,
-}
-
-impl Drop for Forget<'_> {
-    fn drop(&mut self) {
-        self.cancelled.forget(self.run);
-    }
-}
-
 /// Starts the engine.
 pub struct Engine;
 
 /// A handle to the engine's thread. Clones share the engine, which ends when the last one is dropped.
 #[derive(Clone)]
 pub struct EngineHandle {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<Message>,
+    loader: mpsc::Sender<Box<ModelSpec>>,
     cancelled: Cancelled,
 }
 
@@ -63,21 +54,29 @@ impl Engine {
     }
 
     fn start_after(
-        prepare: impl FnOnce() + Send + 'static,
+        prepare: impl FnOnce() + Clone + Send + 'static,
     ) -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (events, outbox) = mpsc::channel(EVENTS);
-        let cancelled = Cancelled::default();
+        let (cancelled, standing) = (Cancelled::default(), Standing::default());
+        let sender = EventSender::new(events);
+        let loader = loader::start(
+            commands.downgrade(),
+            sender.clone(),
+            cancelled.clone(),
+            standing.clone(),
+            prepare.clone(),
+        )?;
         let flags = cancelled.clone();
         std::thread::Builder::new()
             .name("engine".into())
             .spawn(move || {
                 // Threads started from here inherit the priority.
                 prepare();
-                work(inbox, EventSender::new(events), &flags);
+                work(inbox, sender, &flags, standing);
             })
             .map_err(|e| internal(format!("cannot start the engine thread: {e}")))?;
-        Ok((EngineHandle { commands, cancelled }, outbox))
+        Ok((EngineHandle { commands, loader, cancelled }, outbox))
     }
 }
 
@@ -95,11 +94,19 @@ fn lower_priority() {
 impl EngineHandle {
     /// Send a command. Fails if the engine has stopped, or its queue is full; the command then has no effect.
     pub fn send(&self, command: Command) -> Result<(), Failure> {
-        self.commands.try_send(command).map_err(|e| match e {
-            mpsc::error::TrySendError::Full(_) => {
-                internal(format!("the engine's queue is full: {COMMANDS} commands are waiting"))
-            }
-            mpsc::error::TrySendError::Closed(_) => internal("the engine has stopped".into()),
+        let full = || internal("the engine's queue is full: too many commands are waiting".into());
+        let stopped = || internal("the engine has stopped".into());
+        if let Command::Switch(spec) = command {
+            // A cancel that came too late for the last one does not mean this one.
+            self.cancelled.forget(0);
+            return self.loader.try_send(spec).map_err(|e| match e {
+                mpsc::error::TrySendError::Full(_) => full(),
+                mpsc::error::TrySendError::Closed(_) => stopped(),
+            });
+        }
+        self.commands.try_send(Message::Command(Box::new(command))).map_err(|e| match e {
+            mpsc::error::TrySendError::Full(_) => full(),
+            mpsc::error::TrySendError::Closed(_) => stopped(),
         })
     }
 
@@ -115,7 +122,7 @@ struct Worker<'a> {
     events: EventSender,
     cancelled: &'a Cancelled,
     models: Option<Models>,
-    spec: Option<ModelSpec>,
+    standing: Standing,
     cache: PrefixCache,
     /// Finished runs whose speed is measured.
     trials: Trials,
@@ -124,34 +131,28 @@ struct Worker<'a> {
     next_clip: NextClip,
 }
 
-fn work(mut inbox: mpsc::Receiver<Command>, events: EventSender, cancelled: &Cancelled) {
+fn work(mut inbox: mpsc::Receiver<Message>, events: EventSender, cancelled: &Cancelled, standing: Standing) {
     let cache = PrefixCache::with_memory(None);
     let (trials, rates) = (Trials::default(), Mutex::default());
     let mut worker = Worker {
         events: events.clone(),
         cancelled,
         models: None,
-        spec: None,
+        standing: standing.clone(),
         cache,
         trials,
         rates,
         ignore_memory: false,
         next_clip: NextClip::default(),
     };
-    while let Some(command) = inbox.blocking_recv() {
-        match command {
-            Command::IgnoreMemory => worker.ignore_memory = true,
-            Command::KeepSpeeds(file) => {
-                worker.rates.get_mut().unwrap_or_else(PoisonError::into_inner).keep_in(file);
-            }
-            Command::Load(spec) => worker.load(spec),
-            Command::ReadNext(request) => worker.next_clip.ask(request),
-            Command::Run(request) => {
-                worker.revive();
-                worker.run(&request);
-            }
+    while let Some(message) = inbox.blocking_recv() {
+        match message {
+            Message::Switch(switch) => worker.switch(*switch),
+            Message::Command(command) => worker.obey(*command),
         }
-        worker.measure(&|| !inbox.is_empty() || inbox.is_closed() || events.is_closed());
+        let is_busy = || !inbox.is_empty() || inbox.is_closed() || events.is_closed();
+        // Two loads at once would be measured as one.
+        worker.measure(&|| is_busy() || standing.lock().is_loading);
         if events.is_closed() {
             return;
         }
@@ -159,21 +160,37 @@ fn work(mut inbox: mpsc::Receiver<Command>, events: EventSender, cancelled: &Can
 }
 
 impl Worker<'_> {
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::IgnoreMemory => {
+                self.ignore_memory = true;
+                self.standing.lock().ignore_memory = true;
+            }
+            Command::KeepSpeeds(file) => {
+                self.rates.get_mut().unwrap_or_else(PoisonError::into_inner).keep_in(file);
+            }
+            Command::Load(spec) => self.load(spec),
+            // The handle gives it to the loader, which answers with a message of its own.
+            Command::Switch(_) => {}
+            Command::ReadNext(request) => self.next_clip.ask(request),
+            Command::Run(request) => {
+                self.revive();
+                self.run(&request);
+            }
+        }
+    }
+
     /// Load models again whose GPU was lost: opened anew, it may work.
     fn revive(&mut self) {
-        if self.models.as_ref().is_some_and(Models::are_lost)
-            && let Some(spec) = self.spec.take()
-        {
+        let spec = self.standing.lock().spec.clone();
+        if let Some(spec) = spec.filter(|_| self.models.as_ref().is_some_and(Models::are_lost)) {
             self.load(spec);
         }
     }
 
     fn load(&mut self, spec: ModelSpec) {
         // The old models go first: two large pairs need not fit together.
-        self.trials.finish(&self.events);
-        self.models = None;
-        self.next_clip.clear();
-        self.cache = PrefixCache::with_memory(None);
+        let freed = self.drop_models();
         let sender = self.events.clone();
         let footprint = || {
             let footprint = Footprint::read(&spec);
@@ -182,8 +199,76 @@ impl Worker<'_> {
                 _ => Ok(footprint),
             }
         };
-        self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, footprint));
-        self.spec = Some(spec);
+        self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, footprint, freed));
+        self.use_models(spec);
+    }
+
+    /// Replace the loaded models by those that were loaded beside them, or that must be loaded in their place. They stay if the
+    /// new ones cannot be used.
+    fn switch(&mut self, switch: Switch) {
+        let Switch { spec, footprint, halves } = switch;
+        self.standing.lock().is_loading = false;
+        let old = self.standing.lock().spec.clone();
+        let kept = old.as_ref().map(|old| Kept::between(old, &spec)).unwrap_or_default();
+        let sender = self.events.clone();
+        // It may have waited for the end of a run.
+        if self.cancelled.contains(0) {
+            self.cancelled.forget(0);
+            sender.send(EventKind::Failed(CheckpointError::Stopped.into()));
+            return;
+        }
+        // Other models may have been loaded meanwhile.
+        let halves = halves.and_then(|(planned, halves)| (planned == kept).then_some(halves));
+        if let Some(halves) = halves {
+            let freed = self.held(kept);
+            let paired = guarded(&sender, || Models::pair(&spec, halves, footprint, &mut self.models));
+            if let Some(models) = paired {
+                self.forget_runs();
+                sender.send(ready(&models, freed));
+                self.models = Some(models);
+                self.use_models(spec);
+            }
+            return;
+        }
+        let fits = || match &footprint {
+            Some(known) if !self.ignore_memory => {
+                known.check_replacing(self.held(Kept::default()).unwrap_or(0))
+            }
+            _ => Ok(()),
+        };
+        if guarded(&sender, fits).is_none() {
+            return;
+        }
+        self.load(spec);
+        if let Some(old) = old.filter(|_| self.models.is_none()) {
+            self.load(old);
+        }
+    }
+
+    /// Bytes of the loaded models that are not kept, and of all contexts; none if nothing is loaded.
+    fn held(&self, kept: Kept) -> Option<u64> {
+        let models = self.models.as_ref()?;
+        let weights = models.footprint.as_ref().map_or(0, |footprint| footprint.weights(kept));
+        Some(weights + self.cache.bytes())
+    }
+
+    /// Drop the models, and what was kept for them. Returns the bytes, none if there was nothing.
+    fn drop_models(&mut self) -> Option<u64> {
+        let freed = self.held(Kept::default());
+        self.forget_runs();
+        self.models = None;
+        freed
+    }
+
+    /// Forget what is kept of the runs of the loaded models.
+    fn forget_runs(&mut self) {
+        self.trials.finish(&self.events);
+        self.next_clip.clear();
+        self.cache = PrefixCache::with_memory(None);
+    }
+
+    fn use_models(&mut self, spec: ModelSpec) {
+        self.standing.lock().spec = self.models.is_some().then_some(spec);
         let footprint = self.models.as_ref().and_then(|models| models.footprint.as_ref());
         self.cache = PrefixCache::with_memory(footprint.and_then(|known| known.budget(memory::available())));
     }
@@ -234,7 +319,7 @@ impl Worker<'_> {
 }
 
 /// Call `f`; a failure or a panic becomes a `failed` event.
-fn guarded<T>(sender: &EventSender, f: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
+pub(crate) fn guarded<T>(sender: &EventSender, f: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
     let failure = match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(value)) => return Some(value),
         Ok(Err(failure)) => failure,
@@ -256,20 +341,26 @@ fn load(
     sender: &EventSender,
     cancelled: &Cancelled,
     footprint: impl FnOnce() -> Result<Option<Footprint>, Failure>,
+    freed: Option<u64>,
 ) -> Result<Models, Failure> {
     // Before the outcome is sent, whatever it is: a cancel from then on means the next loading.
     let loading = Forget { cancelled, run: 0 };
     let models = Models::load(spec, footprint()?, sender, cancelled)?;
     drop(loading);
-    sender.send(EventKind::Ready(Ready {
+    sender.send(ready(&models, freed));
+    Ok(models)
+}
+
+fn ready(models: &Models, freed_bytes: Option<u64>) -> EventKind {
+    EventKind::Ready(Ready {
         target: models.target.name().to_owned(),
         drafter: models.drafter.as_ref().map(|d| d.name().to_owned()),
         device: models.device.clone(),
         dtype: models.dtype.clone(),
         notes: models.notes(),
         parts: Some(models.parts()),
-    }));
-    Ok(models)
+        freed_bytes,
+    })
 }
 
 #[cfg(test)]

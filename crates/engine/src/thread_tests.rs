@@ -167,7 +167,9 @@ fn a_cancel_of_a_loading_that_failed_is_not_one_of_the_next() {
     let outcomes: [Check; 2] = [|| Err(internal("not enough memory".into())), || panic!("on purpose")];
     for fits in outcomes {
         cancelled.add(0);
-        assert!(guarded(&sender, || load(&spec(DeviceChoice::Cpu), &sender, &cancelled, fits)).is_none());
+        assert!(
+            guarded(&sender, || load(&spec(DeviceChoice::Cpu), &sender, &cancelled, fits, None)).is_none()
+        );
         assert!(!cancelled.contains(0));
     }
 }
@@ -178,7 +180,7 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
     let (events, _outbox) = mpsc::channel(EVENTS);
     let (sender, cancelled) = (EventSender::new(events).of(1), Cancelled::default());
     let spec = spec(DeviceChoice::Cpu);
-    let mut models = load(&spec, &sender, &cancelled, || Ok(Footprint::read(&spec))).unwrap();
+    let mut models = load(&spec, &sender, &cancelled, || Ok(Footprint::read(&spec)), None).unwrap();
     let mut cache = PrefixCache::new(u64::MAX);
     let mut run = |models: &Models, new_tokens, method| {
         let method = Method::preset(method).unwrap();
@@ -205,10 +207,12 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
 #[test]
 fn a_full_queue_refuses_a_run() {
     // Nothing takes commands from this queue.
-    let (commands, _inbox) = mpsc::channel(1);
-    let handle = EngineHandle { commands, cancelled: Cancelled::default() };
-    handle.send(Command::IgnoreMemory).unwrap();
-    assert!(handle.send(Command::IgnoreMemory).unwrap_err().error.contains("queue is full"));
+    let ((commands, _inbox), (loader, _specs)) = (mpsc::channel(1), mpsc::channel(1));
+    let handle = EngineHandle { commands, loader, cancelled: Cancelled::default() };
+    for command in [Command::IgnoreMemory, Command::Switch(Box::default())] {
+        handle.send(command.clone()).unwrap();
+        assert!(handle.send(command).unwrap_err().error.contains("queue is full"));
+    }
 }
 
 #[test]
@@ -230,4 +234,115 @@ fn after_a_gpu_is_lost_the_models_are_loaded_anew() {
         let request = rig.request("what is it");
         assert_eq!(rig.run(request), (Some(kept), None));
     }
+}
+
+impl Rig {
+    /// The answer to a switch.
+    fn switched(&mut self) -> Result<Ready, Failure> {
+        loop {
+            match self.events.blocking_recv().unwrap().kind {
+                EventKind::Ready(ready) => return Ok(ready),
+                EventKind::Failed(failure) => return Err(failure),
+                _ => {}
+            }
+        }
+    }
+
+    fn switch(&mut self, spec: ModelSpec) -> Result<Ready, Failure> {
+        self.handle.send(Command::Switch(Box::new(spec))).unwrap();
+        self.switched()
+    }
+}
+
+#[test]
+fn what_a_switch_keeps_is_what_both_pairs_load_alike() {
+    let pair = spec(DeviceChoice::Cpu);
+    let kept = |new: &ModelSpec| {
+        let Kept { target, drafter } = Kept::between(&pair, new);
+        (target, drafter)
+    };
+    assert_eq!(kept(&pair), (true, true));
+    assert_eq!(kept(&ModelSpec { drafter: None, ..pair.clone() }), (true, false));
+    assert_eq!(kept(&ModelSpec { target: "other".into(), ..pair.clone() }), (false, true));
+    assert_eq!(kept(&ModelSpec { drafter: Some("other".into()), ..pair.clone() }), (true, false));
+    assert_eq!(kept(&ModelSpec { lora: Some("adapter".into()), ..pair.clone() }), (false, true));
+    assert_eq!(kept(&ModelSpec { dtype: specreel_tensor::WeightType::F32, ..pair.clone() }), (false, false));
+    assert_eq!(kept(&ModelSpec { device: DeviceChoice::CpuTensors, ..pair.clone() }), (false, false));
+    let drafters_own = DeviceChoice::CpuTensors;
+    assert_eq!(kept(&ModelSpec { drafter_device: Some(drafters_own), ..pair.clone() }), (true, false));
+}
+
+#[test]
+fn models_are_switched_on_any_device_and_a_run_is_the_same_as_with_them_alone() {
+    let devices = [DeviceChoice::Cpu, DeviceChoice::Gpu(None)];
+    for device in devices.into_iter().take(1 + usize::from(testing::gpu_or_skip().is_some())) {
+        let text = |rig: &mut Rig| {
+            let mut request = rig.request("what is it");
+            request.method = Method::default();
+            rig.handle.send(Command::Run(Box::new(request))).unwrap();
+            loop {
+                match rig.events.blocking_recv().unwrap().kind {
+                    EventKind::Done { ids, .. } => return ids,
+                    EventKind::Failed(failure) => panic!("{failure:?}"),
+                    _ => {}
+                }
+            }
+        };
+        let (mut alone, mut rig) = (Rig::on(device), Rig::on(device));
+        let pair = spec(device);
+        let swapped = ModelSpec { target: pair.drafter.clone().unwrap(), drafter: None, ..pair.clone() };
+        let first = text(&mut rig);
+        assert_eq!(first, text(&mut alone));
+        // Only the drafter goes, then both models change, then the target is the old one again.
+        let ready = rig.switch(ModelSpec { drafter: None, ..pair.clone() }).unwrap();
+        assert_eq!((ready.drafter, ready.parts.unwrap().drafter), (None, false));
+        assert!(ready.freed_bytes.is_some_and(|bytes| bytes > 0));
+        assert_eq!(first, text(&mut rig));
+        let ready = rig.switch(swapped.clone()).unwrap();
+        assert_eq!(ready.target, "mha_tied_bf16");
+        let other = text(&mut rig);
+        alone.handle.send(Command::Load(swapped)).unwrap();
+        assert!(alone.switched().is_ok());
+        assert_eq!(other, text(&mut alone));
+        assert_eq!(rig.switch(pair).unwrap().drafter.as_deref(), Some("mha_tied_bf16"));
+        assert_eq!(first, text(&mut rig));
+        let request = rig.request("what is it");
+        assert_eq!(rig.run(request).1, None);
+    }
+}
+
+#[test]
+fn a_switch_that_fails_or_is_cancelled_leaves_the_old_models() {
+    let mut rig = Rig::new();
+    assert!(!rig.is_kept("first"));
+    let pair = spec(DeviceChoice::Cpu);
+    let fixture = |name: &str| pair.target.with_file_name(name);
+    let missing = ModelSpec { target: fixture("no-such-model"), ..pair.clone() };
+    let stranger = ModelSpec { drafter: Some(fixture("smolvlm")), ..pair.clone() };
+    for (wrong, words) in [(missing, "no-such-model"), (stranger, "cannot draft for gqa_tied")] {
+        let failure = rig.switch(wrong).unwrap_err();
+        assert!(failure.error.contains(words), "{}", failure.error);
+        // Not even the context is lost.
+        assert!(rig.is_kept("first"), "{words}");
+    }
+    // One that waits for the end of a run is dropped by a cancel, and the next one is not.
+    let request = RunRequest { max_new_tokens: 4, ..rig.request(SLOW) };
+    let alone = ModelSpec { drafter: None, ..pair };
+    rig.handle.send(Command::Run(Box::new(request))).unwrap();
+    rig.handle.send(Command::Switch(Box::new(alone.clone()))).unwrap();
+    rig.handle.cancel(0);
+    let mut done = false;
+    let failure = loop {
+        match rig.events.blocking_recv().unwrap().kind {
+            EventKind::Done { .. } => done = true,
+            EventKind::Failed(failure) => break failure,
+            EventKind::Ready(ready) => panic!("{ready:?}"),
+            _ => {}
+        }
+    };
+    assert_eq!(failure.error, CheckpointError::Stopped.to_string());
+    while !done {
+        done = matches!(rig.events.blocking_recv().unwrap().kind, EventKind::Done { .. });
+    }
+    assert_eq!(rig.switch(alone).unwrap().drafter, None);
 }

@@ -137,6 +137,9 @@ pub struct Ready {
     /// What methods can draft with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<LoadedParts>,
+    /// Bytes that were freed for these models: the weights and the contexts of those that they replace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Whether the machine has the memory that models and a run need, asked before minutes are spent on loading or prefill.
 
-use crate::{command::RunRequest, memory, models::sampling::frames};
+use super::{Kept, sampling::frames};
+use crate::{command::RunRequest, memory};
 use specreel_checkpoint::ModelFiles;
 use specreel_model::ReadModel as _;
 use specreel_model::{
@@ -130,6 +131,36 @@ impl Footprint {
             Some(Work { sample, frames: video.frames, new_tokens: video.new_tokens })
         });
         self.fits(true, work.as_ref(), available)
+    }
+
+    /// True if the models that are not kept fit into the memory that is available beside those that are loaded. What a card has
+    /// left is not known: on one, they do not.
+    pub(crate) fn fits_beside(&self, kept: Kept) -> bool {
+        let loads = [!kept.target, self.drafter.is_some() && !kept.drafter];
+        let mut memories =
+            self.memories.iter().zip(loads).filter_map(|(memory, loads)| loads.then_some(memory));
+        let Some(available) = usable().filter(|_| memories.all(|memory| *memory == DeviceMemory::System))
+        else {
+            return false;
+        };
+        let models = std::iter::once(&self.target).chain(&self.drafter).zip(loads);
+        let needs = models.filter(|(_, loads)| *loads);
+        let needs = needs.map(|(facts, _)| facts.need(self.dtype, self.kv_type, None, 0).total());
+        needs.sum::<u64>() <= available
+    }
+
+    /// Bytes of the weights of the models that are not kept.
+    pub(crate) fn weights(&self, kept: Kept) -> u64 {
+        let models = std::iter::once(&self.target).chain(&self.drafter).zip([kept.target, kept.drafter]);
+        let needs = models.filter(|(_, kept)| !kept);
+        let needs = needs.map(|(facts, _)| facts.need(self.dtype, self.kv_type, None, 0));
+        needs.map(|need| need.weights + need.tower).sum()
+    }
+
+    /// Refuse models that do not fit into the available memory and what is freed before they are loaded, in bytes.
+    pub(crate) fn check_replacing(&self, freed: u64) -> Result<(), Failure> {
+        let Some(available) = usable() else { return Ok(()) };
+        self.fits(true, None, available + freed)
     }
 
     /// Bytes that a run adds to the loaded models.

@@ -5,10 +5,16 @@ mod mtp_layer;
 pub mod sampling;
 mod self_draft;
 
-use std::{collections::BTreeSet, ops::ControlFlow, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    ops::ControlFlow,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use self::{memory_check::Footprint, mtp_layer::MtpLayer, self_draft::SelfDrafters};
-use crate::events::{Cancelled, EventSender};
+use crate::events::{Cancelled, EventSender, internal};
 use specreel_checkpoint::{LoadProgress, ModelFiles};
 use specreel_demo as assets;
 use specreel_model::{
@@ -19,6 +25,9 @@ use specreel_model::{
 };
 use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic};
 use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, gpu::Gpu};
+
+/// No time left is told before this, of which too little is known.
+const PROMPTLY: Duration = Duration::from_millis(500);
 
 /// The loaded models.
 pub struct Models {
@@ -137,73 +146,154 @@ impl Models {
         sender: &EventSender,
         cancelled: &Cancelled,
     ) -> Result<Self, Failure> {
+        let halves = Halves::load(spec, Kept::default(), sender, cancelled)?;
+        Self::pair(spec, halves, footprint, &mut None)
+    }
+
+    /// Models of these halves, with what the others lack from the models that are loaded, which are left as they are if this
+    /// fails: the drafter cannot draft for the target, or a draft head is not the target's.
+    pub(crate) fn pair(
+        spec: &ModelSpec,
+        halves: Halves,
+        footprint: Option<Footprint>,
+        loaded: &mut Option<Self>,
+    ) -> Result<Self, Failure> {
+        let target = halves.target.as_ref().map(|(target, _)| target);
+        let Some(target) = target.or(loaded.as_ref().map(|models| &models.target)) else {
+            return Err(internal("a target is kept, but none is loaded".into()));
+        };
+        let kept = || loaded.as_ref().and_then(|models| models.drafter.as_ref());
+        let drafter = spec.drafter.as_ref().and_then(|_| halves.drafter.as_ref().or_else(kept));
+        if let Some(drafter) = drafter {
+            check_pair(target, drafter)?;
+        }
+        let stored = [target.stored_type(), drafter.and_then(VideoLlm::stored_type)];
+        let (device, dtype) = describe(target.device(), drafter.map(VideoLlm::device), stored);
+        let mapped = std::iter::once(target).chain(drafter);
+        let mapped = mapped.map(|model| model.decoder().mapped_bytes() as u64).sum();
+        let head = |dir| DraftHead::load(dir, target.decoder()).map(Arc::new);
+        let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
+        let heads = heads.collect::<Result<_, _>>()?;
+        // From here on nothing fails.
+        let (kept_target, kept_drafter) = match loaded.take() {
+            Some(Self { target, drafter, mtp, .. }) => (Some((target, mtp.exists())), drafter),
+            None => (None, None),
+        };
+        let Some((target, has_mtp)) = halves.target.or(kept_target) else {
+            return Err(internal("a target is kept, but none is loaded".into()));
+        };
+        Ok(Self {
+            requested: target.device().dtype(),
+            target,
+            drafter: halves.drafter.or(kept_drafter).filter(|_| spec.drafter.is_some()),
+            heads,
+            device,
+            dtype,
+            self_drafters: SelfDrafters::new(spec),
+            mtp: MtpLayer::new(spec, has_mtp),
+            footprint: footprint.map(|footprint| footprint.with_mapped(mapped)),
+            embedded: assets::is_embedded_target(&spec.target),
+            rope: spec.rope,
+        })
+    }
+}
+
+/// Which of the loaded models stay for a new pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub target: bool,
+    pub drafter: bool,
+}
+
+impl Kept {
+    /// What of the pair `old` is also in `new`, loaded in the same way.
+    pub fn between(old: &ModelSpec, new: &ModelSpec) -> Self {
+        let ways = |spec: &ModelSpec| (spec.dtype, spec.tower_dtype, spec.kv_type, spec.rope);
+        let target = |spec: &ModelSpec| {
+            (spec.target.clone(), spec.mmproj.clone(), spec.lora.clone(), spec.device, ways(spec))
+        };
+        let drafter = |spec: &ModelSpec| {
+            let device = spec.drafter_device.unwrap_or(spec.device);
+            (spec.drafter.clone(), spec.drafter_mmproj.clone(), device, ways(spec))
+        };
+        Self {
+            target: target(old) == target(new),
+            drafter: new.drafter.is_some() && drafter(old) == drafter(new),
+        }
+    }
+}
+
+/// The models of a pair that are not kept from another one; the target's flag says whether it has a layer for multi-token prediction.
+pub(crate) struct Halves {
+    target: Option<(VideoLlm, bool)>,
+    drafter: Option<VideoLlm>,
+}
+
+impl Halves {
+    /// Load them. Fails if a device is missing, a checkpoint cannot be used, or the loading (run 0) is cancelled.
+    pub fn load(
+        spec: &ModelSpec,
+        kept: Kept,
+        sender: &EventSender,
+        cancelled: &Cancelled,
+    ) -> Result<Self, Failure> {
         // Both before either model is read, so that a missing device is reported at once.
-        let target_device = spec.open_target_device()?;
-        let beside = spec.drafter.as_ref().map(|_| spec.open_drafter_device()).transpose()?;
-        let (sender, cancelled) = (sender.clone(), cancelled.clone());
-        let progress: LoadProgress = Arc::new(move |done, total| {
-            if cancelled.contains(0) {
-                return ControlFlow::Break(());
-            }
-            sender.offer(EventKind::Stage {
-                stage: Stage::Load,
-                done: done as u64,
-                total: total as u64,
-                left_ms: None,
-            });
-            ControlFlow::Continue(())
-        });
+        let target_device = (!kept.target).then(|| spec.open_target_device()).transpose()?;
+        let loads_drafter = spec.drafter.is_some() && !kept.drafter;
+        let beside = loads_drafter.then(|| spec.open_drafter_device()).transpose()?;
+        let progress = || -> LoadProgress {
+            let (sender, cancelled, begun) = (sender.clone(), cancelled.clone(), Instant::now());
+            Arc::new(move |done, total| {
+                if cancelled.contains(0) {
+                    return ControlFlow::Break(());
+                }
+                let left =
+                    begun.elapsed().as_secs_f64() * 1e3 * total.saturating_sub(done) as f64 / done as f64;
+                sender.offer(EventKind::Stage {
+                    stage: Stage::Load,
+                    done: done as u64,
+                    total: total as u64,
+                    left_ms: Some(left).filter(|left| begun.elapsed() > PROMPTLY && left.is_finite()),
+                });
+                ControlFlow::Continue(())
+            })
+        };
         let read = |files: &ModelFiles, device: &ComputeDevice| {
-            let checkpoint = VideoLlm::open(files)?
-                .with_progress(progress.clone())
-                .with_weight_cache(spec.weight_cache.clone());
+            let checkpoint =
+                VideoLlm::open(files)?.with_progress(progress()).with_weight_cache(spec.weight_cache.clone());
             let model = VideoLlm::from_checkpoint(&checkpoint, device, &mut |_, _| {})?;
             Ok::<_, ModelError>((model, mtp::is_in(&checkpoint)))
         };
         let (files, drafter_files) = (spec.target_files()?, spec.drafter_files()?);
         spec.check_dtype(&files, drafter_files.as_ref())?;
-        let (target, has_mtp) = read(&files, &target_device)?;
-        let target = target.with_rope(spec.rope)?;
+        let target = target_device.map(|device| {
+            let (target, has_mtp) = read(&files, &device)?;
+            Ok::<_, ModelError>((target.with_rope(spec.rope)?, has_mtp))
+        });
+        let target = target.transpose()?;
         let drafter = drafter_files.as_ref().zip(beside.as_ref());
         let drafter =
             drafter.map(|(files, device)| Ok::<_, ModelError>(read(files, device)?.0)).transpose()?;
-        if let Some(drafter) = &drafter {
-            let refuse = |problem: String| Failure {
-                class: FailureClass::Input,
-                error: format!("{} cannot draft for {}: {problem}", drafter.name(), target.name()),
-                hint: Some("use a smaller checkpoint of the target's family".into()),
-            };
-            if target.family() != drafter.family() {
-                let [ours, theirs] = [&target, drafter].map(|model| model.family().name);
-                return Err(refuse(format!("its family is {theirs}, not {ours}")));
-            }
-            target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
-            if target.processor().config().temporal != drafter.processor().config().temporal {
-                return Err(refuse("its patches have another number of frames".into()));
-            }
-        }
-        let stored = [target.stored_type(), drafter.as_ref().and_then(VideoLlm::stored_type)];
-        let (device, dtype) = describe(&target_device, beside.as_ref(), stored);
-        let mapped = [Some(&target), drafter.as_ref()].into_iter().flatten();
-        let mapped = mapped.map(|model| model.decoder().mapped_bytes() as u64).sum();
-        let footprint = footprint.map(|footprint| footprint.with_mapped(mapped));
-        let head = |dir| DraftHead::load(dir, target.decoder()).map(Arc::new);
-        let heads = spec.heads.iter().map(|dir| head(dir).map_err(|e| refused(dir, e)));
-        let heads = heads.collect::<Result<_, _>>()?;
-        Ok(Self {
-            target,
-            drafter,
-            heads,
-            device,
-            dtype,
-            requested: target_device.dtype(),
-            self_drafters: SelfDrafters::new(spec),
-            mtp: MtpLayer::new(spec, has_mtp),
-            footprint,
-            embedded: assets::is_embedded_target(&spec.target),
-            rope: spec.rope,
-        })
+        Ok(Self { target, drafter })
     }
+}
+
+/// Refuse a drafter of another family or vocabulary, or one that cuts frames in another way.
+fn check_pair(target: &VideoLlm, drafter: &VideoLlm) -> Result<(), Failure> {
+    let refuse = |problem: String| Failure {
+        class: FailureClass::Input,
+        error: format!("{} cannot draft for {}: {problem}", drafter.name(), target.name()),
+        hint: Some("use a smaller checkpoint of the target's family".into()),
+    };
+    if target.family() != drafter.family() {
+        let [ours, theirs] = [target, drafter].map(|model| model.family().name);
+        return Err(refuse(format!("its family is {theirs}, not {ours}")));
+    }
+    target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
+    if target.processor().config().temporal != drafter.processor().config().temporal {
+        return Err(refuse("its patches have another number of frames".into()));
+    }
+    Ok(())
 }
 
 /// The failure of a draft head that does not fit the target.

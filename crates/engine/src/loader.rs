@@ -1,0 +1,113 @@
+//! Loading models while others run, which they then replace.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::mpsc;
+
+use crate::{
+    command::Command,
+    events::{Cancelled, EventSender, internal},
+    models::{Halves, Kept, memory_check::Footprint},
+    thread::guarded,
+};
+use specreel_model::ModelSpec;
+use specreel_record::Failure;
+
+/// Switches that may wait.
+const SWITCHES: usize = 8;
+
+/// What reaches the engine's thread.
+pub(crate) enum Message {
+    Command(Box<Command>),
+    Switch(Box<Switch>),
+}
+
+/// Models that replace the loaded ones.
+pub(crate) struct Switch {
+    pub spec: ModelSpec,
+    pub footprint: Option<Footprint>,
+    /// What was loaded, and what of the loaded models it was loaded for; none if it does not fit beside them.
+    pub halves: Option<(Kept, Halves)>,
+}
+
+/// What the loader needs to know of the engine.
+#[derive(Clone, Default)]
+pub(crate) struct Standing(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+pub(crate) struct Known {
+    /// The models that are loaded.
+    pub spec: Option<ModelSpec>,
+    pub ignore_memory: bool,
+    /// Models are being loaded beside them, or wait to be installed.
+    pub is_loading: bool,
+}
+
+impl Standing {
+    pub fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Start the loader's thread, which ends with the returned sender.
+pub(crate) fn start(
+    engine: mpsc::WeakSender<Message>,
+    events: EventSender,
+    cancelled: Cancelled,
+    standing: Standing,
+    prepare: impl FnOnce() + Send + 'static,
+) -> Result<mpsc::Sender<Box<ModelSpec>>, Failure> {
+    let (sender, mut inbox) = mpsc::channel::<Box<ModelSpec>>(SWITCHES);
+    let work = move || {
+        prepare();
+        while let Some(spec) = inbox.blocking_recv() {
+            standing.lock().is_loading = true;
+            let loaded = guarded(&events, || {
+                // Before a failure is sent: a cancel from then on means the next loading. After a success it means this switch.
+                load(&spec, &events, &cancelled, &standing).inspect_err(|_| cancelled.forget(0))
+            });
+            let Some((footprint, halves)) = loaded else {
+                standing.lock().is_loading = false;
+                continue;
+            };
+            let switch = Switch { spec: *spec, footprint, halves };
+            let Some(engine) = engine.upgrade() else { return };
+            if engine.blocking_send(Message::Switch(Box::new(switch))).is_err() {
+                return;
+            }
+        }
+    };
+    let spawned = std::thread::Builder::new().name("loader".into()).spawn(move || {
+        // The models' own panics are reported; this one would be in sending the report.
+        drop(catch_unwind(AssertUnwindSafe(work)));
+    });
+    spawned.map(|_| sender).map_err(|e| internal(format!("cannot start the loader thread: {e}")))
+}
+
+type Loaded = (Option<Footprint>, Option<(Kept, Halves)>);
+
+/// Load what of these models is not loaded yet, if it fits beside those that are.
+fn load(
+    spec: &ModelSpec,
+    sender: &EventSender,
+    cancelled: &Cancelled,
+    standing: &Standing,
+) -> Result<Loaded, Failure> {
+    let (kept, ignore_memory) = {
+        let known = standing.lock();
+        (known.spec.as_ref().map(|old| Kept::between(old, spec)).unwrap_or_default(), known.ignore_memory)
+    };
+    // So that a model that cannot be read costs nothing.
+    spec.target_files()?;
+    spec.drafter_files()?;
+    let footprint = Footprint::read(spec);
+    let fits_beside = footprint.as_ref().is_some_and(|footprint| footprint.fits_beside(kept));
+    if !fits_beside && !ignore_memory {
+        return Ok((footprint, None));
+    }
+    let halves = Halves::load(spec, kept, sender, cancelled)?;
+    Ok((footprint, Some((kept, halves))))
+}
