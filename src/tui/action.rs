@@ -48,6 +48,8 @@ actions! {
     OlderRun "older_run" "show the previous run";
     NewerRun "newer_run" "show the next run";
     Sessions "sessions" "list the saved runs, to replay or delete them";
+    Models "models" "select, download or remove models";
+    FirstModel "first_model" "download a small model for videos of your own, and caption the selected clip with it";
     Theme "theme" "select a theme";
     Help "help" "show keys and terms";
     Redraw "redraw" "redraw the screen";
@@ -95,7 +97,7 @@ actions! {
     NextLoosened "next_loosened" "next rejected or loosened token";
     PreviousLoosened "previous_loosened" "previous rejected or loosened token";
     Heat "heat" "switch the heat map: similar visual tokens, tokens that the drafter sees, scores";
-    Delete "delete" "delete the selected run";
+    Delete "delete" "delete the selected run, or remove the selected model";
     Batch "batch" "show the batch: clips that are captioned together";
     Retry "retry" "caption the clips of the batch that failed or were left";
     EditCaption "edit_caption" "edit the clip's caption";
@@ -117,6 +119,7 @@ impl Action {
             Action::NextMatch | Action::PreviousMatch => "match",
             Action::FilterSessions => "filter",
             Action::Presets => "prompts",
+            Action::FirstModel => "get a model",
             Action::FollowUp => "follow up",
             Action::NextPane => "panes",
             Action::KnobUp | Action::KnobDown => "adjust",

@@ -2,7 +2,7 @@
 
 mod perform;
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, sync::atomic::AtomicBool};
 
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use futures_util::StreamExt;
@@ -86,6 +86,8 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         batch: None,
         batch_news: None,
         probe: config.probe,
+        models: config.models,
+        pull_cancelled: Arc::default(),
         cut: config.cut,
         keeper: Keeper::new(config.prompts, kept, config.keep),
         probing: false,
@@ -130,6 +132,9 @@ struct Driver {
     batch: Option<BatchWorker>,
     batch_news: Option<mpsc::Receiver<Msg>>,
     probe: Option<Probe>,
+    models: Option<Arc<dyn ModelStore>>,
+    /// Set to cancel the download.
+    pull_cancelled: Arc<AtomicBool>,
     cut: Option<Cut>,
     keeper: Keeper,
     probing: bool,

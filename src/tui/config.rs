@@ -47,6 +47,12 @@ pub struct StudioConfig {
     pub methods_dir: Option<PathBuf>,
     /// Name of the method selected at the start; the first one if there is no such method.
     pub method: String,
+    /// Finds other models; none leaves the loaded ones.
+    pub models: Option<Arc<dyn ModelStore>>,
+    /// The pair that is loaded at the start.
+    pub loaded: ModelPair,
+    /// The file that remembers the pair chosen last; it need not exist. None remembers none.
+    pub models_file: Option<PathBuf>,
     /// What every run is asked for; video, prompt and method are those on the screen.
     pub request: RunRequest,
     /// The models are the embedded ones, which know only the clips with titles.
@@ -133,6 +139,9 @@ impl Default for StudioConfig {
                 logprobs: 5,
                 ..RunRequest::default()
             },
+            models: None,
+            loaded: ModelPair::default(),
+            models_file: state.as_ref().map(|dir| dir.join("models.json")),
             embedded: false,
             presets: PromptPreset::built_in(false),
             theme: "auto".into(),

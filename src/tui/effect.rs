@@ -8,6 +8,7 @@ use super::{
 };
 use specreel_batch::rows::Caption;
 use specreel_engine::RunRequest;
+use specreel_model::ModelSpec;
 use specreel_record::{Session, Span};
 use specreel_video::Frame;
 
@@ -50,9 +51,22 @@ pub enum Msg {
     },
     MethodSaved(Result<(PathBuf, Method), String>),
     Cut(Result<Vec<Span>, String>),
+    Models(Result<ModelList, String>),
+    PairOpened(Result<Box<OpenedPair>, Failure>),
+    Pull(PullNews),
+    /// A model was removed: its name, and the bytes freed.
+    ModelRemoved(Result<(String, u64), String>),
     Unrecorded(String),
     Tick,
     Advance(f64),
+}
+
+/// How a download goes on.
+#[derive(Clone, Debug)]
+pub enum PullNews {
+    Progress(Pulling),
+    /// With the model's directory or GGUF file.
+    Ended(Result<PathBuf, Failure>),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +87,19 @@ pub enum Effect {
     CancelBatch,
     /// Save an edited caption; answered by [`Msg::CaptionSaved`].
     SaveCaption(Box<CaptionEdit>),
+    /// List models for the loaded pair and a run; answered by [`Msg::Models`].
+    ListModels(Box<(ModelPair, RunRequest)>),
+    /// Find the files of a pair; answered by [`Msg::PairOpened`].
+    OpenPair(ModelPair),
+    /// Load models and use them in place of the loaded ones; the engine answers.
+    Switch(Box<ModelSpec>),
+    /// Write the pair to this file, which remembers it.
+    RememberPair(PathBuf, Box<ModelPair>),
+    /// Download a model; answered by [`Msg::Pull`].
+    Pull(String),
+    CancelPull,
+    /// Remove a model of this name and path from the cache; answered by [`Msg::ModelRemoved`].
+    RemoveModel(String, PathBuf),
     /// Read a directory; answered by [`Msg::Scanned`].
     Scan(PathBuf),
     /// Open a path, of a file or a directory; answered by [`Msg::Opened`] or [`Msg::Scanned`].

@@ -46,6 +46,7 @@ contexts! {
     Compare "compare" "Comparison";
     Batch "batch" "Batch";
     CaptionEdit "caption_edit" "Caption editor";
+    Models "models" "Models";
     Sessions "sessions" "Saved runs";
     Confirm "confirm" "Confirmation";
     List "list" "Lists";
@@ -100,6 +101,7 @@ impl KeyContext {
             | KeyContext::Methods
             | KeyContext::Edit
             | KeyContext::Pick
+            | KeyContext::Models
             | KeyContext::Sessions
             | KeyContext::Batch
             | KeyContext::CaptionEdit
@@ -110,8 +112,8 @@ impl KeyContext {
     }
 
     fn is_typing(self) -> bool {
-        use KeyContext::{CaptionEdit, Entry, Methods, Pick, Prompt};
-        matches!(self, Prompt | Entry | Methods | Pick | CaptionEdit)
+        use KeyContext::{CaptionEdit, Entry, Methods, Models, Pick, Prompt};
+        matches!(self, Prompt | Entry | Methods | Models | Pick | CaptionEdit)
     }
 }
 

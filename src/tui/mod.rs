@@ -25,6 +25,7 @@ mod keeper;
 mod key;
 mod keymap;
 mod model;
+mod model_store;
 mod mouse;
 mod painter;
 mod past;
@@ -32,6 +33,7 @@ pub mod picture;
 mod question;
 mod recent;
 mod recorder;
+pub mod remembered;
 mod scan;
 mod signals;
 mod studio;
@@ -52,7 +54,7 @@ pub use archive::SessionEntry;
 pub use batch_worker::BatchNews;
 pub use complete::Completion;
 pub use config::{Clip, ClipFacts, Cut, FrameReader, Probe, PromptPreset, StudioConfig};
-pub use effect::{Effect, Msg, SidecarsWritten};
+pub use effect::{Effect, Msg, PullNews, SidecarsWritten};
 pub use error::StudioError;
 pub use images::ImageProtocol;
 pub use inline::Inline;
@@ -62,6 +64,10 @@ pub use model::{
     batch::{BatchJob, CaptionEdit},
     frame_strips::FrameRequest,
     library::VideoFile,
+};
+pub use model_store::{
+    DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
+    StoredModel,
 };
 pub use mouse::{Mouse, MouseKind};
 pub use studio::Studio;

@@ -25,6 +25,7 @@ pub(crate) fn config() -> StudioConfig {
         keymap: None,
         themes: None,
         theme_file: None,
+        models_file: None,
         methods_dir: Some("/config/methods".into()),
         sessions: Some("/sessions".into()),
         recent: None,

@@ -83,7 +83,7 @@ mod tests {
         let stats = Box::default();
         let [target, device, dtype] = [evil(), evil(), evil()];
         let (drafter, notes) = (Some(evil()), vec![evil()]);
-        let ready = EventKind::Ready(Ready { target, drafter, device, dtype, notes, parts: None });
+        let ready = EventKind::Ready(Ready { target, drafter, device, dtype, notes, ..Ready::default() });
         let started = EventKind::Started(Started {
             target: evil(),
             drafter: Some(evil()),

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// A small random checkpoint and the same as GGUF file, as on the hub.
-fn files() -> Vec<File> {
+pub fn files() -> Vec<File> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures");
     let file = |name: &'static str, source: &str| File {
         name,
@@ -27,15 +27,19 @@ fn files() -> Vec<File> {
     ]
 }
 
-fn start(hub: &Server, cache: &Path, args: &[&str]) -> Terminal {
-    let tail = ["--frames", "4", "--max-new-tokens", "2"];
-    let variables = [
+/// The variables that select a hub and a cache.
+pub fn hub_variables<'a>(hub: &'a Server, cache: &'a Path) -> [(&'static str, &'a str); 4] {
+    [
         ("HF_ENDPOINT", hub.address.as_str()),
         ("HF_HOME", cache.to_str().unwrap()),
         ("HF_HUB_OFFLINE", "0"),
         ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1"),
-    ];
-    Terminal::start_with(100, 30, &[args, &tail].concat(), &variables)
+    ]
+}
+
+fn start(hub: &Server, cache: &Path, args: &[&str]) -> Terminal {
+    let tail = ["--frames", "4", "--max-new-tokens", "2"];
+    Terminal::start_with(100, 30, &[args, &tail].concat(), &hub_variables(hub, cache))
 }
 
 /// How often the weights were requested.

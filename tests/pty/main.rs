@@ -6,6 +6,7 @@
 mod batch;
 mod command_line;
 mod download;
+mod models;
 mod panics;
 mod preview;
 mod robust;

@@ -42,6 +42,12 @@ pub enum ModelsCommand {
         #[arg(value_name = "ID[@REVISION][:TYPE]")]
         id: String,
     },
+    /// Remove a model from the shared cache, with the files that nothing else in it uses
+    Remove {
+        /// Id of a cached model, or its directory or GGUF file in the cache
+        #[arg(value_name = "ID|DIR|FILE")]
+        model: PathBuf,
+    },
     /// List, remove or verify converted weights, which are kept so that models load at once
     Cache(CacheArgs),
 }

@@ -7,14 +7,18 @@ use serde::Serialize;
 use super::gguf;
 use crate::cli::{config::Config, dirs::Dirs};
 use specreel_checkpoint::{
-    gguf::MAGIC,
-    hub::{Cache, ModelId, Settings, name_of},
+    ModelFiles,
+    gguf::{GgufModel, MAGIC},
+    hub::{Cache, HubError, ModelId, Settings, name_of},
 };
 use specreel_demo as assets;
 use specreel_model::{
+    ReadModel as _,
+    family::VlConfig,
     inspect::{self, Facts},
     known::KNOWN,
 };
+use specreel_record::Failure;
 use specreel_speculate::closest;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -27,11 +31,68 @@ pub enum Origin {
     LmStudio,
 }
 
+impl Origin {
+    /// Where it is, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Folder => "folder",
+            Self::Cache => "cache",
+            Self::LlamaCpp => "llama.cpp",
+            Self::LmStudio => "LM Studio",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalModel {
     pub name: String,
     pub dir: PathBuf,
     pub origin: Origin,
+}
+
+/// What its files say of a model.
+pub struct Summary {
+    pub family: String,
+    pub dtype: String,
+    pub parameters: u64,
+    pub bytes: u64,
+    pub mmproj: Option<PathBuf>,
+}
+
+impl LocalModel {
+    pub fn summary(&self) -> Result<Summary, Failure> {
+        let files = ModelFiles::open(&self.dir, None)?;
+        let config = files.config()?;
+        let checkpoint = files.checkpoint()?;
+        let facts = Facts::read_files(&files)?;
+        Ok(Summary {
+            family: config.family.model_type.to_owned(),
+            dtype: checkpoint.main_type(),
+            parameters: facts.text_parameters + facts.tower_parameters,
+            bytes: checkpoint.bytes(),
+            mmproj: files.gguf().map(|model| model.tower.path().to_owned()),
+        })
+    }
+}
+
+/// Refuse a model whose configuration is not supported, before its weights are downloaded: a directory, or a vision tower's file.
+pub fn check_pulled(path: &Path) -> Result<(), Failure> {
+    match path.is_dir() {
+        true => {
+            VlConfig::read(path)?;
+            ModelFiles::of_directory(path).check_quantization()?;
+        }
+        false => GgufModel::check_tower(path)?,
+    }
+    Ok(())
+}
+
+/// Remove a model from the shared cache. Returns the bytes freed. Fails for models elsewhere (class input).
+pub fn remove(dir: &Path) -> Result<u64, Failure> {
+    let cache = Settings::from_env().cache.map(Cache::new);
+    let cache = cache.ok_or(HubError::NoCache)?;
+    Ok(cache.remove(dir)?)
 }
 
 pub fn all(config: &Config) -> Vec<LocalModel> {

@@ -2,6 +2,7 @@
 
 mod gguf;
 pub mod local_models;
+mod model_store;
 mod models;
 mod part;
 pub mod prompts;
@@ -9,7 +10,10 @@ pub mod stdin_video;
 pub mod user_methods;
 pub mod weight_cache;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{
     cli::{
@@ -17,7 +21,7 @@ use crate::{
         dirs::Dirs,
         terminal,
     },
-    tui::{ColorDepth, StudioConfig},
+    tui::{ColorDepth, StudioConfig, remembered},
 };
 use specreel_batch::Sidecar;
 use specreel_client::{Config, DEFAULT_MAX_NEW_TOKENS, PromptPreset, Settings, SidecarChoice, present};
@@ -28,6 +32,7 @@ use specreel_record::Failure;
 use specreel_speculate::Method;
 use specreel_video::Sampling;
 
+use model_store::Store;
 pub(crate) use models::{model_directory, models, recipe, suggest_drafter, tell_unused};
 use prompts::Asked;
 pub use prompts::check_prompt;
@@ -85,7 +90,18 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     // A folder is opened as one of videos.
     let folder = args.video.as_deref().filter(|path| path.is_dir());
     let video = args.video.as_deref().filter(|_| folder.is_none()).map(self::video).transpose()?;
-    let settings = Settings::merge(args.layer(), config);
+    let mut settings = Settings::merge(args.layer(), config);
+    let usual = StudioConfig::default();
+    let models_file = usual.models_file.clone();
+    // A pair that is named is not forgotten for one that was chosen once.
+    let is_named = settings.target.value.is_some() || settings.drafter.value.is_some();
+    let remembered = models_file.as_deref().filter(|_| !is_named).and_then(remembered::read);
+    if let Some((target, mmproj, drafter)) = remembered {
+        settings.target.value = Some(target);
+        settings.mmproj.value = mmproj;
+        settings.drafter.value = drafter;
+    }
+    let store = Store::new(&settings, args.run.rope, config);
     let models = models(&settings, args.run.rope)?;
     let request = request(video.clone().unwrap_or_default(), &args.run, &settings, &models)?;
     let dirs = Dirs::find();
@@ -113,7 +129,6 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let profile = settings.profile.value.as_deref().map(present::modelled::load).transpose();
     let profile = profile.map_err(|failure| settings.profile.blame(failure))?;
     let embedded = assets::is_embedded_target(&models.target);
-    let usual = StudioConfig::default();
     // A broken file is reported as methods are: the built-in presets are there all the same.
     let own = PromptPreset::all(embedded, prompts::file(dirs.as_ref()).as_deref());
     let (presets, problem) = match own {
@@ -129,6 +144,9 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         methods,
         method: request.method.name.clone(),
         embedded,
+        loaded: store.pair(),
+        models: Some(Arc::new(store)),
+        models_file: models_file.filter(|_| !is_named),
         presets,
         // A preset's system message belongs to its prompt, which may be another one by the next run.
         request: RunRequest {

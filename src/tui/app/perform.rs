@@ -1,13 +1,29 @@
 //! Performs the studio's effects.
 
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
 use super::Driver;
 use crate::tui::{
-    BatchNews, CaptionEdit, Effect, Msg, StudioError, archive, batch_worker::BatchWorker, complete::complete,
-    files, recent, scan::scan,
+    BatchNews, CaptionEdit, Effect, Msg, PullNews, Pulling, StudioError, archive, batch_worker::BatchWorker,
+    complete::complete, files, recent, remembered, scan::scan,
 };
 use specreel_batch as batch;
 use specreel_engine::Command;
-use specreel_record::{Event, EventKind};
+use specreel_record::{Event, EventKind, Failure};
+
+/// How often the progress of a download is told.
+const TOLD: Duration = Duration::from_millis(100);
+
+fn lost(problem: String) -> Failure {
+    Failure::internal(problem, "the log has details")
+}
 
 impl Driver {
     pub(super) fn perform(&mut self, effects: Vec<Effect>) -> Result<(), StudioError> {
@@ -49,6 +65,42 @@ impl Driver {
                     let lost =
                         |problem| Msg::CaptionSaved { video: unsaved, caption: lost, outcome: Err(problem) };
                     self.workers.run(save, lost);
+                }
+                Effect::ListModels(about) => {
+                    let store = self.models.clone();
+                    self.workers.answer(Msg::Models, move || {
+                        let (loaded, run) = *about;
+                        Ok(store.map(|store| store.list(&loaded, &run)).unwrap_or_default())
+                    });
+                }
+                Effect::OpenPair(pair) => {
+                    let store = self.models.clone();
+                    let open = move || match store {
+                        Some(store) => Msg::PairOpened(store.open(&pair).map(Box::new)),
+                        None => Msg::PairOpened(Err(lost("models cannot be changed here".into()))),
+                    };
+                    self.workers.run(open, |problem| Msg::PairOpened(Err(lost(problem))));
+                }
+                Effect::Switch(spec) => {
+                    if let Err(failure) = self.engine.send(Command::Switch(spec)) {
+                        self.take_in(Msg::Engine(Event::new(0, EventKind::Failed(failure))))?;
+                    }
+                }
+                // On this thread: a few bytes, and the order matters.
+                Effect::RememberPair(file, pair) => {
+                    if let Err(error) = remembered::write(&file, &pair) {
+                        tracing::warn!(%error, file = %file.display(), "the models are not remembered");
+                    }
+                }
+                Effect::Pull(id) => self.pull(id),
+                Effect::CancelPull => self.pull_cancelled.store(true, Ordering::Relaxed),
+                Effect::RemoveModel(name, path) => {
+                    let store = self.models.clone();
+                    self.workers.answer(Msg::ModelRemoved, move || {
+                        let store = store.ok_or("models cannot be changed here")?;
+                        let freed = store.remove(&path).map_err(|failure| failure.error)?;
+                        Ok((name, freed))
+                    });
                 }
                 Effect::Scan(folder) => {
                     let lost = folder.clone();
@@ -113,6 +165,37 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// Download a model off this thread, and tell how it goes ten times a second.
+    fn pull(&mut self, id: String) {
+        let (store, messages) = (self.models.clone(), self.messages.clone());
+        let cancelled = Arc::new(AtomicBool::new(false));
+        self.pull_cancelled = Arc::clone(&cancelled);
+        let work = move || {
+            let Some(store) = store else {
+                return Msg::Pull(PullNews::Ended(Err(lost("models cannot be downloaded here".into()))));
+            };
+            let mut begun: Option<(Instant, u64)> = None;
+            let mut told: Option<Instant> = None;
+            let mut progress = |progress: Pulling| {
+                if cancelled.load(Ordering::Relaxed) {
+                    return ControlFlow::Break(());
+                }
+                // What an earlier download left does not count for the speed.
+                let (since, before) = *begun.get_or_insert((Instant::now(), progress.done));
+                if told.is_none_or(|told| told.elapsed() > TOLD) {
+                    let seconds = since.elapsed().as_secs_f64();
+                    let rate = progress.done.saturating_sub(before) as f64 / seconds;
+                    let rate = Some(rate).filter(|_| seconds > 1.0);
+                    told = Some(Instant::now());
+                    messages.try_send(Msg::Pull(PullNews::Progress(Pulling { rate, ..progress }))).ok();
+                }
+                ControlFlow::Continue(())
+            };
+            Msg::Pull(PullNews::Ended(store.pull(&id, &mut progress)))
+        };
+        self.workers.run(work, |problem| Msg::Pull(PullNews::Ended(Err(lost(problem)))));
     }
 
     pub(super) fn probe_waiting(&mut self) {

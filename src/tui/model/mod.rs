@@ -8,6 +8,7 @@ pub(crate) mod inspect;
 pub(crate) mod library;
 pub(crate) mod line;
 pub(crate) mod methods;
+pub(crate) mod models;
 pub(crate) mod order;
 mod overlay;
 pub(crate) mod player;
@@ -32,6 +33,7 @@ use inspect::Inspector;
 use library::Library;
 use line::Caret;
 use methods::Methods;
+use models::Models;
 pub(crate) use overlay::{Overlay, Pane};
 use preview::Preview;
 use prompt::PromptEditor;
@@ -73,6 +75,7 @@ pub(crate) struct Model {
     pub strips: FrameStrips,
     pub prompt: PromptEditor,
     pub methods: Methods,
+    pub models: Models,
     pub engine: EngineState,
     pub runs: Runs,
     pub waiting: Option<Waiting>,
@@ -140,6 +143,7 @@ impl Model {
             strips: FrameStrips::default(),
             prompt: PromptEditor::with_history(&config.request.prompt, &config.history),
             methods: Methods::new(config.methods.clone(), &config.method),
+            models: Models { loaded: config.loaded.clone(), ..Models::default() },
             engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
             runs: Runs { next: 1, ..Runs::default() },
             waiting: None,
@@ -181,6 +185,7 @@ impl Model {
     pub fn key_context(&self) -> KeyContext {
         match (&self.overlay, self.focus) {
             (Some(Overlay::Methods { .. }), _) => KeyContext::Methods,
+            (Some(Overlay::Models { .. }), _) => KeyContext::Models,
             (Some(Overlay::Presets(_) | Overlay::Export(_) | Overlay::Themes { .. }), _) => KeyContext::List,
             (Some(Overlay::Pick { .. }), _) => KeyContext::Pick,
             (Some(Overlay::Edit(_)), _) => KeyContext::Edit,
@@ -195,6 +200,7 @@ impl Model {
                     Overlay::Help { .. }
                     | Overlay::Filter
                     | Overlay::Open { .. }
+                    | Overlay::Tower { .. }
                     | Overlay::SaveMethod(_)
                     | Overlay::Value { .. }
                     | Overlay::Segments(_)
@@ -259,7 +265,7 @@ impl Model {
     }
 
     pub fn is_busy(&self) -> bool {
-        let is_loading = matches!(self.engine, EngineState::Loading { .. });
+        let is_loading = matches!(self.engine, EngineState::Loading { .. }) || self.models.is_changing();
         is_loading || self.batches.has_engine() || self.runs.active().is_some()
     }
 

@@ -26,6 +26,16 @@ pub(crate) enum Overlay {
         query: String,
         cursor: usize,
     },
+    /// The models screen with its filter, and the cursor among the rows that match.
+    Models {
+        query: String,
+        cursor: usize,
+    },
+    /// The path of the vision tower for a target in GGUF.
+    Tower {
+        target: std::path::PathBuf,
+        line: String,
+    },
     Presets(usize),
     Help {
         query: String,
@@ -78,6 +88,7 @@ impl Overlay {
             | Overlay::Export(at)
             | Overlay::Help { top: at, .. }
             | Overlay::Methods { cursor: at, .. }
+            | Overlay::Models { cursor: at, .. }
             | Overlay::Pick { cursor: at, .. }
             | Overlay::Themes { cursor: at, .. }
             | Overlay::History { cursor: at, .. } => Some(at),

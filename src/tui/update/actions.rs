@@ -24,6 +24,18 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     if model.sessions.confirm && !matches!(action, Action::Yes | Action::Back) {
         model.sessions.confirm = false;
     }
+    if matches!(model.overlay, Some(Overlay::Models { .. })) {
+        match action {
+            Action::NextPane | Action::PreviousPane => {
+                models::turn(model, if action == Action::NextPane { 1 } else { -1 });
+                return Vec::new();
+            }
+            Action::Choose if model.models.confirm.is_some() => return models::confirm(model),
+            Action::Back => {}
+            // Any other action withdraws the question.
+            _ => model.models.confirm = None,
+        }
+    }
     match action {
         Action::Run => {
             if model.overlay == Some(Overlay::Preview) {
@@ -95,6 +107,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::OlderRun => show_run(model, model.runs.shown.saturating_sub(1)),
         Action::NewerRun => show_run(model, model.runs.shown + 1),
         Action::Sessions => return sessions::open(model),
+        Action::Models => return models::open(model),
+        Action::FirstModel => return models::offer_first(model),
         Action::Theme => theme::open(model),
         Action::Redraw => return vec![Effect::Redraw],
         Action::Suspend => return vec![Effect::Suspend],
@@ -143,6 +157,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::NextLoosened => steps::seek(model, true),
         Action::PreviousLoosened => steps::seek(model, false),
         Action::TokenBack | Action::TokenForward | Action::Heat => {}
+        Action::Delete if matches!(model.overlay, Some(Overlay::Models { .. })) => models::ask_remove(model),
         Action::Delete => sessions::ask_delete(model),
         Action::Yes => return sessions::delete(model),
     }
@@ -287,6 +302,7 @@ fn list_length(model: &Model) -> usize {
         Some(Overlay::Methods { query, .. } | Overlay::Pick { query, .. }) => {
             model.methods.found(query).0.len()
         }
+        Some(Overlay::Models { query, .. }) => model.models.rows(query).len(),
         Some(Overlay::Themes { .. }) => model.themes.len(),
         Some(Overlay::Presets(_)) => model.config.presets.len(),
         Some(Overlay::Export(_)) => export::choices(model),

@@ -13,6 +13,11 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     if model.back_cancels() {
         return if runs::drop_queue(model) { Vec::new() } else { runs::cancel(model) };
     }
+    if matches!(model.overlay, Some(Overlay::Models { .. }))
+        && let Some(effects) = models::back(model)
+    {
+        return effects;
+    }
     if model.overlay == Some(Overlay::EditCaption) {
         return leave_editor(model);
     }
@@ -26,6 +31,9 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         Some(Overlay::Themes { before, over, .. }) => {
             model.theme = before;
             model.overlay = over.map(|over| *over);
+        }
+        Some(Overlay::Tower { .. }) => {
+            model.overlay = Some(Overlay::Models { query: String::new(), cursor: 0 });
         }
         Some(Overlay::Filter) => model.library.clear_filter(),
         Some(Overlay::Search) => model.search = Search::default(),

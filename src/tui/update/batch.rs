@@ -100,6 +100,10 @@ pub(super) fn retry(model: &mut Model) -> Vec<Effect> {
 }
 
 fn start(model: &mut Model, mut batch: Batch) -> Vec<Effect> {
+    if models::are_in_the_way(model) {
+        model.batches.next = Some(batch);
+        return Vec::new();
+    }
     for clip in &mut batch.clips {
         if matches!(clip.state, ClipState::Failed(_) | ClipState::Busy) {
             clip.state = ClipState::Waiting;

@@ -72,7 +72,7 @@ fn begin(
         model.note(Tone::Bad, error.to_string());
         return Vec::new();
     }
-    if batch::is_in_the_way(model) {
+    if batch::is_in_the_way(model) || models::are_in_the_way(model) {
         return Vec::new();
     }
     let Some(subject) = runs::subject(model) else { return Vec::new() };

@@ -47,12 +47,14 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
     match model.overlay.as_mut()? {
         Overlay::Open { line, .. }
         | Overlay::SaveMethod(line)
+        | Overlay::Tower { line, .. }
         | Overlay::Ask(line)
         | Overlay::Segments(line)
         | Overlay::Value { line, .. } => Some(line),
         Overlay::History { query, .. }
         | Overlay::Help { query, .. }
         | Overlay::Methods { query, .. }
+        | Overlay::Models { query, .. }
         | Overlay::Pick { query, .. } => Some(query),
         Overlay::Filter => Some(&mut model.library.filter),
         Overlay::Search => Some(&mut model.search.query),
@@ -64,6 +66,7 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
 fn changed(model: &mut Model) {
     match &mut model.overlay {
         Some(Overlay::Open { found, .. }) => found.clear(),
+        Some(Overlay::Models { cursor, .. }) => *cursor = 0,
         Some(Overlay::History { cursor: first, .. } | Overlay::Help { top: first, .. }) => *first = 0,
         Some(Overlay::Methods { query, cursor } | Overlay::Pick { query, cursor }) => {
             *cursor = model.methods.found(query).1;
@@ -136,6 +139,10 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             return vec![Effect::Open(typed)];
         }
         Some(Overlay::Segments(typed)) => return segments::choose(model, &typed),
+        Some(Overlay::Models { query, cursor }) => return models::choose(model, query, cursor),
+        Some(Overlay::Tower { target, line }) => {
+            return models::with_tower(model, target, &line);
+        }
         Some(Overlay::History { query, cursor }) => {
             if let Some(prompt) = model.prompt.found(&query).get(cursor).map(|p| (*p).to_owned()) {
                 model.prompt.set(&prompt);

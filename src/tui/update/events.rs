@@ -46,14 +46,18 @@ fn announce(model: &mut Model, notes: Vec<String>) {
 
 fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
     match kind {
+        EventKind::Stage { done, total, left_ms, .. } if models::progress(model, done, total, left_ms) => {}
         EventKind::Stage { stage, done, total, .. } if !matches!(model.engine, EngineState::Ready(_)) => {
             model.engine = EngineState::Loading { stage, done, total };
         }
         EventKind::Ready(ready) => {
             announce(model, ready.notes.clone());
-            model.engine = EngineState::Ready(ready);
-            return runs::start_waiting(model);
+            model.engine = EngineState::Ready(ready.clone());
+            let mut effects = models::ready(model, &ready);
+            effects.extend(runs::start_waiting(model));
+            return effects;
         }
+        EventKind::Failed(failure) if models::load_failed(model, &failure) => {}
         EventKind::Failed(failure) => engine_failed(model, failure),
         _ => {}
     }

@@ -11,6 +11,7 @@ mod entry;
 mod events;
 pub(crate) mod export;
 mod inspect;
+mod models;
 mod mouse;
 mod preview;
 mod runs;
@@ -90,6 +91,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::Engine(event) => return events::on_event(model, event),
         Msg::EngineGone => {
+            models::gone(model);
             let hint = "quit and restart specreel; the log has details";
             events::engine_failed(model, Failure::internal("the engine has stopped", hint));
         }
@@ -142,6 +144,10 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Completed(outcome) => entry::completed(model, outcome),
         Msg::MethodSaved(outcome) => edit::saved(model, outcome),
         Msg::Cut(segments) => return segments::cut(model, segments),
+        Msg::Models(found) => return models::listed(model, found),
+        Msg::PairOpened(outcome) => return models::opened(model, outcome),
+        Msg::Pull(news) => return models::pulled(model, news),
+        Msg::ModelRemoved(outcome) => return models::removed(model, outcome),
         Msg::Unrecorded(problem) => model.note(Tone::Bad, problem),
         Msg::Advance(ms) if model.race().is_some() => compare::advance(model, ms),
         Msg::Advance(ms) => {
@@ -246,7 +252,8 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
 
 fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
     model.notice = None;
-    if model.key_context() == KeyContext::Entry {
+    let filters = [KeyContext::Entry, KeyContext::Methods, KeyContext::Models, KeyContext::Pick];
+    if filters.contains(&model.key_context()) {
         let line = text::clean_line(pasted.get(..floor(pasted, MAX_PATH_BYTES)).unwrap_or_default());
         return entry::type_text(model, line.trim());
     }
@@ -330,6 +337,8 @@ mod box_tests;
 mod event_tests;
 #[cfg(test)]
 mod first_tests;
+#[cfg(test)]
+mod model_tests;
 #[cfg(test)]
 mod queue_tests;
 #[cfg(test)]

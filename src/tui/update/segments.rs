@@ -16,6 +16,9 @@ pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
         model.overlay = Some(Overlay::Segments(typed.to_owned()));
         return Vec::new();
     };
+    if models::are_in_the_way(model) {
+        return Vec::new();
+    }
     let Some(subject) = runs::selected_subject(model) else { return Vec::new() };
     model.segment_length = typed.trim().to_owned();
     let video = subject.video.clone();
@@ -36,7 +39,7 @@ pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec
 }
 
 pub(super) fn begin(model: &mut Model, subject: Subject) -> Vec<Effect> {
-    if batch::is_in_the_way(model) {
+    if batch::is_in_the_way(model) || models::are_in_the_way(model) {
         return Vec::new();
     }
     let Some(method) = runs::method_to_run(model) else { return Vec::new() };

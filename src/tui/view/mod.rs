@@ -16,6 +16,7 @@ pub(crate) mod library;
 mod meters;
 mod methods;
 mod modelled;
+mod models;
 mod passage;
 mod picker;
 mod player;
@@ -101,6 +102,10 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
     }
     match &model.overlay {
         Some(Overlay::Methods { query, cursor }) => methods::draw(model, query, *cursor, theme, frame),
+        Some(Overlay::Models { query, cursor }) => models::draw(model, query, *cursor, theme, frame),
+        Some(Overlay::Tower { line, .. }) => {
+            picker::line(model, "Vision tower (mmproj file)", line, theme, frame)
+        }
         Some(Overlay::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
         Some(Overlay::Help { query, top }) => help::draw(model, query, *top, theme, frame),
         Some(Overlay::Open { line, found }) => picker::path(model, line, found, theme, frame),

@@ -38,9 +38,15 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
             }
         }
     }
-    let badge = if model.is_out_of_depth() { " toy models " } else { "" };
+    let key = model.keymap.shown(KeyContext::Everywhere, &[Action::FirstModel]);
+    let offers = model.config.models.is_some() && !key.is_empty() && area.width >= 100;
+    let badge = match model.is_out_of_depth() {
+        true if offers => format!(" toy models · {key} gets a real one "),
+        true => " toy models ".to_owned(),
+        false => String::new(),
+    };
     // The badge stays, whatever else has to go.
-    let most = usize::from(area.width).saturating_sub(badge.len());
+    let most = usize::from(area.width).saturating_sub(text::width(&badge));
     while left.width() > most && left.spans.len() > 1 {
         left.spans.pop();
     }
@@ -52,7 +58,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
         EngineState::Loading { .. } => "loading models ".into(),
         EngineState::Failed(_) => "no models ".into(),
     };
-    let room = usize::from(area.width).saturating_sub(left.width() + 1 + badge.len());
+    let room = usize::from(area.width).saturating_sub(left.width() + 1 + text::width(&badge));
     let right = if room > 8 { text::fit(&right, room) } else { String::new() };
     let badge = Span::styled(badge, theme.style(Role::Warn).add_modifier(Modifier::REVERSED));
     let gap = Span::raw(if badge.content.is_empty() || right.is_empty() { "" } else { " " });
@@ -196,6 +202,8 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::Methods => &[Choose, Edit, KnobUp, NextKnob, Save, Reset, Back],
         KeyContext::Edit => &[KnobUp, Edit, Choose, Save, Reset, Back],
         KeyContext::List => &[Choose, Back],
+        KeyContext::Models if model.models.confirm.is_some() => &[Choose, Back],
+        KeyContext::Models => &[Choose, NextPane, Delete, Back, ClearLine],
         KeyContext::Sessions => &[Choose, FilterSessions, Delete, Back],
         KeyContext::Confirm => &[Yes, Back],
         KeyContext::Batch => match model.batches.shown().map(|batch| batch.phase) {
@@ -246,6 +254,13 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::Back, _) if model.back_cancels() && !model.clip_queue.is_empty() => "drop the queue",
         (Action::Back, _) if model.back_cancels() => "cancel",
         (Action::Back, _) if model.sessions.confirm => "no",
+        (Action::Back, Some(Overlay::Models { .. })) => match &model.models {
+            models if models.confirm.is_some() => "no",
+            models if models.is_changing() || models.pull.is_some() => "cancel",
+            _ => "back",
+        },
+        (Action::NextPane, Some(Overlay::Models { .. })) => "list",
+        (Action::Delete, Some(Overlay::Models { .. })) => "remove",
         (Action::Back, None) if model.shows_player() && model.shown_replay().is_none() => "skip",
         (Action::Pause, _) if !model.is_playing() => "play",
         (Action::NextPane, Some(Overlay::Compare)) => "view",
@@ -253,7 +268,8 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::Down, Some(Overlay::Preview | Overlay::Batch)) => "clip",
         (Action::Down, None) if model.key_context() == KeyContext::Steps => "step",
         (Action::Choose, Some(overlay)) => match overlay {
-            Overlay::Presets(_) | Overlay::History { .. } => "use",
+            Overlay::Models { .. } if model.models.confirm.is_some() => "yes",
+            Overlay::Presets(_) | Overlay::History { .. } | Overlay::Models { .. } => "use",
             Overlay::Methods { .. } | Overlay::Edit(_) | Overlay::Pick { .. } | Overlay::Segments(_) => "run",
             Overlay::Value { .. } => "set",
             Overlay::Batch if model.batches.next.is_some() => "start",

@@ -4,6 +4,7 @@
 //! the commit of a branch or tag. Any program may have written the names, so all of them are validated.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -108,6 +109,53 @@ impl Cache {
         models
     }
 
+    /// Remove a cached model from the disk: its directory, or a GGUF file with all its parts, and the blobs that nothing else in
+    /// the cache links to. What only belongs to it, such as the vision tower's file of the last GGUF file, goes with it. Returns
+    /// the bytes freed. Fails if the path is no model of this cache, or a file cannot be removed.
+    pub fn remove(&self, path: &Path) -> Result<u64, HubError> {
+        let mut models = self.models().into_iter().filter(|model| model.path == path);
+        let Some(model) = models.next() else { return Err(HubError::NotCached(path.to_owned())) };
+        let folder = self.folder(&model.id);
+        let dir =
+            path.ancestors().find(|dir| dir.parent() == Some(&folder.join("snapshots"))).unwrap_or(path);
+        let files = links(dir);
+        let is_gguf = |file: &Path| file_names::is_gguf(&file.to_string_lossy());
+        let mut removed: Vec<PathBuf> = match path.is_dir() {
+            true => files.iter().filter(|file| !is_gguf(file)).cloned().collect(),
+            false => {
+                let mut held = gguf::cached(dir).into_iter().map(|(_, parts)| parts);
+                held.find(|parts| parts.first().map(PathBuf::as_path) == Some(path)).unwrap_or_default()
+            }
+        };
+        // Without a model, the rest is of no use.
+        let is_left = |file: &PathBuf| !removed.contains(file);
+        let others = gguf::cached(dir).into_iter().any(|(_, parts)| parts.iter().all(is_left));
+        if !(others || has_safetensors(dir) && !path.is_dir()) {
+            removed = files;
+        }
+        let blob = |link: &PathBuf| fs::canonicalize(link).unwrap_or_else(|_| link.clone());
+        let blobs: BTreeSet<PathBuf> = removed.iter().map(blob).collect();
+        let size = |file: &PathBuf| fs::metadata(file).map_or(0, |about| about.len());
+        for link in &removed {
+            fs::remove_file(link).map_err(|e| HubError::io(link, e))?;
+        }
+        let linked: BTreeSet<PathBuf> = links(&folder.join("snapshots")).iter().map(blob).collect();
+        let mut freed = 0;
+        for blob in blobs.difference(&linked) {
+            freed += size(blob);
+            if let Err(error) = fs::remove_file(blob)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                return Err(HubError::io(blob, error));
+            }
+        }
+        remove_empty(&folder.join("snapshots"));
+        if names(&folder.join("snapshots")).is_empty() {
+            fs::remove_dir_all(&folder).map_err(|e| HubError::io(&folder, e))?;
+        }
+        Ok(freed)
+    }
+
     pub(super) fn set_ref(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
         if id.revision == commit {
             return Ok(());
@@ -141,6 +189,27 @@ pub(super) fn is_commit(text: &str) -> bool {
 /// True for a directory with weights in Hugging Face layout.
 fn has_safetensors(dir: &Path) -> bool {
     names(dir).iter().any(|name| name.ends_with(".safetensors"))
+}
+
+/// The files and links in a directory and those inside it.
+fn links(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in names(dir).into_iter().map(|name| dir.join(name)) {
+        // A link to a directory is not followed.
+        match fs::symlink_metadata(&path) {
+            Ok(about) if about.is_dir() => found.extend(links(&path)),
+            _ => found.push(path),
+        }
+    }
+    found
+}
+
+/// Remove the empty directories in a directory; one that has something stays.
+fn remove_empty(dir: &Path) {
+    for inside in names(dir).into_iter().map(|name| dir.join(name)) {
+        remove_empty(&inside);
+        let _ = fs::remove_dir(inside);
+    }
 }
 
 /// Names of a directory's entries, sorted; empty if it cannot be read.
@@ -213,5 +282,46 @@ mod tests {
         // A tampered ref is ignored.
         fs::write(cache.folder(&id).join("refs/main"), "../../../etc").unwrap();
         assert_eq!(cache.find(&id), None);
+    }
+
+    #[test]
+    fn a_removed_model_takes_only_what_nothing_else_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::new(dir.path().into());
+        let id = ModelId::parse("a/b").unwrap();
+        let blobs = cache.folder(&id).join("blobs");
+        fs::create_dir_all(&blobs).unwrap();
+        let [old, new] = ["1", "2"].map(|digit| cache.snapshot(&id, &digit.repeat(40)));
+        let put = |snapshot: &Path, name: &str, blob: &str| {
+            fs::create_dir_all(snapshot.join(name).parent().unwrap()).unwrap();
+            fs::write(blobs.join(blob), vec![0; 10 * blob.len()]).unwrap();
+            std::os::unix::fs::symlink(blobs.join(blob), snapshot.join(name)).unwrap();
+        };
+        for snapshot in [&old, &new] {
+            put(snapshot, "config.json", "c");
+        }
+        put(&old, "model.safetensors", "ww");
+        put(&new, "model.safetensors", "www");
+        for (name, blob) in [("m-Q8_0.gguf", "gggg"), ("mmproj-f16.gguf", "ttttt")] {
+            put(&new, name, blob);
+        }
+        for part in 1..=2 {
+            put(&new, &format!("F16/m-F16-0000{part}-of-00002.gguf"), &"p".repeat(5 + part));
+        }
+        cache.set_ref(&id, &"2".repeat(40)).unwrap();
+        let left = || names(&blobs).join(" ");
+        for stranger in [dir.path(), &blobs, Path::new("/etc"), &new.join("mmproj-f16.gguf")] {
+            assert!(matches!(cache.remove(stranger), Err(HubError::NotCached(_))), "{stranger:?}");
+        }
+        // The configuration is also the new snapshot's.
+        assert_eq!(cache.remove(&old).unwrap(), 20);
+        assert_eq!(left(), "c gggg pppppp ppppppp ttttt www");
+        assert_eq!(cache.remove(&new.join("F16/m-F16-00001-of-00002.gguf")).unwrap(), 130);
+        assert_eq!(left(), "c gggg ttttt www");
+        assert_eq!(cache.remove(&new).unwrap(), 40);
+        assert_eq!(left(), "gggg ttttt");
+        // The last one takes the tower with it, and the folder.
+        assert_eq!(cache.remove(&new.join("m-Q8_0.gguf")).unwrap(), 90);
+        assert!(!cache.folder(&id).exists() && cache.models().is_empty());
     }
 }

@@ -139,6 +139,9 @@ pub enum HubError {
     /// A cache file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
+    /// A path that is to be removed and is no model of the cache.
+    #[error("{} is not in the model cache", .0.display())]
+    NotCached(PathBuf),
     #[error("cancelled; the next pull resumes")]
     Cancelled,
     /// The model is not supported, judging by its configuration.
@@ -207,6 +210,9 @@ impl HubError {
             Self::Locked { .. } => "wait until it finishes, or stop it".into(),
             Self::Io { .. } => {
                 "make it readable and writable, or set HF_HUB_CACHE to another directory".into()
+            }
+            Self::NotCached(_) => {
+                "delete its files where they are; specreel removes only what it can pull again".into()
             }
             Self::Cancelled => "pull again to resume".into(),
             Self::Unusable(failure) => failure.hint.clone().unwrap_or_default(),

@@ -69,6 +69,17 @@ pub fn differs_at(index: usize) -> String {
     format!("differs at token {}", index + 1)
 }
 
+/// A number of parameters: `7.6 B`, `494 M`.
+pub fn parameters(n: u64) -> String {
+    match n as f64 {
+        n if n >= 9.995e9 => format!("{:.0} B", n / 1e9),
+        n if n >= 9.995e8 => format!("{:.1} B", n / 1e9),
+        n if n >= 9.995e6 => format!("{:.0} M", n / 1e6),
+        n if n >= 9.995e5 => format!("{:.1} M", n / 1e6),
+        n => format!("{:.0} k", n / 1e3),
+    }
+}
+
 /// How long ago something was: `now`, `5 min`, `3 h`, `12 d`, `2 y`.
 pub fn ago(seconds: u64) -> String {
     match seconds {
@@ -122,5 +133,11 @@ mod tests {
     #[test]
     fn ages_have_one_unit() {
         assert_eq!([59, 3599, 7200, 200_000, 70_000_000].map(ago), ["now", "59 min", "2 h", "2 d", "2 y"]);
+    }
+
+    #[test]
+    fn parameters_as_text() {
+        let words = [800, 640_000, 1_234_567, 494_000_000, 7_615_000_000, 72_700_000_000].map(parameters);
+        assert_eq!(words, ["1 k", "640 k", "1.2 M", "494 M", "7.6 B", "73 B"]);
     }
 }

@@ -33,6 +33,14 @@ pub fn check_request(spec: &ModelSpec, request: &RunRequest) -> Result<(), Failu
     check(spec, sampled(&rule(spec), request).as_ref())
 }
 
+/// Bytes of the system's memory that these models take with a request, or alone if its video cannot be read; none if that is not
+/// known.
+pub fn request_bytes(spec: &ModelSpec, request: &RunRequest) -> Option<u64> {
+    let footprint = Footprint::read(spec)?;
+    let work = sampled(&rule(spec), request).and_then(|video| footprint.work(&video));
+    Some(footprint.need(&Pool::System, true, footprint.dtype, work.as_ref()).total())
+}
+
 /// What a request samples of its video, by a family's rule; none if the video cannot be read.
 pub(crate) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
     let probe = video::probe(&request.video).ok()?;
@@ -126,11 +134,12 @@ impl Footprint {
     /// Refuse models that do not fit into the available memory, with a video if it is known.
     pub(crate) fn check_loading(&self, video: Option<&Video>) -> Result<(), Failure> {
         let Some(available) = usable() else { return Ok(()) };
-        let work = video.and_then(|video| {
-            let sample = self.target.sample(video)?;
-            Some(Work { sample, frames: video.frames, new_tokens: video.new_tokens })
-        });
-        self.fits(true, work.as_ref(), available)
+        self.fits(true, video.and_then(|video| self.work(video)).as_ref(), available)
+    }
+
+    fn work(&self, video: &Video) -> Option<Work> {
+        let sample = self.target.sample(video)?;
+        Some(Work { sample, frames: video.frames, new_tokens: video.new_tokens })
     }
 
     /// True if the models that are not kept fit into the memory that is available beside those that are loaded. What a card has

@@ -1,10 +1,8 @@
 //! `specreel models list`.
 
 use super::*;
-use crate::cli::resolve::local_models::{self, LocalModel};
-use specreel_checkpoint::ModelFiles;
+use crate::cli::resolve::local_models::{self, LocalModel, Summary};
 use specreel_client::present::text;
-use specreel_model::{ReadModel as _, inspect::Facts};
 
 /// Names are cut to this width before a column is dropped.
 const LEAST_NAME: usize = 24;
@@ -12,7 +10,7 @@ const LEAST_NAME: usize = 24;
 pub fn run(json: bool, config: &Config) -> Result<i32, End> {
     let models: Vec<(LocalModel, Result<Summary, Failure>)> = local_models::all(config)
         .into_iter()
-        .map(|found| (summary(&found), found))
+        .map(|found| (found.summary(), found))
         .map(|(s, f)| (f, s))
         .collect();
     let text = if json {
@@ -22,28 +20,6 @@ pub fn run(json: bool, config: &Config) -> Result<i32, End> {
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(0)
-}
-
-struct Summary {
-    family: String,
-    dtype: String,
-    parameters: u64,
-    bytes: u64,
-    mmproj: Option<PathBuf>,
-}
-
-fn summary(found: &LocalModel) -> Result<Summary, Failure> {
-    let files = ModelFiles::open(&found.dir, None)?;
-    let config = files.config()?;
-    let checkpoint = files.checkpoint()?;
-    let facts = Facts::read_files(&files)?;
-    Ok(Summary {
-        family: config.family.model_type.to_owned(),
-        dtype: checkpoint.main_type(),
-        parameters: facts.text_parameters + facts.tower_parameters,
-        bytes: checkpoint.bytes(),
-        mmproj: files.gguf().map(|model| model.tower.path().to_owned()),
-    })
 }
 
 fn table(models: &[(LocalModel, Result<Summary, Failure>)], width: Option<usize>) -> String {

@@ -5,12 +5,7 @@ use std::io::IsTerminal as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::*;
-use specreel_checkpoint::{
-    ModelFiles,
-    gguf::GgufModel,
-    hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Pulled, Settings},
-};
-use specreel_model::family::VlConfig;
+use specreel_checkpoint::hub::{Hub, HubError, ModelId, PullObserver, PullProgress, Pulled, Settings};
 
 /// Download a model. Exit code 130 if it was interrupted; the next pull resumes the download.
 pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
@@ -107,13 +102,6 @@ impl PullObserver for DownloadBar<'_> {
     }
 
     fn check(&mut self, path: &Path) -> Result<(), Failure> {
-        match path.is_dir() {
-            true => {
-                VlConfig::read(path)?;
-                ModelFiles::of_directory(path).check_quantization()?;
-            }
-            false => GgufModel::check_tower(path)?,
-        }
-        Ok(())
+        local_models::check_pulled(path)
     }
 }

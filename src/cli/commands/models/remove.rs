@@ -1,0 +1,15 @@
+//! `specreel models remove`: a cached model, and what is kept for it alone.
+
+use super::*;
+use crate::cli::resolve::{local_models::remove, model_directory};
+
+pub fn run(model: &Path, json: bool) -> Result<i32, End> {
+    let dir = model_directory("cached", model)?;
+    let freed = remove(&dir)?;
+    let text = match json {
+        true => format!("{}\n", json!({ "removed": dir, "bytes": freed })),
+        false => format!("{} removed, {} freed\n", color::plain(&model.display().to_string()), bytes(freed)),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(0)
+}

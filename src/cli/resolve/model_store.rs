@@ -1,0 +1,260 @@
+//! The models of the studio: the local ones, and those of the hub.
+
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use super::{local_models, models, prompts};
+use crate::{
+    cli::{config::Config, dirs::Dirs, resolve::local_models::LocalModel},
+    tui::{
+        DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
+        StoredModel,
+    },
+};
+use specreel_checkpoint::{
+    gguf::{GgufFile, towers_of},
+    hub::{Cache, Hub, ModelId, PullObserver, PullProgress, Settings as HubSettings, free_space},
+};
+use specreel_client::{PromptPreset, Setting, Settings};
+use specreel_demo as assets;
+use specreel_engine::{RunRequest, memory, memory_check};
+use specreel_model::{
+    ModelSpec,
+    draft_head::DraftHeadConfig,
+    family::Rope,
+    inspect,
+    known::{KNOWN, KnownModel},
+};
+use specreel_record::Failure;
+use specreel_tensor::WeightType;
+
+/// The models that the settings of a studio find.
+pub struct Store {
+    settings: Settings,
+    rope: Option<Rope>,
+    config: Config,
+}
+
+impl Store {
+    pub fn new(settings: &Settings, rope: Option<Rope>, config: &Config) -> Self {
+        Self { settings: settings.clone(), rope, config: config.clone() }
+    }
+
+    /// The pair of the settings.
+    pub fn pair(&self) -> ModelPair {
+        let path = |setting: &Setting<PathBuf>| setting.value.clone();
+        // The embedded target has a drafter of its own.
+        let unnamed =
+            if self.settings.target.value.is_some() { DrafterChoice::None } else { DrafterChoice::Best };
+        let found = |path: PathBuf| local_models::directory(&path).unwrap_or(path);
+        ModelPair {
+            target: path(&self.settings.target).map(found),
+            mmproj: path(&self.settings.mmproj),
+            drafter: path(&self.settings.drafter).map_or(unnamed, |path| DrafterChoice::Of(found(path))),
+        }
+    }
+
+    fn spec(&self, pair: &ModelPair) -> Result<ModelSpec, Failure> {
+        let target = pair.target.clone().filter(|target| !assets::is_embedded_target(target));
+        let drafter = match &pair.drafter {
+            DrafterChoice::None => None,
+            DrafterChoice::Of(path) => Some(path.clone()),
+            // The embedded target brings its own.
+            DrafterChoice::Best => target.as_ref().and_then(|target| {
+                let fitting = local_models::drafters(target, &self.config).into_iter();
+                fitting.map(|found| found.dir).next()
+            }),
+        };
+        let mut settings = self.settings.clone();
+        // A tower and an adapter belong to the target that they were given for.
+        if self.pair().target != target {
+            settings.lora = Setting::default();
+            settings.mmproj = Setting::default();
+        }
+        if self.settings.drafter.value != drafter {
+            settings.drafter_mmproj = Setting::default();
+        }
+        settings.mmproj.value = pair.mmproj.clone().or(settings.mmproj.value);
+        let without = pair.drafter == DrafterChoice::None && target.is_none();
+        (settings.target.value, settings.drafter.value) = (target, drafter);
+        let mut spec = models(&settings, self.rope)?;
+        if without {
+            spec.drafter = None;
+        }
+        Ok(spec)
+    }
+
+    fn stored(&self, found: LocalModel, loaded: &ModelPair, run: &RunRequest) -> StoredModel {
+        let head = DraftHeadConfig::read(&found.dir).ok();
+        let facts = match &head {
+            Some(head) => Ok(StoredFacts {
+                family: format!("{} head", head.recipe.name()),
+                dtype: "-".into(),
+                parameters: 0,
+                bytes: bytes_in(&found.dir),
+                needs: None,
+                is_head: true,
+                lacks_tower: false,
+            }),
+            None => self.facts(&found, run),
+        };
+        let no_drafter = match (&head, &loaded.target, &facts) {
+            (_, _, Err(problem)) => Some(problem.clone()),
+            // What a head was trained for is checked when it is loaded.
+            (Some(_), ..) => None,
+            (None, target, Ok(_)) => {
+                let embedded =
+                    || Some(assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())).ok()?.target);
+                let target = target.clone().or_else(embedded).unwrap_or_default();
+                let larger =
+                    || local_models::drafters(&target, &self.config).iter().all(|d| d.dir != found.dir);
+                match inspect::can_draft(&target, &found.dir) {
+                    Err(problem) => Some(problem),
+                    Ok(()) if target == found.dir => Some("it is the target".into()),
+                    Ok(()) if larger() => Some("it is not smaller than the target".into()),
+                    Ok(()) => None,
+                }
+            }
+        };
+        let origin = found.origin.name();
+        let removable = found.origin == local_models::Origin::Cache;
+        StoredModel { name: found.name, path: found.dir, origin, facts, no_drafter, removable }
+    }
+
+    fn facts(&self, found: &LocalModel, run: &RunRequest) -> Result<StoredFacts, String> {
+        match found.summary() {
+            Ok(summary) => {
+                let alone = ModelPair {
+                    target: Some(found.dir.clone()),
+                    drafter: DrafterChoice::None,
+                    ..ModelPair::default()
+                };
+                let needs = self.spec(&alone).ok();
+                Ok(StoredFacts {
+                    family: summary.family,
+                    dtype: summary.dtype,
+                    parameters: summary.parameters,
+                    bytes: summary.bytes,
+                    needs: needs.and_then(|spec| memory_check::request_bytes(&spec, run)),
+                    is_head: false,
+                    lacks_tower: false,
+                })
+            }
+            // Its tower may be elsewhere.
+            Err(failure) => match GgufFile::metadata(&found.dir) {
+                Ok(file)
+                    if found.dir.is_file()
+                        && towers_of(&found.dir).is_ok_and(|(_, towers)| towers.is_empty()) =>
+                {
+                    Ok(StoredFacts {
+                        family: file.string("general.architecture").ok().flatten().unwrap_or("-").to_owned(),
+                        dtype: "-".into(),
+                        parameters: 0,
+                        bytes: std::fs::metadata(&found.dir).map_or(0, |about| about.len()),
+                        needs: None,
+                        is_head: false,
+                        lacks_tower: true,
+                    })
+                }
+                _ => Err(failure.error),
+            },
+        }
+    }
+}
+
+impl ModelStore for Store {
+    fn list(&self, loaded: &ModelPair, run: &RunRequest) -> ModelList {
+        let stored = local_models::all(&self.config).into_iter();
+        let cache = HubSettings::from_env().cache;
+        let held = self.spec(loaded).ok().and_then(|spec| memory_check::request_bytes(&spec, run));
+        ModelList {
+            stored: stored.map(|found| self.stored(found, loaded, run)).collect(),
+            published: KNOWN
+                .iter()
+                .flat_map(|known| published(known, cache.clone().map(Cache::new)))
+                .collect(),
+            disk: cache.as_deref().and_then(free_space),
+            memory: memory::available().map(|free| free + held.unwrap_or(0)),
+        }
+    }
+
+    fn open(&self, pair: &ModelPair) -> Result<OpenedPair, Failure> {
+        let spec = self.spec(pair)?;
+        // So that what cannot be read is known before anything is loaded.
+        spec.target_files()?;
+        spec.drafter_files()?;
+        let embedded = assets::is_embedded_target(&spec.target);
+        let file = prompts::file(Dirs::find().as_ref());
+        let presets = PromptPreset::all(embedded, file.as_deref());
+        Ok(OpenedPair {
+            embedded,
+            rule: memory_check::rule(&spec),
+            presets: presets.unwrap_or_else(|_| PromptPreset::built_in(embedded)),
+            spec,
+        })
+    }
+
+    fn pull(
+        &self,
+        id: &str,
+        progress: &mut dyn FnMut(Pulling) -> ControlFlow<()>,
+    ) -> Result<PathBuf, Failure> {
+        let id = ModelId::parse(id)?;
+        let pulled = Hub::new(HubSettings::from_env())?.pull(&id, &mut Watch { progress })?;
+        Ok(pulled.path().to_owned())
+    }
+
+    fn remove(&self, path: &Path) -> Result<u64, Failure> {
+        local_models::remove(path)
+    }
+}
+
+struct Watch<'a> {
+    progress: &'a mut dyn FnMut(Pulling) -> ControlFlow<()>,
+}
+
+impl PullObserver for Watch<'_> {
+    fn progress(&mut self, progress: &PullProgress) -> ControlFlow<()> {
+        (self.progress)(Pulling { done: progress.done, total: progress.total, rate: None })
+    }
+
+    fn check(&mut self, path: &Path) -> Result<(), Failure> {
+        local_models::check_pulled(path)
+    }
+}
+
+/// A published model: its GGUF files, the smallest first, then its safetensors.
+fn published(known: &'static KnownModel, cache: Option<Cache>) -> Vec<PublishedModel> {
+    let Some(sizes) = known.sizes() else { return Vec::new() };
+    let needs = |dtype| known.memory(&[dtype]).and_then(|memory| Some(memory.first()?.run)).unwrap_or(0);
+    let of = |id: String, bytes: u64, needs: u64| {
+        let found = ModelId::parse(&id).ok().and_then(|id| cache.as_ref()?.find(&id));
+        PublishedModel {
+            id,
+            family: sizes.family.name.to_owned(),
+            parameters: sizes.text + sizes.tower,
+            bytes,
+            needs,
+            drafters: known.drafters,
+            stored: found.is_some(),
+        }
+    };
+    let files = known.gguf_files().map(|(repository, files)| {
+        files.into_iter().map(move |(kind, bytes)| {
+            let dtype = WeightType::ALL
+                .into_iter()
+                .find(|dtype| kind.name().to_lowercase().starts_with(dtype.name()));
+            (format!("{repository}:{}", kind.name()), bytes, needs(dtype.unwrap_or(WeightType::Bf16)))
+        })
+    });
+    let own = (known.id.to_owned(), sizes.bytes, needs(WeightType::Q8_0));
+    files.into_iter().flatten().chain([own]).map(|(id, bytes, needs)| of(id, bytes, needs)).collect()
+}
+
+/// Bytes of the files in a directory.
+fn bytes_in(dir: &Path) -> u64 {
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    files.filter_map(|entry| Some(std::fs::metadata(entry.path()).ok()?.len())).sum()
+}

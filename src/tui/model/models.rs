@@ -1,0 +1,189 @@
+//! The models screen: what is on this machine and what can be downloaded, the download, and the change to another pair.
+
+use std::path::PathBuf;
+
+use nucleo_matcher::Config;
+
+use super::search::fuzzy;
+use crate::tui::{DrafterChoice, ModelList, ModelPair, OpenedPair, PublishedModel, Pulling, StoredModel};
+use specreel_checkpoint::hub::ModelId;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Tab {
+    #[default]
+    Target,
+    Drafter,
+    Published,
+}
+
+impl Tab {
+    pub const ALL: [Tab; 3] = [Tab::Target, Tab::Drafter, Tab::Published];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Tab::Target => "target",
+            Tab::Drafter => "drafter",
+            Tab::Published => "download",
+        }
+    }
+
+    pub fn next(self, by: isize) -> Self {
+        let at = Self::ALL.iter().position(|tab| *tab == self).unwrap_or(0) as isize;
+        Self::ALL[(at + by).rem_euclid(Self::ALL.len() as isize) as usize]
+    }
+}
+
+/// A row of the list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Row<'a> {
+    /// Decode without a drafter.
+    NoDrafter,
+    Stored(&'a StoredModel),
+    Published(&'a PublishedModel),
+    /// A model that nobody has listed, by its id.
+    Named(&'a str),
+}
+
+impl Row<'_> {
+    pub fn name(&self) -> &str {
+        match self {
+            Row::NoDrafter => "no drafter",
+            Row::Stored(model) => &model.name,
+            Row::Published(model) => &model.id,
+            Row::Named(id) => id,
+        }
+    }
+}
+
+/// What is asked before it is done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Confirm {
+    /// Download a model, then use it, and caption the selected clip where that was the aim.
+    Pull {
+        id: String,
+        bytes: Option<u64>,
+        runs: bool,
+    },
+    Remove {
+        name: String,
+        path: PathBuf,
+        bytes: u64,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Pull {
+    pub id: String,
+    pub progress: Option<Pulling>,
+    pub cancelling: bool,
+    pub runs: bool,
+}
+
+/// The change to another pair.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub pair: ModelPair,
+    /// None while its files are looked for.
+    pub opened: Option<OpenedPair>,
+    /// Bytes read, of all, and the milliseconds left if they are known.
+    pub progress: Option<(u64, u64, Option<f64>)>,
+    pub cancelling: bool,
+    /// Caption the selected clip then.
+    pub runs: bool,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Models {
+    /// None before they were listed.
+    pub list: Option<ModelList>,
+    pub tab: Tab,
+    pub confirm: Option<Confirm>,
+    pub pull: Option<Pull>,
+    pub change: Option<Change>,
+    /// The model for people who have none is offered once the models are listed.
+    pub offers_first: bool,
+    /// The pair that is loaded, or loads at the start.
+    pub loaded: ModelPair,
+}
+
+impl Models {
+    /// The rows of the tab that match, in order of fit: all without a query.
+    pub fn rows<'a>(&'a self, query: &'a str) -> Vec<Row<'a>> {
+        let Some(list) = &self.list else { return Vec::new() };
+        let is_head = |model: &StoredModel| model.facts.as_ref().is_ok_and(|facts| facts.is_head);
+        let stored = list.stored.iter();
+        let rows: Vec<Row<'a>> = match self.tab {
+            Tab::Target => stored.filter(|model| !is_head(model)).map(Row::Stored).collect(),
+            Tab::Drafter => [Row::NoDrafter].into_iter().chain(stored.map(Row::Stored)).collect(),
+            Tab::Published => list.published.iter().map(Row::Published).collect(),
+        };
+        match query.trim() {
+            "" => rows,
+            query => {
+                let found = fuzzy(query, Config::DEFAULT.match_paths(), 0..rows.len(), |i| {
+                    rows[*i].name().to_owned()
+                });
+                let mut found: Vec<Row<'a>> = found.into_iter().map(|i| rows[i]).collect();
+                let is_listed = found.iter().any(|row| row.name().eq_ignore_ascii_case(query));
+                if self.tab == Tab::Published && !is_listed && ModelId::parse(query).is_ok() {
+                    found.insert(0, Row::Named(query));
+                }
+                found
+            }
+        }
+    }
+
+    /// True for the row of a loaded model.
+    pub fn is_loaded(&self, row: Row<'_>, embedded: bool) -> bool {
+        match (self.tab, row) {
+            (Tab::Target, Row::Stored(model)) => match &self.loaded.target {
+                Some(target) => *target == model.path,
+                None => embedded && model.name == "embedded target",
+            },
+            (Tab::Drafter, Row::Stored(model)) => {
+                let own = embedded && self.loaded.drafter == DrafterChoice::Best;
+                own && model.name == "embedded drafter"
+                    || self.loaded.drafter == DrafterChoice::Of(model.path.clone())
+            }
+            (Tab::Drafter, Row::NoDrafter) => self.loaded.drafter == DrafterChoice::None,
+            _ => false,
+        }
+    }
+
+    /// Why the row cannot be chosen, if it cannot.
+    pub fn obstacle(&self, row: Row<'_>) -> Option<String> {
+        match (self.tab, row) {
+            (Tab::Drafter, Row::Stored(model)) => model.no_drafter.clone(),
+            (_, Row::Stored(model)) => model.facts.as_ref().err().cloned(),
+            _ => None,
+        }
+    }
+
+    /// Whether a row fits into memory now; none if that is not known.
+    pub fn fits(&self, row: Row<'_>) -> Option<bool> {
+        let memory = self.list.as_ref()?.memory?;
+        match row {
+            Row::NoDrafter | Row::Named(_) => None,
+            Row::Stored(model) => Some(model.facts.as_ref().ok()?.needs? <= memory),
+            Row::Published(model) => Some(model.needs <= memory),
+        }
+    }
+
+    /// The model for people who have none: a small one of which everything fits, the largest of those below this size.
+    pub fn first(&self) -> Option<&PublishedModel> {
+        /// A download of some minutes on a slow line.
+        const MOST: u64 = 1 << 30;
+        let list = self.list.as_ref()?;
+        let fits = |model: &&PublishedModel| {
+            list.memory.is_none_or(|memory| model.needs <= memory)
+                && list.disk.is_none_or(|disk| model.bytes < disk)
+        };
+        let small = list.published.iter().filter(|model| model.id.contains("SmolVLM2") && model.bytes < MOST);
+        small.filter(fits).max_by_key(|model| (model.parameters, std::cmp::Reverse(model.bytes)))
+    }
+
+    /// True while models are loaded beside those in use.
+    pub fn is_changing(&self) -> bool {
+        self.change.is_some()
+    }
+}

@@ -1,0 +1,125 @@
+//! What the studio needs of models, on disk and on the hub.
+
+use std::ops::ControlFlow;
+
+use super::*;
+use specreel_client::PromptPreset;
+use specreel_engine::RunRequest;
+use specreel_model::ModelSpec;
+use specreel_video::Rule;
+
+/// Target and drafter, as they are chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelPair {
+    /// A directory or GGUF file; none is the embedded target with its drafter and heads.
+    pub target: Option<PathBuf>,
+    /// The vision tower of a target in GGUF; none is the mmproj file beside it.
+    pub mmproj: Option<PathBuf>,
+    pub drafter: DrafterChoice,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DrafterChoice {
+    /// The best of those that are on this machine.
+    #[default]
+    Best,
+    None,
+    /// A model, or the directory of a draft head.
+    Of(PathBuf),
+}
+
+/// A pair whose files are there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenedPair {
+    pub spec: ModelSpec,
+    /// The target is the embedded one.
+    pub embedded: bool,
+    pub rule: Rule,
+    /// The prompts that suit the target.
+    pub presets: Vec<PromptPreset>,
+}
+
+/// A model on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredModel {
+    pub name: String,
+    pub path: PathBuf,
+    /// Where it is: `embedded`, `cache`, `folder`, `llama.cpp`, `LM Studio`.
+    pub origin: &'static str,
+    /// What it is, or why it cannot be used.
+    pub facts: Result<StoredFacts, String>,
+    /// Why it cannot draft for the loaded target; none if it can.
+    pub no_drafter: Option<String>,
+    /// It is in the model cache, from which it can be removed.
+    pub removable: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredFacts {
+    /// The family; of a draft head, its recipe.
+    pub family: String,
+    pub dtype: String,
+    pub parameters: u64,
+    pub bytes: u64,
+    /// Bytes that it takes with the selected clip, without a drafter; none if that is not known, and for draft heads.
+    pub needs: Option<u64>,
+    /// A draft head, which is no target.
+    pub is_head: bool,
+    /// A GGUF file without a vision tower beside it.
+    pub lacks_tower: bool,
+}
+
+/// A model that can be downloaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedModel {
+    /// Its id, with the type of a GGUF file.
+    pub id: String,
+    pub family: String,
+    pub parameters: u64,
+    /// Bytes to download; estimated for GGUF files.
+    pub bytes: u64,
+    /// Bytes that it takes with half a minute of 720p.
+    pub needs: u64,
+    /// Ids of models that can draft for it, the best first.
+    pub drafters: &'static [&'static str],
+    pub stored: bool,
+}
+
+/// All models.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelList {
+    pub stored: Vec<StoredModel>,
+    pub published: Vec<PublishedModel>,
+    /// Free bytes on the disk of the cache; none if they are not known.
+    pub disk: Option<u64>,
+    /// Bytes of memory for models, with those of the loaded ones; none if they are not known.
+    pub memory: Option<u64>,
+}
+
+/// Progress of a download, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pulling {
+    pub done: u64,
+    pub total: u64,
+    /// Bytes per second; none before it is known.
+    pub rate: Option<f64>,
+}
+
+/// Finds, downloads and removes models. Every call may block; none is on the studio's thread.
+pub trait ModelStore: Send + Sync {
+    /// The models, judged for the loaded target and for a run on the selected clip.
+    fn list(&self, loaded: &ModelPair, run: &RunRequest) -> ModelList;
+
+    /// Find the files of a pair. Fails if they cannot be used together.
+    fn open(&self, pair: &ModelPair) -> Result<OpenedPair, Failure>;
+
+    /// Download a model; `Break` cancels it, and the next download resumes. Returns its directory or GGUF file.
+    fn pull(
+        &self,
+        id: &str,
+        progress: &mut dyn FnMut(Pulling) -> ControlFlow<()>,
+    ) -> Result<PathBuf, Failure>;
+
+    /// Remove a model from the cache. Returns the bytes freed.
+    fn remove(&self, path: &Path) -> Result<u64, Failure>;
+}
