@@ -20,15 +20,7 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
             video::segments(path, None, None, Some(seconds)).map_err(|e| e.to_string())
         })),
         probe: Some(Arc::new(|path| {
-            let facts = video::probe(path).map_err(|error| error.to_string())?;
-            Ok(ClipFacts {
-                seconds: Some(facts.duration_s),
-                size: Some((facts.width, facts.height)),
-                codec: Some(facts.codec),
-                fps: Some(facts.fps),
-                frames: Some(facts.frame_count.get()).filter(|n| *n > 0),
-                turned: facts.rotation_degrees,
-            })
+            video::probe(path).map(ClipFacts::from).map_err(|error| error.to_string())
         })),
         frames: Some(Arc::new(frames)),
         ..start.config

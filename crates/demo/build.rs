@@ -1,22 +1,24 @@
 //! Lists the embedded demo files.
 //!
-//! `assets/demo` may hold any files; each is embedded under its path inside that folder. The list is written to
-//! `demo_files.rs` in the output folder and included by `src/lib.rs`.
+//! `assets/demo` may hold any files; each is embedded under its path inside that folder, except for the recorded runs, which are
+//! for the documentation. The list is written to `demo_files.rs` in the output folder and included by `src/lib.rs`.
 
-use std::{
-    env,
-    fmt::Write as _,
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{env, fmt::Write as _, fs, io, path::PathBuf};
 
 fn main() -> io::Result<()> {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../../assets/demo");
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=../../assets/demo");
     let mut files = Vec::new();
     if root.is_dir() {
-        walk(&root, &mut files)?;
+        for entry in fs::read_dir(&root)? {
+            let path = entry?.path();
+            if path != root.join("runs") {
+                println!("cargo:rerun-if-changed={}", path.display());
+                add(path, &mut files)?;
+            }
+        }
+    } else {
+        println!("cargo:rerun-if-changed={}", root.display());
     }
     files.sort();
 
@@ -37,17 +39,16 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-fn walk(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        let hidden = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'));
-        match (hidden, path.is_dir()) {
-            (true, _) => {}
-            (false, true) => walk(&path, files)?,
-            (false, false) => files.push(path),
-        }
+/// Add a file, or all files of a directory. Hidden ones are skipped.
+fn add(path: PathBuf, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    if path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.')) {
+        return Ok(());
     }
-    Ok(())
+    if !path.is_dir() {
+        files.push(path);
+        return Ok(());
+    }
+    fs::read_dir(path)?.try_for_each(|entry| add(entry?.path(), files))
 }
 
 /// FNV-1a over 64 bits: names a folder, protects nothing.

@@ -24,6 +24,19 @@ pub struct ClipFacts {
     pub turned: u32,
 }
 
+impl From<specreel_video::Probe> for ClipFacts {
+    fn from(facts: specreel_video::Probe) -> Self {
+        Self {
+            seconds: Some(facts.duration_s),
+            size: Some((facts.width, facts.height)),
+            codec: Some(facts.codec),
+            fps: Some(facts.fps),
+            frames: Some(facts.frame_count.get()).filter(|n| *n > 0),
+            turned: facts.rotation_degrees,
+        }
+    }
+}
+
 /// Reads a clip's properties, or returns why it cannot; called off the studio's thread, so it may block.
 pub type Probe = Arc<dyn Fn(&Path) -> Result<ClipFacts, String> + Send + Sync>;
 

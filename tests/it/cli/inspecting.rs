@@ -1,5 +1,7 @@
 //! `specreel inspect`: the picture, the text and the JSON, and that they agree; what is refused, and what is left behind.
 
+use std::path::Path;
+
 use image::RgbImage;
 use serde_json::Value;
 use specreel_record::{Event, EventKind, PromptSeen};
@@ -128,6 +130,24 @@ fn text_and_json_agree() {
             run.printed(&format!("hold {:.1} % of", mass * 100.0));
         }
     }
+}
+
+/// `SPECREEL_UPDATE_SCREEN=1` writes it afresh, as it does the studio's pictures.
+#[test]
+fn pictures_of_the_docs_are_what_is_drawn() {
+    let program = Program::new();
+    inspect(&program, &["--method", "specvlm", "--png", "a.png"]);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/inspect.png");
+    if std::env::var_os("SPECREEL_UPDATE_SCREEN").is_some() {
+        std::fs::copy(program.home().join("a.png"), &file).unwrap();
+    }
+    let (drawn, kept) = (picture(&program, "a.png"), image::open(&file).unwrap().to_rgb8());
+    assert_eq!(drawn.dimensions(), kept.dimensions());
+    // Versions of FFmpeg round differently. A cell is more than 0.3 % of the pixels.
+    let differs = |(a, b): (&image::Rgb<u8>, &image::Rgb<u8>)| (0..3).any(|i| a.0[i].abs_diff(b.0[i]) > 32);
+    let different = drawn.pixels().zip(kept.pixels()).filter(|pair| differs(*pair)).count();
+    let share = different as f64 / drawn.pixels().len() as f64;
+    assert!(share < 0.001, "{share} of the pixels of docs/inspect.png differ");
 }
 
 #[test]

@@ -7,9 +7,8 @@ use specreel::tui::{Effect, Key, KeyCode, Msg, Studio, VideoFile};
 use specreel_record::{EventKind, Failure, FailureClass, Stage, StopReason};
 
 use crate::tui::script::{
-    Footage, alone, asked, begin, choose, compared, done, engine, finish_compared, inspected, listed, lossy,
-    play, press, read_frames, ready, requested, screen, sees, session, start, streaming, strict,
-    with_pictures,
+    alone, asked, begin, choose, compared, done, engine, finish_compared, inspected, listed, lossy, play,
+    press, read_frames, ready, requested, screen, sees, session, start, streaming, strict, with_pictures,
 };
 
 #[test]
@@ -386,8 +385,8 @@ fn a_thousand_flows_of_random_keys_never_panic() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (mut columns, mut rows) = sizes[seed as usize % sizes.len()];
         let mut studio = match seed % 4 {
-            0 => inspected(Footage::Pattern, columns, rows),
-            1 => with_pictures(Footage::Pattern, "dark", columns, rows),
+            0 => inspected(columns, rows),
+            1 => with_pictures("dark", columns, rows),
             _ => ready("dark", columns, rows),
         };
         let mut last_run = 0;
@@ -403,7 +402,7 @@ fn a_thousand_flows_of_random_keys_never_panic() {
             let effects = studio.handle(msg);
             last_run = asked(&effects).unwrap_or(last_run);
             if rng.random_bool(0.5) {
-                read_frames(&mut studio, Footage::Pattern, effects);
+                read_frames(&mut studio, effects);
             }
             if turn % 5 == 0 && columns > 0 {
                 studio.picture(columns, rows);

@@ -6,9 +6,9 @@ use specreel::tui::{Effect, Msg, Studio, picture};
 use specreel_record::{EventKind, Failure, FailureClass, Pace, Span, StopReason};
 
 use crate::tui::script::{
-    Footage, asked, baselines, batched, begin, branched, choose, compared, done, engine, finish_compared,
-    inspected, listed, loading, lossy, play, press, read_frames, ready, session, streaming, watched,
-    with_pictures, write,
+    asked, baselines, batched, begin, branched, choose, compared, done, engine, finish_compared, inspected,
+    listed, loading, lossy, play, press, read_frames, ready, session, streaming, watched, with_pictures,
+    write,
 };
 
 const SIZES: [(u16, u16); 3] = [(60, 16), (80, 24), (120, 40)];
@@ -130,21 +130,21 @@ fn the_steps_of_a_run() {
 #[test]
 fn a_clip_looked_at() {
     for (theme, size) in ["dark", "light", "dark"].into_iter().zip(SIZES) {
-        let mut studio = with_pictures(Footage::Pattern, theme, size.0, size.1);
+        let mut studio = with_pictures(theme, size.0, size.1);
         if size == (120, 40) {
             look("thumbnail", &studio, size);
         }
         let asked = press(&mut studio, "v");
         look("preview_reading", &studio, size);
-        read_frames(&mut studio, Footage::Pattern, asked);
+        read_frames(&mut studio, asked);
         press(&mut studio, "space");
         studio.handle(Msg::Advance(2400.0));
         look("preview", &studio, size);
     }
-    let mut studio = with_pictures(Footage::Pattern, "mono", 80, 24);
+    let mut studio = with_pictures("mono", 80, 24);
     press(&mut studio, "v");
     look("preview_mono", &studio, (80, 24));
-    let mut studio = with_pictures(Footage::Pattern, "dark", 80, 24);
+    let mut studio = with_pictures("dark", 80, 24);
     if let Some(Effect::Frames(Some(request))) = press(&mut studio, "v").pop() {
         let problem = "/demo/0.mp4: the video file is damaged or cut short (no frames)";
         studio.handle(Msg::FramesRead(request, Err(problem.into())));
@@ -155,7 +155,7 @@ fn a_clip_looked_at() {
 #[test]
 fn heat_over_the_frames() {
     for size in [(60, 16), (80, 24), (120, 40)] {
-        look("inspect_frames", &inspected(Footage::Pattern, size.0, size.1), size);
+        look("inspect_frames", &inspected(size.0, size.1), size);
     }
 }
 

@@ -3,5 +3,6 @@
 mod flows;
 mod looks;
 mod pictures;
+mod recorded;
 mod script;
 mod watch;

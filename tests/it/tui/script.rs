@@ -16,7 +16,6 @@ use specreel_record::{
     Event, EventKind, Failure, FailureClass, Limits, Measured, Pace, PromptSeen, Ready, RunLog, Session,
     Speedup, Stage, Started, Stats, Step, StopReason, Token, Verdict, session::RecordedEvent, testing,
 };
-use specreel_scenes::{Scene, render};
 use specreel_speculate::Method;
 use specreel_video::Frame;
 
@@ -95,76 +94,52 @@ pub fn loaded(studio: &mut Studio) -> Vec<Effect> {
     engine(studio, 0, ready)
 }
 
-/// The contents of frames.
-#[derive(Clone, Copy)]
-pub enum Footage {
-    /// Four colours that change with the time.
-    Pattern,
-    /// A clip of the synthetic world.
-    Scene,
-}
-
-impl Footage {
-    /// Width, height and pixels of frame `n` of `count`.
-    fn frame(self, n: usize, count: usize) -> (u32, u32, Vec<u8>) {
-        let pixel = |i: u32| match (i % 16 < 8, i < 16 * 16) {
-            (true, true) => [250, (6 * n) as u8, 0],
-            (false, true) => [0, 200, 0],
-            (true, false) => [0, 0, 220],
-            (false, false) => [255, 255, 255],
-        };
-        match self {
-            Footage::Pattern => (16, 32, (0..16 * 32).flat_map(pixel).collect()),
-            Footage::Scene => {
-                let scene = Scene::from_seed(2);
-                (96, 96, render::frame(&scene, 6.0 * n as f64 / count as f64, 96, 96))
-            }
-        }
-    }
-
-    fn facts(self) -> ClipFacts {
-        let (size, fps, turned) = match self {
-            Footage::Pattern => ((1080, 1920), 29.97, 90),
-            Footage::Scene => ((320, 320), 10.0, 0),
-        };
-        ClipFacts {
-            seconds: Some(6.0),
-            size: Some(size),
-            codec: Some("h264".into()),
-            fps: Some(fps),
-            frames: Some((6.0 * fps).round() as usize),
-            turned,
-        }
-    }
+/// Width, height and pixels of frame `n` of a clip: four colours that change with the time.
+fn pattern(n: usize) -> (u32, u32, Vec<u8>) {
+    let pixel = |i: u32| match (i % 16 < 8, i < 16 * 16) {
+        (true, true) => [250, (6 * n) as u8, 0],
+        (false, true) => [0, 200, 0],
+        (true, false) => [0, 0, 220],
+        (false, false) => [255, 255, 255],
+    };
+    (16, 32, (0..16 * 32).flat_map(pixel).collect())
 }
 
 /// A studio with frames whose run is over and looked at from its second loosened token.
-pub fn inspected(footage: Footage, columns: u16, rows: u16) -> Studio {
-    let mut studio = with_pictures(footage, "dark", columns, rows);
+pub fn inspected(columns: u16, rows: u16) -> Studio {
+    let mut studio = with_pictures("dark", columns, rows);
     loaded(&mut studio);
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);
     let effects = press(&mut studio, "i n");
-    read_frames(&mut studio, footage, effects);
+    read_frames(&mut studio, effects);
     studio
 }
 
 /// A studio that still loads, with frames of the first clip.
-pub fn with_pictures(footage: Footage, theme: &str, columns: u16, rows: u16) -> Studio {
+pub fn with_pictures(theme: &str, columns: u16, rows: u16) -> Studio {
     let config = StudioConfig { frames: Some(Arc::new(|_, _| Ok(()))), ..config(theme) };
     let (mut studio, _) = Studio::new(&config).unwrap();
-    studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts: Ok(footage.facts()) });
+    let facts = ClipFacts {
+        seconds: Some(6.0),
+        size: Some((1080, 1920)),
+        codec: Some("h264".into()),
+        fps: Some(29.97),
+        frames: Some(180),
+        turned: 90,
+    };
+    studio.handle(Msg::Probed { path: "/demo/0.mp4".into(), facts: Ok(facts) });
     let asked = studio.handle(Msg::Resize(columns, rows));
-    read_frames(&mut studio, footage, asked);
+    read_frames(&mut studio, asked);
     studio
 }
 
 /// Answer the request for frames among these effects.
-pub fn read_frames(studio: &mut Studio, footage: Footage, effects: Vec<Effect>) {
+pub fn read_frames(studio: &mut Studio, effects: Vec<Effect>) {
     for effect in effects {
         let Effect::Frames(Some(request)) = effect else { continue };
         for n in 0..request.count {
-            let (width, height, rgb) = footage.frame(n, request.count);
+            let (width, height, rgb) = pattern(n);
             let timestamp_s = 6.0 * n as f64 / request.count as f64;
             let frame = Frame { index: n, timestamp_s, width, height, rgb };
             studio.handle(Msg::FrameRead(request.clone(), Arc::new(frame)));

@@ -109,6 +109,11 @@ impl Race {
         self.at >= self.length
     }
 
+    /// How long a run takes.
+    pub fn duration(&self, lane: usize) -> f64 {
+        self.ends.get(lane).copied().unwrap_or_default()
+    }
+
     /// When a run finishes, and its place, from 1, which runs that finish at the same time share; none while it is running.
     pub fn finish(&self, lane: usize) -> Option<(usize, f64)> {
         let own = *self.ends.get(lane)?;
