@@ -57,6 +57,7 @@ pub(super) fn listed(model: &mut Model, found: Result<ModelList, String>) -> Vec
         }
     }
     if !std::mem::take(&mut model.models.offers_first) {
+        go_to_loaded(model);
         return Vec::new();
     }
     model.models.tab = Tab::Published;
@@ -79,8 +80,15 @@ pub(super) fn listed(model: &mut Model, found: Result<ModelList, String>) -> Vec
 pub(super) fn turn(model: &mut Model, by: isize) {
     model.models.tab = model.models.tab.next(by);
     model.models.confirm = None;
-    if let Some(Overlay::Models { cursor, .. }) = &mut model.overlay {
-        *cursor = 0;
+    go_to_loaded(model);
+}
+
+/// Go to the row of what is loaded, or the first one. With a filter or a question the cursor stays.
+fn go_to_loaded(model: &mut Model) {
+    let Some(Overlay::Models { query, cursor }) = &mut model.overlay else { return };
+    if model.models.confirm.is_none() && query.is_empty() {
+        let mut rows = model.models.rows("").into_iter();
+        *cursor = rows.position(|row| model.models.is_loaded(row, model.config.embedded)).unwrap_or(0);
     }
 }
 

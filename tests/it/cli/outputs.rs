@@ -526,6 +526,7 @@ fn models() {
         .run("models inspect nowhere")
         .run("models inspect no/model");
     t.run("models pull 'no id'").run("models pull ../../x").run("models pull");
+    t.run("models remove models/target").run("models remove no/model");
     check!(t);
 }
 

@@ -43,7 +43,7 @@ fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
         ("compare", "methods") | (_, "method") | ("methods show", "name") => methods(),
         ("methods check", "file") => method_files(),
         ("bench", "sweep") | (_, "set") => sets(),
-        (_, "target" | "drafter") | ("models inspect", "model") => models(),
+        (_, "target" | "drafter") | ("models inspect" | "models remove", "model") => models(),
         (_, "preset") => presets(),
         (_, "mmproj" | "drafter_mmproj") => towers(),
         (_, "device" | "drafter_device") => devices(),
@@ -222,7 +222,9 @@ fn kv_types() -> ArgValueCompleter {
 fn presets() -> ArgValueCompleter {
     among(|| {
         let file = prompts::file(Dirs::find().as_ref());
-        let all = PromptPreset::known(false, file.as_deref()).unwrap_or_default();
+        // With a broken file the built-in ones are there all the same.
+        let all = PromptPreset::known(false, file.as_deref()).or_else(|_| PromptPreset::known(false, None));
+        let all = all.unwrap_or_default();
         all.into_iter()
             .map(|preset| (preset.name, preset.text.lines().next().map(str::to_owned)))
             .collect::<Vec<_>>()
