@@ -69,6 +69,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     let kept = config.sessions.filter(|_| config.record);
     let recorder = Recorder::start(kept.clone(), messages.clone());
     let driver = Driver {
+        begun: Instant::now(),
         studio,
         recorder,
         played: None,
@@ -111,6 +112,7 @@ struct Channels {
 }
 
 struct Driver {
+    begun: Instant,
     studio: Studio,
     recorder: Recorder,
     /// When the clock of a replay was last advanced.
@@ -353,7 +355,7 @@ impl Driver {
                 self.painter.set_cell(Screen::cell());
                 Msg::Resize(columns, rows)
             }
-            TerminalEvent::Mouse(mouse) => match Mouse::from_terminal(&mouse) {
+            TerminalEvent::Mouse(mouse) => match Mouse::from_terminal(&mouse, self.begun.elapsed()) {
                 Some(mouse) => Msg::Mouse(mouse),
                 None => return Ok(()),
             },

@@ -139,7 +139,7 @@ impl Default for StudioConfig {
             theme_file: state.as_ref().map(|dir| dir.join("theme")),
             is_first: false,
             colors: ColorDepth::default(),
-            mouse: false,
+            mouse: true,
             ascii: false,
             rule: Rule::QWEN_VL,
             pace: Pace::Off,

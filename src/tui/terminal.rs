@@ -16,9 +16,9 @@ use std::{
 
 use crossterm::{
     cursor,
-    event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture},
+    event::{DisableBracketedPaste, EnableBracketedPaste},
     execute, queue,
-    style::ResetColor,
+    style::{Print, ResetColor},
     terminal::{
         BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
         disable_raw_mode, enable_raw_mode,
@@ -34,6 +34,10 @@ static UP: AtomicBool = AtomicBool::new(false);
 static MOUSE: AtomicBool = AtomicBool::new(false);
 /// The real standard error while fd 2 is redirected to the log.
 static REAL_STDERR: Mutex<Option<OwnedFd>> = Mutex::new(None);
+
+/// Report presses and the wheel, with positions in decimal (SGR). Crossterm's own also asks for every motion.
+const TAKE_MOUSE: &str = "\x1b[?1000h\x1b[?1006h";
+const LEAVE_MOUSE: &str = "\x1b[?1006l\x1b[?1000l";
 
 /// How long the terminal may take to read its last frame before the screen is restored.
 const GRACE: Duration = Duration::from_millis(500);
@@ -108,7 +112,7 @@ impl Screen {
     pub fn draw(&mut self, studio: &Studio, painter: &mut Painter) -> Result<(), StudioError> {
         queue!(self.page, BeginSynchronizedUpdate).map_err(trouble("draw on"))?;
         let draw = |frame: &mut ratatui::Frame<'_>| {
-            let slot = studio.draw_with_slot(frame);
+            let slot = studio.draw(frame.buffer_mut());
             painter.paint(slot, frame.buffer_mut());
         };
         let drawn = self.terminal.draw(draw).map(|_| ());
@@ -177,7 +181,7 @@ fn enter() -> io::Result<()> {
     UP.store(true, Ordering::SeqCst);
     execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)?;
     if MOUSE.load(Ordering::SeqCst) {
-        execute!(io::stdout(), EnableMouseCapture)?;
+        execute!(io::stdout(), Print(TAKE_MOUSE))?;
     }
     Ok(())
 }
@@ -187,7 +191,7 @@ fn leave_screen() {
     if UP.swap(false, Ordering::SeqCst) {
         // The terminal may be gone.
         if MOUSE.load(Ordering::SeqCst) {
-            execute!(io::stdout(), DisableMouseCapture).ok();
+            execute!(io::stdout(), Print(LEAVE_MOUSE)).ok();
         }
         execute!(
             io::stdout(),

@@ -205,19 +205,22 @@ fn a_training_is_a_picture_that_stays() {
 }
 
 #[test]
-fn the_mouse_is_taken_only_when_asked_for() {
-    let mut t = studio(100, 30, &["--mouse"]);
+fn the_mouse_is_taken_unless_it_is_left_to_the_terminal() {
+    let mut t = studio(100, 30, &[]);
     assert!(t.has_mouse());
     // A press and a release on the second clip, and a wheel's notch on the first, as terminals write them (SGR).
     t.keys("\u{1b}[<0;5;4M\u{1b}[<0;5;4m");
     t.wait("▸ one large shape");
     t.keys("\u{1b}[<64;5;3M");
     t.wait("▸ three shapes");
-    t.keys("q");
+    // Two presses at once run a clip; the key's hint in the last line quits.
+    t.keys("\u{1b}[<0;5;4M\u{1b}[<0;5;4m\u{1b}[<0;5;4M\u{1b}[<0;5;4m");
+    t.wait("state     done");
+    t.keys("\u{1b}[<0;96;30M\u{1b}[<0;96;30m");
     assert_eq!(t.exit_code(), 0);
     assert!(!t.has_mouse());
     t.check_restored();
-    let mut t = studio(100, 30, &[]);
+    let mut t = studio(100, 30, &["--no-mouse"]);
     assert!(!t.has_mouse());
     t.quit("q");
 }

@@ -185,7 +185,7 @@ settings! {
     theme: String,
     /// How the studio draws pictures.
     image_protocol: ImageProtocol,
-    /// Whether the studio takes the mouse; default false.
+    /// Whether the studio takes the mouse; default true.
     mouse: bool,
     /// The studio's characters.
     charset: Charset,

@@ -23,7 +23,8 @@ pub(crate) mod steps;
 use std::{collections::VecDeque, path::PathBuf};
 
 use super::{
-    Action, ImageProtocol, KeyContext, Keymap, StudioConfig, StudioError, Theme, question::Answers, text,
+    Action, ImageProtocol, KeyContext, Keymap, Mouse, StudioConfig, StudioError, Theme, question::Answers,
+    text,
 };
 use batch::Batches;
 use compare::Comparison;
@@ -86,6 +87,8 @@ pub(crate) struct Model {
     /// The segment length as it was last typed.
     pub segment_length: String,
     pub search: Search,
+    /// The last click, if it selected a row: another one at once runs it.
+    pub clicked: Option<Mouse>,
     /// The action of the last key, if it must be pressed twice.
     pub asked: Option<Action>,
     pub opening: bool,
@@ -149,6 +152,7 @@ impl Model {
             cutting: None,
             segment_length: "30".into(),
             search: Search::default(),
+            clicked: None,
             asked: None,
             opening: false,
             opened: None,

@@ -1,5 +1,7 @@
 //! The panes, and the boxes over them.
 
+use crate::tui::KeyContext;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pane {
     Library,
@@ -27,7 +29,9 @@ pub(crate) enum Overlay {
         cursor: usize,
     },
     Presets(usize),
+    /// The help page, opened in a context, with its search and its first line.
     Help {
+        from: KeyContext,
         query: String,
         top: usize,
     },

@@ -49,7 +49,13 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             }
         }
         Action::Presets => model.overlay = Some(Overlay::Presets(0)),
-        Action::Help => model.overlay = Some(Overlay::Help { query: String::new(), top: 0 }),
+        Action::Help => {
+            let from = match model.overlay {
+                Some(Overlay::Help { from, .. }) => from,
+                _ => model.key_context(),
+            };
+            model.overlay = Some(Overlay::Help { from, query: String::new(), top: 0 });
+        }
         Action::KnobUp | Action::KnobDown if matches!(model.overlay, Some(Overlay::Edit(_))) => {
             edit::turn(model, action == Action::KnobUp);
         }
@@ -216,6 +222,7 @@ enum Move {
     Pages(isize),
     Top,
     Bottom,
+    To(usize),
 }
 
 impl Move {
@@ -227,8 +234,15 @@ impl Move {
             Move::Pages(d) => at.saturating_add_signed(d * page).min(last),
             Move::Top => 0,
             Move::Bottom => last,
+            Move::To(at) => at.min(last),
         }
     }
+}
+
+/// Select a row of the list in the box, or in the pane that has the focus.
+pub(super) fn select(model: &mut Model, row: usize) {
+    model.sessions.confirm = false;
+    step(model, Move::To(row));
 }
 
 fn step(model: &mut Model, go: Move) {
@@ -275,6 +289,7 @@ fn step(model: &mut Model, go: Move) {
             Move::By(d) if d < 0 => show_run(model, model.runs.shown.saturating_sub(1)),
             Move::By(_) => show_run(model, model.runs.shown + 1),
             Move::Pages(_) => {}
+            Move::To(run) => show_run(model, run),
             Move::Top => show_run(model, 0),
             Move::Bottom => show_run(model, model.runs.all.len().saturating_sub(1)),
         },
@@ -292,7 +307,7 @@ fn list_length(model: &Model) -> usize {
         Some(Overlay::Export(_)) => export::choices(model),
         Some(Overlay::Edit(_)) => model.methods.current().map_or(0, |m| rows(m).len()),
         Some(Overlay::History { query, .. }) => model.prompt.found(query).len(),
-        Some(Overlay::Help { query, .. }) => view::help::line_count(model, query),
+        Some(Overlay::Help { from, query, .. }) => view::help::line_count(model, *from, query),
         _ => 0,
     }
 }

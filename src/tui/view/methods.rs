@@ -112,7 +112,11 @@ fn grouped(
         lines.iter().position(|line| matches!(line, Listed::Method(index) if index == under))
     });
     let here = (at.unwrap_or(0), lines.len());
-    list(frame, theme, area, here, (None, &widths), |row| match lines[row] {
+    let entry = |line: usize| match lines[line] {
+        Listed::System(_) => None,
+        Listed::Method(method) => indices.iter().position(|index| *index == method),
+    };
+    list_of(frame, theme, area, here, (None, &widths), entry, |row| match lines[row] {
         Listed::System(name) => Row::new([theme.line(Role::Title, name)]),
         Listed::Method(index) => {
             let method = &methods.turned[index];
