@@ -107,6 +107,7 @@ fn grouped(
     let all = 0..methods.turned.len();
     let names = all.map(|i| text::width(&methods.label(i))).max().unwrap_or(0).clamp(12, 30) as u16;
     let widths = [Length(names + 4), Length(10), Fill(1)];
+    let columns = cell_columns(area, &widths);
     let lines = lines(model, indices);
     let at = indices.get(cursor).and_then(|under| {
         lines.iter().position(|line| matches!(line, Listed::Method(index) if index == under))
@@ -137,7 +138,7 @@ fn grouped(
             Row::new([
                 Line::from(vec![theme.span(Role::Accent, sign(index)), name]),
                 mark.into(),
-                Span::styled(text::clean_line(&about), dim).into(),
+                Span::styled(text::fit(&text::clean_line(&about), columns[2]), dim).into(),
             ])
         }
     });

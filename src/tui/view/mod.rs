@@ -62,7 +62,7 @@ use specreel_client::{
 };
 use specreel_record::StopReason;
 use specreel_video as video;
-use wrap::{hang, wrap};
+use wrap::{cut, hang, wrap};
 
 /// An area for a picture, filled with half-blocks until a graphics protocol draws over them.
 #[derive(Clone, Debug)]
@@ -259,6 +259,12 @@ fn scrollbar(frame: &mut Frame<'_>, theme: &Theme, area: Rect, (top, n, rows): (
         let mut state = ScrollbarState::new(n - rows + 1).position(top).viewport_content_length(rows);
         frame.render_stateful_widget(bar, area.intersection(frame.area()), &mut state);
     }
+}
+
+/// The columns of a table's cells in a list, for texts that are cut with a mark.
+fn cell_columns(area: Rect, widths: &[Constraint]) -> Vec<usize> {
+    let cells = Layout::horizontal(widths).spacing(2).split(area);
+    cells.iter().map(|cell| cell.width.into()).collect()
 }
 
 /// A cell of numbers, aligned to the right.

@@ -92,7 +92,7 @@ pub(super) fn long_notice(model: &Model, theme: &Theme, frame: &mut Frame<'_>, s
         return;
     }
     let mut lines = wrap([(words.as_str(), notice_style(*tone, theme))], columns);
-    lines.truncate(LONG.into());
+    cut(&mut lines, LONG.into(), columns);
     let high = lines.len() as u16 + 1;
     let area = Rect { y: status.y - high, height: high, ..status };
     frame.mark(area, Target::Box);
