@@ -60,6 +60,8 @@ pub struct StudioConfig {
     pub is_first: bool,
     pub colors: ColorDepth,
     pub mouse: bool,
+    /// The notification when work ends while the terminal is not focused.
+    pub notify: Notify,
     pub ascii: bool,
     /// How the target's family samples frames, to show which ones it will see.
     pub rule: Rule,
@@ -140,6 +142,7 @@ impl Default for StudioConfig {
             is_first: false,
             colors: ColorDepth::default(),
             mouse: true,
+            notify: Notify::Auto,
             ascii: false,
             rule: Rule::QWEN_VL,
             pace: Pace::Off,

@@ -35,6 +35,10 @@ impl Studio {
         buffer
     }
 
+    pub(crate) fn outside(&self) -> window::Outside {
+        view::outside(&self.model)
+    }
+
     pub fn is_busy(&self) -> bool {
         self.model.is_busy()
     }

@@ -143,6 +143,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         is_first: usual.log.as_ref().is_some_and(|log| !log.exists()),
         colors: ColorDepth::detect(),
         mouse: settings.mouse.or(true),
+        notify: settings.notify.or_default(),
         ascii: !terminal::draws_unicode(settings.charset.or_default()),
         image_protocol: settings.image_protocol.or_default(),
         pace: settings.pace.or_default(),

@@ -132,6 +132,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             model.overlay = Some(Overlay::History { query: String::new(), cursor: 0 });
         }
         Action::Open => model.overlay = Some(Overlay::Open { line: String::new(), found: Vec::new() }),
+        Action::OpenPlayer => return open_player(model),
         Action::Choose => return entry::choose(model),
         Action::Newline => model.editor().editor.insert_newline(),
         Action::HistoryOlder => model.prompt.older(),
@@ -188,6 +189,24 @@ fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
     let effects = if model.overlay.is_none() { runs::again_if_shown(model) } else { Vec::new() };
     model.note(Tone::Info, knob.to_string());
     effects
+}
+
+/// Open the clip under the cursor of the box or of the library.
+fn open_player(model: &mut Model) -> Vec<Effect> {
+    let video = match &model.overlay {
+        Some(Overlay::Batch | Overlay::EditCaption) => {
+            model.batches.shown().and_then(|batch| Some(batch.selected()?.clip.path()))
+        }
+        Some(Overlay::Sessions) => model.sessions.selected().map(|entry| entry.started.video.clone().into()),
+        _ => model.library.selected().map(|entry| entry.path.clone()),
+    };
+    let Some(video) = video else {
+        model.note(Tone::Info, "no clip selected");
+        return Vec::new();
+    };
+    let name = video.file_name().unwrap_or_default().to_string_lossy();
+    model.note(Tone::Info, format!("opening {name}"));
+    vec![Effect::Play(video)]
 }
 
 fn copy(model: &mut Model) -> Vec<Effect> {

@@ -3,6 +3,7 @@
 //! Pure: no clock, no file, no terminal. Everything it needs is in the model or in the message.
 
 mod actions;
+mod attention;
 mod back;
 mod batch;
 mod compare;
@@ -64,6 +65,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     }
     preview::follow(model);
     effects.extend(preview::ask(model));
+    effects.extend(attention::follow(model));
     effects
 }
 
@@ -71,6 +73,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
     match msg {
         Msg::Key(key) => return on_key(model, key),
         Msg::Mouse(mouse) => return mouse::on_mouse(model, mouse),
+        Msg::Focus(is_focused) => attention::focused(model, is_focused),
         Msg::Paste(pasted) => return on_paste(model, &pasted),
         Msg::Resize(columns, rows) => {
             let shows_caption = |model: &Model| view::caption::lay(model).is_some();

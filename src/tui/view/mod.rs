@@ -17,6 +17,7 @@ mod library;
 mod meters;
 mod methods;
 mod modelled;
+mod outside;
 mod passage;
 mod picker;
 mod player;
@@ -56,6 +57,7 @@ use super::{
 use frame::Target;
 pub(crate) use frame::{Frame, Hit, hit};
 pub(crate) use layout::{Areas, areas, is_stacked, is_wide};
+pub(crate) use outside::outside;
 use specreel_client::{
     chart::Scale,
     present::{formats::plural, verdicts::lossless_mark},
