@@ -193,19 +193,22 @@ fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
 
 /// Open the clip under the cursor of the box or of the library.
 fn open_player(model: &mut Model) -> Vec<Effect> {
-    let video = match &model.overlay {
+    let clip = match &model.overlay {
         Some(Overlay::Batch | Overlay::EditCaption) => {
-            model.batches.shown().and_then(|batch| Some(batch.selected()?.clip.path()))
+            let clip = model.batches.shown().and_then(|batch| batch.selected());
+            clip.map(|clip| (clip.title.clone(), clip.clip.path()))
         }
-        Some(Overlay::Sessions) => model.sessions.selected().map(|entry| entry.started.video.clone().into()),
-        _ => model.library.selected().map(|entry| entry.path.clone()),
+        Some(Overlay::Sessions) => {
+            let entry = model.sessions.selected();
+            entry.map(|entry| (entry.name(), PathBuf::from(&entry.started.video)))
+        }
+        _ => model.library.selected().map(|entry| (entry.title.clone(), entry.path.clone())),
     };
-    let Some(video) = video else {
+    let Some((title, video)) = clip else {
         model.note(Tone::Info, "no clip selected");
         return Vec::new();
     };
-    let name = video.file_name().unwrap_or_default().to_string_lossy();
-    model.note(Tone::Info, format!("opening {name}"));
+    model.note(Tone::Info, format!("opening {title}"));
     vec![Effect::Play(video)]
 }
 

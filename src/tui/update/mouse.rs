@@ -199,8 +199,11 @@ mod tests {
             click_on(&mut studio, words);
             assert!((knob(&mut studio) - value).abs() < 1e-9, "{words}: {}", knob(&mut studio));
         }
+        press(&mut studio, "esc");
+        click_on(&mut studio, "[ lambda");
+        assert!((knob(&mut studio) - 0.7).abs() < 1e-9, "the first line has keys, too");
         // What must be pressed twice must be clicked twice.
-        press(&mut studio, "esc enter");
+        press(&mut studio, "enter");
         let quit = |studio: &mut Studio| click_on(studio, "q quit");
         press(&mut studio, "q");
         assert!(notice(&mut studio).contains("again"));

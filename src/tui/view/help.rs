@@ -23,7 +23,7 @@ const WORDS: [(&str, &str); 6] = [
 ];
 
 const MOUSE: [(&str, &str); 5] = [
-    ("click", "focus a pane, select a row, or press the key in the last line"),
+    ("click", "focus a pane, select a row, or press a key that the first or last line names"),
     ("double click", "run the row, as enter does; inspect a step"),
     ("click outside", "close the box"),
     ("wheel", "scroll what is under the pointer"),

@@ -20,6 +20,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
     let dim = theme.style(Role::Dim);
     let strong = theme.style(Role::Accent).patch(theme.style(Role::Title));
     let mut left = Line::from(Span::styled(" specreel ", strong));
+    let mut keys = Vec::new();
     if let Some(method) = model.methods.current() {
         let label = text::fit(&model.methods.label(model.methods.chosen), usize::from(area.width) / 3);
         left.extend([
@@ -31,10 +32,15 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
         if let Some(knob) = model.methods.active_knob() {
             let key = |action| model.keymap.shown(KeyContext::Everywhere, &[action]);
             let (down, up) = (key(Action::KnobDown), key(Action::KnobUp));
+            let at = left.width() + 3;
             left.push_span(Span::styled(format!(" │ {down} {knob} {up}"), dim));
+            keys.push((at, text::width(&down), Action::KnobDown));
+            keys.push((left.width() - text::width(&up), text::width(&up), Action::KnobUp));
             // The keys of all numbers, where there is room.
             if area.width >= 120 && model.methods.knobs().len() > 1 {
+                let at = left.width() + 2;
                 left.push_span(Span::styled(format!("  {} next", key(Action::NextKnob)), dim));
+                keys.push((at, left.width() - at, Action::NextKnob));
             }
         }
     }
@@ -43,6 +49,10 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
     let most = usize::from(area.width).saturating_sub(badge.len());
     while left.width() > most && left.spans.len() > 1 {
         left.spans.pop();
+    }
+    for (at, columns, action) in keys.into_iter().filter(|(at, columns, _)| at + columns <= left.width()) {
+        let place = Rect { x: area.x + at as u16, width: columns as u16, ..area };
+        frame.mark(place, Target::Key(action));
     }
     let right = match &model.engine {
         EngineState::Ready(Ready { target, drafter, device, dtype, .. }) => {
