@@ -71,6 +71,7 @@ actions! {
     FilterSessions "filter_sessions" "filter the saved runs by their text";
     History "history" "search earlier prompts";
     Open "open" "open a video or a directory by its path";
+    OpenPlayer "open_player" "open the clip in the system's player";
     Choose "choose" "accept the selection";
     Newline "newline" "insert a line break";
     HistoryOlder "history_older" "previous prompt in the history";
@@ -115,6 +116,7 @@ impl Action {
     pub(crate) fn short(self) -> &'static str {
         match self {
             Action::Methods => "method",
+            Action::OpenPlayer => "player",
             Action::Segments => "segments",
             Action::NextMatch | Action::PreviousMatch => "match",
             Action::FilterSessions => "filter",

@@ -14,16 +14,17 @@ use super::{
     frame_loader::FrameLoader,
     frames::Frames,
     keeper::Keeper,
+    model::TICK,
     painter::{Painted, Painter},
-    question::{Answers, Late},
+    question::Late,
     recorder::{PATIENCE, Recorder},
     signals::{Signal, Signals},
-    terminal::Screen,
+    terminal::{Features, Screen},
+    window::Window,
     worker::Workers,
 };
 use specreel_client::{Client, Remote};
 
-const TICK: Duration = Duration::from_millis(120);
 const PLAY: Duration = Duration::from_millis(34);
 /// A played run moves on by at most this between two frames, however late the second one is: nobody saw what happened meanwhile.
 const LATE: Duration = Duration::from_millis(68);
@@ -45,11 +46,11 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     let remembered = remembered.and_then(|file| Theme::remembered(file, config.themes.as_deref()));
     config.theme = remembered.unwrap_or(config.theme);
     let seeks_theme = matches!(config.theme.as_str(), "auto" | "") && std::env::var_os("COLORFGBG").is_none();
-    let has_pictures = config.colors != ColorDepth::None && !config.ascii;
-    let plain = matches!(config.image_protocol, ImageProtocol::Halfblocks | ImageProtocol::None);
-    let seeks_pictures = has_pictures && !plain;
     // Asked before keys are read, because the answers come the same way.
-    let mut answers = if seeks_theme || seeks_pictures { question::ask(ASKED) } else { Answers::default() };
+    let shows_pictures = config.colors != ColorDepth::None && !config.ascii;
+    let in_tmux = shows_pictures && config.image_protocol == ImageProtocol::Auto && images::is_in_tmux();
+    let mut answers = question::ask(ASKED, in_tmux);
+    answers.around = answers.around.filter(|_| images::keeps_colors());
     if seeks_theme {
         config.theme = if answers.dark.unwrap_or(true) { "dark" } else { "light" }.into();
     }
@@ -63,17 +64,21 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let through = Arc::new(Notify::new());
     let tell = Arc::clone(&through);
-    let screen = Screen::take(config.log.as_deref(), config.mouse, move || tell.notify_one())?;
+    let window = Window::new(&answers.name, inside, config.notify);
+    let features = Features { mouse: config.mouse, title: window.has_title, progress: window.has_progress };
+    let screen = Screen::take(config.log.as_deref(), features, move || tell.notify_one())?;
     let (messages, inbox) = mpsc::channel(64);
     let (paintings, painted) = mpsc::channel(4);
     let kept = config.sessions.filter(|_| config.record);
     let recorder = Recorder::start(kept.clone(), messages.clone());
     let driver = Driver {
+        begun: Instant::now(),
         studio,
         recorder,
         played: None,
         edit: None,
         screen,
+        window,
         through,
         engine,
         frames: Frames::default(),
@@ -113,12 +118,14 @@ struct Channels {
 }
 
 struct Driver {
+    begun: Instant,
     studio: Studio,
     recorder: Recorder,
     /// When the clock of a replay was last advanced.
     played: Option<Instant>,
     edit: Option<String>,
     screen: Screen,
+    window: Window,
     /// Notified when the terminal has read a frame.
     through: Arc<Notify>,
     engine: Remote,
@@ -188,6 +195,7 @@ impl Driver {
                     Signal::Leave => self.leaving = true,
                     Signal::Continued => {
                         self.painter.forget();
+                        self.window.forget();
                         self.screen.resume()?;
                         self.frames.want_now();
                     }
@@ -316,6 +324,10 @@ impl Driver {
 
     fn draw(&mut self) -> Result<(), StudioError> {
         self.screen.draw(&self.studio, &mut self.painter)?;
+        let said = self.window.say(self.studio.outside(), Instant::now());
+        if !said.is_empty() {
+            self.screen.say(&said)?;
+        }
         self.frames.drawn(Instant::now());
         if let Some(job) = self.painter.job() {
             let paintings = self.paintings.clone();
@@ -328,6 +340,7 @@ impl Driver {
     fn forget_pictures(&mut self) -> Result<(), StudioError> {
         self.screen.say(&self.painter.farewell())?;
         self.painter.forget();
+        self.window.forget();
         Ok(())
     }
 
@@ -358,11 +371,12 @@ impl Driver {
                 self.painter.set_cell(Screen::cell());
                 Msg::Resize(columns, rows)
             }
-            TerminalEvent::Mouse(mouse) => match Mouse::from_terminal(&mouse) {
+            TerminalEvent::Mouse(mouse) => match Mouse::from_terminal(&mouse, self.begun.elapsed()) {
                 Some(mouse) => Msg::Mouse(mouse),
                 None => return Ok(()),
             },
-            TerminalEvent::FocusGained | TerminalEvent::FocusLost => return Ok(()),
+            TerminalEvent::FocusGained => Msg::Focus(true),
+            TerminalEvent::FocusLost => Msg::Focus(false),
         };
         self.take_in(msg)?;
         self.frames.want_now();

@@ -79,6 +79,8 @@ pub struct StudioConfig {
     pub is_first: bool,
     pub colors: ColorDepth,
     pub mouse: bool,
+    /// The notification when work ends while the terminal is not focused.
+    pub notify: Notify,
     pub ascii: bool,
     /// How the target's family samples frames, to show which ones it will see.
     pub rule: Rule,
@@ -161,7 +163,8 @@ impl Default for StudioConfig {
             theme_file: state.as_ref().map(|dir| dir.join("theme")),
             is_first: false,
             colors: ColorDepth::default(),
-            mouse: false,
+            mouse: true,
+            notify: Notify::Auto,
             ascii: false,
             rule: Rule::QWEN_VL,
             pace: Pace::Off,

@@ -16,6 +16,8 @@ use specreel_video::Frame;
 pub enum Msg {
     Key(Key),
     Mouse(Mouse),
+    /// The terminal got the focus, or lost it.
+    Focus(bool),
     Paste(String),
     Resize(u16, u16),
     Engine(Event),
@@ -132,6 +134,10 @@ pub enum Effect {
     /// Save a method as a new file; answered by [`Msg::MethodSaved`].
     SaveMethod(PathBuf, Box<Method>),
     Copy(String),
+    /// Notify the user, who is in another window.
+    Notify(String),
+    /// Open a video in the system's player; a failure is answered by [`Msg::Trouble`].
+    Play(PathBuf),
     Suspend,
     Redraw,
     Quit,

@@ -1,6 +1,8 @@
 //! Files: opening paths, writing exports and methods, the user's editor. Everything here may block and runs off the studio's
 //! thread.
 
+use std::{os::unix::process::CommandExt, process::Stdio};
+
 use super::*;
 use super::{model::library::VideoFile, scan::scan};
 use specreel_batch::{Clip, Options, Outputs, outputs::Need, rows::Caption};
@@ -30,6 +32,31 @@ pub(crate) fn open(typed: &str) -> Msg {
 pub(crate) fn plain(error: &std::io::Error) -> String {
     let words = error.to_string();
     words.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// Open a video in the program that the desktop has for it. That runs in a session of its own: without the studio's terminal,
+/// and beyond its end.
+pub(crate) fn play(video: &Path) -> Result<(), String> {
+    const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let shown = text::clean_line(&video.to_string_lossy());
+    // An absolute path is no option.
+    let video = std::path::absolute(video).unwrap_or_else(|_| video.into());
+    let mut opener = std::process::Command::new(OPENER);
+    opener.arg(video).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: between fork and exec only setsid is called, which is async-signal-safe and allocates nothing.
+    unsafe { opener.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into)) };
+    let why = match opener.status() {
+        Ok(status) if status.success() => return Ok(()),
+        // The exit codes of xdg-open.
+        Ok(status) if status.code() == Some(2) => "no such file".to_owned(),
+        Ok(status) if status.code() == Some(3) => "there is no desktop, or no program for videos".to_owned(),
+        Ok(status) => format!("{OPENER} failed ({status})"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            format!("{OPENER} is not installed (on Linux, package xdg-utils)")
+        }
+        Err(error) => format!("{OPENER}: {}", plain(&error)),
+    };
+    Err(format!("cannot play {shown}: {why}"))
 }
 
 fn create(file: &Path, text: &str) -> std::io::Result<()> {

@@ -1,5 +1,7 @@
 //! How pictures are drawn: by a graphics protocol that the terminal supports, as half-blocks, or not at all.
 
+use std::process::{Command, Stdio};
+
 use super::question::Answers;
 use super::*;
 
@@ -10,7 +12,7 @@ const KITTY: [&str; 2] = ["kitty", "ghostty"];
 const ITERM2: [&str; 5] = ["iterm2", "wezterm", "mintty", "konsole", "rio"];
 
 /// What to use on a terminal with these colors and answers if `asked` was requested; never [`ImageProtocol::Auto`]. `inside` a
-/// multiplexer the answers are the multiplexer's, not the outer terminal's.
+/// multiplexer the answers are the multiplexer's, except for what the terminal around tmux has answered through it.
 pub(crate) fn resolve(
     asked: ImageProtocol,
     colors: ColorDepth,
@@ -20,10 +22,12 @@ pub(crate) fn resolve(
     use ImageProtocol as P;
     let name = answers.name.to_ascii_lowercase();
     let is_one_of = |names: &[&str]| names.iter().any(|n| name.starts_with(n));
+    let around = answers.around.as_deref().unwrap_or_default();
     match asked {
         // Kitty's placeholders also need colors.
         _ if colors == ColorDepth::None => P::None,
         P::Auto if !inside && is_one_of(&KITTY) => P::Kitty,
+        P::Auto if inside && KITTY.iter().any(|name| around.ends_with(name)) => P::Kitty,
         P::Auto if !inside && is_one_of(&ITERM2) => P::Iterm2,
         P::Auto if !inside && answers.sixel && answers.cell.is_some() => P::Sixel,
         // 16 colors of an unknown palette are too few.
@@ -37,6 +41,25 @@ pub(crate) fn is_inside() -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     let term = std::env::var("TERM").unwrap_or_default();
     set("TMUX") || set("STY") || set("ZELLIJ") || term.starts_with("tmux") || term.starts_with("screen")
+}
+
+pub(crate) fn is_in_tmux() -> bool {
+    std::env::var_os("TMUX").is_some_and(|v| !v.is_empty())
+}
+
+/// True if tmux leaves colors to the terminal around it as they are: a picture's placeholders name it by their color.
+pub(crate) fn keeps_colors() -> bool {
+    let asked = Command::new("tmux")
+        .args(["display-message", "-p", "#{client_termfeatures}"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    asked.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).trim().split(',').any(|f| f == "RGB"))
+}
+
+/// A sequence that tmux passes to the terminal around it, if it is allowed to (`allow-passthrough`).
+pub(crate) fn through_tmux(sequence: &str) -> String {
+    format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b"))
 }
 
 #[cfg(test)]
@@ -65,6 +88,12 @@ mod tests {
             assert_eq!(resolve(Auto, ColorDepth::True, &of(name, sixel), false), want, "{name}");
             assert_eq!(resolve(Auto, ColorDepth::Indexed, &of(name, sixel), true), Halfblocks, "{name}");
             assert_eq!(resolve(Auto, ColorDepth::None, &of(name, sixel), false), None, "{name}");
+        }
+        for (around, want) in
+            [("xterm-kitty", Kitty), ("ghostty", Kitty), ("xterm-ghostty", Kitty), ("WezTerm", Halfblocks)]
+        {
+            let answers = Answers { around: Some(around.into()), ..of("tmux 3.3a", false) };
+            assert_eq!(resolve(Auto, ColorDepth::True, &answers, true), want, "{around}");
         }
         let unsized_cells = Answers { cell: Option::None, ..of("foot", true) };
         assert_eq!(resolve(Auto, ColorDepth::True, &unsized_cells, false), Halfblocks);

@@ -253,8 +253,8 @@ impl Keymap {
         actions.iter().filter_map(first).collect::<Vec<_>>().join(" ")
     }
 
-    /// The help page: contexts in order, each with its actions and their keys.
-    pub(crate) fn pages(&self) -> Vec<(KeyContext, Vec<KeysOf>)> {
+    /// The help page in this context: contexts with their actions and keys, first those whose keys work here.
+    pub(crate) fn pages(&self, here: KeyContext) -> Vec<(KeyContext, Vec<KeysOf>)> {
         let page = |context| {
             let keys = |action| {
                 let mine = self.bindings.iter().filter(move |(c, _, a)| *c == context && *a == action);
@@ -263,7 +263,9 @@ impl Keymap {
             let lines = Action::ALL.iter().map(|a| (*a, keys(*a)));
             lines.filter(|(_, keys)| !keys.is_empty()).collect::<Vec<_>>()
         };
-        KeyContext::ALL.iter().map(|(context, _)| (*context, page(*context))).collect()
+        let others = KeyContext::ALL.iter().map(|(context, _)| *context);
+        let others = others.filter(|other| here.chain().all(|context| context != *other));
+        here.chain().chain(others).map(|context| (context, page(context))).collect()
     }
 }
 

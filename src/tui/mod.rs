@@ -46,6 +46,7 @@ mod theme;
 mod training;
 mod update;
 mod view;
+mod window;
 mod worker;
 
 pub use action::Action;
@@ -73,6 +74,7 @@ pub use mouse::{Mouse, MouseKind};
 pub use studio::Studio;
 pub use theme::{ColorDepth, Theme};
 pub use training::{Look, TRAINING_SIZE, TrainingPicture};
+pub use window::Notify;
 
 use std::{
     fs::{File, OpenOptions},

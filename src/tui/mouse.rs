@@ -1,6 +1,11 @@
-//! The mouse, if the user enables it; by default the terminal keeps it for selecting text.
+//! The mouse, unless the user leaves it to the terminal.
+
+use std::time::Duration;
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+
+/// The longest time between the clicks of a double click.
+const DOUBLE: Duration = Duration::from_millis(400);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mouse {
@@ -9,6 +14,8 @@ pub struct Mouse {
     /// Row of the cell, from 0.
     pub row: u16,
     pub kind: MouseKind,
+    /// Time since the studio was started.
+    pub at: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +29,20 @@ pub enum MouseKind {
 }
 
 impl Mouse {
+    /// True if this click and an earlier one are a double click.
+    pub(crate) fn doubles(&self, earlier: &Mouse) -> bool {
+        let is_here = (self.column, self.row) == (earlier.column, earlier.row);
+        is_here && self.at.saturating_sub(earlier.at) <= DOUBLE
+    }
+
     /// From a terminal event; none for unused ones.
-    pub(crate) fn from_terminal(event: &MouseEvent) -> Option<Self> {
+    pub(crate) fn from_terminal(event: &MouseEvent, at: Duration) -> Option<Self> {
         let kind = match event.kind {
             MouseEventKind::Down(MouseButton::Left) => MouseKind::Click,
             MouseEventKind::ScrollUp => MouseKind::WheelUp,
             MouseEventKind::ScrollDown => MouseKind::WheelDown,
             _ => return None,
         };
-        Some(Self { column: event.column, row: event.row, kind })
+        Some(Self { column: event.column, row: event.row, kind, at })
     }
 }

@@ -146,9 +146,10 @@ impl Painter {
     /// The sequence that deletes the pictures from the terminal.
     pub fn farewell(&self) -> String {
         match self.protocol {
-            ImageProtocol::Kitty if self.made > 0 && !self.inside => {
+            ImageProtocol::Kitty if self.made > 0 => {
                 let numbers = (1..=KEPT as u32).map(number);
-                numbers.map(|n| format!("\x1b_Ga=d,d=I,i={n},q=2\x1b\\")).collect()
+                let words: String = numbers.map(|n| format!("\x1b_Ga=d,d=I,i={n},q=2\x1b\\")).collect();
+                if self.inside { images::through_tmux(&words) } else { words }
             }
             _ => String::new(),
         }

@@ -3,6 +3,8 @@
 //! One write asks for the background color, the terminal's name and version, and the size of a cell; a last query that every
 //! terminal answers (its attributes) ends the wait. A terminal that does not answer costs the time limit. Keys that arrive
 //! meanwhile are kept.
+//!
+//! Inside tmux those answers are tmux's own. What the terminal around it can show is asked through it (passthrough).
 
 use std::{io::Read, os::fd::AsRawFd};
 
@@ -12,6 +14,10 @@ use super::*;
 
 /// Background (OSC 11), name and version (XTVERSION), size of a cell, attributes (DA1).
 const QUESTION: &[u8] = b"\x1b]11;?\x1b\\\x1b[>q\x1b[16t\x1b[c";
+/// To the terminal around tmux: its name (XTGETTCAP), and whether it can show kitty's pictures.
+const QUESTION_AROUND: &str = "\x1bP+q544e\x1b\\\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\";
+/// How long its answer may take once tmux has answered: if tmux passes nothing through, there is none.
+const AROUND: Duration = Duration::from_millis(150);
 /// Answers are expected for at most this long.
 const LATE: Duration = Duration::from_secs(3);
 
@@ -23,6 +29,8 @@ pub(crate) struct Answers {
     /// Its name and version, as `kitty(0.35.2)`.
     pub name: String,
     pub sixel: bool,
+    /// The name of the terminal around tmux, as `xterm-kitty`, if it is reached through tmux and can show kitty's pictures.
+    pub around: Option<String>,
     /// Width and height of a cell in pixels.
     pub cell: Option<(u16, u16)>,
     pub keys: Vec<Key>,
@@ -30,21 +38,25 @@ pub(crate) struct Answers {
     pub unfinished: bool,
 }
 
-/// Ask, and wait at most `limit`. Terminals that print unknown sequences are not asked.
-pub(crate) fn ask(limit: Duration) -> Answers {
-    let plain = std::env::var("TERM").is_ok_and(|t| matches!(t.as_str(), "" | "dumb" | "linux"));
-    if plain {
+/// True for terminals that print unknown sequences.
+pub(crate) fn is_plain() -> bool {
+    std::env::var("TERM").is_ok_and(|t| matches!(t.as_str(), "" | "dumb" | "linux"))
+}
+
+/// Ask, and wait at most `limit`; with `tmux` also the terminal around it. Plain terminals are not asked.
+pub(crate) fn ask(limit: Duration, tmux: bool) -> Answers {
+    if is_plain() {
         return Answers::default();
     }
     let raw_before = crossterm::terminal::is_raw_mode_enabled().unwrap_or(false);
     if crossterm::terminal::enable_raw_mode().is_err() {
         return Answers::default();
     }
-    let bytes = exchange(limit).unwrap_or_default();
+    let bytes = exchange(limit, tmux).unwrap_or_default();
     if !raw_before {
         crossterm::terminal::disable_raw_mode().ok();
     }
-    Answers { unfinished: !is_complete(&bytes), ..read(&bytes) }
+    Answers { unfinished: !is_complete(&bytes, tmux), ..read(&bytes) }
 }
 
 /// Drops answers that come too late, over a slow line, so that they are not read as keys.
@@ -71,18 +83,24 @@ impl Late {
             self.inside = !(alt('\\') || key == Key::ctrl('g'));
             return true;
         }
-        self.inside = alt(']') || alt('P');
+        self.inside = alt(']') || alt('P') || alt('_');
         self.inside
     }
 }
 
 /// Write the queries and read until the last answer is there, or the time is over.
-fn exchange(limit: Duration) -> std::io::Result<Vec<u8>> {
+fn exchange(limit: Duration, tmux: bool) -> std::io::Result<Vec<u8>> {
     let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     terminal.write_all(QUESTION)?;
-    let end = Instant::now() + limit;
+    if tmux {
+        terminal.write_all(images::through_tmux(QUESTION_AROUND).as_bytes())?;
+    }
+    let mut end = Instant::now() + limit;
     let mut bytes = Vec::new();
-    while !is_complete(&bytes) {
+    while !is_complete(&bytes, tmux) {
+        if is_complete(&bytes, false) {
+            end = end.min(Instant::now() + AROUND);
+        }
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() || !is_readable(&terminal, left)? {
             break;
@@ -107,17 +125,16 @@ fn is_readable(terminal: &std::fs::File, limit: Duration) -> std::io::Result<boo
     Ok(n > 0)
 }
 
-/// True if the attributes, the last answer, have arrived.
-fn is_complete(bytes: &[u8]) -> bool {
-    let mut rest = bytes;
+/// True if the attributes, the last answer, have arrived; with `tmux` also the outer terminal's answer.
+fn is_complete(bytes: &[u8], tmux: bool) -> bool {
+    let (mut rest, mut own, mut around) = (bytes, false, !tmux);
     while !rest.is_empty() {
         let (sequence, tail) = split(rest);
-        if matches!(sequence, Sequence::Control(b'c', [b'?', ..])) {
-            return true;
-        }
+        own |= matches!(sequence, Sequence::Control(b'c', [b'?', ..]));
+        around |= matches!(sequence, Sequence::String(b'_', _));
         rest = tail;
     }
-    false
+    own && around
 }
 
 /// A part of the terminal's input.
@@ -125,7 +142,7 @@ fn is_complete(bytes: &[u8]) -> bool {
 enum Sequence<'a> {
     /// A control sequence: its final byte and the bytes before it.
     Control(u8, &'a [u8]),
-    /// An operating system command (`]`) or a device control string (`P`).
+    /// An operating system command (`]`), a device control string (`P`) or an application's (`_`).
     String(u8, &'a [u8]),
     /// Anything else: keys.
     Typed(&'a [u8]),
@@ -139,7 +156,7 @@ fn split(bytes: &[u8]) -> (Sequence<'_>, &[u8]) {
             Some(n) => (Sequence::Control(inside[n], &inside[..n]), &inside[n + 1..]),
             None => typed(bytes.len()),
         },
-        [0x1b, kind @ (b']' | b'P'), inside @ ..] => {
+        [0x1b, kind @ (b']' | b'P' | b'_'), inside @ ..] => {
             let bell = inside.iter().position(|b| *b == 0x07).map(|n| (n, 1));
             let string = inside.windows(2).position(|w| w == b"\x1b\\").map(|n| (n, 2));
             match [bell, string].into_iter().flatten().min() {
@@ -154,6 +171,7 @@ fn split(bytes: &[u8]) -> (Sequence<'_>, &[u8]) {
 
 fn read(bytes: &[u8]) -> Answers {
     let mut answers = Answers::default();
+    let mut around = None;
     let mut rest = bytes;
     while !rest.is_empty() {
         let (sequence, tail) = split(rest);
@@ -167,6 +185,8 @@ fn read(bytes: &[u8]) -> Answers {
             Sequence::String(b'P', [b'>', b'|', name @ ..]) => {
                 answers.name = String::from_utf8_lossy(name).into_owned();
             }
+            Sequence::String(b'P', [b'1', b'+', b'r', named @ ..]) => around = terminal_name(named),
+            Sequence::String(b'_', b"Gi=31;OK") => answers.around = around.take(),
             Sequence::String(b']', inside) => answers.dark = inside.strip_prefix(b"11;").and_then(is_dark),
             Sequence::String(..) => {}
             Sequence::Typed(text) => {
@@ -176,6 +196,15 @@ fn read(bytes: &[u8]) -> Answers {
         rest = tail;
     }
     answers
+}
+
+/// `544e=HEX`: the value of the capability `TN`.
+fn terminal_name(named: &[u8]) -> Option<String> {
+    let hex = std::str::from_utf8(named).ok()?.to_ascii_lowercase();
+    let hex = hex.strip_prefix("544e=")?;
+    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..hex.len()).step_by(2).map(byte).collect();
+    String::from_utf8(bytes?).ok()
 }
 
 /// `6;height;width`, in pixels.
@@ -239,6 +268,7 @@ mod tests {
             dark: Some(true),
             name: "kitty(0.35.2)".into(),
             sixel: false,
+            around: None,
             cell: Some((10, 20)),
             keys,
             unfinished: false,
@@ -265,9 +295,24 @@ mod tests {
 
     #[test]
     fn the_attributes_end_the_wait() {
-        assert!(is_complete(b"\x1b]11;rgb:0/0/0\x07\x1b[?1;2c"));
+        assert!(is_complete(b"\x1b]11;rgb:0/0/0\x07\x1b[?1;2c", false));
         for open in [&b""[..], b"\x1b]11;rgb:0/0/0\x07", b"\x1b[?1;2", b"\x1b]11;rgb:0\x1b[?1;2c", b"c"] {
-            assert!(!is_complete(open), "{:?}", String::from_utf8_lossy(open));
+            assert!(!is_complete(open, false), "{:?}", String::from_utf8_lossy(open));
+        }
+    }
+
+    #[test]
+    fn the_terminal_around_tmux_answers_through_it() {
+        let name = "\x1bP1+r544E=787465726d2d6b69747479\x1b\\";
+        let around = |text: &str| (read(text.as_bytes()).around, is_complete(text.as_bytes(), true));
+        let own = "\x1bP>|tmux 3.3a\x1b\\\x1b[?1;2c";
+        let kitty = format!("{own}{name}\x1b_Gi=31;OK\x1b\\");
+        assert_eq!(around(&kitty), (Some("xterm-kitty".into()), true));
+        assert_eq!(around(&format!("{own}{name}")), (None, false), "no pictures yet");
+        assert_eq!(around(&format!("{own}{name}\x1b_Gi=31;ENOTSUP:no\x1b\\")), (None, true));
+        assert_eq!(around(&format!("{own}\x1bP0+r\x1b\\\x1b_Gi=31;OK\x1b\\")), (None, true), "of no name");
+        for name in ["544e=7", "544e=zz", "544e=ff", "436f=3838", "é"] {
+            assert_eq!(terminal_name(name.as_bytes()), None, "{name}");
         }
     }
 

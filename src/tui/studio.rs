@@ -1,7 +1,5 @@
 //! The studio without a terminal: messages in, effects and frames out.
 
-use ratatui::{Frame, backend::TestBackend};
-
 use super::model::Model;
 use super::*;
 
@@ -22,29 +20,23 @@ impl Studio {
         update::update(&mut self.model, msg)
     }
 
-    pub fn draw(&self, frame: &mut Frame<'_>) {
-        self.draw_with_slot(frame);
-    }
-
     /// Draw the whole screen. Returns the area of a picture for a graphics protocol.
-    pub(crate) fn draw_with_slot(&self, frame: &mut Frame<'_>) -> Option<view::Slot> {
-        let slot = view::draw(&self.model, self.model.theme(), frame);
+    pub(crate) fn draw(&self, buffer: &mut Buffer) -> Option<view::Slot> {
+        let slot = view::draw(&self.model, self.model.theme(), &mut view::Frame::new(buffer));
         if self.model.config.ascii {
-            ascii::reduce(frame.buffer_mut());
+            ascii::reduce(buffer);
         }
         slot
     }
 
     pub fn picture(&self, columns: u16, rows: u16) -> Buffer {
-        let backend = TestBackend::new(columns, rows);
-        let mut terminal = match Terminal::new(backend) {
-            Ok(terminal) => terminal,
-            Err(never) => match never {},
-        };
-        match terminal.draw(|frame| self.draw(frame)) {
-            Ok(done) => done.buffer.clone(),
-            Err(never) => match never {},
-        }
+        let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+        self.draw(&mut buffer);
+        buffer
+    }
+
+    pub(crate) fn outside(&self) -> window::Outside {
+        view::outside(&self.model)
     }
 
     pub fn is_busy(&self) -> bool {

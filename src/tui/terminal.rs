@@ -16,9 +16,9 @@ use std::{
 
 use crossterm::{
     cursor,
-    event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture},
+    event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange},
     execute, queue,
-    style::ResetColor,
+    style::{Print, ResetColor},
     terminal::{
         BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
         disable_raw_mode, enable_raw_mode,
@@ -32,8 +32,19 @@ use super::{painter::Painter, terminal_writer::TerminalWriter};
 
 static UP: AtomicBool = AtomicBool::new(false);
 static MOUSE: AtomicBool = AtomicBool::new(false);
+static TITLE: AtomicBool = AtomicBool::new(false);
+static PROGRESS: AtomicBool = AtomicBool::new(false);
 /// The real standard error while fd 2 is redirected to the log.
 static REAL_STDERR: Mutex<Option<OwnedFd>> = Mutex::new(None);
+
+/// Report presses and the wheel, with positions in decimal (SGR). Crossterm's own also asks for every motion.
+const TAKE_MOUSE: &str = "\x1b[?1000h\x1b[?1006h";
+const LEAVE_MOUSE: &str = "\x1b[?1006l\x1b[?1000l";
+
+/// Push the window's title on the terminal's stack, and pop it; a terminal without a stack gets an empty one, its own.
+const KEEP_TITLE: &str = "\x1b[22;2t";
+const GIVE_TITLE_BACK: &str = "\x1b]2;\x1b\\\x1b[23;2t";
+const END_PROGRESS: &str = "\x1b]9;4;0\x1b\\";
 
 /// How long the terminal may take to read its last frame before the screen is restored.
 const GRACE: Duration = Duration::from_millis(500);
@@ -53,6 +64,13 @@ impl Write for Page {
     }
 }
 
+/// What else is used of the terminal, and restored at the end.
+pub(crate) struct Features {
+    pub mouse: bool,
+    pub title: bool,
+    pub progress: bool,
+}
+
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Page>>,
     page: Page,
@@ -64,15 +82,17 @@ fn trouble(doing: &'static str) -> impl Fn(io::Error) -> StudioError {
 }
 
 impl Screen {
-    /// Set up the terminal, with the mouse if `mouse`. Standard error is redirected to `log`. `through` is called on another
-    /// thread whenever the terminal has read a frame.
+    /// Set up the terminal. Standard error is redirected to `log`. `through` is called on another thread whenever the terminal
+    /// has read a frame.
     pub fn take(
         log: Option<&Path>,
-        mouse: bool,
+        features: Features,
         through: impl Fn() + Send + 'static,
     ) -> Result<Self, StudioError> {
         hook_panics();
-        MOUSE.store(mouse, Ordering::SeqCst);
+        MOUSE.store(features.mouse, Ordering::SeqCst);
+        TITLE.store(features.title, Ordering::SeqCst);
+        PROGRESS.store(features.progress, Ordering::SeqCst);
         if let Some(log) = log {
             // Without a log the studio still runs; a library's output may then garble the screen until it is redrawn.
             redirect_stderr(log).ok();
@@ -108,7 +128,7 @@ impl Screen {
     pub fn draw(&mut self, studio: &Studio, painter: &mut Painter) -> Result<(), StudioError> {
         queue!(self.page, BeginSynchronizedUpdate).map_err(trouble("draw on"))?;
         let draw = |frame: &mut ratatui::Frame<'_>| {
-            let slot = studio.draw_with_slot(frame);
+            let slot = studio.draw(frame.buffer_mut());
             painter.paint(slot, frame.buffer_mut());
         };
         let drawn = self.terminal.draw(draw).map(|_| ());
@@ -175,9 +195,12 @@ impl Drop for Screen {
 fn enter() -> io::Result<()> {
     enable_raw_mode()?;
     UP.store(true, Ordering::SeqCst);
-    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)?;
+    execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, EnableFocusChange, cursor::Hide)?;
+    if TITLE.load(Ordering::SeqCst) {
+        execute!(io::stdout(), Print(KEEP_TITLE))?;
+    }
     if MOUSE.load(Ordering::SeqCst) {
-        execute!(io::stdout(), EnableMouseCapture)?;
+        execute!(io::stdout(), Print(TAKE_MOUSE))?;
     }
     Ok(())
 }
@@ -187,12 +210,19 @@ fn leave_screen() {
     if UP.swap(false, Ordering::SeqCst) {
         // The terminal may be gone.
         if MOUSE.load(Ordering::SeqCst) {
-            execute!(io::stdout(), DisableMouseCapture).ok();
+            execute!(io::stdout(), Print(LEAVE_MOUSE)).ok();
+        }
+        if TITLE.load(Ordering::SeqCst) {
+            execute!(io::stdout(), Print(GIVE_TITLE_BACK)).ok();
+        }
+        if PROGRESS.load(Ordering::SeqCst) {
+            execute!(io::stdout(), Print(END_PROGRESS)).ok();
         }
         execute!(
             io::stdout(),
             EndSynchronizedUpdate,
             ResetColor,
+            DisableFocusChange,
             DisableBracketedPaste,
             LeaveAlternateScreen,
             cursor::Show

@@ -1,7 +1,5 @@
 //! The progress of a training run as a picture in the studio's look, for a terminal without the studio.
 
-use ratatui::backend::TestBackend;
-
 use super::*;
 use crate::tui::ColorDepth;
 use specreel_client::chart::Curve;
@@ -46,15 +44,8 @@ impl Look {
 impl TrainingPicture {
     /// The picture, this many columns wide.
     pub fn draw(&self, look: &Look, columns: u16) -> Buffer {
-        let backend = TestBackend::new(columns, TRAINING_SIZE.1 - 1);
-        let drawn = Terminal::new(backend).and_then(|mut terminal| {
-            let done = terminal.draw(|frame| view::training::draw(self, look.ascii, &look.theme, frame))?;
-            Ok(done.buffer.clone())
-        });
-        let mut picture = match drawn {
-            Ok(picture) => picture,
-            Err(never) => match never {},
-        };
+        let mut picture = Buffer::empty(Rect::new(0, 0, columns, TRAINING_SIZE.1 - 1));
+        view::training::draw(self, look.ascii, &look.theme, &mut view::Frame::new(&mut picture));
         if look.ascii {
             ascii::reduce(&mut picture);
         }

@@ -61,9 +61,8 @@ fn a_model_is_downloaded_used_remembered_and_removed() {
     t.wait("VL-Q8_0 ·");
     t.press("M", "embedded target");
     t.press("\u{1b}[3~", "is in use: change to another model first");
-    t.press("embedded target", "● me");
-    t.keys("\r");
-    t.wait("demo-target + demo-drafter");
+    t.press("embedded t", "filter embedded t");
+    t.press("\r", "demo-target + demo-drafter ·");
     t.press("\u{15}q8_0", "me/model:Q8_0");
     t.press("\u{1b}[3~", "Remove me/model:Q8_0 from the disk");
     t.press("\r", "me/model:Q8_0 removed");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     start::{clips, library, studio},
-    terminal::Terminal,
+    terminal::{Terminal, Tmux},
 };
 
 /// What kitty answers when it is asked for its name, the size of a cell and its attributes.
@@ -90,7 +90,30 @@ fn inside_a_multiplexer_pictures_are_half_blocks() {
     t.press("/star\rv", "▀");
     t.keys("qq");
     assert_eq!(t.exit_code(), 0);
-    assert!(!t.has_raw("\x1b_G"), "kitty's words inside tmux");
+    assert!(!t.has_raw("\x1b_Gq=2"), "kitty's words inside tmux");
+}
+
+#[test]
+fn tmux_passes_pictures_to_a_terminal_that_answers_through_it() {
+    let Some(server) = Tmux::server("pictures") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("tmux.conf");
+    std::fs::write(&config, "set -g allow-passthrough on\nset -as terminal-features ',xterm*:RGB'\n")
+        .unwrap();
+    // The answers are there before the studio asks: then no time limit matters.
+    let program = env!("CARGO_BIN_EXE_specreel");
+    let inside = format!("read go; exec {program} --theme dark --library {}", clips().display());
+    let args = ["-f", config.to_str().unwrap(), "-L", server.name(), "new-session", &inside];
+    let mut t = Terminal::start_program("tmux", 100, 31, &args, &[("LANG", "C.UTF-8")]);
+    t.wait("[0]");
+    t.keys("\r\x1bP1+r544e=787465726d2d6b69747479\x1b\\\x1b_Gi=31;OK\x1b\\");
+    t.wait("● ready");
+    assert!(t.has_raw("\x1b_Gi=31,s=1,v=1,a=q"), "the terminal around tmux was not asked");
+    t.press("/star\r", "▸ star.mp4");
+    t.keys("v");
+    t.wait_raw("\x1b_Gq=2,i=");
+    t.keys("qq");
+    assert_eq!(t.exit_code(), 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{process::Command, time::Duration};
 
 use super::{
     start::{clips, endless, library, studio},
-    terminal::{TOO_LONG, Terminal},
+    terminal::{TOO_LONG, Terminal, Tmux},
 };
 
 #[test]
@@ -137,25 +137,12 @@ fn a_studio_that_waits_takes_no_time() {
     t.quit("q");
 }
 
-/// A server of its own, gone with the test.
-struct Tmux(String);
-
-impl Drop for Tmux {
-    fn drop(&mut self) {
-        Command::new("tmux").args(["-L", &self.0, "kill-server"]).output().ok();
-    }
-}
-
 #[test]
 fn inside_tmux() {
-    if Command::new("tmux").arg("-V").output().is_err() {
-        eprintln!("there is no tmux here: nothing was tested");
-        return;
-    }
+    let Some(server) = Tmux::server("studio") else { return };
     let program = env!("CARGO_BIN_EXE_specreel");
     let inside = format!("{program} --library {}", clips().display());
-    let server = Tmux(format!("specreel-{}", std::process::id()));
-    let args = ["-f", "/dev/null", "-L", &server.0, "new-session", "-s", "studio", &inside];
+    let args = ["-f", "/dev/null", "-L", server.name(), "new-session", "-s", "studio", &inside];
     let mut t = Terminal::start_program("tmux", 100, 31, &args, &[("LANG", "C.UTF-8")]);
     t.wait("● ready");
     t.press("\r", "done");
@@ -182,6 +169,49 @@ fn inside_tmux() {
 }
 
 #[test]
+fn the_window_has_a_title_and_a_batch_calls_the_user_who_is_away() {
+    let mut t = studio(110, 34, &["--max-new-tokens", "8"]);
+    t.wait_raw("\x1b[22;2t");
+    t.press("\r", "state     done");
+    t.wait_raw("\x1b]2;specreel: three shapes – done\x1b\\");
+    t.press("xx\r", "Batch of 2 clips");
+    t.press("\r", "batch done: 2 videos");
+    assert!(!t.has_raw("\x07"), "a user who is there is not called");
+    t.keys("\u{1b}");
+    t.gone("Batch of");
+    t.press("x\r", "Batch of 1 clip");
+    // The terminal loses the focus.
+    t.keys("\u{1b}[O");
+    t.press("\r", "batch done: 1 video");
+    t.wait_raw("\x07");
+    t.keys("\u{1b}");
+    t.gone("Batch of");
+    t.quit("q");
+    assert!(t.has_raw("\x1b]2;\x1b\\\x1b[23;2t"));
+}
+
+#[test]
+fn a_clip_opens_in_the_systems_player_without_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let opener = dir.path().join(if cfg!(target_os = "macos") { "open" } else { "xdg-open" });
+    let script = "#!/bin/sh\necho noise\n(: </dev/tty) 2>/dev/null && echo terminal >> played.txt\n\
+                  echo \"$1\" >> played.txt\nexit $(cat code)\n";
+    std::fs::write(&opener, script).unwrap();
+    Command::new("chmod").arg("755").arg(&opener).status().unwrap();
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+    let mut t = library(100, 30, &[], &[("PATH", &path)]);
+    t.write("code", "0");
+    t.press("/star\rO", "opening star.mp4");
+    t.until_file("played.txt", |text| text == format!("{}\n", clips().join("star.mp4").display()));
+    t.write("code", "3");
+    t.press("O", "no program for videos");
+    t.quit("qq");
+    let mut t = library(100, 30, &[], &[("PATH", "/nonexistent")]);
+    t.press("O", "is not installed");
+    t.quit("q");
+}
+
+#[test]
 fn a_training_is_a_picture_that_stays() {
     let tiny = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
     let target = tiny.to_str().unwrap();
@@ -205,19 +235,22 @@ fn a_training_is_a_picture_that_stays() {
 }
 
 #[test]
-fn the_mouse_is_taken_only_when_asked_for() {
-    let mut t = studio(100, 30, &["--mouse"]);
+fn the_mouse_is_taken_unless_it_is_left_to_the_terminal() {
+    let mut t = studio(100, 30, &[]);
     assert!(t.has_mouse());
     // A press and a release on the second clip, and a wheel's notch on the first, as terminals write them (SGR).
     t.keys("\u{1b}[<0;5;4M\u{1b}[<0;5;4m");
     t.wait("▸ one large shape");
     t.keys("\u{1b}[<64;5;3M");
     t.wait("▸ three shapes");
-    t.keys("q");
+    // Two presses at once run a clip; the key's hint in the last line quits.
+    t.keys("\u{1b}[<0;5;4M\u{1b}[<0;5;4m\u{1b}[<0;5;4M\u{1b}[<0;5;4m");
+    t.wait("state     done");
+    t.keys("\u{1b}[<0;96;30M\u{1b}[<0;96;30m");
     assert_eq!(t.exit_code(), 0);
     assert!(!t.has_mouse());
     t.check_restored();
-    let mut t = studio(100, 30, &[]);
+    let mut t = studio(100, 30, &["--no-mouse"]);
     assert!(!t.has_mouse());
     t.quit("q");
 }

@@ -341,6 +341,20 @@ impl Terminal {
         std::fs::read_to_string(files.next().unwrap()).unwrap()
     }
 
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.home.path().join(name), text).unwrap();
+    }
+
+    /// Wait until a file in the working directory is as wanted.
+    pub fn until_file(&self, name: &str, holds: impl Fn(&str) -> bool) {
+        let begun = Instant::now();
+        let read = || std::fs::read_to_string(self.home.path().join(name)).unwrap_or_default();
+        while !holds(&read()) {
+            assert!(begun.elapsed() < TOO_LONG, "{name} is {:?}", read());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// What the program logged.
     pub fn log(&self) -> String {
         let file = self.home.path().join(".local/state/specreel/specreel.log");
@@ -364,6 +378,30 @@ impl Terminal {
         assert!(!screen.alternate_screen(), "the alternate screen is still there");
         assert!(!screen.hide_cursor(), "the cursor is hidden");
         assert!(!screen.bracketed_paste(), "pastes are still bracketed");
+    }
+}
+
+/// A server of tmux of its own, gone with the test.
+pub struct Tmux(String);
+
+impl Tmux {
+    /// None where there is no tmux.
+    pub fn server(name: &str) -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            eprintln!("there is no tmux here: nothing was tested");
+            return None;
+        }
+        Some(Self(format!("specreel-{name}-{}", std::process::id())))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        Command::new("tmux").args(["-L", &self.0, "kill-server"]).output().ok();
     }
 }
 

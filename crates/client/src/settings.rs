@@ -185,8 +185,10 @@ settings! {
     theme: String,
     /// How the studio draws pictures.
     image_protocol: ImageProtocol,
-    /// Whether the studio takes the mouse; default false.
+    /// Whether the studio takes the mouse; default true.
     mouse: bool,
+    /// Notification when a batch or a long run ends while the terminal is not focused: auto, bell or off; default auto.
+    notify: Notify,
     /// The studio's characters.
     charset: Charset,
     /// The studio's library folders.
@@ -248,6 +250,19 @@ pub enum ImageProtocol {
     Halfblocks,
     /// No pictures
     None,
+}
+
+/// The studio's notification when a batch or a long run ends while the terminal is not focused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Notify {
+    /// A desktop notification if the terminal is known to support them, otherwise the bell
+    #[default]
+    Auto,
+    /// The terminal's bell
+    Bell,
+    /// None
+    Off,
 }
 
 /// The form of the file beside each clip.

@@ -171,9 +171,12 @@ pub struct StudioArgs {
     /// Image protocol of the terminal
     #[arg(long, value_name = "NAME", value_parser = choice::<ImageProtocol>(), help_heading = STUDIO)]
     pub image_protocol: Option<ImageProtocol>,
-    /// Enable the mouse; hold Shift to select text
-    #[arg(long, help_heading = STUDIO)]
+    /// Use the mouse even if the configuration says no; hold Shift to select text
+    #[arg(long, overrides_with = "no_mouse", help_heading = STUDIO)]
     pub mouse: bool,
+    /// Leave the mouse to the terminal, for selecting text
+    #[arg(long, help_heading = STUDIO)]
+    pub no_mouse: bool,
     /// Characters to draw with
     #[arg(long, value_parser = choice::<Charset>(), help_heading = STUDIO)]
     pub charset: Option<Charset>,
@@ -186,7 +189,7 @@ impl StudioArgs {
             pace: self.pace,
             profile: self.profile.clone(),
             image_protocol: self.image_protocol,
-            mouse: self.mouse.then_some(true),
+            mouse: (self.mouse || self.no_mouse).then_some(self.mouse),
             charset: self.charset,
             library: (!self.library.is_empty()).then(|| self.library.clone()),
             ..self.run.layer()

@@ -151,6 +151,8 @@ impl Driver {
                     self.workers.answer(Msg::MethodSaved, move || files::save_method(file, *method));
                 }
                 Effect::Copy(text) => self.screen.copy(&text)?,
+                Effect::Notify(words) => self.screen.say(&self.window.notification(&words))?,
+                Effect::Play(video) => self.workers.quietly(move || files::play(&video)),
                 Effect::Suspend => {
                     self.forget_pictures()?;
                     self.screen.suspend()?;

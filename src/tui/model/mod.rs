@@ -1,5 +1,6 @@
 //! The studio's state. Changed only by [`super::update::update`], read only by the views.
 
+pub(crate) mod attention;
 pub(crate) mod batch;
 pub(crate) mod compare;
 pub(crate) mod edit;
@@ -21,11 +22,13 @@ pub(crate) mod search;
 pub(crate) mod sessions;
 pub(crate) mod steps;
 
-use std::{collections::VecDeque, path::PathBuf};
+use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
 use super::{
-    Action, ImageProtocol, KeyContext, Keymap, StudioConfig, StudioError, Theme, question::Answers, text,
+    Action, ImageProtocol, KeyContext, Keymap, Mouse, StudioConfig, StudioError, Theme, question::Answers,
+    text,
 };
+use attention::Attention;
 use batch::Batches;
 use compare::Comparison;
 use frame_strips::FrameStrips;
@@ -45,6 +48,9 @@ use specreel_demo as assets;
 use specreel_engine::RunRequest;
 use specreel_record::{Failure, Ready, Stage};
 use steps::StepCursor;
+
+/// While the engine works, a [`Msg::Tick`](super::Msg::Tick) comes so often.
+pub(crate) const TICK: Duration = Duration::from_millis(120);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EngineState {
@@ -89,6 +95,8 @@ pub(crate) struct Model {
     /// The segment length as it was last typed.
     pub segment_length: String,
     pub search: Search,
+    /// The last click, if it selected a row: another one at once runs it.
+    pub clicked: Option<Mouse>,
     /// The action of the last key, if it must be pressed twice.
     pub asked: Option<Action>,
     pub opening: bool,
@@ -118,6 +126,7 @@ pub(crate) struct Model {
     pub images: ImageProtocol,
     pub config: StudioConfig,
     pub tick: usize,
+    pub attention: Attention,
 }
 
 impl Model {
@@ -153,6 +162,7 @@ impl Model {
             cutting: None,
             segment_length: "30".into(),
             search: Search::default(),
+            clicked: None,
             asked: None,
             opening: false,
             opened: None,
@@ -179,6 +189,7 @@ impl Model {
             images: config.images(&Answers::default(), false),
             config: config.clone(),
             tick: 0,
+            attention: Attention::default(),
         })
     }
 

@@ -1,5 +1,7 @@
 //! The panes, and the boxes over them.
 
+use crate::tui::KeyContext;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pane {
     Library,
@@ -37,7 +39,9 @@ pub(crate) enum Overlay {
         line: String,
     },
     Presets(usize),
+    /// The help page, opened in a context, with its search and its first line.
     Help {
+        from: KeyContext,
         query: String,
         top: usize,
     },

@@ -61,7 +61,13 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             }
         }
         Action::Presets => model.overlay = Some(Overlay::Presets(0)),
-        Action::Help => model.overlay = Some(Overlay::Help { query: String::new(), top: 0 }),
+        Action::Help => {
+            let from = match model.overlay {
+                Some(Overlay::Help { from, .. }) => from,
+                _ => model.key_context(),
+            };
+            model.overlay = Some(Overlay::Help { from, query: String::new(), top: 0 });
+        }
         Action::KnobUp | Action::KnobDown if matches!(model.overlay, Some(Overlay::Edit(_))) => {
             edit::turn(model, action == Action::KnobUp);
         }
@@ -140,6 +146,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             model.overlay = Some(Overlay::History { query: String::new(), cursor: 0 });
         }
         Action::Open => model.overlay = Some(Overlay::Open { line: String::new(), found: Vec::new() }),
+        Action::OpenPlayer => return open_player(model),
         Action::Choose => return entry::choose(model),
         Action::Newline => model.editor().editor.insert_newline(),
         Action::HistoryOlder => model.prompt.older(),
@@ -199,6 +206,27 @@ fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
     effects
 }
 
+/// Open the clip under the cursor of the box or of the library.
+fn open_player(model: &mut Model) -> Vec<Effect> {
+    let clip = match &model.overlay {
+        Some(Overlay::Batch | Overlay::EditCaption) => {
+            let clip = model.batches.shown().and_then(|batch| batch.selected());
+            clip.map(|clip| (clip.title.clone(), clip.clip.path()))
+        }
+        Some(Overlay::Sessions) => {
+            let entry = model.sessions.selected();
+            entry.map(|entry| (entry.name(), PathBuf::from(&entry.started.video)))
+        }
+        _ => model.library.selected().map(|entry| (entry.title.clone(), entry.path.clone())),
+    };
+    let Some((title, video)) = clip else {
+        model.note(Tone::Info, "no clip selected");
+        return Vec::new();
+    };
+    model.note(Tone::Info, format!("opening {title}"));
+    vec![Effect::Play(video)]
+}
+
 fn copy(model: &mut Model) -> Vec<Effect> {
     let text = export::write(model, Format::Text).trim().to_owned();
     if text.is_empty() {
@@ -231,6 +259,7 @@ enum Move {
     Pages(isize),
     Top,
     Bottom,
+    To(usize),
 }
 
 impl Move {
@@ -242,8 +271,15 @@ impl Move {
             Move::Pages(d) => at.saturating_add_signed(d * page).min(last),
             Move::Top => 0,
             Move::Bottom => last,
+            Move::To(at) => at.min(last),
         }
     }
+}
+
+/// Select a row of the list in the box, or in the pane that has the focus.
+pub(super) fn select(model: &mut Model, row: usize) {
+    model.sessions.confirm = false;
+    step(model, Move::To(row));
 }
 
 fn step(model: &mut Model, go: Move) {
@@ -290,6 +326,7 @@ fn step(model: &mut Model, go: Move) {
             Move::By(d) if d < 0 => show_run(model, model.runs.shown.saturating_sub(1)),
             Move::By(_) => show_run(model, model.runs.shown + 1),
             Move::Pages(_) => {}
+            Move::To(run) => show_run(model, run),
             Move::Top => show_run(model, 0),
             Move::Bottom => show_run(model, model.runs.all.len().saturating_sub(1)),
         },
@@ -308,7 +345,7 @@ fn list_length(model: &Model) -> usize {
         Some(Overlay::Export(_)) => export::choices(model),
         Some(Overlay::Edit(_)) => model.methods.current().map_or(0, |m| rows(m).len()),
         Some(Overlay::History { query, .. }) => model.prompt.found(query).len(),
-        Some(Overlay::Help { query, .. }) => view::help::line_count(model, query),
+        Some(Overlay::Help { from, query, .. }) => view::help::line_count(model, *from, query),
         _ => 0,
     }
 }

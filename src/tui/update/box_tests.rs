@@ -120,7 +120,25 @@ fn help_is_searched_by_typing_and_a_slash_starts_over() {
     press(&mut studio, "t a u / t h e");
     assert_eq!(query(&mut studio), "the");
     press(&mut studio, "ctrl-u down pagedown k");
-    assert!(matches!(&studio.model().overlay, Some(Overlay::Help { query, top: 0 }) if query == "k"));
+    assert!(matches!(&studio.model().overlay, Some(Overlay::Help { query, top: 0, .. }) if query == "k"));
+}
+
+#[test]
+fn help_begins_with_the_keys_that_work_here() {
+    let mut studio = after_a_run();
+    for (keys, first) in [
+        ("?", "Library"),
+        ("esc tab f1", "Prompt"),
+        ("esc tab ?", "Caption and meters"),
+        ("esc tab ?", "Steps"),
+        ("esc S ?", "Saved runs"),
+        ("f1", "Saved runs"),
+    ] {
+        press(&mut studio, keys);
+        let page = screen(&studio, 100, 30);
+        let line = page.lines().nth(4).unwrap_or_default().trim_matches(['│', '┃', ' ']);
+        assert_eq!(line.trim_end_matches(['│', '┃', ' ']), first, "{keys}: {page}");
+    }
 }
 
 #[test]

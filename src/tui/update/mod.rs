@@ -3,6 +3,7 @@
 //! Pure: no clock, no file, no terminal. Everything it needs is in the model or in the message.
 
 mod actions;
+mod attention;
 mod back;
 mod batch;
 mod compare;
@@ -65,16 +66,15 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     }
     preview::follow(model);
     effects.extend(preview::ask(model));
+    effects.extend(attention::follow(model));
     effects
 }
 
 fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
     match msg {
         Msg::Key(key) => return on_key(model, key),
-        Msg::Mouse(mouse) => {
-            model.notice = None;
-            return mouse::on_mouse(model, mouse);
-        }
+        Msg::Mouse(mouse) => return mouse::on_mouse(model, mouse),
+        Msg::Focus(is_focused) => attention::focused(model, is_focused),
         Msg::Paste(pasted) => return on_paste(model, &pasted),
         Msg::Resize(columns, rows) => {
             let shows_caption = |model: &Model| view::caption::lay(model).is_some();
@@ -228,12 +228,9 @@ pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Ef
 }
 
 fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
-    model.notice = None;
-    model.opening = false;
     let context = model.key_context();
     let action = model.keymap.action(context, key);
-    // A key that must be pressed twice must be pressed twice in a row.
-    model.asked = model.asked.filter(|asked| action == Some(*asked));
+    begin_input(model, action);
     match action {
         Some(action) => actions::act(model, action),
         None if model.batches.editor.is_some()
@@ -248,6 +245,14 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
         None if model.overlay.is_some() => entry::type_key(model, key),
         None => Vec::new(),
     }
+}
+
+/// The user presses a key or a button, which may stand for an action.
+fn begin_input(model: &mut Model, action: Option<Action>) {
+    model.notice = None;
+    model.opening = false;
+    // What must be pressed twice must be pressed twice in a row.
+    model.asked = model.asked.filter(|asked| action == Some(*asked));
 }
 
 fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {

@@ -289,3 +289,18 @@ fn a_caption_is_scrolled_from_its_end() {
     press(&mut studio, "G");
     assert_eq!(studio.model().caption_up, 0);
 }
+
+#[test]
+fn the_player_opens_the_clip_under_the_cursor() {
+    let mut studio = ready();
+    let play = |path: &str| [Effect::Play(path.into())];
+    assert_eq!(press(&mut studio, "O"), play("/demo/0.mp4"));
+    assert_eq!(notice(&mut studio), "opening Red ball");
+    assert_eq!(press(&mut studio, "j tab tab O"), play("/demo/1.mp4"), "wherever the focus is");
+    // In a box, that of the box.
+    press(&mut studio, "shift-tab shift-tab space enter");
+    assert_eq!(press(&mut studio, "O"), play("/demo/1.mp4"));
+    press(&mut studio, "esc / z z z enter");
+    assert_eq!(press(&mut studio, "O"), []);
+    assert_eq!(notice(&mut studio), "no clip selected");
+}

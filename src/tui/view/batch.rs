@@ -15,11 +15,12 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let details_rows = (inner.height / 3).clamp(4, 10);
     let [above, middle, below] = inner.layout(&Layout::vertical([Length(3), Min(2), Length(details_rows)]));
     let columns = usize::from(inner.width);
-    let head = [progress(model, batch, columns, theme), speeds(batch, theme), files(model, theme)];
+    let head = [progress(model, batch, columns, theme), speeds(batch, theme), files(model, columns, theme)];
     frame.render_widget(Text::from(head.to_vec()), above);
     let widths = [Length(12), Fill(2), Fill(3)];
+    let columns = cell_columns(middle, &widths);
     list(frame, theme, middle, (batch.cursor, batch.clips.len()), (None, &widths), |at| {
-        row(model, &batch.clips[at], theme)
+        row(model, &batch.clips[at], [columns[1], columns[2]], theme)
     });
     let details = batch.selected().map(|clip| details(model, clip, below, theme)).unwrap_or_default();
     frame.render_widget(Paragraph::new(details).block(rule(theme)), below);
@@ -71,7 +72,7 @@ fn speeds(batch: &Batch, theme: &Theme) -> Line<'static> {
     }
 }
 
-fn files(model: &Model, theme: &Theme) -> Line<'static> {
+fn files(model: &Model, columns: usize, theme: &Theme) -> Line<'static> {
     let dim = theme.style(Role::Dim);
     let key = |action| match model.batches.next {
         Some(_) => theme.span(Role::Key, format!("{} ", model.keymap.shown(model.key_context(), &[action]))),
@@ -89,7 +90,9 @@ fn files(model: &Model, theme: &Theme) -> Line<'static> {
             Existing::Append => "added after the text of existing ones",
             Existing::Prepend => "added before the text of existing ones",
         };
-        spans.extend([Span::raw("   "), key(Action::Existing), Span::styled(existing, dim)]);
+        spans.extend([Span::raw("   "), key(Action::Existing)]);
+        let used: usize = spans.iter().map(Span::width).sum();
+        spans.push(Span::styled(text::fit(existing, columns.saturating_sub(used)), dim));
     }
     Line::from(spans)
 }
@@ -130,13 +133,13 @@ fn words(model: &Model, clip: &BatchClip) -> (String, Role) {
     }
 }
 
-fn row(model: &Model, clip: &BatchClip, theme: &Theme) -> Row<'static> {
+fn row(model: &Model, clip: &BatchClip, [title, caption]: [usize; 2], theme: &Theme) -> Row<'static> {
     let (state, role) = state(model, clip);
     let (words, tone) = words(model, clip);
     Row::new([
         Cell::new(state).style(theme.style(role)),
-        Cell::new(clip.title.clone()),
-        Cell::new(text::clean_line(&words)).style(theme.style(tone)),
+        Cell::new(text::fit(&clip.title, title)),
+        Cell::new(text::fit(&text::clean_line(&words), caption)).style(theme.style(tone)),
     ])
 }
 

@@ -257,9 +257,10 @@ mod tests {
         let request = crate::tui::FrameRequest { path: "a".into(), count: 2, max: (2, 1) };
         let mut strip = FrameStrip { request, frames: vec![gray(0.0, 100)], ended: None };
         let colors = |strip: &FrameStrip| {
-            let mut terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(20, 2)).unwrap();
-            let done = terminal.draw(|frame| pictures(&map, strip, &theme, frame, frame.area())).unwrap();
-            [0, 3, 7, 10].map(|x| done.buffer[(x, 1)].fg)
+            let area = Rect::new(0, 0, 20, 2);
+            let mut buffer = Buffer::empty(area);
+            pictures(&map, strip, &theme, &mut Frame::new(&mut buffer), area);
+            [0, 3, 7, 10].map(|x| buffer[(x, 1)].fg)
         };
         let color = |v, heat| {
             let [r, g, b] = mix([v; 3], heat);

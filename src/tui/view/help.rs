@@ -22,15 +22,26 @@ const WORDS: [(&str, &str); 6] = [
     ("visual", "tokens that represent parts of the frames"),
 ];
 
-fn entries(model: &Model) -> Vec<Entry> {
+const MOUSE: [(&str, &str); 5] = [
+    ("click", "focus a pane, select a row, or press a key that the first or last line names"),
+    ("double click", "run the row, as enter does; inspect a step"),
+    ("click outside", "close the box"),
+    ("wheel", "scroll what is under the pointer"),
+    ("shift-drag", "select text in the terminal (in some with alt or fn instead)"),
+];
+
+fn entries(model: &Model, here: KeyContext) -> Vec<Entry> {
     let mut out = Vec::new();
-    for (context, actions) in model.keymap.pages() {
+    for (context, actions) in model.keymap.pages(here) {
         for (action, keys) in actions {
             let keys = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join("  ");
             let entry =
                 Entry { section: context.title(), name: keys, about: action.about().into(), verdict: None };
             out.push(entry);
         }
+    }
+    for (name, about) in MOUSE.into_iter().filter(|_| model.config.mouse) {
+        out.push(Entry { section: "Mouse", name: name.into(), about: about.into(), verdict: None });
     }
     for verdict in Verdict::ALL {
         let (name, about) = (verdict.name().into(), verdict.why().into());
@@ -51,9 +62,9 @@ fn entries(model: &Model) -> Vec<Entry> {
 }
 
 /// The entries that hold every word of the search.
-fn matching(model: &Model, query: &str) -> Vec<Entry> {
+fn matching(model: &Model, here: KeyContext, query: &str) -> Vec<Entry> {
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
-    let mut found = entries(model);
+    let mut found = entries(model, here);
     found.retain(|e| {
         let line = format!("{} {} {}", e.section, e.name, e.about).to_lowercase();
         words.iter().all(|w| line.contains(w))
@@ -61,14 +72,15 @@ fn matching(model: &Model, query: &str) -> Vec<Entry> {
     found
 }
 
-pub(crate) fn line_count(model: &Model, query: &str) -> usize {
-    lines(model, query, model.theme(), usize::from(model.size.0.min(COLUMNS + 2)).saturating_sub(6)).len()
+pub(crate) fn line_count(model: &Model, here: KeyContext, query: &str) -> usize {
+    let columns = usize::from(model.size.0.min(COLUMNS + 2)).saturating_sub(6);
+    lines(model, here, query, model.theme(), columns).len()
 }
 
-fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+fn lines(model: &Model, here: KeyContext, query: &str, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let mut out: Vec<Line<'static>> = Vec::new();
     let mut section = "";
-    for entry in matching(model, query) {
+    for entry in matching(model, here, query) {
         if entry.section != section {
             if !section.is_empty() {
                 out.push(Line::default());
@@ -89,11 +101,18 @@ fn lines(model: &Model, query: &str, theme: &Theme, columns: usize) -> Vec<Line<
     out
 }
 
-pub(super) fn draw(model: &Model, query: &str, top: usize, theme: &Theme, frame: &mut Frame<'_>) {
+pub(super) fn draw(
+    model: &Model,
+    here: KeyContext,
+    query: &str,
+    top: usize,
+    theme: &Theme,
+    frame: &mut Frame<'_>,
+) {
     let inner = popup(frame, theme, COLUMNS, frame.area().height, dialog("Help", theme));
     let [line, _, body] = inner.layout(&Layout::vertical([Length(1), Length(1), Min(0)]));
     typed_after("search ", model, query, theme, frame, line);
-    let (lines, rows) = (lines(model, query, theme, inner.width.into()), usize::from(body.height));
+    let (lines, rows) = (lines(model, here, query, theme, inner.width.into()), usize::from(body.height));
     let (n, top) = (lines.len(), top.min(lines.len().saturating_sub(rows)));
     frame.render_widget(Paragraph::new(lines).scroll((top as u16, 0)), body);
     scrollbar(frame, theme, body.outer(Margin::new(2, 0)), (top, n, rows));

@@ -74,6 +74,7 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     };
     let title = text::fit("  runs on this clip", room + 2);
     let header = std::iter::once(Cell::new(title)).chain(pick(columns().map(|column| number(column.title))));
+    let mut y = area.y + 1;
     let rows = shown.iter().zip(&names).zip(cells).map(|((other, name), cells)| {
         let here = other.id() == run.id();
         let mut numbers = cells.map(number);
@@ -84,10 +85,16 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
         let sign = theme.span(Role::Accent, if here { "▸ " } else { "  " });
         let lines = hang(sign, 2, (&name.content, name.style), room + 2);
         let height = lines.len() as u16;
+        let place = Rect { y, height, ..area }.intersection(area);
+        if let Some(at) = model.runs.all.iter().position(|run| run.id() == other.id()) {
+            frame.mark(place, Target::Row(at));
+        }
+        y += height;
         Row::new(std::iter::once(Cell::new(lines)).chain(pick(numbers))).height(height)
     });
     let mut constraints = vec![Length(room as u16 + 2)];
     constraints.extend(kept.iter().map(|at| Length(widths[*at] as u16)));
+    let rows: Vec<_> = rows.collect();
     let table = Table::new(rows, constraints)
         .column_spacing(GAP as u16)
         .header(Row::new(header).style(theme.style(Role::Dim)));

@@ -63,7 +63,7 @@ fn head(placed: &Placed<'_>, theme: &Theme, columns: usize, reason_lines: usize)
         (words.as_str(), theme.style(Role::Dim)),
     ];
     let mut lines = wrap(pieces, columns);
-    lines.truncate(reason_lines);
+    cut(&mut lines, reason_lines, columns);
     lines.extend(draft(placed.step, Some(placed.at), theme, columns));
     lines
 }
@@ -101,12 +101,7 @@ pub(super) fn draft(step: &Step, cursor: Option<usize>, theme: &Theme, columns: 
         }
     }
     let mut lines = wrap(parts.iter().map(|(text, style)| (text.as_str(), *style)), columns);
-    if lines.len() > DRAFT_LINES {
-        lines.truncate(DRAFT_LINES);
-        if let Some(last) = lines.last_mut() {
-            last.push_span(Span::styled(" …", dim));
-        }
-    }
+    cut(&mut lines, DRAFT_LINES, columns);
     lines
 }
 

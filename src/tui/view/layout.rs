@@ -75,7 +75,7 @@ pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) 
     let prompt = (body / 4).clamp(6, 10);
     if is_wide((columns, rows)) {
         // Lines of text and rows of steps need columns more than rows: the ledger is below the caption.
-        let left = (columns / 6).clamp(28, 40);
+        let left = (columns - 142).clamp(28, 44);
         let right = (columns * 2 / 5).clamp(70, 100);
         let middle = columns - left - right;
         let caption = (body * 2 / 5).max(8);

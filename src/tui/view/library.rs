@@ -18,15 +18,6 @@ pub(super) fn picture_rows(model: &Model, pane: Rect) -> u16 {
     }
 }
 
-/// The index in the list of the clip in this row of the screen.
-pub(crate) fn entry_at(model: &Model, pane: Rect, row: u16) -> Option<usize> {
-    let rows = pane.height.saturating_sub(2 + picture_rows(model, pane));
-    let line = row.checked_sub(pane.y + 1).filter(|line| *line < rows)?;
-    let library = &model.library;
-    let at = window_top(library.cursor, library.shown.len(), rows.into()) + usize::from(line);
-    (at < library.shown.len()).then_some(at)
-}
-
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) -> Option<Slot> {
     let library = &model.library;
     let focused = has_focus(model, Pane::Library);
@@ -76,6 +67,9 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         let shows = (dirs || dir > 0, dir);
         entry_line(entry, tag(model, entry), shows, top + at == library.cursor, columns, theme)
     });
+    for (at, y) in (top..top + visible.len()).zip(inner.y..) {
+        frame.mark(Rect { y, height: 1, ..inner }, Target::Row(at));
+    }
     let style = theme.style(if focused { Role::Selection } else { Role::SelectionDim });
     let list = List::new(lines).highlight_style(style);
     let mut state = ListState::default().with_selected(Some(library.cursor - top));

@@ -107,12 +107,17 @@ fn grouped(
     let all = 0..methods.turned.len();
     let names = all.map(|i| text::width(&methods.label(i))).max().unwrap_or(0).clamp(12, 30) as u16;
     let widths = [Length(names + 4), Length(10), Fill(1)];
+    let columns = cell_columns(area, &widths);
     let lines = lines(model, indices);
     let at = indices.get(cursor).and_then(|under| {
         lines.iter().position(|line| matches!(line, Listed::Method(index) if index == under))
     });
     let here = (at.unwrap_or(0), lines.len());
-    list(frame, theme, area, here, (None, &widths), |row| match lines[row] {
+    let entry = |line: usize| match lines[line] {
+        Listed::System(_) => None,
+        Listed::Method(method) => indices.iter().position(|index| *index == method),
+    };
+    list_of(frame, theme, area, here, (None, &widths), entry, |row| match lines[row] {
         Listed::System(name) => Row::new([theme.line(Role::Title, name)]),
         Listed::Method(index) => {
             let method = &methods.turned[index];
@@ -133,7 +138,7 @@ fn grouped(
             Row::new([
                 Line::from(vec![theme.span(Role::Accent, sign(index)), name]),
                 mark.into(),
-                Span::styled(text::clean_line(&about), dim).into(),
+                Span::styled(text::fit(&text::clean_line(&about), columns[2]), dim).into(),
             ])
         }
     });

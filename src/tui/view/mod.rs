@@ -6,17 +6,19 @@ pub(crate) mod caption;
 mod compare;
 mod curves;
 mod editor;
+mod frame;
 mod heat;
 pub(crate) mod help;
 mod history;
 mod inspector;
 mod layout;
 mod legend;
-pub(crate) mod library;
+mod library;
 mod meters;
 mod methods;
 mod modelled;
 mod models;
+mod outside;
 mod passage;
 mod picker;
 mod player;
@@ -53,14 +55,17 @@ use super::{
     theme::Role,
     update::export,
 };
+use frame::Target;
+pub(crate) use frame::{Frame, Hit, hit};
 pub(crate) use layout::{Areas, areas, is_stacked, is_wide};
+pub(crate) use outside::outside;
 use specreel_client::{
     chart::Scale,
     present::{formats::plural, verdicts::lossless_mark},
 };
 use specreel_record::StopReason;
 use specreel_video as video;
-use wrap::{hang, wrap};
+use wrap::{cut, hang, wrap};
 
 /// An area for a picture, filled with half-blocks until a graphics protocol draws over them.
 #[derive(Clone, Debug)]
@@ -76,6 +81,17 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         too_small(theme, frame, area);
         return None;
     };
+    // The inspector replaces the meters, and is the caption's.
+    let meters = if model.inspector.is_some() { Pane::Caption } else { Pane::Meters };
+    for (pane, area) in [
+        (Pane::Library, areas.library),
+        (Pane::Prompt, areas.prompt),
+        (Pane::Caption, areas.caption),
+        (Pane::Steps, areas.steps),
+        (meters, areas.meters),
+    ] {
+        area.into_iter().for_each(|area| frame.mark(area, Target::Pane(pane)));
+    }
     status::header(model, theme, frame, areas.header);
     let mut slot = areas.library.and_then(|area| library::draw(model, theme, frame, area));
     if let Some(area) = areas.prompt {
@@ -107,7 +123,7 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
             picker::line(model, "Vision tower (mmproj file)", line, theme, frame)
         }
         Some(Overlay::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
-        Some(Overlay::Help { query, top }) => help::draw(model, query, *top, theme, frame),
+        Some(Overlay::Help { from, query, top }) => help::draw(model, *from, query, *top, theme, frame),
         Some(Overlay::Open { line, found }) => picker::path(model, line, found, theme, frame),
         Some(Overlay::Sessions | Overlay::SessionFilter) => sessions::draw(model, theme, frame),
         Some(Overlay::Pick { query, cursor }) => methods::pick(model, query, *cursor, theme, frame),
@@ -176,6 +192,7 @@ fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, block: B
     let columns = if columns + 6 > whole.width { whole.width } else { columns };
     let rows = rows.min(whole.height.saturating_sub(2));
     let area = whole.centered(Length(columns), Length(rows));
+    frame.mark(area, Target::Box);
     frame.render_widget(Clear, area);
     // Half of a wide character would overwrite the first column of the border.
     for y in area.top()..area.bottom() {
@@ -199,12 +216,31 @@ fn list<'a>(
     frame: &mut Frame<'_>,
     theme: &Theme,
     area: Rect,
-    (cursor, n): (usize, usize),
-    (header, widths): (Option<Row<'a>>, &[Constraint]),
+    place: (usize, usize),
+    columns: (Option<Row<'a>>, &[Constraint]),
     row: impl Fn(usize) -> Row<'a>,
 ) {
-    let rows = usize::from(area.height).saturating_sub(header.is_some().into());
+    list_of(frame, theme, area, place, columns, Some, row);
+}
+
+/// The same with lines that cannot be selected between the entries; `entry` is the index of a line's entry.
+fn list_of<'a>(
+    frame: &mut Frame<'_>,
+    theme: &Theme,
+    area: Rect,
+    (cursor, n): (usize, usize),
+    (header, widths): (Option<Row<'a>>, &[Constraint]),
+    entry: impl Fn(usize) -> Option<usize>,
+    row: impl Fn(usize) -> Row<'a>,
+) {
+    let above = u16::from(header.is_some());
+    let rows = usize::from(area.height.saturating_sub(above));
     let top = window_top(cursor, n, rows);
+    for (line, y) in (top..n).take(rows).zip(area.y + above..) {
+        if let Some(entry) = entry(line) {
+            frame.mark(Rect { y, height: 1, ..area }, Target::Row(entry));
+        }
+    }
     let table = Table::new((top..n).take(rows).map(row), widths)
         .column_spacing(2)
         .row_highlight_style(theme.style(Role::Selection));
@@ -230,6 +266,12 @@ fn scrollbar(frame: &mut Frame<'_>, theme: &Theme, area: Rect, (top, n, rows): (
         let mut state = ScrollbarState::new(n - rows + 1).position(top).viewport_content_length(rows);
         frame.render_stateful_widget(bar, area.intersection(frame.area()), &mut state);
     }
+}
+
+/// The columns of a table's cells in a list, for texts that are cut with a mark.
+fn cell_columns(area: Rect, widths: &[Constraint]) -> Vec<usize> {
+    let cells = Layout::horizontal(widths).spacing(2).split(area);
+    cells.iter().map(|cell| cell.width.into()).collect()
 }
 
 /// A cell of numbers, aligned to the right.

@@ -10,9 +10,9 @@ const BELOW: u16 = 3;
 /// At most this many completions are listed.
 const MAX_COMPLETIONS: usize = 8;
 
-fn named<'a>(name: &str, about: &str, theme: &Theme) -> Row<'a> {
-    let about = theme.span(Role::Dim, text::clean_line(about));
-    Row::new([Span::raw(text::clean_line(name)), about])
+fn named<'a>(name: &str, about: &str, columns: &[usize], theme: &Theme) -> Row<'a> {
+    let about = theme.span(Role::Dim, text::fit(&text::clean_line(about), columns[1]));
+    Row::new([Span::raw(text::fit(&text::clean_line(name), columns[0])), about])
 }
 
 /// A text below a list, under a rule.
@@ -27,8 +27,9 @@ pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut F
         popup(frame, theme, 84, (n as u16).saturating_add(2 + BELOW), dialog("Preset prompts", theme));
     let [above, below] = inner.layout(&Layout::vertical([Min(1), Length(BELOW)]));
     let widths = [Length(12), Fill(1)];
+    let columns = cell_columns(above, &widths);
     list(frame, theme, above, (cursor, n), (None, &widths), |i| {
-        named(&model.config.presets[i].name, &model.config.presets[i].text, theme)
+        named(&model.config.presets[i].name, &model.config.presets[i].text, &columns, theme)
     });
     if let Some(preset) = model.config.presets.get(cursor) {
         below_list(&preset.text, theme, frame, below);
@@ -54,11 +55,13 @@ pub(super) fn export(
     let n = formats.len() + usize::from(sidecars > 0);
     let inner = popup(frame, theme, 84, n as u16 + 2, dialog("Export run as", theme));
     let widths = [Length(10), Fill(1)];
+    let columns = cell_columns(inner, &widths);
     list(frame, theme, inner, (cursor, n), (None, &widths), |i| match formats.get(i) {
-        Some(format) => named(format.name(), format.about(), theme),
+        Some(format) => named(format.name(), format.about(), &columns, theme),
         None => {
             let clips = plural(sidecars as u64, "clip");
-            named("sidecars", &format!("captions of {clips} of this session, a .txt beside each"), theme)
+            let about = format!("captions of {clips} of this session, a .txt beside each");
+            named("sidecars", &about, &columns, theme)
         }
     });
 }

@@ -15,7 +15,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
     let inner = popup(frame, theme, whole.width, whole.height, dialog("Preview", theme).title_top(title));
     let columns = usize::from(inner.width);
     let mut facts = wrap([(facts(entry).as_str(), theme.style(Role::Text))], columns);
-    facts.truncate(2);
+    cut(&mut facts, 2, columns);
     let [above, middle, below] =
         inner.layout(&Layout::vertical([Length(facts.len() as u16), Min(0), Length(3)]));
     frame.render_widget(Paragraph::new(facts), above);
@@ -52,7 +52,7 @@ pub(super) fn small(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: R
     if let Some(problem) = model.library.selected()?.problem() {
         let inside = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
         let mut lines = wrap([(problem, theme.style(Role::Bad))], inside.width.into());
-        lines.truncate(inside.height.into());
+        cut(&mut lines, inside.height.into(), inside.width.into());
         frame.render_widget(Paragraph::new(lines), inside);
         return None;
     }

@@ -8,10 +8,10 @@ use specreel_client::present::{
 };
 use specreel_record::log::RunState;
 
-/// The statistics, with their widths; the first one is left out on narrow screens.
+/// The statistics, with their widths; the last one is left out on narrow screens.
 const STATISTICS: [(Column, u16); 3] = [(SPEED, 8), (TAU, 5), (LOOSENED, 8)];
-/// Columns from which on the speed, and the file's size, are shown.
-const SHOWS_SPEED: u16 = 70;
+/// Columns from which on the loosened share, and the file's size, are shown.
+const SHOWS_LOOSENED: u16 = 70;
 const SHOWS_SIZE: u16 = 85;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
@@ -44,15 +44,16 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let [above, below] = inner.layout(&Layout::vertical([Min(2), Length(details_rows)]));
     let with_size = inner.width >= SHOWS_SIZE;
     let names = [Cell::new(""), Cell::new("clip"), Cell::new("method"), Cell::new("")];
-    let statistics = &STATISTICS[usize::from(inner.width < SHOWS_SPEED)..];
+    let statistics = &STATISTICS[..if inner.width < SHOWS_LOOSENED { 2 } else { 3 }];
     let titles = std::iter::once("tokens").chain(statistics.iter().map(|(column, _)| column.title));
     let titles = titles.chain(with_size.then_some("size"));
     let header = Row::new(names.into_iter().chain(titles.map(number)));
     let mut widths = vec![Length(6), Fill(3), Fill(2), Length(1)];
     let numbers = std::iter::once(6).chain(statistics.iter().map(|(_, width)| *width));
     widths.extend(numbers.chain(with_size.then_some(9)).map(Length));
+    let columns = cell_columns(above, &widths);
     list(frame, theme, above, (sessions.cursor, shown.len()), (Some(header), &widths), |i| {
-        row(shown[i], statistics, with_size, theme)
+        row(shown[i], [columns[1], columns[2]], statistics, with_size, theme)
     });
     if shown.is_empty() {
         let [_, line] = above.layout(&Layout::vertical([Length(1), Length(1)]));
@@ -64,13 +65,19 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     }
 }
 
-fn row(entry: &SessionEntry, statistics: &[(Column, u16)], with_size: bool, theme: &Theme) -> Row<'static> {
+fn row(
+    entry: &SessionEntry,
+    [name, method]: [usize; 2],
+    statistics: &[(Column, u16)],
+    with_size: bool,
+    theme: &Theme,
+) -> Row<'static> {
     let dim = theme.style(Role::Dim);
     let stats = &entry.stats;
     let mut cells = vec![
         number(ago(entry.age_s)).style(dim),
-        Cell::new(entry.name()),
-        Cell::new(entry.method.clone()),
+        Cell::new(text::fit(&entry.name(), name)),
+        Cell::new(text::fit(&entry.method, method)),
         Cell::new(sign(entry.started.lossless, theme)),
     ];
     let span = 1 + statistics.len() as u16;

@@ -20,6 +20,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
     let dim = theme.style(Role::Dim);
     let strong = theme.style(Role::Accent).patch(theme.style(Role::Title));
     let mut left = Line::from(Span::styled(" specreel ", strong));
+    let mut keys = Vec::new();
     if let Some(method) = model.methods.current() {
         let label = text::fit(&model.methods.label(model.methods.chosen), usize::from(area.width) / 3);
         left.extend([
@@ -31,10 +32,15 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
         if let Some(knob) = model.methods.active_knob() {
             let key = |action| model.keymap.shown(KeyContext::Everywhere, &[action]);
             let (down, up) = (key(Action::KnobDown), key(Action::KnobUp));
+            let at = left.width() + 3;
             left.push_span(Span::styled(format!(" │ {down} {knob} {up}"), dim));
+            keys.push((at, text::width(&down), Action::KnobDown));
+            keys.push((left.width() - text::width(&up), text::width(&up), Action::KnobUp));
             // The keys of all numbers, where there is room.
             if area.width >= 120 && model.methods.knobs().len() > 1 {
+                let at = left.width() + 2;
                 left.push_span(Span::styled(format!("  {} next", key(Action::NextKnob)), dim));
+                keys.push((at, left.width() - at, Action::NextKnob));
             }
         }
     }
@@ -49,6 +55,10 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
     let most = usize::from(area.width).saturating_sub(text::width(&badge));
     while left.width() > most && left.spans.len() > 1 {
         left.spans.pop();
+    }
+    for (at, columns, action) in keys.into_iter().filter(|(at, columns, _)| at + columns <= left.width()) {
+        let place = Rect { x: area.x + at as u16, width: columns as u16, ..area };
+        frame.mark(place, Target::Key(action));
     }
     let right = match &model.engine {
         EngineState::Ready(Ready { target, drafter, device, dtype, .. }) => {
@@ -77,9 +87,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         let words = text::fit(words, columns.saturating_sub(left.width() + 1));
         left.push_span(Span::styled(words, notice_style(*tone, theme)));
     }
-    let mut hints = hints(model, theme, columns.saturating_sub(left.width() + 2));
-    hints.push_span(Span::raw(" "));
-    frame.render_widget(hints.right_aligned(), area);
+    hints(model, theme, columns.saturating_sub(left.width() + 2), frame, area);
     frame.render_widget(left, area);
 }
 
@@ -100,9 +108,10 @@ pub(super) fn long_notice(model: &Model, theme: &Theme, frame: &mut Frame<'_>, s
         return;
     }
     let mut lines = wrap([(words.as_str(), notice_style(*tone, theme))], columns);
-    lines.truncate(LONG.into());
+    cut(&mut lines, LONG.into(), columns);
     let high = lines.len() as u16 + 1;
     let area = Rect { y: status.y - high, height: high, ..status };
+    frame.mark(area, Target::Box);
     frame.render_widget(Clear, area);
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
     let block = rule(theme).border_style(theme.style(Role::BorderFocus)).padding(Padding::horizontal(2));
@@ -285,22 +294,23 @@ fn word(model: &Model, action: Action) -> &'static str {
     }
 }
 
-/// As many keys as fit; those to go back, for help and to quit before all others.
-fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
+/// As many keys as fit, at the right; those to go back, for help and to quit before all others. A click on one does the same.
+fn hints(model: &Model, theme: &Theme, columns: usize, frame: &mut Frame<'_>, area: Rect) {
     let hint = |action: &Action| {
-        let key = key(model, *action)?;
-        Some((*action, key, word(model, *action)))
+        let keys = keys(model, *action)?;
+        Some((*action, keys, word(model, *action)))
     };
     let all: Vec<_> = useful(model).iter().filter_map(hint).collect();
     let is_exit = |action| matches!(action, Action::Back | Action::Help | Action::Quit);
     let mut shown = vec![false; all.len()];
     let mut used = 0;
     for first in [true, false] {
-        for (i, (action, key, word)) in all.iter().enumerate() {
+        for (i, (action, keys, word)) in all.iter().enumerate() {
             if is_exit(*action) != first {
                 continue;
             }
-            let more = text::width(key) + 1 + word.len() + if used > 0 { 2 } else { 0 };
+            let keys: usize = keys.iter().map(|(key, _)| text::width(key)).sum();
+            let more = keys + 1 + word.len() + if used > 0 { 2 } else { 0 };
             if used + more > columns {
                 break;
             }
@@ -308,19 +318,23 @@ fn hints(model: &Model, theme: &Theme, columns: usize) -> Line<'static> {
             shown[i] = true;
         }
     }
-    let mut line = Line::default();
-    for ((_, key, word), _) in all.into_iter().zip(shown).filter(|(_, shown)| *shown) {
-        if !line.spans.is_empty() {
-            line.push_span(Span::raw("  "));
+    let mut x = area.right().saturating_sub(used as u16 + 1);
+    let mut put = |x, words: String, role, action| {
+        let place = Rect { x, width: text::width(&words) as u16, ..area };
+        frame.render_widget(theme.span(role, words), place);
+        frame.mark(place, Target::Key(action));
+        place.right()
+    };
+    for ((action, keys, word), _) in all.into_iter().zip(shown).filter(|(_, shown)| *shown) {
+        for (key, action) in keys {
+            x = put(x, key, Role::Key, action);
         }
-        line.push_span(theme.span(Role::Key, key));
-        line.push_span(theme.span(Role::Dim, format!(" {word}")));
+        x = put(x, format!(" {word}"), Role::Dim, action) + 2;
     }
-    line
 }
 
-/// The key of an action in this context, with that of its opposite.
-fn key(model: &Model, action: Action) -> Option<String> {
+/// The key of an action in this context, with that of its opposite, in the order in which they are shown.
+fn keys(model: &Model, action: Action) -> Option<Vec<(String, Action)>> {
     let context = model.key_context();
     let first = |action| model.keymap.keys(context, action).first().copied();
     let other = match action {
@@ -338,10 +352,13 @@ fn key(model: &Model, action: Action) -> Option<String> {
     let tab = Key::plain(KeyCode::Tab);
     let tab = (action == Action::NextPane).then(|| model.keymap.keys(context, action).contains(&tab));
     let forward = if tab == Some(true) { Key::plain(KeyCode::Tab) } else { first(action)? };
-    let (forward, back) = (forward.to_string(), other.and_then(first).map(|key| key.to_string()));
+    let forward = (forward.to_string(), action);
+    let back = other.and_then(|other| Some((first(other)?.to_string(), other)));
     Some(match back {
-        Some(back) if back.chars().all(char::is_alphabetic) => format!("{forward} {back}"),
-        Some(back) => back + &forward,
-        None => forward,
+        Some((back, other)) if back.chars().all(char::is_alphabetic) => {
+            vec![(forward.0 + " ", action), (back, other)]
+        }
+        Some(back) => vec![back, forward],
+        None => vec![forward],
     })
 }

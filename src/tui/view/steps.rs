@@ -75,10 +75,17 @@ fn table(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: R
             .height(most as u16)
     });
     let room = rows - if staged.is_some() { most.min(rows) } else { 0 };
-    let window = Window::around(cursor, n, room, |step| {
+    let height = |step: usize| {
         let row = ledger::rows(&run.log, step..step + 1).pop();
         row.map_or(1, |row| lines(&row.pieces, columns, most, strikes, theme).len())
-    });
+    };
+    let window = Window::around(cursor, n, room, height);
+    let mut y = area.y + 1;
+    for step in window.top..window.top + window.count {
+        let row = Rect { y, height: height(step) as u16, ..area };
+        frame.mark(row.intersection(area), Target::Row(step));
+        y = row.bottom();
+    }
     let row = |row: ledger::Row| {
         let lines = lines(&row.pieces, columns, most, strikes, theme);
         let height = lines.len() as u16;

@@ -2,6 +2,7 @@
 
 use ratatui::prelude::*;
 
+use crate::tui::text;
 use specreel_client::present::wrap::lines;
 
 /// Wrap pieces of text into lines of at most `columns`.
@@ -40,6 +41,21 @@ pub(super) fn hang(
         lines.push(Line::from(spans));
     }
     lines
+}
+
+/// Cut to so many lines; the last one shows that there are more.
+pub(super) fn cut(lines: &mut Vec<Line<'static>>, rows: usize, columns: usize) {
+    if lines.len() <= rows {
+        return;
+    }
+    lines.truncate(rows);
+    let Some(last) = lines.last_mut() else { return };
+    if last.width() + 2 <= columns {
+        last.push_span(" …");
+    } else if let Some(span) = last.spans.last_mut() {
+        let columns = span.width();
+        span.content = text::fit(&format!("{}  ", span.content), columns).into();
+    }
 }
 
 #[cfg(test)]
