@@ -44,6 +44,7 @@ actions! {
     Sweep "sweep" "run the method over a range of its parameter: speedup against quality";
     Inspect "inspect" "inspect the caption token by token";
     Steps "steps" "show the steps: what was drafted, accepted and rejected";
+    Verify "verify" "verify the shown run: decode again without drafts and compare the texts";
     Copy "copy" "copy the caption";
     OlderRun "older_run" "show the previous run";
     NewerRun "newer_run" "show the next run";

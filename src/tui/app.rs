@@ -21,7 +21,7 @@ use super::{
     terminal::Screen,
     worker::Workers,
 };
-use specreel_client::{Client, Remote};
+use specreel_client::{Client, Remote, UNSEEN};
 
 const TICK: Duration = Duration::from_millis(120);
 const PLAY: Duration = Duration::from_millis(34);
@@ -327,7 +327,7 @@ impl Driver {
     }
 
     fn on_engine(&mut self, event: specreel_record::Event) -> Result<(), StudioError> {
-        let unrecorded = self.recorder.event(&event);
+        let unrecorded = if event.run < UNSEEN { self.recorder.event(&event) } else { None };
         if let Some(batch) = &mut self.batch {
             batch.event(&event);
         }

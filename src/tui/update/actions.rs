@@ -91,6 +91,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Pick => compare::pick(model),
         Action::Inspect => inspect::toggle(model),
         Action::Steps => steps::toggle(model),
+        Action::Verify => return verify::start(model),
         Action::Copy => return copy(model),
         Action::OlderRun => show_run(model, model.runs.shown.saturating_sub(1)),
         Action::NewerRun => show_run(model, model.runs.shown + 1),

@@ -19,6 +19,7 @@ mod segments;
 mod sessions;
 mod steps;
 mod theme;
+mod verify;
 mod watch;
 
 use std::{

@@ -8,8 +8,8 @@ use super::{
     verdicts::lossless_mark,
 };
 use specreel_record::{
-    Comparison, Interval, Pieces, Row, RowState, RunLog, Speedup, Stats, StopReason, Summary, Traffic,
-    Verdict, paired,
+    Comparison, Interval, Pieces, Promise, Row, RowState, RunLog, Speedup, Stats, StopReason, Summary,
+    Traffic, Verdict, Verification, paired,
     stats::{Equality, Tie},
     summary::Ties,
     units::bytes,
@@ -348,6 +348,7 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
     } else {
         format!("No speedups: {baseline} did not finish.")
     }];
+    rows.extend(runs.logs().iter().filter_map(|log| Some(("verified", verification(log.verification()?)))));
     let with_interval = |row: &Row| {
         row.method != *baseline && row.figures.as_ref().is_some_and(|figures| figures.interval.is_some())
     };
@@ -418,3 +419,45 @@ pub fn headline(name: &str, log: &RunLog) -> String {
 #[cfg(test)]
 #[path = "statistics_tests.rs"]
 mod tests;
+/// What verifying a run has found: `identical, 76 of 76 tokens`, or the first difference, and whether that was to be expected.
+pub fn verification(found: &Verification) -> String {
+    let Verification { equality, tokens, plain_tokens, promises, difference } = found;
+    let Some(at) = equality.first_difference else {
+        let promise = match promises {
+            Promise::Tokens => "",
+            Promise::Distribution => "; the method promises the distribution, not the text",
+            Promise::Nothing => "; the method is lossy and does not promise this",
+        };
+        return format!("identical, {tokens} of {plain_tokens} tokens{promise}");
+    };
+    let number = at + 1;
+    let what = match difference {
+        None => differs_at(at),
+        Some(Tie { plain, other, .. }) if at >= *plain_tokens => {
+            format!(
+                "continues at token {number} with {other:?}, where autoregressive decoding ends with {plain:?}"
+            )
+        }
+        Some(Tie { plain, .. }) if at >= *tokens => {
+            let tokens = plural(at as u64, "token");
+            format!("ends after {tokens}, where autoregressive decoding continues with {plain:?}")
+        }
+        Some(Tie { plain, other, .. }) => {
+            format!("{} of {tokens}: {other:?}, autoregressive decoding has {plain:?}", differs_at(at))
+        }
+    };
+    let margin = difference.as_ref().map_or_else(String::new, |tie| match tie.gap {
+        gap if gap < 0.0 => format!("; the target finds it more likely by {:.3} nats", -gap),
+        gap => format!("; the target's margin is {gap:.3} nats"),
+    });
+    let expected = match promises {
+        Promise::Distribution => {
+            "; expected: drafts are accepted by chance, which keeps the distribution, not the text"
+        }
+        Promise::Nothing => "; expected: the method is lossy",
+        Promise::Tokens if found.is_broken() => "; please report this: the method is lossless",
+        Promise::Tokens => "; a near-tie: this device rounds passes of several rows differently",
+    };
+    what + &margin + expected
+}
+

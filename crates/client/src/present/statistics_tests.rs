@@ -1,7 +1,7 @@
 use super::*;
 use specreel_record::{
-    Figures,
-    testing::{done, fed, prompt, run, speedup, started, step},
+    EventKind, Figures,
+    testing::{self, done, fed, prompt, run, speedup, started, step},
 };
 
 fn cells(row: Row) -> Vec<String> {
@@ -190,4 +190,84 @@ fn ties_say_how_close_the_tokens_are() {
     let words = |near, far| ties(&Ties { near, far, widest: 0.125 });
     assert_eq!(words(2, 0), "2 texts differ by rounding; the two tokens are at most 0.125 nats apart");
     assert!(words(2, 1).contains("3 texts differ by rounding (1 of them not at a near-tie"));
+}
+
+#[test]
+fn a_verification_says_whether_a_difference_was_to_be_expected() {
+    use Promise::{Distribution, Nothing, Tokens};
+    let plain = [1, 2, 3];
+    let table: [(&[u32], Promise, f32, bool, &str); 9] = [
+        (&plain, Tokens, 0.0, false, "identical, 3 of 3 tokens"),
+        (
+            &plain,
+            Nothing,
+            0.0,
+            false,
+            "identical, 3 of 3 tokens; the method is lossy and does not promise this",
+        ),
+        (
+            &[1, 9, 3],
+            Nothing,
+            0.25,
+            false,
+            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.250 nats; expected: the method is lossy",
+        ),
+        (
+            &[1, 9, 3],
+            Tokens,
+            0.25,
+            false,
+            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.250 nats; please report this: the method is lossless",
+        ),
+        (
+            &[1, 9, 3],
+            Tokens,
+            0.001,
+            true,
+            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.001 nats; a near-tie: this device rounds passes of several rows differently",
+        ),
+        (
+            &[9],
+            Distribution,
+            -0.5,
+            false,
+            "differs at token 1 of 1: \" blue\", autoregressive decoding has \" red\"; the target finds it more likely by 0.500 nats; expected: drafts are accepted by chance, which keeps the distribution, not the text",
+        ),
+        (
+            &[1, 2],
+            Nothing,
+            2.0,
+            false,
+            "ends after 2 tokens, where autoregressive decoding continues with \" red\"; the target's margin is 2.000 nats; expected: the method is lossy",
+        ),
+        (
+            &[1, 2, 3, 4],
+            Nothing,
+            2.0,
+            false,
+            "continues at token 4 with \" blue\", where autoregressive decoding ends with \" red\"; the target's margin is 2.000 nats; expected: the method is lossy",
+        ),
+        (
+            &[],
+            Nothing,
+            2.0,
+            false,
+            "ends after 0 tokens, where autoregressive decoding continues with \" red\"; the target's margin is 2.000 nats; expected: the method is lossy",
+        ),
+    ];
+    for (ids, promises, gap, near, words) in table {
+        let EventKind::Verified(mut found) = testing::verified(ids, &plain) else { panic!() };
+        found.promises = promises;
+        if let Some(tie) = &mut found.difference {
+            (tie.gap, tie.near) = (gap, near);
+        }
+        assert_eq!(verification(&found), words, "{ids:?}");
+    }
+}
+
+#[test]
+fn files_say_that_a_run_was_verified() {
+    let log = testing::run(1, [testing::started(), testing::done("A"), testing::verified(&[1], &[1])]);
+    let rows = account(&Pieces::of(std::slice::from_ref(&log)));
+    assert!(rows.contains(&("verified", "identical, 1 of 1 tokens".into())), "{rows:?}");
 }
