@@ -49,7 +49,7 @@ pub mod units;
 mod verdict;
 mod verification;
 
-pub use comparison::{Comparison, Figures, Row, RowState};
+pub use comparison::{Comparison, Figures, Hardware, Row, RowState};
 pub use detection::Detection;
 pub use difference::{Change, Edit, difference};
 pub use estimate::{Basis, Estimate};

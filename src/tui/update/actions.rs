@@ -143,7 +143,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         | Action::Skip => watch::control(model, action),
         Action::NextLoosened => steps::seek(model, true),
         Action::PreviousLoosened => steps::seek(model, false),
-        Action::TokenBack | Action::TokenForward | Action::Heat => {}
+        // Only of the inspector and the comparison.
+        Action::TokenBack
+        | Action::TokenForward
+        | Action::Heat
+        | Action::NextProfile
+        | Action::PreviousProfile => {}
         Action::Delete => sessions::ask_delete(model),
         Action::Yes => return sessions::delete(model),
     }

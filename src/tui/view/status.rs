@@ -199,7 +199,7 @@ fn useful(model: &Model) -> &'static [Action] {
     use Action::{
         Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, EditCaption, Existing,
         Export, Faster, Filter, FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Mark,
-        MarkAll, Methods, Newline, NextKnob, NextLoosened, NextMatch, NextPane, Open, PageDown,
+        MarkAll, Methods, Newline, NextKnob, NextLoosened, NextMatch, NextPane, NextProfile, Open, PageDown,
         Pause, Pick, Presets, Preview, Prompt, Quit, Reset, Retry, Run, Save, Search, SeekForward, Segments,
         Sessions, SidecarForm, Skip, StepForward, Steps, TokenForward, Verify, Yes,
     };
@@ -218,8 +218,8 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::CaptionEdit => &[Save, Newline, Back],
         KeyContext::Pick => &[Choose, Pick, Back],
         KeyContext::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
-            Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
-            _ => &[NextPane, Down, Choose, Back],
+            Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, NextProfile, Choose, Back],
+            _ => &[NextPane, Down, NextProfile, Choose, Back],
         },
         KeyContext::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
         KeyContext::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
