@@ -108,7 +108,7 @@ impl Progress {
         self.differing.iter().filter(|differing| differing.is_broken).count()
     }
 
-    /// `4 captions verified: identical`; empty if none was.
+    /// `4 videos verified: identical to autoregressive decoding`; empty if none was.
     pub fn verifications(&self) -> String {
         let clips = formats::plural(self.verified as u64, "video");
         match (self.verified, self.differing.len()) {

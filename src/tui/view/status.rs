@@ -218,8 +218,8 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::CaptionEdit => &[Save, Newline, Back],
         KeyContext::Pick => &[Choose, Pick, Back],
         KeyContext::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
-            Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, NextProfile, Choose, Back],
-            _ => &[NextPane, Down, NextProfile, Choose, Back],
+            Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, NextProfile, Back],
+            _ => &[NextPane, Down, Choose, NextProfile, Back],
         },
         KeyContext::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
         KeyContext::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],

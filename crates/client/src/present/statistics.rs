@@ -478,7 +478,7 @@ pub fn verification(found: &Verification) -> String {
         }
         Promise::Nothing => "; expected: the method is lossy",
         Promise::Tokens if found.is_broken() => "; please report this: the method is lossless",
-        Promise::Tokens => "; a near-tie: this device rounds passes of several rows differently",
+        Promise::Tokens => "; expected: this device rounds passes of several rows differently",
     };
     what + &margin + expected
 }

@@ -258,7 +258,7 @@ fn a_verification_says_whether_a_difference_was_to_be_expected() {
             Tokens,
             0.001,
             true,
-            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.001 nats; a near-tie: this device rounds passes of several rows differently",
+            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.001 nats; expected: this device rounds passes of several rows differently",
         ),
         (
             &[9],
