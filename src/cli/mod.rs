@@ -135,6 +135,7 @@ fn studio(args: StudioArgs, config: &Config, run_studio: RunStudio) -> Result<i3
             run: args.run,
             output,
             dry_run: false,
+            verify: None,
             steps: false,
         },
         config,

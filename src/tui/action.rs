@@ -44,6 +44,7 @@ actions! {
     Sweep "sweep" "run the method over a range of its parameter: speedup against quality";
     Inspect "inspect" "inspect the caption token by token";
     Steps "steps" "show the steps: what was drafted, accepted and rejected";
+    Verify "verify" "verify the shown run: decode again without drafts and compare the texts";
     Copy "copy" "copy the caption";
     OlderRun "older_run" "show the previous run";
     NewerRun "newer_run" "show the next run";
@@ -86,6 +87,8 @@ actions! {
     Slower "slower" "play slower";
     Faster "faster" "play faster";
     Skip "skip" "jump to the end of the playback";
+    NextProfile "next_profile" "compare on the next hardware profile; after the last one, as measured here";
+    PreviousProfile "previous_profile" "compare on the previous hardware profile";
     Edit "edit" "edit the method, or type a value";
     Reset "reset" "reset the method to its preset";
     Save "save" "save the method, or the edited caption, as a file";
@@ -137,6 +140,7 @@ impl Action {
             Action::TokenBack | Action::TokenForward => "token",
             Action::NextLoosened | Action::PreviousLoosened => "reject",
             Action::Heat => "map",
+            Action::NextProfile | Action::PreviousProfile => "hardware",
             Action::EditCaption => "edit",
             Action::MarkAll => "all",
             Action::SidecarForm => "file",

@@ -23,7 +23,7 @@ use super::{
     window::Window,
     worker::Workers,
 };
-use specreel_client::{Client, Remote};
+use specreel_client::{Client, Remote, UNSEEN};
 
 const PLAY: Duration = Duration::from_millis(34);
 /// A played run moves on by at most this between two frames, however late the second one is: nobody saw what happened meanwhile.
@@ -345,7 +345,7 @@ impl Driver {
     }
 
     fn on_engine(&mut self, event: specreel_record::Event) -> Result<(), StudioError> {
-        let unrecorded = self.recorder.event(&event);
+        let unrecorded = if event.run < UNSEEN { self.recorder.event(&event) } else { None };
         if let Some(batch) = &mut self.batch {
             batch.event(&event);
         }

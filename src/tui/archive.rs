@@ -158,7 +158,7 @@ fn method_label(method: &serde_json::Value) -> String {
     text::clean_line(&label.unwrap_or_else(|| name.to_owned()))
 }
 
-/// The last event of a run, and its measured speed behind it, if they are there. Read from the end in growing parts.
+/// The last event of a run, and its measured speed and verification behind it, if they are there. Read from the end in growing parts.
 fn last_lines(file: &mut File, bytes: u64) -> io::Result<Vec<RecordedEvent>> {
     let mut size = 1 << 14;
     loop {
@@ -171,13 +171,13 @@ fn last_lines(file: &mut File, bytes: u64) -> io::Result<Vec<RecordedEvent>> {
         while let Some(begin) = rest.iter().rposition(|b| *b == b'\n') {
             // An incomplete line, as a killed program leaves it, is skipped.
             if let Ok(line) = serde_json::from_slice::<RecordedEvent>(&rest[begin + 1..]) {
-                let (is_speed, is_end) = match line.event.kind {
-                    EventKind::Speed { .. } => (true, false),
+                let (is_later, is_end) = match line.event.kind {
+                    EventKind::Speed { .. } | EventKind::Verified(_) => (true, false),
                     EventKind::Done { .. } | EventKind::Failed(_) => (false, true),
                     _ => (false, false),
                 };
                 lines.insert(0, line);
-                if !is_speed {
+                if !is_later {
                     return Ok(if is_end { lines } else { Vec::new() });
                 }
             }

@@ -75,9 +75,9 @@ impl KeyContext {
     fn lets(self, action: Action) -> bool {
         use Action::{
             Again, Boundaries, Copy, Export, Faster, FollowUp, Inspect, NewerRun, OlderRun, Segments, Slower,
-            StepBack, StepForward, Steps, Sweep,
+            StepBack, StepForward, Steps, Sweep, Verify,
         };
-        const OF_PANES: [Action; 15] = [
+        const OF_PANES: [Action; 16] = [
             Again,
             Boundaries,
             Copy,
@@ -89,6 +89,7 @@ impl KeyContext {
             Segments,
             Steps,
             Sweep,
+            Verify,
             StepBack,
             StepForward,
             Slower,

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use specreel_client::present::text;
 
 pub(crate) use specreel_client::present::text::{fit, fit_end, pad, width};
-use specreel_record::{Draft, Event, EventKind, PromptSeen, Ready, Started, Turn};
+use specreel_record::{Draft, Event, EventKind, PromptSeen, Ready, Started, Turn, Verification};
 
 pub(crate) fn clean(foreign: &str) -> String {
     text::clean(foreign).into_owned()
@@ -51,6 +51,9 @@ pub(crate) fn clean_event(mut event: Event) -> Event {
         EventKind::Done { text, .. } => each(text),
         EventKind::Failed(failure) => {
             [&mut failure.error].into_iter().chain(&mut failure.hint).for_each(each)
+        }
+        EventKind::Verified(Verification { difference, .. }) => {
+            difference.iter_mut().flat_map(|tie| [&mut tie.plain, &mut tie.other]).for_each(each);
         }
         EventKind::Stage { .. } | EventKind::Speed { .. } => {}
     }
@@ -100,7 +103,12 @@ mod tests {
             drafted_text: vec![evil()],
             parents: vec![],
         });
-        for kind in [ready, started, draft, EventKind::Step(step), done, EventKind::Failed(failure)] {
+        let mut verified = specreel_record::testing::verified(&[1], &[2]);
+        if let EventKind::Verified(Verification { difference: Some(tie), .. }) = &mut verified {
+            (tie.plain, tie.other) = (evil(), evil());
+        }
+        for kind in [ready, started, draft, EventKind::Step(step), done, EventKind::Failed(failure), verified]
+        {
             let json = serde_json::to_string(&clean_event(Event::new(1, kind))).unwrap();
             assert!(!json.contains("\\u001b") && !json.contains('\u{202e}'), "{json}");
         }

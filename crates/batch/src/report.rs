@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::rows::Caption;
 use super::*;
-use specreel_client::present::formats;
-use specreel_record::{Event, Stats};
+use specreel_client::present::{formats, statistics};
+use specreel_record::{Event, Stats, Verification};
 
 /// Which part of each clip is captioned, and in what pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -52,8 +52,22 @@ pub struct Progress {
     /// Clips that failed, in this run or in an earlier one.
     pub failed: usize,
     pub stats: Stats,
+    /// Clips whose captions were compared with autoregressive decoding.
+    pub verified: usize,
+    /// Those whose captions differ from it.
+    pub differing: Vec<Differing>,
     /// Time since the first clip was begun.
     pub elapsed: Duration,
+}
+
+/// A clip whose caption is not that of autoregressive decoding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Differing {
+    pub video: PathBuf,
+    /// Where, and whether it was to be expected.
+    pub words: String,
+    /// The method promised that it does not.
+    pub is_broken: bool,
 }
 
 impl Progress {
@@ -75,6 +89,36 @@ impl Progress {
     pub fn left(&self) -> Option<Duration> {
         let seconds = self.seconds_a_clip()? * (self.total - self.over().min(self.total)) as f64;
         Some(Duration::from_secs_f64(seconds))
+    }
+
+    /// Count a clip whose runs were verified.
+    pub(crate) fn verify(&mut self, clip: &Clip, found: &[Verification]) {
+        self.verified += usize::from(!found.is_empty());
+        let differs = |found: &&Verification| !found.equality.equal;
+        let first = found.iter().find(|found| found.is_broken()).or_else(|| found.iter().find(differs));
+        self.differing.extend(first.map(|found| Differing {
+            video: clip.path(),
+            words: statistics::verification(found),
+            is_broken: found.is_broken(),
+        }));
+    }
+
+    /// Clips that differ although the method promised that they do not.
+    pub fn broken(&self) -> usize {
+        self.differing.iter().filter(|differing| differing.is_broken).count()
+    }
+
+    /// `4 videos verified: identical to autoregressive decoding`; empty if none was.
+    pub fn verifications(&self) -> String {
+        let clips = formats::plural(self.verified as u64, "video");
+        match (self.verified, self.differing.len()) {
+            (0, _) => String::new(),
+            (_, 0) => format!("{clips} verified: identical to autoregressive decoding"),
+            (_, n) => format!(
+                "{clips} verified: {n} differ{} from autoregressive decoding",
+                if n == 1 { "s" } else { "" }
+            ),
+        }
     }
 
     /// `40 videos: 32 captioned, 3 had captions, 5 failed`; `failed` may count more than clips.

@@ -11,7 +11,7 @@ use super::{
 };
 use specreel_client::{Client, Ending, GRACE, Interrupt};
 use specreel_engine::{Command, RunRequest};
-use specreel_record::{Event, Pieces, RunLog, Segment, Stats, StopReason};
+use specreel_record::{Event, Pieces, RunLog, Segment, StopReason};
 use specreel_video as video;
 
 /// Many clips to caption.
@@ -25,6 +25,8 @@ pub struct Batch<'a> {
     pub polish: Polish,
     /// At most this many clips are captioned.
     pub limit: Option<usize>,
+    /// The first clip that is captioned, and every clip after so many, is verified.
+    pub verify: Option<usize>,
 }
 
 struct Job {
@@ -66,6 +68,7 @@ impl Batch<'_> {
         progress.total = clips.len();
         let mut queue = Queue { clips: clips.into(), deferred: VecDeque::new(), again: false, taken: 0 };
         let mut run = self.request.run;
+        let mut begun = 0;
         let mut next = self.next(&mut queue, outputs, report, progress)?;
         if next.is_none() {
             next = self.deferred(&mut queue, outputs, report, progress)?;
@@ -81,7 +84,9 @@ impl Batch<'_> {
                 self.read_ahead(later.clone());
             }
             let first = run;
-            let ended = self.caption(&job, &mut run, &mut progress.stats, report).await?;
+            let verifies = self.verify.is_some_and(|every| begun % every == 0);
+            begun += 1;
+            let ended = self.caption(&job, &mut run, verifies, progress, report).await?;
             progress.elapsed = started.elapsed();
             let outcome = match ended {
                 End::Interrupted => {
@@ -215,10 +220,12 @@ impl Batch<'_> {
         &mut self,
         job: &Job,
         run: &mut u64,
-        stats: &mut Stats,
+        verifies: bool,
+        progress: &mut Progress,
         report: &mut R,
     ) -> Result<End, Halt> {
         let mut captions = Vec::new();
+        let mut verified = Vec::new();
         for pieces in &job.requests {
             let mut logs: Vec<RunLog> = Vec::new();
             let first = *run;
@@ -231,16 +238,24 @@ impl Batch<'_> {
                     report.event(event)?;
                     Ok(ControlFlow::Continue(()))
                 };
-                match self.client.follow(request, &mut log, &mut sink, self.interrupt, GRACE).await? {
-                    Ending::Done(StopReason::Cancelled) | Ending::NotSent => return Ok(End::Interrupted),
-                    Ending::Done(_) => logs.push(log),
-                    Ending::Failed(failure) => return Ok(End::Failed(failure)),
-                    Ending::NoModels(failure) | Ending::Lost(failure) => return Err(Halt::Failed(failure)),
+                let asked = request.clone();
+                let ending = self.client.follow(request, &mut log, &mut sink, self.interrupt, GRACE).await?;
+                if let Some(end) = broken_off(ending)? {
+                    return Ok(end);
                 }
+                if verifies {
+                    let ending =
+                        self.client.verify(&asked, &mut log, &mut sink, self.interrupt, GRACE).await?;
+                    if let Some(end) = broken_off(ending)? {
+                        return Ok(end);
+                    }
+                    verified.extend(log.verification().cloned());
+                }
+                logs.push(log);
             }
             let prompt = pieces.first().map(|request| request.prompt.as_str()).unwrap_or_default();
             captions.push(self.written(prompt, &logs));
-            logs.iter().for_each(|log| stats.add_run(log.stats()));
+            logs.iter().for_each(|log| progress.stats.add_run(log.stats()));
         }
         if stamp(&job.clip.path()) != job.stamp {
             return Ok(End::Failed(Failure::internal(
@@ -248,6 +263,7 @@ impl Batch<'_> {
                 "run the same command again once it is complete",
             )));
         }
+        progress.verify(&job.clip, &verified);
         Ok(End::Captions(captions))
     }
 
@@ -278,7 +294,7 @@ impl Batch<'_> {
         let requests = vec![self.runs(path, &spans, &self.request.prompt)];
         let clip = Clip::of_file(path);
         let job = Job { stamp: stamp(path), clip, _claims: Vec::new(), requests };
-        Ok(match self.caption(&job, run, &mut Stats::default(), report).await? {
+        Ok(match self.caption(&job, run, false, &mut Progress::default(), report).await? {
             End::Captions(captions) => Ok(captions.into_iter().next()),
             End::Failed(failure) => Err(failure),
             End::Interrupted => Ok(None),
@@ -306,6 +322,16 @@ impl Batch<'_> {
             made.insert("empty".into(), true.into());
         }
         Caption { prompt: prompt.to_owned(), text, cut, pieces, made }
+    }
+}
+
+/// How a run ended that has not come to its end; none if it has.
+fn broken_off(ending: Ending) -> Result<Option<End>, Halt> {
+    match ending {
+        Ending::Done(StopReason::Cancelled) | Ending::NotSent => Ok(Some(End::Interrupted)),
+        Ending::Done(_) => Ok(None),
+        Ending::Failed(failure) => Ok(Some(End::Failed(failure))),
+        Ending::NoModels(failure) | Ending::Lost(failure) => Err(Halt::Failed(failure)),
     }
 }
 

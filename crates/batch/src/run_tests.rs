@@ -57,6 +57,7 @@ fn run(
         part: Part::default(),
         polish: Polish::default(),
         limit: None,
+        verify: None,
     };
     change(&mut batch);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -198,8 +199,54 @@ fn models_that_cannot_be_loaded_end_the_batch() {
         part: Part::default(),
         polish: Polish::default(),
         limit: None,
+        verify: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let ended = runtime.block_on(batch.run(clips, &mut outputs, &mut kept));
     assert!(matches!(ended, Err(Halt::Failed(failure)) if failure.error == "no such model"));
+}
+
+#[test]
+fn every_nth_clip_is_verified() {
+    use specreel_record::testing::verified;
+    let names = ["a.mp4", "b.mp4", "bad.mp4", "d.mp4", "e.mp4"];
+    for (every, compared, differing) in [(1, "abde", "b"), (2, "ae", ""), (3, "ad", ""), (9, "a", "")] {
+        let dir = tempfile::tempdir().unwrap();
+        let clips = clips(dir.path(), &names);
+        let (fake, mut client) = FakeEngine::answering(|request| {
+            let is = |name| request.video.ends_with(name);
+            match request.verifies {
+                _ if is("bad.mp4") => vec![failed(FailureClass::Input, "bad.mp4: no video")],
+                Some(_) => {
+                    let plain = if is("b.mp4") { 2 } else { 1 };
+                    vec![started("plain"), verified(&[1], &[plain]), done(StopReason::Eos, "A")]
+                }
+                None => vec![started("naive"), prompt(), step("x"), done(StopReason::Eos, "A")],
+            }
+        });
+        let (summary, kept) = run(&mut client, &clips, txt(&["p"]), |batch| batch.verify = Some(every));
+        let plain = fake.requests().into_iter().filter(|request| request.verifies.is_some());
+        let stem = |request: RunRequest| request.video.file_stem().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(plain.map(stem).collect::<String>(), compared, "every {every}");
+        let progress = &summary.progress;
+        assert_eq!((progress.verified, progress.differing.len()), (compared.len(), differing.len()));
+        assert!(progress.differing.iter().all(|found| found.video.ends_with("b.mp4") && found.is_broken));
+        assert_eq!(progress.broken(), differing.len());
+        let words = if differing.is_empty() { "identical" } else { "1 differs" };
+        assert!(progress.verifications().contains(words), "{}", progress.verifications());
+        assert_eq!(kept.clips.iter().map(|clip| clip.1).max(), Some(5), "runs are counted as without it");
+    }
+}
+
+#[test]
+fn an_interrupted_verification_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let clips = clips(dir.path(), &["a.mp4"]);
+    let (_fake, mut client) = FakeEngine::answering(|request| match request.verifies {
+        Some(_) => vec![started("plain"), done(StopReason::Cancelled, "")],
+        None => vec![started("naive"), prompt(), step("x"), done(StopReason::Eos, "A")],
+    });
+    let (summary, _) = run(&mut client, &clips, txt(&["p"]), |batch| batch.verify = Some(1));
+    assert!(summary.interrupted && summary.progress.verified == 0);
+    assert!(!dir.path().join("a.txt").exists());
 }

@@ -79,7 +79,7 @@ impl Remote {
 pub struct Client {
     remote: Remote,
     events: mpsc::Receiver<Event>,
-    /// Speeds of earlier runs that came while another one was watched.
+    /// What came about earlier runs while another one was watched: their speed, and whether they were verified.
     pub(super) late: Vec<Event>,
 }
 

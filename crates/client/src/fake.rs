@@ -112,7 +112,11 @@ impl Backend for FakeEngine {
             if self.state().stops_at.is_some_and(|run| request.run >= run) {
                 self.stop();
             }
-            (self.answer)(&request).into_iter().for_each(|kind| self.emit(request.run, kind));
+            for kind in (self.answer)(&request) {
+                // What is found about a run has its number.
+                let of = request.verifies.as_ref().filter(|_| matches!(kind, EventKind::Verified(_)));
+                self.emit(of.map_or(request.run, |of| of.run), kind);
+            }
         }
         Ok(())
     }

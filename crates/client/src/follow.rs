@@ -1,6 +1,6 @@
 //! The loop that watches a run from its request to its last event.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::{convert::Infallible, ops::ControlFlow, time::Duration};
 
 use super::{Client, Interrupt};
 use specreel_engine::{Command, RunRequest};
@@ -12,6 +12,9 @@ use specreel_record::{
 
 /// How long a cancelled run may take to end before it is abandoned.
 pub const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs with this number or a higher one verify others: their events are seen by nobody.
+pub const UNSEEN: u64 = 1 << 62;
 
 /// Receives the events of a run.
 pub trait Sink {
@@ -99,7 +102,7 @@ impl Client {
                 Err(Silence::Stopped) => return Ok(Ending::Lost(stopped())),
             };
             if event.run != run && event.run != 0 {
-                if let EventKind::Speed { .. } = event.kind {
+                if let EventKind::Speed { .. } | EventKind::Verified(_) = event.kind {
                     self.late.push(event);
                 }
                 continue;
@@ -125,6 +128,30 @@ impl Client {
                 RunState::Waiting | RunState::Running | RunState::CutOff => {}
             }
         }
+    }
+
+    /// Decode the context of a finished run again without drafts, and compare ([`RunRequest::verifying`]). Only what that finds
+    /// goes into `log` and then to `sink`. Interrupted as in [`Client::follow`].
+    pub async fn verify<S: Sink>(
+        &mut self,
+        request: &RunRequest,
+        log: &mut RunLog,
+        sink: &mut S,
+        interrupt: &Interrupt,
+        grace: Duration,
+    ) -> Result<Ending, S::Error> {
+        let mut unseen = |_: &Event, _: &RunLog| -> Result<_, Infallible> { Ok(ControlFlow::Continue(())) };
+        let plain = request.verifying(UNSEEN, log.ids());
+        let mut own = RunLog::new(plain.run);
+        let Ok(ending) = self.follow(plain, &mut own, &mut unseen, interrupt, grace).await;
+        let is_found = |event: &Event| event.run == log.run() && matches!(event.kind, EventKind::Verified(_));
+        if let Some(at) = self.late.iter().position(is_found) {
+            let event = self.late.remove(at);
+            log.apply(&event);
+            // Nothing is left to cancel.
+            let _ = sink.event(&event, log)?;
+        }
+        Ok(ending)
     }
 
     /// Wait until the speed of these finished runs is measured ([`RunRequest::measure`]); every event goes into its log and then

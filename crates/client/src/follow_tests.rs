@@ -135,3 +135,26 @@ async fn loading_ends_with_ready_a_failure_or_an_interrupt() {
     engine.stop();
     assert!(client.load_and_wait(spec(), false, &mut |_| {}, &Interrupt::default()).await.is_err());
 }
+
+#[tokio::test]
+async fn a_verification_passes_on_only_what_it_found() {
+    let found = || specreel_record::testing::verified(&[1], &[1]);
+    for (verified, reason) in [(true, StopReason::Eos), (false, StopReason::Cancelled)] {
+        let (engine, mut client) = FakeEngine::answering(move |_| {
+            let last = verified.then(found).into_iter().chain([done(reason, "Hello")]);
+            [started("autoregressive"), step(" Hello")].into_iter().chain(last).collect()
+        });
+        let mut log = specreel_record::testing::run(1, [started("naive"), done(StopReason::Eos, "Hello")]);
+        let mut seen = Vec::new();
+        let mut sink = |event: &Event, _: &RunLog| -> Result<ControlFlow<()>, ()> {
+            seen.push((event.run, event.kind.clone()));
+            Ok(ControlFlow::Continue(()))
+        };
+        let request = request(1, "naive");
+        let ending = client.verify(&request, &mut log, &mut sink, &Interrupt::default(), GRACE).await;
+        assert_eq!(ending, Ok(Ending::Done(reason)));
+        assert_eq!(seen, Vec::from_iter(verified.then(|| (1, found()))));
+        assert_eq!(log.verification().is_some(), verified);
+        assert!(engine.requests()[0].method.is_autoregressive());
+    }
+}

@@ -48,7 +48,7 @@ mod prompts;
 mod settings;
 
 pub use connection::{Backend, Client, Remote};
-pub use follow::{Ending, GRACE, Sink, cancelled};
+pub use follow::{Ending, GRACE, Sink, UNSEEN, cancelled};
 pub use interrupt::Interrupt;
 pub use prompts::PromptPreset;
 pub use settings::{

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 pub use specreel_model::template::Turn;
 use specreel_model::{ModelSpec, processor::FrameLimits, template::Question};
-use specreel_record::{Segment, Span};
+use specreel_record::{Promise, Segment, Span};
 use specreel_speculate::{Method, Sampler, VisualContext};
 use specreel_video::Sampling;
 
@@ -51,6 +51,11 @@ pub struct RunRequest {
     ///
     /// [`EventKind::Speed`]: specreel_record::EventKind::Speed
     pub measure: bool,
+    /// The finished run that this one, which is autoregressive, verifies: it is compared with it, and reported with its number
+    /// ([`EventKind::Verified`]) just before the end.
+    ///
+    /// [`EventKind::Verified`]: specreel_record::EventKind::Verified
+    pub verifies: Option<Verifies>,
     /// Only report what the run takes ([`EventKind::Estimate`]); it then ends as if it were cancelled.
     ///
     /// [`EventKind::Estimate`]: specreel_record::EventKind::Estimate
@@ -79,6 +84,7 @@ impl Default for RunRequest {
             text: Sampler::GREEDY,
             logprobs: 0,
             measure: false,
+            verifies: None,
             estimate_only: false,
         }
     }
@@ -88,6 +94,14 @@ impl RunRequest {
     /// True if its `done` event is followed by `speed` events: it asks for them, and is no baseline itself.
     pub fn is_measured(&self) -> bool {
         self.measure && !self.method.is_autoregressive()
+    }
+
+    /// The run of this number that verifies this one, which has written these tokens.
+    pub fn verifying(&self, run: u64, ids: &[u32]) -> Self {
+        let promises = self.method.promise(&self.text);
+        let verifies = Some(Verifies { run: self.run, ids: ids.to_vec(), promises });
+        let plain = Self { run, method: Method::default(), logprobs: 0, measure: false, ..self.clone() };
+        Self { verifies, ..plain }
     }
 
     pub(crate) fn limits(&self) -> FrameLimits {
@@ -122,6 +136,17 @@ impl RunRequest {
             effort: self.effort.as_deref(),
         }
     }
+}
+
+/// A finished run that is compared with autoregressive decoding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verifies {
+    /// Its number.
+    pub run: u64,
+    /// Its tokens.
+    pub ids: Vec<u32>,
+    /// What its method promises.
+    pub promises: Promise,
 }
 
 /// What a target reads beside the clip.

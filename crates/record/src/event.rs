@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Estimate, Segment, Span, Speedup, Stats, Step, StopReason, Turn, speedup};
+use super::{Estimate, Segment, Span, Speedup, Stats, Step, StopReason, Turn, Verification, speedup};
 
 /// One event of one run. Serialises flat: `{"event":"step","run":1,…}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -282,6 +282,8 @@ pub enum EventKind {
         #[serde(default)]
         measuring: bool,
     },
+    /// A finished run was compared with autoregressive decoding.
+    Verified(Verification),
 }
 
 impl Event {

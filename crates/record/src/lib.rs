@@ -47,8 +47,9 @@ mod traffic;
 mod trial;
 pub mod units;
 mod verdict;
+mod verification;
 
-pub use comparison::{Comparison, Figures, Row, RowState};
+pub use comparison::{Comparison, Figures, Hardware, Row, RowState};
 pub use detection::Detection;
 pub use difference::{Change, Edit, difference};
 pub use estimate::{Basis, Estimate};
@@ -70,3 +71,4 @@ pub use summary::Summary;
 pub use traffic::Traffic;
 pub use trial::{FactCount, Pair, Trial};
 pub use verdict::Verdict;
+pub use verification::{Promise, Verification};

@@ -5,7 +5,7 @@
 
 use super::{
     Draft, Estimate, Event, EventKind, Failure, Interval, Limits, PairedRatio, PromptSeen, Stage, Started,
-    Stats, Step, StopReason, Token, Verdict, paired,
+    Stats, Step, StopReason, Token, Verdict, Verification, paired,
 };
 
 mod parts;
@@ -43,6 +43,7 @@ pub struct RunLog {
     ids: Vec<u32>,
     stats: Stats,
     speed: Speed,
+    verification: Option<Verification>,
 }
 
 impl RunLog {
@@ -57,7 +58,7 @@ impl RunLog {
         Self { run, planned: Some((name.to_owned(), lossless)), ..Self::default() }
     }
 
-    /// Take in an event. Once the run is over, only `speed` changes anything.
+    /// Take in an event. Once the run is over, only `speed` and `verified` change anything.
     ///
     /// Bytes that never become a character appear only in the whole text of the `done` event; they become a last chunk, whose
     /// verdict is that of the tokens still waiting for text, or `plain`.
@@ -70,6 +71,10 @@ impl RunLog {
             EventKind::Speed { speedup, measuring } if event.run == self.run && self.is_finished() => {
                 self.stats.speedup = speedup.clone().or(self.stats.speedup.take());
                 self.speed = if *measuring { Speed::Measuring } else { Speed::Measured };
+            }
+            EventKind::Verified(verification) if event.run == self.run && self.is_finished() => {
+                self.stats.equality = Some(verification.equality.clone());
+                self.verification = Some(verification.clone());
             }
             _ if (event.run == self.run || event.run == 0) && !self.is_over() => {
                 self.fold(event);
@@ -110,7 +115,7 @@ impl RunLog {
                 self.ids.clone_from(ids);
                 self.stats = (**stats).clone();
             }
-            EventKind::Speed { .. } => {}
+            EventKind::Speed { .. } | EventKind::Verified(_) => {}
         }
     }
 
@@ -270,6 +275,11 @@ impl RunLog {
     /// How far the measurement of its speed is.
     pub fn speed(&self) -> Speed {
         self.speed
+    }
+
+    /// How it compares with autoregressive decoding, if it was verified.
+    pub fn verification(&self) -> Option<&Verification> {
+        self.verification.as_ref()
     }
 
     /// The decode speedup so far and its interval, from the passes of the target alone that were timed between the steps; none

@@ -71,6 +71,19 @@ fn nothing_changes_after_the_end() {
 }
 
 #[test]
+fn only_a_finished_run_is_verified() {
+    let verified = |log: RunLog| testing::fed(log, [testing::verified(&[1, 2], &[1, 3])]);
+    assert_eq!(verified(log([testing::started()])).verification(), None);
+    assert_eq!(verified(log([EventKind::Failed(failure())])).verification(), None);
+    let log = verified(log([done("A b")]));
+    let found = log.verification().unwrap();
+    assert_eq!((found.tokens, found.plain_tokens, found.equality.first_difference), (2, 2, Some(1)));
+    assert_eq!(log.stats().equality.as_ref(), Some(&found.equality), "tables agree");
+    let json = serde_json::to_string(&Event::new(1, testing::verified(&[1, 2], &[1, 3]))).unwrap();
+    assert_eq!(serde_json::from_str::<Event>(&json).unwrap().kind, testing::verified(&[1, 2], &[1, 3]));
+}
+
+#[test]
 fn nearest_visual_tokens_of_a_steps_last_token_come_with_the_next_step() {
     let EventKind::Step(mut first) = step(&[("A", Verdict::Exact), ("b", Verdict::Corrected)]) else {
         panic!()

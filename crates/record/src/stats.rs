@@ -187,7 +187,7 @@ pub struct Equality {
     pub first_difference: Option<usize>,
 }
 
-/// Where a lossless run emitted another token than autoregressive decoding, and how close the two tokens are.
+/// Where a run emitted another token than autoregressive decoding, and how close the two tokens are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tie {
     /// Index of the token, from 0.

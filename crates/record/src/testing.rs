@@ -4,7 +4,10 @@ use super::{
     Baseline, BaselineKind, Event, EventKind, Failure, FailureClass, Interval, RunLog, Segment, Span,
     Speedup, Stats, Step, StopReason, Token, Verdict,
 };
-use crate::{PromptSeen, Ready, Started};
+use crate::{
+    Promise, PromptSeen, Ready, Started, Verification,
+    stats::{Equality, Tie},
+};
 
 /// What a run is about: a method called `lvspec`, lossy, with two models.
 pub fn about() -> Started {
@@ -103,6 +106,19 @@ pub fn done(text: &str) -> EventKind {
 
 pub fn ended(reason: StopReason, text: &str, ids: &[u32], stats: Stats) -> EventKind {
     EventKind::Done { reason, text: text.into(), ids: ids.to_vec(), stats: Box::new(stats) }
+}
+
+/// A lossless run of these ids was compared with autoregressive decoding; where they differ, ` red` and ` blue` are half a nat apart.
+pub fn verified(ids: &[u32], plain: &[u32]) -> EventKind {
+    let equality = Equality::of(ids, plain);
+    let tie = |at| Tie { at, plain: " red".into(), other: " blue".into(), gap: 0.5, near: false };
+    EventKind::Verified(Verification {
+        difference: equality.first_difference.map(tie),
+        equality,
+        tokens: ids.len(),
+        plain_tokens: plain.len(),
+        promises: Promise::Tokens,
+    })
 }
 
 /// Not enough memory.

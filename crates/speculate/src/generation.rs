@@ -3,7 +3,7 @@
 use super::{
     accept::{Row, relevance::VisualStates},
     draft::{DraftHeadState, Lookup, ModelDrafter, Proposer},
-    method::{Acceptance, AcceptedRows, Drafter, Method, Schedule, VisualContext},
+    method::{AcceptedRows, Drafter, Method, Schedule, VisualContext},
     sampling::Sampler,
     schedule::{DraftToken, Tally},
     tree::Tree,
@@ -100,7 +100,7 @@ pub struct GenerationInputs<'a> {
 impl GenerationConfig<'_> {
     /// True where drafts are drawn from the drafter's distribution and judged by min(1, p/q).
     pub(super) fn draws_drafts(&self) -> bool {
-        self.method.acceptance == (Acceptance::Sampled {}) && !self.sampler.is_greedy()
+        self.method.draws_drafts(&self.sampler)
     }
 }
 

@@ -50,7 +50,7 @@ pub struct BatchArgs {
         long,
         help_heading = MANY,
         conflicts_with_all = ["videos", "sidecar", "out_dir", "dataset", "retry_failed", "limit", "prompt_file", "shard", "json",
-            "dry_run", "save", "steps"]
+            "dry_run", "save", "steps", "verify"]
     )]
     pub stdin: bool,
 }

@@ -26,8 +26,19 @@ pub struct CaptionArgs {
     #[command(flatten)]
     pub output: OutputArgs,
     /// Only print what the run would take: frames, visual tokens, memory and time
-    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["save", "steps"])]
+    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["save", "steps", "verify"])]
     pub dry_run: bool,
+    /// Decode again without drafts and compare the texts; of many videos the first and every Nth one after it [default: 1]
+    #[arg(
+        long,
+        help_heading = OUTPUT,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub verify: Option<u32>,
     /// Print each step on stderr: what was drafted, accepted and rejected
     #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
     pub steps: bool,

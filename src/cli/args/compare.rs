@@ -27,6 +27,9 @@ pub struct CompareArgs {
     /// Run all methods N times in turn and report the run of median speed of each
     #[arg(long, help_heading = "Generation", allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
+    /// Also model the decode speedup on other hardware: a built-in profile, or a file
+    #[arg(long, help_heading = "Generation", value_name = "NAME|FILE")]
+    pub profile: Option<String>,
     #[command(flatten)]
     pub run: RunArgs,
     #[command(flatten)]

@@ -7,6 +7,7 @@ use crate::cli::output::{
 };
 use specreel_client::Sink;
 use specreel_engine::memory_check;
+use specreel_record::Verification;
 
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let CaptionArgs { videos, part, run, output, dry_run, steps, .. } = args;
@@ -21,6 +22,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let mut caption = resolve::whole_video(video, run, config)?;
     resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
     resolve::tell_unused(run, &[&caption.request.method], output.quiet || output.json);
+    check_verify(args, &caption.request.method)?;
     caption.request.logprobs = output.logprobs as usize;
     let is_watched = std::io::stderr().is_terminal() && !output.quiet && !output.json;
     caption.request.measure = output.measure.measures(is_watched);
@@ -70,13 +72,25 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     );
     runtime()?.block_on(async {
         for request in requests {
-            let code = one(&mut client, request, &mut printer, &interrupt, GRACE).await?;
+            let code =
+                one(&mut client, request, args.verify.is_some(), &mut printer, &interrupt, GRACE).await?;
             if code != 0 {
                 return Ok(code);
             }
         }
         Ok(0)
     })
+}
+
+/// Refuse to compare autoregressive decoding with itself.
+pub(crate) fn check_verify(args: &CaptionArgs, method: &Method) -> Result<(), Failure> {
+    match args.verify.filter(|_| method.is_autoregressive()) {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage(
+            format!("--verify compares with autoregressive decoding, which the method {} is", method.name),
+            "select another method with --method",
+        )),
+    }
 }
 
 /// The length of what a run looks at; 0 if it is the whole video, which then is the only run.
@@ -88,6 +102,7 @@ fn seconds(request: &RunRequest) -> f64 {
 async fn one<O: Write, E: Write>(
     client: &mut Client,
     request: RunRequest,
+    verifies: bool,
     printer: &mut Printer<O, E>,
     interrupt: &Interrupt,
     grace: Duration,
@@ -95,15 +110,45 @@ async fn one<O: Write, E: Write>(
     let mut log = RunLog::new(request.run);
     let is_measured = request.is_measured();
     printer.measures(is_measured);
+    let asked = request.clone();
     match client.follow(request, &mut log, printer, interrupt, grace).await.map_err(ended)? {
         Ending::Done(StopReason::Eos | StopReason::Length) => {
             if is_measured {
                 client.settle(&mut [&mut log], printer, interrupt, grace).await.map_err(ended)?;
             }
             printer.report().map_err(ended)?;
-            Ok(0)
+            if verifies { verify(client, &asked, &mut log, printer, interrupt, grace).await } else { Ok(0) }
         }
-        Ending::Done(StopReason::Cancelled) => Ok(interrupted()),
+        other => unfinished(other, printer),
+    }
+}
+
+/// Compare a finished run with autoregressive decoding, and return the exit code.
+async fn verify<O: Write, E: Write>(
+    client: &mut Client,
+    request: &RunRequest,
+    log: &mut RunLog,
+    printer: &mut Printer<O, E>,
+    interrupt: &Interrupt,
+    grace: Duration,
+) -> Result<i32, End> {
+    printer.verifies();
+    match client.verify(request, log, printer, interrupt, grace).await.map_err(ended)? {
+        Ending::Done(StopReason::Eos | StopReason::Length) => {
+            let is_broken = log.verification().is_some_and(Verification::is_broken);
+            Ok(if is_broken { FailureClass::Internal.exit_code() } else { 0 })
+        }
+        other => unfinished(other, printer),
+    }
+}
+
+/// The exit code of a run that has not come to its end.
+fn unfinished<O: Write, E: Write>(ending: Ending, printer: &mut Printer<O, E>) -> Result<i32, End> {
+    match ending {
+        Ending::Done(_) => {
+            printer.close().map_err(ended)?;
+            Ok(interrupted())
+        }
         // With --json the event itself is the last line already.
         Ending::Failed(failure) | Ending::NoModels(failure) => {
             Err(End::Reported(report::failure(&failure, false)))

@@ -157,8 +157,9 @@ async fn play<O: Write, E: Write>(
         let steps = log.steps().len();
         log.apply(&line.event);
         let speed = if log.steps().len() > steps { speeds.steps } else { speeds.stages };
-        // Nothing is shown while a speed is measured.
-        if speed > 0.0 && wait > 0.0 && !is_speed(&line.event) {
+        // Nothing is shown while a speed is measured, or the run is verified.
+        let is_shown = !is_speed(&line.event) && !matches!(line.event.kind, EventKind::Verified(_));
+        if speed > 0.0 && wait > 0.0 && is_shown {
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs_f64(wait / speed / 1000.0)) => {}
                 () = interrupt.waited(Duration::ZERO) => {}

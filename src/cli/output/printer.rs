@@ -157,6 +157,10 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.end()?;
                 Ok(Flow::Failed(failure.clone()))
             }
+            EventKind::Verified(found) => {
+                self.verified(found)?;
+                Ok(Flow::Go)
+            }
             _ => Ok(Flow::Go),
         }
     }
@@ -335,6 +339,11 @@ impl<O: Write, E: Write> Printer<O, E> {
     /// Expect that the speed of the next run is measured: its statistics wait for [`Printer::report`].
     pub fn measures(&mut self, measures: bool) {
         self.measures = measures;
+    }
+
+    /// Expect a verification of the run that has ended.
+    pub fn verifies(&mut self) {
+        self.progress.after_runs("decoding again without drafts");
     }
 
     /// End the output: no piece of the video follows.

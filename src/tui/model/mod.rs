@@ -41,7 +41,7 @@ pub(crate) use overlay::{Overlay, Pane};
 use preview::Preview;
 use prompt::PromptEditor;
 use replay::Replay;
-use run::{Run, Runs, Subject};
+use run::{Proof, Run, Runs, Subject};
 use search::Search;
 use sessions::Sessions;
 use specreel_demo as assets;
@@ -85,6 +85,7 @@ pub(crate) struct Model {
     pub engine: EngineState,
     pub runs: Runs,
     pub waiting: Option<Waiting>,
+    pub proof: Option<Proof>,
     /// Runs of a comparison, or segments of a clip, that wait for the one before them.
     pub queue: VecDeque<Waiting>,
     /// Clips that are captioned after all of those.
@@ -156,6 +157,7 @@ impl Model {
             engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
             runs: Runs { next: 1, ..Runs::default() },
             waiting: None,
+            proof: None,
             queue: VecDeque::new(),
             clip_queue: VecDeque::new(),
             batches: Batches::new(config.sidecar, config.existing, config.cues),
@@ -246,9 +248,9 @@ impl Model {
         Some(format!("{}: {}", failure.error, failure.hint.unwrap_or_default()))
     }
 
-    /// True while a run or a batch is active or waits.
+    /// True while a run, a batch or a verification is active or waits.
     pub fn is_running(&self) -> bool {
-        let waits = self.waiting.is_some() || self.cutting.is_some();
+        let waits = self.waiting.is_some() || self.cutting.is_some() || self.proof.is_some();
         let is_queued = !self.queue.is_empty() || !self.clip_queue.is_empty();
         waits || is_queued || self.batches.active().is_some() || self.runs.active().is_some()
     }
@@ -277,7 +279,7 @@ impl Model {
 
     pub fn is_busy(&self) -> bool {
         let is_loading = matches!(self.engine, EngineState::Loading { .. }) || self.models.is_changing();
-        is_loading || self.batches.has_engine() || self.runs.active().is_some()
+        is_loading || self.batches.has_engine() || self.runs.active().is_some() || self.proof.is_some()
     }
 
     pub fn shown_preview(&self) -> Option<&Preview> {

@@ -1,9 +1,9 @@
-//! The runs of this session: each a [`RunLog`](specreel_record::RunLog) that is played, and what only the studio knows of it.
+//! The runs of this session: each a [`RunLog`] that is played, and what only the studio knows of it.
 
 use std::{path::PathBuf, sync::Arc};
 
 use specreel_client::present::player::Player;
-use specreel_record::{Event, Failure, RunState, Segment, Span, Stage, Stats, StopReason, Turn};
+use specreel_record::{Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason, Turn};
 use specreel_speculate::Method;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -144,6 +144,16 @@ pub(crate) struct Runs {
     pub shown: usize,
     /// Number of the next run.
     pub next: u64,
+}
+
+/// A run that verifies another one, and is not shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Proof {
+    /// Number of the run that it verifies.
+    pub of: u64,
+    /// Tokens of that run.
+    pub tokens: usize,
+    pub log: RunLog,
 }
 
 /// Older runs are forgotten.

@@ -109,6 +109,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Pick => compare::pick(model),
         Action::Inspect => inspect::toggle(model),
         Action::Steps => steps::toggle(model),
+        Action::Verify => return verify::start(model),
         Action::Copy => return copy(model),
         Action::OlderRun => show_run(model, model.runs.shown.saturating_sub(1)),
         Action::NewerRun => show_run(model, model.runs.shown + 1),
@@ -163,7 +164,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         | Action::Skip => watch::control(model, action),
         Action::NextLoosened => steps::seek(model, true),
         Action::PreviousLoosened => steps::seek(model, false),
-        Action::TokenBack | Action::TokenForward | Action::Heat => {}
+        // Only of the inspector and the comparison.
+        Action::TokenBack
+        | Action::TokenForward
+        | Action::Heat
+        | Action::NextProfile
+        | Action::PreviousProfile => {}
         Action::Delete if matches!(model.overlay, Some(Overlay::Models { .. })) => models::ask_remove(model),
         Action::Delete => sessions::ask_delete(model),
         Action::Yes => return sessions::delete(model),

@@ -109,6 +109,7 @@ fn ask(model: &mut Model, action: Action, what: &str) -> Vec<Effect> {
 }
 
 fn leave(model: &Model) -> Vec<Effect> {
-    let cancel = model.runs.active().map(|r| Effect::Cancel(r.id()));
+    let proof = model.proof.as_ref().map(|proof| proof.log.run());
+    let cancel = model.runs.active().map(Run::id).or(proof).map(Effect::Cancel);
     cancel.into_iter().chain([Effect::Quit]).collect()
 }

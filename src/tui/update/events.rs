@@ -10,11 +10,15 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     if event.run == 0 {
         return on_engine(model, event.kind);
     }
+    if model.proof.as_ref().is_some_and(|proof| proof.log.run() == event.run) {
+        verify::on_event(model, &event);
+        return Vec::new();
+    }
     let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.replayed) else {
         return Vec::new();
     };
     if run.has_ended() {
-        // Only its speed may still change.
+        // Only its speed may still change, and whether it is verified.
         run.apply(&event);
         return Vec::new();
     }
@@ -66,6 +70,7 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
 
 pub(super) fn engine_failed(model: &mut Model, failure: Failure) {
     model.waiting = None;
+    model.proof = None;
     model.queue.clear();
     model.clip_queue.clear();
     batch::engine_failed(model, &failure.error);

@@ -21,6 +21,7 @@ mod segments;
 mod sessions;
 mod steps;
 mod theme;
+mod verify;
 mod watch;
 
 use std::{

@@ -133,10 +133,18 @@ pub(super) fn prompt_to_run(model: &mut Model) -> Option<String> {
 /// A numbered request to run this method, and its run.
 pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
     let id = model.runs.next;
+    let request = RunRequest { measure: true, ..request_of(model, id, &subject, &method) };
+    let run = live(model, id, subject, method, model.config.pace);
+    model.runs.next += 1;
+    Waiting { request, run }
+}
+
+/// The request of the run of this number.
+pub(super) fn request_of(model: &Model, id: u64, subject: &Subject, method: &Method) -> RunRequest {
     let first = subject.before.first().map_or(&subject.prompt, |turn| &turn.prompt);
     let preset = model.config.presets.iter().find(|preset| preset.text.trim() == first.trim()).cloned();
     let usual = &model.config.request;
-    let request = RunRequest {
+    RunRequest {
         system: usual.system.clone().or_else(|| preset.as_ref()?.system.clone()),
         preset: preset.map(|preset| preset.name),
         span: subject.span,
@@ -146,12 +154,8 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
         video: subject.video.clone(),
         prompt: subject.prompt.clone(),
         method: method.clone(),
-        measure: true,
         ..model.config.request.clone()
-    };
-    let run = live(model, id, subject, method, model.config.pace);
-    model.runs.next += 1;
-    Waiting { request, run }
+    }
 }
 
 pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pace: Pace) -> Run {
@@ -212,7 +216,7 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
         return Vec::new();
     }
     if model.waiting.is_none() && model.queue.is_empty() && model.batches.active().is_some() {
-        return batch::send(model);
+        return verify::stop(model).into_iter().chain(batch::send(model)).collect();
     }
     let waiting = model.waiting.take();
     let is_next = waiting.is_none();
@@ -239,7 +243,7 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
         model.caption_up = 0;
     }
     model.runs.add(run, follow);
-    vec![Effect::Run(Box::new(request))]
+    verify::stop(model).into_iter().chain([Effect::Run(Box::new(request))]).collect()
 }
 
 /// Cancel what is active, and run these one after another instead.
@@ -250,8 +254,12 @@ pub(super) fn replace(model: &mut Model, queue: VecDeque<Waiting>) -> Vec<Effect
     effects.into_iter().chain(start_waiting(model)).collect()
 }
 
-/// Cancel the active batch, or the active run, and drop those that wait.
+/// Cancel the active batch, the verification, or the active run, and drop those that wait.
 pub(super) fn cancel(model: &mut Model) -> Vec<Effect> {
+    if let Some(stopped) = verify::stop(model) {
+        model.note(Tone::Info, "the verification is cancelled");
+        return vec![stopped];
+    }
     if let Some(effects) = batch::cancel(model) {
         return effects;
     }

@@ -6,7 +6,10 @@ use super::*;
 use crate::tui::model::compare::{Below, Comparison, Lane, first_difference, words};
 use specreel_client::{
     chart::{Plot, Point},
-    present::statistics::{Column, DECODE, LOOSENED, Measures, OUTPUT, Output, SPEED, TAU},
+    present::{
+        modelled,
+        statistics::{Column, DECODE, LOOSENED, MODELLED, Measures, OUTPUT, Output, SPEED, TAU, passes},
+    },
 };
 use specreel_record::{
     Change, Interval,
@@ -16,8 +19,8 @@ use specreel_record::{
 /// Shares of loosened tokens that differ by less are equal.
 const FLAT: f64 = 0.005;
 /// The columns beside the method, and their places by worth: where not all fit, the last are left out.
-const COLUMNS: [Column; 5] = [SPEED, DECODE, TAU, LOOSENED, OUTPUT];
-const WORTH: [usize; 5] = [1, 4, 3, 2, 0];
+const COLUMNS: [Column; 6] = [SPEED, DECODE, MODELLED, TAU, LOOSENED, OUTPUT];
+const WORTH: [usize; 6] = [1, 2, 5, 4, 3, 0];
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(comparison) = &model.comparison else { return };
@@ -27,7 +30,11 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let inner = popup(frame, theme, whole.width, whole.height, dialog("Compare", theme).title_top(title));
     let n = comparison.lanes.len() as u16;
     let rows = (inner.height / 2).saturating_sub(1).clamp(2, n.max(2));
-    let [above, line, below] = inner.layout(&Layout::vertical([Length(rows + 1), Length(1), Min(0)]));
+    let notes = hardware(model, comparison, theme, inner.width.into());
+    let notes_rows = if inner.height >= rows + 8 { notes.len() as u16 } else { notes.len().min(1) as u16 };
+    let [above, line, below, note] =
+        inner.layout(&Layout::vertical([Length(rows + 1), Length(1), Min(0), Length(notes_rows)]));
+    frame.render_widget(Paragraph::new(notes), note);
     table(model, comparison, theme, frame, above);
     let mut tabs = rule(theme).title_top(tabs(comparison.below, theme));
     if comparison.below == Below::Words && inner.width > 70 {
@@ -42,6 +49,21 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         Below::Race => race::draw(model, comparison, theme, frame, below),
         Below::Chart => plot(model, comparison, theme, frame, below),
     }
+}
+
+/// The hardware that speeds are modelled for, and why they differ there.
+fn hardware(model: &Model, comparison: &Comparison, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    // The chart is of what was measured.
+    let profile = comparison.profile.as_ref().filter(|_| comparison.below != Below::Chart);
+    let Some(profile) = profile else { return Vec::new() };
+    let about = if profile.about.is_empty() { String::new() } else { format!(": {}", profile.about) };
+    let mut lines =
+        vec![theme.line(Role::Warn, text::fit(&format!("modelled on {}{about}", profile.name), columns))];
+    let logs = comparison.lanes.iter().filter_map(|lane| Some(model.runs.get(lane.run)?.log.whole()));
+    if let Some(found) = profile.passes(logs) {
+        lines.extend(wrap([(passes(&found, &profile.name).as_str(), theme.style(Role::Dim))], columns));
+    }
+    lines
 }
 
 fn tabs(below: Below, theme: &Theme) -> Line<'static> {
@@ -96,10 +118,12 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
     let lanes = lane_runs(model, comparison);
     let fastest = fastest(&lanes);
     let plain = baseline(model, comparison);
-    let cells: Vec<Option<[String; 5]>> = (lanes.iter())
+    let cells: Vec<Option<[String; 6]>> = (lanes.iter())
         .map(|one| {
             let run = one.run.filter(|run| run.stats().steps > 0)?;
-            let measures = measures(run, one, plain);
+            let profile = comparison.profile.as_ref();
+            let modelled = profile.and_then(|profile| modelled::speedup(profile, run.log.whole()));
+            let measures = Measures { modelled, ..measures(run, one, plain) };
             Some(COLUMNS.map(|column| (column.cell)(&measures)))
         })
         .collect();
@@ -109,7 +133,11 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
     let widths: Vec<usize> = COLUMNS.iter().enumerate().map(width).collect();
     // Names are whole, unless there are only names.
     let names = widest("method", lanes.iter().map(|one| one.lane.label.as_str()));
-    let kept = fitting(&widths, &WORTH, usize::from(area.width).saturating_sub(names + 8));
+    let worth: Vec<usize> = WORTH
+        .into_iter()
+        .filter(|at| comparison.profile.is_some() || COLUMNS[*at].title != MODELLED.title)
+        .collect();
+    let kept = fitting(&widths, &worth, usize::from(area.width).saturating_sub(names + 8));
     let mut constraints = vec![Length(1), Fill(1), Length(1)];
     constraints.extend(kept.iter().map(|at| Length(widths[*at] as u16)));
     let first = [Cell::new(""), Cell::new("method"), Cell::new("")];

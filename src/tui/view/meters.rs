@@ -3,7 +3,7 @@
 use super::*;
 use specreel_client::present::{
     formats::{NOTHING, bytes, duration, rate, rough, speedup},
-    statistics::{NOT_MEASURED, basis, in_passes},
+    statistics::{NOT_MEASURED, basis, in_passes, verification},
 };
 use specreel_record::{Stage, Step, log::Speed};
 
@@ -83,6 +83,7 @@ impl Meters<'_> {
             group(1, vec![self.tau()]),
             self.steps(),
             group(1, vec![self.speedup()]),
+            group(2, self.verified()),
             group(4, modelled::lines(self.model, self.run, self.theme, self.columns)),
             self.speed(),
             group(5, vec![self.verdicts()]),
@@ -263,6 +264,18 @@ impl Meters<'_> {
             line.extend([Span::raw((*whole).to_owned()), Span::styled(against.clone(), self.dim())]);
         }
         line
+    }
+
+    /// How the run compares with autoregressive decoding, if it was verified.
+    fn verified(&self) -> Vec<Line<'static>> {
+        let Some(found) = self.run.log.verification() else { return Vec::new() };
+        let role = match found.equality.equal {
+            true => Role::Good,
+            false if found.is_broken() => Role::Bad,
+            false => Role::Text,
+        };
+        let name = Span::styled("verified", self.dim());
+        hang(name, NAME, (&verification(found), self.theme.style(role)), self.columns)
     }
 
     /// One bar of all tokens, divided by verdict.

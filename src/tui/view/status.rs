@@ -154,6 +154,18 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         }
         return spans;
     }
+    if let Some(proof) = &model.proof {
+        return match proof.log.stage() {
+            Some((stage, done, total)) if stage != Stage::Generate => progress(stage, done, total),
+            _ => {
+                let (done, total) = (proof.log.token_count(), proof.tokens.max(1));
+                let mut spans = vec![spin, Span::raw("verifying ")];
+                spans.extend(track(done as f64 / total as f64, (columns / 10).clamp(6, 16), theme));
+                spans.push(Span::raw(format!(" {done}/{total}")));
+                spans
+            }
+        };
+    }
     if let Some(batch) = model.batches.active().filter(|batch| batch.is_running()) {
         return vec![spin, Span::raw(format!("batch {} of {}", batch.over(), batch.clips.len()))];
     }
@@ -202,9 +214,9 @@ fn useful(model: &Model) -> &'static [Action] {
     use Action::{
         Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, EditCaption, Existing,
         Export, Faster, Filter, FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Mark,
-        MarkAll, Methods, Newline, NextKnob, NextLoosened, NextMatch, NextPane, Open, PageDown, Pause, Pick,
-        Presets, Preview, Prompt, Quit, Reset, Retry, Run, Save, Search, SeekForward, Segments, Sessions,
-        SidecarForm, Skip, StepForward, Steps, TokenForward, Yes,
+        MarkAll, Methods, Newline, NextKnob, NextLoosened, NextMatch, NextPane, NextProfile, Open, PageDown,
+        Pause, Pick, Presets, Preview, Prompt, Quit, Reset, Retry, Run, Save, Search, SeekForward, Segments,
+        Sessions, SidecarForm, Skip, StepForward, Steps, TokenForward, Verify, Yes,
     };
     let busy = model.is_running();
     match model.key_context() {
@@ -223,8 +235,8 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::CaptionEdit => &[Save, Newline, Back],
         KeyContext::Pick => &[Choose, Pick, Back],
         KeyContext::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
-            Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
-            _ => &[NextPane, Down, Choose, Back],
+            Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, NextProfile, Back],
+            _ => &[NextPane, Down, Choose, NextProfile, Back],
         },
         KeyContext::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
         KeyContext::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
@@ -252,8 +264,8 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::Reading if !model.search.query.is_empty() => &[NextMatch, Back, Search, NextPane, Help],
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
         _ => &[
-            Again, Methods, KnobUp, Compare, Inspect, Steps, Copy, Export, NextPane, Search, Sessions, Help,
-            Quit,
+            Again, Methods, KnobUp, Compare, Inspect, Steps, Verify, Copy, Export, NextPane, Search,
+            Sessions, Help, Quit,
         ],
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use specreel_demo::Demo;
 use specreel_engine::{Command, Engine, EngineHandle, RunRequest};
 use specreel_model::ModelSpec;
-use specreel_record::{Event, EventKind, PromptSeen, Started, Stats, StopReason};
+use specreel_record::{Event, EventKind, Promise, PromptSeen, Started, Stats, StopReason};
 use specreel_speculate::{Drafter, Method, Schedule};
 use specreel_tensor::{DeviceChoice, WeightType};
 use tokio::sync::mpsc::Receiver;
@@ -33,6 +33,36 @@ fn ids(program: &Program, args: &[&str]) -> Vec<u32> {
         EventKind::Done { ids, .. } => ids,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_caption_is_verified_by_decoding_again() {
+    let program = Program::new();
+    let run = caption(&program, &["--method", "naive", "--verify", "--save", "run.jsonl"]).ok();
+    run.said("verified  identical, 24 of 24 tokens");
+    assert_eq!(run.stdout.lines().count(), 1, "nothing else is printed: {}", run.stdout);
+    program.run(&["replay", "run.jsonl", "--speed", "0"]).ok().said("verified  identical, 24 of 24 tokens");
+
+    let sampled = ["--temperature", "0.8", "--seed", "4", "--method", "naive", "--verify", "--json"];
+    let run = caption(&program, &sampled).ok();
+    let events = events(&run.stdout);
+    assert!(events.iter().all(|event| event.run <= 1), "{}", run.stdout);
+    let EventKind::Verified(found) = &events.last().unwrap().kind else { panic!("{}", run.stdout) };
+    assert!(found.equality.equal && found.promises == Promise::Tokens, "{found:?}");
+
+    // A chain that is drawn from the drafter is another text of the same distribution; a lossy method may differ.
+    let drawn = ["--set", "acceptance.kind=sampled"];
+    caption(&program, &[&sampled[..7], &drawn].concat())
+        .ok()
+        .said("which keeps the distribution, not the text");
+    let all =
+        ["--set", "acceptance.kind=random", "--set", "acceptance.probability=1", "--set", "shape.length=20"];
+    let run =
+        program.run(&[&["caption", "demo", "--method", "text-only", "--verify"], &all[..]].concat()).ok();
+    run.said("expected: the method is lossy").said("the target's margin is");
+
+    caption(&program, &["--method", "autoregressive", "--verify"]).ends(2).said("select another method");
+    caption(&program, &["--verify", "--dry-run"]).ends(2);
 }
 
 #[test]

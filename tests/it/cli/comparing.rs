@@ -46,6 +46,33 @@ fn the_table_is_stdout_and_the_rest_is_stderr() {
 }
 
 #[test]
+fn other_hardware_stands_beside_what_is_measured() {
+    let program = Program::new();
+    let args =
+        ["--methods", "naive,specvlm,twin", "--profile", "l40s-llava-ov-7b-0.5b", "--measure", "never"];
+    let run = compare(&program, &args).ok();
+    assert!(run.stdout.lines().next().unwrap().contains("  modelled  "), "{}", run.stdout);
+    run.printed("The column modelled is not measured").printed("on l40s-llava-ov-7b-0.5b");
+    let notes = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        notes.contains(" rows takes ") && notes.contains("times as long as a pass of one row here"),
+        "{notes}"
+    );
+    let last = compare(&program, &[&args[..], &["--json"]].concat()).silent().last();
+    assert_eq!(last["modelled"]["profile"], "l40s-llava-ov-7b-0.5b");
+    assert!(last["modelled"]["passes"]["rows"].as_u64().unwrap() > 1, "{last}");
+    let rows = last["rows"].as_array().unwrap();
+    assert_eq!(rows[0]["modelled_speedup"], 1.0);
+    assert!(
+        rows.iter().all(|row| row["modelled_speedup"].as_f64().is_some_and(|speedup| speedup > 0.0)),
+        "{last}"
+    );
+    let plain = compare(&program, &["--methods", "naive", "--measure", "never", "--json"]).silent().last();
+    assert!(plain["modelled"].is_null() && plain["rows"][1]["modelled_speedup"].is_null(), "{plain}");
+    compare(&program, &["--profile", "h300"]).ends(2).said("expected a file, or one of: ");
+}
+
+#[test]
 fn differences_are_marked_word_by_word() {
     let program = Program::new();
     // Whatever a drafter that sees nothing says passes: it is wrong about what it cannot see.

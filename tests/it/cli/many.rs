@@ -488,3 +488,15 @@ fn a_slurm_array_writes_what_one_run_writes() {
     };
     assert_eq!(untimed("all.jsonl"), untimed("one.jsonl"));
 }
+
+#[test]
+fn every_second_clip_is_verified() {
+    let program = Program::new();
+    clips(&program, &["clips/a.mp4", "clips/b.mp4", "clips/c.mp4"]);
+    let args = ["clips", "--sidecar", "txt", "--existing", "overwrite", "--verify=2"];
+    caption(&program, &args).ok().said("2 videos verified: identical to autoregressive decoding");
+    let last = caption(&program, &[&args[..], &["--json"]].concat()).ok().last();
+    assert_eq!((&last["verified"], &last["broken"]), (&2.into(), &0.into()), "{last}");
+    assert_eq!(last["differing"], Value::Array(Vec::new()));
+    caption(&program, &["clips", "--verify=0"]).ends(2);
+}

@@ -8,8 +8,8 @@ use std::{
 use specreel_engine::{Command, Engine, EngineHandle, RunRequest, Turn};
 use specreel_model::{ModelSpec, draft_head::Recipe};
 use specreel_record::{
-    Basis, Estimate, Event, EventKind, Failure, FailureClass, PromptSeen, Ready, Span, Stage, Step,
-    StopReason,
+    Basis, Estimate, Event, EventKind, Failure, FailureClass, Promise, PromptSeen, Ready, Span, Stage, Step,
+    StopReason, Verification,
 };
 use specreel_scenes::{self as scenes, Scene};
 use specreel_speculate::{Acceptance, Drafter, Method, Sampler, Schedule};
@@ -379,6 +379,65 @@ fn every_preset_accounts_for_every_token() {
             assert_eq!(stats.verdicts.loosened(), 0);
         }
     }
+}
+
+/// Rig::finish takes the events of one run only; this one reports about another.
+fn verified(rig: &mut Rig, request: &RunRequest, ids: &[u32]) -> (Vec<EventKind>, Option<Verification>) {
+    let plain = request.verifying(rig.next + 1, ids);
+    rig.next += 1;
+    rig.send(plain.clone());
+    let (mut own, mut found) = (Vec::new(), None);
+    loop {
+        let event = rig.event();
+        match event.kind {
+            EventKind::Verified(verification) => {
+                assert_eq!((event.run, found.replace(verification)), (request.run, None));
+            }
+            kind => {
+                assert_eq!(event.run, plain.run);
+                let is_end = matches!(kind, EventKind::Done { .. } | EventKind::Failed(_));
+                own.push(kind);
+                if is_end {
+                    return (own, found);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_is_verified_over_its_own_context() {
+    let mut rig = Rig::new();
+    let warm = Sampler { temperature: 0.9, seed: 3, ..Sampler::GREEDY };
+    for (method, text) in [("naive", Sampler::GREEDY), ("specvlm", Sampler::GREEDY), ("naive", warm)] {
+        let request = RunRequest { text, ..rig.request(method, "Is it the same?") };
+        let (_, ids, _) = done(&rig.play(request.clone()));
+        let (plain, found) = verified(&mut rig, &request, &ids);
+        assert!(!stages(&plain).contains(&Stage::Prefill), "only decoding is repeated");
+        let found = found.unwrap();
+        assert!(found.equality.equal && found.promises == Promise::Tokens, "{method}: {found:?}");
+        assert_eq!((found.tokens, found.plain_tokens, found.difference), (ids.len(), ids.len(), None));
+
+        // A text that is not its own differs where it was changed, and says by how much.
+        let mut other = ids.clone();
+        other[3] = (ids[3] + 1) % 16;
+        let difference = verified(&mut rig, &request, &other).1.unwrap().difference.unwrap();
+        assert_eq!(difference.at, 3);
+        assert!(!text.is_greedy() || difference.gap > 0.0 && !difference.near, "{difference:?}");
+        let shorter = verified(&mut rig, &request, &ids[..5]).1.unwrap();
+        assert_eq!(shorter.equality.first_difference, Some(5));
+        assert!(shorter.is_broken());
+    }
+}
+
+#[test]
+fn a_verification_that_is_cancelled_finds_nothing() {
+    let mut rig = Rig::new();
+    let request = rig.request("naive", "Is it the same?");
+    let (_, ids, _) = done(&rig.play(request.clone()));
+    rig.handle.cancel(rig.next + 1);
+    let (plain, found) = verified(&mut rig, &request, &ids);
+    assert_eq!((done(&plain).0, found), (StopReason::Cancelled, None));
 }
 
 /// What is charged to the drafter before the first token, to the target, and what generating takes add up to the whole,

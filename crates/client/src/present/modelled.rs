@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use specreel_model::{mac_count, shapes};
 use specreel_record::{
-    Failure, RunLog, RunState, StopReason,
+    Comparison, Failure, Hardware, Row, RunLog, RunState, StopReason,
     profile::{Drafting, Modelled, Profile, Sizes, Window, Workload},
 };
 use specreel_speculate::{Drafter, Length, Limit, Method, Schedule, Shape, VisualContext};
@@ -109,6 +109,17 @@ pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
 /// The modelled decode speedup over autoregressive decoding under the same profile. None as for [`charge`].
 pub fn speedup(profile: &Profile, log: &RunLog) -> Option<f64> {
     charge(profile, log).map(|modelled| modelled.speedup())
+}
+
+/// Add what these runs would take under a profile to their comparison.
+pub fn compare(comparison: &mut Comparison, profile: &Profile, runs: &[RunLog]) {
+    let of_row = |row: &Row| comparison.run(row, runs).and_then(|run| speedup(profile, run));
+    let speedups: Vec<_> = comparison.rows.iter().map(of_row).collect();
+    for (row, speedup) in comparison.rows.iter_mut().zip(speedups) {
+        row.figures.iter_mut().for_each(|figures| figures.modelled_speedup = speedup);
+    }
+    let passes = profile.passes(runs.iter());
+    comparison.modelled = Some(Hardware { profile: profile.name.clone(), passes });
 }
 
 /// Share of the visual tokens that a context keeps, by its own words, where the run does not say it.

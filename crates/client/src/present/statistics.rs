@@ -8,12 +8,16 @@ use super::{
     verdicts::lossless_mark,
 };
 use specreel_record::{
-    Comparison, Interval, Pieces, Row, RowState, RunLog, Speedup, Stats, StopReason, Summary, Traffic,
-    Verdict, paired,
+    Comparison, Hardware, Interval, Pieces, Promise, Row, RowState, RunLog, Speedup, Stats, StopReason,
+    Summary, Traffic, Verdict, Verification, paired,
+    profile::Passes,
     stats::{Equality, Tie},
     summary::Ties,
     units::bytes,
 };
+
+/// The least factor between the costs of passes of many rows here and on other hardware that is worth a remark.
+const CHEAPER: f64 = 1.25;
 
 /// What the tables show of one method or run; none where a value is unknown or has no meaning.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +30,8 @@ pub struct Measures {
     /// Ratio of decode speeds.
     pub decode: Option<f64>,
     pub interval: Option<Interval>,
+    /// The decode speedup that is modelled for other hardware.
+    pub modelled: Option<f64>,
     /// Ratio of times from file to last token.
     pub end_to_end: Option<f64>,
     /// Accepted drafts per step.
@@ -90,6 +96,7 @@ impl Measures {
             tokens_per_second: figures.map(|f| f.tokens_per_second),
             decode: figures.and_then(|f| f.decode_speedup),
             interval: figures.and_then(|f| f.interval),
+            modelled: figures.and_then(|f| f.modelled_speedup),
             end_to_end: figures.and_then(|f| f.end_to_end_speedup),
             tau: figures.and_then(|f| f.tau),
             emitted_per_step: figures.and_then(|f| f.emitted_per_step),
@@ -111,6 +118,7 @@ impl Measures {
             tokens_per_second: Some(summary.tokens_per_second),
             decode: summary.decode,
             interval: summary.interval,
+            modelled: None,
             end_to_end: summary.end_to_end,
             tau: Some(summary.tau),
             emitted_per_step: Some(summary.emitted_per_step),
@@ -128,6 +136,7 @@ impl Measures {
             tokens_per_second: Some(stats.speed()).filter(|speed| *speed > 0.0),
             decode: stats.speedup.as_ref().map(|s| s.decode),
             interval: stats.speedup.as_ref().map(|s| s.interval),
+            modelled: None,
             end_to_end: stats.speedup.as_ref().map(|s| s.end_to_end),
             tau: speculates.then_some(stats.tau),
             emitted_per_step: speculates.then_some(stats.emitted_per_step),
@@ -153,6 +162,9 @@ pub const KIND: Column =
 pub const SPEED: Column =
     Column { title: "tokens/s", right: true, rank: 3, cell: |m| known(m.tokens_per_second, rate) };
 pub const DECODE: Column = Column { title: "decode", right: true, rank: 1, cell: decode };
+/// The same ratio on other hardware; nothing of it is measured.
+pub const MODELLED: Column =
+    Column { title: "modelled", right: true, rank: 2, cell: |m| known(m.modelled, modelled) };
 /// Speedup from file to last token.
 pub const END_TO_END: Column =
     Column { title: "end to end", right: true, rank: 6, cell: |m| known(m.end_to_end, rough) };
@@ -168,7 +180,12 @@ pub const LOOSENED: Column =
 pub const OUTPUT: Column = Column { title: "output", right: false, rank: 2, cell: |m| m.output.words() };
 
 /// The columns of a comparison, in order.
-pub const COMPARISON: [Column; 9] = [NAME, KIND, TAU, PER_STEP, LOOSENED, SPEED, DECODE, END_TO_END, OUTPUT];
+pub fn comparison_columns(comparison: &Comparison) -> Vec<Column> {
+    let mut columns = vec![NAME, KIND, TAU, PER_STEP, LOOSENED, SPEED, DECODE];
+    columns.extend(comparison.modelled.is_some().then_some(MODELLED));
+    columns.extend([END_TO_END, OUTPUT]);
+    columns
+}
 
 fn decode(measures: &Measures) -> String {
     measures.decode.map_or_else(|| NOTHING.into(), |ratio| speedup(ratio, measures.interval.as_ref()))
@@ -176,6 +193,11 @@ fn decode(measures: &Measures) -> String {
 
 fn known(value: Option<f64>, words: fn(f64) -> String) -> String {
     value.map_or_else(|| NOTHING.into(), words)
+}
+
+/// A modelled speedup, which has no interval: `1.8x`.
+pub fn modelled(speedup: f64) -> String {
+    format!("{speedup:.1}x")
 }
 
 fn two_decimals(value: f64) -> String {
@@ -326,6 +348,7 @@ pub fn account(runs: &Pieces<'_>) -> Vec<(&'static str, String)> {
     rows.push(("verdicts", verdicts(&stats, |verdict, n| format!("{verdict} {n}"))));
     rows.push(("loosened", loosened(first.is_lossless(), &stats)));
     rows.extend(statistics(&stats));
+    rows.extend(runs.logs().iter().filter_map(|log| Some(("verified", verification(log.verification()?)))));
     rows.extend(runs.notes().into_iter().map(|note| ("note", note.to_owned())));
     rows.push(("created by", concat!("specreel ", env!("CARGO_PKG_VERSION")).to_owned()));
     // Several runs have a speedup each.
@@ -358,6 +381,13 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
         }
         None => {}
     }
+    if let Some(Hardware { profile, passes }) = &comparison.modelled {
+        notes.push(format!(
+            "The column modelled is not measured: it is the decode speedup of these steps on {profile}, against \
+             {baseline} there."
+        ));
+        notes.extend(passes.as_ref().map(|found| self::passes(found, profile) + "."));
+    }
     if passes > 1 {
         notes.push(format!("Other figures are from the run of median speed out of {passes}."));
     }
@@ -382,6 +412,24 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
     notes
 }
 
+/// Why drafts pay more, or less, on other hardware: the time of a pass of many rows relative to one row, here and there.
+pub fn passes(passes: &Passes, profile: &str) -> String {
+    let Passes { rows, here_ms, there_ms } = passes;
+    let [here, there] = [here_ms, there_ms].map(|[one, many]| many / one);
+    let times = |[one, many]: &[f64; 2]| format!("{} and {}", duration(*one), duration(*many));
+    let why = match here / there {
+        ratio if ratio > CHEAPER => "; rejected drafts cost less there than here",
+        ratio if ratio < 1.0 / CHEAPER => "; rejected drafts cost more there than here",
+        _ => "",
+    };
+    format!(
+        "A pass of {rows} rows takes {here:.1} times as long as a pass of one row here ({}), {there:.1} times on \
+         {profile} ({}, modelled){why}",
+        times(here_ms),
+        times(there_ms)
+    )
+}
+
 /// Where a lossless run differs from autoregressive decoding: how close the two tokens are.
 pub fn tie(tie: &Tie) -> String {
     let Tie { plain, other, gap, near, .. } = tie;
@@ -391,6 +439,48 @@ pub fn tie(tie: &Tie) -> String {
     } else {
         format!("not a near-tie, please report this: {distance}")
     }
+}
+
+/// What verifying a run has found: `identical, 76 of 76 tokens`, or the first difference, and whether that was to be expected.
+pub fn verification(found: &Verification) -> String {
+    let Verification { equality, tokens, plain_tokens, promises, difference } = found;
+    let Some(at) = equality.first_difference else {
+        let promise = match promises {
+            Promise::Tokens => "",
+            Promise::Distribution => "; the method promises the distribution, not the text",
+            Promise::Nothing => "; the method is lossy and does not promise this",
+        };
+        return format!("identical, {tokens} of {plain_tokens} tokens{promise}");
+    };
+    let number = at + 1;
+    let what = match difference {
+        None => differs_at(at),
+        Some(Tie { plain, other, .. }) if at >= *plain_tokens => {
+            format!(
+                "continues at token {number} with {other:?}, where autoregressive decoding ends with {plain:?}"
+            )
+        }
+        Some(Tie { plain, .. }) if at >= *tokens => {
+            let tokens = plural(at as u64, "token");
+            format!("ends after {tokens}, where autoregressive decoding continues with {plain:?}")
+        }
+        Some(Tie { plain, other, .. }) => {
+            format!("{} of {tokens}: {other:?}, autoregressive decoding has {plain:?}", differs_at(at))
+        }
+    };
+    let margin = difference.as_ref().map_or_else(String::new, |tie| match tie.gap {
+        gap if gap < 0.0 => format!("; the target finds it more likely by {:.3} nats", -gap),
+        gap => format!("; the target's margin is {gap:.3} nats"),
+    });
+    let expected = match promises {
+        Promise::Distribution => {
+            "; expected: drafts are accepted by chance, which keeps the distribution, not the text"
+        }
+        Promise::Nothing => "; expected: the method is lossy",
+        Promise::Tokens if found.is_broken() => "; please report this: the method is lossless",
+        Promise::Tokens => "; expected: this device rounds passes of several rows differently",
+    };
+    what + &margin + expected
 }
 
 /// How many lossless texts of a method differ from the baseline's through rounding.

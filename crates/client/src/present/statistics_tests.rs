@@ -1,13 +1,13 @@
 use super::*;
 use specreel_record::{
-    Figures,
-    testing::{done, fed, prompt, run, speedup, started, step},
+    EventKind, Figures,
+    testing::{self, done, fed, prompt, run, speedup, started, step},
 };
 
 fn cells(row: Row) -> Vec<String> {
-    let comparison = Comparison { baseline: "autoregressive".into(), rows: vec![row] };
+    let comparison = Comparison { baseline: "autoregressive".into(), rows: vec![row], modelled: None };
     let measures = Measures::of_row(&comparison, &comparison.rows[0]);
-    COMPARISON.iter().map(|column| (column.cell)(&measures)).collect()
+    comparison_columns(&comparison).iter().map(|column| (column.cell)(&measures)).collect()
 }
 
 fn row(method: &str, state: RowState, figures: Option<Figures>) -> Row {
@@ -22,6 +22,7 @@ fn figures(first_difference: Option<usize>) -> Figures {
         emitted: 9,
         tokens_per_second: 38.26,
         decode_speedup: Some(1.294),
+        modelled_speedup: None,
         end_to_end_speedup: Some(0.5),
         tau: Some(2.0),
         emitted_per_step: Some(3.0),
@@ -114,11 +115,44 @@ fn a_speedup_end_to_end_below_one_is_explained() {
     let comparison = |figures| Comparison {
         baseline: "a".into(),
         rows: vec![row("naive", RowState::Done, Some(figures))],
+        modelled: None,
     };
     let notes = |figures| comparison_notes(&comparison(figures), false).join(" ");
     let short = figures(None);
     assert!(notes(short.clone()).contains("End to end is below 1x where the drafter reads the video"));
     assert!(!notes(Figures { end_to_end_speedup: Some(1.1), ..short }).contains("End to end is below"));
+}
+
+#[test]
+fn other_hardware_has_a_column_and_a_sentence() {
+    let figures = Figures { modelled_speedup: Some(2.345), ..figures(None) };
+    let passes = Passes { rows: 26, here_ms: [0.41, 2.9], there_ms: [33.0, 34.0] };
+    let mut comparison = Comparison {
+        baseline: "autoregressive".into(),
+        rows: vec![row("naive", RowState::Done, Some(figures))],
+        modelled: None,
+    };
+    let titles =
+        |comparison: &Comparison| comparison_columns(comparison).iter().map(|c| c.title).collect::<Vec<_>>();
+    let plain = titles(&comparison);
+    assert!(!plain.contains(&"modelled") && comparison_notes(&comparison, false).len() == 2);
+    comparison.modelled = Some(Hardware { profile: "a GPU".into(), passes: Some(passes.clone()) });
+    let titles = titles(&comparison);
+    let at = titles.iter().position(|title| *title == "modelled").unwrap();
+    assert_eq!((titles[at - 1], titles.len()), ("decode", plain.len() + 1));
+    let measures = Measures::of_row(&comparison, &comparison.rows[0]);
+    assert_eq!((comparison_columns(&comparison)[at].cell)(&measures), "2.3x");
+    let notes = comparison_notes(&comparison, false).join(" ");
+    assert!(notes.contains("not measured: it is the decode speedup of these steps on a GPU"), "{notes}");
+
+    let words = |there_ms| self::passes(&Passes { there_ms, ..passes.clone() }, "a GPU");
+    assert_eq!(
+        words([33.0, 34.0]),
+        "A pass of 26 rows takes 7.1 times as long as a pass of one row here (0.4 ms and 2.9 ms), 1.0 times on a GPU \
+         (33 ms and 34 ms, modelled); rejected drafts cost less there than here"
+    );
+    assert!(words([1.0, 70.0]).ends_with("; rejected drafts cost more there than here"));
+    assert!(words([1.0, 7.0]).ends_with("modelled)"));
 }
 
 #[test]
@@ -136,7 +170,7 @@ fn a_busy_machine_is_named() {
     );
     let mut row = row("naive", RowState::Done, Some(Figures { contention: Some(0.43), ..figures(None) }));
     row.runs = vec![1];
-    let comparison = Comparison { baseline: "autoregressive".into(), rows: vec![row] };
+    let comparison = Comparison { baseline: "autoregressive".into(), rows: vec![row], modelled: None };
     assert!(comparison_notes(&comparison, false).contains(&format!("The machine was {words}.")));
 }
 
@@ -190,4 +224,84 @@ fn ties_say_how_close_the_tokens_are() {
     let words = |near, far| ties(&Ties { near, far, widest: 0.125 });
     assert_eq!(words(2, 0), "2 texts differ by rounding; the two tokens are at most 0.125 nats apart");
     assert!(words(2, 1).contains("3 texts differ by rounding (1 of them not at a near-tie"));
+}
+
+#[test]
+fn a_verification_says_whether_a_difference_was_to_be_expected() {
+    use Promise::{Distribution, Nothing, Tokens};
+    let plain = [1, 2, 3];
+    let table: [(&[u32], Promise, f32, bool, &str); 9] = [
+        (&plain, Tokens, 0.0, false, "identical, 3 of 3 tokens"),
+        (
+            &plain,
+            Nothing,
+            0.0,
+            false,
+            "identical, 3 of 3 tokens; the method is lossy and does not promise this",
+        ),
+        (
+            &[1, 9, 3],
+            Nothing,
+            0.25,
+            false,
+            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.250 nats; expected: the method is lossy",
+        ),
+        (
+            &[1, 9, 3],
+            Tokens,
+            0.25,
+            false,
+            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.250 nats; please report this: the method is lossless",
+        ),
+        (
+            &[1, 9, 3],
+            Tokens,
+            0.001,
+            true,
+            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.001 nats; expected: this device rounds passes of several rows differently",
+        ),
+        (
+            &[9],
+            Distribution,
+            -0.5,
+            false,
+            "differs at token 1 of 1: \" blue\", autoregressive decoding has \" red\"; the target finds it more likely by 0.500 nats; expected: drafts are accepted by chance, which keeps the distribution, not the text",
+        ),
+        (
+            &[1, 2],
+            Nothing,
+            2.0,
+            false,
+            "ends after 2 tokens, where autoregressive decoding continues with \" red\"; the target's margin is 2.000 nats; expected: the method is lossy",
+        ),
+        (
+            &[1, 2, 3, 4],
+            Nothing,
+            2.0,
+            false,
+            "continues at token 4 with \" blue\", where autoregressive decoding ends with \" red\"; the target's margin is 2.000 nats; expected: the method is lossy",
+        ),
+        (
+            &[],
+            Nothing,
+            2.0,
+            false,
+            "ends after 0 tokens, where autoregressive decoding continues with \" red\"; the target's margin is 2.000 nats; expected: the method is lossy",
+        ),
+    ];
+    for (ids, promises, gap, near, words) in table {
+        let EventKind::Verified(mut found) = testing::verified(ids, &plain) else { panic!() };
+        found.promises = promises;
+        if let Some(tie) = &mut found.difference {
+            (tie.gap, tie.near) = (gap, near);
+        }
+        assert_eq!(verification(&found), words, "{ids:?}");
+    }
+}
+
+#[test]
+fn files_say_that_a_run_was_verified() {
+    let log = testing::run(1, [testing::started(), testing::done("A"), testing::verified(&[1], &[1])]);
+    let rows = account(&Pieces::of(std::slice::from_ref(&log)));
+    assert!(rows.contains(&("verified", "identical, 1 of 1 tokens".into())), "{rows:?}");
 }

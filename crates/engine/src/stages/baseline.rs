@@ -4,11 +4,18 @@ use std::{ops::ControlFlow, time::Instant};
 
 use crate::{
     cache::{Prefill, Reference},
+    command::Verifies,
     events::{Stop, since},
     stages::{Decoding, Runner, divergence::Divergence},
 };
-use specreel_model::family::ModelError;
-use specreel_record::{Stage, Stats, StopReason, median, stats::Equality};
+use specreel_model::{
+    decoder::Sequence,
+    family::{ModelError, Prompt},
+};
+use specreel_record::{
+    EventKind, Stage, Stats, StopReason, Verification, median,
+    stats::{Equality, Tie},
+};
 use specreel_speculate::{Method, PlainPasses};
 
 /// Autoregressive steps of a calibration; the first ones warm up.
@@ -82,18 +89,53 @@ impl Runner<'_> {
         if !self.request.method.lossless() || !self.request.text.is_greedy() {
             return Ok(());
         }
-        let Some(reference) = &context.reference else { return Ok(()) };
-        let (target, tokenizer) = (&self.models.target, self.models.target.tokenizer());
+        let Prefill { prompt, target, reference: Some(reference), .. } = context else { return Ok(()) };
+        stats.tie = self.difference(prompt, target, [ids, &reference.ids], at)?;
+        Ok(())
+    }
+
+    /// Report how the run that this one verifies compares with it.
+    pub(crate) fn verify(
+        &self,
+        context: &mut Prefill,
+        plain: &[u32],
+        reason: StopReason,
+    ) -> Result<(), ModelError> {
+        let Some(Verifies { run, ids, promises }) =
+            self.request.verifies.as_ref().filter(|_| reason != StopReason::Cancelled)
+        else {
+            return Ok(());
+        };
+        let equality = Equality::of(ids, plain);
+        let at = equality.first_difference;
+        let Prefill { prompt, target, .. } = context;
+        let difference = at.map(|at| self.difference(prompt, target, [ids, plain], at));
+        let difference = difference.transpose()?.flatten();
+        let (tokens, plain_tokens) = (ids.len(), plain.len());
+        let verification = Verification { equality, tokens, plain_tokens, promises: *promises, difference };
+        self.sender.of(*run).send(EventKind::Verified(verification));
+        Ok(())
+    }
+
+    /// How close the tokens of a run and of autoregressive decoding are at their first difference.
+    fn difference(
+        &self,
+        prompt: &Prompt,
+        target: &mut Sequence,
+        [ids, plain]: [&[u32]; 2],
+        at: usize,
+    ) -> Result<Option<Tie>, ModelError> {
+        let tokenizer = self.models.target.tokenizer();
         let divergence = Divergence {
-            root: context.prompt.ids.last().copied().unwrap_or_default(),
+            root: prompt.ids.last().copied().unwrap_or_default(),
             common: &ids[..at],
-            plain: reference.ids.get(at).copied(),
+            plain: plain.get(at).copied(),
             other: ids.get(at).copied(),
+            is_greedy: self.request.text.is_greedy(),
             ends: tokenizer.end_ids(),
             vocab: tokenizer.vocabulary(),
         };
-        stats.tie =
-            divergence.measure(&mut context.target, target.device(), &|id| tokenizer.token_text(id))?;
-        Ok(())
+        let text = |id| tokenizer.token_text(id);
+        Ok(divergence.measure(target, self.models.target.device(), &text)?)
     }
 }

@@ -1,6 +1,6 @@
-//! Where a lossless run first differs from autoregressive decoding: between which two tokens, and how close their logits are.
+//! Where a run first differs from autoregressive decoding: between which two tokens, and how close their logits are.
 //!
-//! This does not happen on the CPU. An accelerator's libraries sum a row in another order when it is computed together with
+//! To a lossless run this does not happen on the CPU. An accelerator's libraries sum a row in another order when it is computed together with
 //! others, so of two nearly equally likely tokens either may win. The logits at that place are computed again, in a pass over
 //! the common text, and reported with the run.
 
@@ -20,6 +20,8 @@ pub(crate) struct Divergence<'a> {
     pub plain: Option<u32>,
     /// The other run's.
     pub other: Option<u32>,
+    /// The likeliest tokens are emitted; drawn at random, a token depends on the whole distribution.
+    pub is_greedy: bool,
     /// Tokens that end a text.
     pub ends: &'a [u32],
     /// Logits from here on are padding.
@@ -50,7 +52,10 @@ impl Divergence<'_> {
             plain: text(plain.0),
             other: text(other.0),
             gap,
-            near: gap.abs() <= rounding(device),
+            near: match self.is_greedy {
+                true => gap.abs() <= rounding(device),
+                false => !device.is_batch_invariant(),
+            },
         }))
     }
 
@@ -106,6 +111,7 @@ mod tests {
                 common: &[40, 41],
                 plain,
                 other,
+                is_greedy: true,
                 ends: &[2, 3],
                 vocab: row.len(),
             };

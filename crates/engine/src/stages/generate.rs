@@ -234,6 +234,7 @@ impl Runner<'_> {
         stats.peak_memory_bytes = memory::peak();
         self.compare(context, stats, &ids, reason);
         self.explain(context, stats, &ids)?;
+        self.verify(context, &ids, reason)?;
         let front = Front { shared_ms: plain_front_ms, drafter_ms: stats.timings.drafter_front_ms(read_ms) };
         // Side by side, drafter and target may themselves need more processors than there are.
         let alone = matches!(method.schedule, Schedule::Sequential {});

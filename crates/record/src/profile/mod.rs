@@ -7,9 +7,11 @@
 mod charge;
 mod cost;
 mod file;
+mod passes;
 
 pub use charge::{Drafting, Modelled, Tick, Window, Workload, ticks};
 pub use cost::{Cost, Curve, Device, Point, Roofline, Sizes};
+pub use passes::Passes;
 
 use std::collections::BTreeMap;
 

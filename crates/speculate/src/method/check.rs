@@ -4,7 +4,8 @@ use super::{
     AXES, Acceptance, Axis, Drafter, Key, Length, Method, MethodError, Origin, Problem, RuleNeeds, Schedule,
     Shape, VisualContext,
 };
-use crate::tree;
+use crate::{Sampler, tree};
+use specreel_record::Promise;
 
 impl Method {
     /// Check ranges and combinations. Methods that were read from TOML have been checked already; those built or changed
@@ -28,6 +29,23 @@ impl Method {
             return false;
         }
         !self.drafts() || self.acceptance.is_strict(self.shape.longest())
+    }
+
+    /// What it promises about its text, sampled like this. The target's token at a position is drawn with a random number that
+    /// depends on the seed and the position alone; only a chain that was drawn from the drafter's distribution is judged by
+    /// other numbers.
+    pub fn promise(&self, sampler: &Sampler) -> Promise {
+        let chain = matches!(self.shape, Shape::Chain { .. });
+        match self.lossless() {
+            false => Promise::Nothing,
+            true if self.drafts() && chain && self.draws_drafts(sampler) => Promise::Distribution,
+            true => Promise::Tokens,
+        }
+    }
+
+    /// True where drafts are drawn from the drafter's distribution and judged by min(1, p/q).
+    pub(crate) fn draws_drafts(&self, sampler: &Sampler) -> bool {
+        self.acceptance == (Acceptance::Sampled {}) && !sampler.is_greedy()
     }
 
     /// The first problem, if any.

@@ -231,6 +231,24 @@ fn clashes_name_both_choices_and_the_way_out() {
 }
 
 #[test]
+fn only_a_drawn_chain_promises_less_than_its_tokens() {
+    use Promise::{Distribution, Nothing, Tokens};
+    let warm = Sampler { temperature: 0.8, ..Sampler::GREEDY };
+    for (sets, greedy, sampled) in [
+        ("acceptance.kind=exact", Tokens, Tokens),
+        ("acceptance.kind=sampled", Tokens, Distribution),
+        ("acceptance.kind=sampled schedule.kind=parallel schedule.window=4", Tokens, Distribution),
+        ("acceptance.kind=sampled shape.kind=two_branch shape.length=4", Tokens, Tokens),
+        ("acceptance.kind=sampled drafter.kind=none context.kind=full", Tokens, Tokens),
+        ("acceptance.lambda=0.3", Nothing, Nothing),
+    ] {
+        let method = with(sets).unwrap();
+        let found = (method.promise(&Sampler::GREEDY), method.promise(&warm));
+        assert_eq!(found, (greedy, sampled), "{sets}");
+    }
+}
+
+#[test]
 fn names_are_plain() {
     for name in ["", "Mine", "a b", "a/b", "é"] {
         let method = Method { name: name.into(), ..Method::preset("naive").unwrap() };

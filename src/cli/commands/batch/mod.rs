@@ -33,6 +33,7 @@ struct Plan {
     polish: Polish,
     cues: Cues,
     limit: Option<usize>,
+    verify: Option<usize>,
 }
 
 impl Plan {
@@ -40,6 +41,7 @@ impl Plan {
         let settings = Settings::merge(args.run.layer(), config);
         let models = resolve::models(&settings, args.run.rope)?;
         let mut request = resolve::request(PathBuf::new(), &args.run, &settings, &models)?;
+        super::caption::check_verify(args, &request.method)?;
         request.logprobs = args.output.logprobs as usize;
         let prompts = match &args.batch.prompt_file {
             Some(file) => prompts(file)?.into_iter().map(|p| limited(p, args.run.max_words)).collect(),
@@ -57,6 +59,7 @@ impl Plan {
             polish: Polish { prefix: args.batch.prefix.clone(), clean: args.batch.clean },
             cues: args.part.cues(config),
             limit: args.batch.limit.map(|limit| limit as usize),
+            verify: args.verify.map(|every| every as usize),
         })
     }
 
@@ -70,7 +73,7 @@ impl Plan {
 
     fn batch<'a>(&self, client: &'a mut Client, interrupt: &'a Interrupt) -> Batch<'a> {
         let (request, part, polish) = (self.request.clone(), self.part, self.polish.clone());
-        Batch { client, interrupt, request, part, polish, limit: self.limit }
+        Batch { client, interrupt, request, part, polish, limit: self.limit, verify: self.verify }
     }
 }
 
@@ -118,6 +121,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     report.summary(&summary, unreadable)?;
     Ok(match summary {
         summary if summary.interrupted || interrupt.asked() => interrupted(),
+        summary if summary.progress.broken() > 0 => FailureClass::Internal.exit_code(),
         summary if summary.progress.failed + unreadable > 0 => SOME_FAILED,
         summary if summary.progress.empty > 0 && summary.progress.captioned == 0 => SOME_FAILED,
         _ => 0,

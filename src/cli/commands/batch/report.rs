@@ -68,12 +68,19 @@ impl Reporter {
         let failed = progress.failed + unreadable;
         if self.json {
             let stats = &progress.stats;
-            return print(&json!({
+            let mut line = json!({
                 "run": 0, "event": "batch", "total": progress.total, "captioned": progress.captioned,
                 "empty": progress.empty, "skipped": progress.skipped, "busy": progress.busy, "failed": failed,
                 "seconds": seconds(progress.elapsed), "tau": stats.tau, "tokens_per_second": stats.tokens_per_second,
                 "interrupted": summary.interrupted, "limited": summary.limited,
-            }));
+            });
+            if progress.verified > 0 {
+                line["verified"] = progress.verified.into();
+                line["differing"] =
+                    progress.differing.iter().map(|differing| differing.video.to_string_lossy()).collect();
+                line["broken"] = progress.broken().into();
+            }
+            return print(&line);
         }
         if self.quiet {
             return Ok(());
@@ -81,6 +88,9 @@ impl Reporter {
         tell!("{}", progress.counts(failed));
         if progress.written() > 0 {
             tell!("{}", progress.speeds());
+        }
+        if progress.verified > 0 {
+            tell!("{}", progress.verifications());
         }
         if summary.interrupted {
             tell!("interrupted: the same command goes on from here");
@@ -170,6 +180,12 @@ impl Report for Reporter {
     fn clip(&mut self, ended: &Ended<'_>, progress: &Progress) -> io::Result<()> {
         let Ended { clip, run, outcome } = ended;
         let path = clip.path();
+        if let Some(differing) = progress.differing.last().filter(|differing| differing.video == path)
+            && (differing.is_broken || !self.quiet)
+        {
+            let what = if differing.is_broken { "error" } else { "differs" };
+            self.above(what, &format!("{}: {}", shown(&path), differing.words));
+        }
         match outcome {
             Outcome::Failed(failure) => self.above("failed", &failure.error),
             Outcome::Empty(_) if !self.quiet => self.above("empty", &shown(&path)),

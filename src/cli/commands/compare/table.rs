@@ -6,19 +6,21 @@ use super::*;
 use specreel_client::present::{
     formats::NOTHING,
     grid::{fitting, lay_out},
-    statistics::{COMPARISON, Measures},
+    statistics::{Measures, comparison_columns},
 };
 
 /// The table, and the titles of the columns that were dropped.
 pub fn table(comparison: &Comparison, look: &Look) -> (String, Vec<String>) {
-    let mut rows = vec![COMPARISON.map(|column| column.title.to_owned()).to_vec()];
+    let columns = comparison_columns(comparison);
+    let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|column| column.title.to_owned()).collect()];
     rows.extend(comparison.rows.iter().map(|row| {
         let measures = Measures::of_row(comparison, row);
-        COMPARISON.map(|column| (column.cell)(&measures)).to_vec()
+        columns.iter().map(|column| (column.cell)(&measures)).collect()
     }));
-    let dropped = fitting(&mut rows, &COMPARISON.map(|column| column.rank), look.width);
+    let ranks: Vec<u8> = columns.iter().map(|column| column.rank).collect();
+    let dropped = fitting(&mut rows, &ranks, look.width);
     let titles = rows[0].clone();
-    let is_right = |at: usize| COMPARISON.iter().any(|column| column.title == titles[at] && column.right);
+    let is_right = |at: usize| columns.iter().any(|column| column.title == titles[at] && column.right);
     let paint = |line: usize, at: usize, cell: &str| match (line, at) {
         (0, _) => look.paint("1", cell),
         (_, 0) => cell.to_owned(),
@@ -58,6 +60,7 @@ mod tests {
             emitted: 9,
             tokens_per_second: 100.0,
             decode_speedup: Some(1.0),
+            modelled_speedup: None,
             end_to_end_speedup: Some(1.0),
             tau: None,
             emitted_per_step: None,
@@ -78,6 +81,7 @@ mod tests {
         Comparison {
             baseline: "autoregressive".into(),
             rows: vec![row("autoregressive", Some(plain)), row("lvspec", Some(loose)), failed],
+            modelled: None,
         }
     }
 

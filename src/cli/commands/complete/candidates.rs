@@ -14,7 +14,7 @@ use crate::{
     tui::Theme,
 };
 use specreel_checkpoint::gguf::file_names;
-use specreel_client::PromptPreset;
+use specreel_client::{PromptPreset, present::modelled};
 use specreel_demo as assets;
 use specreel_model::{
     known::{KNOWN, KnownModel},
@@ -52,6 +52,7 @@ fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
         (_, "kv_type") => kv_types(),
         (_, "rope") => ropes(),
         (_, "theme") => themes(),
+        (_, "profile") => profiles(),
         ("man", "command") => subcommands(),
         ("models pull", "id") => published(),
         ("bench", "paper") => papers(),
@@ -279,6 +280,12 @@ fn published() -> ArgValueCompleter {
     among(|| {
         let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name.to_owned());
         KNOWN.iter().map(move |known| (known.id.to_owned(), about(known)))
+    })
+}
+
+fn profiles() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        or_paths(current, plain(modelled::names()), &PathCompleter::file())
     })
 }
 

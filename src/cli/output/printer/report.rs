@@ -4,10 +4,10 @@ use super::{NAMES, PrintError, Printer};
 use crate::cli::output::color;
 use specreel_client::present::wrap::hang;
 use specreel_client::present::{
-    statistics::{NOT_MEASURED, ending, loosened, statistics, verdicts},
+    statistics::{NOT_MEASURED, ending, loosened, statistics, verdicts, verification},
     verdicts::Role,
 };
-use specreel_record::{Pieces, RunLog, Stats, StopReason, Verdict};
+use specreel_record::{Pieces, RunLog, Stats, StopReason, Verdict, Verification};
 use std::io::Write;
 
 impl<O: Write, E: Write> Printer<O, E> {
@@ -71,6 +71,23 @@ impl<O: Write, E: Write> Printer<O, E> {
             }
         }
         self.say(&text)?;
+        Ok(())
+    }
+
+    /// Print what a verification has found: a broken promise even if only errors are printed.
+    pub(super) fn verified(&mut self, found: &Verification) -> Result<(), PrintError> {
+        self.progress.clear();
+        let words = verification(found);
+        let words = match self.segment() {
+            Some(piece) => format!("piece {} of {}: {words}", piece.index + 1, piece.count),
+            None => words,
+        };
+        let name = if found.is_broken() { "error:" } else { "verified" };
+        let row = hang(&format!("{name:<NAMES$}{words}\n"), self.style.columns_talk, NAMES);
+        match found.is_broken() {
+            true => self.tell(&color::plain(&row)),
+            false => self.say(&color::plain(&row))?,
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use super::{
     private::without_home,
 };
 use crate::present::{
-    statistics::{COMPARISON, Measures, comparison_notes},
+    statistics::{Measures, comparison_columns, comparison_notes},
     verdicts::lossless_mark,
 };
 use specreel_record::{Comparison, Row, RunLog, Span, Verdict};
@@ -42,15 +42,16 @@ pub fn comparison_page(compared: &Compared<'_>, comparison: &Comparison, runs: &
 
 fn table(comparison: &Comparison) -> String {
     let number = |right: bool| if right { " class=\"number\"" } else { "" };
+    let columns = comparison_columns(comparison);
     let mut out = String::from("<table class=\"columns\">\n<tr>");
-    for column in &COMPARISON {
+    for column in &columns {
         out += &format!("<th{}>{}</th>", number(column.right), escape(column.title));
     }
     out += "</tr>\n";
     for row in &comparison.rows {
         let measures = Measures::of_row(comparison, row);
         out += "<tr>";
-        for (at, column) in COMPARISON.iter().enumerate() {
+        for (at, column) in columns.iter().enumerate() {
             let cell = (column.cell)(&measures);
             let class = match cell.as_str() {
                 // Not if a method is called so.

@@ -1,0 +1,75 @@
+//! Verifying the shown run: its context is decoded again without drafts, unseen, and the two texts are compared.
+
+use super::*;
+use crate::tui::model::run::Proof;
+use specreel_client::{UNSEEN, present::statistics::verification};
+use specreel_engine::RunRequest;
+use specreel_record::{Event, RunState};
+
+/// Verify the shown run, or say what was found before.
+pub(super) fn start(model: &mut Model) -> Vec<Effect> {
+    match request(model) {
+        Ok((proof, request)) => {
+            model.proof = Some(proof);
+            vec![Effect::Run(Box::new(request))]
+        }
+        Err((tone, words)) => {
+            model.note(tone, words);
+            Vec::new()
+        }
+    }
+}
+
+fn request(model: &mut Model) -> Result<(Proof, RunRequest), (Tone, String)> {
+    let info = |words: &str| (Tone::Info, words.to_owned());
+    let Some(run) = model.runs.shown() else { return Err(info("no run to verify yet")) };
+    if let Some(found) = run.log.whole().verification() {
+        return Err(info(&verification(found)));
+    }
+    if run.replayed {
+        return Err(info("a saved run cannot be verified: re-run it with r first"));
+    }
+    if run.autoregressive {
+        return Err(info("this is autoregressive decoding itself: verify another method's run"));
+    }
+    if model.is_running() {
+        return Err(info("the engine is busy: verify the run once it is over"));
+    }
+    let Some(method) = run.method.clone().filter(|_| run.log.whole().is_finished()) else {
+        return Err(info("only a finished run can be verified"));
+    };
+    if let Some(problem) = engine_problem(model) {
+        return Err((Tone::Bad, problem));
+    }
+    let (of, ids) = (run.id(), run.log.whole().ids().to_vec());
+    let number = UNSEEN + model.runs.next;
+    let request = runs::request_of(model, of, &run.subject, &method).verifying(number, &ids);
+    model.runs.next += 1;
+    Ok((Proof { of, tokens: ids.len(), log: RunLog::new(number) }, request))
+}
+
+/// Take in an event of the run that verifies another one; what it finds is an event of that run.
+pub(super) fn on_event(model: &mut Model, event: &Event) {
+    let Some(proof) = &mut model.proof else { return };
+    proof.log.apply(event);
+    let (tone, words) = match proof.log.state() {
+        RunState::Waiting | RunState::Running => return,
+        RunState::Failed(failure) => (Tone::Bad, format!("not verified: {}", failure.error)),
+        _ => match model.runs.get(proof.of).and_then(|run| run.log.whole().verification()) {
+            Some(found) if found.is_broken() => (Tone::Bad, verification(found)),
+            Some(found) => (Tone::Info, verification(found)),
+            None => (Tone::Info, "not verified: cancelled".into()),
+        },
+    };
+    model.proof = None;
+    model.note(tone, words);
+}
+
+/// End the verification that runs: the engine is needed for something else.
+pub(super) fn stop(model: &mut Model) -> Option<Effect> {
+    model.proof.take().map(|proof| Effect::Cancel(proof.log.run()))
+}
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;
