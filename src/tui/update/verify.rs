@@ -32,6 +32,12 @@ fn request(model: &mut Model) -> Result<(Proof, RunRequest), (Tone, String)> {
     if run.autoregressive {
         return Err(info("this is autoregressive decoding itself: verify another method's run"));
     }
+    let started = run.log.whole().started();
+    if let (EngineState::Ready(ready), Some(started)) = (&model.engine, started)
+        && (started.target != ready.target || model.models.is_changing())
+    {
+        return Err(info("the run is not one of the models in use: re-run it with r first"));
+    }
     if model.is_running() {
         return Err(info("the engine is busy: verify the run once it is over"));
     }
