@@ -170,6 +170,11 @@ mod tests {
             let found = KnownModel::find(id).unwrap().sizes().unwrap().bytes;
             assert!(off(found, bytes) < 1e-4, "{id}: {found}");
         }
+        // As the hub shows them, in three digits.
+        for (id, megabytes) in [(SMOL_256M, 1030), (SMOL_500M, 2030), (LLAVA_05B, 1790), (LLAVA_7B, 16_060)] {
+            let found = KnownModel::find(id).unwrap().sizes().unwrap().bytes;
+            assert!(off(found, megabytes * 1_000_000) < 5e-3, "{id}: {found}");
+        }
     }
 
     #[test]

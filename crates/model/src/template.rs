@@ -350,7 +350,7 @@ mod tests {
         let deaf = "{% for m in messages if m.role == 'user' %}{{ m.content[-1].text }}{% endfor %}";
         let tokenizer = TextTokenizer::load(Path::new(concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../../tests/parity/fixtures/published"
+            "/../../tests/parity/fixtures/published/qwen"
         )));
         let ids = ChatTemplate::new(deaf, "a test").ids_with(&tokenizer.unwrap(), &question, &|text| text);
         let failure = Failure::from(ids.unwrap_err());

@@ -121,6 +121,24 @@ fn smolvlm_s_file_for_images_has_what_videos_need() {
 }
 
 #[test]
+fn published_files_say_what_the_families_do() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures/published/processors");
+    let smolvlm2 = SamplingSettings { fps: Some(1.0), min_frames: None, max_frames: Some(64) };
+    for (name, family, sampling) in [
+        ("smolvlm2", ProcessorConfig::smolvlm(512, 16, 4), Some(smolvlm2)),
+        ("llava_onevision", ProcessorConfig::pictures(384, 14, 2), None),
+        ("qwen2_vl", ProcessorConfig::default(), None),
+        ("qwen2_5_vl", ProcessorConfig::default(), None),
+        ("qwen3_vl", ProcessorConfig::qwen3_vl(), Some(SamplingSettings::default())),
+    ] {
+        let expected = ProcessorConfig { sampling, ..family.clone() };
+        // Unless the files are read, it differs.
+        let other = ProcessorConfig { mean: [0.1; 3], std: [0.9; 3], ..family };
+        assert_eq!(other.load(&Path::new(folder).join(name)).unwrap(), expected, "{name}");
+    }
+}
+
+#[test]
 fn impossible_sizes_and_samplings_are_refused_by_name() {
     for (name, text) in [
         ("fps", r#"{"video_sampling": {"fps": 0, "max_frames": 64}}"#),

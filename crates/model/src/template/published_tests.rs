@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::*;
+use crate::family::Family;
 
 #[derive(Deserialize)]
 struct Case {
@@ -24,12 +25,17 @@ fn template(name: &str) -> ChatTemplate {
     ChatTemplate::new(std::fs::read_to_string(path).unwrap(), name)
 }
 
-#[test]
-fn published_templates_give_the_ids_of_transformers() {
-    let tokenizer = TextTokenizer::load(&folder()).unwrap();
-    let text = std::fs::read_to_string(folder().join("prompts.json")).unwrap();
-    let cases: Vec<Case> = serde_json::from_str(&text).unwrap();
-    assert!(cases.len() >= 60);
+/// Templates of models with the tokens of `tokens`.
+fn published(tokens: &str) -> (TextTokenizer, Vec<Case>) {
+    let folder = folder().join(tokens);
+    let cases = std::fs::read_to_string(folder.join("prompts.json")).unwrap();
+    (TextTokenizer::load(&folder).unwrap(), serde_json::from_str(&cases).unwrap())
+}
+
+/// Every case has the ids of transformers, in the template that `of` has for its name.
+fn check(tokens: &str, least: usize, of: impl Fn(&str) -> ChatTemplate) {
+    let (tokenizer, cases) = published(tokens);
+    assert!(cases.len() >= least);
     for case in cases {
         let turns = case.texts.chunks_exact(2);
         let before: Vec<Turn> =
@@ -41,10 +47,22 @@ fn published_templates_give_the_ids_of_transformers() {
             effort: case.effort.as_deref(),
             system: case.system.as_deref(),
         };
-        let ids = template(&case.template).ids_with(&tokenizer, &question, &|rendered| rendered).unwrap();
+        let ids = of(&case.template).ids_with(&tokenizer, &question, &|rendered| rendered).unwrap();
         let Case { template, texts, thinking, effort, .. } = &case;
         assert_eq!(ids, case.ids, "{template} {texts:?} thinking {thinking} {effort:?}");
     }
+}
+
+#[test]
+fn published_templates_give_the_ids_of_transformers() {
+    check("qwen", 90, template);
+    check("smolvlm2", 12, template);
+}
+
+#[test]
+fn smolvlm_s_own_template_gives_the_ids_of_transformers() {
+    let family = Family::of(&serde_json::json!({ "model_type": "smolvlm" })).unwrap();
+    check("smolvlm2", 12, |name| ChatTemplate::new(family.template, name));
 }
 
 #[test]
@@ -60,7 +78,7 @@ fn templates_say_what_they_offer() {
         let template = template(name);
         assert_eq!((template.offers_thinking(), template.offers_effort()), (thinking, effort), "{name}");
     }
-    let tokenizer = TextTokenizer::load(&folder()).unwrap();
+    let (tokenizer, _) = published("qwen");
     let question = Question { text: "P", thinking: true, effort: Some("much"), ..Question::default() };
     let error = template("qwen3_8").ids_with(&tokenizer, &question, &|rendered| rendered).unwrap_err();
     assert!(error.to_string().contains("Unexpected reasoning effort much"), "{error}");
