@@ -24,7 +24,6 @@ pub struct Options {
     /// Draft with the weaker embedded drafter.
     #[arg(long)]
     pub weak: bool,
-    /// The prompt.
     #[arg(long, default_value = "Describe the video in detail.")]
     pub prompt: String,
     /// Longest text.

@@ -25,9 +25,7 @@ pub type TextRule<'a> = dyn Fn(&[u32], &[Row]) -> Vec<Option<Verdict>> + 'a;
 
 /// A target and a drafter.
 pub struct Pair {
-    /// The target.
     pub target: VideoLlm,
-    /// The drafter.
     pub drafter: VideoLlm,
 }
 
@@ -117,7 +115,6 @@ pub struct Written {
     pub loosened: Vec<bool>,
     /// Steps.
     pub steps: usize,
-    /// Accepted drafts.
     pub accepted: usize,
 }
 

@@ -85,7 +85,6 @@ impl ShapeModel {
         })
     }
 
-    /// The family.
     pub fn family(&self) -> &'static Family {
         self.config.family
     }

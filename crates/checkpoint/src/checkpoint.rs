@@ -45,11 +45,9 @@ pub struct StoredTensor<'a> {
     pub shape: &'a [usize],
     /// Name of its type, in lower case.
     pub dtype: String,
-    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// An opened checkpoint.
 pub struct Checkpoint {
     files: ModelFiles,
     shards: Vec<Shard>,

@@ -20,7 +20,6 @@ use std::{
 
 use specreel_record::{Failure, FailureClass};
 
-/// One embedded file.
 struct Embedded {
     /// Path inside the demo folder, with slashes.
     path: &'static str,
@@ -38,7 +37,6 @@ const HEADS: [&str; 4] = ["sparrow", "msd", "vispec", "hivis"];
 /// Hash of the embedded files.
 const HASH: &str = env!("SPECREEL_DEMO_HASH");
 
-/// An embedded clip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clip {
     /// Its file name without extension, hyphens as spaces.
@@ -64,7 +62,6 @@ pub struct Demo {
 
 /// Error of [`demo`] and [`clip_index`].
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum AssetError {
     #[error("this build of specreel has no embedded models and clips")]
     Absent,

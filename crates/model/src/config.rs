@@ -18,7 +18,6 @@ pub struct TextConfig {
     pub heads: usize,
     /// Key and value heads.
     pub kv_heads: usize,
-    /// Width of a head.
     pub head_dim: usize,
     /// Width of the feed-forward layers.
     pub intermediate: usize,

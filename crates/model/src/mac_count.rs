@@ -96,7 +96,6 @@ pub struct TowerMacCount {
 }
 
 impl TowerMacCount {
-    /// All of it.
     pub fn total(&self) -> MacCount {
         self.one_grid() * self.grids as f64
     }

@@ -218,7 +218,6 @@ impl TextTokenizer {
         &self.0.special
     }
 
-    /// The id of a token.
     pub fn id(&self, token: &str) -> Result<u32, TextError> {
         let missing = || TextError::MissingToken { path: self.0.path.clone(), token: token.into() };
         self.0.full.token_to_id(token).ok_or_else(missing)

@@ -11,33 +11,27 @@ use super::world::{Background, Colour, Motion, Relation, Scene, Shape, Size, Tex
 /// The facts of a video, or those that a text states; `None` where a text does not state a fact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Number of shots.
     pub(crate) shot_count: Option<usize>,
-    /// Shot by shot.
     pub shots: Vec<ShotFacts>,
 }
 
-/// The facts of one shot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShotFacts {
     /// What is behind the figures.
     pub(crate) background: Option<Background>,
     /// Number of figures.
     pub(crate) shape_count: Option<usize>,
-    /// Figure by figure.
     pub figures: Vec<FigureFacts>,
     /// Relation of the first listed figure to the second.
     pub(crate) relation: Option<Relation>,
 }
 
-/// The facts of one figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FigureFacts {
     /// How large.
     pub size: Option<Size>,
     /// What covers it.
     pub(crate) texture: Option<Texture>,
-    /// Its colour.
     pub(crate) colour: Option<Colour>,
     /// Its outline.
     pub shape: Option<Shape>,
@@ -91,7 +85,6 @@ impl Score {
     }
 }
 
-/// The facts of a scene.
 pub fn of(scene: &Scene) -> Facts {
     let shots = scene.shots.iter().map(|shot| ShotFacts {
         background: Some(shot.background),

@@ -25,11 +25,8 @@ use super::{facts, render};
 /// Frames, height and width of a sample, written `8x112x112`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Number of frames.
     pub frames: usize,
-    /// Height in pixels.
     pub height: u32,
-    /// Width in pixels.
     pub width: u32,
 }
 
@@ -93,17 +90,13 @@ pub struct Header {
     pub seed: u64,
     /// `long`, `short` or `question`.
     pub kind: &'static str,
-    /// The prompt.
     pub prompt: String,
     /// The expected text.
     pub answer: String,
     /// Byte ranges in `answer` of the words that carry facts.
     pub(crate) fact_ranges: Vec<(usize, usize)>,
-    /// Number of frames.
     pub frames: usize,
-    /// Height in pixels.
     pub height: u32,
-    /// Width in pixels.
     pub width: u32,
     /// Number of frames of the nominal video, for the time scale of positions.
     pub total_frames: usize,

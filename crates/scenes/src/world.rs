@@ -148,7 +148,6 @@ impl Shot {
 /// A video as data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scene {
-    /// Its seed.
     pub seed: u64,
     /// Length in seconds, 4 to 8.
     pub duration_s: f64,

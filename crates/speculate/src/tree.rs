@@ -6,7 +6,6 @@
 /// One drafted token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// The drafted id.
     pub id: u32,
     /// The node before it; none = the root.
     pub parent: Option<usize>,

@@ -11,7 +11,6 @@ pub enum DeviceChoice {
     /// The best device of this build and machine.
     #[default]
     Auto,
-    /// The CPU.
     Cpu,
     /// A CUDA device by number.
     Cuda(usize),

@@ -14,7 +14,6 @@ pub enum DeviceMemory {
     Own {
         /// The device, for people.
         device: String,
-        /// All of it, in bytes.
         bytes: u64,
     },
     /// Its own, of unknown size.

@@ -31,12 +31,10 @@ impl States {
         }
     }
 
-    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.shape().0
     }
 
-    /// Bytes of the values.
     pub fn bytes(&self) -> usize {
         let (rows, width) = self.shape();
         rows * width * size_of::<f32>()

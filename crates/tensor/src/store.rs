@@ -92,7 +92,6 @@ impl FileMap {
         &self.path
     }
 
-    /// All bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }
@@ -122,7 +121,6 @@ pub enum Store<T: Plain> {
     Owned(Arc<Vec<T>>),
     /// `len` values from byte `at` of a file on: in bounds and aligned, see [`Store::mapped`].
     Mapped {
-        /// The file.
         map: Arc<FileMap>,
         /// The first byte.
         at: usize,

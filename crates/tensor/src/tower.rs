@@ -18,16 +18,13 @@ pub enum Activation {
 pub struct Angles {
     /// Cosines, `rows × head_dim / 2`.
     pub cos: Vec<f32>,
-    /// Their sines.
     pub sin: Vec<f32>,
 }
 
 /// A row of several, and its weight in a sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tap {
-    /// The row.
     pub row: u32,
-    /// Its weight.
     pub weight: f32,
 }
 
@@ -36,7 +33,6 @@ pub struct Tap {
 pub struct TowerLayout {
     /// Attention heads.
     pub heads: usize,
-    /// Width of a head.
     pub head_dim: usize,
     /// For each row of states, its patch.
     pub order: Vec<u32>,

@@ -74,11 +74,10 @@ pub enum WeightType {
     /// q8_0 on the CPU, bf16 on an accelerator.
     #[default]
     Auto,
-    /// This one.
     Of(TensorType),
 }
 
-#[expect(missing_docs, non_upper_case_globals, reason = "they are as their types, which are described")]
+#[expect(non_upper_case_globals, reason = "they are as their types, which are described")]
 impl WeightType {
     pub const F32: Self = Self::Of(TensorType::F32);
     pub const F16: Self = Self::Of(TensorType::Half(HalfKind::F16));

@@ -33,14 +33,12 @@ pub enum Clips {
     Folder {
         /// In the order of use.
         files: Vec<PathBuf>,
-        /// The directory.
         dir: PathBuf,
     },
 }
 
 /// A clip as the target's tower takes it.
 pub struct Pixels {
-    /// Its patches.
     pub patches: Patches,
     /// The frames that they were cut from.
     pub plan: Plan,
@@ -87,7 +85,6 @@ impl Clips {
         }
     }
 
-    /// Name of a clip.
     pub fn name(&self, index: usize) -> String {
         match self {
             Self::Scenes { .. } => format!("the scene of seed {}", TRAINING_SEEDS.start + index as u64),

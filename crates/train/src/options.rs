@@ -49,7 +49,6 @@ pub struct Options {
     pub noise: f64,
     /// End the schedule after this many minutes. Such runs are not reproducible.
     pub minutes: Option<f64>,
-    /// Random seed.
     pub seed: u64,
 }
 

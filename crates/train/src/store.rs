@@ -38,9 +38,7 @@ pub enum Stage {
 /// A point of the learning curve: means since the previous point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Number of steps.
     pub step: usize,
-    /// Total loss.
     pub loss: f64,
     /// State loss of the first pass.
     pub state: f64,
@@ -57,14 +55,12 @@ pub struct Point {
 pub struct Account {
     /// Source of the clips, as typed.
     pub data: String,
-    /// Number of clips.
     pub clips: usize,
     /// First clip of the current round.
     pub clip: usize,
     /// Stage of the current round.
     pub stage: Stage,
     pub(crate) round_steps: usize,
-    /// Steps in total.
     pub steps: usize,
     /// Steps of the text stage.
     pub text_steps: usize,
@@ -76,7 +72,6 @@ pub struct Account {
     pub skipped: usize,
     /// True once the run is finished.
     pub finished: bool,
-    /// The learning curve.
     pub curve: Vec<Point>,
 }
 

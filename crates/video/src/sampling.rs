@@ -5,7 +5,6 @@
 
 pub use specreel_record::sampling::{MAX_FRAMES, Rule, Spacing};
 
-/// Requested sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Sampling {
     /// The default of the model family.
@@ -40,7 +39,6 @@ pub struct Plan {
 
 /// Error of [`plan`].
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum SamplingError {
     /// `--fps` is out of range.
     #[error("invalid frames per second: {0}; expected a number above 0, up to {MAX_FPS}")]

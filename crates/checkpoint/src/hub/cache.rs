@@ -11,7 +11,6 @@ use std::{
 use super::{HubError, ModelId, gguf, id::MAIN};
 use crate::gguf::file_names;
 
-/// A cache directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     root: PathBuf,
@@ -32,7 +31,6 @@ impl Cache {
         Self { root }
     }
 
-    /// Its root directory.
     pub fn root(&self) -> &Path {
         &self.root
     }

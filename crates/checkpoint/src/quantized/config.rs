@@ -218,7 +218,6 @@ fn number(section: &Value, key: &str) -> Result<Option<usize>, String> {
     }
 }
 
-/// The sizes of a block.
 fn block(value: Option<&Value>) -> Result<Option<[usize; 2]>, String> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
     match value.as_array().map(|sizes| sizes.iter().map(Value::as_u64).collect::<Vec<_>>()).as_deref() {

@@ -14,11 +14,8 @@ use super::{
 /// A file of kept weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheEntry {
-    /// Its id.
     pub id: String,
-    /// Its path.
     pub path: PathBuf,
-    /// Size in bytes.
     pub bytes: u64,
     /// When it was used last.
     pub last_used: SystemTime,

@@ -31,7 +31,6 @@ pub struct Index {
 pub struct Matrix {
     /// The name by which it is found.
     pub key: String,
-    /// Format of its weights.
     pub format: String,
     /// Rows.
     pub outputs: usize,

@@ -79,7 +79,6 @@ impl Matrix {
         Self { inputs, bytes: D::matrix_bytes(&matrix), held: Box::new(matrix) }
     }
 
-    /// Bytes of its weights.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -259,7 +258,6 @@ pub trait SequenceCache: Any + Send {
     /// Number of layers with full attention, key heads and values of a head.
     fn layout(&self) -> [usize; 3];
 
-    /// Allocated bytes.
     fn bytes(&self) -> usize;
 
     /// Bytes that are allocated for `more` slots after those in use, at most.

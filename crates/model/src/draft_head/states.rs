@@ -84,7 +84,6 @@ impl TextStates {
         }
     }
 
-    /// Bytes of the states.
     pub fn bytes(&self) -> usize {
         let read = self.read.as_ref().map_or(0, |read| read.rows.bytes());
         size_of_val(&self.states[..]) + size_of_val(&self.zeros[..]) + read

@@ -16,7 +16,6 @@ pub trait ReadModel {
     /// The configuration.
     fn config(&self) -> Result<VlConfig, CheckpointError>;
 
-    /// The tokenizer.
     fn tokenizer(&self) -> Result<TextTokenizer, TextError>;
 
     /// The chat template; the family's if there is none, or if that is the one for videos.

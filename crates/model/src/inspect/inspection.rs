@@ -47,11 +47,8 @@ pub struct Problem {
 pub struct DtypeShare {
     /// The type's name in the files.
     pub dtype: String,
-    /// Number of tensors.
     pub tensors: usize,
-    /// Number of parameters.
     pub parameters: u64,
-    /// Bytes in the files.
     pub bytes: u64,
 }
 
@@ -60,7 +57,6 @@ pub struct DtypeShare {
 pub struct Memory {
     /// The weight type.
     pub dtype: &'static str,
-    /// All weights.
     pub weights: u64,
     /// Weights and a run on the example video.
     pub run: u64,
@@ -69,7 +65,6 @@ pub struct Memory {
 /// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
-    /// Display name.
     pub name: String,
     /// `model_type` of the configuration, if it is valid.
     pub family: Option<String>,
@@ -92,7 +87,6 @@ pub struct Inspection {
     pub memory: Vec<Memory>,
     /// Remarks that do not make the checkpoint unusable.
     pub notes: Vec<String>,
-    /// All problems.
     pub problems: Vec<Problem>,
 }
 

@@ -62,7 +62,6 @@ pub struct ProcessorConfig {
     pub total_pixels: f64,
     /// What both limits count.
     pub scope: PixelScope,
-    /// Filter of the resize.
     pub filter: Filter,
     /// Frames are first resized to this longest edge in pixels, and then to the fixed size.
     pub longest_edge: Option<usize>,

@@ -28,7 +28,6 @@ pub(crate) type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> 
 
 /// An error of a vision tower.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum VisionError {
     /// A value of `vision_config` is missing or invalid.
     #[error("config.json: vision_config.{name} {problem}")]

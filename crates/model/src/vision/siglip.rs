@@ -39,7 +39,6 @@ pub struct SiglipConfig {
     pub hidden: usize,
     /// Width of the feed-forward layers.
     pub ffn: usize,
-    /// Number of layers.
     pub layers: usize,
     /// Attention heads; they divide `hidden`.
     pub heads: usize,

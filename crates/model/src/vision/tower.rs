@@ -13,7 +13,6 @@ use specreel_tensor::{
 /// A loaded tower, including its merger or projector.
 pub struct Tower(Box<dyn DeviceTower>);
 
-/// A tower on any device.
 pub(super) trait DeviceTower: std::any::Any + Send + Sync {
     fn encode(
         &self,

@@ -29,7 +29,6 @@ pub struct Proposal {
 /// The form of the requested tree.
 #[derive(Clone, Debug)]
 pub enum Form<'a> {
-    /// A chain.
     Chain,
     /// A tree of fixed form.
     Static(&'a super::tree::Template),
@@ -46,7 +45,6 @@ pub enum Form<'a> {
 
 /// A request for the drafts of one step.
 pub struct DraftRequest<'a> {
-    /// The form.
     pub form: Form<'a>,
     /// Longest branch.
     pub depth: usize,

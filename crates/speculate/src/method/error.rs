@@ -27,7 +27,6 @@ impl std::fmt::Display for Origin {
 
 /// One thing that is wrong inside a method. Displays as what is wrong; [`Problem::hint`] is the way out.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum Problem {
     #[error("not valid TOML: {message}")]
     Syntax {
@@ -123,7 +122,6 @@ impl Problem {
 
 /// A method that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum MethodError {
     #[error("unknown method `{name}`")]
     Unknown {

@@ -26,7 +26,6 @@ pub struct Seen {
     pub drafted: usize,
     /// The time of drafting them in milliseconds.
     pub drafter_ms: f64,
-    /// Judged drafts.
     pub judged: usize,
     /// Accepted ones.
     pub accepted: usize,

@@ -62,7 +62,6 @@ impl fmt::Display for Side {
 
 /// Why a generation failed.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum WorkerError<X> {
     #[error("the {0} failed: {1}")]
     Worker(Side, X),
@@ -78,7 +77,6 @@ pub enum WorkerError<X> {
 /// One applied tick with its times.
 #[derive(Clone, Debug)]
 pub struct Ticked {
-    /// Its outcome.
     pub outcome: Outcome,
     /// Time of the verify pass.
     pub(crate) target_ms: f64,

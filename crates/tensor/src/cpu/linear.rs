@@ -49,7 +49,6 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Weight::Stored(values) => values.bytes(),

@@ -110,7 +110,6 @@ impl Stored {
         }
     }
 
-    /// Allocated bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::F32(plane) => plane.bytes(),

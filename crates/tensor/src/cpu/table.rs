@@ -85,7 +85,6 @@ impl Values {
         }
     }
 
-    /// Their type.
     pub fn kind(&self) -> TensorType {
         match self {
             Self::F32(_) => TensorType::F32,
@@ -103,7 +102,6 @@ impl Values {
         }
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.as_bytes().len()
     }
@@ -156,7 +154,6 @@ impl Table {
         there
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.values.bytes()
     }

@@ -103,7 +103,6 @@ impl Gpu {
         })))
     }
 
-    /// The adapter.
     pub fn adapter(&self) -> &Adapter {
         &self.0.adapter
     }
@@ -118,7 +117,6 @@ impl Gpu {
         self.0.adapter.kind == AdapterKind::Software
     }
 
-    /// Its limits.
     pub fn limits(&self) -> &wgpu::Limits {
         &self.0.adapter.limits
     }

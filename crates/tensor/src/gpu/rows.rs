@@ -69,7 +69,6 @@ impl Rows {
         self.blocks
     }
 
-    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }

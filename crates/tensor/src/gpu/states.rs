@@ -81,7 +81,6 @@ impl GpuRows {
         &self.stream
     }
 
-    /// Bytes of the values.
     pub fn bytes(&self) -> u64 {
         (self.rows * self.width) as u64 * 4
     }

@@ -45,7 +45,6 @@ pub enum Input<'a> {
 }
 
 impl Input<'_> {
-    /// Number of rows.
     pub fn rows(&self) -> usize {
         match self {
             Self::Ids(ids) => ids.len(),
@@ -77,7 +76,6 @@ pub struct PassSpec<'a> {
     pub shape: AttentionShape,
     /// Cosines of the rows' angles, `rows × head_dim / 2`.
     pub cos: Vec<f32>,
-    /// Their sines.
     pub sin: Vec<f32>,
     /// The slots that each row sees.
     pub mask: &'a Mask,
@@ -131,7 +129,6 @@ pub struct Part {
 }
 
 impl Part {
-    /// All of `rows` rows.
     pub fn all(rows: usize) -> Self {
         Self { start: 0, rows, of: rows }
     }
@@ -179,7 +176,6 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
     type Matrix: Send + Sync;
     /// The weights of a norm, or a table of positions.
     type Vector: Send + Sync;
-    /// The embedding table.
     type Table: Send + Sync;
     /// A choice of columns.
     type Columns: Send + Sync;
@@ -217,7 +213,6 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
     /// cost as much precision as in all layers between them.
     fn for_ends(&self) -> Self;
 
-    /// Load a matrix.
     fn matrix(&self, list: &FusedMatrix, checkpoint: &dyn Weights) -> Loaded<Self::Matrix>;
 
     /// Load a matrix of a tower, which on an accelerator has the compute type. With `pad`, a device may add outputs that are zero
@@ -245,7 +240,6 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
         checkpoint: &dyn Weights,
     ) -> Loaded<(Self::Table, Self::Matrix)>;
 
-    /// Bytes of a matrix.
     fn matrix_bytes(matrix: &Self::Matrix) -> usize;
 
     /// Bytes of a matrix that are parts of mapped files.

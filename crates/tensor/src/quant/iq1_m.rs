@@ -51,7 +51,6 @@ impl BlockType for Iq1M {
 }
 
 impl Iq1M {
-    /// The scale of a block.
     pub(crate) fn scale(block: &[u8]) -> f32 {
         let four = |i: usize| u16::from(block[49 + 2 * i] >> 4) << (4 * i);
         half::f16::from_bits(four(0) | four(1) | four(2) | four(3)).to_f32() * Self::UNIT

@@ -53,7 +53,6 @@ pub struct VisionConfig {
     pub ffn: usize,
     /// Attention heads; `hidden / heads` is a multiple of 4.
     pub heads: usize,
-    /// Colour channels.
     pub channels: usize,
     /// Side of a patch in pixels.
     pub patch: usize,

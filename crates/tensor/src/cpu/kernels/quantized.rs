@@ -234,7 +234,6 @@ impl Weights8 {
         outputs * inputs / BLOCK * (BLOCK + size_of::<f32>())
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match &self.0 {
             Layout::Rows { quants, scales } => quants.len() + scales.len() * 4,

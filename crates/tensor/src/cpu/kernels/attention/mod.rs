@@ -34,7 +34,6 @@ pub enum Held<'a> {
     Q8 {
         /// Words of four values.
         quants: &'a [[u8; 4]],
-        /// Scales.
         scales: &'a [f32],
     },
 }

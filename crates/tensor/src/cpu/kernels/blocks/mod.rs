@@ -121,12 +121,10 @@ impl Blocks {
         &self.bytes
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Number of values.
     pub fn values(&self) -> usize {
         self.bytes.len() / self.kind.bytes() * self.kind.values()
     }
