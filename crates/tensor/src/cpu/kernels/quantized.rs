@@ -22,7 +22,6 @@ pub(super) const PANEL: usize = 16;
 pub(super) struct Q8<'a> {
     /// Signed values, -127 to 127.
     pub quants: &'a [i8],
-    /// One scale per block.
     pub scales: &'a [f32],
 }
 
@@ -41,7 +40,6 @@ pub(super) struct Panels {
     pub quants: Store<u8>,
     /// Panel, block, output.
     pub scales: Store<f32>,
-    /// Blocks per output.
     pub blocks: usize,
 }
 
