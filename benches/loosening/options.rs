@@ -9,7 +9,6 @@ use specreel_speculate::{Placing, Stamps, VisualContext};
 #[derive(Parser)]
 #[command(name = "loosening")]
 pub struct Options {
-    /// Clips to measure.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub clips: u64,
     /// Seed of the first clip; training never saw seeds below 1,000,000.

@@ -30,7 +30,6 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Load both.
     pub fn load(target: &Path, drafter: &Path) -> Result<Self, Problem> {
         let load = |dir| VideoLlm::load(dir, WeightType::Q8_0, &mut |_, _| {});
         let pair = Self { target: load(target)?, drafter: load(drafter)? };
@@ -113,7 +112,6 @@ pub struct Written {
     pub wanted: Vec<u32>,
     /// Which of them a rule let pass against the target's wish.
     pub loosened: Vec<bool>,
-    /// Steps.
     pub steps: usize,
     pub accepted: usize,
 }
