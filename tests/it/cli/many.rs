@@ -278,21 +278,8 @@ fn captions_go_to_the_forms_that_are_asked_for() {
     let program = Program::new();
     clips(&program, &["in/a.mp4", "in/b/c.mp4"]);
     program.file("prompts.txt", "# two\nDescribe the video.\n\nWhat moves?\n");
-    caption(
-        &program,
-        &[
-            "in",
-            "--sidecar",
-            "json",
-            "--out-dir",
-            "out",
-            "--prompt-file",
-            "prompts.txt",
-            "--dataset",
-            "jsonl",
-        ],
-    )
-    .ok();
+    let line = "in --sidecar json --out-dir out --prompt-file prompts.txt --dataset jsonl";
+    caption(&program, &line.split(' ').collect::<Vec<_>>()).ok();
     let out = written(&program.home().join("out"));
     assert_eq!(out.keys().collect::<Vec<_>>(), ["a.json", "b/c.json", "dataset.jsonl"].map(Path::new));
     let json: Value = serde_json::from_str(&out[Path::new("b/c.json")]).unwrap();
