@@ -16,7 +16,6 @@ pub(crate) struct Written {
     pub ids: Vec<u32>,
     /// Accepted drafts of each step.
     pub accepted: Vec<u32>,
-    /// Statistics.
     pub stats: Stats,
     /// What it takes under the profile.
     pub modelled: Option<Modelled>,

@@ -41,7 +41,6 @@ pub type LoadProgress = Arc<dyn Fn(usize, usize) -> ControlFlow<()> + Send + Syn
 pub struct StoredTensor<'a> {
     /// Its name, as in a safetensors file.
     pub name: &'a str,
-    /// Sizes.
     pub shape: &'a [usize],
     /// Name of its type, in lower case.
     pub dtype: String,
@@ -212,7 +211,6 @@ impl Checkpoint {
         }
     }
 
-    /// The kept weights, or those to be kept.
     pub fn kept(&self) -> &KeptWeights {
         &self.kept
     }
@@ -276,7 +274,6 @@ impl Checkpoint {
         problems
     }
 
-    /// The model's files.
     pub fn files(&self) -> &ModelFiles {
         &self.files
     }

@@ -58,7 +58,6 @@ impl FakeEngine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on ignore cancels.
     pub fn ignore_cancels(&self) {
         self.state().answers_cancel = false;
     }

@@ -41,20 +41,15 @@ const HASH: &str = env!("SPECREEL_DEMO_HASH");
 pub struct Clip {
     /// Its file name without extension, hyphens as spaces.
     pub title: String,
-    /// The unpacked file.
     pub path: PathBuf,
 }
 
-/// The unpacked demo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demo {
-    /// Directory of the target model.
     pub target: PathBuf,
-    /// Directory of the drafter model.
     pub drafter: PathBuf,
     /// Directory of a weaker drafter, which states less than half of the facts by itself.
     pub weak_drafter: PathBuf,
-    /// Directories of the draft heads.
     pub heads: Vec<PathBuf>,
     /// The clips in the order of their file names; `demo` is the first.
     pub clips: Vec<Clip>,
@@ -66,11 +61,7 @@ pub enum AssetError {
     #[error("this build of specreel has no embedded models and clips")]
     Absent,
     #[error("no embedded clip `{asked}`")]
-    NoClip {
-        asked: String,
-        /// The number of clips.
-        count: usize,
-    },
+    NoClip { asked: String, count: usize },
     /// Neither the cache nor the temporary directory is writable.
     #[error("cannot unpack the embedded demo to {path}: {source}")]
     Unpack { path: PathBuf, source: io::Error },

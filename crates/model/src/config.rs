@@ -12,11 +12,9 @@ use specreel_tensor::{KvType, LinearAttention, WeightType};
 pub struct TextConfig {
     /// Width of the states.
     pub hidden: usize,
-    /// Decoder layers.
     pub layers: usize,
     /// Query heads.
     pub heads: usize,
-    /// Key and value heads.
     pub kv_heads: usize,
     pub head_dim: usize,
     /// Width of the feed-forward layers.

@@ -92,7 +92,6 @@ pub const KNOWN: [KnownModel; 28] = [
     KnownModel { id: "llava-hf/llava-onevision-qwen2-72b-ov-hf", shape: "llava-onevision-72b", drafters: &[LLAVA_7B, LLAVA_05B], gguf: None, stored: Stored::Model },
 ];
 
-/// Sizes of a published model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownSizes {
     pub family: &'static Family,
@@ -135,7 +134,6 @@ impl KnownModel {
     }
 }
 
-/// The number of parameters of tensors.
 fn count(tensors: Vec<(String, Vec<usize>)>) -> u64 {
     tensors.iter().map(|(_, shape)| shape.iter().map(|&n| n as u64).product::<u64>()).sum()
 }

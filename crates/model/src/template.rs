@@ -291,7 +291,6 @@ fn special_tokens(tokenizer: &TextTokenizer, text: &str) -> (usize, usize) {
 }
 
 #[cfg(test)]
-#[path = "template/published_tests.rs"]
 mod published_tests;
 
 #[cfg(test)]

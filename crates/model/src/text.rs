@@ -193,7 +193,6 @@ impl TextTokenizer {
         self.0.vocabulary
     }
 
-    /// The ids that end a text.
     pub fn end_ids(&self) -> &[u32] {
         &self.0.ends
     }

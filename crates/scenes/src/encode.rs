@@ -7,7 +7,6 @@ use rustix::io::Errno;
 
 use super::{render, world::Scene};
 
-/// Error of [`mp4`].
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// 4:2:0 chroma subsampling needs even sizes.

@@ -19,7 +19,6 @@ pub struct Facts {
 pub struct ShotFacts {
     /// What is behind the figures.
     pub(crate) background: Option<Background>,
-    /// Number of figures.
     pub(crate) shape_count: Option<usize>,
     pub figures: Vec<FigureFacts>,
     /// Relation of the first listed figure to the second.
@@ -28,14 +27,10 @@ pub struct ShotFacts {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FigureFacts {
-    /// How large.
     pub size: Option<Size>,
-    /// What covers it.
     pub(crate) texture: Option<Texture>,
     pub(crate) colour: Option<Colour>,
-    /// Its outline.
     pub shape: Option<Shape>,
-    /// What it does.
     pub motion: Option<Motion>,
 }
 
@@ -61,7 +56,6 @@ pub struct Score {
 pub struct Detail {
     /// For example `shot 1, shape 2, colour`.
     pub what: String,
-    /// The true value.
     pub truth: String,
     /// The value that the text states.
     pub said: Option<String>,
@@ -190,7 +184,6 @@ fn pairing(truth: &[FigureFacts], said: &[FigureFacts]) -> Vec<Option<usize>> {
     best(truth, said, &mut Vec::new()).1
 }
 
-/// The facts that a text states.
 pub fn extract(text: &str) -> Facts {
     let lower = text.to_lowercase();
     let words: Vec<&str> =

@@ -43,7 +43,6 @@ impl std::str::FromStr for Format {
     }
 }
 
-/// Options of [`stream`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seed of the first scene; the following ones count up.
@@ -86,7 +85,6 @@ impl Default for Options {
 /// The header of a sample, before its pixels.
 #[derive(Debug, Serialize)]
 pub struct Header {
-    /// The scene's seed.
     pub seed: u64,
     /// `long`, `short` or `question`.
     pub kind: &'static str,
@@ -102,7 +100,6 @@ pub struct Header {
     pub total_frames: usize,
     /// Frames per second of the nominal video.
     pub fps: f64,
-    /// The true facts of the clip.
     pub facts: facts::Facts,
     /// For every pair of frames, row and column of cells of 28 pixels: the figure there (its place in the clip), or -1.
     pub cells: Vec<i8>,

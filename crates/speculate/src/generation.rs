@@ -70,7 +70,6 @@ pub enum PlainPasses {
     Never,
     /// As long as they take at most this share of the time of the steps so far (0 to 1).
     Share(f64),
-    /// Before every step.
     EveryStep,
 }
 

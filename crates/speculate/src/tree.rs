@@ -43,7 +43,6 @@ impl Tree {
         &self.nodes
     }
 
-    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }

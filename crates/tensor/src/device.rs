@@ -12,7 +12,6 @@ pub enum DeviceChoice {
     #[default]
     Auto,
     Cpu,
-    /// A CUDA device by number.
     Cuda(usize),
     /// Apple's GPU, with candle.
     Metal,

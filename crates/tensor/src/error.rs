@@ -90,7 +90,6 @@ impl CheckpointError {
         Self::File { path: path.to_owned(), problem: problem.to_owned(), hint: None }
     }
 
-    /// A problem with a file, and the way out.
     pub fn file_hint(path: &Path, problem: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::File { path: path.to_owned(), problem: problem.into(), hint: Some(hint.into()) }
     }

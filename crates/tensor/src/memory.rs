@@ -5,10 +5,8 @@ use super::{
     gpu::adapter::{self, Adapter, AdapterKind},
 };
 
-/// The memory that a device computes in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceMemory {
-    /// The system's.
     System,
     /// Its own.
     Own {

@@ -67,7 +67,6 @@ impl VisualSpans {
         self.spans.is_empty()
     }
 
-    /// The spans.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<usize>> + '_ {
         self.spans.iter().map(|span| span.rows.clone())
     }

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-/// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// x · sigmoid(1.702 x).
@@ -31,7 +30,6 @@ pub struct Tap {
 /// How the rows of a temporal grid are ordered, which attend to each other, and what the result is made of.
 #[derive(Clone, Debug)]
 pub struct TowerLayout {
-    /// Attention heads.
     pub heads: usize,
     pub head_dim: usize,
     /// For each row of states, its patch.

@@ -8,11 +8,8 @@ use crate::{
 /// The type of a tensor's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorType {
-    /// 32-bit floats.
     F32,
-    /// 16-bit floats.
     Half(HalfKind),
-    /// Quantized blocks.
     Blocks(BlockKind),
 }
 
@@ -64,7 +61,6 @@ pub enum Importance {
     Usual,
     /// One of those in the first layers that are kept at 5 bits among 4.
     Early,
-    /// The output head.
     Head,
 }
 

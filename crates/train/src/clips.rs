@@ -25,10 +25,7 @@ const VIDEOS: [&str; 10] = ["mp4", "mkv", "mov", "webm", "avi", "m4v", "gif", "m
 #[derive(Clone, Debug, PartialEq)]
 pub enum Clips {
     /// Synthetic scenes of the training seeds, from the first on.
-    Scenes {
-        /// Number of scenes.
-        count: usize,
-    },
+    Scenes { count: usize },
     /// Videos of a directory.
     Folder {
         /// In the order of use.
@@ -64,7 +61,6 @@ impl Clips {
         Ok(Self::Folder { files, dir: dir.to_owned() })
     }
 
-    /// Number of clips.
     pub fn len(&self) -> usize {
         match self {
             Self::Scenes { count } => *count,

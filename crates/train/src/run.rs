@@ -28,14 +28,12 @@ const POINT: usize = 10;
 /// Text length that [`Options::noise`] refers to.
 const NOISE_LENGTH: f32 = 512.0;
 
-/// A training job.
 pub struct Job<'a> {
     pub target: &'a Path,
     /// Device and weight type for captioning: preferably those that the head will draft with.
     pub device: &'a ComputeDevice,
     pub clips: &'a Clips,
     pub options: &'a Options,
-    /// Output directory.
     pub out: &'a Path,
     /// Seconds between two checkpoints.
     pub save_every: f64,
@@ -57,7 +55,6 @@ pub enum News {
         of: usize,
     },
     Skipped {
-        /// Its name.
         clip: String,
         why: String,
     },
@@ -67,7 +64,6 @@ pub enum News {
     Saved,
 }
 
-/// Progress and losses.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Progress {
     pub stage: Stage,

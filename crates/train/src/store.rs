@@ -24,7 +24,6 @@ const STATE: &str = "training.safetensors";
 /// File of options, target and progress.
 const ACCOUNT: &str = "training.json";
 
-/// The two stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -62,13 +61,11 @@ pub struct Account {
     pub stage: Stage,
     pub(crate) round_steps: usize,
     pub steps: usize,
-    /// Steps of the text stage.
     pub text_steps: usize,
     /// Caption tokens trained on.
     pub tokens: u64,
     /// Training time in seconds, without pauses.
     pub seconds: f64,
-    /// Clips that were skipped.
     pub skipped: usize,
     /// True once the run is finished.
     pub finished: bool,

@@ -37,7 +37,6 @@ pub struct Plan {
     pub total_frames: usize,
 }
 
-/// Error of [`plan`].
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum SamplingError {
     /// `--fps` is out of range.

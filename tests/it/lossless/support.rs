@@ -354,7 +354,6 @@ impl Bench {
         logit(a) - logit(b)
     }
 
-    /// The end tokens.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }

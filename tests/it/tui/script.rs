@@ -83,7 +83,6 @@ fn loading_with(config: &StudioConfig, columns: u16, rows: u16) -> Studio {
     studio
 }
 
-/// The models are there.
 pub fn loaded(studio: &mut Studio) -> Vec<Effect> {
     let ready = EventKind::Ready(Ready {
         target: "target".into(),
@@ -95,7 +94,6 @@ pub fn loaded(studio: &mut Studio) -> Vec<Effect> {
     engine(studio, 0, ready)
 }
 
-/// The contents of frames.
 #[derive(Clone, Copy)]
 pub enum Footage {
     /// Four colours that change with the time.

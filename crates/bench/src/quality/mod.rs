@@ -181,7 +181,6 @@ struct Reference {
     facts: ClipFacts,
 }
 
-/// A form that was loaded.
 struct LoadedForm {
     dtype: String,
     kv_type: KvType,
@@ -453,5 +452,4 @@ fn nats(value: f64) -> String {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

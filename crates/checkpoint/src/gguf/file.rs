@@ -36,7 +36,6 @@ pub struct GgufFile {
     maps: Vec<Arc<FileMap>>,
     /// The key-value pairs of the first part.
     pub metadata: Metadata,
-    /// The tensors by name.
     pub tensors: BTreeMap<String, GgufTensor>,
 }
 

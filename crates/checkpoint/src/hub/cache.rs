@@ -16,7 +16,6 @@ pub struct Cache {
     root: PathBuf,
 }
 
-/// A model in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
     /// Owner, name, revision (the commit itself if no ref points to it), and the type of a GGUF file.

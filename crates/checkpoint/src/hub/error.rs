@@ -128,7 +128,6 @@ pub enum HubError {
     Disk {
         /// Bytes to download.
         needed: u64,
-        /// Free bytes.
         free: u64,
         dir: PathBuf,
     },

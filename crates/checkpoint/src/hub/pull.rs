@@ -46,7 +46,6 @@ const MAX_JSON: u64 = 64 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullProgress {
-    /// The file being downloaded.
     pub file: String,
     /// Its number, from 1.
     pub number: usize,

@@ -51,7 +51,6 @@ impl Quantization {
         Self::of(&config).map_err(|problem| CheckpointError::file_hint(&path, problem, OTHERS))
     }
 
-    /// The quantization of a `config.json`.
     fn of(config: &Value) -> Result<Option<Self>, String> {
         let section = |key: &str| {
             let places = [config.get(key), config.get("text_config").and_then(|text| text.get(key))];

@@ -20,7 +20,6 @@ const LARGEST_INDEX: u64 = 64 << 20;
 /// What a file contains.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Index {
-    /// Name of the model.
     pub model: String,
     /// Its weight types, for people.
     pub variant: String,
@@ -56,7 +55,6 @@ pub fn prefix(index_at: u64, index: &[u8]) -> Vec<u8> {
 pub(crate) struct CacheFile {
     pub map: Arc<FileMap>,
     pub index: Index,
-    /// Hash of the index.
     pub hash: u64,
 }
 

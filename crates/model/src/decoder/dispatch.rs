@@ -186,13 +186,11 @@ pub trait DeviceDecoder: Send + Sync {
         self.config().hidden
     }
 
-    /// The resolved configuration.
     fn config(&self) -> &TextConfig;
 
     /// True if a row's result is bit-identical for any other rows in the pass.
     fn is_batch_invariant(&self) -> bool;
 
-    /// Size of the weights in bytes.
     fn bytes(&self) -> usize;
 
     /// Bytes of the matrices that are parts of mapped files: the system may take their memory back, and reads them again.

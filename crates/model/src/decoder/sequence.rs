@@ -287,5 +287,4 @@ impl Sequence {
 }
 
 #[cfg(test)]
-#[path = "sequence/hybrid_tests.rs"]
 mod hybrid_tests;

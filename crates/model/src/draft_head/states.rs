@@ -25,7 +25,6 @@ pub struct ReadStates {
     pub rows: States,
     /// The last row: the state before the first root.
     pub last: Vec<f32>,
-    /// The recipe of the head.
     pub recipe: Recipe,
 }
 

@@ -13,7 +13,6 @@ use crate::{
 
 /// Reads the parts of a model from its files.
 pub trait ReadModel {
-    /// The configuration.
     fn config(&self) -> Result<VlConfig, CheckpointError>;
 
     fn tokenizer(&self) -> Result<TextTokenizer, TextError>;
@@ -21,7 +20,6 @@ pub trait ReadModel {
     /// The chat template; the family's if there is none, or if that is the one for videos.
     fn template(&self, family: &Family) -> Result<ChatTemplate, TemplateError>;
 
-    /// The frame processor of a model with this tower.
     fn processor(&self, tower: &TowerConfig) -> Result<VideoProcessor, ModelError>;
 }
 

@@ -42,7 +42,6 @@ pub struct SampledVideo {
 /// Sizes of a video's inputs to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VideoInputs {
-    /// Visual tokens.
     pub visual: usize,
     pub patch_values: usize,
     /// Patches of one temporal grid.

@@ -37,7 +37,6 @@ pub const EXAMPLE: SampledVideo = SampledVideo {
 pub struct Problem {
     /// The file or tensor, and what is wrong.
     pub error: String,
-    /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -55,14 +54,12 @@ pub struct DtypeShare {
 /// Memory estimate for one weight type, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// The weight type.
     pub dtype: &'static str,
     pub weights: u64,
     /// Weights and a run on the example video.
     pub run: u64,
 }
 
-/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
     pub name: String,

@@ -37,7 +37,6 @@ pub struct SamplingSettings {
     pub max_frames: Option<usize>,
 }
 
-/// Resolved settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessorConfig {
     /// Side of a patch in pixels.

@@ -130,7 +130,6 @@ impl VideoProcessor {
         Ok(Self { config })
     }
 
-    /// The settings.
     pub fn config(&self) -> &ProcessorConfig {
         &self.config
     }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use crate::text::TextError;
 use specreel_record::{Failure, FailureClass};
 
-/// An error of a chat template.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
     #[error("cannot read {path}: {source}")]

@@ -26,7 +26,6 @@ pub use tower::Tower;
 /// Called after each layer of each chunk with (steps done, steps in total). `Break` cancels the encoding.
 pub(crate) type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
-/// An error of a vision tower.
 #[derive(Debug, thiserror::Error)]
 pub enum VisionError {
     /// A value of `vision_config` is missing or invalid.

@@ -160,7 +160,6 @@ impl TowerConfig {
         self.0.sizes().out * self.0.embeddings()
     }
 
-    /// Width of an attention head.
     pub fn head_dim(&self) -> usize {
         let TowerSizes { hidden, heads, .. } = self.0.sizes();
         hidden / heads

@@ -46,7 +46,6 @@ pub struct SiglipConfig {
     pub image: usize,
     /// Side of a patch in pixels.
     pub patch: usize,
-    /// Epsilon of the norms.
     pub eps: f64,
 }
 

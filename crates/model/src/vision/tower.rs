@@ -74,7 +74,6 @@ impl Tower {
         self.0.newline()
     }
 
-    /// Size of the matrices in bytes.
     pub fn bytes(&self) -> usize {
         self.0.bytes()
     }

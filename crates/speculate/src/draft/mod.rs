@@ -32,7 +32,6 @@ pub enum Form<'a> {
     Chain,
     /// A tree of fixed form.
     Static(&'a super::tree::Template),
-    /// Two chains.
     TwoBranch,
     /// The most likely continuations (EAGLE-2).
     Dynamic {
@@ -56,7 +55,6 @@ pub struct DraftRequest<'a> {
     pub vocab: usize,
     /// Draw a chain from the drafter's distribution instead of taking its best tokens.
     pub sampler: Option<Sampler>,
-    /// Keep the distributions.
     pub distributions: bool,
     /// Output position of the first drafted token.
     pub position: usize,

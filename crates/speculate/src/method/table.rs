@@ -58,7 +58,6 @@ impl Value {
 /// The numbers that a key may have. NaN and infinities are outside of every range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// Lower bound.
     pub low: f64,
     /// Upper bound; infinite where there is none.
     pub high: f64,

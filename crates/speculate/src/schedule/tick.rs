@@ -56,7 +56,6 @@ pub struct Emitted {
     pub verdict: Verdict,
 }
 
-/// The outcome of a tick.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The mode the tick was in.

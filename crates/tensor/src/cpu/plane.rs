@@ -118,7 +118,6 @@ impl Stored {
         }
     }
 
-    /// All slots of one head.
     pub fn head(&self, head: usize) -> Held<'_> {
         match self {
             Self::F32(plane) => Held::F32(plane.head(head)),

@@ -20,9 +20,7 @@ pub struct Table {
 /// Values in the type of a checkpoint. Clones share them.
 #[derive(Clone)]
 pub enum Values {
-    /// 32-bit floats.
     F32(Store<f32>),
-    /// 16-bit floats.
     Half(HalfKind, Store<u16>),
     /// Blocks of a GGUF file.
     Blocks(Blocks),
@@ -133,7 +131,6 @@ impl Table {
         Self { values, width }
     }
 
-    /// Values of a row.
     pub fn width(&self) -> usize {
         self.width
     }

@@ -24,7 +24,6 @@ pub enum GpuError {
     Invalid(String),
 }
 
-/// Results of work on a GPU.
 pub type Result<T> = std::result::Result<T, GpuError>;
 
 impl GpuError {

@@ -45,7 +45,6 @@ pub struct Adapter {
     /// Name and version of the driver; may be empty.
     pub(crate) driver: String,
     pub limits: wgpu::Limits,
-    /// Its optional features.
     pub features: wgpu::Features,
     /// Bytes of the GPU's own memory, if it has some and says how much.
     pub memory: Option<u64>,

@@ -276,7 +276,6 @@ impl Gpu {
         polled.map(drop).map_err(|error| GpuError::Lost(one_line(&error.to_string())))
     }
 
-    /// A stream of commands.
     pub fn stream(&self) -> Stream {
         Stream::new(self.clone())
     }

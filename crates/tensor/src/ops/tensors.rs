@@ -41,7 +41,6 @@ const WIDE_PATCHES: usize = 8192;
 /// Patches of a chunk on the CPU: more would only cost memory.
 const PATCHES: usize = 1024;
 
-/// A candle device.
 #[derive(Clone, Debug)]
 pub struct TensorOps {
     place: ComputeDevice,
@@ -57,7 +56,6 @@ impl Rows {
     }
 }
 
-/// The embedding table.
 pub struct Embeddings {
     /// `vocab × hidden`.
     table: Tensor,
