@@ -77,10 +77,7 @@ impl Checkpoint {
     /// Open the weight files of a directory, or a GGUF file and the mmproj file beside it, and read their headers. No tensor is
     /// read yet. Fails if files are missing or truncated, or their headers are invalid.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        match path.is_file() {
-            true => Self::of(&ModelFiles::open(path, None)?),
-            false => Self::open_directory(path),
-        }
+        if path.is_file() { Self::of(&ModelFiles::open(path, None)?) } else { Self::open_directory(path) }
     }
 
     /// Open the weight files of a model, as [`Checkpoint::open`].

@@ -339,5 +339,4 @@ impl RunLog {
 }
 
 #[cfg(test)]
-#[path = "log_tests.rs"]
 mod tests;

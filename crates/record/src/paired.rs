@@ -211,5 +211,4 @@ impl Pace {
 }
 
 #[cfg(test)]
-#[path = "paired_tests.rs"]
 mod tests;

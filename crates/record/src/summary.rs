@@ -195,5 +195,4 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[path = "summary_tests.rs"]
 mod tests;

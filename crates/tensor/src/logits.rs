@@ -233,5 +233,4 @@ impl Logits {
 }
 
 #[cfg(test)]
-#[path = "logits_tests.rs"]
 mod tests;

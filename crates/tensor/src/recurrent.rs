@@ -306,5 +306,4 @@ fn now() -> u64 {
 }
 
 #[cfg(test)]
-#[path = "recurrent_tests.rs"]
 mod tests;

@@ -185,5 +185,4 @@ pub(crate) fn with_tensor<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Re
 }
 
 #[cfg(test)]
-#[path = "states_tests.rs"]
 mod tests;

@@ -186,5 +186,4 @@ fn spread(total: usize, n: usize) -> Vec<usize> {
 }
 
 #[cfg(test)]
-#[path = "sampling_tests.rs"]
 mod tests;

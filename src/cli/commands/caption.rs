@@ -136,5 +136,4 @@ pub(crate) fn ended(error: PrintError) -> End {
 }
 
 #[cfg(test)]
-#[path = "caption_tests.rs"]
 mod tests;

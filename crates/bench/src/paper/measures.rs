@@ -213,5 +213,4 @@ impl Measure {
 }
 
 #[cfg(test)]
-#[path = "measures_tests.rs"]
 mod tests;

@@ -374,10 +374,7 @@ impl Reference {
         let same = self.model.tokenizer().same_vocabulary(&tokenizer);
         same.map_err(|mismatch| other(format!("the vocabularies differ: {mismatch}")))?;
         let (ours, theirs) = (self.model.input_width(), files.config()?.text.input_width());
-        match ours == theirs {
-            true => Ok(()),
-            false => Err(other(format!("embeddings are {ours} and {theirs} wide"))),
-        }
+        if ours == theirs { Ok(()) } else { Err(other(format!("embeddings are {ours} and {theirs} wide"))) }
     }
 }
 

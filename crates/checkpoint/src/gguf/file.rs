@@ -127,5 +127,4 @@ pub(super) fn as_one(problems: Vec<CheckpointError>) -> CheckpointError {
 }
 
 #[cfg(test)]
-#[path = "file_tests.rs"]
 mod tests;

@@ -415,5 +415,4 @@ pub fn headline(name: &str, log: &RunLog) -> String {
 }
 
 #[cfg(test)]
-#[path = "statistics_tests.rs"]
 mod tests;

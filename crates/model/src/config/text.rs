@@ -305,5 +305,4 @@ fn check_rope(rope: Option<&RawRope>, model: &LanguageModel) -> Result<(), Strin
 }
 
 #[cfg(test)]
-#[path = "text_tests.rs"]
 mod tests;

@@ -306,5 +306,4 @@ impl Cache {
 }
 
 #[cfg(test)]
-#[path = "dispatch_tests.rs"]
 mod tests;

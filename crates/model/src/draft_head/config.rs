@@ -291,5 +291,4 @@ impl DraftHeadConfig {
 }
 
 #[cfg(test)]
-#[path = "config_tests.rs"]
 mod tests;

@@ -279,5 +279,4 @@ fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
 }
 
 #[cfg(test)]
-#[path = "eagle3_tests.rs"]
 mod tests;

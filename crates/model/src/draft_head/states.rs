@@ -52,10 +52,7 @@ impl<'a> StateReader<'a> {
 
     /// Take the next rows. Fails if the pass tapped other layers.
     pub fn read(&mut self, pass: &Pass, target: &Decoder) -> Result<()> {
-        let states = match self.head.taps().is_empty() {
-            true => pass.states.clone(),
-            false => tapped(pass, target)?,
-        };
+        let states = if self.head.taps().is_empty() { pass.states.clone() } else { tapped(pass, target)? };
         self.rows.push(self.head.reduce(&states)?);
         Ok(())
     }

@@ -379,5 +379,4 @@ impl ProcessorConfig {
 }
 
 #[cfg(test)]
-#[path = "config_tests.rs"]
 mod tests;

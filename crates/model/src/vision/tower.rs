@@ -80,5 +80,4 @@ impl Tower {
 }
 
 #[cfg(test)]
-#[path = "tower_tests.rs"]
 mod tests;

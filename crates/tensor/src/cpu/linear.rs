@@ -350,5 +350,4 @@ impl Linear {
 }
 
 #[cfg(test)]
-#[path = "linear_tests.rs"]
 mod tests;

@@ -192,10 +192,7 @@ impl Ops for TensorOps {
     }
 
     fn table_bytes(table: &Embeddings) -> usize {
-        match table.shared {
-            true => 0,
-            false => table.table.elem_count() * table.table.dtype().size_in_bytes(),
-        }
+        if table.shared { 0 } else { table.table.elem_count() * table.table.dtype().size_in_bytes() }
     }
 
     fn slot_bytes(&self, shape: AttentionShape) -> usize {

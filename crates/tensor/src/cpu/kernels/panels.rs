@@ -368,5 +368,4 @@ mod avx2 {
 }
 
 #[cfg(test)]
-#[path = "panels_tests.rs"]
 mod tests;

@@ -419,5 +419,4 @@ pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
 }
 
 #[cfg(test)]
-#[path = "quantized_tests.rs"]
 mod tests;
