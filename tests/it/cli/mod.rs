@@ -47,6 +47,7 @@ pub(crate) struct Program {
     home: TempDir,
 }
 
+#[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: i32,
     pub(crate) stdout: String,
