@@ -1,9 +1,13 @@
-//! Long prompts on the CPU: the time of a prefill, attention's part in it, and the time of a pass after it.
+//! Long prompts on the CPU: the time of a prefill, attention's part in it, the time of a pass after it, and what rolling back
+//! costs.
 //!
-//! `cargo bench --bench long [-- SLOTS… f32 f16 q8_0]`; 1,000, 4,000 and 10,000 slots and all types of keys and values by
-//! default. The model has the shape of
-//! Qwen2.5-VL-3B's language model with two layers and random weights in q8_0; what is printed for all 36 layers is that of the
-//! two times 18.
+//! `cargo bench --bench long [-- SHAPE… SLOTS… f32 f16 q8_0]`; by default `qwen2.5-vl-3b` after 1,000, 4,000 and 10,000 slots, with
+//! all types of keys and values. The model has one period of the shape's layers (four), a small vocabulary and random weights in
+//! q8_0; what is printed is the time in all layers of the shape, without the output matrix.
+//!
+//! `cargo bench --bench long -- rollback [SHAPE…]`, by default `qwen3.5-0.8b` and `qwen3.5-4b`: two sequences of whole models in turn
+//! verify six rows a step after 1,000 slots. One keeps half of them, so that its next step replays three rows and settles the
+//! state before it; the other one keeps all.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "no engine runs here")]
@@ -13,72 +17,116 @@ use std::{sync::Arc, time::Instant};
 
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
+    config::TextConfig,
     decoder::{Decoder, Sequence, Taps},
     mac_count, shapes,
 };
 use specreel_record::median;
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
 
-/// Layers of the model that is measured, and of the model that it stands for.
-const LAYERS: [usize; 2] = [2, 36];
-/// Passes of each number of rows after the prompt.
-const ROUNDS: usize = 15;
+/// Layers after which the kinds of layers repeat.
+const PERIOD: usize = 4;
+/// Passes of each kind.
+const ROUNDS: usize = 60;
+/// Rows of a step, and how many of them stay after a rollback.
+const STEP: [usize; 2] = [6, 3];
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() {
     engine::main(|| bench().map_err(|e| e.to_string()));
 }
 
-fn bench() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let mut lengths: Vec<usize> = args.iter().filter_map(|a| a.parse().ok()).collect();
+fn bench() -> Outcome<()> {
+    let (mut names, mut lengths, mut kinds, mut rolls_back) = (Vec::new(), Vec::new(), Vec::new(), false);
+    // cargo adds options.
+    for arg in std::env::args().skip(1).filter(|arg| !arg.starts_with("--")) {
+        if arg == "rollback" {
+            rolls_back = true;
+        } else if shapes::names().contains(&arg.as_str()) {
+            names.push(arg);
+        } else if let Ok(slots) = arg.parse() {
+            lengths.push(slots);
+        } else {
+            kinds.push(arg.parse()?);
+        }
+    }
+    let named = |default: &[&str]| match names.is_empty() {
+        true => default.iter().map(|name| (*name).to_owned()).collect(),
+        false => names.clone(),
+    };
+    if rolls_back {
+        for name in named(&["qwen3.5-0.8b", "qwen3.5-4b"]) {
+            println!("{name}: {}", rollback(&shape(&name)?)?);
+        }
+        return Ok(());
+    }
     if lengths.is_empty() {
         lengths = vec![1000, 4000, 10_000];
     }
-    let mut kinds: Vec<KvType> = args.iter().filter_map(|a| a.parse().ok()).collect();
     if kinds.is_empty() {
         kinds = KvType::ALL.to_vec();
     }
-    let mut config = shapes::find("qwen2.5-vl-3b").ok_or("no such shape")?;
-    (config.layers, config.vocab) = (LAYERS[0], 1024);
-    let load = |kind| -> Result<Arc<Decoder>, Box<dyn std::error::Error>> {
-        let device = ComputeDevice::cpu(WeightType::Q8_0).with_kv_type(kind).map_err(|f| f.error)?;
-        Ok(Arc::new(Decoder::load(&Checkpoint::random(), &config, &device, &mut |_, _| {})?))
-    };
-    let decoders = kinds
-        .iter()
-        .map(|&kind| Ok((kind, load(kind)?)))
-        .collect::<Result<Vec<_>, Box<dyn std::error::Error>>>()?;
-    for &slots in &lengths {
-        for (kind, decoder) in &decoders {
-            print!("{slots:>6} slots, {:>4}: ", kind.name());
-            println!("{}", measure(decoder, slots)?);
+    for name in named(&["qwen2.5-vl-3b"]) {
+        let mut config = shape(&name)?;
+        let scale = config.layers as f64 / PERIOD as f64;
+        (config.layers, config.vocab) = (PERIOD, 1024);
+        for &kind in &kinds {
+            let decoder = load(&config, kind)?;
+            for &slots in &lengths {
+                print!("{name}, {slots:>6} slots, {:>4}: ", kind.name());
+                println!("{}", measure(&decoder, slots, scale)?);
+            }
         }
     }
     Ok(())
 }
 
-/// Prefill and passes over so many slots, in words.
-fn measure(decoder: &Arc<Decoder>, slots: usize) -> specreel_tensor::Result<String> {
-    let (config, scale) = (decoder.config(), LAYERS[1] as f64 / LAYERS[0] as f64);
-    let mut sequence = Sequence::new(decoder.clone(), slots + 64);
-    let ids: Vec<u32> = (0..slots as u32).map(|i| i * 7 % 1024).collect();
-    // The first chunk hardly attends: its time is that of the products.
-    let first = &ids[..decoder.chunk().min(slots)];
-    let mut firsts = Vec::new();
-    for _ in 0..9 {
-        let started = Instant::now();
-        sequence.feed(first, &Taps::default())?;
-        firsts.push(started.elapsed().as_secs_f64());
-        sequence.truncate(0);
-    }
-    let products = median(firsts).unwrap_or_default() * slots as f64 / first.len() as f64;
+fn shape(name: &str) -> Outcome<TextConfig> {
+    Ok(shapes::find(name).ok_or_else(|| format!("unknown shape `{name}`"))?)
+}
+
+fn load(config: &TextConfig, kind: KvType) -> Outcome<Arc<Decoder>> {
+    let device = ComputeDevice::cpu(WeightType::Q8_0).with_kv_type(kind).map_err(|f| f.error)?;
+    Ok(Arc::new(Decoder::load(&Checkpoint::random(), config, &device, &mut |_, _| {})?))
+}
+
+fn ids(count: usize) -> Vec<u32> {
+    (0..count as u32).map(|i| i * 7 % 1024).collect()
+}
+
+/// Read so many tokens, chunk by chunk; the seconds that it takes.
+fn read(sequence: &mut Sequence, tokens: usize) -> Outcome<f64> {
     let started = Instant::now();
-    for chunk in ids.chunks(decoder.chunk()) {
+    for chunk in ids(tokens).chunks(sequence.decoder().chunk()) {
         sequence.feed(chunk, &Taps::default())?;
     }
-    let whole = started.elapsed().as_secs_f64();
+    Ok(started.elapsed().as_secs_f64())
+}
+
+/// Milliseconds of one pass and its logits.
+fn pass(sequence: &mut Sequence, rows: usize) -> Outcome<f64> {
+    let started = Instant::now();
+    let pass = sequence.feed(&ids(rows), &Taps::default())?;
+    std::hint::black_box(sequence.logits(&pass.states)?);
+    Ok(started.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Prefill and passes over so many slots, in words.
+fn measure(decoder: &Arc<Decoder>, slots: usize, scale: f64) -> Outcome<String> {
+    let mut sequence = Sequence::new(decoder.clone(), slots + 64);
+    // The first chunk hardly attends: its time is that of the products.
+    let first = decoder.chunk().min(slots);
+    let mut firsts = Vec::new();
+    for _ in 0..9 {
+        firsts.push(read(&mut sequence, first)?);
+        sequence.truncate(0);
+    }
+    let products = median(firsts).unwrap_or_default() * slots as f64 / first as f64;
+    let whole = read(&mut sequence, slots)?;
+    sequence.mark();
     let attention = (whole - products).max(0.0);
-    let macs = mac_count::prompt(config, 0, slots).attention;
+    let macs = mac_count::prompt(decoder.config(), 0, slots).attention;
     let mut words = format!(
         "prefill {:.1} s, attention {:.1} s ({:.0} %, {:.0} GMAC/s)",
         whole * scale,
@@ -89,12 +137,50 @@ fn measure(decoder: &Arc<Decoder>, slots: usize) -> specreel_tensor::Result<Stri
     for rows in [1, 6, 11] {
         let mut times = Vec::new();
         for _ in 0..ROUNDS {
-            let started = Instant::now();
-            sequence.feed(&ids[..rows], &Taps::default())?;
-            times.push(started.elapsed().as_secs_f64() * 1e3);
+            times.push(pass(&mut sequence, rows)?);
             sequence.truncate(slots);
         }
         words += &format!(", {rows} rows {:.1} ms", median(times).unwrap_or_default() * scale);
     }
     Ok(words + &format!(", cache {:.0} MB", sequence.bytes() as f64 * scale / 1e6))
+}
+
+/// What a step takes longer after a rollback, in words.
+fn rollback(config: &TextConfig) -> Outcome<String> {
+    const SLOTS: usize = 1000;
+    let decoder = load(config, KvType::Auto)?;
+    let mut sequences = [0, 1].map(|_| Sequence::new(decoder.clone(), SLOTS + 1024));
+    for sequence in &mut sequences {
+        read(sequence, SLOTS)?;
+        sequence.mark();
+    }
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..ROUNDS {
+        for (kind, sequence) in sequences.iter_mut().enumerate() {
+            let ms = pass(sequence, STEP[0])?;
+            // The first step after the return to the mark has nothing to replay.
+            if round % 10 > 0 {
+                times[kind].push(ms);
+            }
+            let len = sequence.len();
+            match (round % 10 == 9, kind) {
+                (true, _) => sequence.truncate(SLOTS),
+                (false, 0) => sequence.truncate(len - STEP[0] + STEP[1]),
+                _ => {}
+            }
+        }
+    }
+    let mut shares: Vec<f64> =
+        times[0].iter().zip(&times[1]).map(|(back, on)| (back - on) / back * 100.0).collect();
+    shares.sort_by(f64::total_cmp);
+    let quarter = |part: usize| shares[shares.len() * part / 4];
+    let [back, on] = times.map(|times| median(times).unwrap_or_default());
+    Ok(format!(
+        "a step of {} rows {back:.1} ms after a rollback, {on:.1} ms without one; the rollback is {:.1} % of its step \
+         (quartiles {:.1} to {:.1} %)",
+        STEP[0],
+        quarter(2),
+        quarter(1),
+        quarter(3)
+    ))
 }

@@ -4,7 +4,5 @@
 //! This package is the program: [`cli`] is the command line and [`tui`] the studio. What they stand on are crates of the
 //! workspace, which other programs can use; `docs/architecture.md` describes them.
 
-#![expect(missing_docs, reason = "the program; what others build on is in the crates")]
-
 pub mod cli;
 pub mod tui;

@@ -15,7 +15,6 @@ const ROUNDS: usize = 2000;
 /// One rule on one clip.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OnClip {
-    /// The scene's seed.
     pub seed: u64,
     pub steps: usize,
     pub accepted: usize,
@@ -62,7 +61,6 @@ impl OnClip {
 pub struct Figures {
     /// Accepted drafts a step.
     pub tau: f64,
-    /// Emitted tokens a step.
     pub emitted_per_step: f64,
     /// True facts stated.
     pub facts: f64,

@@ -93,10 +93,7 @@ impl<'a> Judge<'a> {
             true => (&look.before_norm, &self.visual_before),
             false => (&look.states, &self.visual),
         };
-        let rows = match predicting {
-            true => &states[..states.len() - look.width],
-            false => &states[look.width..],
-        };
+        let rows = if predicting { &states[..states.len() - look.width] } else { &states[look.width..] };
         visual.relevance(rows, top_n)
     }
 

@@ -9,7 +9,6 @@ use specreel_speculate::{Placing, Stamps, VisualContext};
 #[derive(Parser)]
 #[command(name = "loosening")]
 pub struct Options {
-    /// Clips to measure.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub clips: u64,
     /// Seed of the first clip; training never saw seeds below 1,000,000.
@@ -24,7 +23,6 @@ pub struct Options {
     /// Draft with the weaker embedded drafter.
     #[arg(long)]
     pub weak: bool,
-    /// The prompt.
     #[arg(long, default_value = "Describe the video in detail.")]
     pub prompt: String,
     /// Longest text.

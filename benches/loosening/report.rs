@@ -47,7 +47,6 @@ pub struct Choice {
     pub confirmed_on: Figures,
 }
 
-/// The whole report.
 #[derive(Serialize)]
 pub struct Report {
     pub about: String,

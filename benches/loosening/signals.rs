@@ -34,7 +34,6 @@ enum Source {
 enum Strict {
     /// All drafts of a step but this share of the lowest.
     Rank(f64),
-    /// Above this value.
     Above(f64),
 }
 

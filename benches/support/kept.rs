@@ -25,14 +25,11 @@ pub type TextRule<'a> = dyn Fn(&[u32], &[Row]) -> Vec<Option<Verdict>> + 'a;
 
 /// A target and a drafter.
 pub struct Pair {
-    /// The target.
     pub target: VideoLlm,
-    /// The drafter.
     pub drafter: VideoLlm,
 }
 
 impl Pair {
-    /// Load both.
     pub fn load(target: &Path, drafter: &Path) -> Result<Self, Problem> {
         let load = |dir| VideoLlm::load(dir, WeightType::Q8_0, &mut |_, _| {});
         let pair = Self { target: load(target)?, drafter: load(drafter)? };
@@ -115,9 +112,7 @@ pub struct Written {
     pub wanted: Vec<u32>,
     /// Which of them a rule let pass against the target's wish.
     pub loosened: Vec<bool>,
-    /// Steps.
     pub steps: usize,
-    /// Accepted drafts.
     pub accepted: usize,
 }
 

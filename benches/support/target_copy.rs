@@ -25,7 +25,6 @@ pub struct Look {
     pub states: Vec<f32>,
     /// Before the norm.
     pub before_norm: Vec<f32>,
-    /// Width of a state.
     pub width: usize,
 }
 

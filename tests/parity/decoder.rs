@@ -22,7 +22,6 @@ fn kinds(dtype: WeightType) -> Vec<(ComputeDevice, KvType)> {
     all.filter_map(|(device, kind)| Some((device.with_kv_type(kind).ok()?, kind))).collect()
 }
 
-/// Log-probabilities of logits.
 pub fn log_softmax(logits: &[f32]) -> Vec<f32> {
     let sum: f64 = logits.iter().map(|&v| f64::from(v).exp()).sum();
     logits.iter().map(|&v| (f64::from(v) - sum.ln()) as f32).collect()

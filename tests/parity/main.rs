@@ -51,7 +51,6 @@ fn load_on(name: &str, device: &ComputeDevice) -> VideoLlm {
     VideoLlm::load_on(&fixture(name), device, &mut |_, _| {}).unwrap()
 }
 
-/// A path in the fixtures directory.
 fn fixture(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(path)
 }

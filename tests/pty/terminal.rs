@@ -124,7 +124,6 @@ impl Terminal {
         self.begun.elapsed()
     }
 
-    /// Type.
     pub fn keys(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
         self.keyboard.flush().unwrap();

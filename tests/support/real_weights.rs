@@ -12,9 +12,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use candle_core::{Device, quantized::gguf_file};
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
-use specreel_tensor::{cpu::kernels::HalfKind, weights::random_values};
+use specreel_tensor::weights::random_values;
 
 const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 /// Changes with the checkpoints, which are made anew under another name.
@@ -70,7 +71,7 @@ fn checkpoint(name: &str, layers: usize) -> Option<PathBuf> {
     lock.lock().unwrap();
     if !dir.is_dir() {
         let made = tempfile::tempdir_in(&cache).unwrap();
-        write(&Gguf::read(&fs::read(&file).unwrap()), layers, made.path());
+        write(&Gguf::read(&file), layers, made.path());
         fs::rename(made.keep(), &dir).unwrap();
     }
     Some(dir)
@@ -84,103 +85,32 @@ fn cache() -> Option<PathBuf> {
     })
 }
 
-/// The parts of a GGUF file that a checkpoint is made of.
+/// The contents of a GGUF file.
 struct Gguf {
-    strings: HashMap<String, Vec<String>>,
+    metadata: HashMap<String, gguf_file::Value>,
     /// Row-major values.
     tensors: HashMap<String, Vec<f32>>,
 }
 
-struct Reader<'b> {
-    bytes: &'b [u8],
-    at: usize,
-}
-
-impl<'b> Reader<'b> {
-    fn take(&mut self, count: usize) -> &'b [u8] {
-        self.at += count;
-        &self.bytes[self.at - count..self.at]
-    }
-
-    fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.take(4).try_into().unwrap())
-    }
-
-    fn u64(&mut self) -> usize {
-        u64::from_le_bytes(self.take(8).try_into().unwrap()) as usize
-    }
-
-    fn string(&mut self) -> String {
-        let length = self.u64();
-        String::from_utf8(self.take(length).to_vec()).unwrap()
-    }
-
-    /// The strings of an array of strings; other values are skipped.
-    fn value(&mut self) -> Vec<String> {
-        let (kind, count) = match self.u32() {
-            9 => (self.u32(), self.u64()),
-            scalar => (scalar, 1),
-        };
-        let width = match kind {
-            8 => return (0..count).map(|_| self.string()).collect(),
-            0 | 1 | 7 => 1,
-            2 | 3 => 2,
-            4..=6 => 4,
-            10..=12 => 8,
-            other => panic!("a value of type {other}"),
-        };
-        self.take(count * width);
-        Vec::new()
-    }
-}
-
 impl Gguf {
-    fn read(bytes: &[u8]) -> Self {
-        let mut reader = Reader { bytes, at: 8 };
-        let (tensors, pairs) = (reader.u64(), reader.u64());
-        let strings = (0..pairs).map(|_| (reader.string(), reader.value())).collect();
-        let listed: Vec<(String, usize, u32, usize)> = (0..tensors)
-            .map(|_| {
-                let (name, sizes) = (reader.string(), reader.u32());
-                let count = (0..sizes).map(|_| reader.u64()).product();
-                (name, count, reader.u32(), reader.u64())
-            })
-            .collect();
-        let start = reader.at.next_multiple_of(32);
-        let values = |count, kind, at: usize| dequantized(kind, &bytes[start + at..], count);
-        let tensors = listed.into_iter().map(|(name, count, kind, at)| (name, values(count, kind, at)));
-        Self { strings, tensors: tensors.collect() }
+    fn read(path: &Path) -> Self {
+        let mut file = File::open(path).unwrap();
+        let content = gguf_file::Content::read(&mut file).unwrap();
+        let mut values = |name: &str| {
+            let tensor = content.tensor(&mut file, name, &Device::Cpu).unwrap();
+            tensor.dequantize(&Device::Cpu).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+        };
+        let tensors = content.tensor_infos.keys().map(|name| (name.clone(), values(name))).collect();
+        Self { metadata: content.metadata, tensors }
+    }
+
+    fn strings(&self, key: &str) -> Vec<String> {
+        let values = self.metadata[key].to_vec().unwrap();
+        values.iter().map(|value| value.to_string().unwrap().clone()).collect()
     }
 
     fn tensor(&self, name: &str) -> &[f32] {
         &self.tensors[&format!("{name}.weight")]
-    }
-}
-
-fn half_float(bytes: &[u8]) -> f32 {
-    HalfKind::F16.widen(u16::from_le_bytes([bytes[0], bytes[1]]))
-}
-
-/// The first `count` values of a tensor of this type.
-fn dequantized(kind: u32, bytes: &[u8], count: usize) -> Vec<f32> {
-    match kind {
-        0 => bytes[..4 * count].chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect(),
-        // Q4_1: scale, minimum, 32 values of 4 bits, the second half in the upper bits.
-        3 => bytes[..count / 32 * 20]
-            .chunks_exact(20)
-            .flat_map(|block| {
-                let (scale, least, bits) = (half_float(block), half_float(&block[2..]), &block[4..]);
-                let low = bits.iter().map(|byte| byte & 15);
-                let all = low.chain(bits.iter().map(|byte| byte >> 4));
-                all.map(move |bits| f32::from(bits) * scale + least).collect::<Vec<_>>()
-            })
-            .collect(),
-        // Q8_0: scale, 32 values.
-        8 => bytes[..count / 32 * 34]
-            .chunks_exact(34)
-            .flat_map(|block| block[2..].iter().map(|&byte| f32::from(byte as i8) * half_float(block)))
-            .collect(),
-        other => panic!("a tensor of type {other}"),
     }
 }
 
@@ -224,9 +154,9 @@ impl Tensors {
 }
 
 fn write(gguf: &Gguf, layers: usize, dir: &Path) {
-    let mut tokens = gguf.strings["tokenizer.ggml.tokens"].clone();
+    let mut tokens = gguf.strings("tokenizer.ggml.tokens");
     assert_eq!(tokens.len(), TOKENS);
-    let merges = &gguf.strings["tokenizer.ggml.merges"];
+    let merges = gguf.strings("tokenizer.ggml.merges");
     tokens.extend(added_tokens());
     let ids: HashMap<&str, usize> =
         tokens.iter().enumerate().map(|(id, token)| (token.as_str(), id)).collect();
@@ -237,7 +167,7 @@ fn write(gguf: &Gguf, layers: usize, dir: &Path) {
     tensors.save(&dir.join("model.safetensors"));
     let end = ids["<end_of_utterance>"];
     for (name, value) in [
-        ("tokenizer.json", tokenizer(&tokens, merges)),
+        ("tokenizer.json", tokenizer(&tokens, &merges)),
         ("config.json", config(layers, ids["<image>"])),
         ("generation_config.json", json!({ "bos_token_id": 1, "eos_token_id": end, "pad_token_id": 2 })),
         ("preprocessor_config.json", processor()),

@@ -227,5 +227,4 @@ fn renamed(row: &str, csv: bool, head: &str, path: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "dataset_tests.rs"]
 mod tests;

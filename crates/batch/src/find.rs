@@ -225,5 +225,4 @@ fn lines(list: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 #[cfg(test)]
-#[path = "find_tests.rs"]
 mod tests;

@@ -345,5 +345,4 @@ pub(super) fn is_fatal(failure: &Failure) -> bool {
 }
 
 #[cfg(test)]
-#[path = "outputs_tests.rs"]
 mod tests;

@@ -255,5 +255,4 @@ fn read_csv(text: &str, first: bool) -> Contents {
 }
 
 #[cfg(test)]
-#[path = "rows_tests.rs"]
 mod tests;

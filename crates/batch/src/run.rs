@@ -377,5 +377,4 @@ fn end<R: Report>(
 }
 
 #[cfg(test)]
-#[path = "run_tests.rs"]
 mod tests;

@@ -13,7 +13,6 @@ const FPS: f64 = 30.0;
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClipOptions {
-    /// Name of the shape.
     pub shape: String,
     /// Length of the clip in seconds.
     pub seconds: u32,

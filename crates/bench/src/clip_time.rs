@@ -49,7 +49,6 @@ pub struct ClipWork {
 /// What it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClipTimes {
-    /// Visual tokens.
     pub visual: usize,
     /// Rows of the prompt, visual tokens included. A word of text counts as a token.
     pub rows: usize,
@@ -85,7 +84,6 @@ impl ShapeModel {
         })
     }
 
-    /// The family.
     pub fn family(&self) -> &'static Family {
         self.config.family
     }

@@ -14,7 +14,6 @@ pub type Find<'a> = dyn Fn(&str) -> Result<Method, Failure> + 'a;
 pub struct System {
     /// Name of the row; no two rows share one.
     pub label: String,
-    /// The method.
     pub method: Method,
 }
 

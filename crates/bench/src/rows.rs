@@ -45,7 +45,6 @@ pub struct Times {
 /// Median time of one pass and of the logits of all its rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PassTime {
-    /// Rows of the pass.
     pub rows: usize,
     /// Median, in milliseconds.
     pub ms: f64,

@@ -12,13 +12,10 @@ use specreel_video::Sampling;
 pub(crate) struct Written {
     /// Why it ended.
     pub reason: Option<StopReason>,
-    /// The text.
     pub text: String,
-    /// Its ids.
     pub ids: Vec<u32>,
     /// Accepted drafts of each step.
     pub accepted: Vec<u32>,
-    /// Statistics.
     pub stats: Stats,
     /// What it takes under the profile.
     pub modelled: Option<Modelled>,
@@ -27,7 +24,6 @@ pub(crate) struct Written {
 /// What all runs of a benchmark share.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The models.
     pub models: ModelSpec,
     /// Load them even if the available memory seems too small.
     pub ignore_memory: bool,

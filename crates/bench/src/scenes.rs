@@ -178,5 +178,4 @@ impl<'a> ClipResults<'a> {
 }
 
 #[cfg(test)]
-#[path = "scenes_tests.rs"]
 mod tests;

@@ -199,5 +199,4 @@ fn pattern(name: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "adapter_tests.rs"]
 mod tests;

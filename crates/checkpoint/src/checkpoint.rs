@@ -41,15 +41,12 @@ pub type LoadProgress = Arc<dyn Fn(usize, usize) -> ControlFlow<()> + Send + Syn
 pub struct StoredTensor<'a> {
     /// Its name, as in a safetensors file.
     pub name: &'a str,
-    /// Sizes.
     pub shape: &'a [usize],
     /// Name of its type, in lower case.
     pub dtype: String,
-    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// An opened checkpoint.
 pub struct Checkpoint {
     files: ModelFiles,
     shards: Vec<Shard>,
@@ -80,10 +77,7 @@ impl Checkpoint {
     /// Open the weight files of a directory, or a GGUF file and the mmproj file beside it, and read their headers. No tensor is
     /// read yet. Fails if files are missing or truncated, or their headers are invalid.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        match path.is_file() {
-            true => Self::of(&ModelFiles::open(path, None)?),
-            false => Self::open_directory(path),
-        }
+        if path.is_file() { Self::of(&ModelFiles::open(path, None)?) } else { Self::open_directory(path) }
     }
 
     /// Open the weight files of a model, as [`Checkpoint::open`].
@@ -214,7 +208,6 @@ impl Checkpoint {
         }
     }
 
-    /// The kept weights, or those to be kept.
     pub fn kept(&self) -> &KeptWeights {
         &self.kept
     }
@@ -278,7 +271,6 @@ impl Checkpoint {
         problems
     }
 
-    /// The model's files.
     pub fn files(&self) -> &ModelFiles {
         &self.files
     }

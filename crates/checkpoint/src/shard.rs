@@ -22,7 +22,6 @@ const LONGEST_HEADER: u64 = 100_000_000;
 pub(crate) struct Shard {
     pub path: PathBuf,
     file: File,
-    /// Bytes of the file.
     pub len: u64,
     /// Where the tensors' bytes begin.
     data: u64,

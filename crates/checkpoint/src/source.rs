@@ -14,7 +14,6 @@ use crate::{Checkpoint, gguf::GgufModel, hub, quantized::Quantization};
 pub enum ModelFiles {
     /// A directory in Hugging Face layout; nothing is read yet.
     Directory {
-        /// The directory.
         dir: PathBuf,
         /// The directory of a LoRA adapter that is added to the weights.
         lora: Option<PathBuf>,
@@ -113,7 +112,6 @@ impl ModelFiles {
         }
     }
 
-    /// The weights.
     pub fn checkpoint(&self) -> Result<Checkpoint, CheckpointError> {
         Checkpoint::of(self)
     }

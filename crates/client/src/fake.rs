@@ -58,7 +58,6 @@ impl FakeEngine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on ignore cancels.
     pub fn ignore_cancels(&self) {
         self.state().answers_cancel = false;
     }
@@ -141,7 +140,6 @@ pub fn request(run: u64, method: &str) -> RunRequest {
     }
 }
 
-/// The `started` event of a method.
 pub fn started(method: &str) -> EventKind {
     let method = serde_json::json!({ "name": method, "drafter": { "kind": "model" } });
     EventKind::Started(Started { method, lossless: true, ..about() })
@@ -163,7 +161,6 @@ pub fn done(reason: StopReason, text: &str) -> EventKind {
     ended(reason, text, &ids, Stats { emitted: ids.len() as u64, ..Stats::default() })
 }
 
-/// A `failed` event.
 pub fn failed(class: FailureClass, error: &str) -> EventKind {
     EventKind::Failed(Failure { class, error: error.into(), hint: None })
 }

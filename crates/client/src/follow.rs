@@ -274,5 +274,4 @@ pub fn cancelled(run: u64) -> Event {
 }
 
 #[cfg(test)]
-#[path = "follow_tests.rs"]
 mod tests;

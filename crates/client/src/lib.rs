@@ -35,8 +35,6 @@
 //! # Ok::<(), Failure>(())
 //! ```
 
-#![expect(missing_docs, reason = "a name that says all has no comment")]
-
 pub mod chart;
 mod connection;
 #[doc(hidden)]

@@ -9,7 +9,6 @@ use specreel_record::{Failure, FailureClass};
 const BUILT_IN: &str = include_str!("../../../assets/prompts/default.toml");
 const EMBEDDED: &str = include_str!("../../../assets/prompts/embedded.toml");
 
-/// A prompt with a name.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromptPreset {

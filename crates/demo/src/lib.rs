@@ -20,7 +20,6 @@ use std::{
 
 use specreel_record::{Failure, FailureClass};
 
-/// One embedded file.
 struct Embedded {
     /// Path inside the demo folder, with slashes.
     path: &'static str,
@@ -38,25 +37,19 @@ const HEADS: [&str; 4] = ["sparrow", "msd", "vispec", "hivis"];
 /// Hash of the embedded files.
 const HASH: &str = env!("SPECREEL_DEMO_HASH");
 
-/// An embedded clip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clip {
     /// Its file name without extension, hyphens as spaces.
     pub title: String,
-    /// The unpacked file.
     pub path: PathBuf,
 }
 
-/// The unpacked demo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demo {
-    /// Directory of the target model.
     pub target: PathBuf,
-    /// Directory of the drafter model.
     pub drafter: PathBuf,
     /// Directory of a weaker drafter, which states less than half of the facts by itself.
     pub weak_drafter: PathBuf,
-    /// Directories of the draft heads.
     pub heads: Vec<PathBuf>,
     /// The clips in the order of their file names; `demo` is the first.
     pub clips: Vec<Clip>,
@@ -64,16 +57,11 @@ pub struct Demo {
 
 /// Error of [`demo`] and [`clip_index`].
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum AssetError {
     #[error("this build of specreel has no embedded models and clips")]
     Absent,
     #[error("no embedded clip `{asked}`")]
-    NoClip {
-        asked: String,
-        /// The number of clips.
-        count: usize,
-    },
+    NoClip { asked: String, count: usize },
     /// Neither the cache nor the temporary directory is writable.
     #[error("cannot unpack the embedded demo to {path}: {source}")]
     Unpack { path: PathBuf, source: io::Error },

@@ -12,13 +12,10 @@ use specreel_tensor::{KvType, LinearAttention, WeightType};
 pub struct TextConfig {
     /// Width of the states.
     pub hidden: usize,
-    /// Decoder layers.
     pub layers: usize,
     /// Query heads.
     pub heads: usize,
-    /// Key and value heads.
     pub kv_heads: usize,
-    /// Width of a head.
     pub head_dim: usize,
     /// Width of the feed-forward layers.
     pub intermediate: usize,

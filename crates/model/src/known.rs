@@ -15,10 +15,8 @@ use specreel_tensor::WeightType;
 pub use files::GgufType;
 use files::{GgufType::*, Stored};
 
-/// A published model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownModel {
-    /// Its id on the hub.
     pub id: &'static str,
     /// The name of its shape, see [`shapes`].
     pub shape: &'static str,
@@ -33,7 +31,6 @@ pub struct KnownModel {
 /// A repository of GGUF files, with the vision tower as mmproj file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownGguf {
-    /// The owner.
     pub owner: &'static str,
     /// Types of the language model, the smallest first.
     pub types: &'static [GgufType],
@@ -95,10 +92,8 @@ pub const KNOWN: [KnownModel; 28] = [
     KnownModel { id: "llava-hf/llava-onevision-qwen2-72b-ov-hf", shape: "llava-onevision-72b", drafters: &[LLAVA_7B, LLAVA_05B], gguf: None, stored: Stored::Model },
 ];
 
-/// Sizes of a published model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownSizes {
-    /// Its family.
     pub family: &'static Family,
     /// Parameters of the language model.
     pub text: u64,
@@ -109,7 +104,6 @@ pub struct KnownSizes {
 }
 
 impl KnownModel {
-    /// The known model of this id.
     pub fn find(id: &str) -> Option<&'static KnownModel> {
         KNOWN.iter().find(|known| known.id.eq_ignore_ascii_case(id))
     }
@@ -140,7 +134,6 @@ impl KnownModel {
     }
 }
 
-/// The number of parameters of tensors.
 fn count(tensors: Vec<(String, Vec<usize>)>) -> u64 {
     tensors.iter().map(|(_, shape)| shape.iter().map(|&n| n as u64).product::<u64>()).sum()
 }

@@ -85,18 +85,15 @@ pub fn row(c: &TextConfig) -> f64 {
 /// The multiply-adds of a vision tower on the patches of a video, and how many of them are done when its progress says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TowerMacCount {
-    /// Temporal grids.
     pub grids: usize,
     /// What comes before the layers, on one temporal grid.
     pub before: MacCount,
-    /// Each layer.
     pub layers: Vec<MacCount>,
     /// What comes after them.
     pub after: MacCount,
 }
 
 impl TowerMacCount {
-    /// All of it.
     pub fn total(&self) -> MacCount {
         self.one_grid() * self.grids as f64
     }

@@ -10,7 +10,6 @@ use super::{config::TextConfig, family::VlConfig};
 static CONFIGS: LazyLock<Map<String, Value>> =
     LazyLock::new(|| serde_json::from_str(include_str!("shapes.json")).unwrap_or_default());
 
-/// The names of all shapes.
 pub fn names() -> Vec<&'static str> {
     CONFIGS.keys().map(String::as_str).collect()
 }

@@ -61,7 +61,6 @@ fn placeholder(number: usize) -> String {
 pub struct Question<'a> {
     /// Earlier questions and answers about the same clip.
     pub before: &'a [Turn],
-    /// The question.
     pub text: &'a str,
     /// The system message in front of the conversation; none leaves the template's own, if it has one.
     pub system: Option<&'a str>,
@@ -292,7 +291,6 @@ fn special_tokens(tokenizer: &TextTokenizer, text: &str) -> (usize, usize) {
 }
 
 #[cfg(test)]
-#[path = "template/published_tests.rs"]
 mod published_tests;
 
 #[cfg(test)]

@@ -193,7 +193,6 @@ impl TextTokenizer {
         self.0.vocabulary
     }
 
-    /// The ids that end a text.
     pub fn end_ids(&self) -> &[u32] {
         &self.0.ends
     }
@@ -218,7 +217,6 @@ impl TextTokenizer {
         &self.0.special
     }
 
-    /// The id of a token.
     pub fn id(&self, token: &str) -> Result<u32, TextError> {
         let missing = || TextError::MissingToken { path: self.0.path.clone(), token: token.into() };
         self.0.full.token_to_id(token).ok_or_else(missing)

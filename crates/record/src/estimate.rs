@@ -16,7 +16,6 @@ pub enum Basis {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Estimate {
-    /// Number of sampled frames.
     pub frames: usize,
     /// Width of a frame as the models see it, in pixels.
     pub width: usize,

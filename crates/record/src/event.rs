@@ -243,7 +243,6 @@ pub enum EventKind {
     Started(Started),
     Stage {
         stage: Stage,
-        /// Units done.
         done: u64,
         /// Units in total, 0 if unknown.
         total: u64,

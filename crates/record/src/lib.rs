@@ -19,8 +19,6 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
-#![expect(missing_docs, reason = "a name that says all has no comment")]
-
 pub mod bootstrap;
 mod comparison;
 pub mod detection;

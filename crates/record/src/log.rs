@@ -349,5 +349,4 @@ impl RunLog {
 }
 
 #[cfg(test)]
-#[path = "log_tests.rs"]
 mod tests;

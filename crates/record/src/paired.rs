@@ -148,7 +148,6 @@ impl Pace {
         self.steps.iter().map(|step| step.tokens).sum::<usize>() + usize::from(self.ends)
     }
 
-    /// Number of steps.
     pub fn steps(&self) -> usize {
         self.steps.len()
     }
@@ -212,5 +211,4 @@ impl Pace {
 }
 
 #[cfg(test)]
-#[path = "paired_tests.rs"]
 mod tests;

@@ -34,7 +34,6 @@ pub struct Session {
 
 /// Why a session file cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum SessionError {
     #[error("cannot read session file {}: {source}", .file.display())]
     Read { file: PathBuf, source: io::Error },

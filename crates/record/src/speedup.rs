@@ -94,9 +94,7 @@ impl Interval {
 /// run's time that its target passes took.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// The least.
     pub low: f64,
-    /// The most.
     pub high: f64,
 }
 

@@ -19,7 +19,6 @@ use super::{FactCount, Interval, PairedRatio, Stats, Trial, Verdict};
 pub struct Summary {
     /// The method's name in this comparison.
     pub system: String,
-    /// Number of clips.
     pub clips: usize,
     /// Accepted drafts per step, bonus not counted.
     pub tau: f64,
@@ -196,5 +195,4 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[path = "summary_tests.rs"]
 mod tests;

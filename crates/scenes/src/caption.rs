@@ -18,7 +18,6 @@ const ORDINALS: [&str; 3] = ["first", "second", "third"];
 /// A text and where its facts are stated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Caption {
-    /// The words.
     pub text: String,
     /// Byte ranges of the words that carry facts.
     pub facts: Vec<Range<usize>>,

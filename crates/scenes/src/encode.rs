@@ -7,9 +7,7 @@ use rustix::io::Errno;
 
 use super::{render, world::Scene};
 
-/// Error of [`mp4`].
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum EncodeError {
     /// 4:2:0 chroma subsampling needs even sizes.
     #[error("cannot encode {width}x{height}: width and height must be even and at least 16; try {}x{}", even(*width), even(*height))]

@@ -11,37 +11,26 @@ use super::world::{Background, Colour, Motion, Relation, Scene, Shape, Size, Tex
 /// The facts of a video, or those that a text states; `None` where a text does not state a fact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Number of shots.
     pub(crate) shot_count: Option<usize>,
-    /// Shot by shot.
     pub shots: Vec<ShotFacts>,
 }
 
-/// The facts of one shot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShotFacts {
     /// What is behind the figures.
     pub(crate) background: Option<Background>,
-    /// Number of figures.
     pub(crate) shape_count: Option<usize>,
-    /// Figure by figure.
     pub figures: Vec<FigureFacts>,
     /// Relation of the first listed figure to the second.
     pub(crate) relation: Option<Relation>,
 }
 
-/// The facts of one figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FigureFacts {
-    /// How large.
     pub size: Option<Size>,
-    /// What covers it.
     pub(crate) texture: Option<Texture>,
-    /// Its colour.
     pub(crate) colour: Option<Colour>,
-    /// Its outline.
     pub shape: Option<Shape>,
-    /// What it does.
     pub motion: Option<Motion>,
 }
 
@@ -67,7 +56,6 @@ pub struct Score {
 pub struct Detail {
     /// For example `shot 1, shape 2, colour`.
     pub what: String,
-    /// The true value.
     pub truth: String,
     /// The value that the text states.
     pub said: Option<String>,
@@ -91,7 +79,6 @@ impl Score {
     }
 }
 
-/// The facts of a scene.
 pub fn of(scene: &Scene) -> Facts {
     let shots = scene.shots.iter().map(|shot| ShotFacts {
         background: Some(shot.background),
@@ -197,7 +184,6 @@ fn pairing(truth: &[FigureFacts], said: &[FigureFacts]) -> Vec<Option<usize>> {
     best(truth, said, &mut Vec::new()).1
 }
 
-/// The facts that a text states.
 pub fn extract(text: &str) -> Facts {
     let lower = text.to_lowercase();
     let words: Vec<&str> =

@@ -25,11 +25,8 @@ use super::{facts, render};
 /// Frames, height and width of a sample, written `8x112x112`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Number of frames.
     pub frames: usize,
-    /// Height in pixels.
     pub height: u32,
-    /// Width in pixels.
     pub width: u32,
 }
 
@@ -46,7 +43,6 @@ impl std::str::FromStr for Format {
     }
 }
 
-/// Options of [`stream`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Seed of the first scene; the following ones count up.
@@ -89,27 +85,21 @@ impl Default for Options {
 /// The header of a sample, before its pixels.
 #[derive(Debug, Serialize)]
 pub struct Header {
-    /// The scene's seed.
     pub seed: u64,
     /// `long`, `short` or `question`.
     pub kind: &'static str,
-    /// The prompt.
     pub prompt: String,
     /// The expected text.
     pub answer: String,
     /// Byte ranges in `answer` of the words that carry facts.
     pub(crate) fact_ranges: Vec<(usize, usize)>,
-    /// Number of frames.
     pub frames: usize,
-    /// Height in pixels.
     pub height: u32,
-    /// Width in pixels.
     pub width: u32,
     /// Number of frames of the nominal video, for the time scale of positions.
     pub total_frames: usize,
     /// Frames per second of the nominal video.
     pub fps: f64,
-    /// The true facts of the clip.
     pub facts: facts::Facts,
     /// For every pair of frames, row and column of cells of 28 pixels: the figure there (its place in the clip), or -1.
     pub cells: Vec<i8>,

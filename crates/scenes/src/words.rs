@@ -13,19 +13,13 @@ use super::{
 /// The meaning of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Says {
-    /// A number.
     Count(usize),
     /// A shot, from 0.
     Shot(usize),
-    /// A background.
     Background(Background),
-    /// A size.
     Size(Size),
-    /// A texture.
     Texture(Texture),
-    /// A colour.
     Colour(Colour),
-    /// A shape.
     Shape(Shape),
     /// A motion. `left` and `right` are also positions.
     Motion(Motion),

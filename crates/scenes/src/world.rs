@@ -99,16 +99,12 @@ impl Relation {
     }
 }
 
-/// One figure of a shot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// How large.
     pub size: Size,
     pub(crate) texture: Texture,
     pub(crate) colour: Colour,
-    /// Its outline.
     pub shape: Shape,
-    /// What it does.
     pub motion: Motion,
     /// Centre half-way through the shot, as shares of the free space of its lane (0 = touching the left or
     /// upper edge of its lane, 1 = touching the other edge).
@@ -148,7 +144,6 @@ impl Shot {
 /// A video as data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scene {
-    /// Its seed.
     pub seed: u64,
     /// Length in seconds, 4 to 8.
     pub duration_s: f64,

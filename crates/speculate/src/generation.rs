@@ -15,7 +15,6 @@ use specreel_tensor::VisualSpans;
 /// Everything but the prompt that determines the text.
 #[derive(Clone, Copy)]
 pub struct GenerationConfig<'a> {
-    /// The method.
     pub method: &'a Method,
     /// Temperature, nucleus, seed.
     pub sampler: Sampler,
@@ -67,12 +66,10 @@ impl<'a> GenerationConfig<'a> {
 /// the sequences as they were, so it changes no token.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum PlainPasses {
-    /// Never.
     #[default]
     Never,
     /// As long as they take at most this share of the time of the steps so far (0 to 1).
     Share(f64),
-    /// Before every step.
     EveryStep,
 }
 

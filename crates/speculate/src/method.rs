@@ -259,5 +259,4 @@ fn percent(share: f64) -> String {
 }
 
 #[cfg(test)]
-#[path = "method/table_tests.rs"]
 mod table_tests;

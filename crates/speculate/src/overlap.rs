@@ -260,5 +260,4 @@ fn failed(failure: WorkerError<Error>) -> Error {
 }
 
 #[cfg(test)]
-#[path = "overlap_tests.rs"]
 mod tests;

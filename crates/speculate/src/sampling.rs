@@ -38,7 +38,6 @@ pub struct Sampler {
     pub temperature: f32,
     /// Nucleus mass in (0, 1].
     pub top_p: f32,
-    /// Seed of all choices.
     pub seed: u64,
 }
 

@@ -51,7 +51,6 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Begin a generation.
     pub fn new(config: GenerationConfig<'a>, inputs: GenerationInputs<'a>) -> Self {
         let method = config.method;
         let needs = RuleNeeds::of(&method.acceptance);
@@ -91,16 +90,10 @@ impl<'a> Session<'a> {
         if self.text.finished.is_some() {
             return Ok(None);
         }
-        let plain_ms = match self.plain.is_due() {
-            true => Some(self.plain_pass()?),
-            false => None,
-        };
+        let plain_ms = self.plain.is_due().then(|| self.plain_pass()).transpose()?;
         let started = Instant::now();
         let gate = self.gate.as_mut().and_then(Gate::closes);
-        let proposal = match gate {
-            None => self.draft()?,
-            Some(_) => Proposal::default(),
-        };
+        let proposal = if gate.is_none() { self.draft()? } else { Proposal::default() };
         let tree = &proposal.tree;
         let draft_ms = ms(started.elapsed());
         if let Some(on_draft) = self.config.on_draft.filter(|_| !tree.is_empty()) {
@@ -109,7 +102,7 @@ impl<'a> Session<'a> {
         let base = self.target.len();
         let pass = self.feed(tree)?;
         let logits = self.target.logits(&pass.states)?;
-        let passed_ms = ms(started.elapsed());
+        let verify_ms = ms(started.elapsed()) - draft_ms;
         // Log-probabilities are requested by inspectors, which also show the most similar visual tokens.
         let nearest_visual = match self.config.logprobs {
             0 => Vec::new(),
@@ -118,7 +111,6 @@ impl<'a> Session<'a> {
         let (tokens, path) = self.judge(&proposal, &pass, &logits, &nearest_visual)?;
         self.commit(base, &proposal, &path, &tokens, &pass)?;
         let tokens = self.text.emit(tokens, self.config.ends);
-        let verify_ms = passed_ms - draft_ms;
         if let Some(auto) = &mut self.auto {
             auto.note(tree.len(), path.len(), verify_ms, draft_ms);
         }
@@ -127,19 +119,13 @@ impl<'a> Session<'a> {
         self.plain.add_step(whole_ms, verify_ms);
         Ok(Some(Step {
             index: self.steps - 1,
-            judged: tree.len(),
-            parents: tree.parents(),
-            path: if tree.is_chain() { Vec::new() } else { path },
-            drafted: tree.nodes().iter().map(|node| node.id).collect(),
-            accepted: tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count(),
-            tokens,
             root_nearest_visual: nearest_visual.into_iter().next().unwrap_or_default(),
             draft_ms,
             verify_ms,
-            other_ms: whole_ms - passed_ms,
+            other_ms: whole_ms - draft_ms - verify_ms,
             plain_ms,
             gate,
-            ..Step::default()
+            ..judged(tree, path, tokens)
         }))
     }
 
@@ -265,6 +251,19 @@ impl<'a> Session<'a> {
         }
         self.root = last.id;
         Ok(())
+    }
+}
+
+/// What was drafted and what became of it.
+fn judged(tree: &Tree, path: Vec<usize>, tokens: Vec<Token>) -> Step {
+    Step {
+        judged: tree.len(),
+        parents: tree.parents(),
+        path: if tree.is_chain() { Vec::new() } else { path },
+        drafted: tree.nodes().iter().map(|node| node.id).collect(),
+        accepted: tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count(),
+        tokens,
+        ..Step::default()
     }
 }
 

@@ -6,7 +6,6 @@
 /// One drafted token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// The drafted id.
     pub id: u32,
     /// The node before it; none = the root.
     pub parent: Option<usize>,
@@ -44,7 +43,6 @@ impl Tree {
         &self.nodes
     }
 
-    /// Number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }

@@ -73,10 +73,7 @@ prop_compose! {
     ) -> Case {
         let mut tree = Tree::default();
         for (node, ((at, chained), (any, likely))) in parents.iter().zip(&drafts).enumerate() {
-            let parent = match chained {
-                true => node.checked_sub(1),
-                false => at.index(node + 1).checked_sub(1),
-            };
+            let parent = if *chained { node.checked_sub(1) } else { at.index(node + 1).checked_sub(1) };
             let row = &rows[parent.map_or(0, |parent| parent + 1)];
             let id = if *likely > 0 { RowFacts::of(row).argmax } else { *any };
             tree.push(parent, id, Some(0.5));

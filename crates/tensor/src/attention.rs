@@ -52,6 +52,5 @@ pub struct AttentionShape {
     pub heads: usize,
     /// Key and value heads; they divide `heads`.
     pub kv_heads: usize,
-    /// Width of a head.
     pub head_dim: usize,
 }

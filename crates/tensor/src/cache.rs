@@ -21,7 +21,6 @@ pub trait DeviceCache: Send + Sized {
     /// Number of layers, key heads and values of a head.
     fn layout(&self) -> [usize; 3];
 
-    /// Allocated bytes.
     fn bytes(&self) -> usize;
 
     /// Allocated slots, or those that the first pass allocates.

@@ -11,9 +11,7 @@ pub enum DeviceChoice {
     /// The best device of this build and machine.
     #[default]
     Auto,
-    /// The CPU.
     Cpu,
-    /// A CUDA device by number.
     Cuda(usize),
     /// Apple's GPU, with candle.
     Metal,

@@ -9,7 +9,6 @@ use specreel_record::{Failure, FailureClass};
 use crate::SpansError;
 use gpu::GpuError;
 
-/// The result of an operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation failed.
@@ -68,7 +67,6 @@ pub fn is_out_of_memory(error: &str) -> bool {
 
 /// Why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum CheckpointError {
     #[error("{}: {problem}", path.display())]
     File {
@@ -88,17 +86,14 @@ pub enum CheckpointError {
 }
 
 impl CheckpointError {
-    /// A problem with a file.
     pub fn file(path: &Path, problem: &str) -> Self {
         Self::File { path: path.to_owned(), problem: problem.to_owned(), hint: None }
     }
 
-    /// A problem with a file, and the way out.
     pub fn file_hint(path: &Path, problem: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::File { path: path.to_owned(), problem: problem.into(), hint: Some(hint.into()) }
     }
 
-    /// A problem with a tensor.
     pub fn tensor(name: &str, problem: &str) -> Self {
         Self::Tensor { name: name.to_owned(), problem: problem.to_owned() }
     }

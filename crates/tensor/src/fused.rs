@@ -30,7 +30,6 @@ impl Padding {
 pub struct FusedMatrix {
     /// Names without `.weight`, with their number of rows.
     pub tensors: Vec<(String, usize)>,
-    /// Width of its input rows.
     pub inputs: usize,
     /// True if every tensor has a bias.
     pub bias: bool,
@@ -39,7 +38,6 @@ pub struct FusedMatrix {
 }
 
 impl FusedMatrix {
-    /// Width of its output rows.
     pub fn outputs(&self) -> usize {
         self.tensors.iter().map(|t| t.1).sum()
     }

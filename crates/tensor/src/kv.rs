@@ -14,9 +14,7 @@ pub enum KvType {
     /// On the CPU f32 for small models and with f32 weights, else f16; on an accelerator its compute type.
     #[default]
     Auto,
-    /// 32-bit floats.
     F32,
-    /// 16-bit floats.
     F16,
     /// 8-bit blocks of 32, the last one of a head perhaps shorter.
     Q8_0,

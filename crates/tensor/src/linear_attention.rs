@@ -12,7 +12,6 @@ pub struct LinearAttention {
     pub value_heads: usize,
     /// Width of a query or key head.
     pub key_dim: usize,
-    /// Width of a value head.
     pub value_dim: usize,
     /// Rows under the convolution, the row itself included.
     pub kernel: usize,
@@ -54,7 +53,6 @@ impl LinearAttention {
 /// What a layer with linear attention has beside its matrices.
 #[derive(Clone, Debug)]
 pub struct LinearWeights {
-    /// Sizes.
     pub shape: LinearAttention,
     /// The convolution, `channels × kernel`; the last weight is that of the row itself.
     pub convolution: Vec<f32>,

@@ -10,7 +10,6 @@ use candle_core::Tensor;
 
 pub use on_gpu::GpuLogits;
 
-/// Facts about one row of logits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowFacts {
     /// The most likely id (lowest where tied).
@@ -98,7 +97,6 @@ pub struct LogitNeeds {
 /// The extract of one row that a device computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowSummary {
-    /// Facts about the row.
     pub facts: RowFacts,
     /// The most likely ids with their logits, best first, lowest id first where tied.
     pub top: Vec<(u32, f32)>,
@@ -121,7 +119,6 @@ impl<'a> LogitRow<'a> {
         Self::Whole(logits.into(), OnceCell::new())
     }
 
-    /// Facts about the row.
     pub fn facts(&self) -> &RowFacts {
         match self {
             Self::Whole(logits, facts) => facts.get_or_init(|| RowFacts::of(logits)),
@@ -236,5 +233,4 @@ impl Logits {
 }
 
 #[cfg(test)]
-#[path = "logits_tests.rs"]
 mod tests;

@@ -5,16 +5,13 @@ use super::{
     gpu::adapter::{self, Adapter, AdapterKind},
 };
 
-/// The memory that a device computes in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceMemory {
-    /// The system's.
     System,
     /// Its own.
     Own {
         /// The device, for people.
         device: String,
-        /// All of it, in bytes.
         bytes: u64,
     },
     /// Its own, of unknown size.

@@ -35,7 +35,6 @@ impl Bank {
     /// Number of banks.
     pub(crate) const COUNT: usize = 2 + MARKS;
 
-    /// Its number.
     pub fn index(self) -> usize {
         match self {
             Bank::Settled => 0,
@@ -47,7 +46,6 @@ impl Bank {
 
 /// The states of one sequence in all layers with linear attention; the [module docs](self) say what is in which bank.
 pub trait RecurrentStates: Send + Sized {
-    /// Allocated bytes.
     fn bytes(&self) -> usize;
 
     /// Copy the states of a bank, in all layers. On an accelerator an error is reported by the next pass.
@@ -308,5 +306,4 @@ fn now() -> u64 {
 }
 
 #[cfg(test)]
-#[path = "recurrent_tests.rs"]
 mod tests;

@@ -41,7 +41,6 @@ impl Resident {
         Ok(nearest.split_off(first))
     }
 
-    /// Bytes on the device.
     pub fn bytes(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).bytes()
     }

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 /// Why ranges of rows are not the visual spans of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum SpansError {
     #[error("visual span {}..{} is empty", .0.start, .0.end)]
     Empty(Range<usize>),
@@ -68,7 +67,6 @@ impl VisualSpans {
         self.spans.is_empty()
     }
 
-    /// The spans.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<usize>> + '_ {
         self.spans.iter().map(|span| span.rows.clone())
     }

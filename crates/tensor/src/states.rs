@@ -31,12 +31,10 @@ impl States {
         }
     }
 
-    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.shape().0
     }
 
-    /// Bytes of the values.
     pub fn bytes(&self) -> usize {
         let (rows, width) = self.shape();
         rows * width * size_of::<f32>()
@@ -187,5 +185,4 @@ pub(crate) fn with_tensor<T>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> T) -> Re
 }
 
 #[cfg(test)]
-#[path = "states_tests.rs"]
 mod tests;

@@ -87,12 +87,10 @@ impl FileMap {
         self.guard.has_faulted() || self.file.metadata().is_ok_and(|now| now.len() < self.map.len() as u64)
     }
 
-    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// All bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.map
     }
@@ -118,17 +116,13 @@ impl Drop for FileMap {
 /// Values that are owned, or a part of a mapped file. Clones share the values.
 #[derive(Clone)]
 pub enum Store<T: Plain> {
-    /// Owned values.
     Owned(Arc<Vec<T>>),
     /// `len` values from byte `at` of a file on: in bounds and aligned, see [`Store::mapped`].
     Mapped {
-        /// The file.
         map: Arc<FileMap>,
         /// The first byte.
         at: usize,
-        /// Number of values.
         len: usize,
-        /// The values' type.
         kind: std::marker::PhantomData<T>,
     },
 }

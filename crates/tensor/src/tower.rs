@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-/// An activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// x · sigmoid(1.702 x).
@@ -18,25 +17,20 @@ pub enum Activation {
 pub struct Angles {
     /// Cosines, `rows × head_dim / 2`.
     pub cos: Vec<f32>,
-    /// Their sines.
     pub sin: Vec<f32>,
 }
 
 /// A row of several, and its weight in a sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tap {
-    /// The row.
     pub row: u32,
-    /// Its weight.
     pub weight: f32,
 }
 
 /// How the rows of a temporal grid are ordered, which attend to each other, and what the result is made of.
 #[derive(Clone, Debug)]
 pub struct TowerLayout {
-    /// Attention heads.
     pub heads: usize,
-    /// Width of a head.
     pub head_dim: usize,
     /// For each row of states, its patch.
     pub order: Vec<u32>,

@@ -8,11 +8,8 @@ use crate::{
 /// The type of a tensor's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorType {
-    /// 32-bit floats.
     F32,
-    /// 16-bit floats.
     Half(HalfKind),
-    /// Quantized blocks.
     Blocks(BlockKind),
 }
 
@@ -64,7 +61,6 @@ pub enum Importance {
     Usual,
     /// One of those in the first layers that are kept at 5 bits among 4.
     Early,
-    /// The output head.
     Head,
 }
 
@@ -74,11 +70,10 @@ pub enum WeightType {
     /// q8_0 on the CPU, bf16 on an accelerator.
     #[default]
     Auto,
-    /// This one.
     Of(TensorType),
 }
 
-#[expect(missing_docs, non_upper_case_globals, reason = "they are as their types, which are described")]
+#[expect(non_upper_case_globals, reason = "they are as their types, which are described")]
 impl WeightType {
     pub const F32: Self = Self::Of(TensorType::F32);
     pub const F16: Self = Self::Of(TensorType::Half(HalfKind::F16));

@@ -145,10 +145,7 @@ pub(crate) mod tests {
 
     impl Weights for Random {
         fn verify(&self, name: &str, _: &[usize]) -> Result<(), CheckpointError> {
-            match name.contains("missing") {
-                true => Err(CheckpointError::tensor(name, "missing")),
-                false => Ok(()),
-            }
+            if name.contains("missing") { Err(CheckpointError::tensor(name, "missing")) } else { Ok(()) }
         }
 
         fn f32(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, CheckpointError> {

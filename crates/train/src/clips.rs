@@ -25,22 +25,17 @@ const VIDEOS: [&str; 10] = ["mp4", "mkv", "mov", "webm", "avi", "m4v", "gif", "m
 #[derive(Clone, Debug, PartialEq)]
 pub enum Clips {
     /// Synthetic scenes of the training seeds, from the first on.
-    Scenes {
-        /// Number of scenes.
-        count: usize,
-    },
+    Scenes { count: usize },
     /// Videos of a directory.
     Folder {
         /// In the order of use.
         files: Vec<PathBuf>,
-        /// The directory.
         dir: PathBuf,
     },
 }
 
 /// A clip as the target's tower takes it.
 pub struct Pixels {
-    /// Its patches.
     pub patches: Patches,
     /// The frames that they were cut from.
     pub plan: Plan,
@@ -66,7 +61,6 @@ impl Clips {
         Ok(Self::Folder { files, dir: dir.to_owned() })
     }
 
-    /// Number of clips.
     pub fn len(&self) -> usize {
         match self {
             Self::Scenes { count } => *count,
@@ -87,7 +81,6 @@ impl Clips {
         }
     }
 
-    /// Name of a clip.
     pub fn name(&self, index: usize) -> String {
         match self {
             Self::Scenes { .. } => format!("the scene of seed {}", TRAINING_SEEDS.start + index as u64),

@@ -17,7 +17,6 @@ impl From<candle_core::Error> for TrainError {
 
 /// Why a training run failed. Checkpoints saved before stay as they are.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum TrainError {
     /// The target cannot be used.
     #[error(transparent)]

@@ -43,9 +43,7 @@ pub struct TrainedLayer {
     head: Tensor,
 }
 
-/// Losses of one step.
 pub struct Losses {
-    /// Total loss.
     pub total: Tensor,
     /// Mean state loss of the first pass.
     pub state: f32,

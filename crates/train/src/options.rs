@@ -8,7 +8,6 @@ use specreel_model::draft_head::{Recipe, VisualRows};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Recipe of the draft head.
     pub recipe: Recipe,
     /// Inputs at the rows of visual tokens in the visual stage: [`VisualRows::Middle`] is IVSB.
     pub visual_rows: VisualRows,
@@ -19,7 +18,6 @@ pub struct Options {
     pub recursions: usize,
     /// Share of the clips used by the text stage.
     pub text_share: f64,
-    /// Prompt for every clip.
     pub prompt: String,
     /// Longest caption, in tokens.
     pub max_new_tokens: usize,
@@ -33,11 +31,9 @@ pub struct Options {
     pub learning_rate: f64,
     /// Final learning rate, as a share of the peak.
     pub last_rate: f64,
-    /// Warm-up steps.
     pub warm_up: usize,
     /// AdamW's decay rates of the moments.
     pub betas: [f64; 2],
-    /// AdamW's weight decay.
     pub weight_decay: f64,
     /// Gradients are clipped to ± this value.
     pub clip: f64,
@@ -49,7 +45,6 @@ pub struct Options {
     pub noise: f64,
     /// End the schedule after this many minutes. Such runs are not reproducible.
     pub minutes: Option<f64>,
-    /// Random seed.
     pub seed: u64,
 }
 

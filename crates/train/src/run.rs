@@ -28,17 +28,12 @@ const POINT: usize = 10;
 /// Text length that [`Options::noise`] refers to.
 const NOISE_LENGTH: f32 = 512.0;
 
-/// A training job.
 pub struct Job<'a> {
-    /// Directory of the target.
     pub target: &'a Path,
     /// Device and weight type for captioning: preferably those that the head will draft with.
     pub device: &'a ComputeDevice,
-    /// The clips.
     pub clips: &'a Clips,
-    /// Hyperparameters.
     pub options: &'a Options,
-    /// Output directory.
     pub out: &'a Path,
     /// Seconds between two checkpoints.
     pub save_every: f64,
@@ -59,11 +54,8 @@ pub enum News {
         /// Clips in the round.
         of: usize,
     },
-    /// A clip is skipped.
     Skipped {
-        /// Its name.
         clip: String,
-        /// The reason.
         why: String,
     },
     /// Some steps have been made.
@@ -72,10 +64,8 @@ pub enum News {
     Saved,
 }
 
-/// Progress and losses.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Progress {
-    /// Current stage.
     pub stage: Stage,
     /// Means over the last steps.
     #[serde(flatten)]
@@ -91,7 +81,6 @@ pub struct Progress {
 /// How a training run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It is finished.
     Finished(Account),
     /// It was stopped and can be resumed.
     Stopped(Account),

@@ -23,7 +23,6 @@ pub struct Sample {
     pub answer: Range<usize>,
     /// Inputs at the visual rows, `rows × width`.
     pub visual: Vec<f32>,
-    /// Positions of the visual rows.
     pub visual_positions: Positions,
 }
 
@@ -37,7 +36,6 @@ pub struct Break {
 }
 
 impl Sample {
-    /// Width of the states.
     pub fn width(&self) -> usize {
         self.states.len().checked_div(self.ids.len()).unwrap_or(0)
     }
@@ -81,7 +79,6 @@ pub struct Batch {
     pub(crate) rotation: (Tensor, Tensor),
     /// Added to scores, `B × 1 × T × (V + T)`: 0 where a row sees another, far below otherwise.
     pub mask: Tensor,
-    /// Answer rows.
     pub rows: usize,
 }
 

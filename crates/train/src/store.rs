@@ -24,7 +24,6 @@ const STATE: &str = "training.safetensors";
 /// File of options, target and progress.
 const ACCOUNT: &str = "training.json";
 
-/// The two stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -38,9 +37,7 @@ pub enum Stage {
 /// A point of the learning curve: means since the previous point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Number of steps.
     pub step: usize,
-    /// Total loss.
     pub loss: f64,
     /// State loss of the first pass.
     pub state: f64,
@@ -57,26 +54,21 @@ pub struct Point {
 pub struct Account {
     /// Source of the clips, as typed.
     pub data: String,
-    /// Number of clips.
     pub clips: usize,
     /// First clip of the current round.
     pub clip: usize,
     /// Stage of the current round.
     pub stage: Stage,
     pub(crate) round_steps: usize,
-    /// Steps in total.
     pub steps: usize,
-    /// Steps of the text stage.
     pub text_steps: usize,
     /// Caption tokens trained on.
     pub tokens: u64,
     /// Training time in seconds, without pauses.
     pub seconds: f64,
-    /// Clips that were skipped.
     pub skipped: usize,
     /// True once the run is finished.
     pub finished: bool,
-    /// The learning curve.
     pub curve: Vec<Point>,
 }
 

@@ -27,7 +27,6 @@ pub struct Teacher {
 }
 
 impl Teacher {
-    /// Load the target.
     pub fn load(dir: &Path, device: &ComputeDevice) -> Result<Self, ModelError> {
         let model = VideoLlm::load_on(dir, device, &mut |_, _| {})?;
         let cache = model.decoder().cache(512);

@@ -25,7 +25,6 @@ pub struct Video {
 /// What was decoded of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The frames to decode.
     pub plan: Plan,
     /// Frames that were decoded; fewer than planned if the file is damaged or decoding was given up.
     pub delivered: usize,

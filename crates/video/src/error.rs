@@ -7,7 +7,6 @@ use specreel_record::{Failure, FailureClass, Span, clock};
 
 /// Why a video cannot be used. Every message names the file.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum Error {
     #[error("{}: no such file", .0.display())]
     NotFound(PathBuf),

@@ -19,7 +19,6 @@ pub struct Frame {
     pub timestamp_s: f64,
     /// Pixels per row.
     pub width: u32,
-    /// Rows.
     pub height: u32,
     /// Red, green and blue of each pixel, row by row without padding: `width × height × 3` bytes.
     pub rgb: Vec<u8>,

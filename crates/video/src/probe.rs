@@ -14,7 +14,6 @@ pub enum FrameCount {
 }
 
 impl FrameCount {
-    /// The number.
     pub fn get(self) -> usize {
         match self {
             FrameCount::Exact(n) | FrameCount::Estimated(n) => n,
@@ -35,7 +34,6 @@ pub struct Probe {
     pub duration_s: f64,
     /// Average frames per second; 25 if unknown.
     pub fps: f64,
-    /// Number of frames.
     pub frame_count: FrameCount,
     /// FFmpeg's name of the codec, such as `h264`.
     pub codec: String,

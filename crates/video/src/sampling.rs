@@ -5,7 +5,6 @@
 
 pub use specreel_record::sampling::{MAX_FRAMES, Rule, Spacing};
 
-/// Requested sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Sampling {
     /// The default of the model family.
@@ -38,9 +37,7 @@ pub struct Plan {
     pub total_frames: usize,
 }
 
-/// Error of [`plan`].
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum SamplingError {
     /// `--fps` is out of range.
     #[error("invalid frames per second: {0}; expected a number above 0, up to {MAX_FPS}")]
@@ -189,5 +186,4 @@ fn spread(total: usize, n: usize) -> Vec<usize> {
 }
 
 #[cfg(test)]
-#[path = "sampling_tests.rs"]
 mod tests;

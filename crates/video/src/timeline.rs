@@ -43,7 +43,6 @@ impl std::fmt::Display for Truncated {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Timeline {
-    /// Number of frames.
     pub total: usize,
     /// Further packets that are empty (repeat the frame before) or hidden by an edit list; headers count them too.
     pub(crate) silent: usize,

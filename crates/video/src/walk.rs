@@ -78,7 +78,6 @@ impl Walk {
         self.damaged.len() + self.refused
     }
 
-    /// The file.
     pub fn path(&self) -> &Path {
         &self.source.path
     }

@@ -31,7 +31,6 @@ pub fn result_file(
 
 /// Where a benchmark's results go.
 pub struct Output {
-    /// The progress line.
     pub progress: Progress,
     /// Print JSON lines instead of tables.
     pub json: bool,

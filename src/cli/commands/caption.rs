@@ -181,5 +181,4 @@ pub(crate) fn ended(error: PrintError) -> End {
 }
 
 #[cfg(test)]
-#[path = "caption_tests.rs"]
 mod tests;

@@ -27,9 +27,10 @@ impl Named {
     /// usage), or cannot be written (class input).
     pub fn open(self, path: &Path, force: bool, empty: bool) -> Result<File, Failure> {
         let mut options = OpenOptions::new();
-        match force {
-            true => options.create(true).truncate(empty),
-            false => options.create_new(true),
+        if force {
+            options.create(true).truncate(empty)
+        } else {
+            options.create_new(true)
         };
         options.write(true).open(path).map_err(|e| match e.kind() {
             _ if path.is_dir() => self.directory(path),

@@ -390,5 +390,4 @@ impl<O: Write, E: Write> Printer<O, E> {
 }
 
 #[cfg(test)]
-#[path = "printer_tests.rs"]
 mod tests;

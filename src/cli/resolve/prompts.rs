@@ -21,7 +21,6 @@ pub fn file(dirs: Option<&Dirs>) -> Option<PathBuf> {
 pub struct Asked {
     pub prompt: String,
     pub system: Option<String>,
-    /// The preset's name.
     pub preset: Option<String>,
 }
 

@@ -104,10 +104,8 @@ fn a_papers_table_is_measured_kept_and_read_again() {
 #[test]
 fn a_sweep_has_a_row_per_value_and_a_chart() {
     let program = Program::new();
-    let args =
-        ["bench", "--clips", "6", "--max-new-tokens", "12", "--methods", "lvspec", "--svg", "front.svg"];
-    let args = [&args[..], &["--sweep", "acceptance.lambda=0,0.9"]].concat();
-    let run = program.run(&args).silent();
+    let line = "bench --clips 6 --max-new-tokens 12 --methods lvspec --svg front.svg --sweep acceptance.lambda=0,0.9";
+    let run = program.line(line).silent();
     assert!(run.stdout.lines().next().unwrap().ends_with("; lvspec"), "{}", run.stdout);
     for part in ["acceptance.lambda=0.9 ~", "facts kept (%)"] {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
@@ -167,12 +165,7 @@ fn a_clip_is_measured_in_a_known_shape() {
     let text = program.run(&[&clip[..], &["--max-visual-tokens", "20"]].concat());
     text.printed("3 s: 5 frames of 56x56, 20 visual tokens");
     assert!(text.stdout.contains("first token") && text.stdout.contains("tokens/s"), "{}", text.stdout);
-    let without = program.run(&["bench", "--suite", "clip"]).ends(2);
-    assert!(
-        without.stderr.starts_with("error: --suite clip needs --shape NAME\nhint: "),
-        "{}",
-        without.stderr
-    );
+    program.line("bench --suite clip").ends(2).said("error: --suite clip needs --shape NAME\nhint: ");
 }
 
 #[test]

@@ -80,13 +80,13 @@ fn differences_are_marked_word_by_word() {
     let sets = ["acceptance.kind=random", "acceptance.probability=1", "shape.length=20"];
     program
         .file("blind.toml", blind.with_sets(sets).unwrap().to_toml().replace("\"text-only\"", "\"blind\""));
-    let args = ["compare", "demo", "--max-new-tokens", "100", "--methods", "blind.toml"];
-    let run = program.run(&args).ok();
+    let line = "compare demo --max-new-tokens 100 --methods blind.toml";
+    let run = program.line(line).ok();
     let row = cells(&run.stdout, "blind");
     let first: usize = row[8].strip_prefix("differs at token ").unwrap().parse().unwrap();
     run.printed(&format!("blind differs at token {first} from autoregressive"));
     assert!(run.stdout.contains("[-") && run.stdout.contains("{+"), "{}", run.stdout);
-    let colored = program.run(&[&args[..], &["--color", "always"]].concat());
+    let colored = program.line(&format!("{line} --color always"));
     assert!(colored.stdout.contains("\x1b[31m[-") && colored.stdout.contains("\x1b[32m{+"));
 }
 

@@ -112,9 +112,7 @@ fn a_page_does_not_tell_the_home_directory() {
 #[test]
 fn the_axis_of_a_change_may_be_left_out() {
     let program = Program::new();
-    let args =
-        ["caption", "demo", "--json", "--max-new-tokens", "2", "--method", "lvspec", "--set", "lambda=0.2"];
-    let run = program.run(&args).ok();
+    let run = program.line("caption demo --json --max-new-tokens 2 --method lvspec --set lambda=0.2").ok();
     assert_eq!(event(&events(&run.stdout), "started")["method"]["acceptance"]["lambda"], 0.2);
     let run = program.line("compare demo --max-new-tokens 2 --methods naive,lvspec --set lambda=0.2").ok();
     run.said("--set acceptance.lambda=0.2 changes only lvspec");
@@ -178,16 +176,8 @@ fn a_dry_run_reports_what_the_run_takes() {
     let line =
         |name: &str| text.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     // The models have never run: they are probed.
-    assert!(
-        line("frames").contains(" frames of ") && line("tokens").contains(" visual, "),
-        "{}",
-        text.stdout
-    );
-    assert!(
-        line("memory").ends_with(" at the peak") && line("time").contains("writing up to "),
-        "{}",
-        text.stdout
-    );
+    assert!(line("frames").contains(" frames of ") && line("tokens").contains(" visual, "), "{text:?}");
+    assert!(line("memory").ends_with(" at the peak") && line("time").contains("writing up to "), "{text:?}");
     assert!(line("basis").contains("short passes"), "{}", text.stdout);
 
     let run = program.run(&["caption", "demo", "--json", "--max-new-tokens", "24"]);
@@ -210,11 +200,7 @@ fn a_dry_run_reports_what_the_run_takes() {
     assert_eq!(found[0]["basis"], "measured");
     assert!(found[0]["tower_ms"].as_f64().unwrap() > 0.0 && found[0]["prompt_ms"].as_f64().unwrap() > 0.0);
     let pieces = program.run(&[&dry[..], &["--segments", "1"]].concat());
-    assert!(
-        pieces.stdout.starts_with("pieces  ") && pieces.stdout.contains(" at most, each"),
-        "{}",
-        pieces.stdout
-    );
+    pieces.printed("pieces  ").printed(" at most, each");
 
     program.run(&["caption", "no.mp4", "--dry-run"]).ends(3);
 }

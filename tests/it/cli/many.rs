@@ -123,12 +123,8 @@ fn a_directory_is_captioned_and_bad_files_stop_nothing() {
 
     // Again: nothing is done twice, and what failed is not tried.
     let before = text.clone();
-    let again = caption(&program, &args);
-    assert!(
-        again.code == 5 && again.stderr.contains("36 videos: 0 captioned, 27 had captions, 9 failed"),
-        "{}",
-        again.stderr
-    );
+    let again = caption(&program, &args).ends(5);
+    again.said("36 videos: 0 captioned, 27 had captions, 9 failed");
     assert_eq!(written(&folder), before);
     assert_eq!(again.stderr.matches("failed: ").count(), 1, "{}", again.stderr);
     let retried = caption(&program, &[&args[..], &["--retry-failed"]].concat());
@@ -278,21 +274,8 @@ fn captions_go_to_the_forms_that_are_asked_for() {
     let program = Program::new();
     clips(&program, &["in/a.mp4", "in/b/c.mp4"]);
     program.file("prompts.txt", "# two\nDescribe the video.\n\nWhat moves?\n");
-    caption(
-        &program,
-        &[
-            "in",
-            "--sidecar",
-            "json",
-            "--out-dir",
-            "out",
-            "--prompt-file",
-            "prompts.txt",
-            "--dataset",
-            "jsonl",
-        ],
-    )
-    .ok();
+    let line = "in --sidecar json --out-dir out --prompt-file prompts.txt --dataset jsonl";
+    caption(&program, &line.split(' ').collect::<Vec<_>>()).ok();
     let out = written(&program.home().join("out"));
     assert_eq!(out.keys().collect::<Vec<_>>(), ["a.json", "b/c.json", "dataset.jsonl"].map(Path::new));
     let json: Value = serde_json::from_str(&out[Path::new("b/c.json")]).unwrap();
@@ -310,15 +293,11 @@ fn captions_go_to_the_forms_that_are_asked_for() {
             .starts_with("WEBVTT\n\n00:00:00.000 --> ")
     );
     // Without files, captions are lines on stdout; events with --json.
-    let run = caption(&program, &["in/*.mp4", "in/b"]);
+    let run = caption(&program, &["in/*.mp4", "in/b"]).ok();
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert!(
-        run.code == 0
-            && lines.len() == 2
-            && lines[0].starts_with("in/a.mp4: ")
-            && lines[1].starts_with("c.mp4: "),
-        "{}",
-        run.stdout
+        matches!(lines[..], [a, c] if a.starts_with("in/a.mp4: ") && c.starts_with("c.mp4: ")),
+        "{lines:?}"
     );
     let run = caption(&program, &["in", "--json"]);
     let events = events(&run.stdout);
@@ -330,9 +309,7 @@ fn captions_go_to_the_forms_that_are_asked_for() {
     assert_eq!(events.last().unwrap()["captioned"], 2);
     // Methods on the same clips; the file that is none is left out.
     program.file("in/none.mp4", "text");
-    let args =
-        ["bench", "--videos", "in", "--methods", "naive", "--json", "--max-new-tokens", "5", "--frames", "2"];
-    let run = program.run(&args);
+    let run = program.line("bench --videos in --methods naive --json --max-new-tokens 5 --frames 2");
     let lines = self::events(&run.stdout);
     let summary = lines.last().unwrap();
     assert!(run.code == 0 && run.stderr.contains("skipped: in/none.mp4"), "{}", run.stderr);
@@ -432,13 +409,8 @@ fn clips_that_can_have_no_output_stop_no_others() {
     let program = Program::new();
     clips(&program, &["in/a.mp4", "in/a.mkv", "other/b.mp4"]);
     // Two clips with one stem: the second is named, the first is captioned.
-    let run = caption(&program, &["in", "--sidecar", "txt"]);
-    assert!(
-        run.code == 5
-            && run.stderr.contains("failed: video in/a.mp4: its sidecar in/a.txt is that of in/a.mkv"),
-        "{}",
-        run.stderr
-    );
+    let run = caption(&program, &["in", "--sidecar", "txt"]).ends(5);
+    run.said("failed: video in/a.mp4: its sidecar in/a.txt is that of in/a.mkv");
     assert!(program.home().join("in/a.txt").exists());
     // A clip that its trainer could not find.
     let run = caption(&program, &["other", "--dataset", "ltx", "--dataset-file", "in/set.jsonl"]);

@@ -47,7 +47,7 @@ pub(crate) struct Program {
     home: TempDir,
 }
 
-/// The result of a run.
+#[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -200,7 +200,6 @@ pub(crate) fn events(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
 }
 
-/// The first event of this name.
 pub(crate) fn event<'e>(events: &'e [Value], name: &str) -> &'e Value {
     events.iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("no {name}: {events:?}"))
 }

@@ -443,8 +443,7 @@ fn steps_of_runs() {
 fn replays() {
     let mut t = Transcript::new();
     t.measured();
-    let args = ["caption", "demo", "--max-new-tokens", "8", "--quiet", "--save", "run.jsonl"];
-    assert_eq!(t.program.run(&args).code, 0);
+    t.program.line("caption demo --max-new-tokens 8 --quiet --save run.jsonl").ok();
     let saved = fs::read_to_string(t.program.home().join("run.jsonl")).unwrap();
     let cut = saved.trim_end().rfind('\n').unwrap() - 20;
     let mut lines: Vec<&str> = saved.lines().collect();

@@ -16,10 +16,7 @@ fn an_invalid_configuration_stops_only_the_commands_that_use_it() {
         program.run(args).silent();
     }
     let models = program.run(&["models"]).ok();
-    assert!(
-        models.stderr.starts_with("warning: configuration file ")
-            && models.stdout.contains("embedded target")
-    );
+    models.said("warning: configuration file ").printed("embedded target");
 }
 
 #[test]

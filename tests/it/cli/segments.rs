@@ -93,12 +93,8 @@ fn subtitles_are_written_also_by_replay() {
     // One cue over the whole length, where nobody asks for pieces.
     let vtt = caption(&program, &["--format", "vtt"]);
     assert!(vtt.stdout.starts_with("WEBVTT\n\n00:00:00.000 --> 00:00:06."), "{}", vtt.stdout);
-    let sentences = caption(&program, &["--format", "vtt", "--cues", "sentences"]);
-    assert!(
-        sentences.code == 0 && sentences.stdout.starts_with("WEBVTT\n\n00:00:00.000 --> "),
-        "{}",
-        sentences.stderr
-    );
+    let sentences = caption(&program, &["--format", "vtt", "--cues", "sentences"]).ok();
+    sentences.printed("WEBVTT\n\n00:00:00.000 --> ");
     caption(&program, &["--save", "b.jsonl"]).ok();
     program.run(&["replay", "b.jsonl", "--format", "srt"]).ends(2).said("which part of its video");
 }

@@ -12,7 +12,6 @@ use sha1::Digest;
 /// The commit of every revision.
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// A received request.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub path: String,
@@ -45,7 +44,6 @@ impl Reply {
     }
 }
 
-/// One file of the model.
 #[derive(Clone)]
 pub struct File {
     pub name: &'static str,

@@ -328,7 +328,6 @@ impl Bench {
         input.prefill(None, &mut |_, _| {}, go_on).unwrap().map(HeadPrefill::from)
     }
 
-    /// The layer that drafts for this method.
     fn layer(&self, method: &Method) -> Option<&DraftHead> {
         let Drafter::Head { recipe } = method.drafter else { return None };
         self.layers.iter().find(|head| head.config().recipe == recipe)
@@ -355,7 +354,6 @@ impl Bench {
         logit(a) - logit(b)
     }
 
-    /// The end tokens.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
@@ -373,7 +371,6 @@ impl Bench {
         preparation.growth(&embeddings, &states).unwrap()
     }
 
-    /// The prompt.
     pub fn prompt(&self) -> &Prompt {
         &self.prompt
     }

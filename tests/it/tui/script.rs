@@ -82,7 +82,6 @@ fn loading_with(config: &StudioConfig, columns: u16, rows: u16) -> Studio {
     studio
 }
 
-/// The models are there.
 pub fn loaded(studio: &mut Studio) -> Vec<Effect> {
     let ready = EventKind::Ready(Ready {
         target: "target".into(),

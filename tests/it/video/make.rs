@@ -153,7 +153,6 @@ pub fn number(frame: &Frame) -> usize {
         .sum()
 }
 
-/// A temporary file.
 pub struct File {
     pub path: PathBuf,
     _home: tempfile::TempDir,

@@ -199,5 +199,4 @@ pub fn find(name: &str, table: Option<&str>) -> Result<Vec<(&'static Paper, &'st
 }
 
 #[cfg(test)]
-#[path = "catalog_tests.rs"]
 mod tests;

@@ -137,5 +137,4 @@ pub async fn measure<R: Reporter>(
 }
 
 #[cfg(test)]
-#[path = "measure_tests.rs"]
 mod tests;

@@ -86,7 +86,6 @@ pub enum Measure {
     AcceptedShare,
     /// Drafted and not accepted, over drafted.
     FailureRate,
-    /// Decode speedup.
     Speedup,
     /// Speedup from file to last token.
     EndToEnd,
@@ -214,5 +213,4 @@ impl Measure {
 }
 
 #[cfg(test)]
-#[path = "measures_tests.rs"]
 mod tests;

@@ -32,11 +32,9 @@ pub type Tables = Vec<(&'static Paper, &'static Table)>;
 pub struct PaperOptions {
     /// The name by which the tables were chosen.
     pub name: String,
-    /// The tables.
     pub tables: Tables,
     /// Their runs.
     pub work: Work,
-    /// Seeds of the clips.
     pub seeds: Range<u64>,
     /// Name of the profile that charges the runs.
     pub profile: Option<String>,

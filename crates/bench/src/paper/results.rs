@@ -200,5 +200,4 @@ impl ComparedRow {
 }
 
 #[cfg(test)]
-#[path = "results_tests.rs"]
 mod tests;

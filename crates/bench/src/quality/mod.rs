@@ -181,7 +181,6 @@ struct Reference {
     facts: ClipFacts,
 }
 
-/// A form that was loaded.
 struct LoadedForm {
     dtype: String,
     kv_type: KvType,
@@ -375,10 +374,7 @@ impl Reference {
         let same = self.model.tokenizer().same_vocabulary(&tokenizer);
         same.map_err(|mismatch| other(format!("the vocabularies differ: {mismatch}")))?;
         let (ours, theirs) = (self.model.input_width(), files.config()?.text.input_width());
-        match ours == theirs {
-            true => Ok(()),
-            false => Err(other(format!("embeddings are {ours} and {theirs} wide"))),
-        }
+        if ours == theirs { Ok(()) } else { Err(other(format!("embeddings are {ours} and {theirs} wide"))) }
     }
 }
 
@@ -453,5 +449,4 @@ fn nats(value: f64) -> String {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -112,5 +112,4 @@ pub(super) fn combined(hashes: &[u64]) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "quantized_tests.rs"]
 mod tests;

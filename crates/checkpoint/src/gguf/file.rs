@@ -9,12 +9,10 @@ use super::{
 };
 use specreel_tensor::{CheckpointError, TensorType, cpu::table::Values, store::FileMap};
 
-/// A tensor of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GgufTensor {
     /// Sizes, the slowest first (as in a safetensors file; a GGUF file has them in reverse).
     pub shape: Vec<usize>,
-    /// The type.
     pub kind: TensorType,
     /// Index of the part that it is in.
     part: usize,
@@ -23,12 +21,10 @@ pub struct GgufTensor {
 }
 
 impl GgufTensor {
-    /// Number of values.
     pub fn values(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.values() / self.kind.block() * self.kind.block_bytes()
     }
@@ -40,7 +36,6 @@ pub struct GgufFile {
     maps: Vec<Arc<FileMap>>,
     /// The key-value pairs of the first part.
     pub metadata: Metadata,
-    /// The tensors by name.
     pub tensors: BTreeMap<String, GgufTensor>,
 }
 
@@ -132,5 +127,4 @@ pub(super) fn as_one(problems: Vec<CheckpointError>) -> CheckpointError {
 }
 
 #[cfg(test)]
-#[path = "file_tests.rs"]
 mod tests;

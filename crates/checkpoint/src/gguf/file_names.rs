@@ -34,7 +34,6 @@ fn stem(name: &str) -> Option<&str> {
     split(name).map(|(stem, _)| stem)
 }
 
-/// True for the name of a GGUF file.
 pub fn is_gguf(name: &str) -> bool {
     stem(name).is_some()
 }

@@ -208,11 +208,8 @@ fn place(listed: &mut [Listed], metadata: &Metadata, header: usize, length: usiz
 pub struct TypeShare {
     /// The type's name, in lower case.
     pub dtype: String,
-    /// Number of tensors.
     pub tensors: usize,
-    /// Number of values.
     pub values: u64,
-    /// Bytes in the files.
     pub bytes: u64,
 }
 

@@ -52,7 +52,6 @@ pub struct Vocabulary<'a> {
     pub composed: bool,
     /// Tokens that end a text.
     pub ends: Vec<u32>,
-    /// The recommended repetition penalty.
     pub repetition_penalty: Option<f64>,
 }
 

@@ -12,13 +12,11 @@ use std::{
 use super::{HubError, ModelId, gguf, id::MAIN};
 use crate::gguf::file_names;
 
-/// A cache directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     root: PathBuf,
 }
 
-/// A model in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cached {
     /// Owner, name, revision (the commit itself if no ref points to it), and the type of a GGUF file.
@@ -33,7 +31,6 @@ impl Cache {
         Self { root }
     }
 
-    /// Its root directory.
     pub fn root(&self) -> &Path {
         &self.root
     }

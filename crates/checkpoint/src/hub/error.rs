@@ -11,7 +11,6 @@ pub struct Available {
     pub tag: String,
     /// Size of the language model, in bytes.
     pub bytes: u64,
-    /// Number of its files.
     pub files: usize,
 }
 
@@ -48,7 +47,6 @@ fn first_of(files: &[String]) -> String {
 
 /// Why a model could not be downloaded or found.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum HubError {
     #[error("invalid model id `{id}`: {problem}")]
     Id { id: String, problem: String },
@@ -130,7 +128,6 @@ pub enum HubError {
     Disk {
         /// Bytes to download.
         needed: u64,
-        /// Free bytes.
         free: u64,
         dir: PathBuf,
     },

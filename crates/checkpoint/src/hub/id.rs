@@ -16,7 +16,6 @@ const LONGEST: usize = 200;
 pub struct ModelId {
     /// User or organisation.
     pub(crate) owner: String,
-    /// Its name.
     pub name: String,
     /// Branch, tag or commit.
     pub(crate) revision: String,

@@ -44,10 +44,8 @@ const INDEX: &str = "model.safetensors.index.json";
 /// Maximum size of a JSON file, in bytes.
 const MAX_JSON: u64 = 64 << 20;
 
-/// Progress of a pull.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PullProgress {
-    /// The file being downloaded.
     pub file: String,
     /// Its number, from 1.
     pub number: usize,
@@ -59,7 +57,6 @@ pub struct PullProgress {
     pub total: u64,
 }
 
-/// A pulled model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pulled {
     /// The snapshot's directory.
@@ -68,11 +65,9 @@ pub struct Pulled {
     pub file: Option<PathBuf>,
     /// The vision tower's file, of a GGUF model that has one.
     pub mmproj: Option<PathBuf>,
-    /// The commit.
     pub commit: String,
     /// Number of its files in the cache.
     pub files: usize,
-    /// Their bytes.
     pub bytes: u64,
     /// Bytes downloaded by this pull.
     pub fetched: u64,

@@ -37,7 +37,6 @@ pub struct Settings {
     pub cache: Option<PathBuf>,
     /// URL of the hub, without a trailing slash.
     pub endpoint: String,
-    /// The access token.
     pub token: Option<Token>,
     /// Never use the network.
     pub offline: bool,

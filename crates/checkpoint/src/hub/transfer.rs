@@ -35,7 +35,6 @@ pub(super) struct Transfer<'a> {
     pub blobs: PathBuf,
     /// Directory of the lock files, shared with the other tools.
     pub locks: PathBuf,
-    /// Delay before the first retry.
     pub(crate) retry_delay: Duration,
 }
 

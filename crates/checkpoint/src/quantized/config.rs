@@ -51,7 +51,6 @@ impl Quantization {
         Self::of(&config).map_err(|problem| CheckpointError::file_hint(&path, problem, OTHERS))
     }
 
-    /// The quantization of a `config.json`.
     fn of(config: &Value) -> Result<Option<Self>, String> {
         let section = |key: &str| {
             let places = [config.get(key), config.get("text_config").and_then(|text| text.get(key))];
@@ -218,7 +217,6 @@ fn number(section: &Value, key: &str) -> Result<Option<usize>, String> {
     }
 }
 
-/// The sizes of a block.
 fn block(value: Option<&Value>) -> Result<Option<[usize; 2]>, String> {
     let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
     match value.as_array().map(|sizes| sizes.iter().map(Value::as_u64).collect::<Vec<_>>()).as_deref() {

@@ -182,7 +182,6 @@ impl QuantizedMatrix {
         }
     }
 
-    /// How codes are stored.
     pub fn layout(&self) -> Codes {
         let (bits, _) = self.quantization.sizes(&self.stem);
         match &self.quantization {
@@ -199,7 +198,6 @@ impl QuantizedMatrix {
         self.groups(self.dimensions()?).map(|_| ())
     }
 
-    /// Outputs and inputs.
     fn dimensions(&self) -> Result<[usize; 2], String> {
         match (&self.codes.info.shape[..], &self.shape[..]) {
             ([_, _], &[rows, inputs]) if rows.min(inputs) > 0 => Ok([rows, inputs]),

@@ -97,7 +97,6 @@ impl Unpack {
         }
     }
 
-    /// The codes as f32.
     fn read(&self, first: usize, bytes: &[u8], out: &mut [f32]) {
         let inputs = self.inputs;
         let word = |at: usize| bytes.as_chunks().0.get(at).map_or(0, |bytes| u32::from_le_bytes(*bytes));

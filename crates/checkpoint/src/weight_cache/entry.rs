@@ -14,13 +14,9 @@ use super::{
 /// A file of kept weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheEntry {
-    /// Its id.
     pub id: String,
-    /// Its path.
     pub path: PathBuf,
-    /// Size in bytes.
     pub bytes: u64,
-    /// When it was used last.
     pub last_used: SystemTime,
     /// What it contains.
     pub state: EntryState,
@@ -32,12 +28,7 @@ pub struct CacheEntry {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntryState {
     /// Weights of a model, in these types.
-    Usable {
-        /// The model's name.
-        model: String,
-        /// The weight types.
-        variant: String,
-    },
+    Usable { model: String, variant: String },
     /// It is replaced when it is needed.
     Unusable(String),
 }

@@ -20,7 +20,6 @@ const LARGEST_INDEX: u64 = 64 << 20;
 /// What a file contains.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Index {
-    /// Name of the model.
     pub model: String,
     /// Its weight types, for people.
     pub variant: String,
@@ -31,7 +30,6 @@ pub struct Index {
 pub struct Matrix {
     /// The name by which it is found.
     pub key: String,
-    /// Format of its weights.
     pub format: String,
     /// Rows.
     pub outputs: usize,
@@ -57,7 +55,6 @@ pub fn prefix(index_at: u64, index: &[u8]) -> Vec<u8> {
 pub(crate) struct CacheFile {
     pub map: Arc<FileMap>,
     pub index: Index,
-    /// Hash of the index.
     pub hash: u64,
 }
 

@@ -32,7 +32,6 @@ pub struct Point {
     pub x: f64,
     pub y: f64,
     pub label: String,
-    /// Whether it is on the Pareto front.
     pub front: bool,
 }
 
@@ -55,7 +54,6 @@ impl Plot {
         Self { most, ..self }
     }
 
-    /// The points in the order given.
     pub fn points(&self) -> &[Point] {
         &self.points
     }

@@ -354,5 +354,4 @@ fn cut_start(pieces: &[Piece], columns: usize) -> Vec<Piece> {
 }
 
 #[cfg(test)]
-#[path = "ledger_tests.rs"]
 mod tests;

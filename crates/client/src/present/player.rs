@@ -426,5 +426,4 @@ impl Player {
 }
 
 #[cfg(test)]
-#[path = "player_tests.rs"]
 mod tests;

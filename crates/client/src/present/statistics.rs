@@ -149,7 +149,6 @@ impl Measures {
 #[derive(Debug)]
 pub struct Column {
     pub title: &'static str,
-    /// Numbers are aligned to the right.
     pub right: bool,
     /// Columns with a higher rank are dropped first where the width is short; those with 0 stay.
     pub rank: u8,
@@ -506,5 +505,4 @@ pub fn headline(name: &str, log: &RunLog) -> String {
 }
 
 #[cfg(test)]
-#[path = "statistics_tests.rs"]
 mod tests;

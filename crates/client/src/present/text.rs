@@ -62,7 +62,6 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Columns that a text takes.
 pub fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }

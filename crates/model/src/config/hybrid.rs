@@ -165,5 +165,4 @@ fn check(linear: &LinearAttention) -> Result<(), String> {
 const WIDEST: usize = 1 << 16;
 
 #[cfg(test)]
-#[path = "hybrid_tests.rs"]
 mod tests;

@@ -16,7 +16,6 @@ pub struct LanguageModel {
     pub qk_norm: bool,
     /// Where M-RoPE's axes alternate: their frequencies by default.
     pub interleaved: Option<[usize; 3]>,
-    /// Positions on one axis only.
     pub one_axis: bool,
     /// Embeddings of visual tokens are added after the first layers, too.
     pub deepstack: bool,
@@ -306,5 +305,4 @@ fn check_rope(rope: Option<&RawRope>, model: &LanguageModel) -> Result<(), Strin
 }
 
 #[cfg(test)]
-#[path = "text_tests.rs"]
 mod tests;

@@ -189,7 +189,6 @@ impl<R: RecurrentStates> Recurrence<R> {
         slot.saturating_add_signed(self.ahead)
     }
 
-    /// Become a copy of `other`.
     fn take(&mut self, other: &Self) {
         self.states.take(&other.states, &other.track.banks_unlike(&self.track));
         (self.track, self.ahead) = (other.track.clone(), other.ahead);

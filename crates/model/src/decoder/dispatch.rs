@@ -79,7 +79,6 @@ impl Matrix {
         Self { inputs, bytes: D::matrix_bytes(&matrix), held: Box::new(matrix) }
     }
 
-    /// Bytes of its weights.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -187,13 +186,11 @@ pub trait DeviceDecoder: Send + Sync {
         self.config().hidden
     }
 
-    /// The resolved configuration.
     fn config(&self) -> &TextConfig;
 
     /// True if a row's result is bit-identical for any other rows in the pass.
     fn is_batch_invariant(&self) -> bool;
 
-    /// Size of the weights in bytes.
     fn bytes(&self) -> usize;
 
     /// Bytes of the matrices that are parts of mapped files: the system may take their memory back, and reads them again.
@@ -259,7 +256,6 @@ pub trait SequenceCache: Any + Send {
     /// Number of layers with full attention, key heads and values of a head.
     fn layout(&self) -> [usize; 3];
 
-    /// Allocated bytes.
     fn bytes(&self) -> usize;
 
     /// Bytes that are allocated for `more` slots after those in use, at most.
@@ -310,5 +306,4 @@ impl Cache {
 }
 
 #[cfg(test)]
-#[path = "dispatch_tests.rs"]
 mod tests;

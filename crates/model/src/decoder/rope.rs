@@ -7,7 +7,6 @@ use crate::config::TextConfig;
 /// Positions are not cache slots: a visual token's slot counts tokens, its positions count seconds and cells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Positions {
-    /// `axes[a][row]`.
     pub axes: [Vec<u32>; 3],
 }
 

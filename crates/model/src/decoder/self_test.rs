@@ -11,7 +11,6 @@ const TOKENS: u32 = 40;
 /// The weight types, each with the difference from the CPU up to which a device computes it: as a share of the largest logit.
 const TYPES: [(WeightType, f32); 2] = [(WeightType::F32, 1e-3), (WeightType::Q8_0, 0.05)];
 
-/// What a self-test found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelfTest {
     /// Every row has the same bits whatever rows stand beside it.

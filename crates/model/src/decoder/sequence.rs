@@ -36,7 +36,6 @@ impl Sequence {
         Self { decoder, cache, workspace: Workspace::default(), offset: 0, below: Vec::new(), history }
     }
 
-    /// The decoder.
     pub fn decoder(&self) -> &Arc<Decoder> {
         &self.decoder
     }
@@ -288,5 +287,4 @@ impl Sequence {
 }
 
 #[cfg(test)]
-#[path = "sequence/hybrid_tests.rs"]
 mod hybrid_tests;

@@ -31,7 +31,6 @@ pub enum Recipe {
 }
 
 impl Recipe {
-    /// All recipes.
     pub const ALL: [Recipe; 6] =
         [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec, Recipe::Hivis, Recipe::Eagle3, Recipe::Mtp];
 
@@ -112,7 +111,6 @@ impl TargetIdentity {
 /// The contents of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DraftHeadConfig {
-    /// [`MODEL_TYPE`].
     pub model_type: String,
     /// How it was trained.
     pub recipe: Recipe,
@@ -122,7 +120,6 @@ pub struct DraftHeadConfig {
     pub(crate) intermediate_size: usize,
     pub(crate) num_attention_heads: usize,
     pub(crate) num_key_value_heads: usize,
-    /// Width of a head.
     pub head_dim: usize,
     /// Base of the rotary frequencies.
     pub rope_theta: f64,
@@ -294,5 +291,4 @@ impl DraftHeadConfig {
 }
 
 #[cfg(test)]
-#[path = "config_tests.rs"]
 mod tests;

@@ -74,7 +74,6 @@ impl DraftVocabulary {
         self.ids.iter().position(|id| *id as usize >= vocab).unwrap_or(self.ids.len())
     }
 
-    /// The id of a row.
     pub fn id(&self, row: u32) -> u32 {
         self.ids.get(row as usize).copied().unwrap_or(row)
     }
@@ -280,5 +279,4 @@ fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
 }
 
 #[cfg(test)]
-#[path = "eagle3_tests.rs"]
 mod tests;

@@ -45,7 +45,6 @@ enum Rows {
     Mtp(eagle3::Pairs),
 }
 
-/// A loaded draft head.
 pub struct DraftHead {
     name: String,
     config: DraftHeadConfig,

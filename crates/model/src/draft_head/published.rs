@@ -254,5 +254,4 @@ impl Rope {
 }
 
 #[cfg(test)]
-#[path = "published_tests.rs"]
 mod tests;

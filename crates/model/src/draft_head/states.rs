@@ -25,7 +25,6 @@ pub struct ReadStates {
     pub rows: States,
     /// The last row: the state before the first root.
     pub last: Vec<f32>,
-    /// The recipe of the head.
     pub recipe: Recipe,
 }
 
@@ -53,10 +52,7 @@ impl<'a> StateReader<'a> {
 
     /// Take the next rows. Fails if the pass tapped other layers.
     pub fn read(&mut self, pass: &Pass, target: &Decoder) -> Result<()> {
-        let states = match self.head.taps().is_empty() {
-            true => pass.states.clone(),
-            false => tapped(pass, target)?,
-        };
+        let states = if self.head.taps().is_empty() { pass.states.clone() } else { tapped(pass, target)? };
         self.rows.push(self.head.reduce(&states)?);
         Ok(())
     }
@@ -84,7 +80,6 @@ impl TextStates {
         }
     }
 
-    /// Bytes of the states.
     pub fn bytes(&self) -> usize {
         let read = self.read.as_ref().map_or(0, |read| read.rows.bytes());
         size_of_val(&self.states[..]) + size_of_val(&self.zeros[..]) + read

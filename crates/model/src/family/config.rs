@@ -13,7 +13,6 @@ use specreel_tensor::CheckpointError;
 /// The `config.json` of a Video-LLM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VlConfig {
-    /// The family.
     pub family: &'static Family,
     /// The language model.
     pub text: TextConfig,

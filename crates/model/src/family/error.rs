@@ -7,7 +7,6 @@ use specreel_tensor::{CheckpointError, Error, GpuError};
 
 /// Why a model cannot be loaded or used.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum ModelError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),

@@ -36,7 +36,6 @@ pub struct Prompt {
     /// For each temporal grid the rows of text that belong to it alone: its time stamp and the marks around its visual tokens.
     /// Empty in families that write none.
     pub stamps: Vec<Vec<Range<usize>>>,
-    /// Positions of all rows.
     pub positions: Positions,
     /// Position of the first generated token.
     pub next: u32,

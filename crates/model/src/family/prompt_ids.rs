@@ -53,5 +53,4 @@ pub(crate) fn prompt_ids(
 }
 
 #[cfg(test)]
-#[path = "prompt_ids_tests.rs"]
 mod tests;

@@ -41,7 +41,6 @@ pub struct Family {
     pub architecture: &'static str,
     /// What its language model fixes.
     pub language_model: LanguageModel,
-    /// The vision tower.
     pub tower: fn(&VlConfig) -> Result<TowerConfig, VisionError>,
     /// How its frames are sampled, where a checkpoint's files say nothing else.
     pub sampling: Rule,

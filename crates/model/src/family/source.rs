@@ -13,16 +13,13 @@ use crate::{
 
 /// Reads the parts of a model from its files.
 pub trait ReadModel {
-    /// The configuration.
     fn config(&self) -> Result<VlConfig, CheckpointError>;
 
-    /// The tokenizer.
     fn tokenizer(&self) -> Result<TextTokenizer, TextError>;
 
     /// The chat template; the family's if there is none, or if that is the one for videos.
     fn template(&self, family: &Family) -> Result<ChatTemplate, TemplateError>;
 
-    /// The frame processor of a model with this tower.
     fn processor(&self, tower: &TowerConfig) -> Result<VideoProcessor, ModelError>;
 }
 

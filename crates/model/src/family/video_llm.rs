@@ -170,12 +170,10 @@ impl VideoLlm {
         self.cache_note.as_deref()
     }
 
-    /// Its device.
     pub fn device(&self) -> &ComputeDevice {
         &self.device
     }
 
-    /// The family.
     pub fn family(&self) -> &'static Family {
         self.config.family
     }
@@ -185,7 +183,6 @@ impl VideoLlm {
         &self.decoder
     }
 
-    /// The tokenizer.
     pub fn tokenizer(&self) -> &TextTokenizer {
         &self.tokenizer
     }
@@ -200,7 +197,6 @@ impl VideoLlm {
         self.template.offers_effort()
     }
 
-    /// The frame processor.
     pub fn processor(&self) -> &VideoProcessor {
         &self.processor
     }

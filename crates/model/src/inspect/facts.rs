@@ -27,7 +27,6 @@ const TOWER_ROWS: usize = 256;
 /// Rows of a prompt in one prefill chunk.
 const DECODER_ROWS: usize = 128;
 
-/// A sampled video.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampledVideo {
     /// Frames that are sampled without a limit of visual tokens.
@@ -43,9 +42,7 @@ pub struct SampledVideo {
 /// Sizes of a video's inputs to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VideoInputs {
-    /// Visual tokens.
     pub visual: usize,
-    /// Values of all patches.
     pub patch_values: usize,
     /// Patches of one temporal grid.
     pub grid_patches: usize,
@@ -62,7 +59,6 @@ impl VideoInputs {
 /// Sizes of a checkpoint.
 #[derive(Clone)]
 pub struct Facts {
-    /// The family.
     pub family: &'static Family,
     /// The language model.
     pub text: TextConfig,
@@ -88,7 +84,6 @@ impl Facts {
         Self::read_files(&ModelFiles::open(dir, None)?)
     }
 
-    /// Read the sizes of a model.
     pub fn read_files(files: &ModelFiles) -> Result<Self, ModelError> {
         let config = files.config()?;
         let tower = config.tower()?;

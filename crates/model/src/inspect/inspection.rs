@@ -37,7 +37,6 @@ pub const EXAMPLE: SampledVideo = SampledVideo {
 pub struct Problem {
     /// The file or tensor, and what is wrong.
     pub error: String,
-    /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -47,29 +46,22 @@ pub struct Problem {
 pub struct DtypeShare {
     /// The type's name in the files.
     pub dtype: String,
-    /// Number of tensors.
     pub tensors: usize,
-    /// Number of parameters.
     pub parameters: u64,
-    /// Bytes in the files.
     pub bytes: u64,
 }
 
 /// Memory estimate for one weight type, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// The weight type.
     pub dtype: &'static str,
-    /// All weights.
     pub weights: u64,
     /// Weights and a run on the example video.
     pub run: u64,
 }
 
-/// The report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
-    /// Display name.
     pub name: String,
     /// `model_type` of the configuration, if it is valid.
     pub family: Option<String>,
@@ -92,7 +84,6 @@ pub struct Inspection {
     pub memory: Vec<Memory>,
     /// Remarks that do not make the checkpoint unusable.
     pub notes: Vec<String>,
-    /// All problems.
     pub problems: Vec<Problem>,
 }
 

@@ -34,7 +34,6 @@ pub enum GgufType {
     Q4KM,
     /// `Q8_0`.
     Q80,
-    /// `F16`.
     F16,
 }
 

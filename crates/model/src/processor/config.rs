@@ -37,7 +37,6 @@ pub struct SamplingSettings {
     pub max_frames: Option<usize>,
 }
 
-/// Resolved settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessorConfig {
     /// Side of a patch in pixels.
@@ -62,7 +61,6 @@ pub struct ProcessorConfig {
     pub total_pixels: f64,
     /// What both limits count.
     pub scope: PixelScope,
-    /// Filter of the resize.
     pub filter: Filter,
     /// Frames are first resized to this longest edge in pixels, and then to the fixed size.
     pub longest_edge: Option<usize>,
@@ -381,5 +379,4 @@ impl ProcessorConfig {
 }
 
 #[cfg(test)]
-#[path = "config_tests.rs"]
 mod tests;

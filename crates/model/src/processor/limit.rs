@@ -14,7 +14,6 @@ pub struct FrameLimits {
 /// How many frames of a video are sampled, their size, and the visual tokens that they become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FramePlan {
-    /// Frames.
     pub frames: usize,
     /// Height and width in pixels, resized.
     pub size: (usize, usize),

@@ -24,7 +24,6 @@ use specreel_tensor::SpansError;
 
 /// An error between frames and visual tokens.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum ProcessorError {
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
@@ -131,7 +130,6 @@ impl VideoProcessor {
         Ok(Self { config })
     }
 
-    /// The settings.
     pub fn config(&self) -> &ProcessorConfig {
         &self.config
     }

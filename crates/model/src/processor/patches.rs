@@ -5,7 +5,6 @@
 
 use super::{Grid, ProcessorConfig, ProcessorError, resize::Resizer, sizes::with_longest_edge};
 
-/// The patches of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patches {
     /// Normalised values, `[t · h · w, 3 · temporal · patch²]` row by row.

@@ -6,7 +6,6 @@
 /// The kernel of a resize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// Linear interpolation.
     Bilinear,
     /// Keys' cubic with a = -0.5.
     Bicubic,

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use crate::text::TextError;
 use specreel_record::{Failure, FailureClass};
 
-/// An error of a chat template.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum TemplateError {
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },

@@ -6,7 +6,6 @@ use specreel_record::{Failure, FailureClass};
 
 /// An error of a checkpoint's tokenizer.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum TextError {
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
@@ -53,7 +52,6 @@ impl From<TextError> for Failure {
 
 /// The first difference between two vocabularies.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum Mismatch {
     #[error("{ours} ids and {theirs} ids")]
     Size { ours: usize, theirs: usize },

@@ -97,7 +97,6 @@ impl<D: Ops> Layer<D> {
         })
     }
 
-    /// Size of the matrices in bytes.
     pub fn bytes(&self) -> usize {
         let [first, second] = match &self.mlp {
             Mlp::Gated { gate_up: first, down: second } | Mlp::Plain { first, second, .. } => [first, second],
@@ -175,7 +174,6 @@ impl<D: Ops> Projector<D> {
         })
     }
 
-    /// Size of the matrices in bytes.
     pub fn bytes(&self) -> usize {
         D::matrix_bytes(&self.first) + self.second.as_ref().map_or(0, D::matrix_bytes)
     }

@@ -26,9 +26,7 @@ pub use tower::Tower;
 /// Called after each layer of each chunk with (steps done, steps in total). `Break` cancels the encoding.
 pub(crate) type EncodeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
-/// An error of a vision tower.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum VisionError {
     /// A value of `vision_config` is missing or invalid.
     #[error("config.json: vision_config.{name} {problem}")]

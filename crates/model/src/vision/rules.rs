@@ -29,7 +29,6 @@ pub(crate) struct TowerSizes {
     pub heads: usize,
     /// Width of the feed-forward layers.
     pub ffn: usize,
-    /// Number of layers.
     pub layers: usize,
 }
 
@@ -109,7 +108,6 @@ pub(crate) trait TowerRules: Debug + Send + Sync {
     fn mac_count(&self, grid: Grid) -> TowerMacCount;
 }
 
-/// The tower of a checkpoint.
 #[derive(Clone, Debug)]
 pub struct TowerConfig(Arc<dyn TowerRules>);
 
@@ -153,7 +151,6 @@ impl TowerConfig {
         self.0.sizes().row
     }
 
-    /// Number of layers.
     pub fn layers(&self) -> usize {
         self.0.sizes().layers
     }
@@ -163,7 +160,6 @@ impl TowerConfig {
         self.0.sizes().out * self.0.embeddings()
     }
 
-    /// Width of an attention head.
     pub fn head_dim(&self) -> usize {
         let TowerSizes { hidden, heads, .. } = self.0.sizes();
         hidden / heads

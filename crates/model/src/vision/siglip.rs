@@ -39,7 +39,6 @@ pub struct SiglipConfig {
     pub hidden: usize,
     /// Width of the feed-forward layers.
     pub ffn: usize,
-    /// Number of layers.
     pub layers: usize,
     /// Attention heads; they divide `hidden`.
     pub heads: usize,
@@ -47,7 +46,6 @@ pub struct SiglipConfig {
     pub image: usize,
     /// Side of a patch in pixels.
     pub patch: usize,
-    /// Epsilon of the norms.
     pub eps: f64,
 }
 

@@ -13,7 +13,6 @@ use specreel_tensor::{
 /// A loaded tower, including its merger or projector.
 pub struct Tower(Box<dyn DeviceTower>);
 
-/// A tower on any device.
 pub(super) trait DeviceTower: std::any::Any + Send + Sync {
     fn encode(
         &self,
@@ -75,12 +74,10 @@ impl Tower {
         self.0.newline()
     }
 
-    /// Size of the matrices in bytes.
     pub fn bytes(&self) -> usize {
         self.0.bytes()
     }
 }
 
 #[cfg(test)]
-#[path = "tower_tests.rs"]
 mod tests;

@@ -242,5 +242,4 @@ fn middle<'a>(runs: &'a [RunLog], method: &str) -> Option<&'a RunLog> {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -273,5 +273,4 @@ pub fn ticks(passed: &[bool], window: usize) -> Vec<Tick> {
 }
 
 #[cfg(test)]
-#[path = "charge_tests.rs"]
 mod tests;

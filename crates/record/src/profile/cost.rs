@@ -133,7 +133,6 @@ pub struct Device {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Roofline {
     pub sizes: Sizes,
-    /// Bytes of a weight.
     pub weight_bytes: f64,
     pub device: Device,
 }

@@ -254,5 +254,4 @@ impl FileModel {
 }
 
 #[cfg(test)]
-#[path = "file_tests.rs"]
 mod tests;

@@ -18,7 +18,6 @@ use specreel_record::Verdict;
 /// One draft with everything that a rule may judge it by.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// The drafted id.
     pub draft: u32,
     /// The target's own token at this position.
     pub wanted: u32,

@@ -42,7 +42,6 @@ impl VisualStates {
         self.tokens
     }
 
-    /// Bytes of the states.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.unit[..]) + self.resident.get().map_or(0, Resident::bytes)
     }

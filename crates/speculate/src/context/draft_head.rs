@@ -30,7 +30,6 @@ pub struct HeadPrefill {
 /// What a draft head reads.
 #[derive(Clone, Copy)]
 pub struct HeadInput<'a> {
-    /// The head.
     pub head: &'a DraftHead,
     /// The target's states before its rows.
     pub states: &'a TextStates,

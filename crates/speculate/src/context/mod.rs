@@ -57,7 +57,6 @@ impl AtLayer {
 }
 
 impl ContextNeeds {
-    /// The needs of this context.
     pub fn of(context: &VisualContext) -> Self {
         match context {
             VisualContext::Attention { .. } | VisualContext::TopKKv { .. } => {

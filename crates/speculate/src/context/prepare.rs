@@ -23,7 +23,6 @@ pub(super) type OnProgress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<
 
 /// A target, its prompt and video.
 pub struct Preparation<'a> {
-    /// The target.
     pub target: &'a VideoLlm,
     /// The prompt as laid out.
     pub prompt: &'a Prompt,
@@ -210,7 +209,6 @@ pub fn layers_of(model: &VideoLlm, depth: f64) -> usize {
 /// What a model reads of a prompt.
 #[derive(Clone, Copy)]
 pub struct PrefillInput<'a> {
-    /// The model.
     pub model: &'a VideoLlm,
     /// Its decoder, or another one of its sizes: the model's weights in fewer bits.
     pub decoder: &'a Arc<Decoder>,

@@ -224,5 +224,4 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[cfg(test)]
-#[path = "prune_tests.rs"]
 mod tests;

@@ -38,12 +38,10 @@ pub struct Signals {
     pub ratings: Vec<(Rating, Vec<f32>)>,
     /// Each visual token's change since an earlier frame.
     pub change: Option<Vec<f32>>,
-    /// Density of the visual tokens.
     pub density: Option<Density>,
 }
 
 impl Signals {
-    /// Bytes of the signals.
     pub fn bytes(&self) -> usize {
         let variations = self.variations.iter().map(|(_, scores)| size_of_val(&scores[..]));
         let ratings = self.ratings.iter().map(|(_, scores)| size_of_val(&scores[..]));

@@ -59,7 +59,6 @@ impl<'a> DraftHeadState<'a> {
         self.layer.vocabulary()
     }
 
-    /// The draft head.
     pub fn layer(&self) -> &'a DraftHead {
         self.layer
     }

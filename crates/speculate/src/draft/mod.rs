@@ -29,11 +29,9 @@ pub struct Proposal {
 /// The form of the requested tree.
 #[derive(Clone, Debug)]
 pub enum Form<'a> {
-    /// A chain.
     Chain,
     /// A tree of fixed form.
     Static(&'a super::tree::Template),
-    /// Two chains.
     TwoBranch,
     /// The most likely continuations (EAGLE-2).
     Dynamic {
@@ -46,7 +44,6 @@ pub enum Form<'a> {
 
 /// A request for the drafts of one step.
 pub struct DraftRequest<'a> {
-    /// The form.
     pub form: Form<'a>,
     /// Longest branch.
     pub depth: usize,
@@ -58,7 +55,6 @@ pub struct DraftRequest<'a> {
     pub vocab: usize,
     /// Draw a chain from the drafter's distribution instead of taking its best tokens.
     pub sampler: Option<Sampler>,
-    /// Keep the distributions.
     pub distributions: bool,
     /// Output position of the first drafted token.
     pub position: usize,

@@ -251,5 +251,4 @@ fn words_problem(words: &[String]) -> Option<Problem> {
 }
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
 mod tests;

@@ -9,7 +9,6 @@ use specreel_record::{Failure, FailureClass};
 pub enum Origin {
     /// A method in memory, by name.
     Method(String),
-    /// A method file.
     File(PathBuf),
     /// A `--set`, as typed.
     Set(String),
@@ -27,7 +26,6 @@ impl std::fmt::Display for Origin {
 
 /// One thing that is wrong inside a method. Displays as what is wrong; [`Problem::hint`] is the way out.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum Problem {
     #[error("not valid TOML: {message}")]
     Syntax {
@@ -70,7 +68,6 @@ pub enum Problem {
         first: String,
         second: String,
         why: &'static str,
-        /// What to pick instead.
         instead: &'static str,
     },
     /// A key without axis that the method does not have.
@@ -95,7 +92,6 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The way out.
     pub fn hint(&self) -> String {
         match self {
             Problem::Syntax { .. } => "`specreel methods show lvspec` prints a file to start from".into(),
@@ -121,16 +117,10 @@ impl Problem {
     }
 }
 
-/// A method that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum MethodError {
     #[error("unknown method `{name}`")]
-    Unknown {
-        name: String,
-        /// The names of the presets.
-        known: Vec<String>,
-    },
+    Unknown { name: String, known: Vec<String> },
     #[error("cannot read method file {path}: {source}")]
     Read { path: PathBuf, source: std::io::Error },
     #[error("{origin}: {problem}")]
@@ -152,7 +142,6 @@ impl MethodError {
         }
     }
 
-    /// The way out.
     pub fn hint(&self) -> String {
         match self {
             MethodError::Unknown { name, known } => {

@@ -229,5 +229,4 @@ fn parse_value(text: &str) -> Toml {
 }
 
 #[cfg(test)]
-#[path = "parse_tests.rs"]
 mod tests;

@@ -58,7 +58,6 @@ impl Value {
 /// The numbers that a key may have. NaN and infinities are outside of every range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// Lower bound.
     pub low: f64,
     /// Upper bound; infinite where there is none.
     pub high: f64,
@@ -100,7 +99,6 @@ impl std::fmt::Display for Range {
 pub struct Key {
     /// As written.
     pub name: &'static str,
-    /// Its documentation.
     pub(super) doc: &'static str,
     /// What it takes.
     pub value: Value,
@@ -202,7 +200,6 @@ pub(super) const fn optional(default: &'static str) -> Key {
 pub struct Kind {
     /// As written after `kind =`.
     pub name: &'static str,
-    /// Its documentation.
     pub(super) doc: &'static str,
     /// Its keys in addition to `kind`.
     pub keys: &'static [Key],
@@ -226,19 +223,16 @@ impl Kind {
 pub struct Axis {
     /// As written.
     pub name: &'static str,
-    /// The question it answers.
     pub question: &'static str,
     /// What can be chosen.
     pub kinds: &'static [Kind],
 }
 
 impl Axis {
-    /// The axis of this name.
     pub fn find(name: &str) -> Option<&'static Axis> {
         super::AXES.iter().find(|axis| axis.name == name)
     }
 
-    /// The kind of this name.
     pub fn kind(&self, name: &str) -> Option<&'static Kind> {
         self.kinds.iter().find(|kind| kind.name == name)
     }

@@ -6,10 +6,8 @@
 use crate::sampling::Sampler;
 use specreel_record::Verdict;
 
-/// One drafted token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DraftToken<E = ()> {
-    /// Its id.
     pub id: u32,
     /// The judge's information about the drafter here, for example its distribution. The machine only passes it on.
     pub(crate) evidence: E,

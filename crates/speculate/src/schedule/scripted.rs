@@ -16,7 +16,6 @@ pub const ENDS: u32 = 2;
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     pub seed: u64,
-    /// Words there are.
     pub words: u32,
     /// How often the drafter writes what the target would, in percent.
     pub agreement: u64,

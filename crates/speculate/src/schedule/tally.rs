@@ -10,7 +10,6 @@ use super::tick::Outcome;
 pub struct Tally {
     /// Ticks, each with one verify pass.
     pub ticks: u64,
-    /// Drafted tokens.
     pub drafted: u64,
     /// Drafts that a verify pass judged.
     pub judged: u64,

@@ -17,9 +17,7 @@ pub enum Mode {
 /// One tick: two tasks that may run at the same time.
 #[derive(Debug, PartialEq)]
 pub struct Tick {
-    /// The mode.
     pub stage: Mode,
-    /// For the target.
     pub target: TargetTask,
     /// For the drafter; none if nothing can follow the pending drafts.
     pub drafter: Option<DrafterTask>,
@@ -53,13 +51,11 @@ pub struct DrafterTask {
 /// One token of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emitted {
-    /// Its id.
     pub id: u32,
     /// Why it is in the output.
     pub verdict: Verdict,
 }
 
-/// The outcome of a tick.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The mode the tick was in.

@@ -22,13 +22,10 @@ pub struct Seen {
     pub rows: usize,
     /// Its time in milliseconds.
     pub(crate) target_ms: f64,
-    /// Drafted tokens.
     pub drafted: usize,
     /// The time of drafting them in milliseconds.
     pub drafter_ms: f64,
-    /// Judged drafts.
     pub judged: usize,
-    /// Accepted ones.
     pub accepted: usize,
 }
 

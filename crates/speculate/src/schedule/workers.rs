@@ -26,7 +26,6 @@ use specreel_record::{Busy, panic_words};
 
 /// Owns the drafter's sequence.
 pub trait DrafterWorker<E>: Send {
-    /// The worker's error.
     type Error;
 
     /// Carry out an task.
@@ -35,19 +34,15 @@ pub trait DrafterWorker<E>: Send {
 
 /// Owns the target's sequence, and judges by the rows of its last pass.
 pub trait TargetWorker<E>: Judge<E> {
-    /// The worker's error.
     type Error;
 
     /// Carry out an task, and keep what its rows predict.
     fn verify(&mut self, task: &TargetTask) -> Result<(), Self::Error>;
 }
 
-/// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The target's worker.
     Target,
-    /// The drafter's worker.
     Drafter,
 }
 
@@ -62,7 +57,6 @@ impl fmt::Display for Side {
 
 /// Why a generation failed.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum WorkerError<X> {
     #[error("the {0} failed: {1}")]
     Worker(Side, X),
@@ -78,7 +72,6 @@ pub enum WorkerError<X> {
 /// One applied tick with its times.
 #[derive(Clone, Debug)]
 pub struct Ticked {
-    /// Its outcome.
     pub outcome: Outcome,
     /// Time of the verify pass.
     pub(crate) target_ms: f64,

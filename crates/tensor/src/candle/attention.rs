@@ -99,7 +99,6 @@ pub(crate) struct ProbeSums {
 }
 
 impl ProbeSums {
-    /// For a model of `layers` layers.
     pub fn new(probe: &AttentionProbe, layers: usize) -> Self {
         Self {
             probe: probe.clone(),

@@ -15,7 +15,6 @@ pub struct TensorCache {
     layers: Vec<[Tensor; 2]>,
     count: usize,
     len: usize,
-    /// Allocated slots.
     capacity: usize,
     /// Slots to allocate at first.
     requested: usize,
@@ -55,7 +54,6 @@ impl TensorCache {
         Self::new(layers, self.heads, self.head_dim, capacity, self.dtype, &self.device)
     }
 
-    /// The device that it is allocated on.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -250,52 +248,16 @@ mod tests {
         cache
     }
 
-    /// Keys, then values, of one slot of the last layer and head.
-    fn slot(cache: &TensorCache, slot: usize) -> Vec<f32> {
-        let (k, v) = cache.layer(1, cache.len()).unwrap();
-        let row = |t: Tensor| t.narrow(0, 1, 1).unwrap().narrow(1, slot, 1).unwrap();
-        [k, v].map(|t| row(t).flatten_all().unwrap().to_vec1::<f32>().unwrap()).concat()
-    }
-
     #[test]
-    fn growing_keeps_what_was_written() {
-        let (small, large) = (filled(300, 8), filled(300, 400));
-        for s in [0, 7, 255, 256, 299] {
-            assert_eq!(slot(&small, s), slot(&large, s));
-            assert_eq!(
-                (slot(&small, s)[0], slot(&small, s)[4]),
-                ((s * 100 + 4) as f32, (s * 100) as f32 + 4.5)
-            );
-        }
-    }
-
-    #[test]
-    fn slots_are_gathered_appended_and_cut_by_layer() {
+    fn a_copy_of_the_first_layers_is_its_own() {
         let cache = filled(40, 64);
-        let (even, odd): (Vec<usize>, Vec<usize>) = (0..40).partition(|s| s % 2 == 0);
-        let mut some = cache.gather(20, 24, |_, head| if head == 1 { &odd } else { &even });
-        assert_eq!((some.len(), slot(&some, 3)[0]), (20, 704.0));
-        some.append(&cache, 30..40).unwrap();
-        assert_eq!((some.len(), slot(&some, 29)), (30, slot(&cache, 39)));
-        assert_eq!(slot(&some, 0), slot(&cache, 1));
         let mut half = cache.first_layers(1);
         assert_eq!(half.bytes() * 2, cache.bytes());
-        // Writing to the copy does not change the original.
         let row = Tensor::zeros((2, 1, 4), DType::F32, &Device::Cpu).unwrap();
         half.truncate(0);
         half.write(0, &row, &row).unwrap();
         let (k, _) = cache.layer(0, 1).unwrap();
         assert_eq!(k.flatten_all().unwrap().to_vec1::<f32>().unwrap()[1], 1.0);
-    }
-
-    #[test]
-    fn keeping_rows_compacts_a_path() {
-        let mut cache = filled(20, 32);
-        cache.keep(10, &[0, 3, 7]);
-        assert_eq!(cache.len(), 13);
-        assert_eq!([9, 10, 11, 12].map(|s| slot(&cache, s)[0]), [904.0, 1004.0, 1304.0, 1704.0]);
-        cache.truncate(99);
-        assert_eq!(cache.len(), 13);
     }
 
     #[test]

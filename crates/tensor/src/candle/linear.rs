@@ -115,7 +115,6 @@ impl Matrix {
         Self { weight, bias: None, bytes }
     }
 
-    /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -148,10 +148,7 @@ impl LayerStates {
         let mut windows = (0..kernel - 1).map(window).collect::<candle_core::Result<Vec<_>>>()?;
         windows.push(rows.clone());
         let after = all.narrow(0, all.dim(0)? - (kernel - 1), kernel - 1)?;
-        let before = match before.is_empty() {
-            true => from.rows.clone(),
-            false => Tensor::cat(&before, 0)?,
-        };
+        let before = if before.is_empty() { from.rows.clone() } else { Tensor::cat(&before, 0)? };
         // A view would keep the rows of the whole pass.
         Ok(Windows { before, windows, after: after.force_contiguous()? })
     }

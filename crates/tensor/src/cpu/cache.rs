@@ -48,7 +48,6 @@ impl Cache {
         Self { layers: (0..layers).map(|_| layer()).collect(), kind, len: 0, capacity, heads, head_dim }
     }
 
-    /// The type of keys and values.
     pub fn kind(&self) -> KvType {
         self.kind
     }

@@ -49,7 +49,6 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Weight::Stored(values) => values.bytes(),
@@ -179,17 +178,14 @@ impl Linear {
         }
     }
 
-    /// Width of the input rows.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Width of the output rows.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// Size of the weights in bytes.
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.weight.bytes()).sum()
     }
@@ -354,5 +350,4 @@ impl Linear {
 }
 
 #[cfg(test)]
-#[path = "linear_tests.rs"]
 mod tests;

@@ -110,7 +110,6 @@ impl Stored {
         }
     }
 
-    /// Allocated bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::F32(plane) => plane.bytes(),
@@ -119,7 +118,6 @@ impl Stored {
         }
     }
 
-    /// All slots of one head.
     pub fn head(&self, head: usize) -> Held<'_> {
         match self {
             Self::F32(plane) => Held::F32(plane.head(head)),

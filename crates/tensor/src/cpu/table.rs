@@ -20,9 +20,7 @@ pub struct Table {
 /// Values in the type of a checkpoint. Clones share them.
 #[derive(Clone)]
 pub enum Values {
-    /// 32-bit floats.
     F32(Store<f32>),
-    /// 16-bit floats.
     Half(HalfKind, Store<u16>),
     /// Blocks of a GGUF file.
     Blocks(Blocks),
@@ -85,7 +83,6 @@ impl Values {
         }
     }
 
-    /// Their type.
     pub fn kind(&self) -> TensorType {
         match self {
             Self::F32(_) => TensorType::F32,
@@ -103,7 +100,6 @@ impl Values {
         }
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.as_bytes().len()
     }
@@ -135,7 +131,6 @@ impl Table {
         Self { values, width }
     }
 
-    /// Values of a row.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -156,7 +151,6 @@ impl Table {
         there
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.values.bytes()
     }

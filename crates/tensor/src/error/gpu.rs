@@ -4,7 +4,6 @@ use specreel_record::units::bytes;
 
 /// An error of the device, or of work recorded for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what is wrong")]
 pub enum GpuError {
     /// The device is gone (reset, unplugged, its driver updated). Open it again for further work.
     #[error("the GPU was lost: {0}")]
@@ -25,7 +24,6 @@ pub enum GpuError {
     Invalid(String),
 }
 
-/// Results of work on a GPU.
 pub type Result<T> = std::result::Result<T, GpuError>;
 
 impl GpuError {

@@ -39,15 +39,12 @@ pub struct Adapter {
     pub number: usize,
     /// Its name, as the driver gives it.
     pub name: String,
-    /// Its kind.
     pub kind: AdapterKind,
     /// `vulkan`, `metal` or `dx12`.
     pub backend: &'static str,
     /// Name and version of the driver; may be empty.
     pub(crate) driver: String,
-    /// Its limits.
     pub limits: wgpu::Limits,
-    /// Its optional features.
     pub features: wgpu::Features,
     /// Bytes of the GPU's own memory, if it has some and says how much.
     pub memory: Option<u64>,

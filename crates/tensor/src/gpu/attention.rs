@@ -114,7 +114,6 @@ impl Attention {
         Ok(())
     }
 
-    /// Bytes of its buffers.
     pub fn bytes(&self) -> u64 {
         [&self.table, &self.records].into_iter().flatten().map(Buffer::bytes).sum()
     }

@@ -21,7 +21,6 @@ pub struct Cache {
     count: usize,
     kind: KvType,
     len: usize,
-    /// Allocated slots.
     capacity: usize,
     /// Slots to allocate at first.
     requested: usize,
@@ -92,12 +91,10 @@ impl Cache {
         Self::new(&self.gpu, layers, self.heads, self.head_dim, capacity, self.kind)
     }
 
-    /// The type of keys and values.
     pub fn kind(&self) -> KvType {
         self.kind
     }
 
-    /// The device.
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }
@@ -112,7 +109,6 @@ impl Cache {
         self.len == 0
     }
 
-    /// Allocated slots.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -159,7 +155,6 @@ impl Cache {
         self.len += rows;
     }
 
-    /// A copy of the first `layers` layers.
     pub fn first_layers(&mut self, layers: usize) -> Self {
         let mut cache = self.like(layers.min(self.count), self.requested);
         let result = self.copy_layers(&mut cache);

@@ -103,7 +103,6 @@ impl Gpu {
         })))
     }
 
-    /// The adapter.
     pub fn adapter(&self) -> &Adapter {
         &self.0.adapter
     }
@@ -118,7 +117,6 @@ impl Gpu {
         self.0.adapter.kind == AdapterKind::Software
     }
 
-    /// Its limits.
     pub fn limits(&self) -> &wgpu::Limits {
         &self.0.adapter.limits
     }
@@ -278,7 +276,6 @@ impl Gpu {
         polled.map(drop).map_err(|error| GpuError::Lost(one_line(&error.to_string())))
     }
 
-    /// A stream of commands.
     pub fn stream(&self) -> Stream {
         Stream::new(self.clone())
     }

@@ -30,7 +30,6 @@ impl GpuCache {
         lock(&self.cache).gpu().is(gpu)
     }
 
-    /// Call `f` with the cache.
     pub fn with<T>(&self, f: impl FnOnce(&Cache) -> T) -> T {
         f(&lock(&self.cache))
     }

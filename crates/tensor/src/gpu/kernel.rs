@@ -16,7 +16,6 @@ pub enum Access {
     Write,
 }
 
-/// A compiled kernel.
 #[derive(Debug)]
 pub struct Kernel {
     pub(super) name: String,

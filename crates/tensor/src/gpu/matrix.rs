@@ -28,17 +28,14 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Width of the input rows.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Width of the output rows.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// Bytes of the weights on the device.
     pub fn bytes(&self) -> u64 {
         self.pieces.iter().flat_map(|piece| &piece.arrays).map(Buffer::bytes).sum()
     }

@@ -54,7 +54,6 @@ impl VisualStates {
         self.tokens == 0
     }
 
-    /// Bytes of the states.
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.bytes() as usize).sum()
     }

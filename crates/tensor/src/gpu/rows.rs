@@ -69,7 +69,6 @@ impl Rows {
         self.blocks
     }
 
-    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -79,7 +78,6 @@ impl Rows {
         self.width
     }
 
-    /// Size of the values in bytes.
     pub fn bytes(&self) -> u64 {
         (self.rows * self.width) as u64 * 4
     }

@@ -16,7 +16,6 @@ use super::{
 pub struct SharedStream(Arc<Mutex<Stream>>);
 
 impl SharedStream {
-    /// A stream of a device.
     pub fn new(gpu: &Gpu) -> Self {
         Self(Arc::new(Mutex::new(gpu.stream())))
     }
@@ -53,7 +52,6 @@ impl GpuRows {
         (self.rows, self.width)
     }
 
-    /// The device.
     pub fn gpu(&self) -> Gpu {
         self.stream.lock().gpu().clone()
     }
@@ -81,7 +79,6 @@ impl GpuRows {
         &self.stream
     }
 
-    /// Bytes of the values.
     pub fn bytes(&self) -> u64 {
         (self.rows * self.width) as u64 * 4
     }

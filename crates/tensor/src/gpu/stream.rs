@@ -73,7 +73,6 @@ impl Stream {
         }
     }
 
-    /// The device.
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
     }

@@ -29,7 +29,6 @@ struct Params {
 }
 
 impl Table {
-    /// The rows of a matrix.
     pub fn of(matrix: Arc<Matrix>) -> Self {
         Self { matrix, is_shared: false }
     }
@@ -39,12 +38,10 @@ impl Table {
         Self { matrix, is_shared: true }
     }
 
-    /// Number of rows.
     pub fn vocab(&self) -> usize {
         self.matrix.outputs()
     }
 
-    /// Values of a row.
     pub fn width(&self) -> usize {
         self.matrix.inputs()
     }

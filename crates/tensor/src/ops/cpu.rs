@@ -69,7 +69,6 @@ pub struct CpuWork {
     gate_up: Vec<f32>,
 }
 
-/// The embedding table.
 pub struct Embeddings {
     table: Table,
     /// The head is in the same memory.

@@ -45,7 +45,6 @@ pub enum Input<'a> {
 }
 
 impl Input<'_> {
-    /// Number of rows.
     pub fn rows(&self) -> usize {
         match self {
             Self::Ids(ids) => ids.len(),
@@ -69,19 +68,15 @@ impl<'a> From<&'a [u32]> for Input<'a> {
 /// What the layers of a pass have in common.
 #[derive(Debug)]
 pub struct PassSpec<'a> {
-    /// Number of new rows.
     pub rows: usize,
     /// Number of the model's layers, over which attention is averaged.
     pub layers: usize,
-    /// Heads.
     pub shape: AttentionShape,
     /// Cosines of the rows' angles, `rows × head_dim / 2`.
     pub cos: Vec<f32>,
-    /// Their sines.
     pub sin: Vec<f32>,
     /// The slots that each row sees.
     pub mask: &'a Mask,
-    /// Attention weights to measure.
     pub probe: Option<&'a AttentionProbe>,
 }
 
@@ -122,16 +117,13 @@ pub struct Norm<V> {
 /// Some rows of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The first of them.
     pub start: usize,
-    /// Their number.
     pub rows: usize,
     /// Rows in all.
     pub of: usize,
 }
 
 impl Part {
-    /// All of `rows` rows.
     pub fn all(rows: usize) -> Self {
         Self { start: 0, rows, of: rows }
     }
@@ -141,7 +133,6 @@ impl Part {
         (0..of).step_by(most).map(move |start| Self { start, rows: most.min(of - start), of })
     }
 
-    /// The rows.
     pub fn range(self) -> Range<usize> {
         self.start..self.start + self.rows
     }
@@ -152,7 +143,6 @@ impl Part {
 pub struct Residual<'a, R> {
     /// The rows; for a norm of another width they count as rows of that.
     pub x: &'a mut R,
-    /// Which of them.
     pub part: Part,
     /// As many rows as the part has.
     pub add: Option<&'a R>,
@@ -160,7 +150,6 @@ pub struct Residual<'a, R> {
 
 /// Where an operation's output goes.
 pub struct Out<'a, D: Ops> {
-    /// The rows.
     pub rows: &'a mut D::Rows,
     /// The matrix that takes them, if one does: the device may store them as that matrix needs them.
     pub next: Option<&'a D::Matrix>,
@@ -173,19 +162,16 @@ impl<'a, D: Ops> Out<'a, D> {
     }
 }
 
-/// The operations of one device.
 pub trait Ops: Clone + Send + Sync + Sized + 'static {
     /// A matrix of `outputs × inputs`, perhaps with a bias.
     type Matrix: Send + Sync;
     /// The weights of a norm, or a table of positions.
     type Vector: Send + Sync;
-    /// The embedding table.
     type Table: Send + Sync;
     /// A choice of columns.
     type Columns: Send + Sync;
     /// What a layer with linear attention has beside its matrices.
     type Linear: Send + Sync;
-    /// The layout of a temporal grid.
     type Layout: Send;
     /// The states of all layers with linear attention, and their log.
     type Recurrent: RecurrentStates;
@@ -217,7 +203,6 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
     /// cost as much precision as in all layers between them.
     fn for_ends(&self) -> Self;
 
-    /// Load a matrix.
     fn matrix(&self, list: &FusedMatrix, checkpoint: &dyn Weights) -> Loaded<Self::Matrix>;
 
     /// Load a matrix of a tower, which on an accelerator has the compute type. With `pad`, a device may add outputs that are zero
@@ -245,7 +230,6 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
         checkpoint: &dyn Weights,
     ) -> Loaded<(Self::Table, Self::Matrix)>;
 
-    /// Bytes of a matrix.
     fn matrix_bytes(matrix: &Self::Matrix) -> usize;
 
     /// Bytes of a matrix that are parts of mapped files.
@@ -265,7 +249,6 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
     /// Embeddings of ids, all of which are in the table.
     fn embed(&self, table: &Self::Table, ids: &[u32]) -> Result<States>;
 
-    /// Send a layout to the device.
     fn layout(&self, layout: TowerLayout) -> Result<Self::Layout>;
 
     /// Positions from a table of rows of `width` values: row `r` is the sum of the `r`-th taps of all lists, which are equally

@@ -41,7 +41,6 @@ const WIDE_PATCHES: usize = 8192;
 /// Patches of a chunk on the CPU: more would only cost memory.
 const PATCHES: usize = 1024;
 
-/// A candle device.
 #[derive(Clone, Debug)]
 pub struct TensorOps {
     place: ComputeDevice,
@@ -57,7 +56,6 @@ impl Rows {
     }
 }
 
-/// The embedding table.
 pub struct Embeddings {
     /// `vocab × hidden`.
     table: Tensor,
@@ -194,10 +192,7 @@ impl Ops for TensorOps {
     }
 
     fn table_bytes(table: &Embeddings) -> usize {
-        match table.shared {
-            true => 0,
-            false => table.table.elem_count() * table.table.dtype().size_in_bytes(),
-        }
+        if table.shared { 0 } else { table.table.elem_count() * table.table.dtype().size_in_bytes() }
     }
 
     fn slot_bytes(&self, shape: AttentionShape) -> usize {

@@ -4,9 +4,6 @@ use super::{
     iq1_s::{CODEBOOKS, TABLE},
     sized,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
-use crate::gpu::matrix::format::Array;
 
 /// As iq1_s, with the sign of the eighth for each eight values: a byte of an entry for each, four bits with the entry's upper three
 /// and the sign, and eight bytes with sixteen scales of three bits, of which the upper four bits of each two are the block's.
@@ -21,11 +18,6 @@ impl BlockType for Iq1M {
     const TABLE: Option<[i8; 16]> = Some(TABLE);
     const HALVES: &'static [usize] = &[];
     const UNIT: f32 = 0.125;
-    const ARRAYS: &'static [Array] =
-        &[Array::indices::<Self>(), Array::SCALES_OF_HALVES, Array::SCALE_OF_EIGHT];
-    const SHADER: &'static str = include_str!("../gpu/shaders/block_iq2_xs.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         let block = sized::<{ Self::BYTES }>(block);
@@ -51,7 +43,6 @@ impl BlockType for Iq1M {
 }
 
 impl Iq1M {
-    /// The scale of a block.
     pub(crate) fn scale(block: &[u8]) -> f32 {
         let four = |i: usize| u16::from(block[49 + 2 * i] >> 4) << (4 * i);
         half::f16::from_bits(four(0) | four(1) | four(2) | four(3)).to_f32() * Self::UNIT

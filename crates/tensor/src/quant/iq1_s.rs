@@ -3,9 +3,6 @@ use super::{
     codebook::{eights, odd, u16_at, with_signs},
     sized, unpack_scale,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
-use crate::gpu::matrix::format::Array;
 
 /// -1, 0 and 1, in eighths, with an eighth added.
 pub(super) const TABLE: [i8; 16] = with_signs(&[1, 7, 9]);
@@ -27,10 +24,6 @@ impl BlockType for Iq1S {
     const BYTES: usize = 50;
     const TABLE: Option<[i8; 16]> = Some(TABLE);
     const UNIT: f32 = 0.125;
-    const ARRAYS: &'static [Array] = &[Array::indices::<Self>(), Array::SCALES, Array::SCALE_OF_EIGHT];
-    const SHADER: &'static str = include_str!("../gpu/shaders/block_iq4_xs.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         let block = sized::<{ Self::BYTES }>(block);

@@ -3,9 +3,6 @@ use super::{
     codebook::{TWO, TWO_SIGNED, eights, even, odd, signed, u32_at},
     sized, unpack_scale,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
-use crate::gpu::matrix::format::Array;
 
 static CODEBOOK: [u64; 256] = eights(include_bytes!("codebooks/iq2_xxs.bin"), TWO);
 
@@ -20,10 +17,6 @@ impl BlockType for Iq2Xxs {
     const BYTES: usize = 66;
     const TABLE: Option<[i8; 16]> = Some(TWO_SIGNED);
     const UNIT: f32 = 0.125;
-    const ARRAYS: &'static [Array] = &[Array::indices::<Self>(), Array::SCALES, Array::SCALE_OF_EIGHT];
-    const SHADER: &'static str = include_str!("../gpu/shaders/block_iq4_xs.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         let block = sized::<{ Self::BYTES }>(block);

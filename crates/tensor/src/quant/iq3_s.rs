@@ -3,9 +3,6 @@ use super::{
     codebook::{fours, odd, pair, signed, with_signs},
     sized, unpack_scale,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
-use crate::gpu::matrix::format::Array;
 
 const MAGNITUDES: [i8; 8] = [1, 3, 5, 7, 9, 11, 13, 15];
 static CODEBOOK: [u32; 512] = fours(include_bytes!("codebooks/iq3_s.bin"), MAGNITUDES);
@@ -20,10 +17,6 @@ impl BlockType for Iq3S {
     const VALUES: usize = 256;
     const BYTES: usize = 110;
     const TABLE: Option<[i8; 16]> = Some(with_signs(&MAGNITUDES));
-    const ARRAYS: &'static [Array] = &[Array::indices::<Self>(), Array::SCALES, Array::SCALE_OF_EIGHT];
-    const SHADER: &'static str = include_str!("../gpu/shaders/block_iq4_xs.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         let block = sized::<{ Self::BYTES }>(block);

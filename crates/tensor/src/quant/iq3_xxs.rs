@@ -3,9 +3,6 @@ use super::{
     codebook::{even, fours, odd, pair, signed, u32_at, with_signs},
     sized, unpack_scale,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
-use crate::gpu::matrix::format::Array;
 
 const MAGNITUDES: [i8; 8] = [4, 12, 20, 28, 36, 44, 52, 62];
 static CODEBOOK: [u32; 256] = fours(include_bytes!("codebooks/iq3_xxs.bin"), MAGNITUDES);
@@ -21,10 +18,6 @@ impl BlockType for Iq3Xxs {
     const BYTES: usize = 98;
     const TABLE: Option<[i8; 16]> = Some(with_signs(&MAGNITUDES));
     const UNIT: f32 = 0.25;
-    const ARRAYS: &'static [Array] = &[Array::indices::<Self>(), Array::SCALES, Array::SCALE_OF_EIGHT];
-    const SHADER: &'static str = include_str!("../gpu/shaders/block_iq4_xs.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         let block = sized::<{ Self::BYTES }>(block);

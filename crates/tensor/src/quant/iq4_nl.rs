@@ -3,9 +3,6 @@ use super::{
     quantize::{self, Quantizer},
     unpack_nibbles, unpack_scale,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
-use crate::gpu::matrix::format::Array;
 
 /// The integers, denser near zero, as ggml has them.
 pub(crate) const IQ4: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
@@ -20,10 +17,6 @@ impl BlockType for Iq4Nl {
     const BYTES: usize = 18;
     const TABLE: Option<[i8; 16]> = Some(IQ4);
     const QUANTIZER: Option<Quantizer> = Some(quantize::iq4_nl);
-    const ARRAYS: &'static [Array] = &[Array::indices::<Self>(), Array::SCALE];
-    const SHADER: &'static str = include_str!("../gpu/shaders/block_iq4_nl.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::narrow::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         unpack_scale::<Self>(block, to);

@@ -1,7 +1,4 @@
 use super::{BlockType, IQ4, Unpacked, unpack_scale};
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
-use crate::gpu::matrix::format::Array;
 
 /// A scale, eight scales of 6 bits less 32 in six bytes, and 128 bytes of which byte `i` of each 16 has the values `i` (low) and
 /// `16 + i` (high) of 32, which stand for integers of iq4_nl's table.
@@ -13,10 +10,6 @@ impl BlockType for Iq4Xs {
     const VALUES: usize = 256;
     const BYTES: usize = 136;
     const TABLE: Option<[i8; 16]> = Some(IQ4);
-    const ARRAYS: &'static [Array] = &[Array::indices::<Self>(), Array::SCALES, Array::SCALE_OF_EIGHT];
-    const SHADER: &'static str = include_str!("../gpu/shaders/block_iq4_xs.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         unpack_scale::<Self>(block, to);

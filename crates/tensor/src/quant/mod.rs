@@ -1,7 +1,7 @@
 //! The quantized types: blocks of integers with scales, as GGUF files have them.
 //!
-//! A type is a file here with all that is particular to it, and a line of `block_types` below. Kernels for x86-64 and a
-//! GPU's shader are optional parts of it, written where the others are.
+//! A type is a file here with all that is particular to it, and a line of `block_types` below. Its kernels for x86-64 and a
+//! GPU's shader are written where the others are.
 
 mod codebook;
 pub(crate) mod quantize;
@@ -9,11 +9,11 @@ pub(crate) mod quantize;
 use quantize::Quantizer;
 
 #[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
+use crate::cpu::kernels::{Avx512Kernel, block_kernels};
 use crate::{TensorType, cpu::kernels::HalfKind, gpu::matrix::format::Array};
 
 /// What is particular to a quantized type.
-pub(crate) trait BlockType {
+pub(crate) trait BlockType: Sized {
     /// Its name, as in `--dtype`.
     const NAME: &'static str;
     /// Its number in GGUF files.
@@ -41,13 +41,18 @@ pub(crate) trait BlockType {
     const UNIT: f32 = 1.0;
     /// How values are quantized; a type without this is read from files only, and is no weight type.
     const QUANTIZER: Option<Quantizer> = None;
-    /// Its arrays on a GPU, in the order of the kernels' bindings.
-    const ARRAYS: &'static [Array];
+    /// Its arrays on a GPU, in the order of the kernels' bindings; by default those of a type with a table.
+    const ARRAYS: &'static [Array] = match (Self::VALUES, Self::PART) {
+        (32, _) => &[Array::indices::<Self>(), Array::SCALE],
+        (_, 32) => &[Array::indices::<Self>(), Array::SCALES, Array::SCALE_OF_EIGHT],
+        _ => &[Array::indices::<Self>(), Array::SCALES_OF_HALVES, Array::SCALE_OF_EIGHT],
+    };
     /// The part of a GPU's kernels that reads its arrays and adds products.
-    const SHADER: &'static str;
-    /// Its kernels for x86-64. What is missing is computed by slower ones, to the same bits.
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::NONE;
+    const SHADER: &'static str = match (Self::VALUES, Self::PART) {
+        (32, _) => include_str!("../gpu/shaders/block_iq4_nl.wgsl"),
+        (_, 32) => include_str!("../gpu/shaders/block_iq4_xs.wgsl"),
+        _ => include_str!("../gpu/shaders/block_iq2_xs.wgsl"),
+    };
     /// What kernels add to the integers so that they are not negative; a power of two, or 0.
     #[cfg(target_arch = "x86_64")]
     const OFFSET: i32 = if Self::SIGNED { 128 } else { Self::ZERO as i32 };
@@ -118,15 +123,15 @@ fn half_at(block: &[u8], at: usize) -> f32 {
     half::f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
 }
 
-/// Declare the types, from the largest to the smallest; those of one size by quality.
+/// Declare the types, from the largest to the smallest; those of one size by quality. Blocks of 32 values are narrow, those of 256
+/// wide.
 macro_rules! block_types {
-    ($d:tt $($(#[$doc:meta])* $module:ident::$name:ident,)+) => {
+    ($d:tt $($(#[$doc:meta])* $width:ident $module:ident::$name:ident,)+) => {
         $(
             mod $module;
             pub(crate) use $module::$name;
         )+
 
-        /// A quantized type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum BlockKind {
             $($(#[$doc])* $name,)+
@@ -135,6 +140,13 @@ macro_rules! block_types {
         impl BlockKind {
             /// All types, from the largest to the smallest.
             pub const ALL: [Self; [$(stringify!($name)),+].len()] = [$(Self::$name),+];
+
+            #[cfg(target_arch = "x86_64")]
+            pub(crate) fn avx512(self) -> Avx512Kernel {
+                match self {
+                    $(Self::$name => block_kernels::$width::<$name>,)+
+                }
+            }
         }
 
         impl TensorType {
@@ -164,45 +176,45 @@ macro_rules! block_types {
 
 block_types! { $
     /// 8 bits, 32 values with one scale.
-    q8_0::Q8_0,
+    narrow q8_0::Q8_0,
     /// 6 bits, 256 values with sixteen scales.
-    q6_k::Q6K,
+    wide q6_k::Q6K,
     /// 5 bits, 32 values with one scale and minimum.
-    q5_1::Q5_1,
+    narrow q5_1::Q5_1,
     /// 5 bits, 256 values with eight scales and minima.
-    q5_k::Q5K,
+    wide q5_k::Q5K,
     /// 5 bits, 32 values with one scale.
-    q5_0::Q5_0,
+    narrow q5_0::Q5_0,
     /// 4 bits, 32 values with one scale and minimum.
-    q4_1::Q4_1,
+    narrow q4_1::Q4_1,
     /// 4 bits, 256 values with eight scales and minima.
-    q4_k::Q4K,
+    wide q4_k::Q4K,
     /// 4 bits by a table, 32 values with one scale.
-    iq4_nl::Iq4Nl,
+    narrow iq4_nl::Iq4Nl,
     /// 4 bits, 32 values with one scale.
-    q4_0::Q4_0,
+    narrow q4_0::Q4_0,
     /// 4 bits by a table, 256 values with eight scales.
-    iq4_xs::Iq4Xs,
+    wide iq4_xs::Iq4Xs,
     /// 4-bit floats, 32 values with one scale.
-    mxfp4::Mxfp4,
+    narrow mxfp4::Mxfp4,
     /// 3 bits, 256 values with sixteen scales.
-    q3_k::Q3K,
+    wide q3_k::Q3K,
     /// 3 bits by a codebook, 256 values with eight scales.
-    iq3_s::Iq3S,
+    wide iq3_s::Iq3S,
     /// 3 bits by a smaller codebook, 256 values with eight scales.
-    iq3_xxs::Iq3Xxs,
+    wide iq3_xxs::Iq3Xxs,
     /// 2 bits, 256 values with sixteen scales and minima.
-    q2_k::Q2K,
+    wide q2_k::Q2K,
     /// 2 bits by a codebook, 256 values with sixteen scales.
-    iq2_s::Iq2S,
+    wide iq2_s::Iq2S,
     /// 2 bits by a smaller codebook, 256 values with sixteen scales.
-    iq2_xs::Iq2Xs,
+    wide iq2_xs::Iq2Xs,
     /// 2 bits by the smallest codebook, 256 values with eight scales.
-    iq2_xxs::Iq2Xxs,
+    wide iq2_xxs::Iq2Xxs,
     /// 1.75 bits by a codebook, 256 values with sixteen scales.
-    iq1_m::Iq1M,
+    wide iq1_m::Iq1M,
     /// 1.56 bits by a codebook, 256 values with eight scales.
-    iq1_s::Iq1S,
+    wide iq1_s::Iq1S,
 }
 
 pub(crate) use iq4_nl::IQ4;
@@ -213,17 +225,14 @@ impl BlockKind {
         with_type!(self, T => T::NAME)
     }
 
-    /// The type of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Values of a block.
     pub const fn values(self) -> usize {
         with_type!(self, T => T::VALUES)
     }
 
-    /// Bytes of a block.
     pub const fn bytes(self) -> usize {
         with_type!(self, T => T::BYTES)
     }

@@ -1,7 +1,4 @@
 use super::{BlockType, Unpacked, unpack_nibbles};
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
-use crate::gpu::matrix::format::Array;
 
 /// The exponent of the scale, and 4-bit floats (sign, two bits of exponent, one of mantissa) of the Open Compute Project's
 /// "Microscaling Formats (MX)" 1.0. The table has them doubled, and the scale is halved.
@@ -14,10 +11,6 @@ impl BlockType for Mxfp4 {
     const BYTES: usize = 17;
     const TABLE: Option<[i8; 16]> = Some([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]);
     const HALVES: &'static [usize] = &[];
-    const ARRAYS: &'static [Array] = &[Array::indices::<Self>(), Array::SCALE];
-    const SHADER: &'static str = include_str!("../gpu/shaders/block_iq4_nl.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::narrow::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         to.scale = Self::scale(block[0]);

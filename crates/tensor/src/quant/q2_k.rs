@@ -1,6 +1,4 @@
 use super::{BlockType, Unpacked, unpack_scale};
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
 
 /// Sixteen bytes with scale (low) and minimum (high) of 16 values, 64 bytes with two bits of each value, and the scales of scales
@@ -18,8 +16,6 @@ impl BlockType for Q2K {
     const ARRAYS: &'static [Array] =
         &[Array::LOWER_TWO_BITS, Array::SCALES_AND_MINIMA_OF_HALVES, Array::SCALE_AND_MINIMUM_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q2_k.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         unpack_scale::<Self>(block, to);

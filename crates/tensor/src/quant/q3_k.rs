@@ -3,8 +3,6 @@ use super::{
     quantize::{self, Quantizer},
     unpack_scale,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
 
 /// 32 bytes of which bit `j` of byte `i` is the third bit of value `i` of each 32 in turn, 64 bytes with the lower two bits, sixteen
@@ -23,8 +21,6 @@ impl BlockType for Q3K {
     const ARRAYS: &'static [Array] =
         &[Array::LOWER_TWO_BITS, Array::THIRD_BITS, Array::SCALES_OF_HALVES, Array::SCALE_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q3_k.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         unpack_scale::<Self>(block, to);

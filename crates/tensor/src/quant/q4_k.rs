@@ -3,8 +3,6 @@ use super::{
     quantize::{self, Quantizer},
     unpack_scale,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
 
 /// The scales of scales and minima, eight of each with 6 bits in twelve bytes, and 128 bytes of which byte `i` of each 32 has
@@ -21,8 +19,6 @@ impl BlockType for Q4K {
     const ARRAYS: &'static [Array] =
         &[Array::NIBBLES, Array::SCALES_AND_MINIMA, Array::SCALE_AND_MINIMUM_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q4_k.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         unpack_scales(block, to);

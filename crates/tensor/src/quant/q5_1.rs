@@ -3,8 +3,6 @@ use super::{
     quantize::{self, Quantizer},
     unpack_nibbles, unpack_scale,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
 
 /// Scale and minimum, the fifth bits, and four bits of each value.
@@ -20,8 +18,6 @@ impl BlockType for Q5_1 {
     const QUANTIZER: Option<Quantizer> = Some(quantize::q5_1);
     const ARRAYS: &'static [Array] = &[Array::NIBBLES, Array::FIFTH_BITS, Array::SCALE_AND_MINIMUM];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q5_1.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::narrow::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         unpack_scale::<Self>(block, to);

@@ -3,8 +3,6 @@ use super::{
     q4_k::unpack_scales,
     quantize::{self, Quantizer},
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
 
 /// As q4_k, with 32 bytes before the others: bit `j` of byte `i` is the fifth bit of value `i` in part `j`.
@@ -20,8 +18,6 @@ impl BlockType for Q5K {
     const ARRAYS: &'static [Array] =
         &[Array::NIBBLES, Array::FIFTH_BITS, Array::SCALES_AND_MINIMA, Array::SCALE_AND_MINIMUM_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q5_k.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         unpack_scales(block, to);

@@ -3,8 +3,6 @@ use super::{
     quantize::{self, Quantizer},
     unpack_scale,
 };
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::kernels::X86Kernels;
 use crate::gpu::matrix::format::Array;
 
 /// 128 bytes with the lower four bits of the values, 64 bytes with the upper two, sixteen signed scales, and their scale.
@@ -22,8 +20,6 @@ impl BlockType for Q6K {
     const ARRAYS: &'static [Array] =
         &[Array::NIBBLES, Array::UPPER_TWO_BITS, Array::SCALES_OF_HALVES, Array::SCALE_OF_EIGHT];
     const SHADER: &'static str = include_str!("../gpu/shaders/block_q6_k.wgsl");
-    #[cfg(target_arch = "x86_64")]
-    const X86: X86Kernels = X86Kernels::wide::<Self>();
 
     fn unpack(block: &[u8], to: &mut Unpacked) {
         unpack_scale::<Self>(block, to);

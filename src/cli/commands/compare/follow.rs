@@ -61,5 +61,4 @@ pub async fn all<O: Write, E: Write>(
 }
 
 #[cfg(test)]
-#[path = "follow_tests.rs"]
 mod tests;

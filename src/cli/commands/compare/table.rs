@@ -126,14 +126,6 @@ mod tests {
     }
 
     #[test]
-    fn wide_characters_take_two_columns() {
-        let mut comparison = comparison();
-        comparison.rows[1].method = "日本".into();
-        let (text, _) = table(&comparison, &Look { width: None, color: false });
-        assert!(text.contains("\n日本            lossy "), "{text}");
-    }
-
-    #[test]
     fn colour_changes_no_letter() {
         let (colored, _) = table(&comparison(), &Look { width: None, color: true });
         assert!(colored.contains("\x1b[33mlossy\x1b[0m") && colored.contains("\x1b[31mfailed\x1b[0m"));

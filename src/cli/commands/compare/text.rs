@@ -75,11 +75,4 @@ mod tests {
             " one two three\n"
         );
     }
-
-    #[test]
-    fn styles_take_no_columns() {
-        let words = [Word { text: "one".into(), sgr: "31", spaced: true }, sentence("two").remove(0)];
-        let look = Look { width: Some(7), color: true };
-        assert_eq!(wrap(&words, 0, &look), "\x1b[31mone\x1b[0m two\n");
-    }
 }

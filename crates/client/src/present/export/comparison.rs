@@ -95,5 +95,4 @@ fn section(comparison: &Comparison, row: &Row, runs: &[RunLog]) -> String {
 }
 
 #[cfg(test)]
-#[path = "comparison_tests.rs"]
 mod tests;

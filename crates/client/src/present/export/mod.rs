@@ -139,5 +139,4 @@ fn subtitle_file(kind: Subtitles, cues: Cues, runs: &Pieces<'_>) -> String {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 pub(crate) mod tests;

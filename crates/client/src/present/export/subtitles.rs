@@ -29,7 +29,6 @@ pub enum Subtitles {
     Vtt,
 }
 
-/// A text with its times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cue {
     /// Its start in milliseconds of the video.

@@ -148,9 +148,10 @@ impl Scene {
     pub(super) fn of_draft(whole: &RunLog, draft: &Draft, share: f64) -> Self {
         let n = draft.drafted.len();
         let mut branch: Vec<usize> = Vec::new();
-        match draft.parents.is_empty() {
-            true => branch.extend(0..n),
-            false => extend(&mut branch, &draft.parents),
+        if draft.parents.is_empty() {
+            branch.extend(0..n)
+        } else {
+            extend(&mut branch, &draft.parents)
         }
         // They came at once; in half of the time until the target is expected to have read them, all have appeared.
         let drafting = LOOKED / 2.0;

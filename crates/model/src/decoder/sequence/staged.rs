@@ -236,5 +236,4 @@ pub fn of_last_layer(by_head: &[f32], kv_heads: usize, heads: usize, slots: usiz
 }
 
 #[cfg(test)]
-#[path = "staged_tests.rs"]
 mod tests;

@@ -26,7 +26,6 @@ struct RawProjectorConfig {
 /// Dimensions of tower and projector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LlavaConfig {
-    /// The tower.
     pub tower: SiglipConfig,
     /// Whether the projector's layers have biases.
     pub bias: bool,

@@ -18,7 +18,6 @@ pub const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message[
 {% if part['type'] == 'video' %}<video>\n{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}\
 {% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// The family.
 pub(super) const FAMILY: Family = Family {
     name: "LLaVA-OneVision",
     model_type: "llava_onevision",

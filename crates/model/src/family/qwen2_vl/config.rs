@@ -53,7 +53,6 @@ pub struct VisionConfig {
     pub ffn: usize,
     /// Attention heads; `hidden / heads` is a multiple of 4.
     pub heads: usize,
-    /// Colour channels.
     pub channels: usize,
     /// Side of a patch in pixels.
     pub patch: usize,
@@ -69,7 +68,6 @@ pub struct VisionConfig {
     pub out: usize,
     /// Positions per second of video on M-RoPE's time axis; none if that axis counts temporal grids.
     pub tokens_per_second: Option<f32>,
-    /// Epsilon of the norms.
     pub eps: f64,
 }
 
@@ -79,7 +77,6 @@ impl VisionConfig {
         self.channels * self.temporal * self.patch * self.patch
     }
 
-    /// Width of one attention head.
     pub fn head_dim(&self) -> usize {
         self.hidden / self.heads
     }

@@ -9,7 +9,6 @@ use std::ops::Range;
 /// Windows of equal size, adjacent in the windowed order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// Number of windows.
     pub count: usize,
     /// Rows (cells or patches) in each of them.
     pub size: usize,

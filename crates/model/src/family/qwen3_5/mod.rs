@@ -51,7 +51,6 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     }),
 };
 
-/// The family.
 pub(super) const FAMILY: Family = Family {
     name: "Qwen3.5",
     model_type: "qwen3_5",

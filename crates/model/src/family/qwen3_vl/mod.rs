@@ -41,7 +41,6 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     }),
 };
 
-/// The family.
 pub(super) const FAMILY: Family = Family {
     name: "Qwen3-VL",
     model_type: "qwen3_vl",

@@ -89,10 +89,7 @@ impl TowerRules for VisionConfig {
             products: (patches * d * (4 * d + 2 * self.ffn)) as f64,
             attention: 2.0 * d as f64 * (patches as f64).powi(2),
         };
-        let with_merger = |index: usize| match self.deepstack.contains(&index) {
-            true => layer + merger,
-            false => layer,
-        };
+        let with_merger = |index: usize| if self.deepstack.contains(&index) { layer + merger } else { layer };
         TowerMacCount {
             grids: grid.t,
             before: products(patches * self.row() * d),

@@ -28,7 +28,6 @@ struct RawConfig {
 /// Dimensions of tower and projection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VisionConfig {
-    /// The tower.
     pub tower: SiglipConfig,
     /// Side of the square of states that becomes one visual token; it divides the patches of a side.
     pub scale: usize,

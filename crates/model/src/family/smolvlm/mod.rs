@@ -39,7 +39,6 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     }),
 };
 
-/// The family.
 pub(super) const FAMILY: Family = Family {
     name: "SmolVLM2",
     model_type: "smolvlm",

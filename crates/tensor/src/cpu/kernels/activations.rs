@@ -120,15 +120,15 @@ mod loops {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn sigmoid(x: f64) -> f64 {
         1.0 / (1.0 + (-x).exp())
     }
 
-    /// erf by its series, which converges for the tested values.
-    fn erf(x: f64) -> f64 {
+    /// erf by its series, for |x| below 6.
+    pub(crate) fn erf(x: f64) -> f64 {
         let (mut term, mut sum) = (x, x);
         for n in 1..200 {
             term *= -x * x / f64::from(n);

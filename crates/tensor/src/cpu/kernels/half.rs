@@ -212,10 +212,7 @@ mod avx2 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn wave(n: usize, k: f32) -> Vec<f32> {
-        (0..n).map(|i| (i as f32 * k).sin()).collect()
-    }
+    use crate::cpu::kernels::tests::wave;
 
     #[test]
     fn products_are_those_of_the_widened_matrix_and_rows_are_independent() {

@@ -14,7 +14,6 @@ pub fn largest3(x: &[f32]) -> [f32; 3] {
     with_avx2!(lanes::largest3(x: &[f32]) -> [f32; 3])
 }
 
-/// The first index of a value.
 pub fn position(x: &[f32], value: f32) -> Option<usize> {
     with_avx2!(lanes::position(x: &[f32], value: f32) -> Option<usize>)
 }

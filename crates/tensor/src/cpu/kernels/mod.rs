@@ -23,7 +23,7 @@ mod quantized;
 
 pub use attention::{Held, Queries, add_weighted, narrow, quantize_chunks, scales_of, scores, scores_f32};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use blocks::X86Kernels;
+pub(crate) use blocks::{Avx512Kernel, avx512 as block_kernels};
 pub use blocks::{BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks, quantize_blocks};
 pub use delta::{
     COLUMNS, Columns, DeltaRow, convolve, delta_replay, delta_step, gate, multiply, unit_length,

@@ -11,7 +11,6 @@ use super::{BLOCK, DisjointBlocksMut, DisjointSliceMut};
 /// Most values of a segment, which has one outlier. A row is cut into segments of about the same size; shorter rows have none.
 const SEGMENT: usize = 512;
 
-/// The outliers of rows.
 #[derive(Default)]
 pub(super) struct Outliers {
     /// Values per row; 0 if rows have no outliers.

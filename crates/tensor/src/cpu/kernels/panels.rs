@@ -37,7 +37,6 @@ impl FloatPanels {
         Self { values, inputs, outputs }
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match &self.values {
             Values::F32(values) => values.len() * 4,
@@ -58,7 +57,6 @@ impl FloatPanels {
         }
     }
 
-    /// The values as bytes.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.values {
             Values::F32(values) => values.as_bytes(),
@@ -370,5 +368,4 @@ mod avx2 {
 }
 
 #[cfg(test)]
-#[path = "panels_tests.rs"]
 mod tests;

@@ -22,7 +22,6 @@ pub(super) const PANEL: usize = 16;
 pub(super) struct Q8<'a> {
     /// Signed values, -127 to 127.
     pub quants: &'a [i8],
-    /// One scale per block.
     pub scales: &'a [f32],
 }
 
@@ -41,7 +40,6 @@ pub(super) struct Panels {
     pub quants: Store<u8>,
     /// Panel, block, output.
     pub scales: Store<f32>,
-    /// Blocks per output.
     pub blocks: usize,
 }
 
@@ -234,7 +232,6 @@ impl Weights8 {
         outputs * inputs / BLOCK * (BLOCK + size_of::<f32>())
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         match &self.0 {
             Layout::Rows { quants, scales } => quants.len() + scales.len() * 4,
@@ -422,5 +419,4 @@ pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
 }
 
 #[cfg(test)]
-#[path = "quantized_tests.rs"]
 mod tests;

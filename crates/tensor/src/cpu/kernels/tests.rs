@@ -1,5 +1,9 @@
 use super::*;
 
+pub(super) fn wave(n: usize, k: f32) -> Vec<f32> {
+    (0..n).map(|i| (i as f32 * k).sin()).collect()
+}
+
 pub(super) fn noise(n: usize, seed: u32) -> Vec<f32> {
     let mut s = seed.wrapping_mul(2_654_435_761).max(1);
     (0..n)

@@ -45,7 +45,6 @@ impl Gaze {
         })
     }
 
-    /// What is measured.
     pub fn probe(&self) -> &AttentionProbe {
         &self.probe
     }
@@ -55,7 +54,6 @@ impl Gaze {
         self.bits.bytes() as usize * 8 >= slots
     }
 
-    /// Begin a pass.
     pub fn begin(&mut self) {
         self.done = 0;
     }

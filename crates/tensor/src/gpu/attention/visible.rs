@@ -58,7 +58,6 @@ impl Visible {
         visible
     }
 
-    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }

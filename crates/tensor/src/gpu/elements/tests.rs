@@ -1,9 +1,12 @@
 //! Row-wise functions against plain ones in f64.
 
 use super::*;
-use crate::gpu::{
-    Gpu,
-    testing::{gpu_or_skip, noise},
+use crate::{
+    cpu::kernels::activations::tests::erf,
+    gpu::{
+        Gpu,
+        testing::{gpu_or_skip, noise},
+    },
 };
 
 fn upload(gpu: &Gpu, values: &[f32]) -> Buffer {
@@ -73,16 +76,6 @@ fn norms_are_those_of_the_textbook_and_alike_for_any_number_of_rows() {
             close(&normed, &want, &format!("width {width}, added {added}, layer norm {layer}"));
         }
     }
-}
-
-/// erf by its series, for |x| below 6.
-fn erf(x: f64) -> f64 {
-    let (mut term, mut sum) = (x, x);
-    for n in 1..200 {
-        term *= -x * x / f64::from(n);
-        sum += term / f64::from(2 * n + 1);
-    }
-    sum * 2.0 / std::f64::consts::PI.sqrt()
 }
 
 #[test]

@@ -86,10 +86,7 @@ impl<'a> Loader<'a> {
             while at < local.end {
                 let panel = at / PANEL * PANEL;
                 let whole = if local.end == piece.outputs { local.end } else { local.end / PANEL * PANEL };
-                let end = match at == panel && whole > at {
-                    true => whole,
-                    false => (panel + PANEL).min(local.end),
-                };
+                let end = if at == panel && whole > at { whole } else { (panel + PANEL).min(local.end) };
                 let part = rows.slice(self.inputs, at + piece.first - first..end + piece.first - first);
                 match at == panel && whole > at {
                     true => self.upload(piece, at, end - at, part)?,

@@ -35,7 +35,6 @@ impl<const L: usize> Line<L> {
 pub(super) struct Fit<const L: usize> {
     line: Line<L>,
     count: Lanes<L>,
-    /// The squared error.
     pub error: Lanes<L>,
     /// Sum of what is left of the values.
     left: Lanes<L>,

@@ -14,7 +14,6 @@ pub(super) trait Levels {
 /// What rounding with a scale leaves.
 pub(super) struct Fit<const L: usize> {
     scale: Lanes<L>,
-    /// The squared error.
     pub error: Lanes<L>,
     /// Sum of levels times what is left of their values.
     rest: Lanes<L>,

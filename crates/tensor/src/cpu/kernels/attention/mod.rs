@@ -26,15 +26,12 @@ const DIRECT: usize = 8;
 /// [`BLOCK`] dimensions.
 #[derive(Clone, Copy)]
 pub enum Held<'a> {
-    /// 32-bit floats.
     F32(&'a [f32]),
-    /// 16-bit floats.
     F16(&'a [u16]),
     /// 8-bit values with scales.
     Q8 {
         /// Words of four values.
         quants: &'a [[u8; 4]],
-        /// Scales.
         scales: &'a [f32],
     },
 }
@@ -111,7 +108,6 @@ impl Queries {
         }
     }
 
-    /// Number of queries.
     pub fn count(&self) -> usize {
         self.values.len() / self.d.max(1)
     }

@@ -17,7 +17,7 @@
     clippy::too_many_arguments,
     reason = "registers are numbered; a tile needs both operands, their places and their sums"
 )]
-mod avx512;
+pub(crate) mod avx512;
 mod portable;
 mod rows;
 
@@ -28,7 +28,7 @@ use super::int8::{self, Int8};
 use super::{DisjointSliceMut, Product, quantized::Rows8};
 use crate::{
     BlockKind,
-    quant::{BlockType, quantize::LARGEST, with_type},
+    quant::{quantize::LARGEST, with_type},
     store::Store,
 };
 
@@ -39,32 +39,9 @@ impl BlockKind {
     }
 }
 
+/// A product of a type in AVX-512 instructions.
 #[cfg(target_arch = "x86_64")]
-type Avx512Kernel = unsafe fn(&Product, &[u8], BlockRows<'_>, &DisjointSliceMut<'_>);
-#[cfg(target_arch = "x86_64")]
-type Int8Kernel = unsafe fn(Int8, &Product, &[u8], BlockRows<'_>, &DisjointSliceMut<'_>);
-
-/// A type's kernels for x86-64, of AVX-512 and of smaller vectors.
-#[cfg(target_arch = "x86_64")]
-pub(crate) struct X86Kernels {
-    avx512: Option<Avx512Kernel>,
-    int8: Option<Int8Kernel>,
-}
-
-#[cfg(target_arch = "x86_64")]
-impl X86Kernels {
-    pub const NONE: Self = Self { avx512: None, int8: None };
-
-    /// Those of a type with blocks of 32 values.
-    pub const fn narrow<T: avx512::Narrow + int8::Arranged>() -> Self {
-        Self { avx512: Some(avx512::narrow::<T>), int8: Some(int8::product_blocks::<T>) }
-    }
-
-    /// Those of a type with blocks of 256 values.
-    pub const fn wide<T: avx512::Wide + int8::Arranged>() -> Self {
-        Self { avx512: Some(avx512::wide::<T>), int8: Some(int8::product_blocks::<T>) }
-    }
-}
+pub(crate) type Avx512Kernel = unsafe fn(&Product, &[u8], BlockRows<'_>, &DisjointSliceMut<'_>);
 
 /// A matrix of blocks, row after row. Clones share the blocks.
 #[derive(Clone)]
@@ -74,7 +51,6 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// An empty matrix.
     pub fn empty(kind: BlockKind) -> Self {
         Self { kind, bytes: Vec::new().into() }
     }
@@ -85,7 +61,6 @@ impl Blocks {
         (whole && values / kind.values() * kind.bytes() == bytes.len()).then_some(Self { kind, bytes })
     }
 
-    /// The block type.
     pub fn kind(&self) -> BlockKind {
         self.kind
     }
@@ -121,12 +96,10 @@ impl Blocks {
         &self.bytes
     }
 
-    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Number of values.
     pub fn values(&self) -> usize {
         self.bytes.len() / self.kind.bytes() * self.kind.values()
     }
@@ -189,7 +162,7 @@ pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y:
     }
 }
 
-/// Returns false if the type has no kernel for the instructions.
+/// Returns false if the processor has no instructions that a kernel is written in.
 ///
 /// # Safety
 /// The instructions exist, the operands passed [`Product::check`], and the columns are the caller's.
@@ -202,16 +175,15 @@ unsafe fn product_x86(
     x: BlockRows<'_>,
     y: &DisjointSliceMut<'_>,
 ) -> bool {
-    let kernels = with_type!(w.kind, T => T::X86);
     // SAFETY: as the caller guarantees.
     unsafe {
-        match (kernels.avx512.filter(|_| avx512), kernels.int8.zip(int8)) {
-            (Some(kernel), _) => kernel(product, &w.bytes, x, y),
-            (None, Some((kernel, int8))) => kernel(int8, product, &w.bytes, x, y),
-            (None, None) => return false,
+        if avx512 {
+            w.kind.avx512()(product, &w.bytes, x, y);
+        } else if let Some(int8) = int8 {
+            with_type!(w.kind, T => int8::product_blocks::<T>(int8, product, &w.bytes, x, y));
         }
     }
-    true
+    avx512 || int8.is_some()
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ pub struct RowsK {
 }
 
 impl RowsK {
-    /// Number of values.
     pub fn values(&self) -> usize {
         self.quants.len()
     }

@@ -4,10 +4,7 @@ use candle_core::{
 };
 
 use super::*;
-
-fn wave(n: usize, k: f32) -> Vec<f32> {
-    (0..n).map(|i| (i as f32 * k).sin()).collect()
-}
+use crate::{cpu::kernels::tests::wave, quant::BlockType};
 
 const KINDS: [BlockKind; BlockKind::ALL.len()] = BlockKind::ALL;
 
@@ -100,9 +97,7 @@ fn implementations() -> Vec<Implementation> {
     for int8 in Int8::all() {
         // SAFETY: as above, and the instructions exist.
         all.push(Box::new(move |p, w, x, y| unsafe {
-            if !product_x86(false, Some(int8), p, w, x, y) {
-                product_blocks(p, w, x, y);
-            }
+            product_x86(false, Some(int8), p, w, x, y);
         }));
     }
     all

@@ -24,7 +24,6 @@ pub struct Columns(pub [f32; COLUMNS]);
 pub struct DeltaRow<'a> {
     /// The key, of length 1.
     pub key: &'a [f32],
-    /// The query.
     pub query: &'a [f32],
     /// What the state keeps of what it held.
     pub decay: f32,

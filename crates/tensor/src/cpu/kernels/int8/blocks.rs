@@ -26,7 +26,6 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group of zeros.
     #[inline]
     #[target_feature(enable = "avx2")]
     pub fn zeros() -> Self {

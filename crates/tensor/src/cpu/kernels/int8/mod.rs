@@ -26,7 +26,6 @@ pub enum Int8 {
     AvxVnni,
     /// AVX-512 VNNI in vectors of 256 bits.
     Avx512Vnni,
-    /// AVX2.
     Avx2,
 }
 

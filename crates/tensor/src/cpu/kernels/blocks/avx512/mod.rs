@@ -70,7 +70,6 @@ impl Outputs {
 }
 
 trait Kernel {
-    /// The type.
     type Block: BlockType;
 
     /// Sixteen outputs of `R` rows.

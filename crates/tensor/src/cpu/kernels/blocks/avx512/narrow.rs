@@ -114,7 +114,7 @@ pub trait Narrow: BlockType {
 /// the upper.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn integers<K: Narrow + ?Sized>(bytes: __m512i) -> [__m512i; 2] {
+fn integers<K: Narrow>(bytes: __m512i) -> [__m512i; 2] {
     let (low, high) = (nibbles(bytes), upper_nibbles(bytes));
     match K::TABLE {
         Some(table) => [looked_up(table, low), looked_up(table, high)],

@@ -1,8 +1,5 @@
 use super::*;
-
-fn wave(n: usize, k: f32) -> Vec<f32> {
-    (0..n).map(|i| (i as f32 * k).sin()).collect()
-}
+use crate::cpu::kernels::tests::wave;
 
 #[test]
 fn products_are_those_of_the_matrix_and_rows_are_independent() {

@@ -1,6 +1,6 @@
 use super::*;
 use specreel_client::fake::{self, FakeEngine, done, failed, started, step};
-use specreel_record::{EventKind, FailureClass};
+use specreel_record::FailureClass;
 
 const GRACE: Duration = Duration::from_millis(20);
 
@@ -25,47 +25,19 @@ fn play_and(
     (end, String::from_utf8(out).unwrap())
 }
 
-fn answered(events: &[EventKind], json: bool) -> (Result<i32, End>, String) {
-    let events = events.to_vec();
-    let (_engine, mut client) = FakeEngine::answering(move |_| events.clone());
-    play(&mut client, &Interrupt::default(), json)
-}
-
 #[test]
-fn a_finished_run_exits_with_zero() {
-    let (end, out) = answered(&[started("naive"), step(" Hello"), done(StopReason::Eos, "Hello")], false);
-    assert_eq!((end.unwrap(), out.as_str()), (0, "Hello\n"));
-}
-
-#[test]
-fn a_cancelled_run_keeps_its_text() {
-    let events = [started("naive"), step(" Hello"), done(StopReason::Cancelled, "Hello")];
-    let (end, out) = answered(&events, false);
-    assert_eq!((end.unwrap(), out.as_str()), (interrupted(), "Hello\n"));
-}
-
-#[test]
-fn an_engine_that_does_not_answer_a_cancel_is_abandoned() {
-    let (engine, mut client) = FakeEngine::answering(|_| vec![started("naive"), step(" Hello")]);
-    engine.ignore_cancels();
-    let interrupt = Interrupt::default();
-    let asking = interrupt.clone();
-    let later = std::thread::spawn(move || {
-        std::thread::sleep(2 * GRACE);
-        asking.ask();
-    });
-    let (end, out) = play(&mut client, &interrupt, true);
-    later.join().unwrap();
-    assert_eq!(end.unwrap(), interrupted());
-    let last: Event = serde_json::from_str(out.lines().last().unwrap()).unwrap();
-    assert_eq!(last, specreel_client::cancelled(1));
-}
-
-#[test]
-fn a_failure_has_its_exit_code_and_is_the_last_event() {
-    let (end, out) = answered(&[failed(FailureClass::Memory, "too large")], true);
-    assert!(matches!(end, Err(End::Reported(4))));
-    assert_eq!(out.lines().count(), 1);
+fn a_run_has_the_exit_code_of_its_end_and_keeps_its_text() {
+    let run = |end| vec![started("naive"), step(" Hello"), end];
+    for (events, json, code) in [
+        (run(done(StopReason::Eos, "Hello")), false, Ok(0)),
+        (run(done(StopReason::Cancelled, "Hello")), false, Ok(interrupted())),
+        (vec![failed(FailureClass::Memory, "too large")], true, Err(4)),
+    ] {
+        let (_engine, mut client) = FakeEngine::answering(move |_| events.clone());
+        let (end, out) = play(&mut client, &Interrupt::default(), json);
+        assert_eq!(end.map_err(|end| if let End::Reported(code) = end { code } else { 1 }), code);
+        assert_eq!((out.lines().count(), json || out == "Hello\n"), (1, true), "{out}");
+    }
 }
 
 #[test]

@@ -1,8 +1,5 @@
 use super::*;
-
-fn wave(n: usize, k: f32) -> Vec<f32> {
-    (0..n).map(|i| (i as f32 * k).sin()).collect()
-}
+use crate::cpu::kernels::tests::wave;
 
 #[test]
 fn all_implementations_quantise_alike() {

@@ -84,25 +84,6 @@ fn an_interrupt_between_runs_starts_no_other() {
 }
 
 #[test]
-fn models_that_cannot_be_loaded_end_the_comparison() {
-    let (engine, mut client) = FakeEngine::silent();
-    engine.emit(0, failed(FailureClass::Input, "no such file"));
-    let mut runs = [RunLog::planned(1, "naive", true)];
-    let mut reporter = Reporter {
-        out: None::<std::io::Sink>,
-        talk: None::<std::io::Sink>,
-        progress: Progress::new(false),
-        session: None,
-        limit: 8,
-        noted: Vec::new(),
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let (requests, interrupt) = (vec![fake::request(1, "naive")], Interrupt::default());
-    let following = all(&mut client, requests, &mut runs, &mut reporter, &interrupt, client::GRACE);
-    assert!(matches!(runtime.block_on(following), Err(End::Reported(3))));
-}
-
-#[test]
 fn an_engine_that_stops_leaves_the_finished_runs() {
     let played = play(|run| if run < 3 { whole(run) } else { Vec::new() }, &Interrupt::default());
     assert!(matches!(played.ending, Ok(Ending::Broken(f)) if f.class == FailureClass::Internal));
