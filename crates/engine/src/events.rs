@@ -2,13 +2,14 @@
 
 use std::{
     collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
 use tokio::sync::mpsc;
 
-use specreel_record::{Event, EventKind, Failure, FailureClass};
+use specreel_record::{Event, EventKind, Failure, FailureClass, panic_words};
 
 /// Events that may wait before the engine does.
 pub(crate) const EVENTS: usize = 1024;
@@ -80,6 +81,24 @@ impl EventSender {
     pub(crate) fn is_closed(&self) -> bool {
         self.events.is_closed()
     }
+}
+
+/// Call `f`; a failure or a panic becomes a `failed` event.
+pub(crate) fn guarded<T>(sender: &EventSender, f: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
+    let failure = match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(value)) => return Some(value),
+        Ok(Err(failure)) => failure,
+        Err(panic) => Failure {
+            class: FailureClass::Internal,
+            error: format!(
+                "internal error: the engine panicked: {}",
+                panic_words(&*panic).unwrap_or("no message")
+            ),
+            hint: Some("this is a bug in specreel; please report it with the command and the video".into()),
+        },
+    };
+    sender.send(EventKind::Failed(failure));
+    None
 }
 
 /// Why work on a run ended early.

@@ -9,9 +9,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     command::Command,
-    events::{Cancelled, EventSender, internal},
+    events::{Cancelled, EventSender, guarded, internal},
     models::{Halves, Kept, memory_check::Footprint},
-    thread::guarded,
 };
 use specreel_model::ModelSpec;
 use specreel_record::Failure;

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::{
     cache::PrefixCache,
     command::{Command, RunRequest},
-    events::{Cancelled, EVENTS, EventSender, Forget, Stop, internal},
+    events::{Cancelled, EVENTS, EventSender, Forget, Stop, guarded, internal},
     loader::{self, Message, Standing, Switch},
     measure::{Bench, Trial, Trials},
     memory,
@@ -25,7 +25,7 @@ use crate::{
     timing::Rates,
 };
 use specreel_model::ModelSpec;
-use specreel_record::{Event, EventKind, Failure, FailureClass, Ready, panic_words};
+use specreel_record::{Event, EventKind, Failure, FailureClass, Ready};
 use specreel_tensor::CheckpointError;
 
 /// Commands that may wait.
@@ -316,24 +316,6 @@ impl Worker<'_> {
             }
         }
     }
-}
-
-/// Call `f`; a failure or a panic becomes a `failed` event.
-pub(crate) fn guarded<T>(sender: &EventSender, f: impl FnOnce() -> Result<T, Failure>) -> Option<T> {
-    let failure = match catch_unwind(AssertUnwindSafe(f)) {
-        Ok(Ok(value)) => return Some(value),
-        Ok(Err(failure)) => failure,
-        Err(panic) => Failure {
-            class: FailureClass::Internal,
-            error: format!(
-                "internal error: the engine panicked: {}",
-                panic_words(&*panic).unwrap_or("no message")
-            ),
-            hint: Some("this is a bug in specreel; please report it with the command and the video".into()),
-        },
-    };
-    sender.send(EventKind::Failed(failure));
-    None
 }
 
 fn load(

@@ -363,6 +363,23 @@ fn only_cached_models_that_are_not_in_use_are_removed() {
 }
 
 #[test]
+fn every_size_shows_names_sizes_and_the_question() {
+    for (columns, rows) in [(60, 16), (80, 24), (200, 60)] {
+        let mut studio = screen();
+        studio.handle(Msg::Resize(columns, rows));
+        let shown = testing::screen(&studio, columns, rows);
+        for words in ["● embedded target", "big ", "2.2 GB", "3.2 GB", "target  drafter  download"] {
+            assert!(shown.contains(words), "{columns} x {rows}: no {words:?} in\n{shown}");
+        }
+        press(&mut studio, "tab tab enter");
+        let shown = testing::screen(&studio, columns, rows);
+        assert!(shown.contains("me/SmolVLM2-256M:Q8_0"), "{shown}");
+        let line = shown.lines().find(|line| line.contains("Download me/")).unwrap_or_default();
+        assert!(line.contains("315 MB") && shown.contains("Enter yes"), "{shown}");
+    }
+}
+
+#[test]
 fn a_gguf_file_without_a_tower_asks_for_it() {
     let mut studio = screen();
     (0..3).for_each(|_| drop(press(&mut studio, "down")));

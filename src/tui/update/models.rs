@@ -20,6 +20,7 @@ pub(super) fn open(model: &mut Model) -> Vec<Effect> {
     }
     model.models.confirm = None;
     model.overlay = Some(Overlay::Models { query: String::new(), cursor: 0 });
+    go_to_loaded(model);
     list(model)
 }
 
@@ -49,6 +50,7 @@ fn list(model: &Model) -> Vec<Effect> {
 }
 
 pub(super) fn listed(model: &mut Model, found: Result<ModelList, String>) -> Vec<Effect> {
+    let is_first = model.models.list.is_none();
     match found {
         Ok(list) => model.models.list = Some(list),
         Err(problem) => {
@@ -57,7 +59,9 @@ pub(super) fn listed(model: &mut Model, found: Result<ModelList, String>) -> Vec
         }
     }
     if !std::mem::take(&mut model.models.offers_first) {
-        go_to_loaded(model);
+        if is_first {
+            go_to_loaded(model);
+        }
         return Vec::new();
     }
     model.models.tab = Tab::Published;
