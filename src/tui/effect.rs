@@ -63,7 +63,7 @@ pub enum Msg {
     Advance(f64),
 }
 
-/// How a download goes on.
+/// Progress and end of a download.
 #[derive(Clone, Debug)]
 pub enum PullNews {
     Progress(Pulling),

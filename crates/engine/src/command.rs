@@ -175,7 +175,7 @@ pub enum Command {
     KeepSpeeds(PathBuf),
     /// Load the models, replacing any that are loaded; answered by `ready` or `failed` with run 0.
     Load(ModelSpec),
-    /// Replace the loaded models by these. They are loaded while the active run goes on, and are used from the next one on. Where
+    /// Replace the loaded models with these. They load while the active run continues, and are used from the next run on. Where
     /// both pairs do not fit into memory, the old one is dropped before the new one is loaded. Answered by `ready` or `failed`
     /// with run 0; after a failure the old models are there, loaded again if they were dropped.
     Switch(Box<ModelSpec>),

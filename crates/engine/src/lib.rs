@@ -46,7 +46,7 @@
 //! Then, while no other command waits, `measure` repeats parts of the run to measure its speed. While a run is active,
 //! `next_clip` may decode the clip of the next one.
 //!
-//! Other models may be loaded by the `loader` while a run goes on, and replace the loaded ones after it.
+//! The `loader` can load other models while a run continues; they replace the loaded ones when it ends.
 //!
 //! The stages stand on `models`, which are loaded once; on the `cache` of clips and contexts, bounded in bytes; and on
 //! `timing`, which knows the speeds of finished stages and estimates later ones by them.

@@ -1,4 +1,4 @@
-//! Loading models while others run, which they then replace.
+//! Loading models while others run; they then replace those.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -28,7 +28,7 @@ pub(crate) enum Message {
 pub(crate) struct Switch {
     pub spec: ModelSpec,
     pub footprint: Option<Footprint>,
-    /// What was loaded, and what of the loaded models it was loaded for; none if it does not fit beside them.
+    /// The new models, and which of the old ones they were loaded to join; none if there is no memory for both pairs.
     pub halves: Option<(Kept, Halves)>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Known {
     /// The models that are loaded.
     pub spec: Option<ModelSpec>,
     pub ignore_memory: bool,
-    /// Models are being loaded beside them, or wait to be installed.
+    /// Other models are loading, or wait to be installed.
     pub is_loading: bool,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn start(
 
 type Loaded = (Option<Footprint>, Option<(Kept, Halves)>);
 
-/// Load what of these models is not loaded yet, if it fits beside those that are.
+/// Load those of these models that are not loaded yet, if there is memory for both pairs.
 fn load(
     spec: &ModelSpec,
     sender: &EventSender,

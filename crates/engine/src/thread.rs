@@ -203,8 +203,8 @@ impl Worker<'_> {
         self.use_models(spec);
     }
 
-    /// Replace the loaded models by those that were loaded beside them, or that must be loaded in their place. They stay if the
-    /// new ones cannot be used.
+    /// Replace the loaded models with new ones, which the loader has loaded, or, without memory for both pairs, leaves to be loaded
+    /// here. The old ones stay if the new ones cannot be used.
     fn switch(&mut self, switch: Switch) {
         let Switch { spec, footprint, halves } = switch;
         self.standing.lock().is_loading = false;

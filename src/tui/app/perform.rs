@@ -18,7 +18,7 @@ use specreel_batch as batch;
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure};
 
-/// How often the progress of a download is told.
+/// How often the progress of a download is reported.
 const TOLD: Duration = Duration::from_millis(100);
 
 fn lost(problem: String) -> Failure {
@@ -169,7 +169,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Download a model off this thread, and tell how it goes ten times a second.
+    /// Download a model off this thread, and report its progress ten times a second.
     fn pull(&mut self, id: String) {
         let (store, messages) = (self.models.clone(), self.messages.clone());
         let cancelled = Arc::new(AtomicBool::new(false));

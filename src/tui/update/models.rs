@@ -175,7 +175,7 @@ fn use_published(model: &mut Model, id: &str, runs: bool) -> Vec<Effect> {
     }
 }
 
-/// Change to a pair, which is loaded while the active run goes on.
+/// Change to a pair, which loads while the active run continues.
 fn change(model: &mut Model, pair: ModelPair, runs: bool) -> Vec<Effect> {
     if batch::is_in_the_way(model) {
         return Vec::new();

@@ -142,8 +142,8 @@ impl Footprint {
         Some(Work { sample, frames: video.frames, new_tokens: video.new_tokens })
     }
 
-    /// True if the models that are not kept fit into the memory that is available beside those that are loaded. What a card has
-    /// left is not known: on one, they do not.
+    /// True if there is memory for the models that are not kept while the old ones are still loaded. What a card has left is not
+    /// known, so there it is false.
     pub(crate) fn fits_beside(&self, kept: Kept) -> bool {
         let loads = [!kept.target, self.drafter.is_some() && !kept.drafter];
         let mut memories =

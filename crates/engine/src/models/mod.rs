@@ -26,7 +26,7 @@ use specreel_model::{
 use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic};
 use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, gpu::Gpu};
 
-/// No time left is told before this, of which too little is known.
+/// Before this, too little is known to report the time left.
 const PROMPTLY: Duration = Duration::from_millis(500);
 
 /// The loaded models.
