@@ -77,6 +77,11 @@ fn what_cannot_be_loaded_or_downloaded_is_said_and_the_old_models_stay() {
     let folder = home.path().join("models/broken");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("config.json"), "{}").unwrap();
+    let gone = home.path().join("models/gone");
+    fs::create_dir_all(&gone).unwrap();
+    for file in files().into_iter().filter(|file| !file.name.ends_with(".gguf")) {
+        fs::write(gone.join(file.name), file.bytes).unwrap();
+    }
     let config = home.path().join("config/specreel");
     fs::create_dir_all(&config).unwrap();
     let folders = format!("models = [{:?}]\n", home.path().join("models"));
@@ -86,6 +91,10 @@ fn what_cannot_be_loaded_or_downloaded_is_said_and_the_old_models_stay() {
     t.press("M", "models/broken");
     t.press("broken", "unusable");
     t.press("\r", "config.json");
+    // One that vanishes after it was listed.
+    t.press("\u{15}gone", "models/gone");
+    fs::remove_dir_all(&gone).unwrap();
+    t.press("\r", "models/gone: no such directory");
     t.press("\u{15}\u{1b}[Z", "SmolVLM2");
     t.press("me/nothing", "Enter asks the hub");
     t.keys("\r");
