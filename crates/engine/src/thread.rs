@@ -127,7 +127,6 @@ struct Worker<'a> {
     /// Finished runs whose speed is measured.
     trials: Trials,
     rates: Mutex<Rates>,
-    ignore_memory: bool,
     next_clip: NextClip,
 }
 
@@ -142,7 +141,6 @@ fn work(mut inbox: mpsc::Receiver<Message>, events: EventSender, cancelled: &Can
         cache,
         trials,
         rates,
-        ignore_memory: false,
         next_clip: NextClip::default(),
     };
     while let Some(message) = inbox.blocking_recv() {
@@ -162,10 +160,7 @@ fn work(mut inbox: mpsc::Receiver<Message>, events: EventSender, cancelled: &Can
 impl Worker<'_> {
     fn obey(&mut self, command: Command) {
         match command {
-            Command::IgnoreMemory => {
-                self.ignore_memory = true;
-                self.standing.lock().ignore_memory = true;
-            }
+            Command::IgnoreMemory => self.standing.lock().ignore_memory = true,
             Command::KeepSpeeds(file) => {
                 self.rates.get_mut().unwrap_or_else(PoisonError::into_inner).keep_in(file);
             }
@@ -192,10 +187,11 @@ impl Worker<'_> {
         // The old models go first: two large pairs need not fit together.
         let freed = self.drop_models();
         let sender = self.events.clone();
+        let ignore_memory = self.standing.lock().ignore_memory;
         let footprint = || {
             let footprint = Footprint::read(&spec);
             match &footprint {
-                Some(known) if !self.ignore_memory => known.check_loading(None).map(|()| footprint),
+                Some(known) if !ignore_memory => known.check_loading(None).map(|()| footprint),
                 _ => Ok(footprint),
             }
         };
@@ -230,10 +226,9 @@ impl Worker<'_> {
             }
             return;
         }
+        let ignore_memory = self.standing.lock().ignore_memory;
         let fits = || match &footprint {
-            Some(known) if !self.ignore_memory => {
-                known.check_replacing(self.held(Kept::default()).unwrap_or(0))
-            }
+            Some(known) if !ignore_memory => known.check_replacing(self.held(Kept::default()).unwrap_or(0)),
             _ => Ok(()),
         };
         if guarded(&sender, fits).is_none() {
@@ -274,8 +269,8 @@ impl Worker<'_> {
     }
 
     fn run(&mut self, request: &RunRequest) {
-        let (sender, cancelled, ignore_memory) =
-            (self.events.of(request.run), self.cancelled, self.ignore_memory);
+        let (sender, cancelled) = (self.events.of(request.run), self.cancelled);
+        let ignore_memory = self.standing.lock().ignore_memory;
         self.next_clip.give(&mut self.cache);
         let (models, cache, rates) = (self.models.as_ref(), &mut self.cache, Some(&self.rates));
         let next_clip = &mut self.next_clip;

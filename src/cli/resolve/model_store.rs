@@ -86,7 +86,13 @@ impl Store {
         Ok(spec)
     }
 
-    fn stored(&self, found: LocalModel, loaded: &ModelPair, run: &RunRequest) -> StoredModel {
+    /// A model of the list, for a target and those that can draft for it.
+    fn stored(
+        &self,
+        found: LocalModel,
+        (target, fitting): (&Path, &[PathBuf]),
+        run: &RunRequest,
+    ) -> StoredModel {
         let head = DraftHeadConfig::read(&found.dir).ok();
         let facts = match &head {
             Some(head) => Ok(StoredFacts {
@@ -100,22 +106,15 @@ impl Store {
             }),
             None => self.facts(&found, run),
         };
-        let no_drafter = match (&head, &loaded.target, &facts) {
-            (_, _, Err(problem)) => Some(problem.clone()),
+        let no_drafter = match (&head, &facts) {
+            (_, Err(problem)) => Some(problem.clone()),
             // What a head was trained for is checked when it is loaded.
-            (Some(_), ..) => None,
-            (None, target, Ok(_)) => {
-                let embedded =
-                    || Some(assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())).ok()?.target);
-                let target = target.clone().or_else(embedded).unwrap_or_default();
-                let larger =
-                    || local_models::drafters(&target, &self.config).iter().all(|d| d.dir != found.dir);
-                match inspect::can_draft(&target, &found.dir) {
-                    Err(problem) => Some(problem),
-                    Ok(()) if target == found.dir => Some("it is the target".into()),
-                    Ok(()) if larger() => Some("it is not smaller than the target".into()),
-                    Ok(()) => None,
-                }
+            (Some(_), _) => None,
+            _ if fitting.contains(&found.dir) => None,
+            _ if found.dir == target => Some("it is the target".into()),
+            _ => {
+                let problem = inspect::can_draft(target, &found.dir).err();
+                problem.or(Some("it is not smaller than the target".into()))
             }
         };
         let origin = found.origin.name();
@@ -168,9 +167,12 @@ impl ModelStore for Store {
     fn list(&self, loaded: &ModelPair, run: &RunRequest) -> ModelList {
         let stored = local_models::all(&self.config).into_iter();
         let cache = HubSettings::from_env().cache;
-        let held = self.spec(loaded).ok().and_then(|spec| memory_check::request_bytes(&spec, run));
+        let spec = self.spec(loaded).unwrap_or_default();
+        let held = memory_check::request_bytes(&spec, run);
+        let drafters = local_models::drafters(&spec.target, &self.config).into_iter();
+        let fitting: Vec<PathBuf> = drafters.map(|found| found.dir).collect();
         ModelList {
-            stored: stored.map(|found| self.stored(found, loaded, run)).collect(),
+            stored: stored.map(|found| self.stored(found, (&spec.target, &fitting), run)).collect(),
             published: KNOWN
                 .iter()
                 .flat_map(|known| published(known, cache.clone().map(Cache::new)))

@@ -135,7 +135,18 @@ impl Models {
 
     /// True for the row of a loaded model.
     pub fn is_loaded(&self, row: Row<'_>, embedded: bool) -> bool {
-        match (self.tab, row) {
+        self.is_loaded_as(self.tab, row, embedded)
+    }
+
+    /// True for a model that is the target or the drafter.
+    pub fn is_in_use(&self, model: &StoredModel, embedded: bool) -> bool {
+        [Tab::Target, Tab::Drafter]
+            .into_iter()
+            .any(|tab| self.is_loaded_as(tab, Row::Stored(model), embedded))
+    }
+
+    fn is_loaded_as(&self, tab: Tab, row: Row<'_>, embedded: bool) -> bool {
+        match (tab, row) {
             (Tab::Target, Row::Stored(model)) => match &self.loaded.target {
                 Some(target) => *target == model.path,
                 None => embedded && model.name == "embedded target",

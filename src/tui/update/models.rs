@@ -6,7 +6,7 @@ use crate::tui::{
     model::models::{Change, Confirm, Pull, Row, Tab},
 };
 use specreel_client::present::formats::bytes;
-use specreel_record::{FailureClass, Ready};
+use specreel_record::Ready;
 
 /// Open the screen; close it if it is open.
 pub(super) fn open(model: &mut Model) -> Vec<Effect> {
@@ -241,8 +241,15 @@ fn cancelled(model: &mut Model) {
 
 fn failed(model: &mut Model, failure: &Failure) {
     model.models.change = None;
-    let hint = failure.hint.as_ref().map_or_else(String::new, |hint| format!("; {hint}"));
-    model.note(Tone::Bad, format!("{}{hint}; the models stay as they are", failure.error));
+    model.note(Tone::Bad, format!("{}; the models stay as they are", with_hint(failure)));
+}
+
+/// A failure and the way out of it.
+fn with_hint(failure: &Failure) -> String {
+    match &failure.hint {
+        Some(hint) => format!("{}; {hint}", failure.error),
+        None => failure.error.clone(),
+    }
 }
 
 /// Other models are loaded: what depends on them follows.
@@ -301,10 +308,7 @@ pub(super) fn ask_remove(model: &mut Model) {
     let Some(Overlay::Models { query, cursor }) = &model.overlay else { return };
     let rows = model.models.rows(query);
     let Some(Row::Stored(stored)) = rows.get(*cursor).copied() else { return };
-    let is_loaded = Tab::ALL.into_iter().any(|tab| {
-        let models = crate::tui::model::models::Models { tab, ..model.models.clone() };
-        models.is_loaded(Row::Stored(stored), model.config.embedded)
-    });
+    let is_loaded = model.models.is_in_use(stored, model.config.embedded);
     let problem = match stored {
         _ if is_loaded => Some(format!("{} is in use: change to another model first", stored.name)),
         stored if !stored.removable => Some(format!(
@@ -368,10 +372,7 @@ pub(super) fn pulled(model: &mut Model, news: PullNews) -> Vec<Effect> {
         Err(_) if cancelling => {
             model.note(Tone::Info, format!("the download of {id} is cancelled; the next one resumes it"));
         }
-        Err(failure) => {
-            let hint = failure.hint.map_or_else(String::new, |hint| format!("; {hint}"));
-            model.note(Tone::Bad, format!("{}{hint}", failure.error));
-        }
+        Err(failure) => model.note(Tone::Bad, with_hint(&failure)),
     }
     list(model)
 }
@@ -400,12 +401,10 @@ pub(super) fn back(model: &mut Model) -> Option<Vec<Effect>> {
     }
 }
 
-/// The engine has stopped while models were loaded.
+/// The engine has stopped while models were loading.
 pub(super) fn gone(model: &mut Model) {
     if model.models.change.take().is_some() {
-        let failure =
-            Failure { class: FailureClass::Internal, error: "the engine has stopped".into(), hint: None };
-        model.note(Tone::Bad, failure.error);
+        model.note(Tone::Bad, "the engine has stopped");
     }
 }
 
