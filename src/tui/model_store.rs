@@ -50,6 +50,8 @@ pub struct StoredModel {
     pub facts: Result<StoredFacts, String>,
     /// Why it cannot draft for the loaded target; none if it can.
     pub no_drafter: Option<String>,
+    /// Names of the models on this machine that can draft for it, the best first.
+    pub drafters: Vec<String>,
     /// It is in the model cache, from which it can be removed.
     pub removable: bool,
 }

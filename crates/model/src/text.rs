@@ -273,6 +273,12 @@ impl TextTokenizer {
         TextStream::new(self.clone())
     }
 
+    /// All tokens, in the order of their ids; empty where an id has none.
+    pub fn tokens(&self) -> Vec<String> {
+        let token = |id| self.0.full.id_to_token(id).unwrap_or_default();
+        (0..self.vocabulary() as u32).map(token).collect()
+    }
+
     /// Compare two vocabularies: a drafter's ids must be the target's tokens.
     pub fn same_vocabulary(&self, other: &Self) -> Result<(), Mismatch> {
         if Arc::ptr_eq(&self.0, &other.0) {

@@ -1,6 +1,9 @@
 //! The local models: the embedded pair, the configured folders, the caches of other programs.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cell::OnceCell,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 
@@ -15,7 +18,7 @@ use specreel_demo as assets;
 use specreel_model::{
     ReadModel as _,
     family::VlConfig,
-    inspect::{self, Facts},
+    inspect::{Facts, Interface},
     known::KNOWN,
 };
 use specreel_record::Failure;
@@ -249,19 +252,89 @@ fn published(id: &ModelId, pull: String) -> String {
     }
 }
 
-/// The models that can draft for the one in `target`, best first: a fifth of its size is best.
+/// The local models, to look for drafters among them. What was read of one is kept.
+pub struct Candidates(Vec<Candidate>);
+
+struct Candidate {
+    model: LocalModel,
+    text_parameters: Option<u64>,
+    interface: OnceCell<Result<Interface, String>>,
+}
+
+impl Candidate {
+    fn new(model: LocalModel) -> Self {
+        let text_parameters = Facts::read(&model.dir).ok().map(|facts| facts.text_parameters);
+        Self { model, text_parameters, interface: OnceCell::new() }
+    }
+
+    fn interface(&self) -> Result<&Interface, String> {
+        self.interface.get_or_init(|| Interface::read(&self.model.dir)).as_ref().map_err(String::clone)
+    }
+
+    /// Why another model cannot draft for this one; none if it can.
+    fn obstacle(&self, drafter: &Self) -> Option<String> {
+        if self.model.dir == drafter.model.dir {
+            return Some("it is the target".into());
+        }
+        let check = || self.interface()?.check_drafter(drafter.interface()?);
+        match (drafter.text_parameters.zip(self.text_parameters), check()) {
+            (_, Err(problem)) => Some(problem),
+            (Some((theirs, ours)), Ok(())) if theirs < ours => None,
+            _ => Some("it is not smaller than the target".into()),
+        }
+    }
+}
+
+impl Candidates {
+    pub fn find(config: &Config) -> Self {
+        Self(all(config).into_iter().map(Candidate::new).collect())
+    }
+
+    pub fn models(&self) -> impl Iterator<Item = &LocalModel> {
+        self.0.iter().map(|candidate| &candidate.model)
+    }
+
+    /// For every model, in the order of [`models`](Self::models), why it cannot draft for the one in `target`; none if it can.
+    pub fn obstacles(&self, target: &Path) -> Vec<Option<String>> {
+        self.of(target, |target| self.0.iter().map(|candidate| target.obstacle(candidate)).collect())
+    }
+
+    /// The models that can draft for the one in `target`, best first: a fifth of its size is best.
+    pub fn drafters(&self, target: &Path) -> Vec<&LocalModel> {
+        self.of(target, |target| {
+            let parameters = target.text_parameters.unwrap_or(0);
+            let is_smaller = |candidate: &&Candidate| {
+                candidate.text_parameters.is_some_and(|theirs| theirs < parameters)
+            };
+            let smaller = self.0.iter().filter(is_smaller);
+            let mut fitting: Vec<_> =
+                smaller.filter(|candidate| target.obstacle(candidate).is_none()).collect();
+            // Distance from a fifth, by ratio.
+            let distance = |candidate: &&Candidate| {
+                let theirs = candidate.text_parameters.unwrap_or(0);
+                ((theirs.max(1) * 5) as f64 / parameters.max(1) as f64).ln().abs()
+            };
+            fitting.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
+            fitting.into_iter().map(|candidate| &candidate.model).collect()
+        })
+    }
+
+    /// Ask about a target, which need not be among the local models.
+    fn of<'a, T>(&'a self, target: &Path, ask: impl FnOnce(&Candidate) -> T) -> T {
+        match self.0.iter().find(|candidate| candidate.model.dir == target) {
+            Some(target) => ask(target),
+            None => ask(&Candidate::new(LocalModel {
+                name: name_of(target),
+                dir: target.to_owned(),
+                origin: Origin::Folder,
+            })),
+        }
+    }
+}
+
+/// The models that can draft for the one in `target`, best first.
 pub fn drafters(target: &Path, config: &Config) -> Vec<LocalModel> {
-    let size = |dir: &Path| Facts::read(dir).ok().map(|facts| facts.text_parameters);
-    let Some(parameters) = size(target) else { return Vec::new() };
-    let mut fitting: Vec<(u64, LocalModel)> = all(config)
-        .into_iter()
-        .filter_map(|found| Some((size(&found.dir)?, found)))
-        .filter(|(theirs, found)| *theirs < parameters && inspect::can_draft(target, &found.dir).is_ok())
-        .collect();
-    // Distance from a fifth, by ratio.
-    let distance = |theirs: u64| ((theirs.max(1) * 5) as f64 / parameters.max(1) as f64).ln().abs();
-    fitting.sort_by(|a, b| distance(a.0).total_cmp(&distance(b.0)));
-    fitting.into_iter().map(|(_, found)| found).collect()
+    Candidates::find(config).drafters(target).into_iter().cloned().collect()
 }
 
 /// A hint that names a model that can draft for a target without drafter, if there is one.

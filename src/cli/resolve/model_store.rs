@@ -7,7 +7,7 @@ use std::{
 
 use super::{local_models, models, prompts};
 use crate::{
-    cli::{config::Config, dirs::Dirs, resolve::local_models::LocalModel},
+    cli::{config::Config, dirs::Dirs, resolve::local_models::{Candidates, LocalModel}},
     tui::{
         DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
         StoredModel,
@@ -24,7 +24,6 @@ use specreel_model::{
     ModelSpec,
     draft_head::DraftHeadConfig,
     family::Rope,
-    inspect,
     known::{KNOWN, KnownModel},
 };
 use specreel_record::Failure;
@@ -86,11 +85,12 @@ impl Store {
         Ok(spec)
     }
 
-    /// A model of the list, for a target and those that can draft for it.
+    /// A model of the list; `obstacle` is why it cannot draft for the loaded target.
     fn stored(
         &self,
-        found: LocalModel,
-        (target, fitting): (&Path, &[PathBuf]),
+        found: &LocalModel,
+        obstacle: Option<String>,
+        candidates: &Candidates,
         run: &RunRequest,
     ) -> StoredModel {
         let head = DraftHeadConfig::read(&found.dir).ok();
@@ -104,22 +104,29 @@ impl Store {
                 is_head: true,
                 lacks_tower: false,
             }),
-            None => self.facts(&found, run),
+            None => self.facts(found, run),
         };
         let no_drafter = match (&head, &facts) {
             (_, Err(problem)) => Some(problem.clone()),
             // What a head was trained for is checked when it is loaded.
             (Some(_), _) => None,
-            _ if fitting.contains(&found.dir) => None,
-            _ if found.dir == target => Some("it is the target".into()),
-            _ => {
-                let problem = inspect::can_draft(target, &found.dir).err();
-                problem.or(Some("it is not smaller than the target".into()))
-            }
+            _ => obstacle,
+        };
+        let drafters = match &facts {
+            Ok(facts) if !facts.is_head => candidates.drafters(&found.dir),
+            _ => Vec::new(),
         };
         let origin = found.origin.name();
         let removable = found.origin == local_models::Origin::Cache;
-        StoredModel { name: found.name, path: found.dir, origin, facts, no_drafter, removable }
+        StoredModel {
+            name: found.name.clone(),
+            path: found.dir.clone(),
+            origin,
+            facts,
+            no_drafter,
+            drafters: drafters.into_iter().map(|drafter| drafter.name.clone()).collect(),
+            removable,
+        }
     }
 
     fn facts(&self, found: &LocalModel, run: &RunRequest) -> Result<StoredFacts, String> {
@@ -165,14 +172,16 @@ impl Store {
 
 impl ModelStore for Store {
     fn list(&self, loaded: &ModelPair, run: &RunRequest) -> ModelList {
-        let stored = local_models::all(&self.config).into_iter();
+        let candidates = Candidates::find(&self.config);
         let cache = HubSettings::from_env().cache;
         let spec = self.spec(loaded).unwrap_or_default();
         let held = memory_check::request_bytes(&spec, run);
-        let drafters = local_models::drafters(&spec.target, &self.config).into_iter();
-        let fitting: Vec<PathBuf> = drafters.map(|found| found.dir).collect();
+        let obstacles = candidates.obstacles(&spec.target);
+        let stored = candidates.models().zip(obstacles);
         ModelList {
-            stored: stored.map(|found| self.stored(found, (&spec.target, &fitting), run)).collect(),
+            stored: stored
+                .map(|(found, obstacle)| self.stored(found, obstacle, &candidates, run))
+                .collect(),
             published: KNOWN
                 .iter()
                 .flat_map(|known| published(known, cache.clone().map(Cache::new)))

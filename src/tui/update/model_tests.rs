@@ -52,6 +52,7 @@ fn stored(name: &str, no_drafter: Option<&str>) -> StoredModel {
         origin: if name.contains("embedded") { "embedded" } else { "cache" },
         facts: Ok(facts),
         no_drafter: no_drafter.map(str::to_owned),
+        drafters: if name == "big" { vec!["small".into(), "some head".into()] } else { Vec::new() },
         removable: !name.contains("embedded"),
     }
 }
@@ -371,6 +372,9 @@ fn every_size_shows_names_sizes_and_the_question() {
         for words in ["● embedded target", "big ", "2.2 GB", "3.2 GB", "target  drafter  download"] {
             assert!(shown.contains(words), "{columns} x {rows}: no {words:?} in\n{shown}");
         }
+        press(&mut studio, "down");
+        let shown_below = testing::screen(&studio, columns, rows);
+        assert!(shown_below.contains("drafters here: small, some head"), "{shown_below}");
         press(&mut studio, "tab tab enter");
         let shown = testing::screen(&studio, columns, rows);
         assert!(shown.contains("me/SmolVLM2-256M:Q8_0"), "{shown}");

@@ -137,7 +137,11 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
         .into_iter()
         .filter(|at| comparison.profile.is_some() || COLUMNS[*at].title != MODELLED.title)
         .collect();
-    let kept = fitting(&widths, &worth, usize::from(area.width).saturating_sub(names + 8));
+    let room = usize::from(area.width);
+    let kept = fitting(&widths, &worth, room.saturating_sub(names + 8));
+    // The two signs and the spaces between the columns are not the name's.
+    let numbers: usize = kept.iter().map(|at| widths[*at] + 2).sum();
+    let name_room = room.saturating_sub(numbers + 6);
     let mut constraints = vec![Length(1), Fill(1), Length(1)];
     constraints.extend(kept.iter().map(|at| Length(widths[*at] as u16)));
     let first = [Cell::new(""), Cell::new("method"), Cell::new("")];
@@ -146,7 +150,7 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
         let one = &lanes[i];
         let mut row = vec![
             Cell::new(state_sign(one.run, model.tick, theme)),
-            Cell::new(one.lane.label.clone()),
+            Cell::new(text::fit(&one.lane.label, name_room)),
             Cell::new(sign(one.lane.lossless, theme)),
         ];
         match &cells[i] {
@@ -156,7 +160,8 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
                 if is_fastest { cell.style(theme.style(Role::Good)) } else { cell }
             })),
             None => {
-                let words = theme.span(Role::Dim, waiting_for(model, one));
+                let words = text::fit(&waiting_for(model, one), numbers.saturating_sub(2));
+                let words = theme.span(Role::Dim, words);
                 row.push(Cell::new(words).column_span(kept.len().max(1) as u16));
             }
         }

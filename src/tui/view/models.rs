@@ -146,7 +146,13 @@ fn details(model: &Model, entry: Option<Entry<'_>>, columns: usize, theme: &Them
             let tower =
                 tower.then(|| ("no vision tower beside it: Enter asks for its mmproj file".into(), warn));
             let path = (text::clean_line(&stored.path.display().to_string()), dim);
-            obstacle.into_iter().chain(tower).chain(memory).chain([path]).collect()
+            let is_target = model.models.tab == Tab::Target && stored.facts.is_ok();
+            let drafters = match stored.drafters.join(", ") {
+                none if none.is_empty() => "no model here can draft for it".to_owned(),
+                names => format!("drafters here: {}", text::clean_line(&names)),
+            };
+            let drafters = is_target.then_some((drafters, dim));
+            obstacle.into_iter().chain(tower).chain(memory).chain(drafters).chain([path]).collect()
         }
         Entry::Published(published) => {
             let drafters = match published.drafters {

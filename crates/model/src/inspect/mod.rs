@@ -10,4 +10,4 @@ pub use conversion::Conversion;
 pub use facts::{Facts, SampledVideo, VideoInputs};
 pub use inspection::{DtypeShare, EXAMPLE, Inspection, Memory, Problem};
 pub use need::Need;
-pub use pair::{can_draft, same_tokenizer_file};
+pub use pair::Interface;

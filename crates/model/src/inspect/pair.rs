@@ -1,38 +1,75 @@
-//! Checks whether one checkpoint can draft for another.
+//! What a target and a drafter must share.
 
-use crate::ReadModel as _;
-use std::path::Path;
+use std::{
+    cell::OnceCell,
+    hash::{DefaultHasher, Hash, Hasher as _},
+    path::Path,
+};
 
-use crate::family::ModelError;
+use crate::{
+    ReadModel as _,
+    family::{Family, ModelError},
+};
 use specreel_checkpoint::{ModelFiles, files};
 
-/// True if both directories have the same `tokenizer.json`, byte for byte: a quick check that implies equal vocabularies.
-pub fn same_tokenizer_file(a: &Path, b: &Path) -> bool {
-    let read = |dir: &Path| files::read(&dir.join("tokenizer.json"), files::TABLE).ok();
-    read(a).zip(read(b)).is_some_and(|(a, b)| a == b)
+/// What a checkpoint shares with every model that it can draft for: family, frames of a patch, and tokens.
+pub struct Interface {
+    family: &'static Family,
+    temporal: usize,
+    files: ModelFiles,
+    /// Digest of `tokenizer.json`, where there is one: equal files spare the parsing.
+    tokenizer: Option<u64>,
+    /// Digest of all tokens in the order of their ids.
+    vocabulary: OnceCell<Result<u64, String>>,
 }
 
-/// Check that the model in `drafter` can draft for the one in `target`: same family, tokens and patches.
-pub fn can_draft(target: &Path, drafter: &Path) -> Result<(), String> {
-    let read = |dir: &Path| -> Result<_, ModelError> {
-        let files = ModelFiles::open(dir, None)?;
-        let config = files.config()?;
-        let processor = files.processor(&config.tower()?)?;
-        Ok((config.family, processor, files))
-    };
-    let read = |dir: &Path| read(dir).map_err(|e| e.to_string());
-    let ((ours, processor, target_files), (theirs, other, drafter_files)) = (read(target)?, read(drafter)?);
-    if ours != theirs {
-        return Err(format!("the target is {}, the drafter is {}", ours.name, theirs.name));
+impl Interface {
+    /// Read a directory or a GGUF file. Fails where the checkpoint cannot be read.
+    pub fn read(dir: &Path) -> Result<Self, String> {
+        let read = || -> Result<_, ModelError> {
+            let files = ModelFiles::open(dir, None)?;
+            let config = files.config()?;
+            let processor = files.processor(&config.tower()?)?;
+            Ok((config.family, processor.config().temporal, files))
+        };
+        let (family, temporal, files) = read().map_err(|e| e.to_string())?;
+        let tokenizer = files::read(&dir.join("tokenizer.json"), files::TABLE).ok().map(digest);
+        Ok(Self { family, temporal, files, tokenizer, vocabulary: OnceCell::new() })
     }
-    if processor.config().temporal != other.config().temporal {
-        return Err("patches of target and drafter have different numbers of frames".into());
+
+    /// Check that another checkpoint can draft for this one. The error says what they do not share.
+    pub fn check_drafter(&self, drafter: &Self) -> Result<(), String> {
+        if self.family != drafter.family {
+            return Err(format!(
+                "the target is {}, the drafter is {}",
+                self.family.name, drafter.family.name
+            ));
+        }
+        if self.temporal != drafter.temporal {
+            return Err("patches of target and drafter have different numbers of frames".into());
+        }
+        if self.tokenizer.is_some() && self.tokenizer == drafter.tokenizer {
+            return Ok(());
+        }
+        match self.vocabulary()? == drafter.vocabulary()? {
+            true => Ok(()),
+            false => Err("target and drafter have different tokens".into()),
+        }
     }
-    if same_tokenizer_file(target, drafter) {
-        return Ok(());
+
+    fn vocabulary(&self) -> Result<u64, String> {
+        let read = || {
+            let tokenizer = self.files.tokenizer().map_err(|e| e.to_string())?;
+            Ok(digest(tokenizer.tokens()))
+        };
+        self.vocabulary.get_or_init(read).clone()
     }
-    let tokenizer = |files: &ModelFiles| files.tokenizer().map_err(|e| e.to_string());
-    tokenizer(&target_files)?.same_vocabulary(&tokenizer(&drafter_files)?).map_err(|e| e.to_string())
+}
+
+fn digest(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -42,10 +79,12 @@ mod tests {
     #[test]
     fn the_embedded_pair_fits_and_others_do_not() {
         let at = |part: &str| Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(part);
-        let (target, drafter) = (at("assets/demo/target"), at("assets/demo/drafter"));
-        assert_eq!(can_draft(&target, &drafter), Ok(()));
-        let other = at("tests/parity/fixtures/gqa_tied");
-        assert!(can_draft(&target, &other).is_err());
-        assert!(can_draft(&target, &at("no/such")).is_err());
+        let read = |part: &str| Interface::read(&at(part));
+        let (target, drafter) = (read("assets/demo/target").unwrap(), read("assets/demo/drafter").unwrap());
+        assert_eq!(target.check_drafter(&drafter), Ok(()));
+        let without_file = Interface { tokenizer: None, ..read("assets/demo/drafter").unwrap() };
+        assert_eq!(target.check_drafter(&without_file), Ok(()));
+        assert!(target.check_drafter(&read("tests/parity/fixtures/gqa_tied").unwrap()).is_err());
+        assert!(read("no/such").is_err());
     }
 }
