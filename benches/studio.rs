@@ -1,7 +1,11 @@
 //! From a key to its frame: the real studio in a pseudo-terminal, keys typed one by one, the time until their effect is read
-//! back from the screen; idle, while a run keeps all cores busy, and while a run is played.
+//! back from the screen; idle, while a run keeps all cores busy, while a run is played, and while a model of three billion
+//! parameters (zeros) is loaded and converted.
 //! `cargo bench --bench studio`.
 
+#[path = "../tests/support/hollow.rs"]
+#[expect(clippy::unwrap_used, reason = "a measurement that fails says so by panicking")]
+mod hollow;
 #[path = "../tests/pty/start.rs"]
 #[expect(clippy::unwrap_used, reason = "a measurement that fails says so by panicking")]
 mod start;
@@ -32,6 +36,25 @@ fn main() {
     watched.press("\r", "slowed 2000x");
     report("while a run is played", &mut watched);
     assert!(watched.text().contains("slowed 2000x"), "the playback ended too early");
+    while_loading();
+}
+
+fn while_loading() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    hollow::write(&home.path().join("models/3b"), "qwen2.5-vl-3b");
+    let config = home.path().join("specreel");
+    let folders = format!("models = [{:?}]\n", home.path().join("models"));
+    let written = std::fs::create_dir(&config).and_then(|()| std::fs::write(config.join("config.toml"), folders));
+    written.expect("a configuration");
+    let variables = ["XDG_CONFIG_HOME", "SPECREEL_WEIGHT_CACHE"];
+    let variables = variables.map(|name| (name, home.path().to_str().unwrap_or_default()));
+    let mut t = start::library(120, 40, &["--pace", "off"], &variables);
+    t.press("M", "embedded target");
+    t.press("3b", "models/3b");
+    t.press("\r", "loading 3b");
+    t.keys("\u{1b}[18~");
+    t.gone("╭ Models");
+    report("while a model is loaded", &mut t);
 }
 
 fn report(when: &str, t: &mut Terminal) {

@@ -12,6 +12,8 @@ mod gguf_parts;
 mod gpu;
 mod hub;
 mod lossless;
+#[path = "../support/hollow.rs"]
+mod hollow;
 #[path = "../support/real_weights.rs"]
 mod real_weights;
 mod train;

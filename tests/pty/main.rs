@@ -6,6 +6,8 @@
 mod batch;
 mod command_line;
 mod download;
+#[path = "../support/hollow.rs"]
+mod hollow;
 mod models;
 mod panics;
 mod preview;

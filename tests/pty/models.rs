@@ -4,12 +4,13 @@ use std::{fs, path::Path};
 
 use super::{
     download::{files, hub_variables},
+    hollow,
     server::{Reply, Server},
     terminal::Terminal,
 };
 
 fn studio(hub: &Server, home: &Path) -> Terminal {
-    let args = ["demo", "--pace", "off", "--max-new-tokens", "8"];
+    let args = ["demo", "--pace", "off", "--max-new-tokens", "8", "--dtype", "f32"];
     let [state, config] = ["state", "config"].map(|name| home.join(name).to_str().unwrap().to_owned());
     let mut variables = hub_variables(hub, home).to_vec();
     variables.extend([("XDG_STATE_HOME", state.as_str()), ("XDG_CONFIG_HOME", config.as_str())]);
@@ -82,6 +83,7 @@ fn what_cannot_be_loaded_or_downloaded_is_said_and_the_old_models_stay() {
     for file in files().into_iter().filter(|file| !file.name.ends_with(".gguf")) {
         fs::write(gone.join(file.name), file.bytes).unwrap();
     }
+    hollow::write(&home.path().join("models/huge"), "qwen2.5-vl-72b");
     let config = home.path().join("config/specreel");
     fs::create_dir_all(&config).unwrap();
     let folders = format!("models = [{:?}]\n", home.path().join("models"));
@@ -95,6 +97,9 @@ fn what_cannot_be_loaded_or_downloaded_is_said_and_the_old_models_stay() {
     t.press("\u{15}gone", "models/gone");
     fs::remove_dir_all(&gone).unwrap();
     t.press("\r", "models/gone: no such directory");
+    // One that is larger than the memory.
+    t.press("\u{15}huge", "it does not fit into the memory");
+    t.press("\r", "huge in f32 needs about 289 GB");
     t.press("\u{15}\u{1b}[Z", "SmolVLM2");
     t.press("me/nothing", "Enter asks the hub");
     t.keys("\r");

@@ -97,6 +97,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let is_named = settings.target.value.is_some() || settings.drafter.value.is_some();
     let remembered = models_file.as_deref().filter(|_| !is_named).and_then(remembered::read);
     if let Some((target, mmproj, drafter)) = remembered {
+        model_store::drop_dtype(&mut settings, Some(&target));
         settings.target.value = Some(target);
         settings.mmproj.value = mmproj;
         settings.drafter.value = drafter;

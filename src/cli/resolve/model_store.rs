@@ -71,6 +71,7 @@ impl Store {
         if self.pair().target != target {
             settings.lora = Setting::default();
             settings.mmproj = Setting::default();
+            drop_dtype(&mut settings, target.as_deref());
         }
         if self.settings.drafter.value != drafter {
             settings.drafter_mmproj = Setting::default();
@@ -219,6 +220,13 @@ impl ModelStore for Store {
 
     fn remove(&self, path: &Path) -> Result<u64, Failure> {
         local_models::remove(path)
+    }
+}
+
+/// Forget the weight type of the settings for a target that they do not name and that keeps its types: a GGUF file.
+pub fn drop_dtype(settings: &mut Settings, target: Option<&Path>) {
+    if target.is_some_and(Path::is_file) {
+        settings.dtype = Setting::default();
     }
 }
 

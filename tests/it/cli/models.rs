@@ -3,7 +3,6 @@
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
-use specreel_model::{decoder::parts, shapes};
 
 use crate::{
     cli::{
@@ -11,6 +10,7 @@ use crate::{
         server::{File, Server},
     },
     gguf_parts::{part_name, split},
+    hollow,
 };
 
 /// The files of a small random checkpoint, as on the hub.
@@ -353,54 +353,19 @@ fn a_missing_drafter_is_suggested() {
     assert!(!run.stderr.contains("add --drafter"), "{}", run.stderr);
 }
 
-/// A directory with the configuration of a 72B model and a sparse weights file.
-fn hollow_72b(dir: &Path) {
-    fs::create_dir(dir).unwrap();
-    for file in files() {
-        fs::write(dir.join(file.name), file.bytes).unwrap();
-    }
-    let path = dir.join("config.json");
-    let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    for (key, value) in [
-        ("hidden_size", 8192),
-        ("num_hidden_layers", 80),
-        ("num_attention_heads", 64),
-        ("num_key_value_heads", 8),
-        ("intermediate_size", 29_568),
-        ("vocab_size", 152_064),
-    ] {
-        config[key] = json!(value);
-    }
-    config["rope_scaling"]["mrope_section"] = json!([16, 24, 24]);
-    config["tie_word_embeddings"] = json!(false);
-    fs::write(path, config.to_string()).unwrap();
-    let text = shapes::find("qwen2.5-vl-72b").unwrap();
-    let (mut header, mut at) = (serde_json::Map::new(), 0u64);
-    for (name, shape) in parts::tensors(&text) {
-        let end = at + 2 * shape.iter().map(|&n| n as u64).product::<u64>();
-        header.insert(name, json!({ "dtype": "BF16", "shape": shape, "data_offsets": [at, end] }));
-        at = end;
-    }
-    let mut text = serde_json::to_string(&header).unwrap();
-    while !text.len().is_multiple_of(8) {
-        text.push(' ');
-    }
-    let bytes = [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
-    let file = fs::OpenOptions::new().write(true).truncate(true).open(dir.join("model.safetensors")).unwrap();
-    std::io::Write::write_all(&mut &file, &bytes).unwrap();
-    file.set_len(bytes.len() as u64 + at).unwrap();
-}
-
 #[test]
 fn models_that_do_not_fit_into_memory_are_refused_before_loading() {
     let program = Program::new();
-    hollow_72b(&program.home().join("72b"));
+    let dir = program.home().join("72b");
+    hollow::write(&dir, "qwen2.5-vl-72b");
     let run = program.run(&["caption", "demo", "--target", "72b", "--dtype", "f32"]);
     assert_eq!((run.code, run.stdout.as_str()), (4, ""), "{}", run.stderr);
     // 71.5 billion parameters in matrices of four bytes each, and the embedding table in two.
     run.said("72b in f32 needs about 289 GB");
     assert!(run.stderr.contains("are available") && run.stderr.contains("--ignore-memory"), "{}", run.stderr);
-    // With --ignore-memory, the invalid files are the error.
-    program.run(&["caption", "demo", "--target", "72b", "--dtype", "f32", "--ignore-memory"]).ends(3);
     program.run(&["models", "inspect", "72b"]).printed("73 B language model");
+    // With --ignore-memory, damaged weights are the error.
+    let weights = fs::OpenOptions::new().write(true).open(dir.join("model.safetensors")).unwrap();
+    weights.set_len(weights.metadata().unwrap().len() - 2).unwrap();
+    program.run(&["caption", "demo", "--target", "72b", "--dtype", "f32", "--ignore-memory"]).ends(3);
 }
