@@ -14,6 +14,7 @@ pub(crate) struct Areas {
     pub caption: Option<Rect>,
     pub steps: Option<Rect>,
     pub meters: Option<Rect>,
+    pub inspector: Option<Rect>,
     pub status: Rect,
 }
 
@@ -30,9 +31,26 @@ pub(crate) fn is_stacked((columns, rows): (u16, u16)) -> bool {
     columns < 92 || rows < 24
 }
 
-/// Divide a screen of `(columns, rows)`; none if it is too small. The inspector replaces the meters and takes more room. Unless
-/// the screen is wide, the ledger takes the place of the meters, or of the caption above the inspector.
-pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) -> Option<Areas> {
+/// Rows of the meters below the inspector.
+const METERS: u16 = 20;
+
+/// Divide a screen of `(columns, rows)`; none if it is too small. The inspector replaces the meters and takes more room; on a wide
+/// and high screen the meters stay below it. Unless the screen is wide, the ledger takes the place of the meters, or of the caption
+/// above the inspector.
+pub(crate) fn areas(size: (u16, u16), focus: Pane, inspecting: bool) -> Option<Areas> {
+    let mut areas = panes(size, focus, inspecting)?;
+    if inspecting {
+        areas.inspector = areas.meters.take();
+    }
+    if let Some(inspector) = areas.inspector.as_mut().filter(|area| is_wide(size) && area.height >= 36 + METERS) {
+        inspector.height -= METERS;
+        areas.meters = Some(Rect { y: inspector.bottom(), height: METERS, ..*inspector });
+    }
+    Some(areas)
+}
+
+/// The same, with the inspector in the place of the meters.
+fn panes((columns, rows): (u16, u16), focus: Pane, inspecting: bool) -> Option<Areas> {
     if columns < LEAST.0 || rows < LEAST.1 {
         return None;
     }
@@ -45,6 +63,7 @@ pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) 
         caption: None,
         steps: None,
         meters: None,
+        inspector: None,
         status: Rect { x: 0, y: rows - 1, width: columns, height: 1 },
     };
     if is_stacked((columns, rows)) && inspecting {
@@ -120,7 +139,10 @@ mod tests {
                 for (focus, inspecting) in Pane::ALL.into_iter().flat_map(|p| [(p, false), (p, true)]) {
                     let a = areas((columns, rows), focus, inspecting).unwrap();
                     let panes: Vec<_> =
-                        [a.library, a.prompt, a.caption, a.steps, a.meters].into_iter().flatten().collect();
+                        [a.library, a.prompt, a.caption, a.steps, a.meters, a.inspector]
+                            .into_iter()
+                            .flatten()
+                            .collect();
                     let sum: u32 = panes.iter().map(|r| r.area()).sum();
                     assert_eq!(sum, u32::from(columns) * u32::from(rows - 2), "{columns}x{rows}");
                     for (i, p) in panes.iter().enumerate() {
@@ -136,11 +158,13 @@ mod tests {
     fn the_ledger_is_below_the_caption_or_where_the_focus_is() {
         let panes = |size, focus, inspecting| {
             let a = areas(size, focus, inspecting).unwrap();
-            [a.caption, a.steps, a.meters].map(|pane| pane.is_some())
+            [a.caption, a.steps, a.meters.or(a.inspector)].map(|pane| pane.is_some())
         };
         for focus in [Pane::Library, Pane::Caption, Pane::Steps] {
             assert_eq!(panes((170, 40), focus, false), [true, true, true], "{focus:?}");
             assert_eq!(panes((200, 60), focus, true), [true, true, true], "{focus:?}");
+            let both = areas((200, 60), focus, true).unwrap();
+            assert!(both.meters.is_some() && both.inspector.is_some(), "{focus:?}");
         }
         for size in [(120, 40), (160, 40)] {
             assert_eq!(panes(size, Pane::Caption, false), [true, false, true]);

@@ -81,14 +81,14 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         too_small(theme, frame, area);
         return None;
     };
-    // The inspector replaces the meters, and is the caption's.
-    let meters = if model.inspector.is_some() { Pane::Caption } else { Pane::Meters };
+    // The inspector is the caption's.
     for (pane, area) in [
         (Pane::Library, areas.library),
         (Pane::Prompt, areas.prompt),
         (Pane::Caption, areas.caption),
         (Pane::Steps, areas.steps),
-        (meters, areas.meters),
+        (Pane::Meters, areas.meters),
+        (Pane::Caption, areas.inspector),
     ] {
         area.into_iter().for_each(|area| frame.mark(area, Target::Pane(pane)));
     }
@@ -105,12 +105,11 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
     if let Some(area) = areas.steps {
         steps::draw(model, without_caption, theme, frame, area);
     }
-    match (areas.meters, model.inspector) {
-        (Some(area), Some(inspector)) => inspector::draw(model, inspector, theme, frame, area),
-        (Some(area), None) => {
-            meters::draw(model, without_caption && areas.steps.is_none(), theme, frame, area);
-        }
-        (None, _) => {}
+    if let Some((area, inspector)) = areas.inspector.zip(model.inspector) {
+        inspector::draw(model, inspector, theme, frame, area);
+    }
+    if let Some(area) = areas.meters {
+        meters::draw(model, without_caption && areas.steps.is_none(), theme, frame, area);
     }
     status::draw(model, theme, frame, areas.status);
     if model.overlay.as_ref().is_some_and(|l| *l != Overlay::Filter) {
