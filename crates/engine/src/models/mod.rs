@@ -9,7 +9,10 @@ use std::{
     collections::BTreeSet,
     ops::ControlFlow,
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -223,6 +226,27 @@ impl Kept {
     }
 }
 
+/// Reports the progress of a load within a run (0: before any), from any thread; breaks if the run is cancelled.
+pub(crate) fn load_progress(sender: &EventSender, cancelled: &Cancelled, run: u64) -> LoadProgress {
+    let (sender, cancelled, begun) = (sender.clone(), cancelled.clone(), Instant::now());
+    let percent = AtomicUsize::new(usize::MAX);
+    Arc::new(move |done, total| {
+        if cancelled.contains(run) {
+            return ControlFlow::Break(());
+        }
+        // Checkpoints call this often.
+        let now = done * 100 / total.max(1);
+        if percent.swap(now, Ordering::Relaxed) != now {
+            let passed = begun.elapsed();
+            let left = passed.as_secs_f64() * 1e3 * total.saturating_sub(done) as f64 / done as f64;
+            let left_ms = Some(left).filter(|left| passed > PROMPTLY && left.is_finite());
+            let (done, total) = (done as u64, total as u64);
+            sender.offer(EventKind::Stage { stage: Stage::Load, done, total, left_ms });
+        }
+        ControlFlow::Continue(())
+    })
+}
+
 /// The models of a pair that are not kept from another one; the target's flag says whether it has a layer for multi-token prediction.
 pub(crate) struct Halves {
     target: Option<(VideoLlm, bool)>,
@@ -241,26 +265,9 @@ impl Halves {
         let target_device = (!kept.target).then(|| spec.open_target_device()).transpose()?;
         let loads_drafter = spec.drafter.is_some() && !kept.drafter;
         let beside = loads_drafter.then(|| spec.open_drafter_device()).transpose()?;
-        let progress = || -> LoadProgress {
-            let (sender, cancelled, begun) = (sender.clone(), cancelled.clone(), Instant::now());
-            Arc::new(move |done, total| {
-                if cancelled.contains(0) {
-                    return ControlFlow::Break(());
-                }
-                let left =
-                    begun.elapsed().as_secs_f64() * 1e3 * total.saturating_sub(done) as f64 / done as f64;
-                sender.offer(EventKind::Stage {
-                    stage: Stage::Load,
-                    done: done as u64,
-                    total: total as u64,
-                    left_ms: Some(left).filter(|left| begun.elapsed() > PROMPTLY && left.is_finite()),
-                });
-                ControlFlow::Continue(())
-            })
-        };
         let read = |files: &ModelFiles, device: &ComputeDevice| {
             let checkpoint =
-                VideoLlm::open(files)?.with_progress(progress()).with_weight_cache(spec.weight_cache.clone());
+                VideoLlm::open(files)?.with_progress(load_progress(sender, cancelled, 0)).with_weight_cache(spec.weight_cache.clone());
             let model = VideoLlm::from_checkpoint(&checkpoint, device, &mut |_, _| {})?;
             Ok::<_, ModelError>((model, mtp::is_in(&checkpoint)))
         };

@@ -14,14 +14,14 @@ mod validate;
 
 use std::{
     ops::ControlFlow,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::Instant,
 };
 
 use crate::{
     command::RunRequest,
     events::{Cancelled, EventSender, since},
-    models::Models,
+    models::{Models, load_progress},
     timing::{Part, Rates, StagePace, rates},
 };
 use specreel_checkpoint::LoadProgress;
@@ -57,15 +57,7 @@ impl Runner<'_> {
 
     /// Reports the progress of a load within a run, from another thread too; breaks if the run is cancelled.
     pub(crate) fn load_progress(&self) -> LoadProgress {
-        let (sender, cancelled, run) = (self.sender.clone(), self.cancelled.clone(), self.request.run);
-        Arc::new(move |done, total| {
-            if cancelled.contains(run) {
-                return ControlFlow::Break(());
-            }
-            let (done, total) = (done as u64, total as u64);
-            sender.offer(EventKind::Stage { stage: Stage::Load, done, total, left_ms: None });
-            ControlFlow::Continue(())
-        })
+        load_progress(self.sender, self.cancelled, self.request.run)
     }
 
     /// Report progress with the time left, if it is known; break if the run is cancelled.
