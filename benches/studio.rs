@@ -44,7 +44,8 @@ fn while_loading() {
     hollow::write(&home.path().join("models/3b"), "qwen2.5-vl-3b");
     let config = home.path().join("specreel");
     let folders = format!("models = [{:?}]\n", home.path().join("models"));
-    let written = std::fs::create_dir(&config).and_then(|()| std::fs::write(config.join("config.toml"), folders));
+    let written =
+        std::fs::create_dir(&config).and_then(|()| std::fs::write(config.join("config.toml"), folders));
     written.expect("a configuration");
     let variables = ["XDG_CONFIG_HOME", "SPECREEL_WEIGHT_CACHE"];
     let variables = variables.map(|name| (name, home.path().to_str().unwrap_or_default()));

@@ -96,7 +96,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
     }
     match cli.command {
         None => studio(cli.studio, &config, run_studio),
-        Some(Command::Caption(args)) => caption::run(&args, &config),
+        Some(Command::Caption(mut args)) => caption::run(&mut args, &config),
         Some(Command::Compare(args)) => compare::run(args, &config),
         Some(Command::Inspect(args)) => inspect::run(&args, &config),
         Some(Command::Bench(args)) => bench::run(*args, &config),
@@ -128,7 +128,7 @@ fn studio(args: StudioArgs, config: &Config, run_studio: RunStudio) -> Result<i3
     });
     let (part, output) = (PartArgs::default(), OutputArgs::default());
     caption::run(
-        &CaptionArgs {
+        &mut CaptionArgs {
             videos: vec![video],
             batch: BatchArgs::default(),
             part,

@@ -98,6 +98,20 @@ pub struct ModelList {
     pub memory: Option<u64>,
 }
 
+impl ModelList {
+    /// The model for people who have none: a small one of which everything fits, the largest of those below this size.
+    pub fn first(&self) -> Option<&PublishedModel> {
+        /// A download of some minutes on a slow line.
+        const MOST: u64 = 1 << 30;
+        let fits = |model: &&PublishedModel| {
+            self.memory.is_none_or(|memory| model.needs <= memory)
+                && self.disk.is_none_or(|disk| model.bytes < disk)
+        };
+        let small = self.published.iter().filter(|model| model.id.contains("SmolVLM2") && model.bytes < MOST);
+        small.filter(fits).max_by_key(|model| (model.parameters, std::cmp::Reverse(model.bytes)))
+    }
+}
+
 /// Progress of a download, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pulling {

@@ -10,10 +10,10 @@ mod engine;
 mod gguf_parts;
 #[path = "../support/gpu.rs"]
 mod gpu;
-mod hub;
-mod lossless;
 #[path = "../support/hollow.rs"]
 mod hollow;
+mod hub;
+mod lossless;
 #[path = "../support/real_weights.rs"]
 mod real_weights;
 mod train;

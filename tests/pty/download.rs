@@ -4,6 +4,7 @@ use std::{fs, path::Path};
 
 use super::{
     server::{File, Server},
+    start::clips,
     terminal::Terminal,
 };
 
@@ -66,6 +67,24 @@ fn missing_models_are_downloaded_after_one_question() {
     assert_eq!(t.exit_code(), 0, "{}", t.text());
     assert!(!t.text().contains("Download"), "{}", t.text());
     assert_eq!(weights(&hub), 2);
+}
+
+#[test]
+fn a_real_model_is_offered_for_a_video_of_ones_own() {
+    let (hub, cache) = (Server::start(files(), Box::new(|_, _, _| {})), tempfile::tempdir().unwrap());
+    let clip = clips().join("star.mp4");
+    let own = ["caption", clip.to_str().unwrap()];
+    let mut t = start(&hub, cache.path(), &own);
+    t.wait("only know moving colored shapes. Download");
+    t.wait("/SmolVLM2-");
+    t.keys("n\r");
+    assert_eq!(t.exit_code(), 0, "{}", t.text());
+    assert!(t.text().contains("demo-target with demo-drafter"), "{}", t.text());
+    assert!(hub.asked("").is_empty(), "nothing is asked of the hub before the answer");
+    // Not where the models are named.
+    let mut t = start(&hub, cache.path(), &[&own[..], &["--target", "demo-target"]].concat());
+    assert_eq!(t.exit_code(), 0, "{}", t.text());
+    assert!(!t.text().contains("[Y/n]"), "{}", t.text());
 }
 
 #[test]

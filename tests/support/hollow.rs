@@ -9,7 +9,8 @@ use specreel_model::{decoder, family::VlConfig, shapes, vision};
 pub fn write(dir: &Path, shape: &str) {
     fs::create_dir_all(dir).unwrap();
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
-    for name in ["tokenizer.json", "generation_config.json", "chat_template.json", "preprocessor_config.json"] {
+    for name in ["tokenizer.json", "generation_config.json", "chat_template.json", "preprocessor_config.json"]
+    {
         fs::copy(fixture.join(name), dir.join(name)).unwrap();
     }
     let text = shapes::find(shape).unwrap();

@@ -9,7 +9,11 @@ use specreel_client::Sink;
 use specreel_engine::memory_check;
 use specreel_record::Verification;
 
-pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
+pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
+    if let Some(code) = super::models::offer::first(args, config)? {
+        return Ok(code);
+    }
+    let args = &*args;
     let CaptionArgs { videos, part, run, output, dry_run, steps, .. } = args;
     part.span.check()?;
     if let Some(code) = super::models::offer::missing(run, config, output.quiet || output.json)? {

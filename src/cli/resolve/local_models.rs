@@ -303,9 +303,8 @@ impl Candidates {
     pub fn drafters(&self, target: &Path) -> Vec<&LocalModel> {
         self.of(target, |target| {
             let parameters = target.text_parameters.unwrap_or(0);
-            let is_smaller = |candidate: &&Candidate| {
-                candidate.text_parameters.is_some_and(|theirs| theirs < parameters)
-            };
+            let is_smaller =
+                |candidate: &&Candidate| candidate.text_parameters.is_some_and(|theirs| theirs < parameters);
             let smaller = self.0.iter().filter(is_smaller);
             let mut fitting: Vec<_> =
                 smaller.filter(|candidate| target.obstacle(candidate).is_none()).collect();

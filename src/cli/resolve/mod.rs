@@ -2,7 +2,7 @@
 
 mod gguf;
 pub mod local_models;
-mod model_store;
+pub mod model_store;
 mod models;
 mod part;
 pub mod prompts;

@@ -7,7 +7,11 @@ use std::{
 
 use super::{local_models, models, prompts};
 use crate::{
-    cli::{config::Config, dirs::Dirs, resolve::local_models::{Candidates, LocalModel}},
+    cli::{
+        config::Config,
+        dirs::Dirs,
+        resolve::local_models::{Candidates, LocalModel},
+    },
     tui::{
         DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
         StoredModel,
@@ -174,21 +178,14 @@ impl Store {
 impl ModelStore for Store {
     fn list(&self, loaded: &ModelPair, run: &RunRequest) -> ModelList {
         let candidates = Candidates::find(&self.config);
-        let cache = HubSettings::from_env().cache;
         let spec = self.spec(loaded).unwrap_or_default();
         let held = memory_check::request_bytes(&spec, run);
         let obstacles = candidates.obstacles(&spec.target);
         let stored = candidates.models().zip(obstacles);
         ModelList {
-            stored: stored
-                .map(|(found, obstacle)| self.stored(found, obstacle, &candidates, run))
-                .collect(),
-            published: KNOWN
-                .iter()
-                .flat_map(|known| published(known, cache.clone().map(Cache::new)))
-                .collect(),
-            disk: cache.as_deref().and_then(free_space),
+            stored: stored.map(|(found, obstacle)| self.stored(found, obstacle, &candidates, run)).collect(),
             memory: memory::available().map(|free| free + held.unwrap_or(0)),
+            ..published_models()
         }
     }
 
@@ -241,6 +238,17 @@ impl PullObserver for Watch<'_> {
 
     fn check(&mut self, path: &Path) -> Result<(), Failure> {
         local_models::check_pulled(path)
+    }
+}
+
+/// The published models, and the disk and memory that there are for them.
+pub fn published_models() -> ModelList {
+    let cache = HubSettings::from_env().cache;
+    ModelList {
+        stored: Vec::new(),
+        published: KNOWN.iter().flat_map(|known| published(known, cache.clone().map(Cache::new))).collect(),
+        disk: cache.as_deref().and_then(free_space),
+        memory: memory::available(),
     }
 }
 

@@ -180,19 +180,6 @@ impl Models {
         }
     }
 
-    /// The model for people who have none: a small one of which everything fits, the largest of those below this size.
-    pub fn first(&self) -> Option<&PublishedModel> {
-        /// A download of some minutes on a slow line.
-        const MOST: u64 = 1 << 30;
-        let list = self.list.as_ref()?;
-        let fits = |model: &&PublishedModel| {
-            list.memory.is_none_or(|memory| model.needs <= memory)
-                && list.disk.is_none_or(|disk| model.bytes < disk)
-        };
-        let small = list.published.iter().filter(|model| model.id.contains("SmolVLM2") && model.bytes < MOST);
-        small.filter(fits).max_by_key(|model| (model.parameters, std::cmp::Reverse(model.bytes)))
-    }
-
     /// True while models are loaded beside those in use.
     pub fn is_changing(&self) -> bool {
         self.change.is_some()

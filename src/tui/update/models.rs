@@ -65,7 +65,7 @@ pub(super) fn listed(model: &mut Model, found: Result<ModelList, String>) -> Vec
         return Vec::new();
     }
     model.models.tab = Tab::Published;
-    let Some(first) = model.models.first().cloned() else {
+    let Some(first) = model.models.list.as_ref().and_then(ModelList::first).cloned() else {
         model.note(Tone::Bad, "no published model fits the memory and the disk of this machine");
         return Vec::new();
     };

@@ -176,7 +176,7 @@ fn clips_that_the_embedded_models_cannot_know_have_a_badge() {
     press(&mut studio, "G");
     assert_eq!(studio.model().library.selected().unwrap().kind, Kind::File);
     let shown = screen(&studio);
-    assert!(shown.contains("toy models") && shown.contains("the embedded models know"), "{shown}");
+    assert!(shown.contains("toy models") && shown.contains("the embedded models only know"), "{shown}");
     assert!(testing::screen(&studio, 60, 16).contains("toy models"));
     // It stays while the caption of such a clip is shown, wherever the cursor is.
     let run = asked(run_of(&press(&mut studio, "enter"))).0;

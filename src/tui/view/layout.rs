@@ -42,7 +42,9 @@ pub(crate) fn areas(size: (u16, u16), focus: Pane, inspecting: bool) -> Option<A
     if inspecting {
         areas.inspector = areas.meters.take();
     }
-    if let Some(inspector) = areas.inspector.as_mut().filter(|area| is_wide(size) && area.height >= 36 + METERS) {
+    if let Some(inspector) =
+        areas.inspector.as_mut().filter(|area| is_wide(size) && area.height >= 36 + METERS)
+    {
         inspector.height -= METERS;
         areas.meters = Some(Rect { y: inspector.bottom(), height: METERS, ..*inspector });
     }
@@ -138,11 +140,10 @@ mod tests {
             for rows in 16..70 {
                 for (focus, inspecting) in Pane::ALL.into_iter().flat_map(|p| [(p, false), (p, true)]) {
                     let a = areas((columns, rows), focus, inspecting).unwrap();
-                    let panes: Vec<_> =
-                        [a.library, a.prompt, a.caption, a.steps, a.meters, a.inspector]
-                            .into_iter()
-                            .flatten()
-                            .collect();
+                    let panes: Vec<_> = [a.library, a.prompt, a.caption, a.steps, a.meters, a.inspector]
+                        .into_iter()
+                        .flatten()
+                        .collect();
                     let sum: u32 = panes.iter().map(|r| r.area()).sum();
                     assert_eq!(sum, u32::from(columns) * u32::from(rows - 2), "{columns}x{rows}");
                     for (i, p) in panes.iter().enumerate() {

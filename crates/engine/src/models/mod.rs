@@ -266,8 +266,9 @@ impl Halves {
         let loads_drafter = spec.drafter.is_some() && !kept.drafter;
         let beside = loads_drafter.then(|| spec.open_drafter_device()).transpose()?;
         let read = |files: &ModelFiles, device: &ComputeDevice| {
-            let checkpoint =
-                VideoLlm::open(files)?.with_progress(load_progress(sender, cancelled, 0)).with_weight_cache(spec.weight_cache.clone());
+            let checkpoint = VideoLlm::open(files)?
+                .with_progress(load_progress(sender, cancelled, 0))
+                .with_weight_cache(spec.weight_cache.clone());
             let model = VideoLlm::from_checkpoint(&checkpoint, device, &mut |_, _| {})?;
             Ok::<_, ModelError>((model, mtp::is_in(&checkpoint)))
         };

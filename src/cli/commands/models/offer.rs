@@ -3,16 +3,21 @@
 use std::io::IsTerminal as _;
 
 use super::{pull::download, *};
-use crate::cli::{args::run::RunArgs, resolve::local_models::is_misspelled};
+use crate::cli::{
+    args::{caption::CaptionArgs, run::RunArgs},
+    resolve::{local_models::is_misspelled, model_store::published_models},
+};
 use specreel_checkpoint::hub::{Hub, HubError, ModelId, Settings as HubSettings, free_space};
+use specreel_demo as assets;
 
 /// Ask to download the target and the drafter of a run that are not on this machine, and download them: one question for both.
 /// Returns an exit code if that was interrupted. Where nobody is asked or the answer is no, nothing happens, and the run fails
 /// with the command that downloads them. Fails if the hub has no such model, or the download fails.
 pub fn missing(run: &RunArgs, config: &Config, is_silent: bool) -> Result<Option<i32>, End> {
-    let is_asked = !is_silent && io::stdin().is_terminal() && io::stderr().is_terminal();
     let hub = HubSettings::from_env();
-    let (true, false, Some(cache)) = (is_asked, hub.offline, hub.cache.clone()) else { return Ok(None) };
+    let (true, false, Some(cache)) = (is_asked(is_silent), hub.offline, hub.cache.clone()) else {
+        return Ok(None);
+    };
     let settings = Settings::merge(run.layer(), config);
     let named = [&settings.target, &settings.drafter].into_iter().filter_map(|named| named.value.as_deref());
     let mut ids: Vec<ModelId> = named.filter_map(local_models::absent).collect();
@@ -29,11 +34,7 @@ pub fn missing(run: &RunArgs, config: &Config, is_silent: bool) -> Result<Option
         Err(error) => return Err(End::Failed(error.into())),
     };
     let free = free_space(&cache).map(|free| format!(", {} free", bytes(free))).unwrap_or_default();
-    eprint!("{} [Y/n] ", question(&ids, &sizes, &free));
-    io::stderr().flush()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    if !is_yes(&answer) {
+    if !ask(&question(&ids, &sizes, &free))? {
         return Ok(None);
     }
     let interrupt = listen(|| {})?;
@@ -43,6 +44,53 @@ pub fn missing(run: &RunArgs, config: &Config, is_silent: bool) -> Result<Option
         }
     }
     Ok(None)
+}
+
+/// Offer a small real model to people who caption a video of their own without naming a model, and use it for this run. Returns an
+/// exit code if the download was interrupted. Fails as [`missing`] does.
+pub fn first(args: &mut CaptionArgs, config: &Config) -> Result<Option<i32>, End> {
+    let CaptionArgs { videos, run, output, .. } = &*args;
+    let named = Settings::merge(run.layer(), config);
+    let hub = HubSettings::from_env();
+    let is_real = |video: &PathBuf| video.exists() && !assets::is_embedded_clip(video);
+    if !is_asked(output.quiet || output.json)
+        || args.dry_run
+        || hub.offline
+        || named.target.value.is_some()
+        || named.drafter.value.is_some()
+        || !videos.iter().any(is_real)
+    {
+        return Ok(None);
+    }
+    let found = published_models();
+    let Some(model) = found.first() else { return Ok(None) };
+    let id = ModelId::parse(&model.id).map_err(Failure::from)?;
+    let free = found.disk.map(|free| format!(", {} free", bytes(free))).unwrap_or_default();
+    let what = match model.stored {
+        true => format!("Use {id}, which is on this machine?"),
+        false => question(std::slice::from_ref(&id), &[model.bytes], &free),
+    };
+    if !ask(&format!("The embedded models only know moving colored shapes. {what}"))? {
+        return Ok(None);
+    }
+    if !model.stored && download(&Hub::new(hub).map_err(Failure::from)?, &id, &listen(|| {})?)?.is_none() {
+        return Ok(Some(interrupted()));
+    }
+    args.run.target = Some(model.id.clone().into());
+    Ok(None)
+}
+
+/// True if questions can be asked and answered.
+fn is_asked(is_silent: bool) -> bool {
+    !is_silent && io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+fn ask(question: &str) -> io::Result<bool> {
+    eprint!("{question} [Y/n] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(is_yes(&answer))
 }
 
 fn question(ids: &[ModelId], sizes: &[u64], free: &str) -> String {
