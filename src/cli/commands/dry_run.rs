@@ -1,9 +1,9 @@
-//! `specreel caption --dry-run`: what a run would take, without running it.
+//! `specreel caption --dry-run`: time and memory of a run, without running it.
 
 use super::*;
 
 /// Columns of the names of values.
-const NAMES: usize = 8;
+const NAMES: usize = 10;
 
 /// Load the models, and print the estimate of each request.
 pub fn run(models: ModelSpec, requests: Vec<RunRequest>, args: &CaptionArgs) -> Result<i32, End> {
