@@ -30,7 +30,7 @@ pub(crate) fn is_stacked((columns, rows): (u16, u16)) -> bool {
     columns < 92 || rows < 24
 }
 
-/// Divide a screen of `(columns, rows)`; none if it is too small. The inspector replaces the meters and takes more room. Unless
+/// Divide a screen of `(columns, rows)`; `None` if it is too small. The inspector replaces the meters and takes more room. Unless
 /// the screen is wide, the ledger takes the place of the meters, or of the caption above the inspector.
 pub(crate) fn areas((columns, rows): (u16, u16), focus: Pane, inspecting: bool) -> Option<Areas> {
     if columns < LEAST.0 || rows < LEAST.1 {
