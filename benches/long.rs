@@ -115,7 +115,7 @@ fn pass(sequence: &mut Sequence, rows: usize) -> Outcome<f64> {
 /// Prefill and passes over so many slots, in words.
 fn measure(decoder: &Arc<Decoder>, slots: usize, scale: f64) -> Outcome<String> {
     let mut sequence = Sequence::new(decoder.clone(), slots + 64);
-    // The first chunk hardly attends: its time is that of the products.
+    // The first chunk hardly attends: its time is spent in the products.
     let first = decoder.chunk().min(slots);
     let mut firsts = Vec::new();
     for _ in 0..9 {

@@ -89,7 +89,7 @@ fn bench() -> Result<(), String> {
             continue;
         }
         let _others = if is_busy { Some(Others::start()?) } else { None };
-        println!("{}", if is_busy { "beside two busy processes" } else { "as the machine is" });
+        println!("{}", if is_busy { "next to two busy processes" } else { "as the machine is" });
         let mut state = State::default();
         for _ in 0..figures {
             let mut run = None;
@@ -150,7 +150,7 @@ impl State {
             known.iter().filter(|(told, speedup)| is(told, speedup)).count()
         };
         let contains = |interval: &Interval, ratio: f64| interval.low <= ratio && ratio <= interval.high;
-        // A machine that is shared or gets hot has another truth a minute later: that of the pairs around the figure.
+        // A machine that is shared or gets hot has another truth a minute later: the truth of the pairs around the figure.
         let nearby = |at: usize| {
             let (from, to) =
                 (at.saturating_sub(NEARBY * PAIRS), (at + (NEARBY + 1) * PAIRS).min(self.pairs.len()));
@@ -173,7 +173,7 @@ impl State {
             count(&|_, speedup| (speedup.decode / truth.middle - 1.0).abs() <= FAR),
             FAR * 100.0,
             count(&|_, speedup| contains(&speedup.interval, truth.middle)),
-            // The truth is measured, too: an interval that reaches the interval of the truth does not contradict it.
+            // The truth is also measured: an interval that reaches the interval of the truth does not contradict it.
             count(&|_, speedup| speedup.interval.low <= truth.high && truth.low <= speedup.interval.high),
             count(&|told, speedup| contains(&speedup.interval, nearby(told.at))),
             count(&|_, speedup| !speedup.is_rough()),

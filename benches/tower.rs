@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench tower [-- [--shape NAME] [--side PIXELS] [--grids N] [--rounds N] [--layers N] [--types TYPE,…]]` runs the
 //! tower of a known shape (qwen2.5-vl-3b) with random weights over square frames, the types in turn, and prints the median of the
-//! rounds. `--layers` cuts the tower; times are then those of the cut one.
+//! rounds. `--layers` cuts the tower; times then belong to the cut one.
 
 #[path = "support/engine.rs"]
 #[expect(dead_code, reason = "only its entry point is used")]
@@ -83,7 +83,7 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The first layers of a tower, with those of its lists of layers that are among them.
+/// The first layers of a tower, with the entries of its lists of layers that are among them.
 fn cut(vision: &mut serde_json::Value, layers: usize) {
     for key in ["depth", "num_hidden_layers"] {
         if vision.get(key).is_some() {

@@ -3,7 +3,7 @@
 mod wiring;
 
 fn main() {
-    // Mesa's layer that sorts GPUs asks the desktop for its own, and prints an error where there is none. GPUs are sorted here.
+    // Mesa's layer that sorts GPUs asks the desktop for its own, and prints an error without one. GPUs are sorted here.
     if std::env::var_os("MESA_VK_DEVICE_SELECT").is_none() {
         // SAFETY: this is the program's first statement; no other thread runs yet.
         unsafe { std::env::set_var("NODEVICE_SELECT", "1") };

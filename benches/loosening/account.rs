@@ -59,12 +59,12 @@ impl OnClip {
 /// What a rule comes to over some clips. Shares are from 0 to 1; none where there is nothing to share.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    /// Accepted drafts a step.
+    /// Accepted drafts per step.
     pub tau: f64,
     pub emitted_per_step: f64,
     /// True facts stated.
     pub facts: f64,
-    /// Right facts over those of exact acceptance on the same clips, and where 95 % of other clips would put it.
+    /// Right facts divided by exact acceptance's on the same clips, and where 95 % of other clips would put it.
     pub retention: f64,
     pub interval: Option<(f64, f64)>,
     /// True facts over all facts stated; a figure that is not there is one false fact.

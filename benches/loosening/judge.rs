@@ -22,7 +22,7 @@ use crate::{
 /// One verdict for each draft that passes.
 pub type Verdicts = Vec<Option<Verdict>>;
 
-/// What rules may know beside the rows.
+/// The rules' further signals besides the rows.
 pub struct Judge<'a> {
     pub words: &'a Words,
     pub truth: &'a Facts,
@@ -58,13 +58,13 @@ impl<'a> Judge<'a> {
                 rows.iter_mut().zip(relevance).for_each(|(row, relevance)| row.relevance = Some(relevance));
                 Ok(plain(&visual(*lambda, *top_n), &rows))
             }
-            Rule::Stare { below } => {
+            Rule::Peak { below } => {
                 Ok(each(rows, |_, row| row.attention_peak.is_some_and(|peak| peak < *below)))
             }
             Rule::Cost { ratio, peak, below } => Ok(each(rows, |_, row| {
                 let short = row.log_p_max - row.log_p_draft;
-                let stare = row.attention_peak.unwrap_or_default();
-                row.divergence.is_some_and(|kl| kl + ratio * short + peak * stare < *below)
+                let attention = row.attention_peak.unwrap_or_default();
+                row.divergence.is_some_and(|kl| kl + ratio * short + peak * attention < *below)
             })),
             Rule::Words => {
                 let mut all = text.to_vec();

@@ -31,7 +31,7 @@ pub struct Options {
     /// Also try pairs of rules on a grid.
     #[arg(long)]
     pub search: bool,
-    /// Only rules whose name holds this, beside exact and the oracles.
+    /// Only rules whose name contains this, besides exact and the oracles.
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
     /// Everything, clip by clip, as JSON.
@@ -40,7 +40,7 @@ pub struct Options {
     /// The chart.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// The tables in markdown; a page with marks for them, as docs/loosening.md, gets them between its marks.
+    /// The tables in markdown; a page with marks for them, as docs/results/loosening.md, gets them between its marks.
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
     /// Cargo says this to every bench.
@@ -64,7 +64,7 @@ impl Options {
     /// The conditions of the measurement in a line.
     pub fn about(&self) -> String {
         format!(
-            "{} clips from seed {}, {}{} drafts a step, the drafter sees {:.0} % of the visual tokens, \"{}\"",
+            "{} clips from seed {}, {}{} drafts per step, the drafter sees {:.0} % of the visual tokens, \"{}\"",
             self.clips,
             self.first_seed,
             if self.weak { "the weak drafter, " } else { "" },

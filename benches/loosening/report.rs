@@ -17,7 +17,7 @@ use crate::{
 
 /// A rule that keeps this much counts as harmless.
 const HARMLESS: f64 = 0.99;
-/// Where the markdown tables go in a page: those of the drafter, those of the weak one, and the end of either.
+/// Where the markdown tables go in a page: the drafter's, the weak one's, and the end of either.
 const MARKS: [&str; 2] = ["<!-- tables -->", "<!-- tables of the weak drafter -->"];
 const END: &str = "<!-- end of tables -->";
 /// Cells of the chart.
@@ -135,7 +135,7 @@ impl Report {
             |e: &&Entry| (e.figures.tau, 100.0 * e.figures.retention, format!("{} {}", e.rule, e.setting));
         Plot::new(
             "What loosening costs",
-            "accepted drafts a step (tau)",
+            "accepted drafts per step (tau)",
             "facts kept (%)",
             shown.iter().map(point),
         )
@@ -214,12 +214,12 @@ impl Report {
 
     fn choice_words(&self) -> String {
         let Some(choice) = &self.choice else {
-            return "On the clips of even number no rule keeps 99 % of the facts and accepts more than exact."
+            return "On clips of even number, no rule keeps 99 % of the facts and accepts more than exact."
                 .into();
         };
         let (a, b) = (&choice.chosen_on, &choice.confirmed_on);
         format!(
-            "Of the rules that keep 99 % of the facts on the clips of even number, {} {} accepts most there (tau {:.2}, {} \
+            "Among the rules that keep 99 % of the facts on clips of even number, {} {} accepts most there (tau {:.2}, {} \
              of the oracle's, {} kept). On the other clips: tau {:.2}, {} of the oracle's, {} kept.",
             choice.rule,
             choice.setting,

@@ -142,7 +142,12 @@ impl Survey {
             Strict::Above(number(kl)),
         );
         add("KL + log(p(max) / p(draft))".into(), format!("above {COST}"), Source::Cost, Strict::Above(COST));
-        add("peak gaze".into(), format!("lambda {glance}"), Source::AttentionStats, Strict::Rank(glance));
+        add(
+            "peak attention".into(),
+            format!("lambda {glance}"),
+            Source::AttentionStats,
+            Strict::Rank(glance),
+        );
         Ok(Self { signals, counts: Counts::default() })
     }
 

@@ -16,7 +16,7 @@ pub enum Rule {
     /// LVSpec's with other states: before the norm, or at the row that predicts the draft.
     Relevance { lambda: f64, top_n: usize, before_norm: bool, predicting: bool },
     /// A mismatch passes where the peak attention is below a fixed value.
-    Stare { below: f32 },
+    Peak { below: f32 },
     /// A mismatch passes where divergence + ratio · log(p max / p draft) + peak · attention peak is below a value.
     Cost { ratio: f32, peak: f32, below: f32 },
     /// The oracle by words: a mismatch passes unless what its word says is not what the target's word says.
@@ -34,7 +34,7 @@ impl Rule {
                 Acceptance::AllOf { rules: rules.iter().map(Rule::signals).collect() }
             }
             Rule::WholeWord(rule) => rule.signals(),
-            Rule::Stare { .. } => Acceptance::Glance { lambda: 1.0 },
+            Rule::Peak { .. } => Acceptance::Glance { lambda: 1.0 },
             Rule::Cost { peak, .. } if *peak > 0.0 => Acceptance::AllOf {
                 rules: vec![Acceptance::Divergence { threshold: 1.0 }, Acceptance::Glance { lambda: 1.0 }],
             },
@@ -127,7 +127,7 @@ pub fn standard() -> Vec<System> {
         all.push(system("glance", format!("lambda {lambda}"), glance(lambda)));
     }
     for below in [0.05, 0.1, 0.15, 0.2, 0.3] {
-        all.push(system("stare", format!("below {below}"), Rule::Stare { below }));
+        all.push(system("peak", format!("below {below}"), Rule::Peak { below }));
     }
     for (ratio, below) in [(0.3, 0.5), (0.3, 0.8), (1.0, 0.5), (1.0, 0.8), (1.0, 1.2)] {
         all.push(cost(ratio, 0.0, below));
@@ -145,7 +145,7 @@ pub fn standard() -> Vec<System> {
 /// A sum of signals.
 fn cost(ratio: f32, peak: f32, below: f32) -> System {
     let (family, setting) = match peak > 0.0 {
-        true => ("cost with gaze", format!("{ratio}, {peak}, {below}")),
+        true => ("cost with peak", format!("{ratio}, {peak}, {below}")),
         false => ("cost", format!("{ratio}, {below}")),
     };
     system(family, setting, Rule::Cost { ratio, peak, below })
@@ -175,7 +175,7 @@ pub fn search() -> Vec<System> {
     let of = |numbers: &[f32], rule: fn(f32) -> Rule| numbers.iter().map(|&n| (n, rule(n))).collect();
     let lenients: Vec<Choice> = of(&[0.3, 0.1, 0.03, 0.01], lenient);
     let divergences: Vec<Choice> = of(&[0.2, 0.4, 0.6, 0.9], divergence);
-    let stares: Vec<Choice> = of(&[0.08, 0.15, 0.25], |below| Rule::Stare { below });
+    let peaks: Vec<Choice> = of(&[0.08, 0.15, 0.25], |below| Rule::Peak { below });
     let entropies: Vec<Choice> = of(&[0.1, 0.3], entropy);
     let mut all = Vec::new();
     let mut cross = |a: (&str, &[Choice]), b: (&str, &[Choice])| {
@@ -190,8 +190,8 @@ pub fn search() -> Vec<System> {
         }
     };
     cross(("lenient", &lenients), ("divergence", &divergences));
-    cross(("lenient", &lenients), ("stare", &stares));
-    cross(("divergence", &divergences), ("stare", &stares));
+    cross(("lenient", &lenients), ("peak", &peaks));
+    cross(("divergence", &divergences), ("peak", &peaks));
     cross(("divergence", &divergences), ("entropy", &entropies));
     cross(("lenient", &lenients), ("entropy", &entropies));
     for below in [0.4, 0.6, 0.8, 1.0, 1.4, 2.0] {

@@ -16,7 +16,7 @@ pub struct Dirs {
 }
 
 impl Dirs {
-    /// The file of measured speeds; none without a home directory.
+    /// The file of measured speeds; `None` without a home directory.
     pub fn speeds() -> Option<PathBuf> {
         Self::find().map(|dirs| dirs.state.join("speeds.json"))
     }

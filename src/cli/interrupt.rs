@@ -51,7 +51,7 @@ pub fn listen(cancel: impl Fn() + Send + 'static) -> Result<Interrupt, End> {
     Ok(interrupt)
 }
 
-/// A client of a new engine, and the interrupt that cancels what it watches.
+/// A client of a new engine, and the interrupt that cancels its runs.
 pub fn engine() -> Result<(Client, Interrupt), End> {
     let client = Client::start()?;
     let remote = client.remote();

@@ -15,7 +15,7 @@ macro_rules! actions {
                 match self { $(Action::$variant => $name,)* }
             }
 
-            /// Its description on the help page.
+            /// The action's description on the help page.
             pub fn about(self) -> &'static str {
                 match self { $(Action::$variant => $about,)* }
             }
@@ -43,7 +43,7 @@ actions! {
     Comparison "comparison" "show the last comparison";
     Sweep "sweep" "run the method over a range of its parameter: speedup against quality";
     Inspect "inspect" "inspect the caption token by token";
-    Steps "steps" "show the steps: what was drafted, accepted and rejected";
+    Steps "steps" "show the steps: drafted, accepted and rejected tokens";
     Verify "verify" "verify the shown run: decode again without drafts and compare the texts";
     Copy "copy" "copy the caption";
     OlderRun "older_run" "show the previous run";
@@ -105,8 +105,8 @@ actions! {
     Batch "batch" "show the batch: clips that are captioned together";
     Retry "retry" "caption the clips of the batch that failed or were left";
     EditCaption "edit_caption" "edit the clip's caption";
-    SidecarForm "sidecar" "switch the form of the files beside the clips";
-    Existing "existing" "switch what is done about clips that have such a file";
+    SidecarForm "sidecar" "switch the form of the files next to the clips";
+    Existing "existing" "switch the treatment of clips that have such a file";
     Yes "yes" "confirm";
 }
 

@@ -150,7 +150,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Returns what is not saved.
+    /// Returns the unsaved items.
     async fn run(
         mut self,
         begin: Vec<Effect>,
@@ -184,7 +184,7 @@ impl Driver {
                 continue;
             }
             let busy = self.studio.is_busy();
-            // The clock stands still while nothing plays.
+            // The clock stops while nothing plays.
             self.played = self.played.filter(|_| self.studio.is_playing());
             let playing = self.studio.is_playing().then(|| *self.played.get_or_insert(now) + PLAY);
             // Nor while a frame has not been shown yet.
@@ -246,7 +246,7 @@ impl Driver {
                 }
             }
         }
-        // After a signal the run still goes on; the program's end need not wait for it.
+        // After a signal the run still continues; the program's end need not wait for it.
         if let Some(run) = self.studio.active_run() {
             self.engine.cancel(run);
         }
@@ -279,7 +279,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Take in an event of the engine and those that wait behind it; none means that the engine has stopped.
+    /// Process an event of the engine and the events waiting after it; `None` means that the engine has stopped.
     fn on_engine_events(&mut self, first: Option<Event>, channels: &mut Channels) -> Result<(), StudioError> {
         channels.engine_lives = first.is_some();
         if first.is_none() {

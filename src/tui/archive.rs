@@ -1,4 +1,4 @@
-//! The directory of saved sessions: its list, and reading, deleting and pruning its files. Everything here may block and runs
+//! The directory of saved runs: its list, and reading, deleting and pruning its files. Everything here may block and runs
 //! off the studio's thread.
 
 use std::{
@@ -21,7 +21,7 @@ const MAX_LAST: u64 = 8 << 20;
 /// A file that was written more recently than this may still be open in another studio.
 const RECENT: Duration = Duration::from_secs(600);
 
-/// One saved session in a list: a run, or the segments of a clip. All text in it is sanitised.
+/// One file in a list: a run, or the segments of a clip. All text in it is sanitized.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionEntry {
     pub path: PathBuf,
@@ -41,7 +41,7 @@ pub struct SessionEntry {
 }
 
 impl SessionEntry {
-    /// The entry of these runs; none if the first one did not start.
+    /// The entry of these runs; `None` if the first one did not start.
     pub fn new(path: &Path, age_s: u64, bytes: u64, mut runs: Vec<RunLog>) -> Option<Self> {
         let started = runs.first()?.started()?.clone();
         runs.iter_mut().for_each(RunLog::cut_off);
@@ -101,7 +101,7 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<SessionEntry>, String> {
     Ok(files.iter().filter_map(|file| look(file).ok().flatten()).collect())
 }
 
-/// The entry of a file, from its first and last lines; none if it is not a session of the studio.
+/// The entry of a file, from its first and last lines; `None` if it is not a session of the studio.
 fn look(path: &Path) -> io::Result<Option<SessionEntry>> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -149,7 +149,7 @@ fn fold(logs: &mut Vec<RunLog>, line: RecordedEvent) {
     }
 }
 
-/// The name of a method in a session file, with the parameters that differ from its preset's.
+/// The name of a method in a saved run, with the parameters that differ from its preset's.
 fn method_label(method: &serde_json::Value) -> String {
     let name = method.get("name").and_then(|n| n.as_str()).unwrap_or_default();
     let known = serde_json::from_value::<Method>(method.clone()).ok();
@@ -158,7 +158,7 @@ fn method_label(method: &serde_json::Value) -> String {
     text::clean_line(&label.unwrap_or_else(|| name.to_owned()))
 }
 
-/// The last event of a run, and its measured speed and verification behind it, if they are there. Read from the end in growing parts.
+/// The last event of a run, and its measured speed and verification after it, if any. Read from the end in growing parts.
 fn last_lines(file: &mut File, bytes: u64) -> io::Result<Vec<RecordedEvent>> {
     let mut size = 1 << 14;
     loop {

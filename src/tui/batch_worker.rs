@@ -29,12 +29,12 @@ pub enum BatchNews {
         existing: Option<String>,
         progress: Box<Progress>,
     },
-    /// The batch is over, or cannot go on for this reason.
+    /// The batch is over, or cannot continue for this reason.
     Ended(Result<Box<Summary>, String>),
 }
 
 pub(crate) struct BatchWorker {
-    /// None once it fell behind: its run ends as if the engine had stopped.
+    /// `None` once it fell behind: its run ends as if the engine had stopped.
     events: Option<Sender<Event>>,
     interrupt: Interrupt,
     engine: Remote,
@@ -45,7 +45,7 @@ impl BatchWorker {
     /// Start it. The last of its messages is [`BatchNews::Ended`].
     pub fn start(job: BatchJob, engine: &Remote) -> io::Result<(Self, Receiver<Msg>)> {
         let (events, inbox) = channel(WAITING);
-        // It tells of each clip once, and of its end.
+        // It reports each clip once, and its end.
         let (news, told) = channel(job.clips.len() + 1);
         let mut client = Client::new(engine.clone(), inbox);
         let (engine, interrupt) = (client.remote(), Interrupt::default());
@@ -144,7 +144,7 @@ mod tests {
     use specreel_engine::Command;
     use specreel_record::{FailureClass, StopReason};
 
-    /// Runs a batch over clips of these names, and returns what it says. The studio's part, which passes on the events, is played
+    /// Runs a batch over clips of these names, and returns its messages. The studio's part, which passes on the events, is played
     /// until `enough` says that it quits.
     fn news(
         dir: &std::path::Path,

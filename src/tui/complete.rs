@@ -13,7 +13,7 @@ pub struct Completion {
     pub found: Vec<String>,
 }
 
-/// The directories and videos whose paths start with what is typed.
+/// The directories and videos whose paths start with the typed text.
 pub(crate) fn complete(typed: &str) -> Result<Completion, String> {
     complete_at(typed, std::env::var_os("HOME").map(PathBuf::from))
 }

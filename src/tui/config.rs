@@ -43,7 +43,7 @@ pub type Probe = Arc<dyn Fn(&Path) -> Result<ClipFacts, String> + Send + Sync>;
 /// Divides a clip into segments of so many seconds, or returns why it cannot; called off the studio's thread, so it may block.
 pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync>;
 
-/// Reads frames and passes each on until told to stop; may block. Returns why the clip cannot be read.
+/// Reads frames and passes each on until asked to stop; may block. Returns why the clip cannot be read.
 pub type FrameReader =
     Arc<dyn Fn(&FrameRequest, &mut dyn FnMut(Frame) -> ControlFlow<()>) -> Result<(), String> + Send + Sync>;
 
@@ -58,7 +58,7 @@ pub struct StudioConfig {
     pub methods: Vec<Method>,
     /// The directory of the user's methods; it need not exist.
     pub methods_dir: Option<PathBuf>,
-    /// Name of the method selected at the start; the first one if there is no such method.
+    /// Name of the method selected at the start; the first one if it is unknown.
     pub method: String,
     /// Finds other models; none leaves the loaded ones.
     pub models: Option<Arc<dyn ModelStore>>,
@@ -85,12 +85,12 @@ pub struct StudioConfig {
     /// How the target's family samples frames, to show which ones it will see.
     pub rule: Rule,
     pub pace: Pace,
-    /// The form of the files that a batch writes beside its clips; none writes none.
+    /// The form of the files that a batch writes next to its clips; `None` writes none.
     pub sidecar: Option<Sidecar>,
     /// What a batch does about clips that have one.
     pub existing: Existing,
     pub cues: Cues,
-    /// The hardware whose modelled speed is shown beside the measured one; none shows none.
+    /// The hardware whose modelled speed is shown next to the measured one; `None` shows none.
     pub profile: Option<Profile>,
     /// A notice at the start, such as an invalid file of the user's.
     pub notice: Option<String>,

@@ -42,13 +42,13 @@ pub enum Msg {
     Loaded(Result<Session, String>),
     Edited(Result<String, String>),
     Written(Result<PathBuf, String>),
-    /// Captions were written beside their clips, or the work was lost.
+    /// Captions were written next to their clips, or the work was lost.
     Sidecars(Result<SidecarsWritten, String>),
     Batch(BatchNews),
     CaptionSaved {
         video: PathBuf,
         caption: Box<Caption>,
-        /// The file; none if none is written.
+        /// The file; `None` if none is written.
         outcome: Result<Option<PathBuf>, String>,
     },
     MethodSaved(Result<(PathBuf, Method), String>),
@@ -129,7 +129,7 @@ pub enum Effect {
     Editor(String),
     /// Write a text to a new file of this name in the working directory; answered by [`Msg::Written`].
     Write(String, String),
-    /// Write captions beside their clips; answered by [`Msg::Sidecars`].
+    /// Write captions next to their clips; answered by [`Msg::Sidecars`].
     Sidecars(Vec<(PathBuf, String)>),
     /// Save a method as a new file; answered by [`Msg::MethodSaved`].
     SaveMethod(PathBuf, Box<Method>),

@@ -7,7 +7,7 @@ use super::*;
 use super::{model::library::VideoFile, scan::scan};
 use specreel_batch::{Clip, Options, Outputs, outputs::Need, rows::Caption};
 
-/// Size and time of a file; none if there is no such file.
+/// Size and time of a file; `None` if the file does not exist.
 pub(crate) fn found(path: &Path) -> Option<VideoFile> {
     let facts = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     Some(VideoFile { path: path.into(), bytes: Some(facts.len()), modified: facts.modified().ok() })
@@ -94,7 +94,7 @@ pub(crate) fn write_new(name: &str, text: &str) -> Result<PathBuf, String> {
     Err(format!("too many files named like {name}"))
 }
 
-/// Write captions to text files beside their clips, as `caption --sidecar txt` does. Existing files are left alone.
+/// Write captions to text files next to their clips, as `caption --sidecar txt` does. Existing files are left alone.
 pub(crate) fn write_sidecars(captions: Vec<(PathBuf, String)>) -> SidecarsWritten {
     let mut outcome = SidecarsWritten::default();
     let options = Options {

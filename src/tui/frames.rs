@@ -1,4 +1,4 @@
-//! When to draw: at once after input, at most 30 times a second while text streams, never without a change.
+//! When to draw: at once after input, at most 30 times per second while text streams, never without a change.
 
 use super::*;
 

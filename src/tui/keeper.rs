@@ -5,7 +5,7 @@ use super::*;
 pub(crate) struct Keeper {
     prompts: Option<PathBuf>,
     last: Option<String>,
-    /// The directory of saved runs; none if runs are not saved.
+    /// The directory of saved runs; `None` if runs are not saved.
     sessions: Option<PathBuf>,
     keep: usize,
 }

@@ -169,7 +169,7 @@ impl Keymap {
         Ok(map)
     }
 
-    /// Override bindings with those of a TOML text. An error names the file, the line, the entry, and what to write.
+    /// Override bindings by a TOML text. An error names the file, the line, the entry, and what to write.
     pub fn overlay(&mut self, text: &str, file: &str) -> Result<(), StudioError> {
         let source = (file, text);
         let table = DeTable::parse(text).map_err(|error| {

@@ -2,7 +2,7 @@
 //!
 //! All state is in the model. [`Studio::handle`] changes it by one [`Msg`] and returns what to do outside as [`Effect`]s;
 //! drawing is a function of the model. [`run`] is the driver: it owns the terminal, the clock and the channels, and draws when
-//! something changed: at once for keys and resizes, at most 30 times a second while a caption streams, never when idle.
+//! something changed: at once for keys and resizes, at most 30 times per second while a caption streams, never when idle.
 //!
 //! The driver knows no methods, models or videos: it reaches the engine through a [`Client`](specreel_client::Client) only, so that
 //! tests can script the engine.

@@ -13,7 +13,7 @@ use specreel_video::Rule;
 pub struct ModelPair {
     /// A directory or GGUF file; none is the embedded target with its drafter and heads.
     pub target: Option<PathBuf>,
-    /// The vision tower of a target in GGUF; none is the mmproj file beside it.
+    /// The vision tower of a target in GGUF; `None`: the mmproj file in its directory.
     pub mmproj: Option<PathBuf>,
     pub drafter: DrafterChoice,
 }
@@ -48,7 +48,7 @@ pub struct StoredModel {
     pub origin: &'static str,
     /// What it is, or why it cannot be used.
     pub facts: Result<StoredFacts, String>,
-    /// Why it cannot draft for the loaded target; none if it can.
+    /// Why it cannot draft for the loaded target; `None` if it can.
     pub no_drafter: Option<String>,
     /// Names of the models on this machine that can draft for it, the best first.
     pub drafters: Vec<String>,
@@ -63,11 +63,11 @@ pub struct StoredFacts {
     pub dtype: String,
     pub parameters: u64,
     pub bytes: u64,
-    /// Bytes that it takes with the selected clip, without a drafter; none if that is not known, and for draft heads.
+    /// Bytes that it takes with the selected clip, without a drafter; `None` if that is not known, and for draft heads.
     pub needs: Option<u64>,
     /// A draft head, which is no target.
     pub is_head: bool,
-    /// A GGUF file without a vision tower beside it.
+    /// A GGUF file without a vision tower in its directory.
     pub lacks_tower: bool,
 }
 
@@ -92,9 +92,9 @@ pub struct PublishedModel {
 pub struct ModelList {
     pub stored: Vec<StoredModel>,
     pub published: Vec<PublishedModel>,
-    /// Free bytes on the disk of the cache; none if they are not known.
+    /// Free bytes on the disk of the cache; `None` if they are not known.
     pub disk: Option<u64>,
-    /// Bytes of memory for models, with those of the loaded ones; none if they are not known.
+    /// Bytes of memory for models, including the loaded ones; `None` if unknown.
     pub memory: Option<u64>,
 }
 

@@ -35,7 +35,7 @@ impl Mouse {
         is_here && self.at.saturating_sub(earlier.at) <= DOUBLE
     }
 
-    /// From a terminal event; none for unused ones.
+    /// From a terminal event; `None` for unused ones.
     pub(crate) fn from_terminal(event: &MouseEvent, at: Duration) -> Option<Self> {
         let kind = match event.kind {
             MouseEventKind::Down(MouseButton::Left) => MouseKind::Click,

@@ -43,7 +43,7 @@ pub(crate) struct Job {
     number: u32,
 }
 
-/// An encoded picture; none if it cannot be encoded.
+/// An encoded picture; `None` if it cannot be encoded.
 pub(crate) struct Painted(Key, Option<Protocol>);
 
 /// The pictures that are drawn, and the one to draw next.
@@ -137,7 +137,7 @@ impl Painter {
     pub fn take_in(&mut self, Painted(key, made): Painted) {
         self.working = false;
         self.kept.push_back((key, made));
-        // One less than there are numbers, so that the number used next is not that of the picture on the screen.
+        // One less than there are numbers, so that the next number is not in use by the picture on the screen.
         while self.kept.len() >= KEPT {
             self.kept.pop_front();
         }

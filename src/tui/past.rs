@@ -9,7 +9,7 @@ use super::*;
 /// Larger files are ignored.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The prompts of a file, oldest first, each at its last position only. What cannot be read is left out.
+/// The prompts of a file, oldest first, each at its last position only. Unreadable lines are left out.
 pub(crate) fn read(file: &Path) -> Vec<String> {
     let fits = std::fs::metadata(file).is_ok_and(|about| about.len() <= MAX_BYTES);
     let bytes = if fits { std::fs::read(file).unwrap_or_default() } else { Vec::new() };
@@ -107,6 +107,6 @@ mod tests {
         let prompts = read(&file);
         assert_eq!((prompts.len(), prompts.last().map(String::as_str)), (MAX_HISTORY, Some("the last")));
         assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), MAX_HISTORY);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left next to it");
     }
 }

@@ -61,7 +61,7 @@ enum Kind {
     Shape,
 }
 
-/// Cells of one row that are drawn alike.
+/// Cells of one row with the same style.
 struct Run {
     column: u16,
     cells: usize,
@@ -245,7 +245,7 @@ fn hex(color: Color) -> Option<String> {
     Some(code.into())
 }
 
-/// The screen as text with its styles: the characters, a map with one letter per style, and what the letters mean.
+/// The screen as text with its styles: the characters, a map with one letter per style, and the meaning of the letters.
 pub fn describe(buffer: &Buffer) -> String {
     let mut styles: Vec<String> = Vec::new();
     let (mut text, mut map) = (String::new(), String::new());

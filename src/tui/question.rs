@@ -4,7 +4,7 @@
 //! terminal answers (its attributes) ends the wait. A terminal that does not answer costs the time limit. Keys that arrive
 //! meanwhile are kept.
 //!
-//! Inside tmux those answers are tmux's own. What the terminal around it can show is asked through it (passthrough).
+//! Inside tmux those answers are tmux's own. The outer terminal is queried through it (passthrough).
 
 use std::{io::Read, os::fd::AsRawFd};
 

@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(names.len(), MOST - 1);
         assert_eq!(names[..3], [file(20), file(23), file(22)]);
         let kept = std::fs::read_dir(list.parent().unwrap()).unwrap().count();
-        assert_eq!(kept, 1, "nothing is left beside the list");
+        assert_eq!(kept, 1, "nothing is left next to the list");
     }
 
     #[test]

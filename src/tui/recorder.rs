@@ -1,4 +1,4 @@
-//! Saves every run as a session file, on a thread of its own, so that a slow disk does not delay keys.
+//! Saves every run as a file, on a thread of its own, so that a slow disk does not delay keys.
 //!
 //! Each event is written as one line as soon as it comes, so that a killed program loses at most one line. Neither waits for the
 //! other: the thread's only message has a place in the studio's inbox from the start; and if too many events wait for the disk,
@@ -72,7 +72,7 @@ impl Recorder {
         Self { thread: started, lost: BTreeSet::new() }
     }
 
-    /// Record this event, if it is of a run. Returns what to tell if that run's recording had to be given up.
+    /// Record this event, if it is of a run. Returns a message if that run's recording had to be given up.
     pub fn event(&mut self, event: &Event) -> Option<Msg> {
         let thread = self.thread.as_ref()?;
         if event.run == 0 || self.lost.contains(&event.run) {
@@ -96,7 +96,7 @@ impl Recorder {
         }
     }
 
-    /// Write the remaining events. Returns what is lost if the disk takes longer than `patience`.
+    /// Write the remaining events. Returns the lost ones if the disk takes longer than `patience`.
     pub fn finish(self, patience: Duration) -> Option<String> {
         let Thread { events, ended, folder } = self.thread?;
         drop(events);

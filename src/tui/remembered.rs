@@ -13,7 +13,7 @@ pub(crate) fn write(file: &Path, pair: &ModelPair) -> std::io::Result<()> {
     files::write_private(file, &text)
 }
 
-/// The pair of a file: target, its vision tower, drafter. None if there is none, or one of its files is gone.
+/// The pair of a file: target, its vision tower, drafter. `None` if there is none, or one of its files is gone.
 pub fn read(file: &Path) -> Option<(PathBuf, Option<PathBuf>, Option<PathBuf>)> {
     let value: Value = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
     let path = |key: &str| value[key].as_str().map(PathBuf::from);

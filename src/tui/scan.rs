@@ -21,7 +21,7 @@ struct Walked {
     cut: bool,
 }
 
-/// Scan a directory; a notice says what is missing.
+/// Scan a directory; a notice names missing ones.
 pub(crate) fn scan(folder: PathBuf) -> Msg {
     let shown = text::clean_line(&folder.to_string_lossy());
     // The same file has the same path, however it was opened.

@@ -252,7 +252,7 @@ fn hook_panics() {
     });
 }
 
-/// Stop the whole process group, as the terminal itself would: a wrapper that started the studio must stop, too.
+/// Stop the whole process group, as the terminal itself would: a wrapper that started the studio must also stop.
 fn stop_process() {
     rustix::process::kill_current_process_group(Signal::TSTP).ok();
 }

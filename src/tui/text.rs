@@ -1,4 +1,4 @@
-//! Text that may reach the screen: sanitised, measured and truncated by terminal columns.
+//! Text that may reach the screen: sanitized, measured and truncated by terminal columns.
 //!
 //! File names, prompts and what models write are foreign: a control character or an escape sequence in them must never
 //! reach the terminal. Foreign text goes through [`clean`], [`clean_line`] or [`clean_event`] once, when it enters the model.

@@ -108,8 +108,8 @@ struct RawStyle {
 pub(crate) type Readable = (Vec<Theme>, Vec<(String, StudioError)>);
 
 impl Theme {
-    /// The built-in themes and those of a directory, one for each `*.toml`; a file named like a built-in theme replaces it.
-    /// Roles that a theme leaves out are those of `dark`.
+    /// The built-in themes and a directory's, one for each `*.toml`; a file named like a built-in theme replaces it.
+    /// Roles that a theme leaves out are taken from `dark`.
     /// Errors: a file cannot be read, or is invalid.
     pub fn all(folder: Option<&Path>, depth: ColorDepth) -> Result<Vec<Self>, StudioError> {
         let (themes, mut wrong) = Self::readable(folder, depth)?;
@@ -194,7 +194,7 @@ impl Theme {
         json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "Theme of specreel",
-            "description": "A style for each role; roles that are left out are those of `dark`.",
+            "description": "A style for each role; roles that are left out are taken from `dark`.",
             "type": "object",
             "properties": properties,
             "additionalProperties": false
@@ -276,7 +276,7 @@ impl Role {
     }
 }
 
-/// Where in the file, in which field, what is wrong, and what to write instead.
+/// The place in the file, the field, the mistake, and the correction.
 type Invalid = (Range<usize>, &'static str, String, &'static str);
 
 const MODIFIERS: [(&str, Modifier); 6] = [

@@ -75,7 +75,7 @@ fn a_theme_is_remembered_while_it_exists() {
     std::fs::write(dir.path().join("mine.toml"), "").unwrap();
     crate::tui::files::write_private(&file, "mine\n").unwrap();
     assert_eq!(Theme::remembered(&file, Some(dir.path())).as_deref(), Some("mine"));
-    assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left next to it");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn every_style_of_every_theme_can_be_read() {
         let text = theme.style(Role::Text);
         for (role, key) in Role::ALL {
             let style = theme.style(*role);
-            // The terminal's own colors are those of a dark one.
+            // The terminal's own colors are a dark terminal's.
             let ink = style.fg.or(text.fg).unwrap_or(Color::Rgb(0xd6, 0xda, 0xe2));
             let ground = style.bg.or(text.bg).unwrap_or(Color::Rgb(0x14, 0x17, 0x1c));
             let [low, high] = [ink, ground].map(luminance);

@@ -59,7 +59,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// For a terminal of this name. `inside` a multiplexer the name is the multiplexer's, which drops what it does not know.
+    /// For a terminal of this name. `inside` a multiplexer the name is the multiplexer's, which drops unknown sequences.
     pub fn new(name: &str, inside: bool, notify: Notify) -> Self {
         let name = name.to_ascii_lowercase();
         let is = |names: &[&str]| !inside && names.iter().any(|n| name.starts_with(n));
@@ -81,7 +81,7 @@ impl Window {
         }
     }
 
-    /// The sequences that say what has changed.
+    /// The sequences for the changed values.
     pub fn say(&mut self, outside: Outside, now: Instant) -> String {
         let mut words = String::new();
         if self.has_title && outside.title != self.said.title {

@@ -20,7 +20,7 @@ use specreel_video::Sampling;
 
 use crate::counting::peak;
 
-/// Limit of the memory for loading beside the weights: a chunk in the file's type, as f32 and in the weight type.
+/// Limit of the memory for loading besides the weights: a chunk in the file's type, as f32 and in the weight type.
 const CHUNKS: usize = 16 << 20;
 
 fn config(hidden: usize, layers: usize, intermediate: usize, vocab: usize, tied: bool) -> TextConfig {
@@ -170,7 +170,7 @@ fn a_prompt_of_12500_tokens_is_prefilled_in_bounded_memory() {
     });
     assert!(whole.unwrap() && sequence.len() == rows);
     assert_eq!(sequence.bytes(), cache, "the cache grew");
-    assert!(most < 64 << 20, "{most} bytes beside the cache of {cache}");
+    assert!(most < 64 << 20, "{most} bytes besides the cache of {cache}");
     // Often enough to be cancelled soon.
     assert!(reports.len() > 75 && reports.is_sorted() && reports.last() == Some(&(rows, rows)));
 }

@@ -1,6 +1,8 @@
 //! The pages of the documentation agree with the program: links resolve, and the commands, options, methods, keys, verdicts,
 //! themes and events that they name exist.
 
+mod pages;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -39,10 +41,12 @@ fn page(path: &str) -> Page {
     Page { path: path.into(), text: read(path) }
 }
 
-fn pages() -> Vec<Page> {
-    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
-    let docs =
-        docs.map(|name| format!("docs/{}", name.to_str().unwrap())).filter(|name| name.ends_with(".md"));
+fn all_pages() -> Vec<Page> {
+    let files = ["docs", "docs/results"].into_iter().flat_map(|folder| {
+        let entries = fs::read_dir(root().join(folder)).unwrap();
+        entries.map(move |entry| format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap()))
+    });
+    let docs = files.filter(|name| name.ends_with(".md"));
     let others =
         ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "training/README.md", "assets/demo/README.md"];
     let pages: Vec<Page> =
@@ -110,7 +114,7 @@ fn table(text: &str, heading: &str) -> Vec<Vec<String>> {
 #[test]
 fn links_and_anchors_resolve() {
     let mut problems = Vec::new();
-    for Page { path, text } in pages() {
+    for Page { path, text } in all_pages() {
         for (code, line) in lines(&text) {
             let line = if code { String::new() } else { prose(line) };
             for link in links(&line).into_iter().filter(|link| !link.starts_with("https://")) {
@@ -132,6 +136,26 @@ fn links_and_anchors_resolve() {
         }
     }
     none("broken links:", &problems);
+}
+
+#[test]
+fn the_site_has_every_page_and_links_stay_inside_it() {
+    let summary = read("docs/SUMMARY.md");
+    let listed: BTreeSet<&str> = summary.lines().flat_map(links).collect();
+    let mut problems = Vec::new();
+    for Page { path, text } in all_pages() {
+        let Ok(page) = path.strip_prefix("docs") else { continue };
+        if page != Path::new("SUMMARY.md") && !listed.contains(page.to_str().unwrap()) {
+            problems.push(format!("{} is not in docs/SUMMARY.md", path.display()));
+        }
+        let above = if page.components().count() > 1 { "../../" } else { "../" };
+        for (code, line) in lines(&text) {
+            let line = if code { String::new() } else { prose(line) };
+            let outside = links(&line).into_iter().filter(|link| link.starts_with(above));
+            problems.extend(outside.map(|link| format!("{}: {link} is not in docs", path.display())));
+        }
+    }
+    none("the site would lack:", &problems);
 }
 
 #[test]
@@ -235,6 +259,7 @@ fn refused(command: &str, whole: bool) -> Option<String> {
     });
     let error = Cli::try_parse_from(arguments).err()?;
     match error.kind() {
+        ErrorKind::DisplayHelp => None,
         ErrorKind::InvalidValue | ErrorKind::ValueValidation if has_placeholder => None,
         ErrorKind::MissingRequiredArgument
         | ErrorKind::MissingSubcommand
@@ -250,7 +275,7 @@ fn refused(command: &str, whole: bool) -> Option<String> {
 #[test]
 fn commands_can_be_typed() {
     let (mut problems, mut count) = (Vec::new(), 0);
-    for Page { path, text } in pages() {
+    for Page { path, text } in all_pages() {
         let joined = text.replace("\\\n", " ");
         for (code, line) in lines(&joined) {
             let spans = if code { vec![line.to_owned()] } else { spans(line) };
@@ -290,7 +315,7 @@ fn options() -> BTreeSet<String> {
 #[test]
 fn options_exist() {
     let (options, mut problems, mut found) = (options(), Vec::new(), BTreeSet::new());
-    for Page { path, text } in pages() {
+    for Page { path, text } in all_pages() {
         let inline = lines(&text).into_iter().filter(|(code, _)| !code).flat_map(|(_, line)| spans(line));
         for span in inline.filter(|span| span.starts_with("--")) {
             let name = span.split([' ', '=']).next().unwrap();
@@ -303,35 +328,28 @@ fn options_exist() {
     // Those of the one page that makes the embedded models.
     problems.retain(|problem| !problem.starts_with("training/"));
     none("options that do not exist:", &problems);
-
-    // The README names every option of `caption`.
-    let command = Cli::command();
-    let caption = command.find_subcommand("caption").unwrap();
-    let own = caption.get_arguments().filter(|argument| !argument.is_hide_set());
-    let missing: Vec<String> = own
-        .filter_map(|argument| argument.get_long())
-        .map(|long| format!("--{long}"))
-        .filter(|option| option != "--help" && !read("README.md").contains(&format!("`{option}")))
-        .collect();
-    none("options of caption that the README does not name:", &missing);
 }
 
 #[test]
 fn methods_are_those_that_are_built_in() {
     let presets: BTreeSet<&str> = Method::presets().iter().map(|method| method.name.as_str()).collect();
-    for (path, heading) in [("README.md", "## Methods"), ("docs/methods.md", "## Presets")] {
-        let rows = table(&read(path), heading);
-        let named: Vec<(String, String)> = rows
-            .iter()
-            .flat_map(|row| spans(&row[0]).into_iter().map(|name| (name, row[1].replace('*', ""))))
-            .collect();
-        let names: BTreeSet<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, presets, "{path}");
-        for (name, kind) in &named {
-            let lossless = Method::preset(name).unwrap().lossless();
-            assert_eq!(kind, if lossless { "lossless" } else { "lossy" }, "{path}: {name}");
+    let named = |path: &str, heading: &str| {
+        let mut names = BTreeSet::new();
+        for row in table(&read(path), heading) {
+            for name in spans(&row[0]) {
+                let lossless = Method::preset(&name).unwrap_or_else(|e| panic!("{path}: {e}")).lossless();
+                let kind = if lossless { "lossless" } else { "lossy" };
+                assert_eq!(row[1].replace('*', ""), kind, "{path}: {name}");
+                names.insert(name);
+            }
         }
-    }
+        names
+    };
+    assert!(!named("README.md", "## Choose a method").is_empty());
+    assert_eq!(
+        named("docs/methods.md", "## Presets").iter().map(String::as_str).collect::<BTreeSet<_>>(),
+        presets
+    );
 }
 
 /// A range as the page words it.
@@ -395,25 +413,22 @@ fn keys_are_bound() {
     let lists = sections.flat_map(|section| section.values()).filter_map(toml::Value::as_array);
     let bound: BTreeSet<&str> = lists.flatten().filter_map(toml::Value::as_str).collect();
     let mut problems = Vec::new();
-    let mut check = |path: &str, cell: &str| {
+    let mut check = |cell: &str| {
         for name in spans(cell) {
             let alone = bound.contains(key(&name).as_str());
             // `hjkl` is four keys.
             let several = name.chars().all(|c| c.is_lowercase() && bound.contains(c.to_string().as_str()));
             if !alone && !several {
-                problems.push(format!("{path}: `{name}`"));
+                problems.push(format!("`{name}`"));
             }
         }
     };
-    for row in table(&read("README.md"), "## Studio keys") {
-        check("README.md", &row[0]);
-    }
     let studio = read("docs/studio.md");
     let mut in_keys = false;
     for (_, line) in lines(&studio) {
         in_keys = (in_keys || line.starts_with("| key |")) && line.starts_with('|');
         if in_keys {
-            check("docs/studio.md", line.replace("\\|", "").split('|').nth(1).unwrap());
+            check(line.replace("\\|", "").split('|').nth(1).unwrap());
         }
     }
     none("keys that do nothing:", &problems);

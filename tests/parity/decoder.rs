@@ -84,7 +84,7 @@ fn prompt(decoder: &Decoder, ids: &[u32], visual_rows: &[usize], visual: &States
     States::cat(&rows).unwrap()
 }
 
-/// Rows of noise with `levels` blocks beside the first, of which every third is text.
+/// Rows of noise with `levels` blocks after the first, of which every third is text.
 fn noise(width: usize, blocks: usize, rows: usize) -> States {
     let mut seed = 1u64;
     let mut value = || {
@@ -127,7 +127,7 @@ fn prompt_of(decoder: &Decoder, expected: &HashMap<String, Tensor>) -> (Vec<u32>
 }
 
 /// All checkpoints on all devices that compute their attention heads, with weights in f32; where a checkpoint has 16-bit weights, in
-/// that type, too.
+/// that type as well.
 fn exact() -> Vec<(&'static str, ComputeDevice)> {
     let in_f32 = CHECKPOINTS.into_iter().chain(FAMILIES).map(|name| (name, WeightType::F32));
     let smaller = [("gqa_untied_f16", WeightType::F16), ("mha_tied_bf16", WeightType::Bf16)];
@@ -388,7 +388,7 @@ fn each_level_is_added_after_its_own_layer() {
                 "{name}: after it"
             );
         }
-        // Text is computed alike with zeros beside it and without, and from ids.
+        // Text has the same bits with and without zeros after it, and from ids.
         let ids = [3u32, 9, 31, 7, 60, 2, 18, 90, 11];
         let text = decoder.embed(&ids).unwrap();
         let wide = read(&text.widened(config.input_width()).unwrap());

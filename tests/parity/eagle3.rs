@@ -59,7 +59,7 @@ pub fn drafts_as_torch(
     }
 }
 
-/// Rows are computed alike however many stand beside each other.
+/// Rows have the same bits in passes of any size.
 pub fn rows_stand_alone(
     head: &DraftHead,
     reference: &HashMap<String, Tensor>,

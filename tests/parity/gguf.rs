@@ -26,7 +26,7 @@ fn load(path: &str, dtype: WeightType) -> VideoLlm {
 }
 
 fn load_at(path: &str, device: ComputeDevice) -> VideoLlm {
-    // The tower in f32, whatever the type of the language model.
+    // The tower in f32, for any type of the language model.
     load_on(path, &device.with_tower(WeightType::F32))
 }
 
@@ -122,7 +122,7 @@ fn smaller_types_stay_near_the_directory() {
         ("qwen3_vl", &[("q8_0", 0.08)]),
         // Random states that hardly decay magnify it: in torch, the rounding of the weights alone moves a value by 0.31.
         ("qwen3_5", &[("q8_0", 0.5)]),
-        // The rows of queries and keys are blocks, too.
+        // The rows of queries and keys are also blocks.
         ("smolvlm", &[("q8_0", 0.08)]),
     ] {
         let exact = logits(&load(dir, WeightType::F32), &IDS);
@@ -203,7 +203,7 @@ fn blocks_on_a_gpu_are_close_to_the_same_on_the_cpu() {
     }
 }
 
-/// The reference: candle's own reader and quantised Qwen2, for text.
+/// The reference: candle's own reader and quantized Qwen2, for text.
 fn reference(path: &Path, ids: &[u32]) -> Tensor {
     let mut file = File::open(path).unwrap();
     let mut content = Content::read(&mut file).unwrap();
@@ -229,7 +229,7 @@ fn reference(path: &Path, ids: &[u32]) -> Tensor {
     Tensor::cat(&rows, 0).unwrap()
 }
 
-/// Rows are quantised to 8 bits on both sides, but candle's blocks hold their scale in 16 bits where ours are f32 (and for K-quants,
+/// Rows are quantized to 8 bits on both sides, but candle's blocks hold their scale in 16 bits where ours are f32 (and for K-quants,
 /// round with another sign): values differ by up to half a step of 1/127 of a block's peak, of which the outputs see the mean.
 #[test]
 fn text_logits_are_those_of_candle_transformers() {
@@ -263,7 +263,7 @@ fn text_logits_are_near_those_of_weights_in_f32() {
     }
 }
 
-/// Write `fixtures/gguf/mix`: random weights in a mix of all block types, with candle's quantisation and its writer. Everything
+/// Write `fixtures/gguf/mix`: random weights in a mix of all block types, with candle's quantization and its writer. Everything
 /// else is from the f32 file of `make_gguf.py`.
 #[test]
 #[ignore = "writes a fixture"]

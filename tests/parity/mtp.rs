@@ -15,7 +15,7 @@ use super::{
 
 const TARGET: &str = "qwen3_5";
 
-/// The target's directory with the layer in a file of its own beside the others, as an index names them.
+/// The target's directory with the layer in a file of its own next to the others, as an index names them.
 fn published() -> tempfile::TempDir {
     let copied = copy(TARGET);
     let dir = copied.path();

@@ -162,7 +162,7 @@ fn eight_bits_stay_close_in_a_deep_tower() {
     assert!(cosine >= 0.999, "{cosine}");
 }
 
-/// A temporal grid's embeddings are the same bits with any others beside it.
+/// A temporal grid's embeddings have the same bits among any others.
 #[test]
 fn grids_do_not_depend_on_each_other() {
     for name in ["gqa_tied", "mha_tied_bf16", "qwen2_vl", "llava_ov"].into_iter().chain(NEWER) {

@@ -44,7 +44,7 @@ fn marked_clips_are_captioned_and_a_caption_is_edited() {
     t.press("\rAnd more.\u{13}", "✓ edited");
     assert_eq!(read("a.txt"), format!("{first}And more.\n"));
 
-    // Its run is one key away, and nothing but captions is left beside the clips.
+    // Its run is one key away, and nothing but captions is left next to the clips.
     t.keys("\r");
     t.gone("Batch of");
     t.wait("state     done");

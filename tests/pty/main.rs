@@ -37,7 +37,7 @@ fn a_whole_session() {
     t.press("e", "F3 prompts");
     t.press("\u{15}What moves?", "What moves?");
 
-    // Coloured tokens, live numbers.
+    // Colored tokens, live numbers.
     t.press("\r", "state     done");
     t.wait("▸ star.mp4");
     let screen = t.text();

@@ -14,7 +14,7 @@ const KITTY: &str = "\x1bP>|kitty(0.35.2)\x1b\\\x1b[6;16;8t\x1b[?62;c";
 fn a_clip_is_looked_at_played_and_scrubbed() {
     let mut t = studio(100, 30, &[]);
     t.press("/star\r", "╰ / star");
-    // Without the filter the other clip is there, too.
+    // Without the filter the other clip is also there.
     t.keys("\u{1b}");
     t.gone("╰ / star");
     t.wait("▸ star.mp4");

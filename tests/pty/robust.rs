@@ -100,7 +100,7 @@ fn without_utf8_everything_is_drawn_in_ascii() {
         t.settled();
     }
     t.quit("q");
-    // The font of the Linux console has few other characters, whatever the locale says.
+    // The font of the Linux console has few other characters, regardless of the locale.
     let console = [("TERM", "linux"), ("LANG", "C.UTF-8")];
     let mut t = Terminal::start_with(100, 30, &args, &console);
     t.wait("* ready");

@@ -228,7 +228,7 @@ impl Terminal {
         false
     }
 
-    /// The colours of the cells that show this, each pair once.
+    /// The colors of the cells that show this, each pair once.
     pub fn colors_of(&self, symbol: &str) -> HashSet<String> {
         let seen = self.seen.0.lock().unwrap();
         let screen = seen.parser.screen();
@@ -281,7 +281,7 @@ impl Terminal {
         self.seen.0.lock().unwrap().parser.screen().alternate_screen()
     }
 
-    /// True if some letter in the first rows of the caption pane is bold, underlined or coloured.
+    /// True if some letter in the first rows of the caption pane is bold, underlined or colored.
     pub fn caption_has_style(&self) -> bool {
         let seen = self.seen.0.lock().unwrap();
         let screen = seen.parser.screen();

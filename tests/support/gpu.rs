@@ -7,7 +7,7 @@ use specreel_tensor::{ComputeDevice, Gpu, WeightType, gpu::adapter::adapters};
 /// The first usable adapter, of any kind. Without one, a test says so and leaves the GPU out; with `SPECREEL_REQUIRE_GPU=1` it
 /// fails.
 pub fn gpu_or_skip(dtype: WeightType) -> Option<ComputeDevice> {
-    // Opened once: each opening compiles the kernels anew.
+    // Opened once: each opening compiles the kernels again.
     static GPU: OnceLock<Option<Gpu>> = OnceLock::new();
     let gpu = GPU.get_or_init(|| {
         let usable = adapters().into_iter().find(|adapter| adapter.problem.is_none());

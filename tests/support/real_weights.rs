@@ -1,7 +1,7 @@
 //! A model that writes real language, for tests: SmolLM2-135M-Instruct as the language model of a checkpoint in the layout of
 //! SmolVLM2-256M, which has its sizes.
 //!
-//! `scripts/real-weights.sh` downloads the language model as GGUF in Q4_1. [`target`] and [`half`] make checkpoints of it beside
+//! `scripts/real-weights.sh` downloads the language model as GGUF in Q4_1. [`target`] and [`half`] make checkpoints of it next to
 //! the file, once. Weights are f32, the exact values of the file. The vocabulary is extended to SmolVLM2's 49,280 tokens, and the
 //! vision tower is a small random one: its connector mixes embeddings of words, scaled to the norm of an embedding, so that the
 //! video changes the text but has no meaning.
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use specreel_tensor::weights::random_values;
 
 const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
-/// Changes with the checkpoints, which are made anew under another name.
+/// Changes with the checkpoints, which are then made again under another name.
 const VERSION: &str = "1";
 
 const HIDDEN: usize = 576;
@@ -114,7 +114,7 @@ impl Gguf {
     }
 }
 
-/// Rows of heads as Hugging Face has them: in a GGUF file those that rotate together are neighbours.
+/// Rows of heads as Hugging Face has them: in a GGUF file those that rotate together are neighbors.
 fn unpaired(matrix: &[f32], heads: usize) -> Vec<f32> {
     let rows: Vec<&[f32]> = matrix.chunks_exact(HIDDEN).collect();
     let half = rows.len() / heads / 2;
@@ -187,7 +187,7 @@ fn added_tokens() -> Vec<String> {
     added
 }
 
-/// Embeddings and the rows of the output head, which differ: an answer ends with SmolVLM2's token in place of SmolLM2's, and
+/// Embeddings and the rows of the LM head, which differ: an answer ends with SmolVLM2's token in place of SmolLM2's, and
 /// other new tokens are as unlikely as `<reponame>`.
 fn embeddings(gguf: &Gguf, ids: &HashMap<&str, usize>, tensors: &mut Tensors) {
     let mut table = gguf.tensor("token_embd").to_vec();

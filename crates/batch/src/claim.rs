@@ -17,7 +17,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claim a path; none if another process, or another claim of this one, has it. The directory is created.
+    /// Claim a path; `None` if another process, or another claim of this one, has it. The directory is created.
     pub fn take(path: &Path) -> io::Result<Option<Self>> {
         loop {
             let file = open_below(path, OpenOptions::new().create(true).truncate(false).write(true))?;

@@ -5,7 +5,7 @@ pub fn record<'a>(fields: impl IntoIterator<Item = &'a str>) -> String {
     fields.collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// Whole records of a text, and how many bytes they are. What follows has begun, but has no line break yet.
+/// Whole records of a text, and how many bytes they are. The rest is an incomplete record without a line break.
 pub fn records(text: &str) -> (Vec<Vec<String>>, usize) {
     let mut records = Vec::new();
     let (mut record, mut field) = (Vec::new(), String::new());

@@ -1,4 +1,4 @@
-//! Data sets as files: merging those of several machines, and looking at one.
+//! Data sets as files: merging several machines' files, and looking at one.
 
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ pub struct Problems {
     pub missing: Vec<String>,
     /// Videos with an empty caption.
     pub empty: Vec<String>,
-    /// Videos whose latents the trainer caches under the name of an earlier one: it would train with those of the other video.
+    /// Videos whose latents the trainer caches under an earlier video's name: it would train with that video's latents.
     pub confused: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ pub struct Stats {
     pub prompts: usize,
     /// Words of a caption: fewest, median, most.
     pub words: [usize; 3],
-    /// Captions that another video has, too.
+    /// Captions that another video also has.
     pub repeated: usize,
     /// First words that several captions share, the most frequent first.
     pub openings: Vec<(String, usize)>,
@@ -153,7 +153,7 @@ pub struct Merged {
 }
 
 /// Merge data sets of the same form into a file, sorted by video: the result does not depend on how the videos were split.
-/// Paths stay those of the same files. Of rows about the same video and prompt the last one counts. Fails if a file cannot be
+/// Paths keep naming the same files. If several rows have one video and prompt, the last one counts. Fails if a file cannot be
 /// read, or the files have different columns or keys, or the result cannot be written.
 pub fn merge(into: &Path, parts: &[PathBuf]) -> Result<Merged, Failure> {
     let out = std::path::absolute(into).unwrap_or_else(|_| into.to_owned());
@@ -169,7 +169,7 @@ pub fn merge(into: &Path, parts: &[PathBuf]) -> Result<Merged, Failure> {
             if *head.get_or_insert_with(|| form.clone()) != form {
                 return Err(Failure::input(
                     format!(
-                        "data set {}: its columns or keys are not those of {}",
+                        "data set {}: its columns or keys differ from {}",
                         part.display(),
                         parts[0].display()
                     ),

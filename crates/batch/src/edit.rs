@@ -9,7 +9,7 @@ use super::{
 use specreel_record::Cues;
 
 impl Caption {
-    /// The caption with another text. How it was made says so: `edited` is true, and `generated` is what the models wrote. Pieces
+    /// The caption with another text. Its record says so: `edited` is true, and `generated` has the models' text. Pieces
     /// become one, because nobody knows which words belong to which.
     pub fn edited(&self, text: &str) -> Self {
         let mut made = self.made.clone();
@@ -28,7 +28,7 @@ impl Caption {
     }
 }
 
-/// Write an edited caption to the sidecar beside its clip, as a whole. Returns the file. Fails if another process writes it, or
+/// Replace the sidecar next to a clip by an edited caption, atomically. Returns the file. Fails if another process writes it, or
 /// it cannot be written; what existed stays.
 pub fn save(clip: &Clip, sidecar: Sidecar, cues: Cues, caption: &Caption) -> Result<PathBuf, Failure> {
     let path = sidecar.path(clip, None);
@@ -59,7 +59,7 @@ mod tests {
         let once = written.edited("A red disc.");
         let twice = once.edited("A red disc\nfalls.");
         assert!(once.is_edited() && twice.is_edited());
-        assert_eq!(twice.made["generated"], "A disc. It falls.", "what the models wrote, not the first edit");
+        assert_eq!(twice.made["generated"], "A disc. It falls.", "the models' text, not the first edit");
         assert_eq!(twice.pieces, [(span(0.0, 5.0), "A red disc\nfalls.".to_owned())]);
 
         std::fs::write(dir.path().join("a.txt"), "old").unwrap();

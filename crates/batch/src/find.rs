@@ -43,12 +43,12 @@ impl Clip {
 
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The clips, each once: in the order of the arguments, those of a directory by their paths.
+    /// The clips, each once, in the order of the arguments; within a directory by their paths.
     pub clips: Vec<Clip>,
     pub unreadable: Vec<(PathBuf, Failure)>,
 }
 
-/// Turns what is named into a clip that is no file: an embedded clip. None for any other name.
+/// Turns a name into a clip that is not a file: an embedded clip. `None` for any other name.
 pub type Named<'a> = &'a dyn Fn(&Path) -> Result<Option<PathBuf>, Failure>;
 
 /// Find the clips of these arguments: files, directories, `@list` (one path a line, `@-` for stdin) and patterns (`*`, `?`,
@@ -164,7 +164,7 @@ impl Finder {
                         paths.push(entry.into_path());
                     }
                 }
-                // Links that are cycles or lead nowhere are no clips.
+                // Cyclic and dangling links are not clips.
                 Err(error) => self.found.unreadable.extend(unreadable(&error)),
             }
         }
@@ -181,7 +181,7 @@ impl Finder {
     }
 }
 
-/// A directory that cannot be read; none for other errors of a walk.
+/// A directory that cannot be read; `None` for other errors of a walk.
 fn unreadable(error: &ignore::Error) -> Option<(PathBuf, Failure)> {
     let io = error.io_error().filter(|e| e.kind() == std::io::ErrorKind::PermissionDenied)?;
     let path = path_of(error).unwrap_or_default();
@@ -200,7 +200,7 @@ fn path_of(error: &ignore::Error) -> Option<PathBuf> {
     }
 }
 
-/// The paths of a list: one a line, or separated by NUL bytes. Empty lines and those that begin with `#` do not count.
+/// The paths of a list: one per line, or separated by NUL bytes. Empty lines and comments (`#`) do not count.
 /// Errors: it cannot be read, or names nothing.
 fn lines(list: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed =

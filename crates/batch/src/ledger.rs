@@ -1,4 +1,4 @@
-//! Small files of JSON lines beside the outputs: which clips failed, and what an unfinished run has done. The last line about a
+//! Small files of JSON lines next to the outputs: failed clips, and the finished clips of an interrupted run. The last line about a
 //! clip counts; lines that a killed process has left incomplete are skipped.
 
 use std::io::{Seek, SeekFrom};
@@ -135,7 +135,7 @@ impl<L: Line> Ledger<L> {
     }
 }
 
-/// Size and time of a file, to see whether it has changed: bytes, and milliseconds since 1970. None if there is no such file.
+/// Size and time of a file, to see whether it has changed: bytes, and milliseconds since 1970. `None` if the file does not exist.
 pub fn stamp(path: &Path) -> Option<(u64, u64)> {
     let facts = std::fs::metadata(path).ok()?;
     let since = facts.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());

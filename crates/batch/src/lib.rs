@@ -1,21 +1,21 @@
-//! Many clips in one run: which clips, in what order, which of them are done, and what is written about each. The command line
+//! Many clips in one run: selection, order, finished clips, and output files. The command line
 //! and the studio share it; it prints nothing.
 //!
 //! | file | |
 //! |---|---|
 //! | [`find`](mod@find) | files, directories, lists and patterns become [`Clip`]s |
 //! | [`shard`] | the part of them that one of several machines captions |
-//! | [`outputs`], `options` | what a clip still lacks ([`Need`](outputs::Need)), and writing it |
-//! | `sidecar`, `table` | a file beside each clip; one file for all of them, in the form of a trainer ([`rows`]) |
+//! | [`outputs`], `options` | the outputs that a clip still lacks ([`Need`](outputs::Need)), and writing them |
+//! | `sidecar`, `table` | a file next to each clip; one file for all of them, in a trainer's form ([`rows`]) |
 //! | [`edit`] | captions that a person has changed |
-//! | `claim`, `ledger` | what keeps two processes from the same clip, and what an interrupted run has done |
-//! | `run`, `report` | the loop over the clips; what it reports |
+//! | `claim`, `ledger` | locks against a second process on the same clip, and the record of an interrupted run |
+//! | `run`, `report` | the loop over the clips; its reports |
 //!
 //! # Interruption
 //!
 //! A sidecar is written to a file of another name, which then replaces it; rows are appended under a lock, and an incomplete last
-//! row is cut off by the next writer. So what exists is whole, and a run that was killed goes on where it was. With
-//! `--existing overwrite`, `append` and `prepend`, whose outputs exist before they are done, a ledger knows what is done until the run
+//! row is cut off by the next writer. So existing outputs are complete, and a killed run resumes where it stopped. With
+//! `--existing overwrite`, `append` and `prepend`, whose outputs exist before they are done, a ledger records the finished clips until the run
 //! ends.
 //!
 //! ```
@@ -75,7 +75,7 @@ pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Failure {
         if full { FailureClass::Internal } else { FailureClass::Input },
         format!("cannot write {}: {error}", path.display()),
         if full {
-            "free some space, then run the same command again: it goes on from here"
+            "free some space, then run the same command again to resume"
         } else {
             "make the directory writable, or choose another one with --out-dir"
         },
@@ -87,7 +87,7 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// A stable hash of bytes, for names of files and sets of what is done.
+/// A stable hash of bytes, for names of files and sets of finished clips.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     twox_hash::XxHash3_64::oneshot(bytes)
 }

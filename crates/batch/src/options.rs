@@ -1,4 +1,4 @@
-//! Where captions go, and what is done about existing ones.
+//! Where captions go, and the treatment of existing ones.
 
 use super::*;
 
@@ -12,7 +12,7 @@ pub struct Options {
     pub sidecar: Option<Sidecar>,
     /// How captions become cues of subtitles.
     pub cues: Cues,
-    /// The directory that mirrors the clips' own; none puts sidecars beside the clips.
+    /// The directory that mirrors the clips' own; `None` puts sidecars next to the clips.
     pub out_dir: Option<PathBuf>,
     /// One file for all clips.
     pub dataset: Option<(Kind, PathBuf)>,

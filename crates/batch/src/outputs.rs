@@ -27,9 +27,9 @@ pub struct Outputs {
     /// By directory of state.
     failed: HashMap<PathBuf, Ledger<Failed>>,
     done: HashMap<PathBuf, Ledger<Done>>,
-    /// Clips whose sidecar is that of another clip: hash of the path, and the other one.
+    /// Clips that share a sidecar with another clip: hash of the path, and the other one.
     doubled: HashMap<u64, PathBuf>,
-    /// Clips whose cache file of the trainer is that of an earlier one: it would train with the other's latents or caption.
+    /// Clips that the trainer would cache under an earlier clip's name: it would train with that clip's latents or caption.
     confused: HashMap<u64, PathBuf>,
 }
 
@@ -78,7 +78,7 @@ impl Outputs {
             let sidecar = self.sidecar(clip).unwrap_or_default();
             return Err(Failure::input(
                 format!(
-                    "video {}: its sidecar {} is that of {}",
+                    "video {}: its sidecar {} belongs to {}",
                     clip.path().display(),
                     sidecar.display(),
                     other.display()
@@ -140,7 +140,7 @@ impl Outputs {
         Ok(Need::Captions(lacks))
     }
 
-    /// Claim a clip, so that no other process captions it; none if one does. Fails if the claim cannot be written.
+    /// Claim a clip, so that no other process captions it; `None` if one does. Fails if the claim cannot be written.
     pub fn claim(&mut self, clip: &Clip) -> Result<Option<Vec<Claim>>, Failure> {
         if self.options.existing != Existing::Skip {
             let state = self.state(clip);
@@ -166,7 +166,7 @@ impl Outputs {
         sidecar.into_iter().chain(row)
     }
 
-    /// Remove what a killed process has left beside a clip that is done.
+    /// Remove a killed process's leftovers next to a finished clip.
     pub fn tidy(&mut self, clip: &Clip) {
         for path in self.locks(clip).filter(|path| path.exists()) {
             // Another process may be about to say that the clip is done.
@@ -213,7 +213,7 @@ impl Outputs {
                 };
                 let new = combined(&old, &new, existing == Existing::Append);
                 let change = (super::hash(old.as_bytes()), super::hash(new.as_bytes()));
-                // First, so that a run that is killed in between can tell.
+                // First, so that a run that is killed in between leaves a record.
                 self.mark(clip, Some(change))?;
                 replace(&path, new.as_bytes()).map_err(failed)?;
             }
@@ -221,7 +221,7 @@ impl Outputs {
         Ok(None)
     }
 
-    /// Remember that a clip failed; only what is wrong with the file itself, which the next run would find again.
+    /// Remember that a clip failed; only for problems of the file itself, which the next run would find again.
     pub fn fail(&mut self, clip: &Clip, failure: &Failure) {
         let known = |line: &Failed| {
             line.error.as_ref() == Some(&failure.error) && Some(line.stamp) == stamp(&clip.path())
@@ -262,7 +262,7 @@ impl Outputs {
         self.options.sidecar.map(|sidecar| sidecar.path(clip, self.options.out_dir.as_deref()))
     }
 
-    /// The hidden directory with what is known about a clip beyond its outputs.
+    /// The hidden directory with records about clips beyond their outputs.
     fn state(&self, clip: &Clip) -> PathBuf {
         match (&self.options.dataset, &self.options.out_dir) {
             (Some((_, file)), _) => hidden(file, "specreel"),
@@ -276,7 +276,7 @@ impl Outputs {
         self.failed.entry(state).or_insert_with_key(|state| Ledger::open(state.join("failed.jsonl")))
     }
 
-    /// A run goes on without this knowledge.
+    /// A run continues without this knowledge.
     fn remember(&mut self, clip: &Clip, error: Option<String>) {
         let Some(stamp) = stamp(&clip.path()) else { return };
         let video = clip.relative.display().to_string();
@@ -302,7 +302,7 @@ impl Outputs {
         self.jobs(clip).add(Done { id, change }).map_err(|error| unwritable(&state, &error))
     }
 
-    /// True if this run, or the unfinished one that it goes on with, has written the clip's outputs.
+    /// True if this run, or the interrupted one that it resumes, has written the clip's outputs.
     fn is_done(&mut self, clip: &Clip) -> bool {
         let sidecar = self.sidecar(clip);
         let line = self.jobs(clip).get(own_hash(clip)).cloned();
@@ -339,7 +339,7 @@ fn own_hash(clip: &Clip) -> u64 {
     super::hash(path.as_os_str().as_bytes())
 }
 
-/// True if a run cannot go on after this failure to write: the disk is full.
+/// True if a run cannot continue after this failure to write: the disk is full.
 pub(super) fn is_fatal(failure: &Failure) -> bool {
     failure.class == FailureClass::Internal
 }

@@ -60,7 +60,7 @@ pub struct Progress {
     pub elapsed: Duration,
 }
 
-/// A clip whose caption is not that of autoregressive decoding.
+/// A clip whose caption differs from autoregressive decoding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Differing {
     pub video: PathBuf,
@@ -157,7 +157,7 @@ pub struct Summary {
     pub limited: bool,
 }
 
-/// Why a batch cannot go on.
+/// Why a batch cannot continue.
 #[derive(Debug)]
 pub enum Halt {
     /// What it reports cannot be written.
@@ -172,7 +172,7 @@ impl From<io::Error> for Halt {
     }
 }
 
-/// Sees what a batch does.
+/// Receives a batch's progress.
 pub trait Report {
     /// An event of a run. Fails if it cannot be reported; the batch ends.
     fn event(&mut self, event: &Event) -> io::Result<()>;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `jsonl` | `video`, `caption`, `prompt` and how it was made | anybody |
 //! | `csv` | `video`, `caption`, `prompt`, `cut` | anybody |
-//! | `musubi` | `video_path` (absolute: versions differ in what they resolve a relative one against), `caption` | musubi-tuner's `video_jsonl_file` |
+//! | `musubi` | `video_path` (absolute: versions resolve a relative one differently), `caption` | musubi-tuner's `video_jsonl_file` |
 //! | `ltx` | `caption`, `media_path`, relative to the file | the LTX trainers' `process_dataset.py` |
 //! | `hf` | `file_name`, relative to the file, `caption`, `prompt` | `datasets`' `videofolder`; the file is `metadata.jsonl` |
 
@@ -70,12 +70,12 @@ impl Kind {
         !matches!(self, Kind::Musubi | Kind::Ltx)
     }
 
-    /// The form of a row of JSON, by the key of its path; none of any other.
+    /// The form of a row of JSON, by the key of its path; `None` for any other.
     pub fn of_key(key: &str) -> Option<Self> {
         [Kind::Jsonl, Kind::Musubi, Kind::Ltx, Kind::Hf].into_iter().find(|kind| kind.path_key() == key)
     }
 
-    /// What its trainer names the cached latents and caption of a clip after; none if it keeps clips apart. musubi-tuner takes the
+    /// What its trainer names the cached latents and caption of a clip after; `None` if it keeps clips apart. musubi-tuner takes the
     /// file name without extension, the LTX trainers the path without extension.
     pub fn cache_name(self, path: &Path) -> Option<PathBuf> {
         match self {
@@ -137,7 +137,7 @@ impl Kind {
         row.to_string() + "\n"
     }
 
-    /// Identifies what a row is about: clip and, where there may be several, prompt.
+    /// Identifies a row's subject: clip and, if there may be several, prompt.
     pub fn key(self, path: &str, prompt: &str) -> u64 {
         match self.takes_several() {
             true => super::hash(format!("{path}\0{prompt}").as_bytes()),
@@ -146,7 +146,7 @@ impl Kind {
     }
 }
 
-/// A row with everything that is known; also that of `--stdin`.
+/// A row with everything that is known; also used by `--stdin`.
 pub fn object(
     path: &str,
     text: &str,
@@ -176,7 +176,7 @@ pub struct Read {
     pub path: String,
     pub caption: String,
     pub prompt: String,
-    /// The row as it stands in the file, with its line break.
+    /// The row as in the file, with its line break.
     pub text: String,
 }
 

@@ -19,7 +19,7 @@ pub struct Batch<'a> {
     /// The engine, with models loaded or loading.
     pub client: &'a mut Client,
     pub interrupt: &'a Interrupt,
-    /// What each caption is asked for: everything but video, part and prompt. Its number is that of the first run.
+    /// The request of each caption, without video, part and prompt. Its number is the first run's.
     pub request: RunRequest,
     pub part: Part,
     pub polish: Polish,
@@ -55,7 +55,7 @@ struct Queue {
 }
 
 impl Batch<'_> {
-    /// Caption the clips that lack captions. Fails if the engine cannot go on, the disk is full, or nobody takes the report.
+    /// Caption the clips that lack captions. Fails if the engine cannot continue, the disk is full, or nobody takes the report.
     pub async fn run<R: Report>(
         &mut self,
         clips: Vec<Clip>,
@@ -176,7 +176,7 @@ impl Batch<'_> {
             Need::FailedBefore(error) => Err(Outcome::FailedBefore(error)),
             Need::Captions(prompts) => Ok(prompts),
         };
-        // Twice: most clips of a run that goes on are done, and need no claim; and others may have done it before the claim.
+        // Twice: most clips of a resumed run are done, and need no claim; and others may have done it before the claim.
         if let Err(outcome) = over(outputs.need(clip)?) {
             return Ok(Err(outcome));
         }
@@ -301,7 +301,7 @@ impl Batch<'_> {
         })
     }
 
-    /// The first run of a clip, to ask what it takes.
+    /// The first run of a clip, to estimate it.
     pub fn sample(&self, clip: &Clip, prompt: &str) -> Result<RunRequest, Failure> {
         let (video, prompt) = (clip.path(), prompt.to_owned());
         let span = self.spans(&video, false)?.first().copied().flatten();
@@ -325,7 +325,7 @@ impl Batch<'_> {
     }
 }
 
-/// How a run ended that has not come to its end; none if it has.
+/// How a run ended that has not come to its end; `None` if it has.
 fn broken_off(ending: Ending) -> Result<Option<End>, Halt> {
     match ending {
         Ending::Done(StopReason::Cancelled) | Ending::NotSent => Ok(Some(End::Interrupted)),

@@ -24,7 +24,7 @@ const MOST: u64 = 1_000_000;
 
 impl Shard {
     /// True if the clip belongs to this part. It depends on the clip's path below the named directory alone, so that machines
-    /// agree without talking, whatever else they find.
+    /// agree without communication, even if they list other files.
     pub fn has(self, clip: &Clip) -> bool {
         clip.id() % self.count == self.index - 1
     }

@@ -1,4 +1,4 @@
-//! The file beside a clip.
+//! The file next to a clip.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use specreel_record::Cues;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sidecar {
-    /// The caption; of several prompts, one a line.
+    /// The caption; with several prompts, one per line.
     Txt,
     Srt,
     Vtt,
@@ -34,7 +34,7 @@ impl Sidecar {
         matches!(self, Sidecar::Srt | Sidecar::Vtt)
     }
 
-    /// The sidecar of a clip: beside it, or at the same place below another directory; its name with another extension.
+    /// The sidecar of a clip: next to it, or at the same place below another directory; its name with another extension.
     pub fn path(self, clip: &Clip, out: Option<&Path>) -> PathBuf {
         let base = out.unwrap_or(&clip.root).join(&clip.relative);
         base.with_extension(self.extension())
@@ -77,7 +77,7 @@ pub fn combined(old: &str, new: &str, after: bool) -> String {
     }
 }
 
-/// Write a file that the caller has claimed as a whole: to a hidden file beside it, which then replaces it.
+/// Write a file that the caller has claimed as a whole: to a hidden file next to it, which then replaces it.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = hidden(path, "part");
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -94,7 +94,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     })
 }
 
-/// The hidden file of a file: `.name.suffix` beside it.
+/// The hidden file of a file: `.name.suffix` next to it.
 pub fn hidden(path: &Path, suffix: &str) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

@@ -14,7 +14,7 @@ const CHUNK: u64 = 8 << 20;
 pub struct Table {
     path: PathBuf,
     kind: Kind,
-    /// None until something is written to a new file.
+    /// `None` until something is written to a new file.
     file: Option<File>,
     /// Whole rows have been read up to here.
     read: u64,
@@ -24,7 +24,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Open a data set, and read what it has rows for. A file that does not exist is created by the first row. Fails if the
+    /// Open a data set, and read its rows' subjects. A file that does not exist is created by the first row. Fails if the
     /// file cannot be read or written, or has another form.
     pub fn open(path: &Path, kind: Kind) -> Result<Self, Failure> {
         let path = path.to_owned();
@@ -87,7 +87,7 @@ impl Table {
             let mut bytes = Vec::new();
             file.take(chunk).read_to_end(&mut bytes)?;
             let ended = (bytes.len() as u64) < chunk;
-            // A character that is cut in two belongs to what is read next.
+            // A character that is cut in two belongs to the next read.
             let text = match std::str::from_utf8(&bytes) {
                 Ok(text) => text,
                 Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
@@ -150,7 +150,7 @@ impl Table {
         Ok(())
     }
 
-    /// Make sure that what follows the rows that were read is one incomplete row, and not rows behind a damaged place.
+    /// Make sure that what follows the rows that were read is one incomplete row, and not rows after a damaged place.
     fn tail(&self) -> io::Result<()> {
         let Some(mut file) = self.file.as_ref() else { return Ok(()) };
         file.seek(SeekFrom::Start(self.read))?;
@@ -163,7 +163,7 @@ impl Table {
         };
         match several {
             true => {
-                let error = format!("it is damaged behind byte {}: repair the row there", self.read);
+                let error = format!("it is damaged after byte {}: repair the row there", self.read);
                 Err(io::Error::new(io::ErrorKind::InvalidData, error))
             }
             false => Ok(()),
@@ -193,7 +193,7 @@ impl Table {
         if kept.len() < contents.rows.len() && contents.damaged.is_empty() {
             replace(&self.path, (self.kind.head() + &kept.concat()).as_bytes())?;
         }
-        // The lock is that of the old file; others notice that theirs is gone.
+        // The lock belongs to the old file; others notice that theirs is gone.
         self.file = None;
         Ok(())
     }

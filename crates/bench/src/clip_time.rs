@@ -1,6 +1,6 @@
 //! Time to the first token of a clip's caption, and of the tokens after it, for a model of a known shape with random weights.
 //!
-//! The cost of a pass depends on shapes alone, so this is what the published model takes, without a download. Decoding the video and
+//! The cost of a pass depends on shapes alone, so this is the published model's cost, without a download. Decoding the video and
 //! resizing its frames are not included.
 
 use std::time::Instant;
@@ -98,7 +98,7 @@ impl ShapeModel {
         &self.decoder
     }
 
-    /// Measure a clip from its patches to its tokens; none if `progress` breaks.
+    /// Measure a clip from its patches to its tokens; `None` if `progress` breaks.
     pub fn time(
         &self,
         work: &ClipWork,
@@ -183,7 +183,7 @@ impl ShapeModel {
         Ok(Prompt::lay_out(&ids, self.config.video_token, clip.grid, per_span, newline, rope)?)
     }
 
-    /// An id for a word; those of placeholders are the video's.
+    /// An id for a word; placeholders have the video's.
     fn id(&self, piece: &str) -> u32 {
         let pad = self.config.video_token;
         if PADS.contains(&piece) {
@@ -191,7 +191,7 @@ impl ShapeModel {
         }
         let hash = piece.bytes().fold(7u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
         let id = hash % self.config.text.vocab as u32;
-        // Not a placeholder, whatever its hash.
+        // Not a placeholder, regardless of its hash.
         if id == pad { (id + 1) % self.config.text.vocab as u32 } else { id }
     }
 
@@ -203,7 +203,7 @@ impl ShapeModel {
         for run in rows.chunk_by(|&a, &b| is_visual(a) == is_visual(b)) {
             parts.push(match prompt.visual.token(run[0]) {
                 Some(first) => visual.narrow(first, run.len())?,
-                // The newline costs what a word costs.
+                // The newline costs as much as a word.
                 None => self.decoder.embed(&prompt.ids[run[0]..run[0] + run.len()])?.widened(width)?,
             });
         }

@@ -1,4 +1,4 @@
-//! A figure over clips, or over the tokens of a text, with its bootstrap: what it would be on others of them.
+//! A figure over clips, or over the tokens of a text, with its bootstrap over them.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -38,7 +38,7 @@ impl Figure {
         Figure { value, interval: middle(rounds.clone()), rounds }
     }
 
-    /// The figure of parts, one for each clip of the run; none where a clip has none. None without any part.
+    /// The figure of parts, one for each clip of the run; `None` where a clip has none. `None` without any part.
     pub fn of(parts: &[Option<Part>]) -> Option<Figure> {
         let value = total(parts.iter().flatten().copied())?;
         if parts.iter().flatten().count() < LEAST {

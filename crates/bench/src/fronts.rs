@@ -60,7 +60,7 @@ mod tests {
         // The same tower, another context, then that context again.
         assert_eq!(fronts.drafter_ms(&method("sd-uniform"), &stats(0.0, 3.0, 6)), 14.0);
         assert_eq!(fronts.drafter_ms(&method("lvspec"), &stats(0.0, 0.0, 6)), 14.0);
-        // Without visual tokens there is no tower; self-drafting does not use the small model's.
+        // Without visual tokens there is no tower; self-drafting does not use the draft model's.
         assert_eq!(fronts.drafter_ms(&method("text-only"), &stats(0.0, 2.0, 0)), 3.0);
         assert_eq!(fronts.drafter_ms(&method("lvspec-self"), &stats(0.0, 4.0, 6)), 5.0);
     }

@@ -1,4 +1,4 @@
-//! Measuring: what speculative decoding gains, and what it costs.
+//! Measuring: the gain and the cost of speculative decoding.
 //!
 //! | module | measures |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | [`step`], [`clip`] | the suites that run them: `step` over several contexts and models, `clip` on a clip sampled as its family does |
 //! | [`scenes`] | methods ([`plan`]) on clips with known facts, or on videos ([`videos`]): speed and accuracy |
 //! | [`quality`] | weight types, and types of keys and values: how far a model's predictions are from those in f32 |
-//! | [`paper`] | the tables of papers beside ours, and whether the order of their rows agrees |
+//! | [`paper`] | the tables of papers next to ours, and whether the order of their rows agrees |
 //!
 //! A suite takes plain options and gives its results to a [`Reporter`]: as data, and as tables of text without styles. Suites that
 //! caption run on the engine of a [`Client`](specreel_client::Client), one run after another ([`runs`]).
@@ -64,7 +64,7 @@ use specreel_tensor::ComputeDevice;
 /// Name of the method that all others are measured against.
 pub const BASELINE: &str = "autoregressive";
 
-/// Takes what a benchmark reports.
+/// Receives a benchmark's reports.
 pub trait Reporter {
     /// Why a benchmark ends early: it failed, or its results cannot be written.
     type Error: From<Failure>;
@@ -81,7 +81,7 @@ pub trait Reporter {
     /// A result as data, with the name of its kind. Fails if it cannot be written.
     fn line<T: Serialize>(&mut self, event: &str, body: &T) -> Result<(), Self::Error>;
 
-    /// The width of tables in columns; none without a limit.
+    /// The width of tables in columns; `None` without a limit.
     fn columns(&self) -> Option<usize>;
 
     /// Tables for people. Fails if they cannot be written.

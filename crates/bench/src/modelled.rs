@@ -1,4 +1,4 @@
-//! Speed on the hardware of a profile, beside the measured one.
+//! Speed on the hardware of a profile, next to the measured one.
 
 use super::tables::Row;
 use super::*;

@@ -15,7 +15,7 @@ pub fn plot(summaries: &[Summary], title: &str) -> Plot {
         .y_at_most(100.0)
 }
 
-/// The plot as text with a legend, in this many columns of a terminal; none if it has too few points.
+/// The plot as text with a legend, in this many columns of a terminal; `None` if it has too few points.
 pub fn text(plot: &Plot, columns: Option<usize>) -> Option<String> {
     if plot.points().len() < MIN_POINTS {
         return None;
@@ -34,7 +34,7 @@ pub fn text(plot: &Plot, columns: Option<usize>) -> Option<String> {
         .collect();
     let front = "Capital letters mark the Pareto front.\n";
     fitting(&mut legend, &[0, 2, 1, 3], columns);
-    // Its axis takes some columns, too.
+    // Its axis takes some columns as well.
     let width = columns.map_or(SIZE.0, |columns| SIZE.0.min(columns.saturating_sub(12)));
     Some(chart::text(plot, width, SIZE.1) + "\n" + &grid(&legend) + front)
 }

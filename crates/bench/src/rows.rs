@@ -51,7 +51,7 @@ pub struct PassTime {
 }
 
 /// Time passes of each number of rows over a context of `slots` tokens, and the prefill of that context. With a draft head, its
-/// projection is part of each pass. None if `progress` (rounds done, rounds in total) breaks. Fails if a tensor operation
+/// projection is part of each pass. `None` if `progress` (rounds done, rounds in total) breaks. Fails if a tensor operation
 /// fails.
 pub fn time(
     decoder: &Arc<Decoder>,

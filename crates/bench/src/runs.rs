@@ -65,7 +65,7 @@ impl Runs {
         self.interrupt.asked()
     }
 
-    /// Load the models. None if interrupted. Fails if they cannot be loaded.
+    /// Load the models. `None` if interrupted. Fails if they cannot be loaded.
     pub(crate) async fn load<R: Reporter>(&mut self, reporter: &mut R) -> Result<Option<Ready>, Failure> {
         let mut on = |kind: &EventKind| {
             if let EventKind::Stage { stage, done, total, .. } = kind {
@@ -75,11 +75,11 @@ impl Runs {
         let Setup { models, ignore_memory, .. } = &self.setup;
         let loaded =
             self.client.load_and_wait(models.clone(), *ignore_memory, &mut on, &self.interrupt).await?;
-        // What the models say of themselves is no part of the results.
+        // The models' own statements are not part of the results.
         Ok(loaded.map(|ready| Ready { notes: Vec::new(), parts: None, ..ready }))
     }
 
-    /// Caption a video. None if interrupted. Fails if the run failed.
+    /// Caption a video. `None` if interrupted. Fails if the run failed.
     pub(crate) async fn run(
         &mut self,
         video: &Path,

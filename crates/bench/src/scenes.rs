@@ -25,7 +25,7 @@ pub enum Source {
     Videos(OwnVideos),
 }
 
-/// Measure a plan, and report its tables. False if it was interrupted; then they show what is done. Fails if the models cannot
+/// Measure a plan, and report its tables. False if it was interrupted; then they show the results so far. Fails if the models cannot
 /// be loaded, a clip cannot be rendered, a run failed, or the results cannot be written.
 pub async fn run<R: Reporter>(
     plan: Plan,
@@ -129,7 +129,7 @@ impl<'a> ClipResults<'a> {
         Self { clip, fronts: Fronts::default(), front_ms: None, baseline: None }
     }
 
-    /// Further results on the same frames of the clip, with another baseline; what was read is reused, and charged as measured.
+    /// Further results on the same frames of the clip, with another baseline; the read clip is reused, and charged as measured.
     pub fn again(self) -> Self {
         let front_ms = self.baseline.map(|(_, ms)| ms).or(self.front_ms);
         Self { front_ms, baseline: None, ..self }

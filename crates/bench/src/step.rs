@@ -36,7 +36,7 @@ struct PassCurve {
     model: String,
     /// `target`, `drafter`, or `layer` (a draft head on the target's states).
     role: &'static str,
-    /// Of a draft head, how it was trained.
+    /// How a draft head was trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     recipe: Option<Recipe>,
     dtype: &'static str,

@@ -59,14 +59,14 @@ fn predicted(rows: &[Row<'_>]) -> String {
     shares
         .map(|(name, share)| {
             format!(
-                "{name}: A {}, the share of plain decoding's tokens that the pruned target predicts\n",
+                "{name}: A {}, the share of autoregressive decoding's tokens that the pruned target predicts\n",
                 percent(share)
             )
         })
         .collect()
 }
 
-/// The columns of the results that other tables have, too; those of the facts are between the two parts.
+/// The columns of the results that other tables also have; the columns of facts are between the two parts.
 const SPEEDS: [Column; 5] = [TAU, PER_STEP, SPEED, DECODE, END_TO_END];
 const OUTPUTS: [Column; 2] = [LOOSENED, OUTPUT];
 
@@ -105,7 +105,7 @@ fn results(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> String
          more.{facts}{busy}"
     );
     let of = |columns: &[Column]| -> Vec<u8> { columns.iter().map(|c| c.rank).collect() };
-    // The name stays; the share of the facts is what a loosened method is judged by.
+    // The name stays; a lossy method is judged by the share of the facts.
     let facts: &[u8] = if with_facts { &[2, 1, 3, 5] } else { &[] };
     let ranks = [&[0][..], &of(&SPEEDS), facts, &of(&OUTPUTS), &[8]].concat();
     narrow(cells, &ranks, &legend, columns)
@@ -130,7 +130,7 @@ fn times(rows: &[Row<'_>], columns: Option<usize>) -> String {
     narrow(cells, &[0, 2, 3, 0, 0, 4, 5, 6, 7, 1], legend, columns)
 }
 
-/// Share of each loosened verdict; none if nothing was loosened.
+/// Share of each loosened verdict; `None` if nothing was loosened.
 fn loosened(rows: &[Row<'_>], columns: Option<usize>) -> Option<String> {
     let loose = || rows.iter().filter(|row| !row.summary.loosened.is_empty());
     let verdicts: BTreeSet<Verdict> = loose().flat_map(|row| row.summary.loosened.keys().copied()).collect();
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(lines[1], "plain – – – – –");
         assert_eq!(lines[2], "lvspec ~ – 71.9–80.1 % 80.0–100.0 % 0.50–1.25 6.00–6.50");
         assert!(!tables(&rows[..1], true, None).contains("95 %"));
-        // Nothing is known about what the user's own videos show.
+        // The facts of the user's own videos are unknown.
         let text = tables(&rows, false, None);
         assert!(text.contains("95 % intervals") && text.contains("decode"), "{text}");
         assert!(!["facts", "kept", "precision"].iter().any(|title| text.contains(title)), "{text}");

@@ -1,4 +1,4 @@
-//! `--videos`: the user's own clips instead of synthetic ones. Nothing is known about what they show.
+//! `--videos`: the user's own clips instead of synthetic ones. Their facts are unknown.
 
 use std::path::PathBuf;
 

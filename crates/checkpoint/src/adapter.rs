@@ -3,7 +3,7 @@
 //! A matrix W with an adapter is used as W + s · B A, where A is `[r, in]` (`….lora_A.weight`), B is `[out, r]`
 //! (`….lora_B.weight`), and s = alpha / r, or alpha / √r with `use_rslora` (Hu et al., 2021; Kalajdzievski, 2023). The sum is
 //! computed in f32 while W is read. For an embedding table, `….lora_embedding_A` is `[r, rows]` and `….lora_embedding_B` is
-//! `[width, r]`. Tensors without such an ending (`modules_to_save`, biases) replace those of the model.
+//! `[width, r]`. Tensors without such an ending (`modules_to_save`, biases) replace the model's.
 
 mod config;
 
@@ -29,7 +29,7 @@ pub(crate) struct Adapter {
     config: AdapterConfig,
     /// By names of modules.
     pairs: BTreeMap<String, Pair>,
-    /// Tensors that replace those of the model, by the names of the latter.
+    /// Tensors that replace the model's, by the model's names.
     pub replaced: BTreeMap<String, Part>,
 }
 
@@ -130,7 +130,7 @@ impl Adapter {
         format!("{factors:?}")
     }
 
-    /// Check that every tensor of the adapter belongs to a tensor of the model and has its shape. Of each of the model's tensors,
+    /// Check that every tensor of the adapter belongs to a tensor of the model and has its shape. For each of the model's tensors,
     /// `tensors` has the names and the shape.
     pub fn check(
         &self,

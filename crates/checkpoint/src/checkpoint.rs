@@ -74,7 +74,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Open the weight files of a directory, or a GGUF file and the mmproj file beside it, and read their headers. No tensor is
+    /// Open the weight files of a directory, or a GGUF file and its mmproj file, and read their headers. No tensor is
     /// read yet. Fails if files are missing or truncated, or their headers are invalid.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         if path.is_file() { Self::of(&ModelFiles::open(path, None)?) } else { Self::open_directory(path) }
@@ -123,10 +123,7 @@ impl Checkpoint {
             names.extend(shard.tensors.keys().map(|name| (name.clone(), 0)));
             shards.push(shard);
         } else {
-            return Err(CheckpointError::file(
-                &single,
-                "no such file (and no model.safetensors.index.json beside it)",
-            ));
+            return Err(CheckpointError::file(&single, "no such file (nor model.safetensors.index.json)"));
         }
         let quantization = Quantization::read(dir)?;
         let quantized = match &quantization {

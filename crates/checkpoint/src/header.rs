@@ -6,7 +6,7 @@ use std::{collections::HashMap, fmt};
 use safetensors::tensor::TensorInfo;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// The key beside the tensors; its value is a map of strings.
+/// The key next to the tensors; its value is a map of strings.
 const METADATA: &str = "__metadata__";
 
 /// Parse a header and check that its tensors lie one after the other, without gaps or overlaps. Returns the tensors, and the

@@ -91,7 +91,7 @@ impl Shard {
         let _ = (start, end, AHEAD);
     }
 
-    /// Bytes that tell files apart cheaply: length, a hash of the header, and samples of the data.
+    /// Bytes that distinguish files cheaply: length, a hash of the header, and samples of the data.
     pub fn sample(&self) -> Result<Vec<u8>, CheckpointError> {
         let mut sample = [self.len.to_le_bytes(), self.header.to_le_bytes()].concat();
         let mut buffer = [0; SAMPLE as usize];

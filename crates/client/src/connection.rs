@@ -33,7 +33,7 @@ impl Backend for EngineHandle {
     }
 }
 
-/// A client of the same engine beside another one, which passes on the events of its runs.
+/// A second client of the same engine as another one, which passes on the events of its runs.
 impl Backend for Remote {
     fn send(&self, command: Command) -> Result<(), Failure> {
         Remote::send(self, command)
@@ -111,7 +111,7 @@ impl Client {
         self.remote.send(command)
     }
 
-    /// Ask the engine to load models (answered by `ready` or `failed` with run 0); with `ignore_memory`, whatever they take.
+    /// Ask the engine to load models (answered by `ready` or `failed` with run 0); with `ignore_memory`, regardless of their memory.
     pub fn load(&self, models: ModelSpec, ignore_memory: bool) -> Result<(), Failure> {
         if ignore_memory {
             self.send(Command::IgnoreMemory)?;

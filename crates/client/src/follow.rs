@@ -22,7 +22,7 @@ pub trait Sink {
     type Error;
 
     /// Take an event, which `log` already contains. Break to end the run early: it is cancelled, and its remaining events still
-    /// arrive here. Fails if the sink cannot go on, for example because its file cannot be written; the run is cancelled.
+    /// arrive here. Fails if the sink cannot continue, for example because its file cannot be written; the run is cancelled.
     fn event(&mut self, event: &Event, log: &RunLog) -> Result<ControlFlow<()>, Self::Error>;
 }
 
@@ -155,7 +155,7 @@ impl Client {
     }
 
     /// Wait until the speed of these finished runs is measured ([`RunRequest::measure`]); every event goes into its log and then
-    /// to `sink`. An interrupt ends the measurement: the figures are what was measured until then, and the runs are as complete
+    /// to `sink`. An interrupt ends the measurement: the figures cover the pairs until then, and the runs are as complete
     /// as before.
     pub async fn settle<S: Sink>(
         &mut self,
@@ -206,7 +206,7 @@ impl Client {
         }
     }
 
-    /// Load models and wait until they are ready; every event goes to `on`. None if interrupted.
+    /// Load models and wait until they are ready; every event goes to `on`. `None` if interrupted.
     pub async fn load_and_wait(
         &mut self,
         models: ModelSpec,

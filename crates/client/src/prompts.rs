@@ -33,7 +33,7 @@ impl PromptPreset {
         toml::from_str::<File>(text).map(|file| file.prompt).unwrap_or_default()
     }
 
-    /// The user's presets; none if the file does not exist. Fails if it cannot be read, is malformed, or has an empty prompt
+    /// The user's presets; `None` if the file does not exist. Fails if it cannot be read, is malformed, or has an empty prompt
     /// or two of one name (class input).
     pub fn read(path: &Path) -> Result<Vec<Self>, Failure> {
         let failed = |problem: String, hint: &str| Failure {

@@ -88,7 +88,7 @@ impl<T> Setting<T> {
         self.or(T::default())
     }
 
-    /// The failure with the origin of the value in front of it. What is wrong in the configuration file is an input, not a usage
+    /// The failure with the origin of the value in front of it. A mistake in the configuration file is an input, not a usage
     /// error.
     pub fn blame(&self, failure: Failure) -> Failure {
         let error = format!("{}: {}", self.origin, failure.error);
@@ -137,13 +137,13 @@ settings! {
     system: String,
     /// Target model: a directory, a GGUF file, or the id of a model in the cache.
     target: PathBuf,
-    /// The vision tower of a target in GGUF; default the mmproj file beside it.
+    /// The vision tower of a target in GGUF; default the mmproj file in its directory.
     mmproj: PathBuf,
     /// LoRA adapter (PEFT) that is added to that target: a directory; not used without `target`.
     lora: PathBuf,
     /// Drafter for that target, as `target`; not used without it.
     drafter: PathBuf,
-    /// The vision tower of a drafter in GGUF; default the mmproj file beside it.
+    /// The vision tower of a drafter in GGUF; default the mmproj file in its directory.
     drafter_mmproj: PathBuf,
     /// Folders of models, for `specreel models` and for suggested drafters.
     models: Vec<PathBuf>,
@@ -163,7 +163,7 @@ settings! {
     weight_cache: bool,
     /// Limit of all converted weights on disk in GB; the least recently used are removed; default 32.
     weight_cache_size: u64,
-    /// Type of keys and values on the CPU: auto, f32, f16 or q8_0.
+    /// Type of the KV cache on the CPU: auto, f32, f16 or q8_0.
     #[file(serde(deserialize_with = "named"), schemars(with = "Option<String>"))]
     kv_type: KvType,
     /// Limit of new tokens, from 1 to 65536.
@@ -193,15 +193,15 @@ settings! {
     charset: Charset,
     /// The studio's library folders.
     library: Vec<PathBuf>,
-    /// The files that the studio writes beside the clips of a batch: txt, json, srt, vtt or none; default txt.
+    /// The files that the studio writes next to the clips of a batch: txt, json, srt, vtt or none; default txt.
     sidecar: SidecarChoice,
-    /// What a batch of the studio does about clips that have such a file: skip or overwrite; default skip.
+    /// A studio batch's treatment of clips that have such a file: skip or overwrite; default skip.
     existing: Existing,
     /// The cues of a caption in subtitles: clip or sentences; default clip.
     cues: Cues,
-    /// Whether the studio keeps every run as a session file; default true.
+    /// Whether the studio saves every run to a file; default true.
     sessions: bool,
-    /// How many session files it keeps; the oldest are removed.
+    /// Maximum number of saved runs; the oldest are removed.
     #[file(serde(deserialize_with = "sessions"))]
     sessions_keep: usize,
     /// Whether the studio keeps the prompts that were run; default true.
@@ -211,7 +211,7 @@ settings! {
 }
 
 impl Settings {
-    /// The command line's values over those of the configuration file. A configured drafter belongs to the configured target;
+    /// The command line's values over the configuration file's. A configured drafter belongs to the configured target;
     /// it is dropped if the target comes from elsewhere.
     pub fn merge(flags: Layer, config: &Config) -> Self {
         let mut settings = Self::merged(flags, config);
@@ -246,7 +246,7 @@ pub enum ImageProtocol {
     Iterm2,
     /// Sixels
     Sixel,
-    /// Two pixels in each character, in true colour or 256 colours
+    /// Two pixels in each character, in true color or 256 colors
     Halfblocks,
     /// No pictures
     None,
@@ -265,7 +265,7 @@ pub enum Notify {
     Off,
 }
 
-/// The form of the file beside each clip.
+/// The form of the file next to each clip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SidecarChoice {
@@ -282,7 +282,7 @@ pub enum SidecarChoice {
     None,
 }
 
-/// What is done about clips that have such a file.
+/// The treatment of clips that have such a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", rename = "ExistingChoice")]
 pub enum Existing {
@@ -303,7 +303,7 @@ pub enum Existing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Charset {
-    /// Those of the locale; all without one
+    /// As the locale allows; all without one
     #[default]
     Auto,
     /// All

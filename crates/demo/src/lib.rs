@@ -29,7 +29,7 @@ struct Embedded {
 /// A `static` is in the program once; a `const`, with all of its bytes, once for each codegen unit that uses it.
 static FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/demo_files.rs"));
 
-/// Folders of the models, the target first; those of draft heads are in [`HEADS`].
+/// Folders of the models, the target first; draft heads are in [`HEADS`].
 const MODELS: [&str; 3] = ["target", "drafter", "drafter-weak"];
 /// Folders of draft heads.
 const HEADS: [&str; 4] = ["sparrow", "msd", "vispec", "hivis"];
@@ -112,13 +112,13 @@ pub fn clip_count() -> usize {
     FILES.iter().filter_map(clip_name).count()
 }
 
-/// A clip's file name; none for other files, such as the JSON file with a clip's facts.
+/// A clip's file name; `None` for other files, such as the JSON file with a clip's facts.
 fn clip_name(file: &Embedded) -> Option<&'static Path> {
     let name = Path::new(file.path.strip_prefix("clips/")?);
     name.extension().is_some_and(|e| e == "mp4").then_some(name)
 }
 
-/// The number of an embedded clip if `name` has the form `demo` or `demo:N`, from 0; none for any other name.
+/// The number of an embedded clip if `name` has the form `demo` or `demo:N`, from 0; `None` for any other name.
 ///
 /// # Errors
 /// The name has that form, but the clip does not exist.
@@ -160,7 +160,7 @@ pub fn demo(cache: Option<&Path>) -> Result<Demo, AssetError> {
     Err(failed.unwrap_or(AssetError::Absent))
 }
 
-/// The names of the embedded models, draft heads last: those of their directories, such as `demo-target`. Unpacks nothing.
+/// The names of the embedded models, draft heads last: the names of their directories, such as `demo-target`. Unpacks nothing.
 pub fn model_names() -> impl Iterator<Item = String> {
     let there = |name: &&str| FILES.iter().any(|f| f.path == format!("{name}/config.json"));
     MODELS.iter().chain(&HEADS).copied().filter(there).map(|name| format!("demo-{name}"))

@@ -16,7 +16,7 @@ pub struct RunRequest {
     /// The video file.
     pub video: PathBuf,
     /// The part of the video to sample; none is all of it. The models see it as a clip that begins at 0; reported time stamps
-    /// are those of the whole video.
+    /// refer to the whole video.
     pub span: Option<Span>,
     /// Which piece that is, if a video is captioned piece by piece; only reported.
     pub segment: Option<Segment>,
@@ -56,7 +56,7 @@ pub struct RunRequest {
     ///
     /// [`EventKind::Verified`]: specreel_record::EventKind::Verified
     pub verifies: Option<Verifies>,
-    /// Only report what the run takes ([`EventKind::Estimate`]); it then ends as if it were cancelled.
+    /// Only report time and memory of the run ([`EventKind::Estimate`]); it then ends as if it were cancelled.
     ///
     /// [`EventKind::Estimate`]: specreel_record::EventKind::Estimate
     pub estimate_only: bool,
@@ -141,15 +141,15 @@ impl RunRequest {
 /// A finished run that is compared with autoregressive decoding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verifies {
-    /// Its number.
+    /// Number of the verified run.
     pub run: u64,
-    /// Its tokens.
+    /// The emitted tokens.
     pub ids: Vec<u32>,
     /// What its method promises.
     pub promises: Promise,
 }
 
-/// What a target reads beside the clip.
+/// The target's input besides the clip.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Earlier questions, with their answers.

@@ -1,4 +1,4 @@
-//! What every part of the engine stands on: where events go, which runs are cancelled, and why work ends early.
+//! Basics for every part of the engine: where events go, which runs are cancelled, and why work ends early.
 
 use std::{
     collections::BTreeSet,

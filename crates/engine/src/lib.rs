@@ -48,7 +48,7 @@
 //!
 //! The `loader` can load other models while a run continues; they replace the loaded ones when it ends.
 //!
-//! The stages stand on `models`, which are loaded once; on the `cache` of clips and contexts, bounded in bytes; and on
+//! The stages use `models`, which are loaded once; the `cache` of clips and contexts, bounded in bytes; and on
 //! `timing`, which knows the speeds of finished stages and estimates later ones by them.
 
 mod cache;

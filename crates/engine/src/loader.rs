@@ -28,7 +28,7 @@ pub(crate) enum Message {
 pub(crate) struct Switch {
     pub spec: ModelSpec,
     pub footprint: Option<Footprint>,
-    /// The new models, and which of the old ones they were loaded to join; none if there is no memory for both pairs.
+    /// The new models, and which of the old ones they were loaded to join; `None` if there is no memory for both pairs.
     pub halves: Option<(Kept, Halves)>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn start(
 
 type Loaded = (Option<Footprint>, Option<(Kept, Halves)>);
 
-/// Load those of these models that are not loaded yet, if there is memory for both pairs.
+/// Load the models that are not loaded yet, if there is memory for both pairs.
 fn load(
     spec: &ModelSpec,
     sender: &EventSender,

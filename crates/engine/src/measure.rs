@@ -2,7 +2,7 @@
 //!
 //! A short run is repeated whole, in alternation with autoregressive decoding of as many tokens (A B B A, which cancels a
 //! drift of the machine's speed); runs on one clip and prompt are measured in the same rounds, so that their order means
-//! something. Of a longer run, the first steps are repeated with a pass of the target alone before each, or, where nothing can
+//! something. The first steps of a longer run are repeated with a pass of the target alone before each, or, where nothing can
 //! be timed between its steps, in alternation with the first steps of autoregressive decoding. Everything is done again over
 //! the prefilled contexts; nothing of it is reported but the ratio ([`EventKind::Speed`]).
 //!
@@ -47,7 +47,7 @@ pub struct Trial {
     run: FinishedRun,
     /// The pairs so far.
     ratios: Vec<f64>,
-    /// Milliseconds per token of whole repetitions. Their pairs replace those of single passes.
+    /// Milliseconds per token of whole repetitions. Their pairs replace the pairs of single passes.
     repeated: Vec<f64>,
     contention: ContentionMeter,
     spent_ms: f64,
@@ -168,7 +168,7 @@ impl Trials {
         self.trials.is_empty()
     }
 
-    /// Measure this run, too. Runs on another clip or prompt are reported as they are.
+    /// Measure this run as well. Runs on another clip or prompt are reported as they are.
     pub fn add(&mut self, trial: Trial, sender: &EventSender) {
         self.report_if(sender, |other| other.run.plain_key != trial.run.plain_key);
         if self.trials.len() == TOGETHER {
@@ -239,7 +239,7 @@ impl Trials {
         let there = (0..own.len()).map(Some);
         let order = std::iter::once(None).chain(there.clone()).chain(there.rev()).chain([None]);
         for at in order {
-            // Only the baseline's: a method whose drafter works beside the target may itself need more processors than there are.
+            // Only the baseline's: a method whose drafter works in parallel may itself need more processors than there are.
             let per_token = match at {
                 None => contention.during(|| self.trials[0].time(cache, bench, &ends, Some((&plain, most)))),
                 Some(at) => self.trials[at].time(cache, bench, &ends, None),
@@ -266,7 +266,7 @@ impl Trials {
 }
 
 impl Trial {
-    /// Decode once more, with the run's own method or so many tokens with the baseline: milliseconds per token. None if it had
+    /// Decode once more, with the run's own method or so many tokens with the baseline: milliseconds per token. `None` if it had
     /// to end early.
     fn time(
         &self,

@@ -42,7 +42,7 @@ impl Rig {
     }
 
     /// Run a method again and again until its speed has been measured: on a busy machine the pairs may be too few, or impossible.
-    /// Returns its ids, too.
+    /// Also returns its ids.
     fn measured(&mut self, prompt: &str, method: &str) -> (Vec<u32>, Speedup) {
         for _ in 0..50 {
             let run = self.start(prompt, method);
@@ -66,7 +66,7 @@ impl Rig {
         panic!("the speed of {method} was never measured");
     }
 
-    /// The final speed of each run, in order of arrival, until that of `last` has come.
+    /// The final speed of each run, in order of arrival, until `last`'s has come.
     fn speeds_until(&mut self, last: u64) -> Vec<(u64, Option<Speedup>)> {
         let mut speeds = Vec::new();
         loop {

@@ -33,8 +33,8 @@ fn resident_in(status: &str, mapped: u64) -> Option<u64> {
     Some(own? + shared? + files?.max(mapped))
 }
 
-/// Bytes that this process may still allocate: what the machine has available, or less if a control group or the process's own
-/// limit says so. None if the system does not report it.
+/// Bytes that this process may still allocate: the machine's available memory, or less if a control group or the process's own
+/// limit says so. `None` if the system does not report it.
 pub fn available() -> Option<u64> {
     let machine = available_in(Path::new("/proc"), Path::new("/sys/fs/cgroup"))?;
     Some(own_limit().map_or(machine, |own| own.min(machine)))

@@ -12,7 +12,7 @@ use specreel_speculate::{Drafter, Method};
 pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
     let (what, hint) = match method.drafter {
         Drafter::Model {} if models.drafter.is_none() => (
-            "drafts with a small model",
+            "needs a draft model",
             "add --drafter DIR (specreel models inspect lists models that fit), or use the method lvspec-self or autoregressive",
         ),
         Drafter::Head { recipe: Recipe::Mtp } => match models.target_predicts() {

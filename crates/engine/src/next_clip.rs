@@ -1,6 +1,6 @@
 //! Reading the next clip while the current one is captioned.
 //!
-//! Its vision tower is not run ahead: decoding keeps all processors busy, and sharing them costs more than what is left over
+//! Its vision tower is not run ahead: decoding keeps all processors busy, and sharing them costs more than the remaining work
 //! (docs/scale.md has the measurement).
 
 use crate::{
@@ -12,10 +12,10 @@ use crate::{
     stages::Runner,
 };
 
-/// Of the available memory, the next clip may take one part in so many.
+/// The next clip may take the available memory divided by this.
 const SHARE: u64 = 8;
 
-/// The next clip: what to read, then what was read.
+/// The next clip: first the request, then the read clip.
 #[derive(Default)]
 pub(crate) struct NextClip {
     request: Option<Box<RunRequest>>,

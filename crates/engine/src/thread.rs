@@ -175,7 +175,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Load models again whose GPU was lost: opened anew, it may work.
+    /// Load models again whose GPU was lost: reopened, it may work.
     fn revive(&mut self) {
         let spec = self.standing.lock().spec.clone();
         if let Some(spec) = spec.filter(|_| self.models.as_ref().is_some_and(Models::are_lost)) {
@@ -240,14 +240,14 @@ impl Worker<'_> {
         }
     }
 
-    /// Bytes of the loaded models that are not kept, and of all contexts; none if nothing is loaded.
+    /// Bytes of the loaded models that are not kept, and of all contexts; `None` if nothing is loaded.
     fn held(&self, kept: Kept) -> Option<u64> {
         let models = self.models.as_ref()?;
         let weights = models.footprint.as_ref().map_or(0, |footprint| footprint.weights(kept));
         Some(weights + self.cache.bytes())
     }
 
-    /// Drop the models, and what was kept for them. Returns the bytes, none if there was nothing.
+    /// Drop the models, and their caches. Returns the bytes, `None` if there was nothing.
     fn drop_models(&mut self) -> Option<u64> {
         let freed = self.held(Kept::default());
         self.forget_runs();
@@ -255,7 +255,7 @@ impl Worker<'_> {
         freed
     }
 
-    /// Forget what is kept of the runs of the loaded models.
+    /// Drop the caches of the loaded models' runs.
     fn forget_runs(&mut self) {
         self.trials.finish(&self.events);
         self.next_clip.clear();
@@ -320,7 +320,7 @@ fn load(
     footprint: impl FnOnce() -> Result<Option<Footprint>, Failure>,
     freed: Option<u64>,
 ) -> Result<Models, Failure> {
-    // Before the outcome is sent, whatever it is: a cancel from then on means the next loading.
+    // Before any outcome is sent: a cancel from then on means the next loading.
     let loading = Forget { cancelled, run: 0 };
     let models = Models::load(spec, footprint()?, sender, cancelled)?;
     drop(loading);

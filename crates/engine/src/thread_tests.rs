@@ -120,7 +120,7 @@ fn the_drafts_of_slow_steps_are_reported_before_they_are_verified() {
                     steps += 1;
                     let Some((drafted, parents)) = draft.take() else { continue };
                     reported += 1;
-                    // Where drafting goes on meanwhile, the first draft of the next window is judged, too.
+                    // If drafting continues meanwhile, the first draft of the next window is judged as well.
                     assert_eq!(drafted, step.drafted[..drafted.len()], "{method}");
                     assert_eq!(parents, step.parents, "{method}");
                 }
@@ -225,7 +225,7 @@ fn after_a_gpu_is_lost_the_models_are_loaded_anew() {
     assert_eq!(rig.run(request), (Some(false), None));
     let request = rig.request(LOSES);
     let (_, failure) = rig.run(request);
-    let failure = failure.expect("the run cannot go on");
+    let failure = failure.expect("the run cannot continue");
     assert_eq!(failure.class, FailureClass::Internal);
     assert!(failure.error.contains("the GPU was lost"), "{}", failure.error);
     assert!(failure.hint.is_some_and(|hint| hint.contains("run it again")));

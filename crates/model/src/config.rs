@@ -25,7 +25,7 @@ pub struct TextConfig {
     pub tied: bool,
     /// Base of the rotary frequencies.
     pub rope_theta: f64,
-    /// Frequencies for time, row and column; none = one axis.
+    /// Frequencies for time, row and column; `None` = one axis.
     pub mrope_section: Option<[usize; 3]>,
     /// True if the three axes alternate over the frequencies (time, row, column, time, …); else they are blocks.
     pub interleaved: bool,
@@ -33,14 +33,14 @@ pub struct TextConfig {
     pub bias: bool,
     /// True if queries and keys are normed in each head before they are rotated.
     pub qk_norm: bool,
-    /// True if attention's output is multiplied by the logistic function of a gate, whose rows follow those of the query in each
+    /// True if attention's output is multiplied by the logistic function of a gate, whose rows follow the query's rows in each
     /// head of `q_proj`.
     pub output_gate: bool,
     /// Values of a head that are rotated, the first ones; all others keep their value at any position.
     pub rotary_dim: usize,
     /// True if the weights of norms are stored as their difference from 1.
     pub norm_offset: bool,
-    /// The layers with linear attention; none if all have full attention.
+    /// The layers with linear attention; `None` if all have full attention.
     pub linear: Option<LinearAttention>,
     /// DeepStack levels n: a visual token has 1 + n embeddings, of which one is added after each of the first n layers. 0 for
     /// none.
@@ -72,7 +72,7 @@ impl TextConfig {
         kind.token_bytes(self.cached_heads(), self.head_dim)
     }
 
-    /// The type of keys and values on the CPU if this one was requested, see [`KvType::fitting`].
+    /// The type of the KV cache on the CPU if this one was requested, see [`KvType::fitting`].
     pub fn kv_type(&self, requested: KvType, dtype: WeightType) -> KvType {
         requested.fitting(self.cached_heads(), self.head_dim, dtype)
     }
@@ -90,7 +90,7 @@ impl TextConfig {
         (self.layers - self.attention_layers()) * layer * size_of::<f32>()
     }
 
-    /// Number of a layer among those of its kind, full or linear attention.
+    /// Number of a layer among the layers of its kind, full or linear attention.
     pub(crate) fn index_in_kind(&self, layer: usize) -> usize {
         (0..layer).filter(|other| self.is_linear(*other) == self.is_linear(layer)).count()
     }

@@ -1,6 +1,6 @@
 //! Published models of the supported families: their ids on the hub, their sizes, and which of them can draft for which.
 //!
-//! Sizes are computed from the shapes of the tensors, and tests compare them with those of the published files.
+//! Sizes are computed from the shapes of the tensors, and tests compare them with the published files.
 
 mod files;
 
@@ -22,7 +22,7 @@ pub struct KnownModel {
     pub shape: &'static str,
     /// Ids of models that can draft for it, the best first: the closest to a fifth of its size.
     pub drafters: &'static [&'static str],
-    /// Who publishes GGUF files of it, as `OWNER/NAME-GGUF`, and their types; none if nobody is known to.
+    /// Who publishes GGUF files of it, as `OWNER/NAME-GGUF`, and their types; `None` if nobody is known to.
     pub gguf: Option<KnownGguf>,
     /// What its safetensors files hold.
     stored: Stored,
@@ -108,7 +108,7 @@ impl KnownModel {
         KNOWN.iter().find(|known| known.id.eq_ignore_ascii_case(id))
     }
 
-    /// Its sizes; none if its shape is not known.
+    /// Its sizes; `None` if its shape is not known.
     pub fn sizes(&self) -> Option<KnownSizes> {
         let config = shapes::config(self.shape)?;
         let tower = config.tower().ok()?;
@@ -127,7 +127,7 @@ impl KnownModel {
         Some((format!("{}/{name}-GGUF", gguf.owner), gguf.types.iter().map(bytes).collect()))
     }
 
-    /// Estimates of the memory that it takes in these types, without a drafter; none if its shape is not known.
+    /// Estimates of the memory that it takes in these types, without a drafter; `None` if its shape is not known.
     pub fn memory(&self, types: &[WeightType]) -> Option<Vec<Memory>> {
         let config = shapes::config(self.shape)?;
         Facts::published(config).ok().map(|facts| facts.memory(types))

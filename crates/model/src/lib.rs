@@ -1,4 +1,4 @@
-//! Video-LLMs: what a checkpoint describes, and what it computes of frames and text.
+//! Video-LLMs: reading checkpoints, and computing captions from frames and text.
 //!
 //! [`family::VideoLlm`] is a loaded model of any family. A caption passes these parts of it:
 //!
@@ -13,7 +13,7 @@
 //! a model is and costs.
 //!
 //! Two contracts hold on the CPU and on a GPU of this workspace's own kernels, and speculative decoding builds on them: a row's result
-//! has the same bits whatever rows are computed beside it, and a sequence that was rolled back continues as if it had never been fed
+//! has the same bits among any other rows, and a sequence that was rolled back continues as if it had never been fed
 //! more. Operations come from `specreel-tensor`, files from `specreel-checkpoint`.
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! Multiply-adds (MACs) of a model, from sizes alone: what a tower, a prompt and a token cost before they are computed.
+//! Multiply-adds (MACs) of a model, from sizes alone: the cost of a tower, a prompt and a token before they are computed.
 //!
 //! Matrix products and attention are counted apart, because they run at different speeds, and because attention over a prompt
 //! grows with the square of its length.
@@ -103,7 +103,7 @@ impl TowerMacCount {
     }
 
     /// What is done after `done` of `total` units of progress: a unit is a layer of a chunk, and chunks have equally many
-    /// temporal grids, but for the last.
+    /// temporal grids, except the last.
     pub fn after(&self, done: usize, total: usize) -> MacCount {
         let depth = self.layers.len().max(1);
         if total == 0 || done >= total {
@@ -167,7 +167,7 @@ mod tests {
         // The layer of full attention takes longer than one of windows.
         let layer = |n: usize| done[n] - done[n - 1];
         assert!(layer(3) < layer(4));
-        // Units that are not layers count alike.
+        // Units that are not layers count equally.
         assert_eq!(tower.after(1, 5), tower.total() * 0.2);
         let pictures = TowerMacCount { grids: 1, ..tower };
         assert_eq!(pictures.total() * 5.0, tower_of(5).total());

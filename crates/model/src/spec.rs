@@ -12,25 +12,25 @@ use specreel_tensor::{CheckpointError, ComputeDevice, DeviceChoice, DeviceMemory
 pub struct ModelSpec {
     /// The target: a directory in Hugging Face layout, or a GGUF file.
     pub target: PathBuf,
-    /// The vision tower of a target in GGUF; none = the mmproj file beside it.
+    /// The vision tower of a target in GGUF; `None`: the mmproj file in its directory.
     pub mmproj: Option<PathBuf>,
     /// The directory of a LoRA adapter that is added to the target's weights.
     pub lora: Option<PathBuf>,
-    /// The drafter, as the target; none for methods without a small model.
+    /// The drafter, as the target; `None` for methods without a draft model.
     pub drafter: Option<PathBuf>,
-    /// The vision tower of a drafter in GGUF; none = the mmproj file beside it.
+    /// The vision tower of a drafter in GGUF; `None`: the mmproj file in its directory.
     pub drafter_mmproj: Option<PathBuf>,
     /// Directories of draft heads ([`draft_head`]).
     pub heads: Vec<PathBuf>,
     /// Device of the target.
     pub device: DeviceChoice,
-    /// Device of the drafter; none = the target's.
+    /// Device of the drafter; `None` = the target's.
     pub drafter_device: Option<DeviceChoice>,
     /// Weight type of the language models.
     pub dtype: WeightType,
     /// Weight type of the vision towers on a CPU.
     pub tower_dtype: WeightType,
-    /// Type of keys and values on the CPU.
+    /// Type of the KV cache on the CPU.
     pub kv_type: KvType,
     /// Positions of a prompt's tokens, for both models.
     pub rope: Rope,
@@ -44,13 +44,13 @@ impl ModelSpec {
         ModelFiles::open(&self.target, self.mmproj.as_deref())?.with_lora(self.lora.as_deref())
     }
 
-    /// True if the target's checkpoint has a layer for multi-token prediction ([`draft_head::mtp`]); none if it cannot be read.
+    /// True if the target's checkpoint has a layer for multi-token prediction ([`draft_head::mtp`]); `None` if it cannot be read.
     pub fn target_predicts(&self) -> Option<bool> {
         let checkpoint = self.target_files().ok()?.checkpoint().ok()?;
         Some(draft_head::mtp::is_in(&checkpoint))
     }
 
-    /// The drafter's files; none without a drafter.
+    /// The drafter's files; `None` without a drafter.
     pub fn drafter_files(&self) -> Result<Option<ModelFiles>, CheckpointError> {
         let open = |drafter: &PathBuf| ModelFiles::open(drafter, self.drafter_mmproj.as_deref());
         self.drafter.as_ref().map(open).transpose()
@@ -91,7 +91,7 @@ impl ModelSpec {
     pub fn open_drafter_device(&self) -> Result<ComputeDevice, Failure> {
         let device = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
         let device = device.with_tower(self.tower_dtype);
-        // Beside a target on the CPU, a drafter elsewhere has a type of its device where it lacks the requested one.
+        // With a target on the CPU, a drafter on another device has a type of that device if the requested one is not available there.
         Ok(device.clone().with_kv_type(self.kv_type).unwrap_or(device))
     }
 }

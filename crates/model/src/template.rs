@@ -2,7 +2,7 @@
 //!
 //! The user's text never becomes special tokens. The template is rendered with a placeholder for the prompt; the text between
 //! the special tokens nearest to the placeholder is encoded together with the prompt as plain text, the rest with special
-//! tokens recognised. Tokens merge across the boundary as in one string, and a typed `<|im_end|>` stays ten characters.
+//! tokens recognized. Tokens merge across the boundary as in one string, and a typed `<|im_end|>` stays ten characters.
 //! Templates are untrusted: they run with an instruction limit and without file access.
 
 mod error;
@@ -145,7 +145,7 @@ impl ChatTemplate {
         Ok(Self::new(fallback, "the built-in family"))
     }
 
-    /// True if answers can begin with what the model thinks, or without it.
+    /// True if answers can begin with thoughts, or without them.
     pub fn offers_thinking(&self) -> bool {
         self.source.contains("enable_thinking")
     }

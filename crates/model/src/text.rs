@@ -1,7 +1,7 @@
 //! The tokenizer: text to ids and, token by token, back.
 //!
 //! Only byte-level tokenizers (the Qwen2 family's) are supported: their tokens are byte strings, so a stream of ids becomes
-//! text as soon as its bytes form characters. Special tokens are recognised in the template's text, never in the user's.
+//! text as soon as its bytes form characters. Special tokens are recognized in the template's text, never in the user's.
 
 mod error;
 mod from_vocabulary;
@@ -22,7 +22,7 @@ pub use stream::TextStream;
 use specreel_checkpoint::{files, gguf::Vocabulary};
 
 struct Inner {
-    /// Recognises added tokens.
+    /// Recognizes added tokens.
     full: Tokenizer,
     /// The same model without added tokens: all text is plain text.
     plain: Tokenizer,
@@ -155,7 +155,7 @@ impl TextTokenizer {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Ids of trusted text, in which added tokens (`<|im_start|>`) are recognised. Adds no start or end token.
+    /// Ids of trusted text, in which added tokens (`<|im_start|>`) are recognized. Adds no start or end token.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
         encode(&self.0.full, text)
     }
@@ -179,7 +179,7 @@ impl TextTokenizer {
         Ok(self)
     }
 
-    /// Check that a token of prompts exists, and is recognised in their text.
+    /// Check that a token of prompts exists, and is recognized in their text.
     pub(crate) fn require(&self, token: &str) -> Result<u32, TextError> {
         let id = self.id(token)?;
         match self.encode(token)?[..] {

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 /// The percentile bootstrap interval of a ratio of sums: the parts are resampled with replacement `rounds` times, and the
 /// interval covers the middle `confidence` (0 to 1) of the ratios. Parts are (numerator, denominator), one per clip, so that
-/// clips are resampled as a whole. None without parts, or if no round has a denominator above 0.
+/// clips are resampled as a whole. `None` without parts, or if no round has a denominator above 0.
 pub fn ratio_interval(parts: &[(f64, f64)], confidence: f64, rounds: usize, seed: u64) -> Option<(f64, f64)> {
     if parts.is_empty() {
         return None;

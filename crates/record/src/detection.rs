@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The area under the receiver operating characteristic curve: how often a positive case has a larger value than a negative
 /// one, ties counting half. 0.5 is chance, 1 is perfect, 0 is perfectly inverted. Cases are (value, is positive); NaN values
-/// are left out. None if there are no positive or no negative cases.
+/// are left out. `None` if there are no positive or no negative cases.
 pub fn area_under_curve(cases: &[(f64, bool)]) -> Option<f64> {
     let mut cases: Vec<(f64, bool)> = cases.iter().copied().filter(|(value, _)| !value.is_nan()).collect();
     cases.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -40,12 +40,12 @@ impl Detection {
         self.hits += usize::from(flagged && matters);
     }
 
-    /// Share of the yes decisions that are positive, 0 to 1; none without a yes.
+    /// Share of the yes decisions that are positive, 0 to 1; `None` without a yes.
     pub fn precision(&self) -> Option<f64> {
         (self.flagged > 0).then(|| self.hits as f64 / self.flagged as f64)
     }
 
-    /// Share of the positive cases decided yes, 0 to 1; none without a positive case.
+    /// Share of the positive cases decided yes, 0 to 1; `None` without a positive case.
     pub fn recall(&self) -> Option<f64> {
         (self.matter > 0).then(|| self.hits as f64 / self.matter as f64)
     }

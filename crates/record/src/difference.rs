@@ -16,7 +16,7 @@ pub enum Change {
     Inserted,
 }
 
-/// One operation of the edit script: neighbouring words with the same [`Change`].
+/// One operation of the edit script: neighboring words with the same [`Change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
     pub change: Change,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is kept and deleted is the old text, what is kept and inserted the new one, white space aside.
+        /// Kept and deleted parts form the old text, kept and inserted parts the new one, white space aside.
         #[test]
         fn both_texts_can_be_read_off(old in "[ab .,红]{0,24}", new in "[ab .,红]{0,24}") {
             let edits = difference(&old, &new);

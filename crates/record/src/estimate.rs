@@ -26,19 +26,19 @@ pub struct Estimate {
     pub prompt_tokens: usize,
     /// The longest caption, in tokens.
     pub max_new_tokens: usize,
-    /// Time of the vision towers in milliseconds, without what earlier runs have left; none if it is not known.
+    /// Time of the vision towers in milliseconds, without what earlier runs have left; `None` if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tower_ms: Option<f64>,
-    /// Time in which target and drafter read the prompt, likewise.
+    /// Time in which target and drafter prefill the prompt, in milliseconds; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_ms: Option<f64>,
-    /// Time of a caption of `max_new_tokens`, likewise.
+    /// Time to write `max_new_tokens` tokens, in milliseconds; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writing_ms: Option<f64>,
-    /// Where these times come from; none if there are none.
+    /// Where these times come from; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub basis: Option<Basis>,
-    /// Peak memory of models and run in bytes; none if it is not known.
+    /// Peak memory of models and run in bytes; `None` if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
     /// What a limit of visual tokens changed.

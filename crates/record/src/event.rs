@@ -81,7 +81,7 @@ impl FailureClass {
 pub struct Failure {
     /// Decides the exit code.
     pub class: FailureClass,
-    /// Names the file or value and what is wrong with it.
+    /// Names the file or value and its problem.
     pub error: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -111,7 +111,7 @@ impl Failure {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LoadedParts {
-    /// A small model is loaded.
+    /// A draft model is loaded.
     pub drafter: bool,
     /// The recipes of the loaded draft heads.
     pub heads: Vec<String>,
@@ -149,7 +149,7 @@ pub struct Started {
     /// True if the method emits exactly what autoregressive decoding would.
     pub lossless: bool,
     pub target: String,
-    /// Name of the drafter; none for methods without a drafter.
+    /// Name of the drafter; `None` for methods without a drafter.
     pub drafter: Option<String>,
     /// Human-readable name of the device.
     pub device: String,
@@ -157,7 +157,7 @@ pub struct Started {
     pub dtype: String,
     pub video: String,
     pub prompt: String,
-    /// The system message; none if the chat template's own was used.
+    /// The system message; `None` if the chat template's own was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// The name of the preset that the prompt comes from.
@@ -166,7 +166,7 @@ pub struct Started {
     /// Earlier questions about the same clip, and their answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Turn>,
-    /// The part of the video that is captioned; none for the whole video.
+    /// The part of the video that is captioned; `None` for the whole video.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,
     /// Which piece of the video that part is, if the video is captioned piece by piece.
@@ -200,7 +200,7 @@ pub struct PromptSeen {
     /// Number of visual tokens (of the target).
     pub visual_tokens: usize,
     pub prompt_ids: Vec<u32>,
-    /// Indices of the visual tokens that the drafter sees; none if it sees all.
+    /// Indices of the visual tokens that the drafter sees; `None` if it sees all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<Vec<u32>>,
     /// The score of every visual token, if the drafter's were chosen by score.
@@ -212,7 +212,7 @@ pub struct PromptSeen {
     /// Positions on the grid's time axis whose time stamps in the prompt the drafter does not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped_stamps: Vec<usize>,
-    /// True if the target's prefill, or that of the video, comes from an earlier run.
+    /// True if the target's prefill, or its video part, comes from an earlier run.
     #[serde(default)]
     pub reused: bool,
     /// Notes about the video: that it is damaged or truncated.
@@ -229,7 +229,7 @@ pub struct Draft {
     pub drafted: Vec<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drafted_text: Vec<String>,
-    /// Of a tree, for each drafted id the place of the one before it, none = the root. Empty for a chain.
+    /// In a tree, for each drafted id the place of the one before it, `None` for the root. Empty for a chain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parents: Vec<Option<usize>>,
 }
@@ -246,7 +246,7 @@ pub enum EventKind {
         done: u64,
         /// Units in total, 0 if unknown.
         total: u64,
-        /// Time left of the stage in milliseconds; none if it is not known.
+        /// Time left of the stage in milliseconds; `None` if it is not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         left_ms: Option<f64>,
     },
@@ -260,7 +260,7 @@ pub enum EventKind {
     /// The run ended normally or was cancelled.
     Done {
         reason: StopReason,
-        /// The whole caption, without what the target thought before it.
+        /// The whole caption, without the thoughts before it.
         text: String,
         /// All emitted ids, without the end token.
         ids: Vec<u32>,
@@ -268,16 +268,16 @@ pub enum EventKind {
     },
     /// The run failed; the engine accepts further commands.
     Failed(Failure),
-    /// The speed of a run, measured while the engine was idle. It replaces that of `done`, and of earlier events of this kind.
+    /// The speed of a run, measured while the engine was idle. It replaces the speed of `done`, and of earlier events of this kind.
     Speed {
-        /// The speedup; none if nothing could be measured.
+        /// The speedup; `None` if nothing could be measured.
         #[serde(
             default,
             deserialize_with = "speedup::with_interval",
             skip_serializing_if = "Option::is_none"
         )]
         speedup: Option<Speedup>,
-        /// True while the engine goes on measuring: another event follows.
+        /// True while the engine continues to measure: another event follows.
         #[serde(default)]
         measuring: bool,
     },

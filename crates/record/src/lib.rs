@@ -1,7 +1,7 @@
 //! What happened, as data: verdicts, steps, statistics, comparisons and the one event schema.
 //!
 //! Nothing here knows tensors or screens. The same [`event::Event`] is the engine's message, a `--json` line, a line of a
-//! saved session and the input of a replay.
+//! saved run and the input of a replay.
 //!
 //! [`RunLog`] is the only fold of events: text, merged verdicts, notes, statistics.
 //!

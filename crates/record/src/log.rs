@@ -21,7 +21,7 @@ struct Pending {
     verdict: Verdict,
 }
 
-/// One run. Feed it every event: those of other runs are ignored; of run 0 (loading models) it takes notes, stages and failures.
+/// One run. Feed it every event: other runs' events are ignored; of run 0 (loading models) it takes notes, stages and failures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunLog {
     run: u64,
@@ -61,7 +61,7 @@ impl RunLog {
     /// Take in an event. Once the run is over, only `speed` and `verified` change anything.
     ///
     /// Bytes that never become a character appear only in the whole text of the `done` event; they become a last chunk, whose
-    /// verdict is that of the tokens still waiting for text, or `plain`.
+    /// verdict belongs to the tokens still waiting for text, or is `plain`.
     pub fn apply(&mut self, event: &Event) -> Added {
         let (chunks, notes) = (self.chunks.len(), self.notes.len());
         if self.run == 0 {
@@ -187,7 +187,7 @@ impl RunLog {
         self.run
     }
 
-    /// The name given to [`RunLog::planned`], or else that of the method; `?` until it is known.
+    /// The name given to [`RunLog::planned`], or else the method's; `?` until it is known.
     pub fn name(&self) -> &str {
         let planned = self.planned.as_ref().map(|(name, _)| name.as_str());
         planned.or_else(|| self.started.as_ref().map(Started::method_name)).unwrap_or("?")
@@ -199,7 +199,7 @@ impl RunLog {
         started.or(self.planned.as_ref().map(|(_, lossless)| *lossless)).unwrap_or(true)
     }
 
-    /// Models, method, video and prompt; none until the run has started.
+    /// Models, method, video and prompt; `None` until the run has started.
     pub fn started(&self) -> Option<&Started> {
         self.started.as_ref()
     }
@@ -213,17 +213,17 @@ impl RunLog {
         self.stage
     }
 
-    /// Time left of that stage in milliseconds; none if it is not known.
+    /// Time left of that stage in milliseconds; `None` if it is not known.
     pub fn left_ms(&self) -> Option<f64> {
         self.left_ms
     }
 
-    /// What the run takes, as it was expected; none until that is known.
+    /// What the run takes, as it was expected; `None` until that is known.
     pub fn estimate(&self) -> Option<&Estimate> {
         self.estimate.as_ref()
     }
 
-    /// What the models see of the video; none until it is known.
+    /// What the models see of the video; `None` until it is known.
     pub fn prompt(&self) -> Option<&PromptSeen> {
         self.prompt.as_ref()
     }
@@ -237,7 +237,7 @@ impl RunLog {
         &self.steps
     }
 
-    /// The drafts of the step that is being verified; none unless the engine reports them.
+    /// The drafts of the step that is being verified; `None` unless the engine reports them.
     pub fn draft(&self) -> Option<&Draft> {
         self.draft.as_ref()
     }
@@ -282,7 +282,7 @@ impl RunLog {
         self.verification.as_ref()
     }
 
-    /// The decode speedup so far and its interval, from the passes of the target alone that were timed between the steps; none
+    /// The decode speedup so far and its interval, from the passes of the target alone that were timed between the steps; `None`
     /// until there are enough of them, and while they vary too much. See [`Stats::speedup`] once the run is done.
     pub fn speedup_so_far(&self) -> Option<(f64, Interval)> {
         let ratios = paired::Pace::of(&self.steps).ratios();

@@ -1,6 +1,6 @@
 //! Medians.
 
-/// The middle value, the mean of the two middle ones where their number is even; none of nothing.
+/// The middle value, the mean of the two middle ones where their number is even; `None` for nothing.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -82,7 +82,7 @@ fn positive(ratios: &[f64]) -> Vec<f64> {
 }
 
 /// How many of `n` sorted pairs lie beyond each end of the interval: the largest k with P(X ≤ k) ≤ 2.5 % for
-/// X ~ Binomial(n, ½). None if there is no such k.
+/// X ~ Binomial(n, ½). `None` if no k qualifies.
 fn cut(n: usize) -> Option<usize> {
     if n < LEAST {
         return None;
@@ -105,7 +105,7 @@ fn cut(n: usize) -> Option<usize> {
 /// A pass between steps is compared with the steps up to the next one: a machine that is slow for a while slows both. Steps
 /// differ in tokens and rows, so their times are first divided by the median over the steps with as many rows; what remains
 /// is the machine. With p the time of the pass, T and n the run's time and tokens, and f the mean factor of those steps
-/// relative to that of the whole run, the ratio is p · n / (T · f).
+/// relative to the whole run, the ratio is p · n / (T · f).
 ///
 /// n counts the end token: its pass takes time on both sides.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -185,7 +185,7 @@ impl Pace {
         steps.iter().filter_map(ratio).collect()
     }
 
-    /// The ratio of some later repeated steps of the same run and a pass timed beside them.
+    /// The ratio of some later repeated steps of the same run and a pass timed with them.
     pub fn ratio_of_repeat(&self, plain_ms: f64, steps: &[Step]) -> Option<f64> {
         let (per_token, usual) = (self.per_token()?, self.usual());
         let known: f64 = self.steps.iter().map(|step| usual[&step.rows]).sum();

@@ -18,7 +18,7 @@ impl<'a> Pieces<'a> {
         &self.logs
     }
 
-    /// The run that says what all of them are about; none without runs.
+    /// The run that says what all of them are about; `None` without runs.
     pub fn first(&self) -> Option<&'a RunLog> {
         self.logs.first().copied()
     }
@@ -45,7 +45,7 @@ impl<'a> Pieces<'a> {
         notes
     }
 
-    /// Finished pieces and all pieces of the video; none for a run that is not about a piece.
+    /// Finished pieces and all pieces of the video; `None` for a run that is not about a piece.
     pub fn progress(&self) -> Option<(usize, usize)> {
         let segment = self.logs.iter().find_map(|log| segment(log))?;
         Some((self.logs.iter().filter(|log| log.is_finished()).count(), segment.count))

@@ -1,6 +1,6 @@
 //! How model families sample the frames of a video, as data.
 
-/// Largest number of frames of a clip; a family with a fixed number takes at most those of [`Rule::QWEN_VL`] at a given rate.
+/// Largest number of frames of a clip; a family with a fixed number takes at most as many as [`Rule::QWEN_VL`] at a given rate.
 pub const MAX_FRAMES: usize = 10_000;
 
 /// How a family counts frames, and spreads them over a video.
@@ -37,7 +37,7 @@ impl Rule {
     /// Qwen2-VL and Qwen2.5-VL: 2 frames a second, 4 to 768, in pairs.
     pub const QWEN_VL: Rule =
         Rule { default_fps: 2.0, min_frames: 4, max_frames: 768, multiple: 2, spacing: Spacing::Whole };
-    /// LLaVA-OneVision: 32 frames whatever the length.
+    /// LLaVA-OneVision: always 32 frames.
     pub const LLAVA_ONEVISION: Rule =
         Rule { default_fps: 1.0, min_frames: 32, max_frames: 32, multiple: 1, spacing: Spacing::Whole };
     /// Qwen3-VL: 2 frames a second, 4 to 768; the last of an odd number is repeated by the processor.
@@ -60,7 +60,7 @@ impl Rule {
         spacing: Spacing::Whole,
     };
 
-    /// The rule with what a checkpoint's own files say: frames per second, and the minimum and maximum number of frames.
+    /// The rule with the values of a checkpoint's own files: frames per second, and the minimum and maximum number of frames.
     #[must_use]
     pub fn with(mut self, fps: Option<f64>, min_frames: Option<usize>, max_frames: Option<usize>) -> Self {
         self.default_fps = fps.unwrap_or(self.default_fps);

@@ -1,4 +1,4 @@
-//! Session files: the events of runs, one JSON object per line, with the time at which each came.
+//! Saved runs: the events of runs, one JSON object per line, with the time at which each came.
 //!
 //! A last line that is incomplete, as a killed program leaves it, is dropped. Events of later versions are skipped.
 
@@ -14,7 +14,7 @@ use super::{Event, EventKind, Failure};
 /// Larger files are refused.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// One line of a session file.
+/// One line of a saved run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedEvent {
     /// When the event came, in milliseconds since the run began; none in files without times.
@@ -26,21 +26,21 @@ pub struct RecordedEvent {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Session {
-    /// Its lines in order.
+    /// The file's lines in order.
     pub lines: Vec<RecordedEvent>,
     /// The last line is incomplete: the writer was killed while writing it.
     pub torn: bool,
 }
 
-/// Why a session file cannot be read.
+/// Why a saved run cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    #[error("cannot read session file {}: {source}", .file.display())]
+    #[error("cannot read saved run {}: {source}", .file.display())]
     Read { file: PathBuf, source: io::Error },
-    /// It is not a session file, or a line before the last is invalid.
-    #[error("session file {}: line {line}: {problem}", .file.display())]
+    /// It is not a saved run, or a line before the last is invalid.
+    #[error("saved run {}: line {line}: {problem}", .file.display())]
     Line { file: PathBuf, line: usize, problem: String },
-    #[error("session file {} contains no events", .file.display())]
+    #[error("saved run {}: no events in it", .file.display())]
     Empty { file: PathBuf },
 }
 
@@ -103,7 +103,7 @@ impl Session {
         Ok((session, invalid))
     }
 
-    /// The bytes of a session file. Fails if they cannot be read, or are more than 1 GiB.
+    /// The bytes of a saved run. Fails if they cannot be read, or are more than 1 GiB.
     pub fn bytes(file: &Path) -> Result<Vec<u8>, SessionError> {
         let fail = |source| SessionError::Read { file: file.into(), source };
         let about = std::fs::metadata(file).map_err(fail)?;
@@ -187,7 +187,7 @@ mod tests {
             assert_eq!((session.lines.len(), session.torn), (1, true));
         }
         let error = Session::parse(format!("{whole}oops\n{whole}").as_bytes(), Path::new("a.jsonl"));
-        assert!(error.unwrap_err().to_string().starts_with("session file a.jsonl: line 3: not an event"));
+        assert!(error.unwrap_err().to_string().starts_with("saved run a.jsonl: line 3: not an event"));
         for no in ["", "\n\n"] {
             assert!(matches!(Session::parse(no.as_bytes(), Path::new("a")), Err(SessionError::Empty { .. })));
         }
@@ -207,7 +207,7 @@ mod tests {
         let of = |lines: Vec<RecordedEvent>| Session { lines, torn: false }.times();
         assert_eq!(of(vec![stage(None), step(1, None), step(1, None)]), [0.0, 10.0, 20.0]);
         assert_eq!(of(vec![stage(Some(5.0)), step(1, Some(30.0)), step(1, Some(25.0))]), [0.0, 25.0, 25.0]);
-        // The second run's clock begins anew.
+        // The second run's clock restarts.
         assert_eq!(of(vec![step(1, Some(9.0)), step(2, Some(1.0)), step(2, Some(4.0))]), [0.0, 0.0, 3.0]);
         assert_eq!(Session { lines: vec![step(3, None), step(1, None)], torn: false }.runs(), [3, 1]);
     }

@@ -14,7 +14,7 @@ impl Span {
         self.start <= seconds && seconds < self.end
     }
 
-    /// Its length in seconds.
+    /// Length in seconds.
     pub fn seconds(&self) -> f64 {
         self.end - self.start
     }
@@ -43,7 +43,7 @@ pub fn clock(seconds: f64) -> String {
     if tenth == 0 { whole } else { format!("{whole}.{tenth}") }
 }
 
-/// Parse a time: seconds, `mm:ss` or `hh:mm:ss`, the seconds with an optional fraction. None for anything else.
+/// Parse a time: seconds, `mm:ss` or `hh:mm:ss`, the seconds with an optional fraction. `None` for anything else.
 pub fn seconds(text: &str) -> Option<f64> {
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let parts: Vec<&str> = text.trim().split(':').collect();

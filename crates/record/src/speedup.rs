@@ -1,7 +1,7 @@
 //! Speed against a named baseline: always the target decoding alone.
 //!
-//! A speedup is told only with an interval: it comes from at least [`paired::LEAST`] pairs of times measured close together,
-//! and from nothing less. Whatever the clock said, it stays within what the run's own counts allow ([`Limits`]).
+//! A speedup is reported only with an interval: it comes from at least [`paired::LEAST`] pairs of times measured close together,
+//! and from nothing less. It stays within the limits of the run's own counts ([`Limits`]).
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -27,7 +27,7 @@ pub struct Baseline {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speedup {
     pub baseline: Baseline,
-    /// Decode speed of the method in tokens per second: `decode` times that of the baseline.
+    /// Decode speed of the method in tokens per second: `decode` times the baseline's.
     pub tokens_per_second: f64,
     /// Ratio of decode speeds, prefill not counted on either side.
     pub decode: f64,
@@ -36,7 +36,7 @@ pub struct Speedup {
     /// The interval of `decode`.
     #[serde(flatten)]
     pub interval: Interval,
-    /// Share of the time, 0 to 1, that the measurement waited for processors that other programs used; none if unknown.
+    /// Share of the time, 0 to 1, that the measurement waited for processors that other programs used; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contention: Option<f64>,
 }
@@ -51,7 +51,7 @@ pub(super) fn with_interval<'de, D: Deserializer<'de>>(value: D) -> Result<Optio
 pub struct Interval {
     pub low: f64,
     pub high: f64,
-    /// Number of paired measurements behind it.
+    /// Number of paired measurements.
     pub pairs: usize,
 }
 
@@ -61,7 +61,7 @@ impl From<PairedRatio> for Interval {
     }
 }
 
-/// The fastest of several methods on the same clip: the one whose interval is above all others'. None if two of the best
+/// The fastest of several methods on the same clip: the one whose interval is above all others'. `None` if two of the best
 /// overlap, or one is not known. Autoregressive decoding has the interval [`Interval::ONE`].
 pub fn winner(intervals: &[Option<Interval>]) -> Option<usize> {
     let known: Vec<&Interval> = intervals.iter().map(Option::as_ref).collect::<Option<_>>()?;
@@ -118,7 +118,7 @@ impl Limits {
         ratio.max(self.low.min(self.high)).min(self.high)
     }
 
-    /// The part of a measured interval that is possible; none if there is none, and the measurement says nothing.
+    /// The part of a measured interval that is possible; `None` if there is none, and the measurement says nothing.
     pub fn cut(&self, ratio: PairedRatio) -> Option<PairedRatio> {
         let (low, high) = (ratio.low.max(self.low), ratio.high.min(self.high));
         (low <= high).then(|| PairedRatio { low, high, middle: ratio.middle.clamp(low, high), ..ratio })
@@ -133,7 +133,7 @@ pub struct Measured<'a> {
     pub generate_ms: f64,
     /// What the ratio can be.
     pub limits: Limits,
-    /// Share of the time spent waiting for other programs, 0 to 1; none if unknown.
+    /// Share of the time spent waiting for other programs, 0 to 1; `None` if unknown.
     pub contention: Option<f64>,
     /// Milliseconds that both sides spend before the first token: video, tower and prefill of the target.
     pub front_ms: f64,
@@ -171,9 +171,9 @@ impl Speedup {
     }
 }
 
-/// The decode speed of autoregressive decoding beside these runs of one clip, in tokens per second: the median of what was
-/// measured in pairs with them. Times a method's `decode`, it is that method's, so that the speeds of a table agree with its
-/// speedups. None if nothing was measured.
+/// The decode speed of autoregressive decoding to compare these runs of one clip with, in tokens per second: the median of
+/// their paired measurements. Times a method's `decode`, it is that method's speed, so that the speeds of a table agree with its
+/// speedups. `None` if nothing was measured.
 pub fn plain_speed<'a>(runs: impl IntoIterator<Item = &'a Stats>) -> Option<f64> {
     median(runs.into_iter().filter_map(|stats| Some(stats.speedup.as_ref()?.baseline.tokens_per_second)))
 }
@@ -184,7 +184,7 @@ impl Stats {
         self.speedup.as_ref().map_or(self.tokens_per_second, |speedup| speedup.tokens_per_second)
     }
 
-    /// The same beside other runs of the clip, whose [`plain_speed`] is `plain`: no two speeds contradict a speedup.
+    /// The same next to other runs of the clip, whose [`plain_speed`] is `plain`: no two speeds contradict a speedup.
     pub fn speed_beside(&self, plain: Option<f64>, is_baseline: bool) -> f64 {
         let decode =
             if is_baseline { Some(1.0) } else { self.speedup.as_ref().map(|speedup| speedup.decode) };
@@ -260,7 +260,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the clock says, what is told is possible, and its figure is within its interval.
+        /// A reported speedup is possible, and its figure is within its interval, for any readings of the clock.
         #[test]
         fn no_told_speedup_is_impossible(
             ratios in prop::collection::vec(prop_oneof![0.001..100.0_f64, Just(0.0), Just(f64::INFINITY)], 0..40),

@@ -149,20 +149,20 @@ pub struct Stats {
     /// Accepted drafts per step, bonus not counted.
     pub tau: f64,
     pub emitted_per_step: f64,
-    /// Decode speed by the run's own clock. What tables show is [`Stats::speed`].
+    /// Decode speed by the run's own clock. Tables show [`Stats::speed`].
     pub tokens_per_second: f64,
     /// Time per stage.
     pub timings: Timings,
-    /// Speed against autoregressive decoding; none until it has been measured in enough pairs.
+    /// Speed against autoregressive decoding; `None` until it has been measured in enough pairs.
     #[serde(deserialize_with = "speedup::with_interval", skip_serializing_if = "Option::is_none")]
     pub speedup: Option<Speedup>,
-    /// Share of the decoding time, 0 to 1, that the run waited for processors that other programs used; none if unknown.
+    /// Share of the decoding time, 0 to 1, that the run waited for processors that other programs used; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contention: Option<f64>,
     /// Equality with an autoregressive run over the same prefill, if one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equality: Option<Equality>,
-    /// Of a method that prunes the target: the share of plain decoding's tokens that the pruned target predicts when it reads plain
+    /// With a pruned target: the share of autoregressive decoding's tokens that it predicts when it reads autoregressive
     /// decoding's text; only after an autoregressive run of the same clip and prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted_share: Option<f64>,
@@ -173,12 +173,12 @@ pub struct Stats {
     pub drafter_visual_tokens: usize,
     /// Peak resident memory of the process in bytes, 0 if unknown.
     pub peak_memory_bytes: u64,
-    /// What passed to and from GPUs while the text was generated; none if the models are on no GPU of `--device gpu`.
+    /// What passed to and from GPUs while the text was generated; `None` if the models are on no GPU of `--device gpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Traffic>,
 }
 
-/// How a run's ids compare with those of autoregressive decoding.
+/// How a run's ids compare with autoregressive decoding's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Equality {
     pub equal: bool,
@@ -195,14 +195,14 @@ pub struct Tie {
     /// The token of autoregressive decoding.
     pub plain: String,
     pub other: String,
-    /// Log-probability of the former minus that of the latter, in nats, in a separate target pass over the shared text.
+    /// Log-probability of the former minus the latter's, in nats, in a separate target pass over the shared text.
     pub gap: f32,
     /// True if rounding on this device explains the difference.
     pub near: bool,
 }
 
 impl Equality {
-    /// Compare a run's ids with those of the autoregressive run.
+    /// Compare a run's ids with the autoregressive run's.
     pub fn of(ids: &[u32], autoregressive: &[u32]) -> Self {
         let common = ids.iter().zip(autoregressive).take_while(|(a, b)| a == b).count();
         let equal = common == ids.len() && common == autoregressive.len();

@@ -13,7 +13,7 @@ pub struct Token {
     pub text: String,
     /// Why the token is in the output.
     pub verdict: Verdict,
-    /// True for what the model thinks before its answer, and for the token that ends it: no part of the caption.
+    /// True for thoughts before the answer, and for the token that ends them: they are not part of the caption.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub thinking: bool,
     /// The target's own most likely token at this position.
@@ -55,7 +55,7 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_text: Option<String>,
     /// The visual tokens whose final states resemble this token's most, with the cosine similarities, best first
-    /// (`--logprobs K`). For accepted drafts; those of a step's last token come with the next step ([`Step::root_nearest_visual`]).
+    /// (`--logprobs K`). For accepted drafts; a step's last token gets them with the next step ([`Step::root_nearest_visual`]).
     #[serde(rename = "looks", default, skip_serializing_if = "Vec::is_empty")]
     pub nearest_visual: Vec<(u32, f32)>,
 }
@@ -95,7 +95,7 @@ pub struct Step {
     /// Where a tree was drafted: for each drafted id the place of the one before it, none = the root. Empty for a chain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parents: Vec<Option<usize>>,
-    /// Where a tree was drafted: the places of the accepted drafts, in order. Of a chain the first ones are accepted.
+    /// Where a tree was drafted: the places of the accepted drafts, in order. In a chain the first ones are accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<usize>,
     /// The drafts' texts one by one (for the inspector; same length as `drafted`).

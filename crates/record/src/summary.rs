@@ -25,22 +25,22 @@ pub struct Summary {
     pub emitted_per_step: f64,
     /// Decode speed, median.
     pub tokens_per_second: f64,
-    /// Ratio of decode speeds, median; none of fewer clips than an interval takes ([`super::paired::LEAST`]).
+    /// Ratio of decode speeds, median; `None` for fewer clips than an interval takes ([`super::paired::LEAST`]).
     pub decode: Option<f64>,
     /// Its interval; each clip is a pair.
     #[serde(flatten)]
     pub interval: Option<Interval>,
-    /// Ratio of decode speeds on the hardware of a profile, modelled from the steps, median; none without a profile.
+    /// Ratio of decode speeds on the hardware of a profile, modelled from the steps, median; `None` without a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modelled: Option<f64>,
-    /// Ratio of times from file to last token, median; likewise.
+    /// Ratio of times from file to last token, median.
     pub end_to_end: Option<f64>,
     pub facts: FactCount,
     /// Share of the true facts stated, 0 to 1.
     pub facts_share: f64,
-    /// Right facts over those of the baseline on the same clips; none if the baseline has none right.
+    /// Right facts divided by the baseline's on the same clips; `None` if the baseline has none right.
     pub retention: Option<f64>,
-    /// Share of the stated facts that are true, 0 to 1; none if no text states any.
+    /// Share of the stated facts that are true, 0 to 1; `None` if no text states any.
     #[serde(default)]
     pub precision: Option<f64>,
     /// False facts per caption: true ones contradicted, and objects that are not there.
@@ -49,10 +49,10 @@ pub struct Summary {
     /// 95 % intervals; none with too few clips.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,
-    /// Share of plain decoding's tokens that a pruned target predicts, mean over clips; none of other methods.
+    /// Share of autoregressive decoding's tokens that a pruned target predicts, mean over clips; `None` for other methods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_share: Option<f64>,
-    /// Share of the decoding time that was spent waiting for processors, 0 to 1, median; none if unknown.
+    /// Share of the decoding time that was spent waiting for processors, 0 to 1, median; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contention: Option<f64>,
     /// Share of the emitted tokens that the target would not have written itself, 0 to 1.
@@ -63,7 +63,7 @@ pub struct Summary {
     pub compared: usize,
     /// Smallest index, from 0, of a token that differs from the baseline's, over all clips.
     pub first_difference: Option<usize>,
-    /// Lossless texts that differ from the baseline's through rounding; none if there are none, as on a CPU.
+    /// Lossless texts that differ from the baseline's through rounding; `None` if there are none, as on a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ties: Option<Ties>,
     /// Time per stage, medians.
@@ -104,16 +104,16 @@ pub struct Times {
     pub verify_ms: f64,
     /// Everything else between the first and the last token.
     pub other_ms: f64,
-    /// One target row; none where it was not timed.
+    /// One target row; `None` where it was not timed.
     pub t1_ms: Option<f64>,
-    /// A verify pass over a whole draft; none where there was none.
+    /// A verify pass over a whole draft; `None` where there was none.
     pub tk1_ms: Option<f64>,
-    /// One drafter row; none where there was none.
+    /// One drafter row; `None` where there was none.
     pub td_ms: Option<f64>,
 }
 
 impl Summary {
-    /// The row of `system` in a pile of trials, with `baseline` as the system to keep up with. None where it has no trial.
+    /// The row of `system` in a pile of trials, with `baseline` as the system to keep up with. `None` where it has no trial.
     pub fn of(system: &str, baseline: &str, trials: &[Trial]) -> Option<Summary> {
         let own: Vec<&Trial> = trials.iter().filter(|t| t.system == system).collect();
         if own.is_empty() {

@@ -27,7 +27,7 @@ pub fn started() -> EventKind {
     EventKind::Started(about())
 }
 
-/// A speedup with a narrow interval, measured beside a baseline of this speed.
+/// A speedup with a narrow interval, measured with a baseline of this speed.
 pub fn speedup(decode: f64, plain_per_second: f64) -> Speedup {
     let name = "plain".into();
     Speedup {

@@ -34,7 +34,7 @@ impl FactCount {
         self.right + self.false_facts()
     }
 
-    /// Share of the stated facts that are true, 0 to 1; none where none is stated.
+    /// Share of the stated facts that are true, 0 to 1; `None` where none is stated.
     pub fn precision(&self) -> Option<f64> {
         (self.said() > 0).then(|| self.right as f64 / self.said() as f64)
     }
@@ -49,11 +49,11 @@ impl FactCount {
     }
 }
 
-/// A run's speed over that of the autoregressive run on the same clip: one pair of times. What a method gains is the median over
+/// A run's speed divided by the autoregressive run's on the same clip: one pair of times. A method's speedup is the median over
 /// many of them ([`Summary`](super::Summary)).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
-    /// Ratio of decode speeds, prefill not counted, within what the run's counts allow ([`Limits`](super::Limits)).
+    /// Ratio of decode speeds, prefill not counted, within the limits of the run's counts ([`Limits`](super::Limits)).
     pub decode_ratio: f64,
     /// Ratio of times from file to last token.
     pub end_to_end_ratio: f64,
@@ -78,10 +78,10 @@ pub struct Trial {
     /// earlier run on the clip is charged as it was measured then.
     pub drafter_front_ms: f64,
     pub stats: Stats,
-    /// Its speed beside that of autoregressive decoding.
+    /// The run's speed relative to autoregressive decoding.
     #[serde(flatten)]
     pub pair: Option<Pair>,
-    /// Decode speedup over autoregressive decoding on the hardware of a profile, modelled from the steps; none without a profile.
+    /// Decode speedup over autoregressive decoding on the hardware of a profile, modelled from the steps; `None` without a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modelled: Option<f64>,
 }

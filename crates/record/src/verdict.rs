@@ -27,7 +27,7 @@ pub enum Verdict {
     Entropy,
     /// A mismatch followed by a full window of exact matches (FLy).
     Window,
-    /// A mismatch whose probability is at least rho times that of the target's best token.
+    /// A mismatch at least rho times as likely as the target's best token.
     Lenient,
     /// A mismatch where target and drafter distributions are close.
     Divergence,
@@ -70,7 +70,7 @@ impl Verdict {
         }
     }
 
-    /// Of two verdicts the less strict one; of two that are equally strict the first. Text that several tokens make together has
+    /// The less strict of two verdicts; if they are equally strict, the first. Text that several tokens make together has
     /// the least strict verdict of them, on every face.
     pub fn least_strict(first: Verdict, second: Verdict) -> Verdict {
         if first.is_strict() && !second.is_strict() { second } else { first }

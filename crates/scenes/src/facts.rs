@@ -17,7 +17,7 @@ pub struct Facts {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShotFacts {
-    /// What is behind the figures.
+    /// The background.
     pub(crate) background: Option<Background>,
     pub(crate) shape_count: Option<usize>,
     pub figures: Vec<FigureFacts>,

@@ -52,7 +52,7 @@ pub(super) fn cover(scene: &Scene, t_seconds: f64, columns: u32, rows: u32) -> V
         .collect()
 }
 
-/// Where a figure is at a given time: centre and radius in pixels, angle in degrees.
+/// Where a figure is at a given time: center and radius in pixels, angle in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Pose {
     x: f64,

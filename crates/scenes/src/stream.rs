@@ -9,7 +9,7 @@
 //! | `frames * height * width * 3` | pixels, RGB, frame by frame, row by row |
 //!
 //! Frames are drawn directly at the size a model sees, then degraded so that they resemble frames that were encoded at a
-//! larger size, decoded and scaled down: softened edges, softer colour edges, small shifts of brightness and tint, noise.
+//! larger size, decoded and scaled down: softened edges, softer color edges, small shifts of brightness and tint, noise.
 
 use std::io::{self, Write};
 
@@ -212,7 +212,7 @@ fn words(rng: &mut impl Rng, options: &Options, scene: &Scene) -> (&'static str,
 
 /// How the pixels of one clip are degraded.
 struct Look {
-    /// Weight of a pixel's neighbours in brightness and in colour, 0 to 1.
+    /// Weight of a pixel's neighbors in brightness and in color, 0 to 1.
     soft: f32,
     soft_colour: f32,
     gain: f32,

@@ -29,7 +29,7 @@ pub enum Says {
     Relation(Relation),
 }
 
-/// The meaning of `word`, ignoring case; none for a word without one.
+/// The meaning of `word`, ignoring case; `None` for a word without one.
 pub fn says(word: &str) -> Option<Says> {
     let word = word.to_lowercase();
     let word = word.as_str();

@@ -1,6 +1,6 @@
 //! A scene as data made from a seed: shots, figures and their motions.
 //!
-//! The inventory is small on purpose (six backgrounds, eight colours, four shapes, three sizes, three textures, eight
+//! The inventory is small on purpose (six backgrounds, eight colors, four shapes, three sizes, three textures, eight
 //! motions) and every item looks clearly different at 112 pixels, so that a small model can learn it and wrong
 //! words are unambiguous. Figures of a shot are in lanes, side by side or stacked, and are listed from left to right or
 //! from top to bottom; their motion never leaves the lane, so the spatial relation holds for the whole shot.
@@ -42,11 +42,11 @@ macro_rules! attribute {
 }
 
 attribute!(
-    /// Colour of everything behind the figures. No figure has one of these colours.
+    /// Color of everything behind the figures. No figure has one of these colors.
     Background { Black = "black", White = "white", Gray = "gray", Brown = "brown", Navy = "navy", Mint = "mint" }
 );
 attribute!(
-    /// Colour of a figure.
+    /// Color of a figure.
     Colour {
         Red = "red", Orange = "orange", Yellow = "yellow", Green = "green",
         Cyan = "cyan", Blue = "blue", Purple = "purple", Pink = "pink",
@@ -122,7 +122,7 @@ pub struct Shot {
     pub start: f64,
     /// End, in seconds (exclusive, except for the last shot).
     pub end: f64,
-    /// Colour behind the figures.
+    /// Color behind the figures.
     pub(crate) background: Background,
     /// Lanes lie side by side (figures listed from left to right) or are stacked (from top to bottom).
     pub(crate) side_by_side: bool,

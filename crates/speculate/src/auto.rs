@@ -2,7 +2,7 @@
 //!
 //! A step with K drafts costs `K · Td + T(K + 1)` and gives `1 + a + a² + … + a^K` tokens on average, where `a` is the chance
 //! that a draft passes once those before it have. T(rows) is a line through its latest passes; the chance is counted
-//! over its latest drafts. K = 0, plain decoding, is among the choices: where drafting does not pay, it stops and is tried again
+//! over its latest drafts. K = 0, autoregressive decoding, is among the choices: where drafting does not pay, it stops and is tried again
 //! occasionally.
 
 use std::borrow::Cow;
@@ -17,7 +17,7 @@ const REST: usize = 16;
 const LONG_REST: usize = 256;
 /// Chain length of a trial.
 const TRY: usize = 2;
-/// Passes until which what was known before the first one counts.
+/// Number of passes for which earlier knowledge counts.
 const GUESSED: usize = 4;
 /// Chain length of the first step.
 const FIRST: usize = 4;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     /// Other programs take a processor away in the middle of a pass, for many times as long as the pass: the lengths, and so the
-    /// accepted drafts, stay what they are on a quiet machine.
+    /// accepted drafts, stay as on a quiet machine.
     #[test]
     fn a_busy_machine_does_not_change_the_lengths() {
         let lengths = |interrupted: f64| {

@@ -22,7 +22,7 @@ impl UsualTime {
         push_valid(&mut self.0, TIMES, ms, ms);
     }
 
-    /// The time that a tenth of the times are below; none without a time.
+    /// The time that a tenth of the times are below; `None` without a time.
     pub(super) fn value(&self) -> Option<f64> {
         quantile(self.0.iter().copied())
     }
@@ -62,7 +62,7 @@ impl PassTimes {
 
     /// Time of the first row, and of each further one: the line below which a tenth of the passes are (quantile regression,
     /// Koenker and Bassett 1978). The best one goes through two of the passes, so all such lines are tried. Neither value is below
-    /// a hundredth of the usual row. None without a pass.
+    /// a hundredth of the usual row. `None` without a pass.
     pub(super) fn line(&self) -> Option<(f64, f64)> {
         let passes = &self.0;
         let usual = quantile(passes.iter().map(|pass| pass.1))?;
@@ -102,7 +102,7 @@ impl Default for FadingChance {
 }
 
 impl FadingChance {
-    /// Note that of a chain of `drafts` (at least one) the first `accepted` passed.
+    /// Record a chain of `drafts` (at least one) of which the first `accepted` passed.
     pub(super) fn add(&mut self, drafts: usize, accepted: usize) {
         // The draft after the accepted ones was rejected; those after it were not judged.
         let turns = (accepted + 1).min(drafts) as f64;

@@ -1,8 +1,8 @@
-//! Steps without drafts where the target looks hard at the video (after ViSkip, MMSpec 2026).
+//! Steps without drafts where the target's attention peaks on one visual token (after ViSkip, MMSpec 2026).
 //!
 //! The signal is the target's largest attention weight on one visual token, mean over layers and heads, in the row that wrote the
 //! step's root: the latest that is known before drafting. How large it is differs between models and clips, so it is compared
-//! with those of the run's earlier steps.
+//! with the run's earlier steps.
 
 /// Decides which steps draft nothing.
 #[derive(Clone, Debug, Default)]
@@ -11,7 +11,7 @@ pub(crate) struct Gate {
     share: f64,
     /// The signals of the earlier steps, ascending.
     earlier: Vec<f32>,
-    /// That of the next step, where it is known.
+    /// The next step's signal, if known.
     next: Option<f32>,
 }
 
@@ -26,7 +26,7 @@ impl Gate {
         self.next = signal;
     }
 
-    /// The signal for which the next step has no drafts; none if it may have some.
+    /// The signal for which the next step has no drafts; `None` if it may have some.
     pub(crate) fn closes(&mut self) -> Option<f32> {
         let signal = self.next.take()?;
         let closed = is_high(signal, &self.earlier, self.share);

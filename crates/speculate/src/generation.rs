@@ -35,7 +35,7 @@ pub struct GenerationConfig<'a> {
     pub row_ms: Option<f64>,
     /// When to time the target alone between the steps. Not under the parallel schedule, whose drafter would slow the pass.
     pub plain_passes: PlainPasses,
-    /// Told the drafts of every step that has any, before the target verifies them.
+    /// Receives the drafts of every step that has any, before the target verifies them.
     pub on_draft: Option<&'a dyn Fn(&Tree)>,
     /// A custom rule in place of the method's acceptance, whose signals are still computed: for each draft of a branch the
     /// verdict, if it passes. For measurements; see `benches/`.
@@ -147,7 +147,7 @@ impl AsRef<[f32]> for Evidence {
 }
 
 /// A first window that was drafted while the target was still in its prefill (ParallelVLM's first stage). The drafter's
-/// sequence holds what was fed for it, beyond the prompt.
+/// sequence holds the rows that were fed for it, after the prompt.
 #[derive(Debug)]
 pub struct PrefetchedDraft {
     pub(crate) sampler: Sampler,
@@ -180,7 +180,7 @@ impl PrefetchedDraft {
 /// How a generation ended, and its measurements.
 #[derive(Clone, Debug, Default)]
 pub struct Finished {
-    /// Why it ended; none if `on` stopped it.
+    /// Why it ended; `None` if `on` stopped it.
     pub reason: Option<StopReason>,
     /// Time spent on visual relevance, in milliseconds.
     pub relevance_ms: f64,

@@ -1,13 +1,13 @@
 //! Speculative decoding of Video-LLMs: how tokens are drafted, verified and accepted, with methods as data.
 //!
-//! A [`Method`] is five choices: a drafter, what it sees of the video, the shape of its drafts, the rule by which they pass, and the
+//! A [`Method`] is five choices: a drafter, its visual tokens, the shape of its drafts, the rule by which they pass, and the
 //! schedule. [`generate()`] runs one under a [`GenerationConfig`] on the sequences of [`GenerationInputs`] and reports every
 //! step. On the way of a step:
 //!
 //! 1. [`context`] has chosen and read the drafter's part of the video, before the first step.
 //! 2. [`draft`] proposes a [`Tree`] of tokens after the last one.
 //! 3. The target reads all of them in one pass; [`sampling`] has its choices at a temperature, the same for the same position
-//!    whatever was drafted.
+//!    for any drafts.
 //! 4. [`accept`] judges the drafts: pure functions from rows of signals to verdicts. Which signals a rule needs it says itself
 //!    ([`accept::RuleNeeds`]); only those are computed.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Methods are data: presets are TOML files in `assets/methods` (embedded in the program), users' own are files of the same
 //! form, and `--set axis.key=value` changes one value of either. [`Method::validate`] refuses what cannot work, naming the
-//! two choices that clash and what to pick instead; [`Method::lossless`] says whether the output is exactly that of
+//! two choices that clash and what to pick instead; [`Method::lossless`] says whether the output is exactly the output of
 //! autoregressive decoding (in distribution, where sampling).
 //!
 //! `axes` is the one table of axes, kinds and keys with their types, defaults, ranges, steps and words; `table` derives everything
@@ -76,7 +76,7 @@ impl Default for Method {
 
 impl Method {
     /// The five choices in one line, for example
-    /// `small model drafts · sees 10 % evenly spaced · chain of 5 · exact matches pass · sequential`.
+    /// `draft model · sees 10 % evenly spaced · chain of 5 · exact matches pass · sequential`.
     pub fn describe(&self) -> String {
         let words = [
             self.drafter.describe(),
@@ -121,7 +121,7 @@ impl Method {
         numbers
     }
 
-    /// True if the target decodes alone and reads everything. What all other methods are compared with.
+    /// True if the target decodes alone and reads everything: the baseline of all other methods.
     pub fn is_autoregressive(&self) -> bool {
         !self.drafts() && !self.prunes()
     }
@@ -137,7 +137,7 @@ impl Method {
         !self.drafts() && reduced
     }
 
-    /// Drafts of a full step; none without a drafter, and where the number changes from step to step.
+    /// Drafts of a full step; `None` without a drafter, and where the number changes from step to step.
     pub fn draft_length(&self) -> Option<usize> {
         if !self.drafts() {
             return None;
@@ -213,7 +213,7 @@ impl Shape {
         }
     }
 
-    /// Drafts of a full step; none where the number changes from step to step.
+    /// Drafts of a full step; `None` where the number changes from step to step.
     pub fn drafts(&self) -> Option<usize> {
         match self {
             Shape::Chain { length: Length::Fixed(length), .. } => Some(*length),

@@ -57,7 +57,7 @@ impl Sampler {
     }
 
     /// The distribution of a row of logits: softmax(logits / temperature), cut to the smallest set of most
-    /// likely tokens whose mass reaches `top_p`, renormalised. Greedy: all mass on the argmax.
+    /// likely tokens whose mass reaches `top_p`, renormalized. Greedy: all mass on the argmax.
     pub fn distribution(&self, logits: &[f32]) -> Vec<f32> {
         let facts = RowFacts::of(logits);
         let mut p = vec![0f32; logits.len()];
@@ -320,7 +320,7 @@ mod tests {
         let r = residual(&[0.5, 0.5, 0.0], &[0.2, 0.7, 0.1]);
         assert_eq!(r, [1.0, 0.0, 0.0]);
         assert_eq!(residual(&[0.5, 0.5], &[0.5, 0.5]), [0.5, 0.5]);
-        // Of q's table the target's last two tokens are no part, and of p's q's last one.
+        // q's table lacks the target's last two tokens, and p's lacks q's last one.
         assert_eq!(residual(&[0.5, 0.25, 0.25], &[1.0]), [0.0, 0.5, 0.5]);
         assert_eq!(residual(&[0.5, 0.5], &[0.25, 0.25, 0.5]), [0.5, 0.5]);
     }

@@ -3,7 +3,7 @@
 //!
 //! The root is the last token of the text that is not in the target's cache: before the first step the prompt's last token,
 //! later the last emitted one. A step drafts a tree after the root (a chain is one), feeds the target [root, nodes…] as rows
-//! in one pass, and judges every branch: row i says what the target wants after it, the state of a draft is the state at its
+//! in one pass, and judges every branch: row i predicts the token after it, the state of a draft is the state at its
 //! own row. The longest accepted branch is kept, the target's token follows it, and both caches roll back to the kept tokens.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Token trees: what a step proposes after its root. A chain is a tree in which every node has one child.
+//! Token trees: the drafts of a step after its root. A chain is a tree in which every node has one child.
 //!
 //! The root (the last emitted token) is row 0 of the verify pass and not a node; node `i` is row `i + 1`. A node's parent comes
 //! before it.
@@ -7,7 +7,7 @@
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub id: u32,
-    /// The node before it; none = the root.
+    /// The node before it; `None` = the root.
     pub parent: Option<usize>,
     /// Distance from the root, at least 1.
     pub depth: usize,
@@ -150,7 +150,7 @@ impl Template {
         Ok(Template { nodes })
     }
 
-    /// For each node its parent (none = the root) and the rank of its choice there.
+    /// For each node its parent (`None` = the root) and the rank of its choice there.
     pub fn nodes(&self) -> &[(Option<usize>, usize)] {
         &self.nodes
     }

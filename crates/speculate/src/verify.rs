@@ -32,7 +32,7 @@ pub(super) fn distributions(sampler: Sampler, logits: &[LogitRow<'_>]) -> Result
 /// The target's own token after each row, at these output positions.
 ///
 /// Judging a tree's siblings in order with the rest of the distribution (EAGLE) is equivalent to drawing the target's token and
-/// checking whether it was drafted. Drawn by position, it is also the token of plain decoding.
+/// checking whether it was drafted. Drawn by position, it is also the token of autoregressive decoding.
 pub(super) fn own_tokens(
     sampler: Sampler,
     logits: &[LogitRow<'_>],
@@ -245,7 +245,7 @@ pub(super) fn emitted_token(
 
 /// The `count` most likely ids of a distribution with natural-log probabilities, best first.
 fn top_of_distribution(q: &[f32], count: usize) -> Vec<(u32, f32)> {
-    // Treated as logits that are already normalised.
+    // Treated as logits that are already normalized.
     let facts = RowFacts { argmax: 0, max: 0.0, log_sum: 0.0, top3: [0.0; 3] };
     let top = top_log_probabilities(q, &facts, count).into_iter();
     top.filter(|(_, q)| *q > 0.0).map(|(id, q)| (id, q.ln())).collect()
@@ -259,7 +259,7 @@ struct Judged {
     replacement: Option<u32>,
 }
 
-/// The random baseline combines its own seed with that of the text.
+/// The random baseline combines its own seed with the text's.
 fn chance(method: &Method, sampler: Sampler) -> Sampler {
     Sampler { seed: sampler.seed ^ own_seed(&method.acceptance), ..sampler }
 }

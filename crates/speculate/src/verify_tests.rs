@@ -1,4 +1,4 @@
-//! What a device extracts of rows of logits suffices to judge them: the tokens are those of whole rows.
+//! What a device extracts of rows of logits suffices to judge them: the tokens are the same as from whole rows.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn rule() -> impl Strategy<Value = Acceptance> {
     prop_oneof![4 => simple, 1 => several.prop_map(|rules| Acceptance::AllOf { rules })]
 }
 
-/// One step: logits with padding, drafts after them, and what rules know beside the logits.
+/// One step: logits with padding, drafts after them, and the rules' other signals.
 #[derive(Debug)]
 struct Case {
     vocab: usize,
@@ -58,7 +58,7 @@ struct Case {
 }
 
 prop_compose! {
-    /// Of a drafter that is often right: most nodes are the most likely ids of their row.
+    /// From a drafter that is often right: most nodes are the most likely ids of their row.
     fn case()(
         (vocab, padding) in (4usize..40, 0usize..4),
         parents in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..12),
@@ -109,7 +109,7 @@ proptest! {
     #[test]
     fn judging_what_was_requested_is_judging_whole_rows(case in case()) {
         let method = Method { acceptance: case.rule.clone(), ..Method::preset("naive").unwrap() };
-        // A custom rule sees probabilities, whatever the method's own rule needs.
+        // A custom rule sees probabilities, even if the method's own rule needs none.
         let lenient = |rows: &[Row]| -> Vec<Option<Verdict>> {
             let near = |row: &Row| row.log_p_draft >= row.log_p_max - 1.0 && row.entropy_top3 > 0.1;
             rows.iter().map(|row| near(row).then_some(Verdict::Lenient)).collect()

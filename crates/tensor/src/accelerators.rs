@@ -16,7 +16,7 @@ pub struct Accelerator {
 }
 
 impl ComputeDevice {
-    /// Open a device and resolve the weight type. Fails if this build has no such device (class usage), or the machine has none
+    /// Open a device and resolve the weight type. Fails if this build lacks the device (class usage), or the machine has none
     /// (class input).
     pub fn open(choice: DeviceChoice, dtype: WeightType) -> Result<Self, Failure> {
         match choice {

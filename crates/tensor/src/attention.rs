@@ -1,4 +1,4 @@
-//! What attention is computed over and what is measured of it, on any device.
+//! The inputs and the measurements of attention, on any device.
 
 use crate::VisualSpans;
 
@@ -18,7 +18,7 @@ pub enum Mask {
 }
 
 impl Mask {
-    /// Number of rows of this mask; none for a causal mask, which fits any number.
+    /// Number of rows of this mask; `None` for a causal mask, which fits any number.
     pub fn rows(&self) -> Option<usize> {
         match self {
             Mask::Causal => None,
@@ -30,7 +30,7 @@ impl Mask {
 /// A measurement of attention weights during a pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionProbe {
-    /// The measured slots: those of the visual tokens.
+    /// The measured slots: the visual tokens'.
     pub spans: VisualSpans,
     /// Also sum the weights by layer and key head.
     pub by_head: bool,

@@ -26,7 +26,7 @@ pub trait DeviceCache: Send + Sized {
     /// Allocated slots, or those that the first pass allocates.
     fn capacity(&self) -> usize;
 
-    /// Bytes that are allocated for `more` slots after those in use, beside those of [`DeviceCache::bytes`]; at most.
+    /// Upper bound of the bytes that are allocated for `more` slots after those in use, besides [`DeviceCache::bytes`].
     fn growth(&self, more: usize) -> usize {
         let (need, capacity) = (self.len() + more, self.capacity().max(1));
         if need <= capacity {

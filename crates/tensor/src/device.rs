@@ -15,7 +15,7 @@ pub enum DeviceChoice {
     Cuda(usize),
     /// Apple's GPU, with candle.
     Metal,
-    /// A GPU through wgpu (Vulkan, Metal, DirectX 12), by its number in `specreel doctor`; none for the best.
+    /// A GPU through wgpu (Vulkan, Metal, DirectX 12), by its number in `specreel doctor`; `None` for the best.
     Gpu(Option<usize>),
     /// For developers: the tensor decoder of accelerators on the CPU, slowly. See docs/devices.md.
     CpuTensors,
@@ -30,7 +30,7 @@ pub struct ComputeDevice {
     name: String,
     dtype: WeightType,
     kv_type: KvType,
-    /// Type of matrices that are not quantised, and of everything between matrices.
+    /// Type of matrices that are not quantized, and of everything between matrices.
     float: DType,
     /// Type of a vision tower's matrices on the CPU and on GPUs.
     tower: WeightType,
@@ -52,7 +52,7 @@ impl ComputeDevice {
         }
     }
 
-    /// A GPU through wgpu, with any weights: its kernels compute every row alike, as the CPU's do.
+    /// A GPU through wgpu, with any weights: its kernels are batch-invariant, as the CPU's are.
     pub fn gpu_device(gpu: Gpu, dtype: WeightType) -> Self {
         Self { name: gpu.adapter().label(), gpu: Some(gpu), ..Self::cpu(dtype) }
     }
@@ -67,7 +67,7 @@ impl ComputeDevice {
         self.tower
     }
 
-    /// A candle device. Weights are bf16 by default; quantised weights are computed in f32.
+    /// A candle device. Weights are bf16 by default; quantized weights are computed in f32.
     pub fn tensors(device: Device, name: &str, dtype: WeightType) -> Self {
         let dtype = if dtype == WeightType::Auto { WeightType::Bf16 } else { dtype };
         let float = match dtype {
@@ -103,17 +103,14 @@ impl ComputeDevice {
     pub fn with_kv_type(self, kv_type: KvType) -> Result<Self, Failure> {
         if kv_type == KvType::Q8_0 && self.gpu.is_some() {
             return Err(usage(
-                &format!("--kv-type q8_0 is for the CPU: keys and values on {} are f16 or f32", self.name),
+                &format!("--kv-type q8_0 is for the CPU: the KV cache on {} is f16 or f32", self.name),
                 "leave --kv-type out, use --kv-type f16, or add --device cpu",
             ));
         }
         if kv_type != KvType::Auto && !self.batch_invariant {
             let (name, float) = (&self.name, self.float.as_str());
             return Err(usage(
-                &format!(
-                    "--kv-type {} is for the CPU: keys and values on {name} are {float}",
-                    kv_type.name()
-                ),
+                &format!("--kv-type {} is for the CPU: the KV cache on {name} is {float}", kv_type.name()),
                 "leave --kv-type out, or add --device cpu",
             ));
         }
@@ -125,12 +122,12 @@ impl ComputeDevice {
         self.gpu.as_ref()
     }
 
-    /// The candle device; the CPU's beside a GPU through wgpu.
+    /// The candle device; the CPU's for a GPU through wgpu.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Its name in messages.
+    /// The name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -150,7 +147,7 @@ impl ComputeDevice {
         self.kv_type
     }
 
-    /// True if the language model's matrices are quantised.
+    /// True if the language model's matrices are quantized.
     pub(crate) fn quantizes(&self) -> bool {
         matches!(self.dtype, WeightType::Of(TensorType::Blocks(_)))
     }
@@ -218,7 +215,7 @@ mod tests {
         }
         let failure = device.with_kv_type(KvType::Q8_0).unwrap_err();
         assert_eq!(failure.class, FailureClass::Usage);
-        assert!(failure.error.contains("are f16 or f32"), "{}", failure.error);
+        assert!(failure.error.contains("is f16 or f32"), "{}", failure.error);
     }
 
     #[cfg(not(any(feature = "cuda", feature = "metal")))]

@@ -88,7 +88,7 @@ impl FusedMatrix {
         Ok(())
     }
 
-    /// The parts of the matrix, each with its outputs, if the checkpoint's weights are used as they are; else none.
+    /// The parts of the matrix, each with its outputs, if the checkpoint's weights are used as they are; else `None`.
     pub(crate) fn stored(&self, checkpoint: &dyn Weights) -> Result<Vec<(Weight, usize)>, CheckpointError> {
         let mut stored = Vec::new();
         for (name, rows) in &self.tensors {

@@ -5,7 +5,7 @@ use super::WeightType;
 /// Values of 8-bit keys or values that share a scale.
 const BLOCK: usize = 32;
 
-/// Bytes of a token's keys and values in f32 from which `Auto` takes f16: those of smaller models are a small part of a pass.
+/// Bytes of a token's keys and values in f32 from which `Auto` takes f16: in smaller models they are a small part of a pass.
 const LARGE: usize = 16 << 10;
 
 /// Type of the keys and values that are kept of each token.

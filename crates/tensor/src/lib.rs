@@ -1,7 +1,7 @@
 //! Operations on rows of numbers, on every device: the CPU with kernels of this crate, a GPU with kernels through wgpu, or an
 //! accelerator with candle's tensors. No model is known here.
 //!
-//! CUDA and Metal are Cargo features; a build without them recognises their names and explains what is missing. Every opened
+//! CUDA and Metal are Cargo features; a build without them recognizes their names and name the missing feature. Every opened
 //! CUDA device has its own stream, so that a target and a drafter on one card can run concurrently.
 //!
 //! Weights come from a [`Weights`] source; a matrix is loaded by a device and multiplied there:

@@ -50,11 +50,11 @@ impl LinearAttention {
     }
 }
 
-/// What a layer with linear attention has beside its matrices.
+/// The tensors of a layer with linear attention besides its matrices.
 #[derive(Clone, Debug)]
 pub struct LinearWeights {
     pub shape: LinearAttention,
-    /// The convolution, `channels × kernel`; the last weight is that of the row itself.
+    /// The convolution, `channels × kernel`; the last weight belongs to the row itself.
     pub convolution: Vec<f32>,
     /// The rate of each value head's decay, `-exp(A_log)`.
     pub rates: Vec<f32>,

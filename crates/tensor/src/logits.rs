@@ -14,7 +14,7 @@ pub use on_gpu::GpuLogits;
 pub struct RowFacts {
     /// The most likely id (lowest where tied).
     pub argmax: u32,
-    /// Its logit.
+    /// Logit of that id.
     pub max: f32,
     /// log Σ exp(logit).
     pub log_sum: f32,
@@ -37,7 +37,7 @@ impl RowFacts {
         logit - self.log_sum
     }
 
-    /// Entropy over the three largest probabilities, not renormalised, in nats (FLy's code).
+    /// Entropy over the three largest probabilities, not renormalized, in nats (FLy's code).
     pub fn entropy_top3(&self) -> f32 {
         self.top3
             .iter()
@@ -205,7 +205,7 @@ impl Logits {
         }
     }
 
-    /// Call `f` with what is needed of all rows.
+    /// Call `f` with the requested values of all rows.
     pub fn read<T>(&self, needs: &LogitNeeds, f: impl FnOnce(Vec<LogitRow<'_>>) -> T) -> Result<T> {
         let width = self.shape().1;
         let vocab = needs.vocab.min(width);

@@ -8,7 +8,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceMemory {
     System,
-    /// Its own.
+    /// Memory of its own.
     Own {
         /// The device, for people.
         device: String,

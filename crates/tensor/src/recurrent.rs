@@ -1,11 +1,11 @@
 //! Which recurrent states a sequence keeps, so that it can be rolled back: the same bookkeeping for every device.
 //!
 //! Keys and values are rolled back by forgetting slots. A recurrent state has seen all rows before it and cannot forget, so a
-//! device keeps a few states ([`Bank`]s) and a log of what the rows after the settled one added to it: row by row the normed key,
+//! device keeps a few states ([`Bank`]s) and a log of the additions of the rows after the settled one: row by row the normed key,
 //! the update, the decay and the row under the convolution. Any logged slot is restored by replaying its rows onto the settled
 //! state, in the arithmetic of the first time, so that the result is the same bit for bit.
 //!
-//! A pass settles the state before it as soon as rows were rolled back, since decoding never returns behind a verified token.
+//! A pass settles the state before it as soon as rows were rolled back, since decoding never returns to before a verified token.
 //! Slots that a sequence does return to, the end of a prompt and the last rows before it, are marked.
 
 use std::{
@@ -44,7 +44,7 @@ impl Bank {
     }
 }
 
-/// The states of one sequence in all layers with linear attention; the [module docs](self) say what is in which bank.
+/// The states of one sequence in all layers with linear attention; the [module docs](self) describe the banks.
 pub trait RecurrentStates: Send + Sized {
     fn bytes(&self) -> usize;
 
@@ -68,15 +68,15 @@ pub trait RecurrentStates: Send + Sized {
 /// the state of the row before it, or replays its ancestors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The bank to start with; none for the state of an empty sequence, all zeros.
+    /// The bank to start with; `None` for the state of an empty sequence, all zeros.
     pub from: Option<Bank>,
     /// Places in the log of the rows between that state and the pass.
     pub replayed: Vec<usize>,
     /// Store the state before the pass as settled.
     pub(crate) settles: bool,
-    /// For each row of a tree, the places of its ancestors after the state before the pass; none for a chain.
+    /// For each row of a tree, the places of its ancestors after the state before the pass; `None` for a chain.
     pub ancestors: Option<Vec<Vec<usize>>>,
-    /// Places in the log of the new rows; none if they are not logged.
+    /// Places in the log of the new rows; `None` if they are not logged.
     pub places: Option<Vec<usize>>,
     /// Store the state after the last row as current.
     pub ends: bool,
@@ -94,7 +94,7 @@ impl Plan {
 pub struct RecurrentPass<'a, S> {
     /// What it does to them.
     pub plan: &'a Plan,
-    /// Those of all layers with linear attention.
+    /// The states of all layers with linear attention.
     pub states: &'a mut S,
     /// The layer's number among these.
     pub layer: usize,
@@ -105,7 +105,7 @@ pub struct RecurrentPass<'a, S> {
 pub struct Track {
     /// Rows that the sequence has read.
     len: usize,
-    /// Rows that the settled state has seen, 0 for zeros; none if that bank holds nothing of use.
+    /// Rows that the settled state has seen, 0 for zeros; `None` if that bank holds nothing of use.
     settled: Option<usize>,
     /// Places of the rows from the settled one on.
     log: Vec<usize>,
@@ -113,9 +113,9 @@ pub struct Track {
     current: Option<usize>,
     /// Rows that the marked states have seen, and when they were marked or used last.
     marks: [Option<(usize, u64)>; MARKS],
-    /// Rows after which the state is to be marked by the next pass: it stands in no bank, but follows from the log.
+    /// Rows after which the state is to be marked by the next pass: no bank holds it, but it follows from the log.
     pending: Option<usize>,
-    /// Rows were rolled back, so what is left is final.
+    /// Rows were rolled back, so the remaining ones are final.
     rolled_back: bool,
 }
 
@@ -144,7 +144,7 @@ impl Track {
         self.len == 0
     }
 
-    /// The banks that are of use, but for those that hold the same marked state for `other`.
+    /// The banks in use, except those that hold the same marked state for `other`.
     pub fn banks_unlike(&self, other: &Self) -> Vec<Bank> {
         let settled = self.settled.filter(|rows| *rows > 0).map(|_| Bank::Settled);
         let current = self.current.map(|_| Bank::Current);
@@ -215,7 +215,7 @@ impl Track {
         self.marks.iter().position(here).map(Bank::Mark)
     }
 
-    /// Mark the last row, in place of the oldest mark. Returns the banks to copy from and to; none if the row is marked already,
+    /// Mark the last row, in place of the oldest mark. Returns the banks to copy from and to; `None` if the row is marked already,
     /// or will be by the next pass, which replays what leads to it.
     pub fn mark(&mut self) -> Option<(Bank, Bank)> {
         let len = self.len;
@@ -233,7 +233,7 @@ impl Track {
         }
     }
 
-    /// The bank of the oldest mark, which is now that of so many rows.
+    /// The bank of the oldest mark, which now marks `rows` rows.
     fn oldest_mark(&mut self, rows: usize) -> Option<Bank> {
         let oldest = (0..MARKS).min_by_key(|&number| self.marks[number].map_or(0, |mark| mark.1))?;
         self.marks[oldest] = Some((rows, now()));
@@ -241,7 +241,7 @@ impl Track {
     }
 
     /// What a pass of `rows` does, which [`Track::advance`] then counts. `base` is the row at which a tree's paths begin, for a
-    /// chain the last one. None if the state at `base` cannot be restored.
+    /// chain the last one. `None` if the state at `base` cannot be restored.
     pub fn plan(&self, rows: usize, base: usize, paths: Option<&[Vec<usize>]>) -> Option<Plan> {
         let standing = if base == self.len { self.standing() } else { None };
         let logged = self.logged().filter(|logged| logged.contains(&base));

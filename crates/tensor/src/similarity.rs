@@ -17,7 +17,7 @@ pub type Nearest = Vec<Vec<(u32, f32)>>;
 pub struct Resident(Mutex<VisualStates>);
 
 impl Resident {
-    /// Copies of rows of `width` values on the device of `states`; none if states are compared in host memory.
+    /// Copies of rows of `width` values on the device of `states`; `None` if states are compared in host memory.
     pub fn beside(states: &States, rows: &[f32], width: usize) -> Result<Option<Self>> {
         let Some(first) = states.on_gpu() else { return Ok(None) };
         let gpu = first.gpu();

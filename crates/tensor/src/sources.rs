@@ -1,4 +1,4 @@
-//! Where the rows under the convolution of linear attention come from: what a [`Plan`] says about them.
+//! Where the rows under the convolution of linear attention come from, by a [`Plan`].
 
 use super::recurrent::{Bank, Plan};
 
@@ -54,7 +54,7 @@ impl Sources {
     }
 }
 
-/// For each row of a pass, the places to replay onto the state before the pass to get the state before the row; none if that
+/// For each row of a pass, the places to replay onto the state before the pass to get the state before the row; `None` if that
 /// is the state after the row before it.
 pub fn branches(plan: &Plan, rows: usize) -> Vec<Option<&[usize]>> {
     let (Some(ancestors), Some(places)) = (&plan.ancestors, &plan.places) else {

@@ -106,7 +106,7 @@ impl VisualSpans {
         span.map_or_else(|| self.len(), |span| span.token + row.saturating_sub(span.rows.start))
     }
 
-    /// The first row of the first span; none without visual tokens.
+    /// The first row of the first span; `None` without visual tokens.
     pub fn first(&self) -> Option<usize> {
         self.spans.first().map(|span| span.rows.start)
     }
@@ -133,7 +133,7 @@ impl VisualSpans {
 }
 
 impl From<Range<usize>> for VisualSpans {
-    /// One span; none if the range is empty.
+    /// One span; `None` if the range is empty.
     fn from(rows: Range<usize>) -> Self {
         let span = (!rows.is_empty()).then_some(Span { rows, token: 0 });
         Self { spans: span.into_iter().collect() }

@@ -83,7 +83,7 @@ impl States {
         }
     }
 
-    /// The same rows with zeros behind them, `width` values in all. Fails if the rows are wider, or memory is missing.
+    /// The same rows padded with zeros to `width` values. Fails if the rows are wider, or memory is missing.
     pub fn widened(&self, width: usize) -> Result<Self> {
         let own = self.shape().1;
         check(own <= width, || format!("rows of {own} values do not fit into {width}"))?;

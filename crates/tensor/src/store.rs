@@ -35,13 +35,13 @@ unsafe impl Plain for f32 {}
 
 /// The files that are mapped now.
 static MAPS: Mutex<Vec<Weak<FileMap>>> = Mutex::new(Vec::new());
-/// Their number.
+/// Number of mapped files.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// In the text of [`check_maps`]' error.
 pub(crate) const SHORTER: &str = "the file got shorter while it was used";
 
-/// Check that no mapped file got shorter: if one did, what was computed since is wrong.
+/// Check that no mapped file got shorter: if one did, later results are wrong.
 pub fn check_maps() -> io::Result<()> {
     // Models in memory of their own pay nothing.
     if COUNT.load(Ordering::Relaxed) == 0 {
@@ -128,7 +128,7 @@ pub enum Store<T: Plain> {
 }
 
 impl<T: Plain> Store<T> {
-    /// `len` values from byte `at` of a file on; none if they are not in the file, or not aligned for their type.
+    /// `len` values from byte `at` of a file on; `None` if they are not in the file, or not aligned for their type.
     pub fn mapped(map: &Arc<FileMap>, at: usize, len: usize) -> Option<Self> {
         let end = len.checked_mul(size_of::<T>())?.checked_add(at)?;
         let bytes = map.bytes().get(at..end)?;
@@ -204,7 +204,7 @@ mod tests {
         assert!(FileMap::open(file.path().parent().unwrap()).is_err());
     }
 
-    /// In a process of its own: other tests would find the file, too.
+    /// In a process of its own: other tests would also find the file.
     #[test]
     fn a_file_that_gets_shorter_is_an_error() {
         let name = concat!(module_path!(), "::a_file_that_gets_shorter_is_an_error");

@@ -27,7 +27,7 @@ pub struct Tap {
     pub weight: f32,
 }
 
-/// How the rows of a temporal grid are ordered, which attend to each other, and what the result is made of.
+/// How the rows of a temporal grid are ordered, which attend to each other, and how the result is composed.
 #[derive(Clone, Debug)]
 pub struct TowerLayout {
     pub heads: usize,

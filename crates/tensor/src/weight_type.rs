@@ -23,7 +23,7 @@ impl TensorType {
         }
     }
 
-    /// Its number in GGUF files.
+    /// The type's number in GGUF files.
     pub fn number(self) -> u32 {
         match self {
             Self::F32 => 0,
@@ -101,7 +101,7 @@ impl WeightType {
         count
     };
 
-    /// All types but `Auto`, from the largest to the smallest; those of one size by quality.
+    /// All types but `Auto`, from the largest to the smallest, and by quality within one size.
     pub const ALL: [WeightType; 3 + Self::QUANTIZED] = {
         let mut all = [Self::F32; 3 + Self::QUANTIZED];
         (all[1], all[2]) = (Self::Bf16, Self::F16);
@@ -120,8 +120,8 @@ impl WeightType {
     pub const TOWERS: [WeightType; 4] =
         [WeightType::F32, WeightType::Bf16, WeightType::F16, WeightType::Q8_0];
 
-    /// The type of a vision tower on the CPU if this one was requested, beside a language model of type `self`. `Auto` is q8_0,
-    /// and f32 beside a language model that was requested in f32.
+    /// The type of a vision tower on the CPU if this one was requested, for a language model of type `self`. `Auto` is q8_0,
+    /// and f32 for a language model that was requested in f32.
     pub fn tower(self, requested: WeightType) -> WeightType {
         match requested {
             WeightType::Auto if self == WeightType::F32 => WeightType::F32,
@@ -138,7 +138,7 @@ impl WeightType {
         }
     }
 
-    /// The type of a matrix if this one was requested: the head is at least q6_k, and what is important early at least q5_k.
+    /// The type of a matrix if this one was requested: the head is at least q6_k, and important matrices of early layers at least q5_k.
     pub fn kept(self, importance: Importance) -> WeightType {
         use BlockKind::{Iq4Nl, Q4K, Q8_0};
         match (importance, self) {

@@ -30,10 +30,10 @@ const BIASES: [&str; 3] = ["self_attn.q_proj.bias", "self_attn.k_proj.bias", "se
 /// Those of layers that norm queries and keys in each head.
 const HEAD_NORMS: [&str; 2] = ["self_attn.q_norm.weight", "self_attn.k_norm.weight"];
 
-/// Separates the random numbers of the adaptor from those of the projection.
+/// Separates the random numbers of the adaptor from the projection's.
 const ADAPTOR: u64 = 0x76_6973;
 
-/// A trainable layer with the target's frozen embeddings and output head.
+/// A trainable layer with the target's frozen embeddings and LM head.
 pub struct TrainedLayer {
     config: TextConfig,
     vars: BTreeMap<String, Var>,
@@ -54,7 +54,7 @@ pub struct Losses {
 }
 
 impl TrainedLayer {
-    /// A layer initialised with the target's last one with full attention, without its gates; its input projection is initialised
+    /// A layer initialized with the target's last one with full attention, without its gates; its input projection is initialized
     /// at random, like torch's linear layer. Fails if the target's checkpoint lacks a tensor.
     pub fn new(
         target: &Checkpoint,
@@ -111,7 +111,7 @@ impl TrainedLayer {
         })
     }
 
-    /// The same layer with a vision adaptor of `queries` queries (ViSpec), initialised as ViSpec's: queries from a normal
+    /// The same layer with a vision adaptor of `queries` queries (ViSpec), initialized as ViSpec's: queries from a normal
     /// distribution, projections like torch's linear layers, and a mixture that leaves the states as they are.
     pub fn with_adaptor(mut self, queries: usize, seed: u64) -> Result<Self> {
         let c = &self.config;
@@ -178,7 +178,7 @@ impl TrainedLayer {
         Ok((visual, mixed))
     }
 
-    /// Names of the tensors below `model.layers.0.`: those of the target's own layers.
+    /// Names of the tensors below `model.layers.0.`, as in the target's own layers.
     fn parts(config: &TextConfig) -> impl Iterator<Item = &'static str> {
         let biases = BIASES.into_iter().filter(|_| config.bias);
         PARTS.into_iter().chain(biases).chain(HEAD_NORMS.into_iter().filter(|_| config.qk_norm))

@@ -2,7 +2,7 @@
 //!
 //! The target captions the clips itself, and its tokens and states are the only training data. A text stage uses the text rows
 //! alone; the visual stage that follows puts visual rows before them (IVSB). Each step adds passes on the head's own outputs
-//! (MTP). See `docs/sparrow.md`.
+//! (MTP). See `docs/draft-heads.md`.
 //!
 //! ```
 //! use specreel_model::draft_head::Recipe;

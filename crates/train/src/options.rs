@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use specreel_model::draft_head::{Recipe, VisualRows};
 
-/// Everything that determines the result beside the target and the clips. A run can be resumed only with the same options.
+/// Everything that determines the result besides the target and the clips. A run can be resumed only with the same options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
@@ -49,8 +49,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults of a recipe. Losses, optimiser and noise are EAGLE's, on which the other recipes build. There is no training of
-    /// [`Recipe::Eagle3`] heads and [`Recipe::Mtp`] layers; its defaults are those of MSD.
+    /// The defaults of a recipe. Losses, optimizer and noise are EAGLE's, on which the other recipes build. There is no training of
+    /// [`Recipe::Eagle3`] heads and [`Recipe::Mtp`] layers; its defaults are MSD's.
     pub fn of(recipe: Recipe) -> Self {
         let (visual_rows, hidden, recursions) = match recipe {
             Recipe::Sparrow => (VisualRows::Middle, 0.5, 1),

@@ -1,7 +1,7 @@
 //! The training loop: rounds of captioning and learning.
 //!
 //! A round captions some clips and trains on them for a few epochs, each in another order; then they are dropped, so memory
-//! stays bounded whatever the number of clips. All randomness follows from the seed and the number of the step, and a resumed
+//! stays bounded for any number of clips. All randomness follows from the seed and the number of the step, and a resumed
 //! round is captioned again: the result is the same however often the run is interrupted.
 
 use std::{path::Path, time::Instant};
@@ -199,7 +199,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Share of the run; `more` is that of the current round beyond its first clip.
+    /// Share of the run; `more` is the current round's share beyond its first clip.
     fn progress(&self, more: f64) -> f64 {
         let clips = self.account.clip as f64 / self.job.clips.len() as f64 + more;
         let clock = self.job.options.minutes.map_or(0.0, |minutes| self.account.seconds / (minutes * 60.0));

@@ -66,11 +66,11 @@ pub struct Batch {
     pub answer: Tensor,
     /// The target's states there, `R × width`.
     pub states: Tensor,
-    /// Visual rows, `B × V × width`; none if no sample shows any.
+    /// Visual rows, `B × V × width`; `None` if no sample shows any.
     pub visual: Option<Tensor>,
-    /// The visual embeddings of each run of visual tokens, `rows × width`, for a head that compresses them; else none.
+    /// The visual embeddings of each run of visual tokens, `rows × width`, for a head that compresses them; else `None`.
     pub runs: Vec<Tensor>,
-    /// Which of their compressed rows stand in the samples, `B · V`: 0 = none, then those of the runs in turn. None if there are
+    /// The compressed row in each place of the samples, `B · V`: 0 = none, then the runs' rows in turn. `None` if there are
     /// no runs.
     pub(crate) compressed: Option<Tensor>,
     /// The compressed row that sums up the visual tokens before each text row, `B · T`; 0 = there are none.

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::{AdamW, Options, TrainError, TrainedLayer};
 use specreel_model::draft_head::{DraftHeadConfig, TargetIdentity};
 
-/// File of the weights in f32 and the optimiser's moments.
+/// File of the weights in f32 and the optimizer's moments.
 const STATE: &str = "training.safetensors";
 /// File of options, target and progress.
 const ACCOUNT: &str = "training.json";
@@ -89,7 +89,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Open a new or empty directory, or that of an interrupted run with these options; then with its progress. Fails if the
+    /// Open a new or empty directory, or the directory of an interrupted run with these options, with its progress. Fails if the
     /// directory holds something else, cannot be created or read, or its run is finished.
     pub fn open(
         dir: &Path,

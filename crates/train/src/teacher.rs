@@ -38,7 +38,7 @@ impl Teacher {
         &self.model
     }
 
-    /// Caption a clip greedily. None if a state is not finite.
+    /// Caption a clip greedily. `None` if a state is not finite.
     pub fn caption(&mut self, clip: &Pixels, options: &Options) -> Result<Option<Sample>, TrainError> {
         let (model, decoder) = (&self.model, self.model.decoder().clone());
         let grid = model.processor().visual_grid(clip.patches.grid).map_err(ModelError::from)?;
@@ -56,7 +56,7 @@ impl Teacher {
         let visual: Vec<usize> = prompt.visual.rows().collect();
         let mut sample = Sample { visual_positions: prompt.positions.select(&visual), ..Sample::default() };
         if options.visual_rows == VisualRows::Embeddings {
-            // The head reads what enters the first layer, not what is added after later ones.
+            // The head reads the input of the first layer, without later additions.
             with_slice(&embeddings.columns(0..width)?, |values| sample.visual.extend_from_slice(values))?;
         }
         self.cache.truncate(0);

@@ -95,7 +95,7 @@ impl Video {
     }
 
     /// The frames that `sampling` selects under the family's `rule`. A part of the video is sampled like a separate clip; indices
-    /// and time stamps are those of the whole video.
+    /// and time stamps refer to the whole video.
     ///
     /// Frame n is the n-th in presentation order; with a variable frame rate the time stamps are the real ones, not n / fps. Fails
     /// for an invalid sampling, for a video without frames, and for a part that is outside of the video or has fewer than two

@@ -17,7 +17,7 @@ pub fn is_video(path: &Path) -> bool {
 /// inside the directory exclude, if `obey`. Symbolic links are followed, except for cycles.
 pub fn walk(folder: &Path, obey: bool) -> WalkBuilder {
     let mut walk = WalkBuilder::new(folder);
-    // Only ignore files in the directory itself count: not those of its parents, nor the user's git settings.
+    // Only ignore files in the directory itself count: not its parents' files, nor the user's git settings.
     walk.ignore(obey).git_ignore(obey).require_git(false).git_global(false).git_exclude(false).parents(false);
     walk.follow_links(true);
     walk

@@ -1,6 +1,6 @@
 //! Files to frames: probing, seeking, decoding and sampling through FFmpeg's libraries, in this process.
 //!
-//! The module turns the path of an untrusted file into RGB frames, one at a time, and returns an [`Error`] for what it cannot
+//! The module turns the path of an untrusted file into RGB frames, one at a time, and returns an [`Error`] for files that it cannot
 //! read. A [`Video`] is opened once; it plans which frames are sampled ([`sampling`]) and decodes them with seeks ([`Frames`]).
 //! Parts of a video ([`segments`](mod@segments)), metadata alone ([`probe`](fn@probe)) and the library's thumbnails
 //! ([`thumbnail`](fn@thumbnail)) take a path. It knows nothing about models: consumers resize each frame at once, so memory stays at a few
@@ -43,14 +43,14 @@ pub use timeline::Truncated;
 
 use std::sync::Once;
 
-/// Initialise FFmpeg's libraries and silence their messages on stderr.
+/// Initialize FFmpeg's libraries and silence their messages on stderr.
 ///
 /// Every entry point of this module calls it; calling it again costs nothing.
 pub fn init() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if let Err(error) = ffmpeg_next::init() {
-            tracing::warn!(%error, "FFmpeg did not initialise");
+            tracing::warn!(%error, "FFmpeg did not initialize");
         }
         ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
         tracing::debug!(

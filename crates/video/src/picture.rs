@@ -37,7 +37,7 @@ impl std::fmt::Debug for Frame {
 pub(super) struct Converter {
     orientation: Orientation,
     flags: Flags,
-    /// Output size before rotation; by default that of the first frame. A stream that changes its size is scaled to it, so
+    /// Output size before rotation; by default the first frame's. A stream that changes its size is scaled to it, so
     /// that consumers see one size.
     size: Option<(u32, u32)>,
     scaler: Option<(Key, scaling::Context)>,
@@ -104,7 +104,7 @@ fn set_colors(scaler: &mut scaling::Context, space: color::Space, full_range: bo
     }
     let full = i32::from(full_range);
     const UNITY: i32 = 1 << 16;
-    // SAFETY: the scaler is initialised, the coefficient tables are static; for formats without a colour matrix the call
+    // SAFETY: the scaler is initialized, the coefficient tables are static; for formats without a color matrix the call
     // returns an error code, which can be ignored.
     unsafe {
         let from = ffi::sws_getCoefficients(matrix);

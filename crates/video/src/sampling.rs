@@ -26,7 +26,7 @@ pub struct Plan {
     pub indices: Vec<usize>,
     /// Presentation times in seconds from the first frame of the video; same length.
     pub timestamps_s: Vec<f64>,
-    /// The same from the first frame of the sampled part, for the models: at a constant rate exactly index / fps, whatever the
+    /// The same from the first frame of the sampled part, for the models: at a constant rate exactly index / fps, regardless of the
     /// container rounds its time stamps to.
     pub seconds: Vec<f64>,
     /// Length of the video, or of the sampled part of it, in seconds.
@@ -68,7 +68,7 @@ pub fn check(sampling: Sampling) -> Result<(), SamplingError> {
 
 /// Choose the frames to sample of `total_frames` frames at `video_fps`.
 ///
-/// The time stamps are those of a constant rate (index / video fps); decoding replaces them by the real ones. A family
+/// The time stamps assume a constant rate (index / video fps); decoding replaces them by the real ones. A family
 /// with a fixed number of frames uses it only under [`Sampling::Auto`]. [`Sampling::Frames`] is floored to the multiple (but is
 /// at least one multiple) and limited to the frames of the video; a video shorter than one multiple gives all its frames. Fails
 /// as [`check`], without frames, for a video rate that is not finite and positive, and for a rule that contradicts itself.
@@ -141,7 +141,7 @@ fn fit(n: usize, total: usize, multiple: usize) -> usize {
     if total < multiple { total } else { floor(n.min(total)).max(multiple) }
 }
 
-/// The first and the last frame that is left without `skip_s` seconds at both ends, if what is left is longer than `least_s`
+/// The first and the last frame that is left without `skip_s` seconds at both ends, if the rest is longer than `least_s`
 /// seconds; else of the whole video.
 fn without_ends(total: usize, video_fps: f64, skip_s: f64, least_s: f64) -> (usize, usize) {
     let whole = (0, total - 1);

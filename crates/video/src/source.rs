@@ -23,7 +23,7 @@ const MAX_AREA: u64 = 16_384 * 8_192;
 /// Demuxers that render text, or follow references to other files: never meant as a video.
 const REFUSED: [&str; 8] = ["tty", "hls", "dash", "concat", "sdp", "imf", "rtsp", "lrc"];
 
-/// Bytes that tell what kind of file it is.
+/// Bytes that identify the kind of file.
 const HEAD: u64 = 512;
 
 /// Read buffer in bytes.
@@ -47,7 +47,7 @@ impl Source {
         let (file, bytes, head) = open_file(path)?;
         let refuse = |detail: String| match kind(&head) {
             Kind::Mp4 => Error::Damaged { path: path.into(), detail },
-            // FFmpeg's error is about what the text names, or none that helps (a lack of memory).
+            // FFmpeg's error repeats the text, or does not help (a lack of memory).
             Kind::Text(kind) => Error::NotVideo { path: path.into(), detail: kind.into() },
             Kind::Other => Error::NotVideo { path: path.into(), detail },
         };

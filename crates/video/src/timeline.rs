@@ -1,6 +1,6 @@
 //! Maps frames to time stamps and back.
 //!
-//! Frame n is the n-th in presentation order, whatever the rate: at a variable frame rate, even spacing counts
+//! Frame n is the n-th in presentation order, at any rate: at a variable frame rate, even spacing counts
 //! frames, as in the models' own loaders, and the time stamps are the real ones. How a decoded frame is identified depends on
 //! the file:
 //!
@@ -177,7 +177,7 @@ impl Timeline {
         }
     }
 
-    /// Frames per second of a part: that of the whole, unless the part's own rate differs by a factor of two.
+    /// Frames per second of a part: the whole video's, unless the part's own rate differs by a factor of two.
     pub(crate) fn fps_of(&self, part: &Range<usize>) -> f64 {
         let own = match part.len() {
             0 | 1 => return self.fps,

@@ -25,7 +25,7 @@ pub(super) struct Walk {
     source: Source,
     decoder: decoder::Video,
     pub(crate) timeline: Timeline,
-    /// Wanted frames, increasing, and how many of them are behind.
+    /// Wanted frames, increasing, and how many of them have been passed.
     wanted: Vec<usize>,
     next: usize,
     /// Time stamps of the wanted frames; non-reference frames are decoded only if they are in this set.
@@ -35,7 +35,7 @@ pub(super) struct Walk {
     may_seek: bool,
     /// No frame was decoded since the start or the last seek.
     fresh: bool,
-    /// How far back the next attempt starts if the wanted frame is missing after a seek; none if there was no seek.
+    /// How far back the next attempt starts if the wanted frame is missing after a seek; `None` if there was no seek.
     back_off: Option<usize>,
     /// Remaining attempts for the whole file: a damaged file must not be decoded over and over.
     attempts: usize,
@@ -120,7 +120,7 @@ impl Walk {
             self.position = index + 1;
             self.back_off = self.back_off.filter(|_| index < wanted);
             if index >= wanted {
-                // Those that the file lacks are behind, too.
+                // Planned frames that the file lacks are passed as well.
                 self.next += self.wanted[self.next..].partition_point(|&wanted| wanted <= index);
                 return Ok(Some(index));
             }

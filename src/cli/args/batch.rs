@@ -12,10 +12,10 @@ const MANY: &str = "Many videos";
 /// Options for many videos.
 #[derive(Debug, Default, Args)]
 pub struct BatchArgs {
-    /// Write a file for each video, beside it or below --out-dir, with its name and another extension
+    /// Write a file for each video, next to it or below --out-dir, with its name and another extension
     #[arg(long, help_heading = MANY, value_name = "FORMAT", value_parser = choice::<Sidecar>())]
     pub sidecar: Option<Sidecar>,
-    /// Write sidecars below this directory, at the videos' relative paths; the data set, too, unless it is named
+    /// Write sidecars, and a data set without --dataset-file, below this directory, at the videos' relative paths
     #[arg(long, help_heading = MANY, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
     /// Write one file for all videos, in the form that a trainer reads
@@ -24,7 +24,7 @@ pub struct BatchArgs {
     /// File of the data set [default: dataset.jsonl, dataset.csv or metadata.jsonl (hf) in --out-dir or the videos' directory]
     #[arg(long, help_heading = MANY, value_name = "FILE", requires = "dataset")]
     pub dataset_file: Option<PathBuf>,
-    /// What to do about videos that have captions
+    /// Treatment of videos that have captions
     #[arg(long, help_heading = MANY, value_name = "WHAT", value_parser = choice::<Existing>(), default_value = "skip")]
     pub existing: Existing,
     /// Try videos again that failed before and have not changed since
@@ -33,19 +33,19 @@ pub struct BatchArgs {
     /// Caption at most this many videos
     #[arg(long, help_heading = MANY, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
-    /// File with one prompt a line; each gives every video a caption
+    /// File with one prompt per line; each gives every video a caption
     #[arg(long, help_heading = MANY, value_name = "FILE", conflicts_with_all = ["prompt", "preset"])]
     pub prompt_file: Option<PathBuf>,
     /// Begin every caption with this text, such as a trigger word
     #[arg(long, help_heading = MANY, value_name = "TEXT", allow_hyphen_values = true)]
     pub prefix: Option<String>,
-    /// Cut phrases such as "The video shows" off the beginning of captions; jsonl, csv and json keep what was cut
+    /// Cut phrases such as "The video shows" off the beginning of captions; jsonl, csv and json keep the cut phrase
     #[arg(long, help_heading = MANY)]
     pub clean: bool,
     /// Caption part I of N, or the part that Slurm (auto) or Kubernetes (auto/N) says
     #[arg(long, help_heading = MANY, value_name = "I/N", allow_hyphen_values = true)]
     pub shard: Option<ShardChoice>,
-    /// Read paths from stdin, one a line, and write a JSON line for each to stdout
+    /// Read paths from stdin, one per line, and write a JSON line for each to stdout
     #[arg(
         long,
         help_heading = MANY,

@@ -31,7 +31,7 @@ pub struct BenchArgs {
     /// Comma-separated methods, by name or file; `all` is all built-in methods [default: all]
     #[arg(long, value_name = "A,B,…", help_heading = SCENES, conflicts_with = "method")]
     pub methods: Option<String>,
-    /// Measure on these videos instead of synthetic clips: files or directories (repeatable). Nothing is known about what they show,
+    /// Measure on these videos instead of synthetic clips: files or directories (repeatable). Their facts are not known,
     /// so there are no facts
     #[arg(long, help_heading = SCENES, value_name = "PATH", conflicts_with_all = ["first_seed", "svg"])]
     pub videos: Vec<PathBuf>,
@@ -56,7 +56,7 @@ pub struct BenchArgs {
     /// Only this table; F6 is figure 6 [default: all tables of the paper]
     #[arg(long, value_name = "N", help_heading = PAPER, requires = "paper")]
     pub table: Option<String>,
-    /// Measure nothing; read what an earlier run wrote with --out (repeatable)
+    /// Measure nothing; read a file that an earlier run wrote with --out (repeatable)
     #[arg(long, value_name = "FILE", help_heading = PAPER, requires = "paper")]
     pub from: Vec<PathBuf>,
     /// Also write the tables as a page
@@ -86,7 +86,7 @@ pub struct BenchArgs {
     /// all]
     #[arg(long, help_heading = QUALITY, value_name = "TYPE,…", value_delimiter = ',', value_parser = dtype)]
     pub dtypes: Vec<WeightType>,
-    /// Types of keys and values [default: all]
+    /// Types of the KV cache [default: all]
     #[arg(long, help_heading = QUALITY, value_name = "TYPE,…", value_delimiter = ',', value_parser = kv_type)]
     pub kv_types: Vec<KvType>,
     /// Weight types of the vision tower [default: all]
@@ -122,7 +122,7 @@ pub enum Suite {
     Step,
     /// A whole clip with random weights (--shape): vision tower, prompt, first token, further tokens
     Clip,
-    /// Weight types and types of keys and values: how far predictions are from those in f32
+    /// Weight types and types of the KV cache: distance of the predictions from f32
     Quality,
 }
 
@@ -185,7 +185,7 @@ impl BenchArgs {
             Suite::Step => ("step", [&scenes[..], &sampling, &clip, &quality].concat()),
             Suite::Clip => ("clip", [&scenes[..], &step, &quality].concat()),
             Suite::Quality => {
-                // The reference is in f32, and the suite's own options name what is compared with it.
+                // The reference is in f32, and the suite's own options name the types that are compared with it.
                 let types = [
                     ("--dtype", run.dtype.is_some(), "step"),
                     ("--kv-type", run.kv_type.is_some(), "step"),
@@ -205,7 +205,7 @@ impl BenchArgs {
     }
 }
 
-/// Refuse what a run of papers' tables does not use. Fails if the first such option (class usage).
+/// Refuse options that a run of papers' tables does not use. Fails with the first one (class usage).
 fn check_paper(args: &BenchArgs) -> Result<(), Failure> {
     let run = &args.run;
     let refused = [
@@ -227,13 +227,13 @@ fn check_paper(args: &BenchArgs) -> Result<(), Failure> {
     if let Some((flag, _)) = refused.into_iter().find(|(_, given)| *given) {
         return Err(Failure::usage(
             format!("{flag} cannot be used with --paper"),
-            "the paper's tables say what is run",
+            "the paper's tables determine the runs",
         ));
     }
     match measuring.into_iter().find(|(_, given)| *given && !args.from.is_empty()) {
         Some((flag, _)) => Err(Failure::usage(
             format!("{flag} cannot be used with --from"),
-            "the file says what was measured",
+            "the file determines the measurement",
         )),
         None => Ok(()),
     }

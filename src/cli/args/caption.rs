@@ -25,7 +25,7 @@ pub struct CaptionArgs {
     pub run: RunArgs,
     #[command(flatten)]
     pub output: OutputArgs,
-    /// Only print what the run would take: frames, visual tokens, memory and time
+    /// Print frames, visual tokens, memory and time of the run, without running it
     #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["save", "steps", "verify"])]
     pub dry_run: bool,
     /// Decode again without drafts and compare the texts; of many videos the first and every Nth one after it [default: 1]
@@ -39,7 +39,7 @@ pub struct CaptionArgs {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     pub verify: Option<u32>,
-    /// Print each step on stderr: what was drafted, accepted and rejected
+    /// Print each step on stderr: drafted, accepted and rejected tokens
     #[arg(long, help_heading = OUTPUT, conflicts_with = "json")]
     pub steps: bool,
 }

@@ -12,7 +12,7 @@ use crate::cli::args::{
 #[derive(Debug, Args)]
 #[command(mut_arg("method", |arg| arg.hide(true)))]
 #[command(mut_arg("set", |arg| arg.help("Override one value of every method that has it, for example shape.length=3 (repeatable)")))]
-#[command(mut_arg("save", |arg| arg.help("Save the events of all runs to this session file as they arrive")))]
+#[command(mut_arg("save", |arg| arg.help("Save all runs to this file: their events, as they arrive")))]
 #[command(mut_arg("force", |arg| arg.help("Overwrite existing --save and --html files")))]
 #[command(mut_group("kept", |group| group.arg("html")))]
 pub struct CompareArgs {
@@ -21,7 +21,7 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub span: SpanArgs,
     /// Methods: names from `specreel methods`, TOML files, or all; autoregressive always runs first [default:
-    /// autoregressive,naive,sd-uniform,lvspec,fly; without a small model autoregressive,lvspec-self]
+    /// autoregressive,naive,sd-uniform,lvspec,fly; without a draft model autoregressive,lvspec-self]
     #[arg(long, help_heading = "Generation", value_name = "A,B,…", value_delimiter = ',')]
     pub methods: Option<Vec<String>>,
     /// Run all methods N times in turn and report the run of median speed of each

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
-    /// What to print; by default where the files are, and whether they are valid
+    /// Text to print; by default the paths of the files, and whether they are valid
     #[command(subcommand)]
     pub what: Option<What>,
     /// Print JSON
@@ -18,7 +18,7 @@ impl ConfigArgs {
     }
 }
 
-/// What to print.
+/// Text to print.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub enum What {
     /// Print an annotated example

@@ -23,7 +23,7 @@ pub enum DatasetCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Check that every row can be read, names a file that exists and that its trainer tells from all others, and has a
+    /// Check that every row can be read, names an existing file that its trainer cannot confuse with another, and has a
     /// caption; exit code 3 if not
     Check {
         /// Data set

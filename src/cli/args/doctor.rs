@@ -15,7 +15,7 @@ pub struct DoctorArgs {
     /// Target model to load: a directory, or the id of a cached model [default: embedded pair]
     #[arg(long, value_name = "DIR|ID", help_heading = MODELS)]
     pub target: Option<PathBuf>,
-    /// Drafter model to load, likewise
+    /// Drafter to load: a directory, a GGUF file, or the id of a cached model
     #[arg(long, value_name = "DIR|ID", help_heading = MODELS)]
     pub drafter: Option<PathBuf>,
     /// Device to load them on, as for `caption`

@@ -58,7 +58,7 @@ pub const VERSION: &str = match (cfg!(feature = "cuda"), cfg!(feature = "metal")
     (true, true) => version!("cpu, cuda, metal"),
 };
 
-/// Caption videos locally with Video-LLMs, speed it up with speculative decoding, and see how every token was verified.
+/// Caption videos locally with Video-LLMs, accelerated by speculative decoding
 #[derive(Debug, Parser)]
 #[command(name = "specreel", version = VERSION, args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
@@ -119,7 +119,7 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Benchmark methods on synthetic clips, or single forward passes
     Bench(Box<BenchArgs>),
-    /// Replay a saved session
+    /// Replay a saved run
     Replay(ReplayArgs),
     /// List, show or check decoding methods
     Methods(MethodsArgs),

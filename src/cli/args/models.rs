@@ -31,14 +31,14 @@ pub enum ModelsCommand {
         /// demo-msd
         #[arg(value_name = "DIR|FILE|ID")]
         model: PathBuf,
-        /// List what each tensor becomes in this weight type
+        /// List the type of each tensor after conversion to this weight type
         #[arg(long, value_name = "TYPE", value_parser = values::dtype)]
         dtype: Option<WeightType>,
     },
     /// Download a model from the Hugging Face hub into the shared cache
     Pull {
         /// Model id, for example Qwen/Qwen3-VL-2B-Instruct; @REVISION selects a branch, tag or commit, :TYPE a
-        /// GGUF file and the mmproj file beside it, for example :Q4_K_M
+        /// GGUF file and its mmproj file, for example :Q4_K_M
         #[arg(value_name = "ID[@REVISION][:TYPE]")]
         id: String,
     },

@@ -15,17 +15,17 @@ pub struct SpanArgs {
     /// Start time: seconds, mm:ss or hh:mm:ss
     #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "T", value_parser = time)]
     pub start: Option<f64>,
-    /// End time, likewise
+    /// End time: seconds, mm:ss or hh:mm:ss
     #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "T", value_parser = time)]
     pub end: Option<f64>,
 }
 
-/// A part of a video, its pieces, and the output format.
+/// A part of a video, its segments, and the output format.
 #[derive(Debug, Default, Args)]
 pub struct PartArgs {
     #[command(flatten)]
     pub span: SpanArgs,
-    /// Caption the video in pieces of this length, with time stamps; a short last piece is merged into the previous one
+    /// Caption the video in segments of this length, with time stamps; a short last one is merged into the one before it
     #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
     pub segments: Option<f64>,
     /// Output format

@@ -15,7 +15,7 @@ const PLAYBACK: &str = "Playback";
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// Session file, as written by the studio, --save or --json; `-` reads stdin
+    /// File of a saved run, as written by the studio, --save or --json; `-` reads stdin
     pub file: PathBuf,
     /// Playback speed: 2 is twice as fast, 0 prints everything at once [default: 1; with --json 0]
     #[arg(long, help_heading = PLAYBACK, allow_negative_numbers = true, value_name = "N", value_parser = speed)]
@@ -36,10 +36,10 @@ pub struct ReplayArgs {
     /// Print the events as JSON, one object per line
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
-    /// Print each step on stderr: what was drafted, accepted and rejected
+    /// Print each step on stderr: drafted, accepted and rejected tokens
     #[arg(long, conflicts_with = "json")]
     pub steps: bool,
-    /// Colour tokens by verdict
+    /// Color tokens by verdict
     #[arg(long, help_heading = OUTPUT, value_name = "WHEN", value_enum, default_value_t)]
     pub color: ColorChoice,
     /// Print no progress, legend or statistics on stderr

@@ -39,16 +39,16 @@ pub struct RunArgs {
     /// Target model: a directory in Hugging Face layout, a GGUF file, or the id of a cached model [default: embedded pair]
     #[arg(long, value_name = "DIR|FILE|ID", help_heading = MODELS)]
     pub target: Option<PathBuf>,
-    /// Vision tower of a target in GGUF [default: the mmproj file beside it]
+    /// Vision tower of a target in GGUF [default: the mmproj file in its directory]
     #[arg(long, value_name = "FILE", help_heading = MODELS)]
     pub mmproj: Option<PathBuf>,
     /// LoRA adapter of the target, as PEFT saves it
     #[arg(long, value_name = "DIR", help_heading = MODELS)]
     pub lora: Option<PathBuf>,
-    /// Drafter model or draft head: a directory, a GGUF file, or the id of a cached model
+    /// Draft model or draft head: a directory, a GGUF file, or the id of a cached model
     #[arg(long, value_name = "DIR|FILE|ID", help_heading = MODELS)]
     pub drafter: Option<PathBuf>,
-    /// Vision tower of a drafter in GGUF [default: the mmproj file beside it]
+    /// Vision tower of a drafter in GGUF [default: the mmproj file in its directory]
     #[arg(long, value_name = "FILE", help_heading = MODELS)]
     pub drafter_mmproj: Option<PathBuf>,
     /// Device: auto (the best one), cpu, gpu, gpu:N, cuda, cuda:N or metal
@@ -63,7 +63,7 @@ pub struct RunArgs {
     /// Weight type of the vision towers on cpu and gpu: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0
     #[arg(long, value_name = "TYPE", value_parser = tower_dtype, help_heading = MODELS)]
     pub tower_dtype: Option<WeightType>,
-    /// Type of keys and values on cpu and gpu: auto (f16; f32 for small models and with --dtype f32), f32, f16, q8_0 (cpu only)
+    /// Type of the KV cache on cpu and gpu: auto (f16; f32 for small models and with --dtype f32), f32, f16, q8_0 (cpu only)
     #[arg(long, value_name = "TYPE", value_parser = kv_type, help_heading = MODELS)]
     pub kv_type: Option<KvType>,
     /// Load and run even if the available memory seems too small
@@ -90,10 +90,10 @@ pub struct RunArgs {
     /// Maximum number of new tokens [default: 256]
     #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub max_new_tokens: Option<u32>,
-    /// Let the model think before it answers, where it can; what it thinks is no part of the caption
+    /// Let the model think before it answers, if it can; thoughts are not part of the caption
     #[arg(long, help_heading = TEXT)]
     pub thinking: bool,
-    /// How much to think, where the model's chat template offers it, for example low (Qwen3.8: xhigh, medium, low)
+    /// How much to think, if the model's chat template offers it, for example low (Qwen3.8: xhigh, medium, low)
     #[arg(long, value_name = "EFFORT", help_heading = TEXT)]
     pub reasoning_effort: Option<String>,
     /// Sampling temperature, from 0 (greedy) to 100
@@ -135,7 +135,7 @@ impl RunArgs {
     }
 }
 
-/// What is printed and saved.
+/// Output options.
 #[derive(Debug, Default, Args)]
 #[command(group(ArgGroup::new("kept").args(["save"]).multiple(true)))]
 pub struct OutputArgs {
@@ -148,7 +148,7 @@ pub struct OutputArgs {
     /// Do not print progress, legend or statistics
     #[arg(long, short, help_heading = OUTPUT)]
     pub quiet: bool,
-    /// Save the events to this session file as they arrive
+    /// Save the run to this file: its events, as they arrive
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub save: Option<PathBuf>,
     /// Overwrite an existing --save file
@@ -163,7 +163,7 @@ pub struct OutputArgs {
     pub logprobs: u32,
 }
 
-/// When to colour.
+/// When to color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
     /// If the terminal supports it
@@ -178,7 +178,7 @@ pub enum ColorChoice {
 /// When to measure speedups after the runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum MeasureChoice {
-    /// Where somebody waits for them
+    /// In `compare`, and in `caption` on a terminal
     #[default]
     Auto,
     /// After every run

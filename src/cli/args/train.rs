@@ -108,7 +108,7 @@ pub struct TrainArgs {
     pub quiet: bool,
 }
 
-/// What can be trained.
+/// Recipes that can be trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum What {
     /// Sparrow: drafts from the target's states, without visual tokens

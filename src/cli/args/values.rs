@@ -82,7 +82,7 @@ impl Choice for ImageProtocol {
 
 impl Choice for Charset {
     const VALUES: &'static [(Self, &'static str, &'static str)] = &[
-        (Self::Auto, "auto", "those of the locale; all without one"),
+        (Self::Auto, "auto", "as the locale allows; all without one"),
         (Self::Utf8, "utf-8", "all"),
         (Self::Ascii, "ascii", "ASCII only"),
     ];

@@ -1,6 +1,6 @@
 //! `specreel bench`: arguments and outputs of [`specreel_bench`].
 //!
-//! stdout gets the tables, or JSON lines; an interrupted benchmark prints what is done.
+//! stdout gets the tables, or JSON lines; an interrupted benchmark prints its results so far.
 
 mod output;
 

@@ -97,7 +97,7 @@ pub(crate) fn check_verify(args: &CaptionArgs, method: &Method) -> Result<(), Fa
     }
 }
 
-/// The length of what a run looks at; 0 if it is the whole video, which then is the only run.
+/// The length of the part that a run captions; 0 if it is the whole video, which then is the only run.
 fn seconds(request: &RunRequest) -> f64 {
     request.span.map_or(0.0, |span| span.seconds())
 }

@@ -92,7 +92,7 @@ fn check(dirs: &Dirs) -> [UserFile; 5] {
     ]
 }
 
-/// What is wrong with values that can only be checked against what they name.
+/// Mistakes in values that can only be checked against the files that they name.
 pub fn mistakes(config: &Config) -> Vec<Failure> {
     let settings = Settings::merge(Layer::default(), config);
     let dirs = Dirs::find();

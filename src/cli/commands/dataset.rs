@@ -5,7 +5,7 @@ use crate::cli::args::dataset::{DatasetArgs, DatasetCommand};
 use specreel_batch::dataset::{Dataset, merge};
 use specreel_client::present::formats::plural;
 
-/// So many names of each problem are printed.
+/// Number of names that are printed for each problem.
 const SHOWN: usize = 20;
 
 pub fn run(args: &DatasetArgs) -> Result<i32, End> {
@@ -74,7 +74,7 @@ pub fn run(args: &DatasetArgs) -> Result<i32, End> {
             writeln!(out, "videos    {}", stats.videos)?;
             writeln!(out, "prompts   {}", stats.prompts)?;
             writeln!(out, "words     {median} in the median, {fewest} to {most}")?;
-            writeln!(out, "repeated  {} captions that another row has, too", stats.repeated)?;
+            writeln!(out, "repeated  {} captions that another row also has", stats.repeated)?;
             for (opening, count) in &stats.openings {
                 writeln!(out, "begins    {count} with \"{}\"", color::plain(opening))?;
             }

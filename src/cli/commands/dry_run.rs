@@ -1,4 +1,4 @@
-//! `specreel caption --dry-run`: what a run would take, without running it.
+//! `specreel caption --dry-run`: time and memory of a run, without running it.
 
 use super::*;
 

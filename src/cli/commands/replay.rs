@@ -1,4 +1,4 @@
-//! `specreel replay`: play a session file at its original speed or another.
+//! `specreel replay`: play a saved run at its original speed or another.
 
 use std::io::Read;
 
@@ -23,6 +23,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         if let Some((line, problem)) = invalid.first() {
             let more = match invalid.len() {
                 1 => String::new(),
+                2 => "; 1 more line is skipped".to_owned(),
                 n => format!("; {} more lines are skipped", n - 1),
             };
             let file = args.file.display();
@@ -35,7 +36,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     let mut runs = session.runs();
     if runs.is_empty() {
         return Err(End::Failed(Failure::input(
-            format!("session file {} contains no runs", args.file.display()),
+            format!("saved run {}: no runs in it", args.file.display()),
             "the program that wrote it was stopped before its first run",
         )));
     }
@@ -43,7 +44,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         if !runs.contains(&run) {
             let known = runs.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
             return Err(End::Failed(Failure::usage(
-                format!("session file {} has no run {run}", args.file.display()),
+                format!("saved run {}: no run {run} in it", args.file.display()),
                 format!("expected one of: {known}"),
             )));
         }
@@ -53,10 +54,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         |l: &RecordedEvent| matches!(l.event.kind, EventKind::Started(Started { span: Some(_), .. }));
     if args.format.subtitles().is_some() && !session.lines.iter().any(spanned) {
         return Err(End::Failed(Failure::usage(
-            format!(
-                "session file {} does not say which part of its video was captioned",
-                args.file.display()
-            ),
+            format!("saved run {} does not say which part of its video was captioned", args.file.display()),
             "subtitles need runs made with --segments, --start or --end",
         )));
     }
@@ -106,7 +104,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     Ok(code)
 }
 
-/// The readable events of a session file, or of stdin (`-`), and its invalid lines.
+/// The readable events of a saved run, or of stdin (`-`), and its invalid lines.
 fn read(file: &Path) -> Result<(Session, Vec<(usize, String)>), Failure> {
     let bytes = match file == Path::new("-") {
         true => {

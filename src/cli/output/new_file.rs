@@ -80,7 +80,7 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Create the file; with `force`, replace what is there.
+    /// Create the file; with `force`, replace an existing one.
     pub fn create(named: Named, path: &Path, force: bool) -> Result<Self, Failure> {
         let new = !path.exists();
         Ok(Self { file: named.open(path, force, true)?, named, path: path.into(), new })
@@ -97,7 +97,7 @@ impl OutputFile {
         self.file.write_all(bytes).map_err(|e| self.named.broken(&self.path, &e))
     }
 
-    /// Replace what is there. Fails if the file cannot be written (class internal).
+    /// Replace the existing file. Fails if the file cannot be written (class internal).
     pub fn replace(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let write = || -> io::Result<()> {
             // Pipes and devices have no length.
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use specreel_record::FailureClass;
 
-    const NAMED: Named = Named { flag: "--save", what: "the session to ", on_failure: CHECK_DISK };
+    const NAMED: Named = Named { flag: "--save", what: "the run to ", on_failure: CHECK_DISK };
 
     #[test]
     fn lines_are_written_at_once_and_existing_files_need_force() {

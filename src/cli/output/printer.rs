@@ -139,7 +139,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 Ok(Flow::Go)
             }
             EventKind::Stage { stage, done, total, left_ms } => {
-                // What the target thinks is not written: the progress says that it goes on.
+                // Thoughts are not printed, so the progress shows that the run continues.
                 let thinks = self.run().chunks().is_empty() && !self.run().thinking().is_empty();
                 let streams =
                     self.style.subtitles.is_none() && (self.style.json || (self.style.terminal && !thinks));

@@ -29,7 +29,7 @@ impl Progress {
         self.shown
     }
 
-    /// Set what the following stages are part of, such as `[2/5] naive`; empty for nothing.
+    /// Set the prefix of the following stages, such as `[2/5] naive`; may be empty.
     pub fn label(&mut self, label: &str) {
         if self.label != label {
             (self.label, self.stage) = (label.to_owned(), None);
@@ -73,13 +73,13 @@ impl Progress {
         });
         if self.stage != Some(stage) {
             self.stage = Some(stage);
-            let piece = self.piece.map(|p| format!("piece {} of {}: ", p.index + 1, p.count));
+            let piece = self.piece.map(|p| format!("segment {} of {}: ", p.index + 1, p.count));
             let label = if self.label.is_empty() { String::new() } else { format!("{}: ", self.label) };
             bar.set_message(label + &piece.unwrap_or_default() + stage.doing());
         }
     }
 
-    /// Set what is being done once the runs are over.
+    /// Set the work that follows the runs.
     pub fn after_runs(&mut self, doing: &'static str) {
         self.stage(Stage::Generate, 0, 0);
         if let Some(bar) = &self.bar {

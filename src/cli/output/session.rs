@@ -1,4 +1,4 @@
-//! Session files as `--save` writes them: the events of a run, one JSON object per line.
+//! Saved runs as `--save` writes them: the events of a run, one JSON object per line.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use super::new_file::Named;
 use crate::cli::resolve::stdin_video;
 use specreel_record::Event;
 
-/// A session file, for [`OutputFile`](super::new_file::OutputFile).
+/// The file of saved runs, for [`OutputFile`](super::new_file::OutputFile).
 pub const SESSION: Named = Named {
     flag: "--save",
-    what: "the session to ",
+    what: "the run to ",
     on_failure: "events saved so far are kept; check the free disk space",
 };
 

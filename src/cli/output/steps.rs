@@ -10,7 +10,7 @@ use specreel_client::present::{
 };
 use specreel_record::RunLog;
 
-/// SGR parameters of drafts that were struck out: the rejected one is red, those behind it are dim.
+/// SGR parameters of drafts that were struck out: the rejected one is red, the ones after it are dim.
 const REJECTED: &str = "9;31";
 const DISCARDED: &str = "2;9";
 const DIM: &str = "2";
@@ -19,7 +19,7 @@ const INDENT: usize = 6;
 
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
-    /// With colour; without, `~~` marks struck drafts.
+    /// With color; without, `~~` marks struck drafts.
     color: bool,
     /// Lines are cut to so many columns; none leaves them whole.
     columns: Option<usize>,

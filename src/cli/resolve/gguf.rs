@@ -54,7 +54,7 @@ fn known(variable: &dyn Fn(&str) -> Option<PathBuf>, home: Option<&Path>) -> Vec
     llama.into_iter().chain(studio).collect()
 }
 
-/// Add the GGUF files in a folder and in those inside it, down to `depth`; none of a folder that cannot be read.
+/// Add the GGUF files in a folder and in those inside it, down to `depth`; `None` for a folder that cannot be read.
 /// A folder that is named for a type belongs to the one around it.
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     let is_type = |folder: &Path| {

@@ -111,7 +111,7 @@ pub fn all(config: &Config) -> Vec<LocalModel> {
     found
 }
 
-/// Names that select a model, and what it is: embedded, in a folder, in a cache. Nothing is unpacked for it.
+/// Names that select a model, and its kind: embedded, in a folder, in a cache. Nothing is unpacked for it.
 pub fn names(config: &Config) -> Vec<(String, &'static str)> {
     let embedded = assets::model_names().map(|name| (name, "embedded model"));
     let about = |origin| match origin {

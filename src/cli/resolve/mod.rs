@@ -1,4 +1,4 @@
-//! From arguments and configuration to what is run.
+//! From arguments and configuration to runs.
 
 mod gguf;
 pub mod local_models;
@@ -257,7 +257,7 @@ pub fn request(
     })
 }
 
-/// The method of the settings. The default is lossless: that of the draft head, `naive`, or `autoregressive` alone.
+/// The method of the settings. The default is lossless: the draft head's method, `naive`, or `autoregressive` alone.
 fn method(args: &RunArgs, settings: &Settings, models: &ModelSpec) -> Result<Method, Failure> {
     let head = args.drafter.as_deref().and_then(recipe);
     let default = match (head, &models.drafter) {

@@ -1,4 +1,4 @@
-//! The models of the studio: the local ones, and those of the hub.
+//! The models of the studio, local and on the hub.
 
 use std::{
     ops::ControlFlow,

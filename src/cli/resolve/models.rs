@@ -15,7 +15,7 @@ use specreel_model::{
 use specreel_record::Failure;
 use specreel_speculate::{Drafter, Method};
 
-/// The recipe of the draft head in a directory; none if there is no draft head.
+/// The recipe of the draft head in a directory; `None` if there is no draft head.
 pub fn recipe(dir: &Path) -> Option<Recipe> {
     let dir = local_models::directory(dir).ok()?;
     DraftHeadConfig::read(&dir).ok().map(|config| config.recipe)
@@ -34,7 +34,7 @@ pub fn models(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Fail
     let small = drafter.filter(|_| head.is_none());
     let (target, drafter, heads) = match target {
         Some(target) => (target, small, head.into_iter().collect()),
-        // The embedded target has a small model and draft heads; what is named replaces the one of its kind: a head that of its
+        // The embedded target has a draft model and draft heads; a named one replaces the one of its kind: a head the one of its
         // recipe.
         None => {
             let demo = assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path()))?;
@@ -122,7 +122,7 @@ fn unused(args: &RunArgs, methods: &[&Method]) -> Vec<String> {
         };
         if !methods.iter().any(uses) {
             let what = match kind {
-                None => "a small model".to_owned(),
+                None => "a draft model".to_owned(),
                 Some(recipe) => format!("a draft head of the recipe {}", recipe.name()),
             };
             let not = if methods.len() == 1 { " does not draft" } else { " drafts" };
@@ -131,7 +131,7 @@ fn unused(args: &RunArgs, methods: &[&Method]) -> Vec<String> {
     }
     if args.drafter_device.is_some() && !methods.iter().any(|m| matches!(m.drafter, Drafter::Model {})) {
         let not = if methods.len() == 1 { " has no" } else { " has a" };
-        notes.push(format!("--drafter-device is not used: {which}{not} small model"));
+        notes.push(format!("--drafter-device is not used: {which}{not} draft model"));
     }
     notes
 }
@@ -177,7 +177,7 @@ mod tests {
         let device = RunArgs { drafter_device: Some(DeviceChoice::Cpu), ..RunArgs::default() };
         assert_eq!(
             notes(&device, &["autoregressive"]),
-            ["--drafter-device is not used: `autoregressive` has no small model"]
+            ["--drafter-device is not used: `autoregressive` has no draft model"]
         );
     }
 }

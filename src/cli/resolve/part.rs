@@ -22,7 +22,7 @@ impl SpanArgs {
         }
     }
 
-    /// The part of this video; none if it is the whole video.
+    /// The part of this video; `None` if it is the whole video.
     pub fn of(self, video: &Path) -> Result<Option<Span>, Failure> {
         if self.is_whole() {
             return Ok(None);

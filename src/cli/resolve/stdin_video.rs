@@ -39,7 +39,7 @@ pub fn read() -> Result<PathBuf, Failure> {
     }
     let stdin = io::stdin();
     if stdin.is_terminal() {
-        return Err(missing("there is no video on stdin: it is a terminal"));
+        return Err(missing("no video on stdin: it is a terminal"));
     }
     let spooled = spool(&mut stdin.lock(), MOST)?;
     Ok(SPOOLED.get_or_init(|| spooled).path.clone())
@@ -108,7 +108,7 @@ fn copy(
         io::Write::write_all(file, &buffer[..read]).map_err(unwritable)?;
     }
     if total == 0 {
-        return Err(missing("there is no video on stdin: it is empty"));
+        return Err(missing("no video on stdin: it is empty"));
     }
     Ok(())
 }
@@ -126,7 +126,7 @@ pub fn named(failure: &Failure) -> Failure {
     Failure { error, ..failure.clone() }
 }
 
-/// An event that names the video as it was typed; none if it does not name the temporary file.
+/// An event that names the video as it was typed; `None` if it does not name the temporary file.
 pub fn renamed(event: &Event) -> Option<Event> {
     let path = SPOOLED.get()?.path.display().to_string();
     let mut event = event.clone();

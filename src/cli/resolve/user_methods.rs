@@ -1,4 +1,4 @@
-//! User-defined methods: TOML files in the folder `methods` beside `config.toml`, found by file name.
+//! User-defined methods: TOML files in the folder `methods` next to `config.toml`, found by file name.
 
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ pub fn all(dirs: Option<&Dirs>) -> (Vec<Method>, Vec<Failure>) {
     (methods, problems)
 }
 
-/// A method's name for people, with a `*` if its values differ from those of the named method.
+/// A method's name for people, with a `*` if its values differ from the named method's.
 pub fn label(method: &Method) -> String {
     serde_json::to_value(method).map_or_else(|_| method.name.clone(), |value| label_of(&value))
 }

@@ -7,13 +7,13 @@ use specreel_client::{Config, Settings};
 /// A directory, or `off`.
 const VARIABLE: &str = "SPECREEL_WEIGHT_CACHE";
 
-/// The cache for runs with these settings; none if it is switched off.
+/// The cache for runs with these settings; `None` if it is switched off.
 pub fn of(settings: &Settings) -> Option<WeightCache> {
     let off = std::env::var_os(VARIABLE).is_some_and(|value| value.eq_ignore_ascii_case("off"));
     (settings.weight_cache.or(true) && !off).then(|| find(settings)).flatten()
 }
 
-/// The cache, whether it is used or not; none without a home directory.
+/// The cache, whether it is used or not; `None` without a home directory.
 pub fn configured(config: &Config) -> Option<WeightCache> {
     find(&Settings::merge(Default::default(), config))
 }

@@ -169,7 +169,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Download a model off this thread, and report its progress ten times a second.
+    /// Download a model off this thread, and report its progress ten times per second.
     fn pull(&mut self, id: String) {
         let (store, messages) = (self.models.clone(), self.messages.clone());
         let cancelled = Arc::new(AtomicBool::new(false));

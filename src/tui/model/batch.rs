@@ -49,7 +49,7 @@ pub(crate) enum Phase {
     Waiting,
     Running,
     Cancelling,
-    /// It came to its end, was cancelled, or cannot go on.
+    /// It is complete, was cancelled, or cannot continue.
     Ended,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Batches {
     pub editor: Option<PromptEditor>,
     pub sidecar: Option<Sidecar>,
     pub existing: Existing,
-    /// How captions become cues of subtitles, in exports, too.
+    /// How captions become cues of subtitles, also in exports.
     pub cues: Cues,
 }
 
@@ -166,7 +166,7 @@ impl Batches {
 pub struct BatchJob {
     pub clips: Vec<batch::Clip>,
     pub options: batch::Options,
-    /// What each caption is asked for; its number is that of the first run.
+    /// The request of each caption; its number is the first run's.
     pub request: RunRequest,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Comparison {
     pub cursor: usize,
     pub swept: Option<&'static str>,
     pub below: Below,
-    /// The hardware for which speeds are modelled, next to the measured ones; none if only those are shown.
+    /// The hardware for which speeds are modelled, next to the measured ones; `None` if only those are shown.
     pub profile: Option<Profile>,
     /// The race, once it was shown, with the indices of its lanes.
     pub race: Option<(Vec<usize>, Race)>,
@@ -52,8 +52,8 @@ impl Comparison {
     }
 }
 
-/// Index of the first token in which two runs differ, as far as both are written; none if they agree so far. If both runs are
-/// over, a different length is a difference, too.
+/// Index of the first token in which two runs differ, as far as both are written; `None` if they agree so far. If both runs are
+/// over, a different length is also a difference.
 pub(crate) fn first_difference(run: &Run, other: &Run) -> Option<usize> {
     let ids = |run: &Run| -> Vec<u32> { run.log.whole().tokens().map(|token| token.id).collect() };
     let (a, b) = (ids(run), ids(other));

@@ -136,7 +136,7 @@ fn turn_kind(method: &Method, axis: &'static Axis, up: bool) -> Result<Method, S
     Err(problem.map_or_else(|| "no other choice".into(), |error| said(&error)))
 }
 
-/// Why this cannot be the name of a method file; none if it can.
+/// Why this cannot be the name of a method file; `None` if it can.
 pub(crate) fn name_problem(name: &str) -> Option<&'static str> {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if name.is_empty() || !name.chars().all(fine) {

@@ -176,7 +176,7 @@ impl Library {
         }
     }
 
-    /// Add what was found, unless it is there already, be it under another path.
+    /// Add the found files, unless they are listed already, perhaps under another path.
     fn add(&mut self, kind: Kind, title: &str, dir: &str, file: &VideoFile) {
         let is_named = kind == Kind::Named;
         if is_named || !self.entries.iter().any(|entry| entry.is_copy(file)) {

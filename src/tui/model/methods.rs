@@ -76,7 +76,7 @@ impl Methods {
         self.knob = if n == 0 { 0 } else { (self.knob + 1) % n };
     }
 
-    /// Adjust the active parameter by one step; the parameter after it, or none if the method has none.
+    /// Adjust the active parameter by one step; the parameter after it, or `None` if the method has none.
     pub fn turn(&mut self, up: bool) -> Option<Knob> {
         let knob = self.active_knob()?;
         let knob = Knob { value: knob.key.adjusted(knob.value, up), ..knob };
@@ -129,7 +129,7 @@ impl Methods {
         changed
     }
 
-    /// Add a method of the user's own behind those of its system, or replace the one of the same name, and choose it.
+    /// Add a method of the user's own after the methods of its system, or replace the one of the same name, and choose it.
     pub fn add(&mut self, method: Method) {
         let same = self.presets.iter().position(|p| p.name == method.name);
         let behind = self.presets.partition_point(|p| systems::rank(p) <= systems::rank(&method));
@@ -144,7 +144,7 @@ impl Methods {
         (knob.key.span, knob.key.is_count())
     }
 
-    /// The chosen method with a parameter at this value; none if that is not valid.
+    /// The chosen method with a parameter at this value; `None` if that is not valid.
     pub fn with(&self, knob: &Knob, value: f64) -> Option<Method> {
         self.current()?.with_number(knob.axis, knob.key, value).ok()
     }
@@ -169,7 +169,7 @@ fn knobs(method: &Method) -> Vec<Knob> {
         return Vec::new();
     }
     let knob = |(axis, key, value)| Knob { axis, key, value };
-    // Without a drafter there is only what the target reads.
+    // Without a drafter there is only the target's own context.
     let used = |knob: &Knob| method.drafts() || knob.axis.name == "context";
     method.numbers().into_iter().map(knob).filter(used).collect()
 }
@@ -178,7 +178,7 @@ fn knobs(method: &Method) -> Vec<Knob> {
 pub(crate) fn label(method: &Method, preset: &Method) -> String {
     let mut label = method.name.clone();
     if method.kinds() != preset.kinds() {
-        // The parameters of another choice cannot be compared with those of the preset.
+        // The parameters of another choice cannot be compared with the preset's.
         label.push('*');
         return label;
     }
@@ -307,7 +307,7 @@ mod tests {
         assert!(trees.iter().all(is_tree), "{trees:?}");
         assert_eq!(found(&all, "10 % by variation").0, ["parallelvlm", "parallelvlm-self"]);
         assert_eq!(found(&all, "no such thing").0, [""; 0]);
-        // A saved copy stands behind the methods of its system.
+        // A saved copy follows the methods of its system.
         all.add(Method { name: "my-lvspec".into(), ..Method::preset("lvspec").unwrap() });
         let systems: Vec<_> = all.presets.iter().map(systems::rank).collect();
         assert!(systems.is_sorted() && all.current().unwrap().name == "my-lvspec");

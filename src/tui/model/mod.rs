@@ -241,7 +241,7 @@ impl Model {
         self.methods.found(query).0.get(*cursor).copied()
     }
 
-    /// Why a method cannot run with the loaded models, and what would supply what it lacks; none if it can, or they still load.
+    /// Why a method cannot run with the loaded models, and how to supply the missing part; `None` if it can, or they still load.
     pub fn unavailable(&self, method: usize) -> Option<String> {
         let EngineState::Ready(Ready { target, parts: Some(parts), .. }) = &self.engine else { return None };
         let failure = self.methods.turned.get(method)?.check_parts(parts, target).err()?;

@@ -1,4 +1,4 @@
-//! The models screen: what is on this machine and what can be downloaded, the download, and the change to another pair.
+//! The models screen: local models, models to download, the download, and the change to another pair.
 
 use std::path::PathBuf;
 
@@ -170,7 +170,7 @@ impl Models {
         }
     }
 
-    /// Whether a row fits into memory now; none if that is not known.
+    /// Whether a row fits into memory now; `None` if that is not known.
     pub fn fits(&self, row: Row<'_>) -> Option<bool> {
         let memory = self.list.as_ref()?.memory?;
         match row {
@@ -180,7 +180,7 @@ impl Models {
         }
     }
 
-    /// True while models are loaded beside those in use.
+    /// True while other models are loaded than those in use.
     pub fn is_changing(&self) -> bool {
         self.change.is_some()
     }

@@ -48,7 +48,7 @@ pub(crate) fn thumbnail(path: &Path) -> FrameRequest {
     FrameRequest { count: 1, ..strip(path) }
 }
 
-/// The frames that a run samples, for heat maps; none if there are too many or too few to show.
+/// The frames that a run samples, for heat maps; `None` if there are too many or too few to show.
 pub(crate) fn tiles(run: &Run) -> Option<FrameRequest> {
     let n = run.log.prompt()?.frames.len();
     (2..=MAX_TILES).contains(&n).then(|| FrameRequest {

@@ -41,7 +41,7 @@ fn cut(text: &str, limit: usize) -> &str {
 }
 
 impl super::Model {
-    /// The editor that has the focus: that of a caption, or the prompt.
+    /// The editor that has the focus: a caption's, or the prompt's.
     pub fn editor(&mut self) -> &mut PromptEditor {
         self.batches.editor.as_mut().unwrap_or(&mut self.prompt)
     }

@@ -1,4 +1,4 @@
-//! A saved session that is played again: its runs, each with a player of its own.
+//! A saved run that is played again: its runs, each with a player of its own.
 
 use std::{path::Path, sync::Arc};
 

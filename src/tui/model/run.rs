@@ -59,11 +59,11 @@ pub(crate) struct Run {
     pub method: Option<Method>,
     pub autoregressive: bool,
     pub lossless: bool,
-    /// It is played from a saved session.
+    /// It is played from a saved run.
     pub replayed: bool,
     /// The user asked for its end.
     pub cancelling: bool,
-    /// The log of what has been played of it, and the rest of its events, all sanitized.
+    /// The log of its played part, and the rest of its events, all sanitized.
     pub log: Player,
 }
 
@@ -101,7 +101,7 @@ impl Run {
         self.log.is_over()
     }
 
-    /// True if the engine is done with it, whatever has been played.
+    /// True if the engine is done with it, regardless of the playback.
     pub fn has_ended(&self) -> bool {
         self.log.whole().is_over()
     }
@@ -116,7 +116,7 @@ impl Run {
         key(self) == key(other) && self.subject.before == other.subject.before
     }
 
-    /// What the runs on the segments of one clip have in common; none for a run by itself.
+    /// What the runs on the segments of one clip have in common; `None` for a run by itself.
     pub fn group(&self) -> Option<u64> {
         self.subject.segment.map(|segment| segment.first)
     }

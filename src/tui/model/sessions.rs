@@ -12,9 +12,9 @@ use crate::tui::archive::SessionEntry;
 /// The list, which is read again each time it is opened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sessions {
-    /// Their directory; none if there is none.
+    /// Their directory; `None` if there is none.
     pub folder: Option<PathBuf>,
-    /// None until the directory was read.
+    /// `None` until the directory was read.
     pub entries: Option<Vec<SessionEntry>>,
     /// Words that a run must all match.
     pub filter: String,
@@ -43,7 +43,7 @@ impl Sessions {
         let selected = self.selected().map(|e| e.path.clone());
         self.filter = filter;
         self.cursor = 0;
-        // The best match is selected; without a filter, what was.
+        // The best match is selected; without a filter, the earlier selection.
         self.refresh(selected.filter(|_| self.filter.is_empty()));
     }
 
@@ -78,7 +78,7 @@ impl Ranking {
         }
     }
 
-    /// The sum over the words of their best match, where one in the name of the clip or the method counts twice; none if a word
+    /// The sum over the words of their best match, where one in the name of the clip or the method counts twice; `None` if a word
     /// does not match.
     fn score(&mut self, entry: &SessionEntry) -> Option<u32> {
         let (name, texts) = (entry.name(), entry.texts());

@@ -5,14 +5,14 @@ use specreel_client::present::ledger::{step_of, token_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StepCursor {
-    /// Number of the run: the cursor is not that of another one.
+    /// Number of the run that the cursor belongs to.
     pub run: u64,
     /// The step, from 0.
     pub step: usize,
 }
 
 impl Model {
-    /// The step under the cursor of the ledger or of the inspector; none if neither has one in the shown run.
+    /// The step under the cursor of the ledger or of the inspector; `None` if neither has one in the shown run.
     pub fn shown_step(&self) -> Option<usize> {
         let run = self.runs.shown()?;
         let last = run.log.steps().len().checked_sub(1)?;

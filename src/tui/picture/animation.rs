@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(picture.matches(">one<").count(), 1, "{picture}");
         assert!(picture.contains("animation:1.00s step-end infinite"), "{picture}");
         assert!(picture.contains("{0%{visibility:visible}50%{visibility:hidden}}"), "“one” goes: {picture}");
-        // "two" of the second screen is at another place than that of the third.
+        // "two" of the second screen is at another place than the third's.
         assert_eq!(picture.matches(">two<").count(), 2, "{picture}");
         assert!(
             picture.contains("{0%{visibility:hidden}25%{visibility:visible}50%{visibility:hidden}}"),
@@ -136,6 +136,6 @@ mod tests {
         };
         assert_eq!((group("one"), group("two")), (Some(true), Some(false)), "{picture}");
         assert_eq!(animated(&[]), "");
-        assert!(!animated(&[(screen("one"), 0)]).contains("<g "), "a single screen stands still");
+        assert!(!animated(&[(screen("one"), 0)]).contains("<g "), "a single screen does not move");
     }
 }

@@ -188,7 +188,7 @@ pub(super) fn focus(model: &mut Model, pane: Pane) {
     model.focus = pane;
 }
 
-/// In the method picker the parameters are those of the method under the cursor.
+/// In the method picker the parameters belong to the method under the cursor.
 fn follow_picker(model: &mut Model) {
     if let Some(index) = model.picked_method()
         && index != model.methods.chosen

@@ -27,7 +27,7 @@ pub(super) fn follow(model: &mut Model) -> Option<Effect> {
     Some(Effect::Notify(words))
 }
 
-/// How the last work ended, and whether it failed; none if the user cancelled it.
+/// How the last work ended, and whether it failed; `None` if the user cancelled it.
 fn outcome(model: &Model, is_batch: bool) -> Option<(String, bool)> {
     if let Some(batch) = model.batches.last.as_ref().filter(|_| is_batch) {
         if let Some(problem) = &batch.problem {

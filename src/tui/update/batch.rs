@@ -38,7 +38,7 @@ pub(super) fn choose_marked(model: &mut Model) {
     model.overlay = Some(Overlay::Batch);
 }
 
-/// A clip as a batch names it: its sidecar is beside the file; that of an embedded clip is in the working directory.
+/// A clip as a batch names it: its sidecar is next to the file; an embedded clip's is in the working directory.
 fn clip_of(entry: &Entry) -> BatchClip {
     let clip = match entry.kind {
         Kind::Clip => batch::Clip {
@@ -235,7 +235,7 @@ pub(super) fn engine_failed(model: &mut Model, error: &str) {
     }
 }
 
-/// Cancel the active batch; what is written stays. None if there is none.
+/// Cancel the active batch; written files stay. `None` if there is none.
 pub(super) fn cancel(model: &mut Model) -> Option<Vec<Effect>> {
     let batch = model.batches.last.as_mut().filter(|batch| batch.is_active())?;
     match batch.phase {
@@ -255,7 +255,7 @@ pub(super) fn cancel(model: &mut Model) -> Option<Vec<Effect>> {
     }
 }
 
-/// True, with a notice, if a batch has to be over before what was asked for can run.
+/// True, with a notice, if a batch has to end before the requested work can run.
 pub(super) fn is_in_the_way(model: &mut Model) -> bool {
     let active = model.batches.active().is_some();
     if active {

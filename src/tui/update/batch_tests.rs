@@ -79,7 +79,7 @@ fn enter_opens_the_batch_and_starts_it_with_the_chosen_files() {
     assert_eq!(studio.model().library.marked.len(), 4);
     press(&mut studio, "enter");
     let shown = screen(&studio);
-    for words in ["Batch of 4 clips", "captions 4 clips with lvspec", "a .txt file beside each clip"] {
+    for words in ["Batch of 4 clips", "captions 4 clips with lvspec", "a .txt file next to each clip"] {
         assert!(shown.contains(words), "no {words:?} in {shown}");
     }
     // Closed again: nothing is lost.
@@ -110,7 +110,7 @@ fn every_state_is_shown_and_failed_clips_are_tried_again() {
         "{shown}"
     );
     let effects = studio.handle(done(1, StopReason::Eos, "A red ball."));
-    assert!(effects.is_empty(), "the batch goes on by itself: {effects:?}");
+    assert!(effects.is_empty(), "the batch continues by itself: {effects:?}");
     over(&mut studio, "/demo/1.mp4", 1, captioned("A red ball."), (1, 0));
     over(&mut studio, "/v/a.mp4", 0, Outcome::Skipped, (1, 0));
     over(&mut studio, "/v/b.mp4", 2, failed("/v/b.mp4: no video"), (1, 1));

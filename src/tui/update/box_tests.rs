@@ -159,10 +159,10 @@ fn methods_that_lack_a_model_are_grey_and_say_what_would_supply_it() {
     load(&mut studio, parts(false));
     assert_eq!(press(&mut studio, "m l v s enter"), [], "it would only fail");
     let said = notice(&mut studio);
-    let why = "method `lvspec` drafts with a small model, but none is loaded: add one with --drafter";
+    let why = "method `lvspec` needs a draft model, but none is loaded: add one with --drafter";
     assert!(said.starts_with(why), "{said}");
     assert!(matches!(studio.model().overlay, Some(Overlay::Methods { .. })), "another one can be chosen");
-    assert!(screen(&studio, 100, 30).contains("not now: it drafts with a small model"));
+    assert!(screen(&studio, 100, 30).contains("not now: it needs a draft model"));
     // Nor are they compared.
     press(&mut studio, "esc c");
     assert_eq!(studio.model().picked, [true, false, false]);

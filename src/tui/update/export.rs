@@ -1,4 +1,4 @@
-//! Exporting the shown run, or all segments of its clip; or the captions of all clips, beside them.
+//! Exporting the shown run, or all segments of its clip; or the captions of all clips, next to them.
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ pub(super) fn open(model: &mut Model) {
     }
 }
 
-/// The captions that can be written beside their clips: of each file that this session has captioned, the newest one. Embedded
+/// The captions that can be written next to their clips: the newest one of each file that this session has captioned. Embedded
 /// clips have no place of their own, and the answer to a follow-up question is no caption.
 pub(crate) fn sidecars(model: &Model) -> Vec<(PathBuf, String)> {
     let embedded = |path: &PathBuf| {

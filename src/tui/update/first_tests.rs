@@ -45,7 +45,7 @@ fn a_picked_method_and_enter_caption_the_clip_under_the_cursor() {
     };
     assert_eq!(request("m a u t enter"), ("/demo/1.mp4".into(), "autoregressive".into()));
     assert_eq!(request("enter").0, "/demo/1.mp4");
-    // Whatever pane has the focus; only `again` is about what is shown.
+    // For any focused pane; only `again` is about the shown run.
     assert_eq!(request("tab tab m n a i v enter").0, "/demo/1.mp4");
     assert_eq!(request("r").0, "/demo/0.mp4");
 }

@@ -189,7 +189,7 @@ fn another_target_is_loaded_while_runs_go_on_and_then_used() {
     assert_eq!(studio.model().models.change.as_ref().unwrap().progress, Some((5, 20, Some(9e3))));
     assert!(matches!(studio.model().engine, EngineState::Ready(_)));
     press(&mut studio, "f7");
-    assert_eq!(studio.model().overlay, None, "the screen closes, and the loading goes on");
+    assert_eq!(studio.model().overlay, None, "the screen closes, and the loading continues");
     assert!(press(&mut studio, "enter").iter().any(|effect| matches!(effect, Effect::Run(_))));
     // What takes several runs would mix both pairs.
     for key in ["c", "L"] {
@@ -235,7 +235,7 @@ fn only_the_drafter_is_changed_and_the_method_follows() {
     assert_eq!(effects, [Effect::OpenPair(pair)]);
     studio.handle(Msg::PairOpened(Ok(Box::new(opened("/models/embedded target", None)))));
     studio.handle(ready("embedded", None));
-    // The chosen method drafts with a small model.
+    // The chosen method needs a draft model.
     assert_eq!(notice(&mut studio), "embedded in use; 73 MB freed; method autoregressive");
     assert_eq!(studio.model().methods.current().unwrap().name, "autoregressive");
 }

@@ -1,4 +1,4 @@
-//! The models screen: choosing a pair, downloading, removing; and what a new pair changes.
+//! The models screen: choosing a pair, downloading, removing; and the effects of a new pair.
 
 use super::*;
 use crate::tui::{
@@ -87,7 +87,7 @@ pub(super) fn turn(model: &mut Model, by: isize) {
     go_to_loaded(model);
 }
 
-/// Go to the row of what is loaded, or the first one. With a filter or a question the cursor stays.
+/// Go to the row of the loaded model, or the first one. With a filter or a question the cursor stays.
 fn go_to_loaded(model: &mut Model) {
     let Some(Overlay::Models { query, cursor }) = &mut model.overlay else { return };
     if model.models.confirm.is_none() && query.is_empty() {
@@ -325,7 +325,7 @@ pub(super) fn ask_remove(model: &mut Model) {
     }
 }
 
-/// Do what was asked about.
+/// Do the work that was confirmed.
 pub(super) fn confirm(model: &mut Model) -> Vec<Effect> {
     match model.models.confirm.take() {
         Some(Confirm::Remove { name, path, .. }) => vec![Effect::RemoveModel(name, path)],
@@ -377,7 +377,7 @@ pub(super) fn pulled(model: &mut Model, news: PullNews) -> Vec<Effect> {
     list(model)
 }
 
-/// Go back one level: withdraw a question, cancel a loading or a download, clear the filter. None if the screen closes.
+/// Go back one level: withdraw a question, cancel a loading or a download, clear the filter. `None` if the screen closes.
 pub(super) fn back(model: &mut Model) -> Option<Vec<Effect>> {
     if model.models.confirm.take().is_some() {
         return Some(Vec::new());

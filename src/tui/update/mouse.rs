@@ -1,5 +1,5 @@
-//! The mouse: a click focuses a pane, selects a row or does what a key's hint says, a double click runs a row, and the wheel
-//! scrolls what is under it.
+//! The mouse: a click focuses a pane, selects a row or performs a key's hint, a double click runs a row, and the wheel
+//! scrolls the pane under it.
 
 use ratatui::layout::Position;
 
@@ -191,7 +191,7 @@ mod tests {
         press(&mut studio, "esc p");
         click(&mut studio, 1, 2);
         assert_eq!(studio.model().overlay, None);
-        assert_eq!(studio.model().library.cursor, 0, "what is below the box is not clicked");
+        assert_eq!(studio.model().library.cursor, 0, "the screen below the box is not clicked");
         // A pair of keys: each is its own.
         press(&mut studio, "m");
         let knob = |studio: &mut Studio| studio.model().methods.active_knob().unwrap().value;
@@ -201,7 +201,7 @@ mod tests {
         }
         press(&mut studio, "esc");
         click_on(&mut studio, "[ lambda");
-        assert!((knob(&mut studio) - 0.7).abs() < 1e-9, "the first line has keys, too");
+        assert!((knob(&mut studio) - 0.7).abs() < 1e-9, "the first line also has keys");
         // What must be pressed twice must be clicked twice.
         press(&mut studio, "enter");
         let quit = |studio: &mut Studio| click_on(studio, "q quit");

@@ -1,4 +1,4 @@
-//! The preview, and which frames to read for what is on the screen.
+//! The preview, and the frames to read for the screen.
 
 use super::*;
 use crate::tui::{
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!((request.path.as_path(), request.count), (std::path::Path::new("/demo/0.mp4"), 4));
         assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)]);
         studio.model().config.colors = ColorDepth::Indexed;
-        assert!(press(&mut studio, "i").is_empty(), "heat is not mixed in few colours");
+        assert!(press(&mut studio, "i").is_empty(), "heat is not mixed in few colors");
     }
 
     #[test]

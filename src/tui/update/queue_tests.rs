@@ -34,7 +34,7 @@ fn enter_on_three_clips_runs_three() {
     let mut studio = five();
     let first = press(&mut studio, "enter");
     assert_eq!(asked(run_of(&first)), (1, Path::new("/demo/0.mp4")));
-    assert!(press(&mut studio, "down enter").is_empty(), "the first run goes on");
+    assert!(press(&mut studio, "down enter").is_empty(), "the first run continues");
     assert!(press(&mut studio, "down e end space M o r e . enter").is_empty());
     assert_eq!(queued(&mut studio), ["Two squares", "a.mp4"]);
     assert!(notice(&mut studio).contains("a.mp4 is queued"));

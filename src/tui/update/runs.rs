@@ -107,7 +107,7 @@ fn shown_subject(model: &Model) -> Option<Subject> {
     model.runs.shown().map(|run| run.subject.clone())
 }
 
-/// What a comparison is about: the shown run's clip and prompt, or what is selected. If something is missing, a notice says so.
+/// A comparison's subject: the shown run's clip and prompt, or the selected ones. If something is missing, a notice says so.
 pub(super) fn subject(model: &mut Model) -> Option<Subject> {
     let alone = |subject: Subject| Subject { segment: None, segments: Arc::default(), ..subject };
     shown_subject(model).map(alone).or_else(|| selected_subject(model))
@@ -246,7 +246,7 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     verify::stop(model).into_iter().chain([Effect::Run(Box::new(request))]).collect()
 }
 
-/// Cancel what is active, and run these one after another instead.
+/// Cancel active work, and run these one after another instead.
 pub(super) fn replace(model: &mut Model, queue: VecDeque<Waiting>) -> Vec<Effect> {
     let effects = cancel(model);
     model.queue = queue;

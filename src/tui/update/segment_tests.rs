@@ -125,7 +125,7 @@ fn an_invalid_segment_length_is_reported() {
     assert!(studio.handle(Msg::Cut(Ok(vec![span(0.0, 1.0)]))).is_empty(), "not requested");
 }
 
-/// A saved session of two segments, the second without an end.
+/// A saved run of two segments, the second without an end.
 fn session() -> Session {
     let mut lines = Vec::new();
     for (run, start) in [(7u64, 0.0), (8, 30.0)] {
@@ -169,7 +169,7 @@ fn a_saved_run_of_segments_is_replayed_whole() {
     press(&mut studio, ",");
     assert_eq!((studio.caption().as_str(), studio.model().runs.shown), ("Some words.", 0));
     assert!(!screen(&studio).contains("0:30 – 1:00"));
-    // It runs again as what it was.
+    // It re-runs with its own settings.
     let effects = press(&mut studio, "r");
     let segment = run_of(&effects).unwrap().segment.unwrap();
     assert_eq!((segment.count, segment.index), (2, 0), "the known segments");
@@ -241,7 +241,7 @@ fn matches_are_marked_over_line_ends_and_wide_characters() {
         let here: String = wide.lines[*line..].iter().take(2).map(ToString::to_string).collect();
         assert!(here.contains('緑'), "match {from}: {here}");
     }
-    // A blank of the query is a line end, too, and every letter of a match is marked.
+    // A blank of the query also matches a line end, and every letter of a match is marked.
     press(&mut studio, "ctrl-u");
     studio.model().search.query = "over the 緑の星 and goes on".into();
     let laid = view::caption::lay(studio.model()).unwrap();

@@ -1,4 +1,4 @@
-//! The saved sessions and the replay of one of them.
+//! The saved runs and the replay of one of them.
 
 use super::*;
 use crate::tui::{archive::SessionEntry, model::replay};
@@ -58,7 +58,7 @@ pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
     };
     let (first, pace) = (model.runs.next, model.config.pace);
     let Some(runs) = replay::runs(first, session, pace, &model.methods) else {
-        return model.note(Tone::Bad, "this session file has no started event");
+        return model.note(Tone::Bad, "this saved run has no started event");
     };
     watch::end_replay(model);
     model.runs.next += runs.len() as u64;

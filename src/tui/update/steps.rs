@@ -122,7 +122,7 @@ mod tests {
         assert_eq!((studio.model().focus, at(&mut studio).0), (Pane::Steps, None));
         press(&mut studio, "esc");
         assert_eq!(studio.model().focus, Pane::Caption);
-        // It is that of one run.
+        // It belongs to one run.
         press(&mut studio, "d up r");
         studio.handle(step(2, &[(" a", Verdict::Exact)], 1));
         assert_eq!(at(&mut studio).0, None);

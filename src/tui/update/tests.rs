@@ -297,7 +297,7 @@ fn the_player_opens_the_clip_under_the_cursor() {
     assert_eq!(press(&mut studio, "O"), play("/demo/0.mp4"));
     assert_eq!(notice(&mut studio), "opening Red ball");
     assert_eq!(press(&mut studio, "j tab tab O"), play("/demo/1.mp4"), "wherever the focus is");
-    // In a box, that of the box.
+    // In a box, the box's.
     press(&mut studio, "shift-tab shift-tab space enter");
     assert_eq!(press(&mut studio, "O"), play("/demo/1.mp4"));
     press(&mut studio, "esc / z z z enter");

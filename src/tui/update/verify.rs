@@ -6,7 +6,7 @@ use specreel_client::{UNSEEN, present::statistics::verification};
 use specreel_engine::RunRequest;
 use specreel_record::{Event, RunState};
 
-/// Verify the shown run, or say what was found before.
+/// Verify the shown run, or show an earlier result.
 pub(super) fn start(model: &mut Model) -> Vec<Effect> {
     match request(model) {
         Ok((proof, request)) => {
@@ -54,7 +54,7 @@ fn request(model: &mut Model) -> Result<(Proof, RunRequest), (Tone, String)> {
     Ok((Proof { of, tokens: ids.len(), log: RunLog::new(number) }, request))
 }
 
-/// Take in an event of the run that verifies another one; what it finds is an event of that run.
+/// Take in an event of the run that verifies another one; its result is an event of that run.
 pub(super) fn on_event(model: &mut Model, event: &Event) {
     let Some(proof) = &mut model.proof else { return };
     proof.log.apply(event);

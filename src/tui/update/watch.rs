@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// So much time has passed on the screen. The runs of a group are played and shown one after another.
+/// Advance the playback by a time on the screen. The runs of a group are played and shown one after another.
 pub(super) fn advance(model: &mut Model, ms: f64) {
     let Some(at) = model.playing() else { return };
     model.runs.all[at].log.advance(ms);

@@ -26,7 +26,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(details).block(rule(theme)), below);
 }
 
-/// `━━━━──── 3/10, 1 failed, 0:40 left`, or what is about to be started.
+/// `━━━━──── 3/10, 1 failed, 0:40 left`, or the batch that is about to start.
 fn progress(model: &Model, batch: &Batch, columns: usize, theme: &Theme) -> Line<'static> {
     let dim = theme.style(Role::Dim);
     if batch.phase == Phase::Chosen {
@@ -79,7 +79,7 @@ fn files(model: &Model, columns: usize, theme: &Theme) -> Line<'static> {
         None => Span::raw(""),
     };
     let file = match model.batches.sidecar {
-        Some(sidecar) => format!("a .{} file beside each clip", sidecar.extension()),
+        Some(sidecar) => format!("a .{} file next to each clip", sidecar.extension()),
         None => "no files are written".to_owned(),
     };
     let mut spans = vec![key(Action::SidecarForm), Span::styled(file, dim)];
@@ -116,7 +116,7 @@ fn is_edited(clip: &BatchClip) -> bool {
     clip.caption.as_ref().is_some_and(|caption| caption.is_edited())
 }
 
-/// What there is to read about a clip: its caption, what is written of it, or why there is none.
+/// A clip's caption, the part written so far, or the reason for its absence.
 fn words(model: &Model, clip: &BatchClip) -> (String, Role) {
     match &clip.state {
         ClipState::Failed(error) => (error.clone(), Role::Bad),

@@ -96,7 +96,7 @@ fn places(model: &Model) -> Option<Areas> {
     areas(model.size, model.focus, model.inspector.is_some())
 }
 
-/// The caption as it is laid out now; none if it is not on the screen.
+/// The caption as it is laid out now; `None` if it is not on the screen.
 pub(crate) fn lay(model: &Model) -> Option<Laid> {
     let area = places(model).and_then(|a| a.caption).map(|a| text_area(model, a))?;
     let mut laid = passage::lay(model, model.theme(), area.width.into());
@@ -104,7 +104,7 @@ pub(crate) fn lay(model: &Model) -> Option<Laid> {
     Some(laid)
 }
 
-/// The scroll position that shows the token cursor, in lines from the end; none if it is visible already.
+/// The scroll position that shows the token cursor, in lines from the end; `None` if it is visible already.
 pub(crate) fn scroll_to_cursor(model: &Model) -> Option<usize> {
     let laid = lay(model)?;
     laid.cursor.and_then(|line| laid.scroll_to(line, model.caption_up))

@@ -18,7 +18,7 @@ use specreel_record::{
 
 /// Shares of loosened tokens that differ by less are equal.
 const FLAT: f64 = 0.005;
-/// The columns beside the method, and their places by worth: where not all fit, the last are left out.
+/// The columns besides the method, and their places by worth: if not all fit, the last are left out.
 const COLUMNS: [Column; 6] = [SPEED, DECODE, MODELLED, TAU, LOOSENED, OUTPUT];
 const WORTH: [usize; 6] = [1, 2, 5, 4, 3, 0];
 
@@ -53,7 +53,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
 
 /// The hardware that speeds are modelled for, and why they differ there.
 fn hardware(model: &Model, comparison: &Comparison, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
-    // The chart is of what was measured.
+    // The chart shows measured figures.
     let profile = comparison.profile.as_ref().filter(|_| comparison.below != Below::Chart);
     let Some(profile) = profile else { return Vec::new() };
     let about = if profile.about.is_empty() { String::new() } else { format!(": {}", profile.about) };
@@ -79,7 +79,7 @@ pub(super) struct LaneRun<'a> {
     pub lane: &'a Lane,
     pub run: Option<&'a Run>,
     pub speedup: Option<f64>,
-    /// The interval of the speedup; that of the baseline is 1.
+    /// The interval of the speedup; the baseline's is 1.
     pub interval: Option<Interval>,
     /// Decode speed that agrees with the speedup.
     pub tokens_per_second: Option<f64>,

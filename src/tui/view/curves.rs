@@ -3,7 +3,7 @@
 use super::compare::LaneRun;
 use super::*;
 
-/// Columns from which on both charts stand side by side, and rows from which on they stand one above the other.
+/// Columns from which on both charts stand side by side, and rows from which on they are one above the other.
 const WIDE: u16 = 64;
 const TALL: u16 = 14;
 

@@ -1,4 +1,4 @@
-//! The frame that is drawn. What is drawn says at the same time what a click on it means, so that both have one layout.
+//! The frame that is drawn. Drawing also records the meaning of a click, so that both have one layout.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Pane(Pane),
-    /// A box, which covers what is below it.
+    /// A box, which covers the screen below it.
     Box,
     /// A row of the list in the pane or box, by its index.
     Row(usize),

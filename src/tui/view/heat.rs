@@ -49,7 +49,7 @@ pub(super) fn draw(
     }
 }
 
-/// What is shown, and a value from 0 to 1 for every visual token; none if it is not known.
+/// What is shown, and a value from 0 to 1 for every visual token; `None` if it is not known.
 fn values(run: &Run, number: usize, what: Heat) -> (&'static str, Option<Vec<f32>>) {
     let prompt = run.log.prompt();
     match what {
@@ -80,7 +80,7 @@ impl Plan {
     }
 }
 
-/// The finest layout in which all tiles fit, magnified at most `most` times; none if even the coarsest does not fit.
+/// The finest layout in which all tiles fit, magnified at most `most` times; `None` if even the coarsest does not fit.
 fn plan([t, h, w]: [usize; 3], columns: usize, rows: usize, most: usize) -> Option<Plan> {
     let larger = (2..=most).rev().map(|zoom| (1, zoom));
     larger.chain((1..=h.max(w).max(1)).map(|scale| (scale, 1))).find_map(|(scale, zoom)| {
@@ -97,7 +97,7 @@ struct Map<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// None if the number of values is wrong.
+    /// `None` if the number of values is wrong.
     fn of(seen: &'a PromptSeen, values: &'a [f32]) -> Option<Self> {
         let n = seen.grid.iter().product::<usize>();
         (n > 0 && values.len() == n).then_some(Self { seen, values })

@@ -5,7 +5,7 @@ use specreel_record::Verdict;
 
 const COLUMNS: u16 = 84;
 
-/// One line of the page: a name and what it means.
+/// One line of the page: a name and its meaning.
 struct Entry {
     section: &'static str,
     name: String,
@@ -26,7 +26,7 @@ const MOUSE: [(&str, &str); 5] = [
     ("click", "focus a pane, select a row, or press a key that the first or last line names"),
     ("double click", "run the row, as enter does; inspect a step"),
     ("click outside", "close the box"),
-    ("wheel", "scroll what is under the pointer"),
+    ("wheel", "scroll the pane under the pointer"),
     ("shift-drag", "select text in the terminal (in some with alt or fn instead)"),
 ];
 
@@ -49,8 +49,8 @@ fn entries(model: &Model, here: KeyContext) -> Vec<Entry> {
     }
     for lossless in [true, false] {
         let about = match lossless {
-            true => "the text is exactly what the target alone writes",
-            false => "the text may differ from what the target alone writes",
+            true => "the text is exactly the text of autoregressive decoding",
+            false => "the text may differ from autoregressive decoding",
         };
         let name = mark(lossless, model.theme()).content.into_owned();
         out.push(Entry { section: "Words", name, about: about.into(), verdict: None });

@@ -1,4 +1,4 @@
-//! The other runs beside the shown one in the meters: the segments of its clip, and the runs on the same clip and prompt.
+//! The other runs next to the shown one in the meters: the segments of its clip, and the runs on the same clip and prompt.
 
 use super::meters::NAME;
 use super::*;
@@ -101,7 +101,7 @@ pub(super) fn draw(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_
     frame.render_widget(table, area);
 }
 
-/// What a run's row shows; `plain` is the speed of autoregressive decoding beside these runs.
+/// The cells of a run's row; `plain` is the speed of autoregressive decoding to compare these runs with.
 fn measures(run: &Run, plain: Option<f64>) -> Measures {
     let mut measures = Measures::of_stats(&run.label, run.lossless, run.stats());
     if measures.decode.is_none() {

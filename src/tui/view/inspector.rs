@@ -68,9 +68,9 @@ fn head(placed: &Placed<'_>, theme: &Theme, columns: usize, reason_lines: usize)
     lines
 }
 
-/// The step's draft, token by token: accepted ones in their verdict's style, others struck out. Of a tree, first the branch
+/// The step's draft, token by token: accepted ones in their verdict's style, others struck out. In a tree, first the branch
 /// that was followed, then each other branch from where it leaves those before it. `cursor` is the place of the token under the
-/// cursor among those of the step.
+/// cursor among the step's.
 pub(super) fn draft(step: &Step, cursor: Option<usize>, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let dim = theme.style(Role::Dim);
     if step.drafted.is_empty() {

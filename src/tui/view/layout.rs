@@ -34,7 +34,7 @@ pub(crate) fn is_stacked((columns, rows): (u16, u16)) -> bool {
 /// Rows of the meters below the inspector.
 const METERS: u16 = 20;
 
-/// Divide a screen of `(columns, rows)`; none if it is too small. The inspector replaces the meters and takes more room; on a wide
+/// Divide a screen of `(columns, rows)`; `None` if it is too small. The inspector replaces the meters and takes more room; on a wide
 /// and high screen the meters stay below it. Unless the screen is wide, the ledger takes the place of the meters, or of the caption
 /// above the inspector.
 pub(crate) fn areas(size: (u16, u16), focus: Pane, inspecting: bool) -> Option<Areas> {

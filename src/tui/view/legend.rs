@@ -9,7 +9,7 @@ pub(super) fn line(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
     let mut line = Line::default();
     for (verdict, count) in run.stats().verdicts.iter() {
         let gap = if line.spans.is_empty() { " " } else { " · " };
-        // On a border, a style without a colour of its own would take the border's.
+        // On a border, a style without a color of its own would take the border's.
         let style = on_border(theme).patch(theme.verdict(verdict));
         let one = [
             Span::styled(gap, dim),

@@ -4,7 +4,7 @@ use super::*;
 use crate::tui::model::library::Entry;
 use specreel_record::units;
 
-/// The fewest columns in which a directory can be told from another one.
+/// The fewest columns in which a directory can be distinguished from another one.
 const LEAST_DIR: usize = 10;
 
 /// Rows from which on the pane has room for a picture.
@@ -57,7 +57,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let visible: Vec<&Entry> =
         library.shown.iter().skip(top).take(rows).map(|index| &library.entries[*index]).collect();
     let shared = |entry: &Entry| visible.iter().filter(|other| other.title == entry.title).count() > 1;
-    // Directories are shown in every line or in none, except those that tell files of one name apart.
+    // Directories are shown in every line or in none, except those that distinguish files of one name.
     let dirs = visible.iter().all(|entry| {
         let room = columns.saturating_sub(2 + text::width(&right(entry)) + text::width(&entry.title));
         room >= text::width(&tag(model, entry).state) + for_dir(entry)
@@ -134,7 +134,7 @@ fn entry_line(
     let fill = " ".repeat(left.saturating_sub(text::width(&dir)));
     let dim = theme.style(Role::Dim);
     let named = if entry.problem().is_some() { dim } else { Style::new() };
-    // The selection's colours replace these.
+    // The selection's colors replace these.
     let dim = if here { Style::new() } else { dim };
     let of = |role| if here { Style::new() } else { theme.style(role) };
     Line::from(vec![

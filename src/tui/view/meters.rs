@@ -207,7 +207,7 @@ impl Meters<'_> {
         Group { rank: 2, lines: vec![line], chart: Some((from, chart)) }
     }
 
-    /// The speedup in a few words, and whether it is a rough figure; none if it is not known.
+    /// The speedup in a few words, and whether it is a rough figure; `None` if it is not known.
     fn known_speedup(&self) -> Option<(String, bool)> {
         if let Some(known) = &self.run.stats().speedup {
             return Some((speedup(known.decode, Some(&known.interval)), known.is_rough()));

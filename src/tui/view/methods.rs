@@ -28,7 +28,7 @@ pub(super) fn draw(model: &Model, query: &str, cursor: usize, theme: &Theme, fra
     let wide = (text::width(&heading) as u16).min(below.width.saturating_sub(2));
     let place = Rect { x: below.x + 2.min(below.width), width: wide, height: 1.min(below.height), ..below };
     frame.render_widget(theme.span(Role::Title, heading), place);
-    // What a method lacks matters more than what it does.
+    // A missing model matters more than the description.
     let about = match model.unavailable(index) {
         Some(why) => Paragraph::new(text::clean_line(&why)).style(theme.style(Role::Warn)),
         None => Paragraph::new(text::clean_line(&method.about)),

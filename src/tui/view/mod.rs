@@ -100,7 +100,7 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
     if let Some(area) = areas.caption {
         caption::draw(model, theme, frame, area);
     }
-    // The legend is on the caption's border, or else on that of the pane in its place.
+    // The legend is on the caption's border, or else on the border of the pane in its place.
     let without_caption = areas.caption.is_none();
     if let Some(area) = areas.steps {
         steps::draw(model, without_caption, theme, frame, area);
@@ -165,7 +165,7 @@ fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, theme: &Theme) -> Block<
 }
 
 fn title(name: &str, focused: bool, theme: &Theme) -> Span<'static> {
-    // Without the focus the title has the text's colour, not the border's.
+    // Without the focus the title has the text's color, not the border's.
     let style = if focused { theme.style(Role::BorderFocus) } else { on_border(theme) };
     Span::styled(format!(" {name} "), style.patch(theme.style(Role::Title)))
 }
@@ -261,7 +261,7 @@ fn scrollbar(frame: &mut Frame<'_>, theme: &Theme, area: Rect, (top, n, rows): (
             .track_symbol(Some("│"))
             .thumb_symbol("┃")
             .style(theme.style(Role::BorderFocus));
-        // Positions are those of the first visible line.
+        // Positions refer to the first visible line.
         let mut state = ScrollbarState::new(n - rows + 1).position(top).viewport_content_length(rows);
         frame.render_stateful_widget(bar, area.intersection(frame.area()), &mut state);
     }
@@ -278,12 +278,12 @@ fn number(words: impl Into<String>) -> Cell<'static> {
     Line::from(words.into()).right_aligned().into()
 }
 
-/// The columns that a column of a table takes: those of its widest cell or of its title.
+/// The width of a table's column: its widest cell or its title.
 fn widest<'a>(title: &str, cells: impl Iterator<Item = &'a str>) -> usize {
     cells.map(text::width).fold(text::width(title), usize::max)
 }
 
-/// Which columns of these widths fit in `room` beside another one, in order. The first of `worth` are kept longest.
+/// Which columns of these widths fit in `room` next to another one, in order. The first of `worth` are kept longest.
 fn fitting(widths: &[usize], worth: &[usize], room: usize) -> Vec<usize> {
     let mut used = 0;
     let mut kept: Vec<usize> = worth

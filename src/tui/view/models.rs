@@ -1,4 +1,4 @@
-//! The models screen: targets, drafters and models to download, with size and memory; what is loaded or downloaded meanwhile.
+//! The models screen: targets, drafters and models to download, with size and memory; loads and downloads in progress.
 
 use super::*;
 use crate::tui::{
@@ -10,7 +10,7 @@ use specreel_client::present::{
     formats::{bytes, parameters},
 };
 
-/// Rows below the list: a rule, the details, and what goes on.
+/// Rows below the list: a rule, the details, and the work in progress.
 const BELOW: u16 = 6;
 /// Columns from which on a column is shown.
 const SHOWS_FAMILY: u16 = 66;
@@ -143,8 +143,8 @@ fn details(model: &Model, entry: Option<Entry<'_>>, columns: usize, theme: &Them
         Entry::Named(_) => vec![("a model of the hub by its id: Enter asks the hub".into(), plain)],
         Entry::Stored(stored) => {
             let tower = stored.facts.as_ref().is_ok_and(|facts| facts.lacks_tower);
-            let tower =
-                tower.then(|| ("no vision tower beside it: Enter asks for its mmproj file".into(), warn));
+            let tower = tower
+                .then(|| ("no vision tower in its directory: Enter asks for the mmproj file".into(), warn));
             let path = (text::clean_line(&stored.path.display().to_string()), dim);
             let is_target = model.models.tab == Tab::Target && stored.facts.is_ok();
             let drafters = match stored.drafters.join(", ") {

@@ -10,7 +10,7 @@ use specreel_client::present::player::{Fate, Scene};
 use specreel_demo as assets;
 use specreel_record::Verdict;
 
-/// The token under the cursor, with and without colours.
+/// The token under the cursor, with and without colors.
 const CURSOR: Modifier = Modifier::REVERSED;
 
 const EDGE: &str = "╎";
@@ -39,7 +39,7 @@ impl Laid {
         self.overflow() - up.min(self.overflow())
     }
 
-    /// How many lines must be below the last visible one to show this line and its neighbors; none if it is visible.
+    /// How many lines must be below the last visible one to show this line and its neighbors; `None` if it is visible.
     pub fn scroll_to(&self, line: usize, up: usize) -> Option<usize> {
         let (most, top) = (self.overflow(), self.top(up));
         let wanted = if line < top + 1 {
@@ -129,7 +129,7 @@ impl Writer<'_> {
     ) -> Vec<Part<'p>> {
         let mut other = self.theme.style(Role::SelectionDim).add_modifier(Modifier::UNDERLINED);
         if other.bg.is_some() && other.fg.is_none() {
-            // Words of the background's colour would be invisible.
+            // Words of the background's color would be invisible.
             other.fg = Some(Color::Reset);
         }
         let mut out = Vec::new();
@@ -233,7 +233,7 @@ impl Writer<'_> {
     }
 }
 
-/// The text of a scene. Where strike-through may not be available, the rejected draft stands in brackets.
+/// The text of a scene. Where strike-through may not be available, the rejected draft is in brackets.
 pub(super) fn staged(scene: &Scene, model: &Model, theme: &Theme) -> Vec<Part<'static>> {
     let is_marked = model.config.ascii || matches!(model.config.colors, ColorDepth::None | ColorDepth::Ansi);
     let dim = theme.style(Role::Dim);
@@ -246,7 +246,7 @@ pub(super) fn staged(scene: &Scene, model: &Model, theme: &Theme) -> Vec<Part<'s
             Fate::Rejected => theme.style(Role::Rejected),
             Fate::Dropped => theme.style(Role::Ghost).patch(dim).add_modifier(Modifier::DIM),
         };
-        // The next window is behind a mark of its own.
+        // The next window follows a mark of its own.
         if part.fate == Fate::Ahead && !std::mem::replace(&mut ahead, true) {
             parts.push((EDGE.into(), dim));
         }

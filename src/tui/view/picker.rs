@@ -60,7 +60,7 @@ pub(super) fn export(
         Some(format) => named(format.name(), format.about(), &columns, theme),
         None => {
             let clips = plural(sidecars as u64, "clip");
-            let about = format!("captions of {clips} of this session, a .txt beside each");
+            let about = format!("captions of {clips} of this session, a .txt next to each");
             named("sidecars", &about, &columns, theme)
         }
     });

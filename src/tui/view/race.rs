@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(long.div_ceil(2), short);
         race.seek(1000.0);
         let [[half, _], [all, 0]] = tracks(&race) else { panic!("{:?}", tracks(&race)) };
-        assert_eq!((half, all), (short, short), "all bars grow alike");
+        assert_eq!((half, all), (short, short), "all bars grow equally");
     }
 
     #[test]

@@ -131,7 +131,7 @@ fn details(model: &Model, entry: &SessionEntry, columns: usize, theme: &Theme) -
     let (words, style) = match &entry.state {
         RunState::Failed(failure) => (format!("✗ {}", failure.error), theme.style(Role::Bad)),
         RunState::CutOff if entry.text.is_empty() => {
-            ("the recording ends early: replay it to see what was written".to_owned(), dim)
+            ("the recording ends early: replay it to see its text".to_owned(), dim)
         }
         RunState::Done(StopReason::Cancelled) if entry.text.is_empty() => ("— cancelled".to_owned(), dim),
         _ => (entry.text.clone(), Style::new()),

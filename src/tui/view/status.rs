@@ -1,4 +1,4 @@
-//! The first and the last line: the method and the models, what the engine does, and the available keys.
+//! The first and the last line: method, models, the engine's state, and the available keys.
 
 use super::*;
 use crate::tui::{
@@ -51,7 +51,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
         true => " toy models ".to_owned(),
         false => String::new(),
     };
-    // The badge stays, whatever else has to go.
+    // The badge stays; everything else may be left out.
     let most = usize::from(area.width).saturating_sub(text::width(&badge));
     while left.width() > most && left.spans.len() > 1 {
         left.spans.pop();
@@ -95,7 +95,7 @@ fn notice_style(tone: Tone, theme: &Theme) -> Style {
     theme.style(if tone == Tone::Bad { Role::Bad } else { Role::Accent })
 }
 
-/// True if a notice leaves room on the last line for what the engine does and for the most important keys.
+/// True if a notice leaves room on the last line for the engine's state and the most important keys.
 fn has_room(words: &str, columns: usize) -> bool {
     text::width(words) + 24 <= columns
 }
@@ -177,7 +177,7 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     }
 }
 
-/// How long the stage still takes, or, before the first slow one, the whole run; nothing about what is over soon.
+/// How long the stage still takes, or, before the first slow one, the whole run; nothing for short stages.
 fn time_left(run: &Run, stage: Stage, left_ms: Option<f64>) -> Option<String> {
     match left_ms.filter(|ms| *ms >= LEFT_MS) {
         Some(ms) => Some(format!("({} left)", estimate::left(ms))),
@@ -345,7 +345,7 @@ fn hints(model: &Model, theme: &Theme, columns: usize, frame: &mut Frame<'_>, ar
     }
 }
 
-/// The key of an action in this context, with that of its opposite, in the order in which they are shown.
+/// The key of an action in this context, with its opposite's, in the order in which they are shown.
 fn keys(model: &Model, action: Action) -> Option<Vec<(String, Action)>> {
     let context = model.key_context();
     let first = |action| model.keymap.keys(context, action).first().copied();

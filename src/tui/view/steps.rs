@@ -1,4 +1,4 @@
-//! The ledger: a row for each step, and below them what is known of the selected one.
+//! The ledger: a row for each step, and below them the details of the selected one.
 
 use super::*;
 use specreel_client::present::{
@@ -26,8 +26,7 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     let run = model.runs.shown().filter(|run| !run.log.steps().is_empty() || run.log.scene().is_some());
     let Some(run) = run else {
         frame.render_widget(block, area);
-        let words =
-            "Every step appears here: what was drafted, what the target accepted, and what it wrote instead.";
+        let words = "Every step appears here: the drafts, the accepted ones, and the target's replacement.";
         let lines = wrap([(words, theme.style(Role::Dim))], inner.width.into());
         frame.render_widget(Paragraph::new(lines), inner);
         return;
@@ -98,7 +97,7 @@ fn table(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: R
         ];
         Row::new(cells.into_iter().take(widths.len())).height(height)
     };
-    // The inspector's cursor is that of the ledger.
+    // The inspector's cursor is also the ledger's.
     let is_active = has_focus(model, Pane::Steps) || model.inspector.is_some();
     let selection = theme.style(if is_active { Role::Selection } else { Role::SelectionDim });
     let shown =

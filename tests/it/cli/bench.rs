@@ -153,7 +153,7 @@ fn a_clip_is_measured_in_a_known_shape() {
         (lines.len(), &line["event"], &line["family"]),
         (1, &"clip".into(), &"llava_onevision".into())
     );
-    // 32 frames, whatever the length, of four visual tokens; and the text around them.
+    // Always 32 frames of four visual tokens, and the text around them.
     assert_eq!(
         (&line["frames"], &line["visual_tokens"], &line["tokens"]),
         (&32.into(), &128.into(), &2.into())

@@ -28,7 +28,7 @@ fn a_video_that_the_embedded_models_cannot_know_is_noted() {
     assert!(run("own.mp4", &[]).stderr.contains(&note));
     assert_eq!(notes(&run("own.mp4", &["--json"])), [LIMITS_NOTE]);
     assert!(!run("demo:2", &[]).stderr.contains("note: "));
-    // A copy of an embedded clip is one, too; so is a copy of the target.
+    // A copy of an embedded clip is also one; so is a copy of the target.
     let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
     let copy = format!("{demo}/clips/three-shots.mp4");
     assert!(!run(&copy, &[]).stderr.contains("note: "));

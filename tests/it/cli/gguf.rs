@@ -199,10 +199,10 @@ fn what_is_wrong_with_files_is_said() {
     let (model, dir) = (fixture(&format!("gguf/{text}")), fixture("gqa_tied"));
     let same_model = "the mmproj file of the same model";
     let architecture = "unsupported architecture `llama-4`, expected one of: qwen2vl (Qwen2-VL, Qwen2.5-VL)";
-    let several = "several mmproj files beside it: MMPROJ-a.gguf, x-mmproj.GGUF";
+    let several = "its directory has several mmproj files: MMPROJ-a.gguf, x-mmproj.GGUF";
     let tokenizer = "unsupported `tokenizer.ggml.pre` `llama`, expected one of: qwen2";
     let targets = [
-        (&alone, "no mmproj*.gguf beside it", "pass it with --mmproj"),
+        (&alone, "no mmproj*.gguf in its directory", "pass it with --mmproj"),
         (&two, several, "choose one with --mmproj"),
         (&other, "its embeddings are 256 wide", same_model),
         (&mmproj, "is a vision tower (mmproj), not a language model", "--mmproj"),

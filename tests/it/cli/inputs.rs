@@ -57,7 +57,7 @@ fn a_video_comes_from_stdin() {
 fn a_stdin_without_a_video_is_refused() {
     let program = Program::new();
     for (args, bytes, code, part) in [
-        (&["caption", "-"][..], "", 2, "error: there is no video on stdin: it is empty\nhint: pipe one in"),
+        (&["caption", "-"][..], "", 2, "error: no video on stdin: it is empty\nhint: pipe one in"),
         (&["caption", "-"], "this is text\n", 3, "error: -: "),
         (&["caption", "-", "--segments", "2"], "this is text\n", 3, "error: -: "),
         (
@@ -200,7 +200,7 @@ fn a_dry_run_reports_what_the_run_takes() {
     assert_eq!(found[0]["basis"], "measured");
     assert!(found[0]["tower_ms"].as_f64().unwrap() > 0.0 && found[0]["prompt_ms"].as_f64().unwrap() > 0.0);
     let pieces = program.run(&[&dry[..], &["--segments", "1"]].concat());
-    pieces.printed("pieces  ").printed(" at most, each");
+    pieces.printed("segments  ").printed(" at most, each");
 
     program.run(&["caption", "no.mp4", "--dry-run"]).ends(3);
 }

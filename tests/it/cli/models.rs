@@ -319,7 +319,7 @@ fn inspecting_lists_what_tensors_become_in_a_weight_type() {
     program.copy("tests/parity/fixtures/gguf/gqa_tied", "gguf");
     let found = program.run(&["models", "inspect", "target", "--dtype", "q4_0", "--json"]).ok().json();
     let head = json!({
-        "tensor": "output head", "count": 1, "outputs": 768, "inputs": 320, "dtype": "q8_0",
+        "tensor": "LM head", "count": 1, "outputs": 768, "inputs": 320, "dtype": "q8_0",
         "reason": "kept higher; rows of 320 are not a multiple of 256"
     });
     let conversion = &found["conversion"];

@@ -1,4 +1,4 @@
-//! `replay`: saved sessions once more.
+//! `replay`: saved runs.
 
 use crate::cli::Program;
 

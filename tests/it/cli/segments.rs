@@ -1,4 +1,4 @@
-//! Parts of a video, and long videos piece by piece: text with time stamps, subtitles, events.
+//! Parts of a video, and long videos in segments: text with time stamps, subtitles, events.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -26,7 +26,7 @@ fn pieces_follow_each_other_with_their_times() {
     assert_eq!(lines.len(), 3, "{}", run.stdout);
     assert!(lines[0].starts_with("[00:00:00.000 --> 00:00:02.000] The"), "{}", lines[0]);
     assert!(lines[2].starts_with("[00:00:04.000 --> 00:00:06"), "{}", lines[2]);
-    assert!(run.stderr.contains("pieces    3 of 3") && run.stderr.contains("36 tokens"), "{}", run.stderr);
+    assert!(run.stderr.contains("segments  3 of 3") && run.stderr.contains("36 tokens"), "{}", run.stderr);
     assert_eq!(run.stderr.matches("naive (lossless)").count(), 1, "{}", run.stderr);
 }
 
@@ -88,7 +88,7 @@ fn subtitles_are_written_also_by_replay() {
     assert_eq!((again.code, &again.stdout), (0, &srt.stdout), "{}", again.stderr);
     let text = program.run(&["replay", "a.jsonl", "--speed", "0"]);
     assert_eq!(text.stdout, caption(&program, &["--segments", "2"]).stdout);
-    text.said("pieces    3 of 3");
+    text.said("segments  3 of 3");
 
     // One cue over the whole length, where nobody asks for pieces.
     let vtt = caption(&program, &["--format", "vtt"]);

@@ -122,12 +122,12 @@ fn the_second_start_maps_the_weights_of_the_first() {
     });
     assert!(third.contains("are converted, and kept in"), "{third}");
 
-    // A copy is recognised by its contents.
+    // A copy is recognized by its contents.
     let moved = program.copy(model.to_str().unwrap(), "moved");
     let moved = logged(&program, || assert_eq!(tokens(&caption(&program, &moved, &[], &[])), plain));
     assert!(moved.contains("comparing") && moved.contains("mapped from"), "{moved}");
 
-    // The checkpoint is built anew in its place.
+    // The checkpoint is rebuilt in its place.
     let checkpoints =
         || -> Vec<Value> { kept(&program).iter().map(|kept| kept["checkpoint"].clone()).collect() };
     assert_eq!(checkpoints(), ["current", "current"]);

@@ -189,7 +189,7 @@ fn lossless_methods_are_lossless_in_every_family() {
     }
 }
 
-/// A pruned target reads what it keeps, in every family: everything is plain decoding, and no other method reads its context.
+/// A pruned target reads what it keeps, in every family: everything is autoregressive decoding, and no other method reads its context.
 #[test]
 fn pruned_targets_read_what_they_keep() {
     for (target, drafter, tokens) in [("qwen2_vl", "qwen2_vl_nested", 8), ("llava_ov", "llava_ov_newer", 36)]
@@ -288,7 +288,7 @@ fn a_question_that_goes_on_neither_encodes_nor_reads_the_video_again() {
         let before = vec![Turn { prompt: "What moves?".into(), answer: text.clone() }];
         let mut on = rig.request("naive", "What colour is it?");
         on.before = before;
-        // Another question takes the video over, too; what a method needs to know of the new text is made anew.
+        // Another question also reuses the video; the signals of the new text are computed again.
         let other = rig.request("specvlm", "What stands still?");
         for request in [on, other] {
             let events = rig.play(request.clone());
@@ -362,7 +362,7 @@ fn every_preset_accounts_for_every_token() {
         assert_eq!(stats.judged, judged);
         match method.schedule {
             Schedule::Sequential {} => assert_eq!(stats.drafted, judged),
-            // What follows a rejected draft was drafted, too. A drafted end token is neither kept nor thrown away.
+            // The drafts after a rejected one were also drafted. A drafted end token is neither kept nor thrown away.
             Schedule::Parallel { .. } => {
                 assert!(stats.drafted > judged, "{}: {} of {judged}", method.name, stats.drafted);
                 let ended = stats.drafted - stats.accepted - stats.discarded;
@@ -630,7 +630,7 @@ fn models_can_be_changed_and_refused() {
     assert!(rig.ready().drafter.is_none());
     let events = rig.run("naive", "x");
     let failure = failed(&events);
-    assert!(failure.error.contains("small model"), "{failure:?}");
+    assert!(failure.error.contains("draft model"), "{failure:?}");
     assert!(!done(&rig.run("lvspec-self", "x")).1.is_empty());
 
     rig.load("gqa_tied", Some("processor"));

@@ -237,7 +237,7 @@ fn wrong_bytes_and_sizes_are_not_kept() {
             !case.blobs().contains(&model()[3].digest()) && !case.blobs().iter().any(|b| b.contains('.'))
         );
     }
-    // Small files are verified, too.
+    // Small files are also verified.
     let case = Case::at(model(), "/config.json", |_, reply| reply.body = b"[]".to_vec());
     assert!(case.refused().1.contains("checksum"));
 }

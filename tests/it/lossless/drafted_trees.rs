@@ -43,7 +43,7 @@ fn way(tree: &Tree, node: usize) -> Vec<u32> {
     tree.path(node).iter().map(|&node| tree.nodes()[node].id).collect()
 }
 
-/// A small model that has read a prompt.
+/// A draft model that has read a prompt.
 struct Reader {
     sequence: Sequence,
     base: usize,

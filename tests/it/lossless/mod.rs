@@ -360,7 +360,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
         (&parallel, 6.0, 0.8, 4),
     ] {
         let sampler = |seed| Sampler { temperature, top_p, seed };
-        // The token that plain decoding likes second best ends a text.
+        // The token that autoregressive decoding likes second best ends a text.
         bench.end_with(&[]);
         let first = bench.texts(sampler(0), 1);
         let mut ranked: Vec<_> = first.into_iter().collect();

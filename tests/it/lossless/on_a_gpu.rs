@@ -60,7 +60,7 @@ fn a_drafter_that_sees_everything_is_always_right_on_a_gpu() {
     }
 }
 
-/// A small model on the CPU beside a target on a GPU, and the other way round.
+/// A draft model on the CPU for a target on a GPU, and the other way round.
 #[test]
 fn models_on_two_devices_are_lossless() {
     let Some(device) = gpu(WeightType::Q8_0, KvType::F16) else { return };

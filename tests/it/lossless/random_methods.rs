@@ -17,7 +17,7 @@ use specreel_tensor::{KvType, WeightType};
 
 use crate::lossless::support::{Bench, Written};
 
-/// Target, small model, weights, and the ids that may be written.
+/// Target, draft model, weights, and the ids that may be written.
 const PAIRS: [(&str, &str, WeightType, Option<usize>); 15] = [
     ("gqa_tied", "nested_bf16", WeightType::Q8_0, None),
     ("sharded_untied", "gqa_tied", WeightType::F32, Some(3)),
@@ -371,7 +371,7 @@ impl Run {
     }
 }
 
-/// What plain decoding writes, from a run that was long enough.
+/// The text of autoregressive decoding, from a run that was long enough.
 fn cut(plain: &Written, limit: usize) -> (&[u32], &[u32], StopReason) {
     let count = limit.min(plain.ids.len());
     let reason = if plain.ids.len() >= limit { StopReason::Length } else { StopReason::Eos };

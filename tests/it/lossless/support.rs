@@ -51,7 +51,7 @@ impl Written {
     }
 }
 
-/// A target and a small model over one clip and prompt.
+/// A target and a draft model over one clip and prompt.
 pub struct Bench {
     target: VideoLlm,
     /// Where the target's files are, and the target in fewer bits, by weight type.
@@ -62,7 +62,7 @@ pub struct Bench {
     grid: VisualGrid,
     vocab: usize,
     ends: Vec<u32>,
-    /// Visual embeddings of the target and of the small model.
+    /// Visual embeddings of the target and of the draft model.
     embeddings: [States; 2],
     /// The target's prompt; each run rolls back what it added.
     sequence: Option<Sequence>,
@@ -130,7 +130,7 @@ impl Bench {
         Self::apart(name, small, [device, device], seed)
     }
 
-    /// The target on one device, the small model on another.
+    /// The target on one device, the draft model on another.
     pub fn apart(name: &str, small: &str, devices: [&ComputeDevice; 2], seed: u64) -> Self {
         let load = |name, device| VideoLlm::load_on(&fixture(name), device, &mut |_, _| {}).unwrap();
         let (target, small) = (load(name, devices[0]), load(small, devices[1]));
@@ -380,7 +380,7 @@ impl Bench {
         self.vocab
     }
 
-    /// The small model with the whole prompt read but for its last token, and that token.
+    /// The draft model with the whole prompt except its last token, and that token.
     pub fn reader(&mut self) -> (Sequence, u32) {
         let mut target = self.sequence.take().unwrap();
         let sequence = self.drafter(&Method::preset("naive").unwrap(), &mut target).unwrap().sequence;

@@ -31,7 +31,7 @@ fn options(recipe: Recipe) -> Options {
     }
 }
 
-/// Train until `stop` of the news says so; the news, too.
+/// Train until `stop` says so; also returns the reports.
 fn run(
     clips: &Clips,
     options: &Options,
@@ -212,7 +212,7 @@ fn a_broken_clip_is_named_and_left_out() {
 fn a_first_save_that_fails_leaves_room_for_the_next_attempt() {
     let dir = tempfile::tempdir().unwrap();
     let (clips, options) = (Clips::Scenes { count: 2 }, options(Recipe::Sparrow));
-    // What a full disk does: the file beside the place cannot be written.
+    // As with a full disk: the temporary file cannot be written.
     let blocked = dir.path().join(".half-training.safetensors");
     std::fs::create_dir(&blocked).unwrap();
     let error = run(&clips, &options, dir.path(), &|_| false).0.err().unwrap();

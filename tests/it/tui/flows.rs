@@ -20,7 +20,7 @@ fn a_saved_run_once_more() {
     assert_eq!(press(&mut studio, "down enter"), [Effect::Load("/data/sessions/200.jsonl".into())]);
     studio.handle(Msg::Loaded(Ok(session(&lossy(), false))));
     assert!(studio.is_playing() && studio.caption().is_empty());
-    // The stages before the first token take their time, too.
+    // The stages before the first token also take their time.
     studio.handle(Msg::Advance(500.0));
     sees(&studio, &["slowed 15x", "encoding frames", "harbour"]);
     studio.handle(Msg::Advance(1040.0));
@@ -38,7 +38,7 @@ fn a_saved_run_once_more() {
     studio.handle(Msg::Loaded(Ok(session(&lossy()[..2], true))));
     studio.handle(Msg::Advance(1e5));
     sees(&studio, &["the recording ends here", "cut off"]);
-    // A live run goes on beside it.
+    // A live run continues meanwhile.
     begin(&mut studio, request.run, None, false);
     engine(&mut studio, request.run, EventKind::Step(alone()[0].clone()));
     press(&mut studio, "<");
@@ -73,7 +73,7 @@ fn a_caption_token_by_token() {
     sees(&studio, &["the drafter sees all"]);
     press(&mut studio, "v");
     sees(&studio, &["scores of the visual tokens  not recorded"]);
-    // Esc closes it; another pane, too.
+    // Esc closes it; so does another pane.
     press(&mut studio, "esc");
     assert!(!screen(&studio, columns, rows).contains("Inspector"));
     press(&mut studio, "i tab tab");

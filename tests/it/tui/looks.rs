@@ -97,11 +97,11 @@ fn the_steps_of_a_run() {
         press(&mut studio, "n n");
         look("steps_cursor", &studio, size);
     }
-    // Without colours, rejected drafts are marked as well as struck out.
+    // Without colors, rejected drafts are marked as well as struck out.
     let mut studio = streaming("mono", 80, 24);
     press(&mut studio, "d g");
     look("steps_mono", &studio, (80, 24));
-    // Over the inspector, and beside it.
+    // Over the inspector, and next to it.
     for size in [(80, 24), (120, 40), (200, 60)] {
         let mut studio = streaming("light", size.0, size.1);
         done(&mut studio, 3, &lossy(), StopReason::Eos);

@@ -187,7 +187,7 @@ enum Shown {
 
 /// The vector pictures of the documentation.
 const PICTURES: [(&str, Shown); 12] = [
-    ("loosening.svg", Shown::Chart),
+    ("results/loosening.svg", Shown::Chart),
     ("screen.svg", Shown::Pane),
     ("screens/batch.svg", Shown::Words),
     ("screens/comparison.svg", Shown::Words),
@@ -274,7 +274,7 @@ fn the_captions_in_pictures_are_those_of_the_recordings() {
         }
     }
     let mut files = Vec::new();
-    for folder in [docs(), docs().join("screens")] {
+    for folder in [docs(), docs().join("results"), docs().join("screens")] {
         files.extend(std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
     }
     files.retain(|file| file.extension().is_some_and(|e| e == "svg"));

@@ -93,7 +93,7 @@ pub fn loaded(studio: &mut Studio) -> Vec<Effect> {
     engine(studio, 0, ready)
 }
 
-/// Width, height and pixels of frame `n` of a clip: four colours that change with the time.
+/// Width, height and pixels of frame `n` of a clip: four colors that change with the time.
 fn pattern(n: usize) -> (u32, u32, Vec<u8>) {
     let pixel = |i: u32| match (i % 16 < 8, i < 16 * 16) {
         (true, true) => [250, (6 * n) as u8, 0],

@@ -150,7 +150,7 @@ fn where_a_strike_may_not_be_seen_the_rejected_draft_is_in_brackets() {
         let screen = screen(&studio, 120, 40);
         assert!(screen.contains("A small green star [-drops-] falls down to"), "{colors:?}:\n{screen}");
         assert!(!ascii || screen.is_ascii());
-        // Ghosts, the rejected draft and its replacement differ without colour, too.
+        // Ghosts, the rejected draft and its replacement also differ without color.
         let looks = ["star", "drops", "falls", "down"].map(|word| modifiers(&studio, word));
         let different: std::collections::HashSet<_> = looks.iter().collect();
         assert_eq!(different.len(), 4, "{colors:?}: {looks:?}");

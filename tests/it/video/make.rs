@@ -124,7 +124,7 @@ impl Clip {
     }
 }
 
-/// A picture of eight vertical stripes, white where the number's bit is set (lowest bit at the left); tiny pictures are grey.
+/// A picture of eight vertical stripes, white where the number's bit is set (lowest bit at the left); tiny pictures are gray.
 fn numbered(number: usize, width: u32, height: u32, pixel: Pixel) -> frame::Video {
     let mut rgb = frame::Video::new(Pixel::RGB24, width, height);
     let stride = rgb.stride(0);

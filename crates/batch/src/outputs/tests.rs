@@ -47,7 +47,7 @@ fn a_missing_row_is_written_beside_an_existing_sidecar() {
     assert_eq!(outputs.need(&clips[0]).unwrap(), Need::Captions(vec![0, 1]));
     outputs.write(&clips[0], &[caption("p", "one")]).unwrap();
     assert_eq!(outputs.need(&clips[0]).unwrap(), Need::Captions(vec![1]));
-    // Another process sees it, too.
+    // Another process sees it as well.
     let mut other = Outputs::open(options, &clips).unwrap();
     assert_eq!(other.need(&clips[0]).unwrap(), Need::Captions(vec![1]));
     outputs.write(&clips[0], &[caption("q", "two")]).unwrap();
@@ -97,13 +97,13 @@ fn two_clips_with_one_stem_do_not_share_a_sidecar() {
     let clips = clips(dir.path(), &["a.mkv", "a.mp4"]);
     let mut outputs = Outputs::open(options(Existing::Skip), &clips).unwrap();
     assert!(outputs.need(&clips[0]).is_ok());
-    assert!(outputs.need(&clips[1]).unwrap_err().error.contains("is that of"));
+    assert!(outputs.need(&clips[1]).unwrap_err().error.contains("belongs to"));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
-    /// A run is killed after any number of clips, before or after the last sidecar was replaced; the same run goes on, and a
-    /// later one begins anew.
+    /// A run is killed after any number of clips, before or after the last sidecar was replaced; the same run resumes, and a
+    /// later one starts over.
     #[test]
     fn an_unfinished_run_goes_on(
         stops in prop::collection::vec((0usize..4, any::<bool>()), 0..4),

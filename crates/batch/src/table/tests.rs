@@ -89,7 +89,7 @@ fn rows_behind_a_damaged_place_are_not_cut_off() {
         }
         std::fs::write(&file, &bytes).unwrap();
         let failure = Table::open(&file, kind).unwrap_err();
-        assert!(failure.error.contains("damaged behind byte"), "{failure:?}");
+        assert!(failure.error.contains("damaged after byte"), "{failure:?}");
         assert_eq!(std::fs::read(&file).unwrap(), bytes);
     }
 }

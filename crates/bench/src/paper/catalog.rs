@@ -21,7 +21,7 @@ const FILES: [&str; 5] = [
 static PAPERS: LazyLock<Result<Vec<Paper>, String>> =
     LazyLock::new(|| FILES.iter().map(|text| toml::from_str(text).map_err(|e| e.to_string())).collect());
 
-/// A paper and those of its tables that are measured here.
+/// A paper and its tables that are measured here.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Paper {
@@ -65,7 +65,7 @@ pub struct Table {
 #[serde(deny_unknown_fields)]
 pub struct Row {
     pub(crate) label: String,
-    /// The preset; none where nothing stands for the row, and `missing` says why.
+    /// The preset; `None` where nothing stands for the row, and `missing` says why.
     #[serde(default)]
     pub(crate) method: Option<String>,
     /// Changes of the preset, as `--set` takes them.
@@ -81,7 +81,7 @@ pub struct Row {
     pub(crate) first_steps: Option<usize>,
     #[serde(default)]
     pub(crate) figures: BTreeMap<Measure, f64>,
-    /// The row's place where the paper tells an order without figures: 1 is the best. Rows of one place are not compared.
+    /// The row's place if the paper gives an order without figures: 1 is the best. Rows of one place are not compared.
     #[serde(default)]
     pub(crate) rank: Option<u32>,
     #[serde(default = "yes")]
@@ -117,7 +117,7 @@ impl Table {
 }
 
 impl Row {
-    /// The method; none where nothing stands for the row. Fails if the data name an unknown method or value.
+    /// The method; `None` where nothing stands for the row. Fails if the data name an unknown method or value.
     pub(crate) fn method(&self) -> Result<Option<Method>, MethodError> {
         let Some(name) = &self.method else { return Ok(None) };
         Method::preset(name)?.with_sets(self.set.iter().map(String::as_str)).map(Some)
@@ -130,7 +130,7 @@ impl Row {
     }
 }
 
-/// What a row's runs have in common with those of its baseline.
+/// The properties that a row's runs share with the baseline's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Condition {
     pub(crate) temperature: f32,

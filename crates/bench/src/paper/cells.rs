@@ -76,7 +76,7 @@ fn figure_text(measure: Measure, figure: &Figure) -> String {
     match figure.interval {
         Some((low, high)) => {
             let (low, high) = (measure.text(low), measure.text(high));
-            // The unit stands behind the value already.
+            // The value already has its unit.
             let number = |text: &str| text.trim_end_matches([' ', '%', 'x', 'm', 's']).to_owned();
             format!("{value} [{} to {}]", number(&low), number(&high))
         }

@@ -104,7 +104,7 @@ pub async fn measure<R: Reporter>(
     let (mut done, all) = (0, (seeds.end - seeds.start) * work.runs());
     for seed in seeds {
         let clip = clips.take(seed)?;
-        // By number of frames: conditions of the same frames share what was read.
+        // By number of frames: conditions of the same frames share the read clips.
         let mut seen: Vec<(Option<u32>, ClipResults<'_>)> = Vec::new();
         for group in &work.groups {
             let frames = group.condition.frames;

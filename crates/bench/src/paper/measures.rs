@@ -22,7 +22,7 @@ pub struct ClipRun {
     /// Accepted drafts between two rejects, where drafting and verifying overlap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mean_run: Option<f64>,
-    /// Decode speed over that of autoregressive decoding of the clip.
+    /// Decode speed divided by autoregressive decoding's on the clip.
     #[serde(alias = "decode", skip_serializing_if = "Option::is_none")]
     pub(crate) decode_ratio: Option<f64>,
     /// The same from file to last token.
@@ -44,7 +44,7 @@ pub struct ClipRun {
 }
 
 impl ClipRun {
-    /// Of a trial, its accepted drafts by step, and the right facts of its baseline.
+    /// A trial's accepted drafts by step, and the right facts of its baseline.
     pub fn of(trial: &Trial, accepted: Vec<u32>, plain_right: usize) -> ClipRun {
         let stats = &trial.stats;
         ClipRun {
@@ -91,11 +91,11 @@ pub enum Measure {
     EndToEnd,
     /// Decode speedup on other hardware, modelled from the steps.
     Modelled,
-    /// Right facts over those of autoregressive decoding.
+    /// Right facts divided by autoregressive decoding's.
     Kept,
     /// Right facts over all facts stated.
     Precision,
-    /// Time of a target row over that of a drafter row.
+    /// Time of a target row divided by the time of a drafter row.
     CostRatio,
     /// Computing visual relevance, over decoding time.
     RelevanceShare,
@@ -165,7 +165,7 @@ impl Measure {
         }
     }
 
-    /// The figure of a row over the clips of a run; none where the row's method has no such figure.
+    /// The figure of a row over the clips of a run; `None` if the row's method lacks the figure.
     pub fn of(self, row: &Row, runs: &[Option<&ClipRun>]) -> Option<Figure> {
         let parts: Vec<Option<Part>> = runs.iter().map(|run| self.part(row, (*run)?)).collect();
         Figure::of(&parts)

@@ -1,4 +1,4 @@
-//! The papers' tables beside ours, and whether the order of their rows agrees.
+//! The papers' tables next to ours, and whether the order of their rows agrees.
 //!
 //! The tables are data (`assets/papers`). A run measures every method that they name once per clip; its results are enough
 //! to show the tables again ([`read`]) and to write a page with them.
@@ -33,14 +33,14 @@ pub struct PaperOptions {
     /// The name by which the tables were chosen.
     pub name: String,
     pub tables: Tables,
-    /// Their runs.
+
     pub work: Work,
     pub seeds: Range<u64>,
     /// Name of the profile that charges the runs.
     pub profile: Option<String>,
 }
 
-/// Measure tables and report them. False if it was interrupted; then they show what is done. Fails if the models cannot be
+/// Measure tables and report them. False if it was interrupted; then they show the results so far. Fails if the models cannot be
 /// loaded, a clip cannot be rendered, a run failed, or the results cannot be written.
 pub async fn run<R: Reporter>(
     options: PaperOptions,

@@ -1,4 +1,4 @@
-//! Whether two rows stand in the order in which a paper has them.
+//! Whether two rows are in a paper's order.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct Pair {
     pub(crate) above: usize,
     pub(crate) below: usize,
     pub(crate) order: Order,
-    /// True if our values, whatever their intervals, are in the paper's order; none if they are equal.
+    /// True if our values, regardless of their intervals, are in the paper's order; `None` if they are equal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) by_value: Option<bool>,
 }
@@ -56,7 +56,7 @@ pub struct Agreement {
     pub(crate) agree: usize,
     pub(crate) noise: usize,
     pub(crate) disagree: usize,
-    /// Kendall's tau of our values against the paper's, from -1 to 1; none without pairs.
+    /// Kendall's tau of our values against the paper's, from -1 to 1; `None` without pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kendall: Option<f64>,
 }

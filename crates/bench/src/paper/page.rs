@@ -15,22 +15,21 @@ type Tables<'a> = &'a [(&'static Paper, &'static Table)];
 const INTRODUCTION: &str = "\
 # The papers' tables
 
-Every table and figure of the five papers that can be measured on a pair of models, beside what specreel measures. The
-paper's models, videos and machines are not the ones used here, so figures differ; what is compared is the **order** of
-the rows. `specreel bench --paper all` measures, and writes this page with `--markdown`; see
+Every table and figure of the five papers that can be measured on a pair of models, next to specreel's figures. The papers'
+models, videos and machines are not the ones used here, so figures differ; the **order** of the rows is compared. `specreel bench --paper all` measures, and writes this page with `--markdown`; see
 [bench.md](bench.md#a-papers-tables---paper).
 
 * **Figures**: counts are summed over the clips, speedups and times are medians over the clips. In brackets: the middle
   95 % of resampled sets of clips.
-* **order**: a row and all rows that the paper puts below it. *Yes*: here, too, and the 95 % interval of each difference
-  on the same clips is above 0. *Within noise*: an interval includes 0, so other clips may turn the order round. *No*:
-  the opposite, and the interval excludes 0; a sentence below the table says why.
+* **order**: a row and all rows that the paper puts below it. *Yes*: the order is the same here, and the 95 % interval of each
+  difference on the same clips is above 0. *Within noise*: an interval includes 0, so other clips may reverse the order.
+  *No*: the opposite, and the interval excludes 0; a sentence below the table says why.
 * **tau** is without the bonus token, **per step** with it: papers differ. **M** counts accepted drafts between two
   rejects under the parallel schedule, and is *per step* under the sequential one, as ParallelVLM counts. **accepted** is
   accepted over drafted. **kept** is right facts relative to autoregressive decoding; ~ marks lossy methods.
 * **decode** is decoding speed relative to autoregressive decoding of the same clip, **end to end** from the file to the
   last token. **modelled** is the decoding speedup on a profile's hardware ([profiles.md](profiles.md)), computed from the
-  steps recorded here, no measurement; its order is compared with that of the paper's speedups.
+  steps recorded here, not measured; its order is compared with the order of the paper's speedups.
 
 ";
 
@@ -103,7 +102,7 @@ fn runs(measured: &[&Results], modelled: &[&Results]) -> String {
     let lines: String = measured.iter().map(line).collect();
     let hardware = match modelled {
         [] => String::new(),
-        _ => "Tables with a profile of the paper's hardware show modelled speedups, too.\n\n".into(),
+        _ => "Tables with a profile of the paper's hardware also show modelled speedups.\n\n".into(),
     };
     format!("Measured on:\n\n{lines}\n{hardware}")
 }
@@ -152,14 +151,14 @@ fn summary(tables: Tables, measured: &[&Results], modelled: &[&Results]) -> Stri
         by_table.push(line);
     }
     format!(
-        "## Summary\n\nPairs of rows in the paper's order, of all compared pairs; other clips may turn those within noise round.\n\n\
+        "## Summary\n\nPairs of rows in the paper's order, of all compared pairs; other clips may reverse those within noise.\n\n\
          {}\nThe same for each table, all its figures together, with Kendall's tau of the values:\n\n{}",
         pipes(&rows, 2),
         pipes(&by_table, 2)
     )
 }
 
-/// The pairs of all tables by figure; those of modelled speedups from the runs of the same drafter.
+/// The pairs of all tables by figure; modelled speedups from the runs of the same drafter.
 fn by_figure(tables: Tables, results: &Results, modelled: &[&Results]) -> BTreeMap<Measure, Agreement> {
     let mut sums: BTreeMap<Measure, Agreement> = BTreeMap::new();
     let mut add = |measure: Measure, more: Agreement| {

@@ -1,4 +1,4 @@
-//! A table of a paper beside the results of one run of the benchmark.
+//! A table of a paper next to the results of one run of the benchmark.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::{
     order::{Agreement, Order, Pair, pairs},
 };
 
-/// Figures that every table of methods has, beside its own.
+/// Figures that every table of methods has besides its own.
 const ALWAYS: [Measure; 5] =
     [Measure::Tau, Measure::TauBonus, Measure::MeanRun, Measure::AcceptedShare, Measure::Modelled];
 
@@ -88,7 +88,7 @@ pub struct Difference<'a> {
     pub(crate) row: &'a str,
     pub(crate) measure: Measure,
     pub(crate) above: Vec<&'a str>,
-    /// Why; none if nobody has said it yet.
+    /// Why; `None` if nobody has said it yet.
     pub(crate) because: Option<&'a str>,
 }
 
@@ -121,7 +121,7 @@ impl Compared {
         Agreement::of(&all)
     }
 
-    /// The figures that are shown beside those of the table.
+    /// The figures that are shown besides the table's own.
     pub(crate) fn extras(&self) -> Vec<Measure> {
         let known = |m: &Measure| self.rows.iter().any(|row| row.figures.contains_key(m));
         ALWAYS.into_iter().filter(|m| !self.table.columns.contains(m) && known(m)).collect()

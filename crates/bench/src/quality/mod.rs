@@ -60,7 +60,7 @@ const SIZE: u32 = 224;
 /// What to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QualityOptions {
-    /// The real text; none for the built-in one.
+    /// The real text; `None` for the built-in one.
     pub text: Option<String>,
     /// Predicted tokens of each text, at most; of the real one at least, if it is long enough.
     pub tokens: usize,
@@ -239,11 +239,8 @@ pub fn run<R: Reporter>(
     }
     reporter.ended();
     let name = clean(reference.model.name()).into_owned();
-    let heading = format!(
-        "{name} on {}; reference: {}, keys and values f32",
-        reference.device.name(),
-        reference.dtype()
-    );
+    let heading =
+        format!("{name} on {}; reference: {}, KV cache f32", reference.device.name(), reference.dtype());
     reporter.table(&table(&heading, &rows, reporter.columns()))?;
     Ok(!interrupt.asked())
 }
@@ -280,7 +277,7 @@ impl Reference {
         Predictor { decoder, visual, reference: &self.model, interrupt }
     }
 
-    /// The texts, with the reference's predictions. None if interrupted.
+    /// The texts, with the reference's predictions. `None` if interrupted.
     fn texts<R: Reporter>(
         &self,
         options: &QualityOptions,

@@ -1,4 +1,4 @@
-//! What the predictions of a text say about a model beside the reference.
+//! Comparison of a model's predictions of a text with the reference's.
 
 use serde::Serialize;
 
@@ -46,7 +46,7 @@ pub(super) struct Scores {
     pub(super) tokens: usize,
     /// Mean of the divergences.
     pub(super) kl: Figure,
-    /// Their 99th percentile.
+    /// The 99th percentile of the divergences.
     pub(super) kl_p99: f64,
     pub(super) kl_max: f64,
     /// Share of the tokens before which both have the same most likely token.
@@ -56,7 +56,7 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    /// None without predictions.
+    /// `None` without predictions.
     pub(super) fn of(predictions: &[Prediction]) -> Option<Self> {
         let mean = |value: &dyn Fn(&Prediction) -> f64| {
             let parts: Vec<_> = predictions.iter().map(|p| Some(Part::Ratio(value(p), 1.0))).collect();

@@ -33,7 +33,7 @@ pub(super) struct Text {
     logits: Recording,
 }
 
-/// Rows of logits in a file that is removed when it is dropped: those of 2,000 tokens are too large for the memory.
+/// Rows of logits in a file that is removed when it is dropped: 2,000 rows are too large for the memory.
 struct Recording {
     file: File,
     vocab: usize,
@@ -95,7 +95,7 @@ impl Predictor<'_> {
         self.reference.tokenizer().vocabulary()
     }
 
-    /// A sequence that has read a prompt and has room for `more` tokens, and the logits after it. None if interrupted.
+    /// A sequence that has read a prompt and has room for `more` tokens, and the logits after it. `None` if interrupted.
     fn read(&self, prompt: &Prompt, more: usize) -> Result<Option<(Sequence, Vec<f32>)>, ModelError> {
         let rows: Vec<usize> = (0..prompt.ids.len()).collect();
         let input = self.reference.embed_with(self.decoder, prompt, Some(self.visual), &rows)?;
@@ -113,7 +113,7 @@ impl Predictor<'_> {
         Ok(Some((sequence, logits)))
     }
 
-    /// Predict a passage. False if interrupted. On devices that compute rows alike, passes of many rows give the logits that
+    /// Predict a passage. False if interrupted. On batch-invariant devices, passes of many rows give the logits that
     /// decoding gives.
     fn predict(&self, passage: &Passage, see: See<'_>) -> Result<bool, Failure> {
         let Passage { prompt, ids, first } = passage;
@@ -145,7 +145,7 @@ impl Predictor<'_> {
         Ok(true)
     }
 
-    /// Answer a question in at most `most` tokens, the most likely one each time. None if interrupted.
+    /// Answer a question in at most `most` tokens, the most likely one each time. `None` if interrupted.
     fn answer(&self, prompt: Prompt, most: usize, see: See<'_>) -> Result<Option<Passage>, Failure> {
         let Some((mut sequence, mut logits)) = self.read(&prompt, most)? else { return Ok(None) };
         let mut ids = Vec::new();
@@ -165,7 +165,7 @@ impl Predictor<'_> {
         }
     }
 
-    /// A real text in windows, of which at least `tokens` count if it is long enough. None if interrupted. Fails if it is shorter
+    /// A real text in windows, of which at least `tokens` count if it is long enough. `None` if interrupted. Fails if it is shorter
     /// than one window.
     pub(super) fn real_text(
         &self,
@@ -198,7 +198,7 @@ impl Predictor<'_> {
         Ok(Some(Text { name: "real", passages, logits }))
     }
 
-    /// The model's own answers, until they have `tokens` tokens or the prompts end. None if interrupted.
+    /// The model's own answers, until they have `tokens` tokens or the prompts end. `None` if interrupted.
     pub(super) fn own_text(
         &self,
         prompts: Vec<Prompt>,
@@ -223,7 +223,7 @@ impl Predictor<'_> {
         Ok(Some(Text { name: "own", passages, logits }))
     }
 
-    /// Predict a text and compare with the reference. None if interrupted.
+    /// Predict a text and compare with the reference. `None` if interrupted.
     pub(super) fn compare(
         &self,
         text: &mut Text,

@@ -3,7 +3,7 @@
 use super::{Row, dash, name, narrow, words};
 use specreel_record::summary::Spread;
 
-/// Facts kept, precision and tau, each with its interval; none where no method has intervals.
+/// Facts kept, precision and tau, each with its interval; `None` where no method has intervals.
 pub(super) fn table(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> Option<String> {
     if rows.iter().all(|row| row.summary.spread.is_none()) {
         return None;

@@ -8,7 +8,7 @@ use specreel_tensor::CheckpointError;
 
 use crate::files;
 
-/// The settings that change what an adapter adds.
+/// The settings that change the adapter's effect.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct AdapterConfig {
     #[serde(default)]

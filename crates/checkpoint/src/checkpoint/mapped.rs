@@ -13,7 +13,7 @@ use specreel_tensor::cpu::{
 const CHUNK: usize = 1 << 18;
 
 impl Checkpoint {
-    /// A tensor of GGUF files with this shape; none if the checkpoint is not GGUF.
+    /// A tensor of GGUF files with this shape; `None` if the checkpoint is not GGUF.
     /// Errors: if the tensor is missing or has another shape.
     pub(super) fn find_mapped(
         &self,

@@ -69,7 +69,7 @@ impl Checkpoint {
         self.quantized.values().filter_map(problem).collect()
     }
 
-    /// How its weights are quantized, for people; none if they are not.
+    /// How its weights are quantized, for people; `None` if they are not.
     pub fn quantization(&self) -> Option<String> {
         self.quantization.as_ref().map(ToString::to_string)
     }

@@ -101,7 +101,7 @@ impl Checkpoint {
         Ok((all, hash))
     }
 
-    /// A hash of a tensor's bytes, equal to that of the functions that read its values; none if there is no such tensor.
+    /// A hash of a tensor's bytes, equal to the hash from the functions that read its values; `None` if the tensor is missing.
     pub fn hash(&self, name: &str) -> Result<Option<u64>, CheckpointError> {
         let hash = match self.stored_in(name) {
             None => return Ok(None),

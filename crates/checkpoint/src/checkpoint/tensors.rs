@@ -138,7 +138,7 @@ impl Weights for Checkpoint {
 }
 
 impl Checkpoint {
-    /// The type of the values of [`Weights::native`] if they are 16-bit floats: the type in the file, or that of the scales of a
+    /// The type of the values of [`Weights::native`] if they are 16-bit floats: the type in the file, or the scales' type of a
     /// quantized matrix.
     pub(super) fn native_kind(&self, name: &str) -> Option<HalfKind> {
         match self.stored_in(name)? {
@@ -198,7 +198,7 @@ impl Checkpoint {
         Ok(values)
     }
 
-    /// The values of a tensor of integers or booleans, row-major; none if there is no such tensor. Fails if it has another type,
+    /// The values of a tensor of integers or booleans, row-major; `None` if the tensor is missing. Fails if it has another type,
     /// or the file cannot be read.
     pub fn integers(&self, name: &str) -> Result<Option<Vec<i64>>, CheckpointError> {
         let Some((shard, info)) = self.find(name) else { return Ok(None) };

@@ -1,6 +1,6 @@
 //! Which GGUF files are which family, and their configuration as `config.json` has it.
 //!
-//! A new family is a file beside this one with its `Architecture`, which is listed in `SUPPORTED`.
+//! A new family is a file next to this one with its `Architecture`, which is listed in `SUPPORTED`.
 //!
 //! Files do not hold everything. Constants of the published checkpoints are used for the rest, such as Qwen2.5-VL's windows of 112
 //! pixels and its 2 positions a second, pairs of frames, and the pixel limits of videos.
@@ -29,15 +29,15 @@ pub(crate) struct Architecture {
     pub video_token: &'static str,
     /// The key of its id in `config.json`.
     pub(crate) video_key: &'static str,
-    /// Tokens that end an answer, beside the file's end token.
+    /// Tokens that end an answer, besides the file's end token.
     pub ends: &'static [&'static str],
-    /// True if language models without video have this architecture, too.
+    /// True if language models without video also have this architecture.
     pub shared: bool,
     /// The tensor of the mmproj file whose rows are as many as the width of the embeddings.
     pub output: &'static str,
-    /// Adds to the common keys of the language model what is the family's own.
+    /// Adds the family's own keys to the language model's common ones.
     pub(super) text_config: fn(&GgufFile, &mut Value) -> Result<(), String>,
-    /// `vision_config`, and what the family's `config.json` has beside it about the tower.
+    /// `vision_config`, and the tower's other values in the family's `config.json`.
     pub(super) vision_config: fn(&GgufFile) -> Result<Value, String>,
     /// The tensors of the language model under the names of this crate.
     pub(super) text_tensors: fn(&Arc<GgufFile>) -> Named,
@@ -76,7 +76,7 @@ pub fn is_supported(text: &str) -> bool {
     SUPPORTED.iter().any(|row| row.text == text)
 }
 
-/// True for an architecture that language models without video have, too.
+/// True for an architecture that language models without video also have.
 pub fn is_shared(text: &str) -> bool {
     SUPPORTED.iter().any(|row| row.text == text && row.shared)
 }
@@ -182,7 +182,7 @@ pub(super) fn rows(file: &GgufFile, name: &str) -> Result<u64, String> {
     Ok(tensor.shape[0] as u64)
 }
 
-/// An integer `clip.vision.NAME`; none if it is missing.
+/// An integer `clip.vision.NAME`; `None` if it is missing.
 pub(super) fn vision_integer(file: &GgufFile, name: &str) -> Result<Option<u64>, String> {
     file.metadata.integer(&format!("clip.vision.{name}"))
 }

@@ -16,7 +16,7 @@ pub struct GgufTensor {
     pub kind: TensorType,
     /// Index of the part that it is in.
     part: usize,
-    /// Its first byte there.
+    /// Offset of the first byte in that part.
     at: usize,
 }
 
@@ -76,7 +76,7 @@ impl GgufFile {
         header::shares(&parts::open(path).0)
     }
 
-    /// Check the types of the tensors that the header of a partial download lists. None if the header is not complete.
+    /// Check the types of the tensors that the header of a partial download lists. `None` if the header is not complete.
     pub(crate) fn check_beginning(path: &Path) -> Option<Result<(), String>> {
         let tensors = header::beginning(path)?;
         Some(published::problem(&tensors).map_or(Ok(()), Err))
@@ -92,7 +92,7 @@ impl GgufFile {
         self.maps.iter().map(|map| map.bytes().len() as u64).sum()
     }
 
-    /// The values of a tensor; a copy if the file does not align them. None if they are not whole blocks.
+    /// The values of a tensor; a copy if the file does not align them. `None` if they are not whole blocks.
     pub(crate) fn values(&self, tensor: &GgufTensor) -> Option<Values> {
         Values::mapped(tensor.kind, &self.maps[tensor.part], (tensor.at, tensor.bytes()))
             .or_else(|| Values::copied(tensor.kind, self.raw(tensor)))

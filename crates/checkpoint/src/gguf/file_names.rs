@@ -1,7 +1,7 @@
 //! What names of GGUF files say: the type of most weights, whether a file is a vision tower or a part of a split model, and
 //! which tower belongs to which language model.
 //!
-//! Names are conventions of those who publish files, not part of the format: they choose among files, and what a file holds is
+//! Names are publishers' conventions, not part of the format: they choose among files, and a file's contents are
 //! read from its header.
 
 /// Types of a vision tower, the preferred one first.
@@ -11,7 +11,7 @@ const TOWER_TYPES: [&str; 4] = ["F16", "BF16", "Q8_0", "F32"];
 pub(crate) const MOST_PARTS: usize = 1024;
 
 /// A name without `.gguf` and the number of a part, and number (from 1) and count of a part of a split model, whose name is
-/// `NAME-00001-of-00003.gguf`; none for other files.
+/// `NAME-00001-of-00003.gguf`; `None` for other files.
 fn split(name: &str) -> Option<(&str, Option<(usize, usize)>)> {
     let (stem, _) = name.rsplit_once('.').filter(|(_, ending)| ending.eq_ignore_ascii_case("gguf"))?;
     let digits =
@@ -182,7 +182,7 @@ pub fn preferred<'a>(towers: impl IntoIterator<Item = &'a str>) -> Option<&'a st
     towers.into_iter().min_by_key(rank)
 }
 
-/// The tower of a language model among those beside it: the only one, else the one whose name is related to the model's. Of
+/// The tower of a language model among those in its directory: the only one, else the one whose name is related to the model's. Of
 /// one tower in several types, the [`preferred`] one. The error: the towers between which the names do not decide; empty if there
 /// is none.
 pub fn tower_of<'a>(text: &str, towers: &'a [String]) -> Result<&'a str, Vec<&'a str>> {
@@ -259,7 +259,7 @@ mod tests {
             tower_of(text, &towers).map(str::to_owned).map_err(|names| names.join(" "))
         };
         let found = |name: &str| Ok(name.to_owned());
-        // The only one, whatever its name.
+        // The only one, regardless of its name.
         assert_eq!(choose("a-Q4_K_M.gguf", &["mmproj-b.gguf"]), found("mmproj-b.gguf"));
         assert_eq!(choose("a.gguf", &[]), Err(String::new()));
         // A folder of several models.

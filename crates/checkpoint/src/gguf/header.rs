@@ -32,7 +32,7 @@ pub(super) struct Listed {
     pub shape: Vec<usize>,
     /// The type; the error names one that is not supported.
     pub kind: Result<TensorType, String>,
-    /// Its first byte in the file.
+    /// Offset of the first byte in the file.
     pub at: usize,
     /// Size in bytes; of a type that is not supported, what lies between it and the next tensor.
     pub bytes: usize,
@@ -67,7 +67,7 @@ impl Header {
     }
 }
 
-/// The tensors that the header of a file lists, none if it is not complete. The tensors themselves may be missing.
+/// The tensors that the header of a file lists, `None` if it is not complete. The tensors themselves may be missing.
 pub(super) fn beginning(path: &Path) -> Option<Vec<Listed>> {
     let map = mapped(path).ok()?;
     let (_, at, count) = pairs(&map).ok()?;

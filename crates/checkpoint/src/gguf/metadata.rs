@@ -38,7 +38,7 @@ impl Value {
     }
 }
 
-/// Bytes of a scalar type; none for strings, arrays and unknown types.
+/// Bytes of a scalar type; `None` for strings, arrays and unknown types.
 fn width(kind: u32) -> Option<usize> {
     match kind {
         0 | 1 | 7 => Some(1),
@@ -136,17 +136,17 @@ impl Metadata {
         read(value).map(Some).ok_or_else(wrong)
     }
 
-    /// An integer of any type; none if the key is missing. Fails if the value has another type or is negative.
+    /// An integer of any type; `None` if the key is missing. Fails if the value has another type or is negative.
     pub(crate) fn integer(&self, key: &str) -> Result<Option<u64>, String> {
         self.get(key, "an integer from 0 on", integer)
     }
 
-    /// A number of any type; none if the key is missing. Fails if the value has another type.
+    /// A number of any type; `None` if the key is missing. Fails if the value has another type.
     pub fn number(&self, key: &str) -> Result<Option<f64>, String> {
         self.get(key, "a number", number)
     }
 
-    /// A string; none if the key is missing. Fails if the value has another type or is not UTF-8.
+    /// A string; `None` if the key is missing. Fails if the value has another type or is not UTF-8.
     pub fn string(&self, key: &str) -> Result<Option<&str>, String> {
         self.get(key, "a UTF-8 string", |value| match value {
             Value::String(range) => std::str::from_utf8(&self.map.bytes()[range.clone()]).ok(),
@@ -168,12 +168,12 @@ impl Metadata {
         })
     }
 
-    /// An array of integers; none if the key is missing. Fails if the value is no such array, or has negative elements.
+    /// An array of integers; `None` if the key is missing. Fails if the value is not such an array, or has negative elements.
     pub fn integers(&self, key: &str) -> Result<Option<Vec<u64>>, String> {
         self.array(key, "an array of integers", integer)
     }
 
-    /// An array of booleans; none if the key is missing. Fails if the value is no such array.
+    /// An array of booleans; `None` if the key is missing. Fails if the value is not such an array.
     pub(crate) fn booleans(&self, key: &str) -> Result<Option<Vec<bool>>, String> {
         self.array(key, "an array of booleans", |value| match value {
             Value::Bool(b) => Some(*b),
@@ -181,12 +181,12 @@ impl Metadata {
         })
     }
 
-    /// An array of numbers; none if the key is missing. Fails if the value is no such array.
+    /// An array of numbers; `None` if the key is missing. Fails if the value is not such an array.
     pub fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>, String> {
         self.array(key, "an array of numbers", number)
     }
 
-    /// An array of strings; none if the key is missing. Fails if the value is no such array, or an element is not UTF-8.
+    /// An array of strings; `None` if the key is missing. Fails if the value is not such an array, or an element is not UTF-8.
     pub(crate) fn strings(&self, key: &str) -> Result<Option<Vec<&str>>, String> {
         self.get(key, "an array of UTF-8 strings", |value| {
             let Value::Array { kind: STRING_KIND, len, bytes } = value else { return None };

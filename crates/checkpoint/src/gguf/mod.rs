@@ -2,7 +2,7 @@
 //! writes them.
 //!
 //! Files are mapped, and blocks are used as they are. Metadata is untrusted: every count, length, type and offset is checked
-//! before it is used. What Hugging Face directories have in JSON files is derived from the metadata; the rest are constants
+//! before it is used. The values of a directory's JSON files are derived from the metadata; the rest are constants
 //! of the published families (see [`architecture`]).
 
 pub mod architecture;

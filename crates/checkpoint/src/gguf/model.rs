@@ -55,7 +55,7 @@ impl GgufModel {
         };
         let name = match metadata {
             Ok(metadata) => language_model(text, &metadata).map_err(|problem| vec![problem])?,
-            // `file` has this problem, too.
+            // `file` has this problem as well.
             Err(problem) => return Err(file.err().unwrap_or_else(|| vec![problem])),
         };
         let tower = tower.map_or_else(|| beside(text, &name), |tower| Ok(tower.to_owned()));
@@ -93,7 +93,7 @@ impl GgufModel {
             None => Ok(()),
             Some((tower, text)) => {
                 let model = self.text.path().display();
-                let problem = format!("its embeddings are {tower} wide, those of {model} {text}");
+                let problem = format!("its embeddings are {tower} wide, {model}'s {text}");
                 Err(refuse(self.tower.path(), problem, OTHER_TOWER))
             }
         }
@@ -134,7 +134,7 @@ impl GgufModel {
         template.contains(self.row.video_token).then_some(template)
     }
 
-    /// Mean and standard deviation of the colours.
+    /// Mean and standard deviation of the colors.
     pub fn colours(&self) -> Result<[Option<[f32; 3]>; 2], CheckpointError> {
         let read = |key: &str| {
             let values =
@@ -247,16 +247,16 @@ fn beside(text: &Path, architecture: &str) -> Result<PathBuf, CheckpointError> {
             text,
             match architecture::is_shared(architecture) {
                 true => {
-                    "it has no vision tower: there is no mmproj*.gguf beside it, and models without vision have its \
+                    "it has no vision tower: no mmproj*.gguf in its directory, and models without vision have its \
                      architecture, too"
                 }
-                false => "it has no vision tower: there is no mmproj*.gguf beside it",
+                false => "it has no vision tower: no mmproj*.gguf in its directory",
             }
             .into(),
             "put the mmproj file of the model into the same folder, or pass it with --mmproj (--drafter-mmproj for a drafter)",
         )),
         Err(several) => {
-            let problem = format!("there are several mmproj files beside it: {}", several.join(", "));
+            let problem = format!("its directory has several mmproj files: {}", several.join(", "));
             Err(refuse(text, problem, "choose one with --mmproj (--drafter-mmproj for a drafter)"))
         }
     }

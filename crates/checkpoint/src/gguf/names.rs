@@ -1,4 +1,4 @@
-//! From the names of GGUF tensors to those of this crate (see [`crate::names`]).
+//! From the names of GGUF tensors to the names of this crate (see [`crate::names`]).
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,7 +11,7 @@ pub(crate) enum Layout {
     Rows,
     /// The kernels `[outputs, channels, height, width]` of each frame, of a kernel `[outputs, channels, frames, height, width]`.
     Frames,
-    /// Rows of so many heads, where rows i and i + half of a head are neighbours in the file.
+    /// Rows of so many heads, where rows i and i + half of a head are neighbors in the file.
     Pairs { heads: usize },
 }
 
@@ -82,7 +82,7 @@ const LAYER: [Pair; 11] = [
     ("ffn_down", "mlp.down_proj"),
 ];
 
-/// What Qwen2-VL and Qwen2.5-VL have beside the blocks.
+/// The tensors of Qwen2-VL and Qwen2.5-VL outside of the blocks.
 pub(super) const MERGER: [Pair; 3] =
     [("v.post_ln", "merger.ln_q"), ("mm.0", "merger.mlp.0"), ("mm.2", "merger.mlp.2")];
 
@@ -149,7 +149,7 @@ pub(super) fn unswapped(rest: &str, swapped: bool) -> String {
     }
 }
 
-/// The tensors of a Qwen tower, below `visual.`, with these feed-forward layers, and `others` beside the blocks.
+/// The tensors of a Qwen tower, below `visual.`, with these feed-forward layers, and `others` outside of the blocks.
 pub(super) fn qwen_tower(file: &Arc<GgufFile>, ffn: &[Pair], others: &[Pair]) -> Named {
     let mut named = Named::new();
     let swapped = swaps_feed_forward(file);
@@ -164,7 +164,7 @@ pub(super) fn qwen_tower(file: &Arc<GgufFile>, ffn: &[Pair], others: &[Pair]) ->
         if let Some(ours) = ours {
             insert(&mut named, format!("visual.{ours}"), file, vec![tensor.clone()]);
         }
-        // The queries stand for the keys and values beside them.
+        // The queries also represent their keys and values.
         if let Some((number, rest)) = block(name, "v.blk")
             && let Some(kind) = rest.strip_prefix("attn_q.")
         {
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn paired_rows_are_found_again() {
-        // Two heads of four rows: those that rotate together (0 and 2, 1 and 3) are neighbours in a file.
+        // Two heads of four rows: those that rotate together (0 and 2, 1 and 3) are neighbors in a file.
         let order: Vec<usize> = (0..8).map(|row| Layout::Pairs { heads: 2 }.source(row, 8)).collect();
         assert_eq!(order, [0, 2, 1, 3, 4, 6, 5, 7]);
         assert_eq!((0..3).map(|row| Layout::Rows.source(row, 3)).collect::<Vec<_>>(), [0, 1, 2]);

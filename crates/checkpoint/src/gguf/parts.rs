@@ -43,7 +43,7 @@ struct Split {
 }
 
 impl Split {
-    /// None if the file is a whole model.
+    /// `None` if the file is a whole model.
     fn read(metadata: &Metadata) -> Result<Option<Self>, String> {
         let Some(count) = metadata.integer("split.count")?.filter(|count| *count > 1) else {
             return Ok(None);

@@ -10,7 +10,7 @@ use super::{
 use specreel_tensor::{CheckpointError, TensorType};
 
 /// Types of files that publishers offer, the smallest first, and the types of tensors that llama.cpp's quantizer writes into
-/// one, those for rows that are no whole blocks of 256 included.
+/// one, including types for rows that are not a multiple of 256.
 const PUBLISHED: [(&str, &[&str]); 3] =
     [("Q4_K_M", &["q4_k", "q5_k", "q6_k", "q5_0", "q8_0"]), ("Q8_0", &["q8_0"]), ("F16", &["f16"])];
 

@@ -29,7 +29,7 @@ pub(crate) const QWEN3_5: Architecture = Architecture {
     ..QWEN3_VL
 };
 
-/// What a layer has beside what all families have.
+/// The tensors of a layer that other families lack.
 const LAYER: [Pair; 8] = [
     ("post_attention_norm", "post_attention_layernorm"),
     ("attn_qkv", "linear_attn.in_proj_qkv"),
@@ -44,7 +44,7 @@ const LAYER: [Pair; 8] = [
 /// Those whose names have no `.weight`.
 const EXACT: [Pair; 2] = [("ssm_a", "linear_attn.A_log"), ("ssm_dt.bias", "linear_attn.dt_bias")];
 
-/// What a layer for multi-token prediction has beside a layer of the decoder: its names below `mtp.`.
+/// The tensors of a layer for multi-token prediction that a decoder layer lacks: names below `mtp.`.
 const PREDICTION: [Pair; 4] = [
     ("nextn.eh_proj", "fc"),
     ("nextn.enorm", "pre_fc_norm_embedding"),

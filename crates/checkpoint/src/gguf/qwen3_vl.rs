@@ -44,7 +44,7 @@ const TOWER: [Pair; 5] = [
 fn text_config(file: &GgufFile, config: &mut Value) -> Result<(), String> {
     config["rope_scaling"] =
         json!({ "rope_type": "default", "mrope_interleaved": true, "mrope_section": sections(file)? });
-    // The width of a head does not follow from that of the states.
+    // The width of a head does not follow from the states' width.
     required(file, "qwen3vl.attention.key_length").map(|_| ())
 }
 

@@ -84,7 +84,7 @@ fn epsilon(file: &GgufFile) -> Result<f64, String> {
     Ok(written.filter(|epsilon| (epsilon - 1e-5).abs() > 1e-8).unwrap_or(1e-6))
 }
 
-/// The converter reorders the rows of a head's queries and keys: those that rotate with each other become neighbours.
+/// The converter reorders the rows of a head's queries and keys: those that rotate with each other become neighbors.
 fn text_tensors(file: &Arc<GgufFile>) -> Named {
     let mut named = names::text(file);
     let heads = |key: &str| file.metadata.integer(key).ok().flatten();

@@ -40,9 +40,9 @@ const UNUSED: u64 = 5;
 /// A byte-level tokenizer's parts.
 #[derive(Debug)]
 pub struct Vocabulary<'a> {
-    /// Tokens by id; none for ids that only pad the embedding table.
+    /// Tokens by id; `None` for ids that only pad the embedding table.
     pub tokens: Vec<Option<&'a str>>,
-    /// Ids of tokens that are recognised in a template, and whether they are special.
+    /// Ids of tokens that are recognized in a template, and whether they are special.
     pub added: Vec<(u32, bool)>,
     /// Merges, the first applied first.
     pub merges: Vec<(&'a str, &'a str)>,
@@ -56,7 +56,7 @@ pub struct Vocabulary<'a> {
 }
 
 impl<'a> Vocabulary<'a> {
-    /// Read the tokenizer of a file; `also_ends` are tokens that end an answer beside the file's end token. Fails if it is of
+    /// Read the tokenizer of a file; `also_ends` are tokens that end an answer besides the file's end token. Fails if it is of
     /// another kind, or its parts do not agree with each other.
     pub fn read(file: &'a GgufFile, also_ends: &[&str]) -> Result<Self, String> {
         let m = &file.metadata;
@@ -80,7 +80,7 @@ impl<'a> Vocabulary<'a> {
         let added: Vec<(u32, bool)> = added.map(|(id, kind)| (id, *kind == CONTROL)).collect();
         let merges = m.strings("tokenizer.ggml.merges")?.ok_or_else(|| missing("tokenizer.ggml.merges"))?;
         let merges = merges.into_iter().map(|merge| {
-            // A part may begin with a space, but has one nowhere else.
+            // A part may begin with a space, but has no other.
             let at = merge.char_indices().skip(1).find(|(_, c)| *c == ' ').map(|(at, _)| at);
             at.map(|at| (&merge[..at], &merge[at + 1..])).ok_or_else(|| format!("invalid merge `{merge}`"))
         });

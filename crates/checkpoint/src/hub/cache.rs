@@ -91,7 +91,7 @@ impl Cache {
                     continue;
                 }
                 let files = gguf::cached(&dir);
-                // Repositories of GGUF files may have a `config.json`, too.
+                // Repositories of GGUF files may also have a `config.json`.
                 if self.find(&id).is_some() && (files.is_empty() || has_safetensors(&dir)) {
                     models.push(Cached { id: id.clone(), path: dir.clone() });
                 }
@@ -107,8 +107,8 @@ impl Cache {
     }
 
     /// Remove a cached model from the disk: its directory, or a GGUF file with all its parts, and the blobs that nothing else in
-    /// the cache links to. What only belongs to it, such as the vision tower's file of the last GGUF file, goes with it. Returns
-    /// the bytes freed. Fails if the path is no model of this cache, or a file cannot be removed.
+    /// the cache links to. Files that only belong to it, such as the vision tower of the last GGUF file, are removed as well. Returns
+    /// the bytes freed. Fails if the path is not a model of this cache, or a file cannot be removed.
     pub fn remove(&self, path: &Path) -> Result<u64, HubError> {
         let mut models = self.models().into_iter().filter(|model| model.path == path);
         let Some(model) = models.next() else { return Err(HubError::NotCached(path.to_owned())) };
@@ -163,7 +163,7 @@ impl Cache {
     }
 }
 
-/// Display name of a model: the model's name for a cache snapshot, else the directory's, or that of a GGUF file without
+/// Display name of a model: the model's name for a cache snapshot, else the directory's, or a GGUF file's without
 /// `.gguf` and the number of a part.
 pub fn name_of(dir: &Path) -> String {
     if let Some(name) = dir.file_name().map(|name| name.to_string_lossy())
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(cache.find(&id), Some(cache.snapshot(&id, &"1".repeat(40))));
         assert_eq!(cache.models().into_iter().map(|m| m.id).collect::<Vec<_>>(), [id.clone(), old]);
 
-        // GGUF files, beside a directory's files or alone.
+        // GGUF files, alone or next to a directory's files.
         let snapshot = cache.snapshot(&id, &"1".repeat(40));
         fs::create_dir(snapshot.join("BF16")).unwrap();
         for file in [

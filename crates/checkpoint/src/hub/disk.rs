@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Bytes that an ordinary user may still write below `dir`, which need not exist yet; none if the system does not report it.
+/// Bytes that an ordinary user may still write below `dir`, which need not exist yet; `None` if the system does not report it.
 pub fn free_space(dir: &Path) -> Option<u64> {
     let existing = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };

@@ -70,7 +70,7 @@ pub enum HubError {
         /// True if a token was sent.
         token: bool,
     },
-    #[error("{id} is gated: accept its licence first")]
+    #[error("{id} is gated: accept its license first")]
     Gated {
         id: String,
         page: String,
@@ -136,7 +136,7 @@ pub enum HubError {
     /// A cache file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
-    /// A path that is to be removed and is no model of the cache.
+    /// A path to remove that is not a model of the cache.
     #[error("{} is not in the model cache", .0.display())]
     NotCached(PathBuf),
     #[error("cancelled; the next pull resumes")]
@@ -209,7 +209,7 @@ impl HubError {
                 "make it readable and writable, or set HF_HUB_CACHE to another directory".into()
             }
             Self::NotCached(_) => {
-                "delete its files where they are; specreel removes only what it can pull again".into()
+                "delete its files where they are; specreel removes only files that it can pull again".into()
             }
             Self::Cancelled => "pull again to resume".into(),
             Self::Unusable(failure) => failure.hint.clone().unwrap_or_default(),

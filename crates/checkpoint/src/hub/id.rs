@@ -14,12 +14,12 @@ const LONGEST: usize = 200;
 /// A model on the hub at a revision, safe to use in paths and URLs: see [`ModelId::parse`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModelId {
-    /// User or organisation.
+    /// User or organization.
     pub(crate) owner: String,
     pub name: String,
     /// Branch, tag or commit.
     pub(crate) revision: String,
-    /// The type of a GGUF file, such as `Q4_K_M`; none for a model in Hugging Face layout.
+    /// The type of a GGUF file, such as `Q4_K_M`; `None` for a model in Hugging Face layout.
     pub tag: Option<String>,
 }
 

@@ -31,7 +31,7 @@ impl Checksum {
 pub(crate) struct RemoteFile {
     /// Its path relative to the model's root.
     pub path: String,
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub size: u64,
     pub(crate) checksum: Checksum,
 }

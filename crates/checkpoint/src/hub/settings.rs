@@ -13,7 +13,7 @@ const MAX_TOKEN_FILE: u64 = 4096;
 pub struct Token(String);
 
 impl Token {
-    /// A token; none if the text is empty or is not safe in a header.
+    /// A token; `None` if the text is empty or is not safe in a header.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic())).then(|| Self(text.to_owned()))
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Token {
 /// Settings of the hub and its cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The cache: directories `models--owner--name`. None without a home directory.
+    /// The cache: directories `models--owner--name`. `None` without a home directory.
     pub cache: Option<PathBuf>,
     /// URL of the hub, without a trailing slash.
     pub endpoint: String,

@@ -42,7 +42,7 @@ const OTHERS: &str =
     "use the unquantized model, or one that is published in FP8, AWQ, GPTQ, compressed-tensors, MLX or GGUF";
 
 impl Quantization {
-    /// The quantization of the model in `dir`; none if there is none, or no valid `config.json`. Fails for formats that are not
+    /// The quantization of the model in `dir`; `None` if there is none, or no valid `config.json`. Fails for formats that are not
     /// supported.
     pub fn read(dir: &Path) -> Result<Option<Self>, CheckpointError> {
         let path = dir.join("config.json");
@@ -205,7 +205,7 @@ impl std::fmt::Display for Quantization {
     }
 }
 
-/// A positive whole number; none if it is missing, null or -1.
+/// A positive whole number; `None` if it is missing, null or -1.
 fn number(section: &Value, key: &str) -> Result<Option<usize>, String> {
     match section.get(key) {
         None | Some(Value::Null) => Ok(None),

@@ -38,7 +38,7 @@ pub(crate) struct QuantizedMatrix {
     pub unused: bool,
 }
 
-/// What follows a matrix's name in the names of the tensors that it is stored in: codes, scales, offsets, order, what is not used.
+/// Suffixes of a matrix's name in the names of its tensors: codes, scales, offsets, order, unused ones.
 type Suffixes = (
     &'static str,
     &'static [&'static str],
@@ -125,7 +125,7 @@ impl Quantization {
         matrices
     }
 
-    /// Bits of a module's codes, and inputs of a group; none for all inputs.
+    /// Bits of a module's codes, and inputs of a group; `None` for all inputs.
     fn sizes(&self, module: &str) -> (usize, Option<usize>) {
         match self {
             Self::Scaled { .. } => (8, None),

@@ -9,7 +9,7 @@
 //! | compressed-tensors | `weight_packed` `[out, in/8]` | (code - zero) · scale; `weight_scale` `[out, groups]`; zero is 8 without `weight_zero_point` |
 //! | MLX | `weight` `[out, in/8]` | code · scale + bias; `scales`, `biases` `[out, groups]` |
 //!
-//! Widths are those of 4 bits; words of 32 bits have the first code in their lowest bits.
+//! Widths are for 4 bits; words of 32 bits have the first code in their lowest bits.
 //!
 //! Sources: vLLM (`fp8.py`, `compressed_tensors`), AutoAWQ (`gemm.py`), AutoGPTQ and GPTQModel (`qlinear`), MLX (`quantize`).
 

@@ -178,7 +178,7 @@ fn stream(bytes: &[u8], bits: usize, out: &mut [f32]) {
     }
 }
 
-/// The codes of 32-bit words as f32, row by row: `columns` of them in each row, in order or in that of AWQ.
+/// The codes of 32-bit words as f32, row by row: `columns` of them in each row, in order or in AWQ's order.
 pub(crate) fn words(words: &[[u8; 4]], bits: usize, columns: usize, awq: bool) -> Vec<f32> {
     let per_word = 32 / bits;
     let one = |row: &[[u8; 4]]| {

@@ -34,7 +34,7 @@ pub enum EntryState {
 }
 
 impl CacheEntry {
-    /// Read the index of a file; none if it is not one of kept weights.
+    /// Read the index of a file; `None` if it is not one of kept weights.
     pub(super) fn read(path: &Path) -> Option<Self> {
         if path.extension()? != ENDING {
             return None;

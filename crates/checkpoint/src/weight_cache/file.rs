@@ -85,7 +85,7 @@ impl CacheFile {
         Ok(Self { map, index, hash })
     }
 
-    /// A matrix; none if there is none of this name and size in a format of this processor.
+    /// A matrix; `None` if there is none of this name and size in a format of this processor.
     pub fn weight(&self, key: &str, outputs: usize, inputs: usize) -> Option<Weight> {
         let same = |m: &&Matrix| (m.key.as_str(), m.outputs, m.inputs) == (key, outputs, inputs);
         let matrix = self.index.matrices.iter().find(same)?;

@@ -1,8 +1,8 @@
-//! Converted weights, kept on disk: a safetensors checkpoint is quantised at its first use, and mapped from then on.
+//! Converted weights, kept on disk: a safetensors checkpoint is quantized at its first use, and mapped from then on.
 //!
 //! One file for each checkpoint, weight types and layout of this processor, named by an id: a hash of those, of the headers and
 //! of samples of the data. The id finds a file cheaply, but does not prove that it is of these weights. So a file records a hash of
-//! every tensor that it was made from, and beside it lies a list of sources that it is known to agree with: length, inode, and
+//! every tensor that it was made from, and a list next to it names the sources that it is known to agree with: length, inode, and
 //! times of modification and of change of each weight file. Weights are used without reading the checkpoint only if the system
 //! reports a source of that list. Otherwise, for example after the checkpoint was moved or touched, all tensors are read and
 //! their hashes compared. The time of change is set by the system alone, so a copy that restores the time of modification is
@@ -10,7 +10,7 @@
 //!
 //! A file is written under another name, completely, and then renamed. It begins with its length and a hash of its index, which
 //! are written last. So readers never see a part, and processes that write the same file do not disturb each other: one holds a
-//! lock, the others go on without. A file is mapped, and may be removed while it is.
+//! lock, the others continue without. A file is mapped, and may be removed while it is.
 
 mod entry;
 pub(crate) mod file;

@@ -14,7 +14,7 @@ use super::FORMAT;
 use crate::{files, shard::Shard};
 use specreel_tensor::{CheckpointError, cpu::kernels::Weights8};
 
-/// Age from which a file's times tell it apart from a later change: more than the resolution of any file system.
+/// Age from which a file's times distinguish it from a later change: more than the resolution of any file system.
 const SETTLED: Duration = Duration::from_secs(2);
 /// Sources that are remembered: copies of one checkpoint.
 const REMEMBERED: usize = 8;
@@ -58,7 +58,7 @@ impl FileState {
 }
 
 impl Source {
-    /// The state of the open files of a checkpoint in `dir`; none if the system does not report it.
+    /// The state of the open files of a checkpoint in `dir`; `None` if the system does not report it.
     pub fn of(shards: &[Shard], dir: &Path) -> Option<Self> {
         let state = |shard: &Shard| {
             let file = shard.path.strip_prefix(dir).unwrap_or(&shard.path).to_string_lossy().into_owned();
@@ -67,7 +67,7 @@ impl Source {
         shards.iter().map(state).collect::<Option<_>>().map(Self)
     }
 
-    /// True if these files are in a directory, unchanged; none if one of them is not there.
+    /// True if these files are in a directory, unchanged; `None` if one of them is not there.
     fn is_in(&self, dir: &Path) -> Option<bool> {
         let same = |state: &FileState| {
             let about = std::fs::metadata(dir.join(&state.file)).ok()?;

@@ -61,7 +61,7 @@ enum Message {
 pub struct Writer(SyncSender<Message>);
 
 impl Writer {
-    /// Begin a file of about `matrices` matrices. So many may wait for the disk: their values are those of the loaded model.
+    /// Begin a file of about `matrices` matrices. That many may wait for the disk, as they share the loaded model's values.
     /// Fails if it cannot be created; [`io::ErrorKind::WouldBlock`] if another process is writing it.
     pub fn start(cache: WeightCache, id: String, index: Index, matrices: usize) -> io::Result<Self> {
         std::fs::create_dir_all(&cache.dir)?;
@@ -124,7 +124,7 @@ pub(crate) fn remove_abandoned(path: &Path) -> Option<u64> {
     std::fs::remove_file(path).ok().map(|()| bytes)
 }
 
-/// Write what arrives. None if the sender gave up; else the hash of the index, and the source to be listed if there is one.
+/// Write what arrives. `None` if the sender gave up; else the hash of the index, and the source to be listed if there is one.
 fn write(
     file: &File,
     inbox: &Receiver<Message>,

@@ -3,7 +3,7 @@
 use super::{Scale, svg::escaped};
 
 const AREA: [f64; 4] = [64.0, 68.0, 560.0, 280.0];
-/// Colours of the lines; their dashes differ, too.
+/// Colors of the lines; their dashes also differ.
 const STROKES: [(&str, &str); 4] = [("#06c", "none"), ("#c50", "6 3"), ("#084", "2 3"), ("#80a", "8 3 2 3")];
 const SYMBOLS: [char; 4] = ['*', 'o', '+', 'x'];
 

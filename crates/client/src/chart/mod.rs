@@ -1,7 +1,7 @@
 //! Charts: points on two axes with their Pareto front, as terminal text ([`text`]) and as SVG ([`svg`]).
 //!
 //! It turns a [`Plot`] into strings, independent of any screen. Every point has a [`symbol`], so that the plot is readable
-//! without colour: points on the front are capital letters and solid, the others lower-case letters and hollow.
+//! without color: points on the front are capital letters and solid, the others lower-case letters and hollow.
 
 mod curve;
 pub mod scale;

@@ -44,7 +44,7 @@ impl Scale {
         if low > high {
             (low, high) = (0.0, 1.0);
         }
-        // Nearly equal values need an axis, too.
+        // Nearly equal values also need an axis.
         let largest = low.abs().max(high.abs());
         let least = if largest > 0.0 { largest * 0.02 } else { 1.0 };
         if high - low < least {

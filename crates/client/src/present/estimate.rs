@@ -11,7 +11,7 @@ pub fn about(ms: f64) -> String {
     let seconds = (ms / 1000.0).max(0.0);
     let minutes = (seconds / 60.0).round() as u64;
     match seconds {
-        s if s < 1.0 => "less than a second".into(),
+        s if s < 1.0 => "under a second".into(),
         s if s < 10.0 => format!("about {s:.0} s"),
         s if s < 57.5 => format!("about {:.0} s", (s / 5.0).round() * 5.0),
         s if s < 3570.0 => format!("about {} min", (s / 60.0).round().max(1.0)),
@@ -22,7 +22,7 @@ pub fn about(ms: f64) -> String {
     }
 }
 
-/// The same as a limit: `up to 25 s`, `less than a second`.
+/// The same as a limit: `up to 25 s`, `under a second`.
 pub fn up_to(ms: f64) -> String {
     let told = about(ms);
     told.strip_prefix("about ").map(|time| format!("up to {time}")).unwrap_or(told)
@@ -33,12 +33,12 @@ pub fn left(ms: f64) -> String {
     clock((ms / 1000.0).max(0.0).ceil())
 }
 
-/// The expected time of a run that takes long enough to be told.
+/// The expected time of a run that takes long enough to report.
 pub fn expected(estimate: &Estimate) -> Option<String> {
     estimate.total_ms().filter(|ms| *ms >= WORTH_MS).map(about)
 }
 
-/// An estimate as one line: `about 3 min: tower 2:10, prompt 0:40, writing up to 0:12; peak memory 5.1 GB`. None for a run that
+/// An estimate as one line: `about 3 min: tower 2:10, prompt 0:40, writing up to 0:12; peak memory 5.1 GB`. `None` for a run that
 /// is over soon, or whose time is not known.
 pub fn line(estimate: &Estimate) -> Option<String> {
     let peak = estimate.peak_bytes.map(|peak| format!("; peak memory {}", bytes(peak))).unwrap_or_default();
@@ -59,7 +59,7 @@ pub fn rows(estimates: &[Estimate]) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     let each = if estimates.len() > 1 { " at most, each" } else { "" };
     if estimates.len() > 1 {
-        rows.push(("pieces", estimates.len().to_string()));
+        rows.push(("segments", estimates.len().to_string()));
     }
     let frames = plural(most.frames as u64, "frame");
     rows.push(("frames", format!("{frames} of {}x{}{each}", most.width, most.height)));
@@ -129,8 +129,8 @@ mod tests {
         ]
         .map(about);
         let want = [
-            "less than a second",
-            "less than a second",
+            "under a second",
+            "under a second",
             "about 1 s",
             "about 10 s",
             "about 55 s",
@@ -142,7 +142,7 @@ mod tests {
             "about 1 h 20 min",
         ];
         assert_eq!(told, want);
-        assert_eq!([900.0, 12_400.0].map(up_to), ["less than a second", "up to 10 s"]);
+        assert_eq!([900.0, 12_400.0].map(up_to), ["under a second", "up to 10 s"]);
         assert_eq!([0.0, 39_200.0, 3_723_000.0].map(left), ["0:00", "0:40", "1:02:03"]);
     }
 
@@ -172,7 +172,7 @@ mod tests {
         );
         let probed = Estimate { basis: Some(Basis::Probed), ..estimate() };
         let two = rows(&[estimate(), probed]);
-        assert_eq!(value(&two, "pieces"), "2");
+        assert_eq!(value(&two, "segments"), "2");
         assert!(value(&two, "time").starts_with("about 6 min: tower 4:20"), "{two:?}");
         assert!(value(&two, "basis").starts_with("short passes"));
         let unknown = Estimate { tower_ms: None, basis: None, ..estimate() };

@@ -22,8 +22,8 @@ pub fn columns(rows: &[Vec<String>]) -> String {
     lay_out(rows, |_| false, |_, _, cell| cell.to_owned())
 }
 
-/// Make rows fit this many columns of the terminal; none if it is not one. Long names in the first column are cut and the
-/// columns of the highest ranks dropped, but never those of rank 0. Returns the titles of those dropped, from the first row.
+/// Make rows fit this many columns of the terminal; `None` if it is not one. Long names in the first column are cut and the
+/// columns of the highest ranks dropped, but never rank 0. Returns the titles of the dropped ones, from the first row.
 pub fn fitting(rows: &mut [Vec<String>], ranks: &[u8], columns: Option<usize>) -> Vec<String> {
     let Some(columns) = columns else { return Vec::new() };
     let mut ranks = ranks.to_vec();

@@ -2,7 +2,7 @@
 
 use specreel_record::{PromptSeen, RunLog};
 
-/// The lowest and the highest finite score; none if there is none.
+/// The lowest and the highest finite score; `None` if there is none.
 pub fn range(scores: &[f32]) -> Option<(f32, f32)> {
     scores.iter().copied().filter(|score| score.is_finite()).fold(None, |range, score| {
         let (low, high) = range.unwrap_or((score, score));
@@ -18,7 +18,7 @@ pub fn normalise(scores: &[f32]) -> Vec<f32> {
     scores.iter().map(value).map(|v| if v.is_finite() { v.clamp(0.0, 1.0) as f32 } else { 0.0 }).collect()
 }
 
-/// The scores by which the drafter's visual tokens were chosen; none if they were not chosen by score.
+/// The scores by which the drafter's visual tokens were chosen; `None` if they were not chosen by score.
 pub fn scores(prompt: &PromptSeen) -> Option<Vec<f32>> {
     let scores = prompt.scores.as_ref().filter(|scores| scores.len() == tokens(prompt))?;
     Some(normalise(scores))
@@ -30,7 +30,7 @@ pub fn kept(prompt: &PromptSeen) -> Vec<f32> {
     spread(prompt, kept.iter().map(|index| (*index, 1.0)))
 }
 
-/// The visual tokens that an emitted token resembles most, from 0.25 (the least of them) to 1; none if not recorded.
+/// The visual tokens that an emitted token resembles most, from 0.25 (the least of them) to 1; `None` if not recorded.
 pub fn nearest_visual(log: &RunLog, token: usize) -> Option<Vec<f32>> {
     let (prompt, nearest) = (log.prompt()?, log.nearest_visual(token));
     let similarities: Vec<f32> = nearest.iter().map(|near| near.1).collect();

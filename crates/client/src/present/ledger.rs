@@ -1,4 +1,4 @@
-//! The ledger of a run: a row for each step, with what was drafted, what the target accepted, and what it wrote instead.
+//! The ledger of a run: a row for each step, with the drafts, the accepted ones, and the target's replacement.
 //!
 //! ```text
 //! 1  4/10  A small green star ~~falls and~~ → down
@@ -27,9 +27,9 @@ pub enum Mark {
     /// An emitted token: an accepted draft, or the target's own.
     Token(Verdict),
     Rejected,
-    /// A draft behind a rejected one, which falls with it.
+    /// A draft after a rejected one, which falls with it.
     Discarded,
-    /// A draft behind the end of the caption.
+    /// A draft after the end of the caption.
     Unused,
     /// A separator between drafts and tokens: an arrow, a space.
     Between,
@@ -44,7 +44,7 @@ impl Mark {
 /// A piece of a row's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Its text, sanitised and on one line.
+    /// Its text, sanitized and on one line.
     pub text: String,
     pub mark: Mark,
 }
@@ -80,7 +80,7 @@ impl Row {
     }
 }
 
-/// The rows of these steps; what is beyond the last step is left out.
+/// The rows of these steps; steps after the last one are left out.
 pub fn rows(log: &RunLog, steps: Range<usize>) -> Vec<Row> {
     let mut first = 0;
     let mut rows = Vec::new();
@@ -109,7 +109,7 @@ pub fn token_of(log: &RunLog, step: usize) -> Option<usize> {
     (!tokens.is_empty()).then(|| before + tokens.iter().position(is_notable).unwrap_or(0))
 }
 
-/// True for tokens by which a step differs from plain decoding or from its draft: corrected and loosened ones.
+/// True for tokens by which a step differs from autoregressive decoding or from its draft: corrected and loosened ones.
 pub fn is_notable(token: &Token) -> bool {
     token.verdict == Verdict::Corrected || !token.verdict.is_strict()
 }
@@ -145,7 +145,7 @@ fn tokens(step: &Step) -> (&[Token], Option<&Token>) {
     (accepted, own.first())
 }
 
-/// Where in the draft the branch of the accepted drafts goes on: the drafts of which the target accepted none.
+/// Where in the draft the branch of the accepted drafts continues: the drafts of which the target accepted none.
 fn refused(step: &Step) -> Vec<usize> {
     let drafts = step.drafted.len();
     if step.parents.is_empty() {
@@ -196,7 +196,7 @@ fn pieces(step: &Step) -> Vec<Piece> {
     out
 }
 
-/// The drafts that were not accepted. Of a chain the first is what was rejected, and the others fall with it; of a tree all are
+/// The drafts that were not accepted. In a chain the first one was rejected, and the others fall with it; in a tree all are
 /// alternatives of one place. Where the target has no token of its own, the caption ended before them.
 fn struck(step: &Step, refused: &[usize], is_rejected: bool) -> Vec<Piece> {
     let (first, rest) =
@@ -229,7 +229,7 @@ fn reason(step: &Step) -> String {
     let (accepted, own) = tokens(step);
     if step.drafted.is_empty() {
         return match step.gate {
-            Some(peak) => format!("no draft: the target looks hard at the video ({peak:.3})"),
+            Some(peak) => format!("no draft: the target's attention peaks on one visual token ({peak:.3})"),
             None => "no draft".into(),
         };
     }

@@ -1,4 +1,4 @@
-//! Runs on hardware that is not here: profiles by name, and what they make of a run.
+//! Runs on other hardware: profiles by name, and the times that they give a run.
 
 use std::{fs, path::Path};
 
@@ -72,7 +72,7 @@ fn sizes(shape: &str) -> Option<Sizes> {
     })
 }
 
-/// What a run takes under a profile; none without tokens, or if the method or its drafter is unknown.
+/// What a run takes under a profile; `None` without tokens, or if the method or its drafter is unknown.
 pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
     let method: Method = serde_json::from_value(log.started()?.method.clone()).ok()?;
     let prompt = log.prompt()?;
@@ -162,7 +162,7 @@ fn lighter(method: &Method, dtype: &str) -> f64 {
         _ => None,
     };
     let own = method["drafter"]["dtype"].as_str();
-    // Profiles assume a target in 16 bits, whatever type runs here. A self-draft of the target's own type is no cheaper.
+    // Profiles assume a target in 16 bits, regardless of the type that runs here. A self-draft of the target's own type is no cheaper.
     let lighter = own.filter(|own| *own != dtype).and_then(bits);
     lighter.map_or(1.0, |bits: f64| (bits / 16.0).min(1.0))
 }

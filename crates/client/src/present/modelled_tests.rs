@@ -121,7 +121,7 @@ fn a_run_is_charged_by_its_method_and_its_prompt() {
     assert_eq!(naive.plain_ms, 25.0 + 26.0 + 27.0 + 28.0);
     let own = charge(&profile, &log("streaming", 1)).unwrap();
     assert_eq!(own.draft_ms, 17.0 + 18.0 + 19.0 + 20.0);
-    // Each head reads a quarter of the ten visual tokens, whatever the union of all heads is.
+    // Each head reads a quarter of the ten visual tokens, regardless of the union of all heads.
     let std = charge(&profile, &log("std", 1)).unwrap();
     assert_eq!(std.draft_ms, 17.5 + 18.5 + 19.5 + 20.5);
     assert_eq!(charge(&profile, &log("lookup", 1)).unwrap().draft_ms, 0.0);

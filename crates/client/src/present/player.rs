@@ -1,4 +1,4 @@
-//! The playback of a run: a clock of its own, the log of what has been played, and the [`Scene`] of the current step.
+//! The playback of a run: a clock of its own, the log of the played part, and the [`Scene`] of the current step.
 //!
 //! The one player of live runs, replays and races. It takes events as they come and is asked what to show; nothing waits for
 //! it, and the whole log is there at once ([`Player::whole`]). Its clock counts the run's own milliseconds: the times that its
@@ -41,7 +41,7 @@ pub const VISIBLE_MS: f64 = 150.0;
 pub const REJECT_MS: f64 = 500.0;
 /// The drafts of such a step are visible before the strike for as long as this.
 pub const DRAFTS_MS: f64 = 200.0;
-/// Later rejects of a run are not held: whoever has seen so many need not wait for the others.
+/// Later rejects of a run are not held: after so many, viewers need not wait for the others.
 pub const HELD: usize = 24;
 /// The stages before the first token are played in at most this time.
 const FRONT_MS: f64 = 1500.0;
@@ -50,7 +50,7 @@ const LAG_MS: f64 = 1000.0;
 /// How often the speed can be doubled, or halved.
 const SHIFTS: i32 = 8;
 
-/// The player of one run. It derefs to the log of what has been played, which is what a face shows of the run.
+/// The player of one run. It derefs to the log of the played part, which a face shows.
 #[derive(Clone, Debug)]
 pub struct Player {
     whole: RunLog,
@@ -135,7 +135,7 @@ impl Player {
         self.grow();
     }
 
-    /// All events so far, whatever has been played.
+    /// All events so far, played or not.
     pub fn whole(&self) -> &RunLog {
         &self.whole
     }
@@ -161,7 +161,7 @@ impl Player {
             let first = self.ends[self.ends.partition_point(|e| *e <= edge)];
             self.at = if ahead > 0.0 { edge + ahead * (first - edge) } else { self.at };
         }
-        // Whoever cancelled the run, or is told that it failed, does not wait for the rest of it.
+        // After a cancel or a failure, nobody waits for the rest of the run.
         let is_broken =
             matches!(self.whole.state(), RunState::Failed(_) | RunState::Done(StopReason::Cancelled));
         if self.following || (self.live && is_broken) {
@@ -237,7 +237,7 @@ impl Player {
         }
     }
 
-    /// So much time has passed on the screen, in milliseconds.
+    /// Advance the playback by a time on the screen, in milliseconds.
     pub fn advance(&mut self, ms: f64) {
         let mut left = if ms.is_finite() { ms.max(0.0) } else { 0.0 };
         if !self.playing {
@@ -417,7 +417,7 @@ impl Player {
         self.shift = (self.shift + if up { 1 } else { -1 }).clamp(-SHIFTS, SHIFTS);
     }
 
-    /// Go to the end, and stay there whatever comes.
+    /// Go to the end, and stay there.
     pub fn skip(&mut self) {
         self.following = true;
         self.at = self.edge();

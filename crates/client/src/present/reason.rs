@@ -6,7 +6,7 @@ use specreel_record::{
     log::{Chunk, Placed},
 };
 
-/// The reason for a token: that of its verdict, and what is known of this very token.
+/// The reason for a token: its verdict's, and the figures of this token.
 pub fn reason(placed: &Placed<'_>) -> String {
     let Placed { step, at, token } = placed;
     let mut words = token.verdict.why().to_owned();

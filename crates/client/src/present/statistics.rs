@@ -19,7 +19,7 @@ use specreel_record::{
 /// The least factor between the costs of passes of many rows here and on other hardware that is worth a remark.
 const CHEAPER: f64 = 1.25;
 
-/// What the tables show of one method or run; none where a value is unknown or has no meaning.
+/// What the tables show of one method or run; `None` where a value is unknown or has no meaning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measures {
     pub name: String,
@@ -43,7 +43,7 @@ pub struct Measures {
     pub output: Output,
 }
 
-/// The text of a method against that of the baseline, or why there is none.
+/// A method's text compared with the baseline's, or why there is none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Output {
     /// Not compared.
@@ -241,7 +241,7 @@ pub fn statistics(stats: &Stats) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// How long drafter and target were at work at once; none if they took turns.
+/// How long drafter and target were at work at once; `None` if they took turns.
 fn overlap(stats: &Stats) -> Option<String> {
     let (both, whole) = (stats.timings.both_ms, stats.timings.generate_ms());
     (both > 0.0 && whole > 0.0).then(|| {
@@ -272,7 +272,7 @@ pub fn basis(speedup: &Speedup) -> String {
     if busy(speedup.contention).is_some() { format!("{pairs}, busy machine") } else { pairs }
 }
 
-/// True if what the drafter reads costs more than it saves, from file to last token.
+/// True if the drafter's reading costs more than it saves, from file to last token.
 fn is_reading_dear(decode: f64, end_to_end: f64) -> bool {
     end_to_end < 0.95 && end_to_end < decode
 }
@@ -282,8 +282,8 @@ fn end_to_end(stats: &Stats, speedup: &Speedup) -> String {
     let words = format!("{} end to end", rough(speedup.end_to_end));
     let why = match stats.drafter_visual_tokens {
         _ if !is_reading_dear(speedup.decode, speedup.end_to_end) => return words,
-        0 => "the drafter reads the prompt, too",
-        _ => "the drafter reads the video, too",
+        0 => "the drafter also reads the prompt",
+        _ => "the drafter also reads the video",
     };
     format!("{words}: {why}")
 }
@@ -329,7 +329,7 @@ pub fn ending(reason: StopReason, stats: &Stats, limit: usize) -> Option<String>
     }
 }
 
-/// All that files say about runs, as rows of name and value; what is unknown is left out.
+/// All that files say about runs, as rows of name and value; unknown values are left out.
 pub fn account(runs: &Pieces<'_>) -> Vec<(&'static str, String)> {
     let Some(first) = runs.first() else { return Vec::new() };
     let stats = runs.stats();
@@ -342,7 +342,7 @@ pub fn account(runs: &Pieces<'_>) -> Vec<(&'static str, String)> {
         rows.push(("input", format!("{frames}, {}", plural(prompt.visual_tokens as u64, "visual token"))));
     }
     if let Some((done, count)) = runs.progress() {
-        rows.push(("pieces", format!("{done} of {count}")));
+        rows.push(("segments", format!("{done} of {count}")));
     }
     rows.push(("verdicts", verdicts(&stats, |verdict, n| format!("{verdict} {n}"))));
     rows.push(("loosened", loosened(first.is_lossless(), &stats)));
@@ -396,7 +396,7 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
     };
     if comparison.rows.iter().any(dear) {
         notes.push(
-            "End to end is below 1x where the drafter reads the video, too, and the caption is short.".into(),
+            "End to end is below 1x where the drafter also reads the video, and the caption is short.".into(),
         );
     }
     let waited = comparison.rows.iter().filter_map(|row| row.figures.as_ref()?.contention);

@@ -28,7 +28,7 @@ const PAPERS: [(&str, &str); 13] = [
     ("Training-Free Loosely Speculative", "FLy"),
 ];
 
-/// Papers of the methods that prune the target's visual tokens. A drafter may see what they choose; that is not their system.
+/// Papers of the methods that prune the target's visual tokens. A drafter may use their selection; that is not their system.
 const PRUNING_PAPERS: [&str; 5] = ["FastV", "PyramidDrop", "SparseVLM", "DyCoke", "FastVID"];
 
 pub fn system(method: &Method) -> &'static str {

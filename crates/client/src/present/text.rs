@@ -1,4 +1,4 @@
-//! Foreign text that reaches a terminal: sanitised, measured and cut by columns.
+//! Foreign text that reaches a terminal: sanitized, measured and cut by columns.
 //!
 //! File names, prompts and what models write are foreign: a control character or an escape sequence in them must never reach
 //! the terminal.

@@ -1,8 +1,8 @@
 //! The one legend of verdicts: which look each verdict has, on terminals, in themes and on pages.
 //!
-//! Verdicts share six roles. Roles differ in their attributes, so that they are distinct without colour:
+//! Verdicts share six roles. Roles differ in their attributes, so that they are distinct without color:
 //!
-//! | role | verdicts | colour | without colour |
+//! | role | verdicts | color | without color |
 //! |---|---|---|---|
 //! | strict | exact, sampled | none | as is |
 //! | plain | plain | none | dim |
@@ -16,7 +16,7 @@ use specreel_record::Verdict;
 /// How a verdict looks; also the keys of themes and the classes of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// A draft that is what the target would write.
+    /// A draft that equals the target's own token.
     Strict,
     Plain,
     /// The target's own token after a reject.
@@ -29,21 +29,21 @@ pub enum Role {
     Shifted,
 }
 
-/// A role's look: text attributes, and colours for terminals of 16 colours and for light and dark pages.
+/// A role's look: text attributes, and colors for terminals of 16 colors and for light and dark pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     pub role: Role,
     /// Its name: key of a theme, class of a page.
     pub name: &'static str,
-    /// SGR parameters without colour (`1` bold, `2` dim, `3` italic, `4` underlined), separated by `;`.
+    /// SGR parameters without color (`1` bold, `2` dim, `3` italic, `4` underlined), separated by `;`.
     pub attributes: &'static str,
-    /// SGR parameter of the colour, one of the 16 that every terminal has; none is the text's own.
+    /// SGR parameter of the color, one of the 16 that every terminal has; none is the text's own.
     pub ansi: Option<u8>,
-    /// The colour on a light page, `#rrggbb`.
+    /// The color on a light page, `#rrggbb`.
     pub light: &'static str,
-    /// The colour on a dark page, `#rrggbb`.
+    /// The color on a dark page, `#rrggbb`.
     pub dark: &'static str,
-    /// The look in words, for terminals without colour.
+    /// The look in words, for terminals without color.
     pub words: &'static str,
 }
 
@@ -128,7 +128,7 @@ impl Role {
 }
 
 impl Look {
-    /// All SGR parameters, with the colour unless `color` is off; empty where the text is left as it is.
+    /// All SGR parameters, with the color unless `color` is off; empty where the text is left as it is.
     pub fn sgr(&self, color: bool) -> String {
         let ansi = self.ansi.filter(|_| color).map(|code| code.to_string());
         let parts = [Some(self.attributes.to_owned()).filter(|a| !a.is_empty()), ansi];
@@ -136,7 +136,7 @@ impl Look {
     }
 }
 
-/// How a method is marked beside its name.
+/// How a method is marked next to its name.
 pub fn lossless_mark(lossless: bool) -> &'static str {
     if lossless { "lossless" } else { "lossy" }
 }

@@ -12,7 +12,7 @@ pub struct Wrapper<S> {
     /// Columns of the terminal; none leaves text as it is.
     columns: Option<usize>,
     used: usize,
-    /// White space after what was given out.
+    /// White space after the emitted text.
     gap: Run<S>,
     /// The incomplete word after that.
     word: Run<S>,

@@ -13,7 +13,7 @@ use super::{Layer, Origin, Setting};
 use specreel_record::Failure;
 use specreel_speculate::suggest;
 
-/// A configuration file that has been read. The default is that of a missing file.
+/// A configuration file that has been read. The default stands for a missing file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     pub values: Layer,

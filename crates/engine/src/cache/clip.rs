@@ -11,7 +11,7 @@ use specreel_video::Sampling;
 pub(crate) struct ClipKey {
     /// The file.
     pub path: PathBuf,
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// When it was last written.
     pub modified: Option<SystemTime>,

@@ -25,13 +25,13 @@ pub(crate) type ContextKey = (ClipKey, Reading);
 pub(crate) struct DrafterKey {
     /// Who drafts.
     pub drafter: Drafter,
-    /// The visual tokens it sees; none = all.
+    /// The visual tokens it sees; `None` = all.
     pub kept: Option<Vec<usize>>,
     /// The same by layer and key head, where they differ.
     pub by_head: Option<Vec<Vec<usize>>>,
     /// Temporal grids whose time stamps it does not read.
     pub dropped_stamps: Vec<usize>,
-    /// The positions of what it reads.
+    /// The positions of the rows that it reads.
     pub placing: Placing,
 }
 
@@ -74,11 +74,9 @@ impl DrafterContext {
 
 /// The ids of an autoregressive run, to compare others with.
 pub struct Reference {
-    /// How it sampled.
     pub sampler: Sampler,
-    /// Its token limit.
     pub max_new_tokens: usize,
-    /// Its ids.
+    /// The emitted ids.
     pub ids: Vec<u32>,
 }
 
@@ -100,7 +98,7 @@ pub struct Prefill {
     pub drafters: Recent<DrafterKey, DrafterContext>,
     /// Median time of one target row, once known, in milliseconds.
     pub t1_ms: f64,
-    /// The visual tokens that the target read in all layers, ascending, if a method pruned them; none = all.
+    /// The visual tokens that the target read in all layers, ascending, if a method pruned them; `None` = all.
     pub kept: Option<Vec<usize>>,
     /// An autoregressive run on this context.
     pub reference: Option<Reference>,

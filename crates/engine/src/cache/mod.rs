@@ -7,7 +7,7 @@
 //! ([`PrefixCache::with_memory`]), or [`DEFAULT_BUDGET`] if the system does not report it. Before a prefill, entries are
 //! evicted until its estimated size fits both the budget and the memory available at that moment; after it, until the exact
 //! sizes fit. Clips without a context go first, then the least recently used context. The entry of the current run is
-//! never evicted, whatever its size.
+//! never evicted, regardless of its size.
 
 mod clip;
 mod context;

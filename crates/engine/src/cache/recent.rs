@@ -1,4 +1,4 @@
-//! A small map that forgets what was used least recently.
+//! A small map that drops its least recently used entry.
 
 /// Values by key, most recently used first.
 pub struct Recent<K, V> {
@@ -54,7 +54,7 @@ impl<K: PartialEq, V> Recent<K, V> {
         self.items.iter().map(|(k, _)| k)
     }
 
-    /// Values, likewise.
+    /// Values, most recently used first.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.items.iter().map(|(_, v)| v)
     }

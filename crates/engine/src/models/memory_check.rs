@@ -17,13 +17,13 @@ pub use specreel_model::inspect::SampledVideo as Video;
 /// Memory left to everything else, in bytes.
 const RESERVE: u64 = 64 << 20;
 
-/// Refuse models (and a video, if it is known) that do not fit into the available memory. What cannot be estimated passes:
-/// loading it reports what is wrong. The failure (class memory) has the estimate, the available memory, and what would fit.
+/// Refuse models (and a video, if it is known) that do not fit into the available memory. Models without an estimate pass:
+/// loading it reports the problem. The failure (class memory) has the estimate, the available memory, and what would fit.
 pub fn check(spec: &ModelSpec, video: Option<&Video>) -> Result<(), Failure> {
     Footprint::read(spec).map_or(Ok(()), |footprint| footprint.check_loading(video))
 }
 
-/// Available memory without the reserve; none if it is not known.
+/// Available memory without the reserve; `None` if it is not known.
 fn usable() -> Option<u64> {
     Some(memory::available()?.saturating_sub(RESERVE))
 }
@@ -33,7 +33,7 @@ pub fn check_request(spec: &ModelSpec, request: &RunRequest) -> Result<(), Failu
     check(spec, sampled(&rule(spec), request).as_ref())
 }
 
-/// Bytes of the system's memory that these models take with a request, or alone if its video cannot be read; none if that is not
+/// Bytes of the system's memory that these models take with a request, or alone if its video cannot be read; `None` if that is not
 /// known.
 pub fn request_bytes(spec: &ModelSpec, request: &RunRequest) -> Option<u64> {
     let footprint = Footprint::read(spec)?;
@@ -41,7 +41,7 @@ pub fn request_bytes(spec: &ModelSpec, request: &RunRequest) -> Option<u64> {
     Some(footprint.need(&Pool::System, true, footprint.dtype, work.as_ref()).total())
 }
 
-/// What a request samples of its video, by a family's rule; none if the video cannot be read.
+/// What a request samples of its video, by a family's rule; `None` if the video cannot be read.
 pub(crate) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
     let probe = video::probe(&request.video).ok()?;
     let all = probe.frame_count.get();
@@ -72,7 +72,7 @@ pub fn rule(spec: &ModelSpec) -> Rule {
 pub(crate) struct Work {
     /// The video as the processor cuts it.
     pub sample: VideoInputs,
-    /// Its sampled frames.
+    /// Number of sampled frames.
     pub frames: usize,
     /// The longest caption, in tokens.
     pub new_tokens: usize,
@@ -107,7 +107,7 @@ impl Footprint {
         Self { mapped, ..self }
     }
 
-    /// Read the sizes of the models. None if they cannot be read, or if the target is on an accelerator that does not tell its
+    /// Read the sizes of the models. `None` if they cannot be read, or if the target is on an accelerator that does not report its
     /// memory: it refuses for itself what does not fit.
     pub(crate) fn read(spec: &ModelSpec) -> Option<Self> {
         let memories = spec.memories();
@@ -142,7 +142,7 @@ impl Footprint {
         Some(Work { sample, frames: video.frames, new_tokens: video.new_tokens })
     }
 
-    /// True if there is memory for the models that are not kept while the old ones are still loaded. What a card has left is not
+    /// True if there is memory for the models that are not kept while the old ones are still loaded. A card's free memory is not
     /// known, so there it is false.
     pub(crate) fn fits_beside(&self, kept: Kept) -> bool {
         let loads = [!kept.target, self.drafter.is_some() && !kept.drafter];
@@ -166,7 +166,7 @@ impl Footprint {
         needs.map(|need| need.weights + need.tower).sum()
     }
 
-    /// Refuse models that do not fit into the available memory and what is freed before they are loaded, in bytes.
+    /// Refuse models that do not fit into the available memory, including the bytes that are freed before loading.
     pub(crate) fn check_replacing(&self, freed: u64) -> Result<(), Failure> {
         let Some(available) = usable() else { return Ok(()) };
         self.fits(true, None, available + freed)
@@ -194,7 +194,7 @@ impl Footprint {
 
     /// Refuse so many bytes more for a caption of up to `new_tokens` in a kept context.
     pub(crate) fn check_growth(&self, wanted: u64, new_tokens: usize) -> Result<(), Failure> {
-        // What a card has left is not known.
+        // A card's free memory is not known.
         let available = self.usable().filter(|_| self.memories[0] == DeviceMemory::System);
         let Some(available) = available.filter(|available| wanted > *available) else { return Ok(()) };
         Err(Failure {
@@ -208,7 +208,7 @@ impl Footprint {
         })
     }
 
-    /// Available memory without the reserve and the weights that stay mapped; none if it is not known.
+    /// Available memory without the reserve and the weights that stay mapped; `None` if it is not known.
     fn usable(&self) -> Option<u64> {
         usable().map(|available| available.saturating_sub(self.mapped))
     }
@@ -257,7 +257,7 @@ impl Footprint {
 
     fn fits(&self, weights: bool, work: Option<&Work>, available: u64) -> Result<(), Failure> {
         self.fits_in(&Pool::System, weights, work, available)?;
-        // What a card has is known, not what it has left: its weights are counted with a run, too.
+        // A card's memory is known, its free memory is not: weights are counted with a run as well.
         self.cards().iter().try_for_each(|card| self.fits_in(card, true, work, 0))
     }
 

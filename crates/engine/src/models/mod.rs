@@ -29,14 +29,14 @@ use specreel_model::{
 use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic};
 use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, gpu::Gpu};
 
-/// Before this, too little is known to report the time left.
+/// Before this, the time left is not reported.
 const PROMPTLY: Duration = Duration::from_millis(500);
 
 /// The loaded models.
 pub struct Models {
     /// The target.
     pub target: VideoLlm,
-    /// The small model that may draft for it.
+    /// The draft model for it.
     pub drafter: Option<VideoLlm>,
     /// Heads that may draft from the target's states.
     pub heads: Vec<Arc<DraftHead>>,
@@ -44,7 +44,7 @@ pub struct Models {
     pub device: String,
     /// Weight type, for people.
     pub dtype: String,
-    /// Memory that they and a run need; none if that is not known (accelerators).
+    /// Memory that they and a run need; `None` if that is not known (accelerators).
     pub(crate) footprint: Option<Footprint>,
     /// The target is the embedded one.
     pub embedded: bool,
@@ -62,7 +62,7 @@ impl Models {
         self.gpus().any(|gpu| gpu.check().is_err())
     }
 
-    /// What passed to and from the models' GPUs so far; none without one.
+    /// What passed to and from the models' GPUs so far; `None` without one.
     pub fn traffic(&self) -> Option<Traffic> {
         self.gpus().map(Gpu::traffic).reduce(|a, b| a + b)
     }
@@ -153,7 +153,7 @@ impl Models {
         Self::pair(spec, halves, footprint, &mut None)
     }
 
-    /// Models of these halves, with what the others lack from the models that are loaded, which are left as they are if this
+    /// Models of these halves, completed by the loaded models, which are left as they are if this
     /// fails: the drafter cannot draft for the target, or a draft head is not the target's.
     pub(crate) fn pair(
         spec: &ModelSpec,

@@ -45,7 +45,7 @@ impl SelfDrafters {
         let needed = check(target, &checkpoint, dtype)?;
         if !fits(needed) {
             let error = format!(
-                "{} in {} needs {} beside the target, which are not available",
+                "{} in {} needs {} in addition to the target, which are not available",
                 target.name(),
                 dtype.name(),
                 bytes(needed)

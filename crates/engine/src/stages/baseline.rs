@@ -21,7 +21,7 @@ use specreel_speculate::{Method, PlainPasses};
 /// Autoregressive steps of a calibration; the first ones warm up.
 const CALIBRATION: usize = 12;
 const WARM_UP: usize = 3;
-/// A calibration ends after this time, or this share of what the run has spent so far, whichever is longer: it must not delay
+/// A calibration ends after this time, or this share of the run's time so far, whichever is longer: it must not delay
 /// the caption noticeably.
 const CALIBRATION_MS: f64 = 5.0;
 const CALIBRATION_SHARE: f64 = 0.02;
@@ -57,7 +57,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Keep the ids of an autoregressive run as reference; compare those of any other run with them.
+    /// Keep the ids of an autoregressive run as reference; compare any other run's ids with them.
     pub(crate) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
         let (sampler, max_new_tokens) = (self.request.text, self.request.max_new_tokens);
         if self.request.method.is_autoregressive() {

@@ -13,7 +13,7 @@ use specreel_model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorE
 use specreel_record::{Stage, Stats};
 use specreel_video::{Plan, Probe, Sampling, Video};
 
-/// Sees the size of the frames (height, width), the plan of sampling, and what a limit of visual tokens changed, before anything
+/// Sees the size of the frames (height, width), the plan of sampling, and the effect of a limit of visual tokens, before anything
 /// is decoded.
 type Begin<'b> = dyn FnMut((usize, usize), &Plan, Option<&String>) -> Result<(), Stop> + 'b;
 
@@ -34,7 +34,7 @@ impl Runner<'_> {
     }
 
     /// Decode the clip unless it is kept. Between opening the file and decoding the first frame, the run is checked against the
-    /// context window and the memory, and what it takes is reported.
+    /// context window and the memory, and its estimate is reported.
     pub(crate) fn ensure_clip(
         &self,
         cache: &mut PrefixCache,

@@ -86,7 +86,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Make sure that the drafter has read its share of the prompt. None if it reads nothing.
+    /// Make sure that the drafter has read its share of the prompt. `None` if it reads nothing.
     pub(crate) fn ensure_drafter(
         &self,
         cache: &mut PrefixCache,
@@ -150,7 +150,7 @@ impl Runner<'_> {
         Ok(Some(drafter_key))
     }
 
-    /// Bytes of `slots` keys and values of the drafter, at most; 0 if it has few of them beside the target's.
+    /// Upper bound of the bytes of `slots` keys and values of the drafter; 0 if it has few besides the target's.
     fn drafter_cache_bytes(&self, slots: usize) -> u64 {
         let decoder = match (&self.request.method.drafter, &self.models.drafter) {
             (Drafter::Model {}, Some(drafter)) => drafter.decoder(),
@@ -160,7 +160,7 @@ impl Runner<'_> {
         decoder.cache_bytes(slots) as u64
     }
 
-    /// Let the drafter read its share of the prompt. A small model encodes the clip first, unless that is done. `alone` is false
+    /// Let the drafter read its share of the prompt. A draft model encodes the clip first, unless that is done. `alone` is false
     /// while the target computes as well.
     pub(crate) fn read_share(
         &self,

@@ -50,7 +50,7 @@ pub(crate) struct Decoded {
 /// Times before the first token, as measured when the parts were made, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Front {
-    /// What autoregressive decoding needs, too.
+    /// The needs of autoregressive decoding as well.
     pub(crate) shared_ms: f64,
     /// What only this run's drafter needs.
     pub drafter_ms: f64,
@@ -137,7 +137,7 @@ impl Runner<'_> {
         let head = plan.method.drafter.reads().then(|| self.draft_head()).flatten();
         let inputs = context.inputs(drafter.as_mut(), head.map(|head| &**head));
         let outcome = speculate::generate(config, GenerationInputs { prefetched, ..inputs }, &mut with_texts);
-        // The end of a thought is no part of the caption.
+        // The end of a thought is not part of the caption.
         let rest = Some(stream.finish()).filter(|_| !thinking.is_open()).unwrap_or_default();
         context.target.truncate(base);
         if let (Some(mut drafter), Some(base), Some(key)) = (drafter, drafter_base, drafter_key) {
@@ -147,7 +147,7 @@ impl Runner<'_> {
         Ok(Decoded { finished: outcome?, rest, read_ms })
     }
 
-    /// Generate the caption over a prepared context and report it. Returns what a measurement of its speed needs.
+    /// Generate the caption over a prepared context and report it. Returns the state that a measurement of its speed needs.
     pub(crate) fn generate(
         &self,
         context: &mut Prefill,

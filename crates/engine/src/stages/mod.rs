@@ -43,7 +43,7 @@ pub(crate) struct Runner<'a> {
     pub cancelled: &'a Cancelled,
     /// Run even if the available memory seems too small.
     pub ignore_memory: bool,
-    /// Speeds that are known, and that stages teach; none where the run is only repeated.
+    /// Speeds that are known, and that stages teach; `None` where the run is only repeated.
     pub rates: Option<&'a Mutex<Rates>>,
     /// Set where the run is only repeated to measure its speed: true as soon as that has to end. Nothing is reported then.
     pub(crate) idle: Option<&'a (dyn Fn() -> bool + Sync)>,

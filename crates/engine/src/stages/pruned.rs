@@ -164,8 +164,8 @@ impl Runner<'_> {
         Ok(raters.rate(&attention))
     }
 
-    /// The share of plain decoding's tokens that a pruned target predicts, in one pass over plain decoding's text (A in
-    /// ParallelVLM's table 2); none without a text.
+    /// The share of autoregressive decoding's tokens that a pruned target predicts, in one pass over that text (A in
+    /// ParallelVLM's table 2); `None` without a text.
     pub(crate) fn accepted_share(
         &self,
         context: &mut Prefill,

@@ -1,4 +1,4 @@
-//! One run from file to caption, reusing what the prefix cache has.
+//! One run from file to caption, reusing the prefix cache.
 
 use std::time::Instant;
 
@@ -13,21 +13,20 @@ use specreel_model::draft_head::Recipe;
 use specreel_record::{EventKind, Failure, PromptSeen, Started, Stats, StopReason};
 use specreel_speculate::{Drafter, Stamps, context::Selection};
 
-/// A finished run, and what a measurement of its speed needs to repeat it.
+/// A finished run, with the state to repeat it in a measurement.
 pub(crate) struct FinishedRun {
     pub request: RunRequest,
-    /// Its context.
     pub key: ContextKey,
     /// The context of autoregressive decoding: its own, unless it prunes the target.
     pub(crate) plain_key: ContextKey,
     pub selection: Selection,
-    /// Its tokens.
+    /// Number of emitted tokens.
     pub emitted: u64,
     pub(crate) generated: Generated,
 }
 
 impl Runner<'_> {
-    /// From file to caption. Everything but a failure is reported as events. Returns what is needed to measure the run's speed,
+    /// From file to caption. Everything but a failure is reported as events. Returns the state to measure the run's speed,
     /// if that was requested and it finished.
     pub fn run(&self, cache: &mut PrefixCache) -> Result<Option<FinishedRun>, Failure> {
         self.validate()?;
@@ -143,8 +142,8 @@ impl Runner<'_> {
         }))
     }
 
-    /// The text of plain decoding on the same clip and prompt, if it is known and this method prunes the target. It counts as
-    /// used: other prunings of the target need it, too.
+    /// The text of autoregressive decoding on the same clip and prompt, if it is known and this method prunes the target. It counts as
+    /// used: other prunings of the target also need it.
     fn plain_text(&self, cache: &mut PrefixCache, key: &ContextKey) -> Option<Vec<u32>> {
         let plain = (key.0.clone(), self.request.conversation());
         if !self.request.method.prunes() {
@@ -158,7 +157,7 @@ impl Runner<'_> {
         same.then(|| reference.ids.clone())
     }
 
-    /// A note if the models cannot know what the video shows.
+    /// A note if the models cannot know the video's contents.
     fn demo_note(&self) -> Option<String> {
         let is_foreign = self.models.embedded && !assets::is_embedded_clip(&self.request.video);
         is_foreign.then(|| assets::LIMITS_NOTE.to_owned())

@@ -2,7 +2,7 @@
 
 use specreel_model::text::TextTokenizer;
 
-/// The marks around what a model thinks.
+/// The marks around a model's thoughts.
 const MARKS: [&str; 2] = ["<think>", "</think>"];
 
 /// Follows the tokens of one answer.
@@ -33,7 +33,7 @@ impl Thinking {
         Self { marks: Some([open, close]), state }
     }
 
-    /// Take the next token. True if it is part of what the model thinks, or one of the marks around it.
+    /// Take the next token. True if it is part of the thoughts, or one of the marks around them.
     pub fn push(&mut self, id: u32) -> bool {
         let Some([open, close]) = self.marks else { return false };
         let thinking = self.is_open() || (self.state == State::Start && id == open);
@@ -41,7 +41,7 @@ impl Thinking {
         thinking
     }
 
-    /// True while what the model thinks has not ended.
+    /// True until the thoughts have ended.
     pub(crate) fn is_open(&self) -> bool {
         self.state == State::Thinking
     }

@@ -92,7 +92,7 @@ impl Runner<'_> {
         ))
     }
 
-    /// Report what this run takes. `cache` says what earlier runs have left for it. Fails with [`Stop::Cancelled`] after the
+    /// Report time and memory of this run. `cache` says what earlier runs have left for it. Fails with [`Stop::Cancelled`] after the
     /// report, if the request asks for nothing else.
     pub(crate) fn announce(
         &self,

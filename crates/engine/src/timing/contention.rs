@@ -11,7 +11,7 @@ pub(crate) struct ProcessorTime {
 }
 
 impl ProcessorTime {
-    /// Now; none where the system does not tell, which only Linux does.
+    /// Now; `None` on systems other than Linux, which do not report it.
     pub fn now() -> Option<Self> {
         let mut sum = Self::default();
         for thread in std::fs::read_dir("/proc/self/task").ok()? {
@@ -62,7 +62,7 @@ impl ContentionMeter {
         self.sum.waited += other.sum.waited;
     }
 
-    /// The share of the time, 0 to 1, that threads with work waited for a processor; none if no time is known.
+    /// The share of the time, 0 to 1, that threads with work waited for a processor; `None` if no time is known.
     pub fn share(&self) -> Option<f64> {
         let ProcessorTime { ran, waited } = self.sum;
         (ran + waited > 0).then(|| ((waited as f64 / (ran + waited) as f64) * 1e3).round() / 1e3)

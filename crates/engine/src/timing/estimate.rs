@@ -40,7 +40,7 @@ pub(crate) struct Layout {
     pub patches: Grid,
     /// Visual tokens.
     pub grid: VisualGrid,
-    /// Tokens of the prompt, and those of them after the video.
+    /// Tokens of the prompt, and how many of them follow the video.
     pub prompt: usize,
     pub(crate) after_video: usize,
     /// Rows of the time stamp of each temporal grid; empty without stamps.
@@ -57,7 +57,7 @@ impl Layout {
     }
 }
 
-/// A stage that a run has before it: what is computed by which model.
+/// A stage of a run, and its model.
 struct Todo<'m> {
     part: Part,
     model: &'m VideoLlm,
@@ -96,7 +96,7 @@ impl Forecast<'_> {
         estimate
     }
 
-    /// The stages before this run, without what is kept of earlier runs.
+    /// The stages of this run, without those that earlier runs left in the cache.
     fn todo(&self) -> Vec<Todo<'_>> {
         let Self { cache, key, layout, .. } = *self;
         let (target, method) = (&self.models.target, &self.request.method);
@@ -201,7 +201,7 @@ impl Forecast<'_> {
     }
 }
 
-/// What the speed of writing with this method depends on, relative to that of the target alone.
+/// The inputs of the speed of writing with this method, relative to the target alone.
 fn writing_key(method: &Method, models: &Models) -> String {
     let drafter = models.drafter.as_ref().map(|drafter| rates::key(Part::Token, drafter)).unwrap_or_default();
     let mut hasher = DefaultHasher::new();

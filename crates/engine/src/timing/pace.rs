@@ -13,7 +13,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// Its name in the file of speeds.
+    /// The part's name in the file of speeds.
     pub fn name(self) -> &'static str {
         match self {
             Part::Tower => "tower",
@@ -46,7 +46,7 @@ impl Rate {
     }
 
     /// The rate at which work takes so long, from its total alone; `like` says what attention costs relative to products.
-    /// None where nothing was done or no time passed.
+    /// `None` where nothing was done or no time passed.
     pub fn of(work: &MacCount, ms: f64, like: &Rate) -> Option<Self> {
         let scale = ms / like.ms(work);
         let rate = Self { products: like.products * scale, attention: like.attention * scale };
@@ -72,7 +72,7 @@ impl Rate {
     }
 }
 
-/// Pieces of work that are needed to separate the time of products from that of attention.
+/// Pieces of work that are needed to separate the time of products from the time of attention.
 const PIECES: usize = 4;
 /// A ratio of attention to products outside of this range is noise.
 const RATIOS: std::ops::Range<f64> = 0.1..100.0;
@@ -138,7 +138,7 @@ impl StagePace {
         }
     }
 
-    /// Note that so much is done, `elapsed_ms` after the beginning. Returns the time left in milliseconds; none where it cannot
+    /// Note that so much is done, `elapsed_ms` after the beginning. Returns the time left in milliseconds; `None` where it cannot
     /// be known yet.
     pub fn tick(&mut self, done: MacCount, elapsed_ms: f64) -> Option<f64> {
         let (piece, ms) = (done - self.done, elapsed_ms - self.elapsed_ms);
@@ -153,7 +153,7 @@ impl StagePace {
         left.is_finite().then_some(left)
     }
 
-    /// The rate of what was done; none if nothing was.
+    /// The rate of the finished work; `None` if there is none.
     pub fn rate(&self) -> Option<Rate> {
         self.pieces.rate(&self.rate)
     }
@@ -171,7 +171,7 @@ mod tests {
         (a - b).abs() <= 1e-6 * b.abs().max(1.0)
     }
 
-    /// The chunks of a long prompt: what is done after each.
+    /// The chunks of a long prompt: the share that is done after each.
     fn chunks(rows: usize) -> Vec<MacCount> {
         let config = shapes::find("qwen2.5-vl-3b").unwrap();
         (0..=rows / 128).map(|n| mac_count::prompt(&config, 0, 128 * n)).collect()

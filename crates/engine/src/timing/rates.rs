@@ -71,7 +71,7 @@ impl Rates {
         self.known.entry(key.to_owned()).or_insert(Known { rate, basis: Basis::Probed, at: now() });
     }
 
-    /// Write what has changed. What other processes have written stays. A failure costs only the speeds.
+    /// Write changed figures. Other processes' figures stay. A failure costs only the speeds.
     pub fn save(&mut self) {
         let Some(file) = self.file.as_deref().filter(|_| !self.changed.is_empty()) else { return };
         let mut all = read(file);

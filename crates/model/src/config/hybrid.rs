@@ -1,4 +1,4 @@
-//! Language models of two kinds of layers, full and linear attention: what a `config.json` says about them.
+//! Language models of two kinds of layers, full and linear attention, from `config.json`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use specreel_tensor::LinearAttention;
 /// What a kind of language model with linear attention has where its files say nothing.
 #[derive(Debug)]
 pub(crate) struct Hybrid {
-    /// Its layers with linear attention.
+    /// The layers with linear attention.
     pub linear: LinearAttention,
     /// Share of a head that is rotated.
     pub rotated: f64,
@@ -41,7 +41,7 @@ struct RawRope {
 
 /// What a file says.
 pub(super) struct HybridParts {
-    /// The layers with linear attention; none if all have full attention.
+    /// The layers with linear attention; `None` if all have full attention.
     pub linear: Option<LinearAttention>,
     /// True if the output of full attention has a gate.
     pub output_gate: bool,
@@ -154,7 +154,7 @@ fn check(linear: &LinearAttention) -> Result<(), String> {
     for (what, width) in [("keys", linear.keys()), ("values", linear.values())] {
         if width > WIDEST {
             return Err(format!(
-                "the heads of linear attention have {width} {what}, expected {WIDEST} at most"
+                "the heads of linear attention have {width} {what}, expected at most {WIDEST}"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! The language model's part of a `config.json`: what its kind fixes, and what the file says.
+//! The language model's part of a `config.json`: values fixed by its kind, and values of the file.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub struct LanguageModel {
     /// Where M-RoPE's axes alternate: their frequencies by default.
     pub interleaved: Option<[usize; 3]>,
     pub one_axis: bool,
-    /// Embeddings of visual tokens are added after the first layers, too.
+    /// Embeddings of visual tokens are also added after the first layers.
     pub deepstack: bool,
     /// Linear attention in most layers, and norms whose weights are stored as their difference from 1.
     pub(crate) hybrid: Option<Hybrid>,
@@ -34,7 +34,7 @@ pub struct LanguageModel {
     pub sizes: Option<Sizes>,
 }
 
-/// The sizes of a configuration that names none: saved files leave out what is equal to them.
+/// The sizes of a configuration that names none: saved files leave out values equal to them.
 #[derive(Debug)]
 pub struct Sizes {
     /// Width of the states.
@@ -284,7 +284,7 @@ pub(super) fn is_silu(name: &str) -> bool {
     matches!(name, "silu" | "swish")
 }
 
-/// Refuse other positions than those of the decoder.
+/// Refuse positions that the decoder does not have.
 fn check_rope(rope: Option<&RawRope>, model: &LanguageModel) -> Result<(), String> {
     let Some(rope) = rope else { return Ok(()) };
     // A language model without three axes knows no M-RoPE.

@@ -160,7 +160,7 @@ pub trait DeviceDecoder: Send + Sync {
     fn first_layers(&self, layers: usize) -> Decoder;
 
     /// A model of one layer of its own between this model's embeddings and head, which are shared, with a projection of its
-    /// input rows: a draft head. `config` describes the layer; the names of its weights and of its norm are those of a whole
+    /// input rows: a draft head. `config` describes the layer; its weights and its norm are named as in a whole
     /// model.
     fn with_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder>;
 
@@ -170,7 +170,7 @@ pub trait DeviceDecoder: Send + Sync {
     /// As [`DeviceDecoder::with_layer`], a layer whose queries, keys and values enter with its rows (EAGLE-3), and a head of its own
     /// with `outputs` rows, if it has one.
     ///
-    /// A row that enters holds queries, keys and values, `(heads + 2 · kv_heads) · head_dim`, then the state beside the layer, `hidden`.
+    /// A row that enters holds queries, keys and values, `(heads + 2 · kv_heads) · head_dim`, then the state that bypasses the layer, `hidden`.
     fn with_entered_layer(
         &self,
         checkpoint: &Checkpoint,
@@ -196,7 +196,7 @@ pub trait DeviceDecoder: Send + Sync {
     /// Bytes of the matrices that are parts of mapped files: the system may take their memory back, and reads them again.
     fn mapped_bytes(&self) -> usize;
 
-    /// Bytes of the matrices that a pass of one row and its logits read. Of the embedding table it reads single rows.
+    /// Bytes of the matrices that a pass of one row and its logits read. It reads single rows of the embedding table.
     fn matrix_bytes(&self) -> usize;
 
     /// Bytes of a draft head's projection.
@@ -219,7 +219,7 @@ pub trait DeviceDecoder: Send + Sync {
     /// draft head.
     fn fuse(&self, ids: &[u32], before: &States, workspace: &mut Workspace) -> Result<States>;
 
-    /// Rows beside each other, `rows × (a + b)`, on the decoder's device. Fails if they differ in number.
+    /// Rows concatenated, `rows × (a + b)`, on the decoder's device. Fails if they differ in number.
     fn beside(&self, a: &States, b: &States) -> Result<States>;
 
     /// `W x + b` of rows, `rows × outputs`. Fails if the rows have another width, or the matrix is of another device.
@@ -261,8 +261,8 @@ pub trait SequenceCache: Any + Send {
     /// Bytes that are allocated for `more` slots after those in use, at most.
     fn growth(&self, more: usize) -> usize;
 
-    /// Slots at the end whose recurrent state is not kept: [`SequenceCache::truncate`] went behind what is. A pass needs it; dropping
-    /// these slots, too, and feeding them again makes up for it. 0 in models with full attention only.
+    /// Slots at the end whose recurrent state is not kept: [`SequenceCache::truncate`] went before the kept one. A pass needs it; dropping
+    /// these slots as well, and feeding them again makes up for it. 0 in models with full attention only.
     fn owed(&self) -> usize;
 
     /// Keep the state of the last slot, so that the cache can be truncated to it later. Only the last marks are kept.
@@ -283,7 +283,7 @@ pub trait SequenceCache: Any + Send {
     /// another length, or a slot is not in use.
     fn gather<'a>(&self, len: usize, capacity: usize, kept: &dyn Fn(usize, usize) -> &'a [usize]) -> Cache;
 
-    /// Append the slots `range` of a cache of the same model. States of layers with linear attention become those of the other
+    /// Append the slots `range` of a cache of the same model. States of layers with linear attention become the states of the other
     /// cache after its last slot, or after the range if it is its beginning and this cache is empty. Fails if the other cache is
     /// of another device or model, the slots are not in use, or the state after them is not kept.
     fn append(&mut self, other: &Cache, range: Range<usize>) -> Result<()>;
@@ -294,7 +294,7 @@ impl Cache {
         Self(Box::new(cache))
     }
 
-    /// The cache on this device; none if it is on another one.
+    /// The cache on this device; `None` if it is on another one.
     pub(super) fn on<D: Ops>(&self) -> Option<&HybridCache<D>> {
         (&*self.0 as &dyn Any).downcast_ref()
     }

@@ -9,7 +9,7 @@ use specreel_tensor::{
 };
 
 pub(super) struct Layer<D: Ops> {
-    /// The input norm, and the matrix of what enters attention; none if that enters with the rows.
+    /// The input norm, and the matrix of what enters attention; `None` if that enters with the rows.
     pub(super) entry: Option<(Norm<D::Vector>, D::Matrix)>,
     pub(super) mixer: Mixer<D>,
     pub(super) output: D::Matrix,
@@ -18,7 +18,7 @@ pub(super) struct Layer<D: Ops> {
     pub(super) down: D::Matrix,
 }
 
-/// What a layer has between rows, beside its matrices.
+/// The tensors of a layer besides its matrices.
 pub(super) enum Mixer<D: Ops> {
     Attention {
         /// Norms of queries and keys in each head.
@@ -44,7 +44,7 @@ impl<D: Ops> Layer<D> {
         Ok(Self { entry, ..Self::load_entered(ops, checkpoint, config, index)? })
     }
 
-    /// All but what makes queries, keys and values.
+    /// All tensors except those for queries, keys and values.
     pub(super) fn load_entered(
         ops: &D,
         checkpoint: &Checkpoint,

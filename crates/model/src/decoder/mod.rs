@@ -34,7 +34,7 @@ pub use specreel_tensor::{
     states::{States, with_slice},
 };
 
-/// What a pass computes, and what it returns beside the final states.
+/// The layers of a pass, and its results besides the final states.
 #[derive(Clone, Debug, Default)]
 pub struct Taps {
     /// Also return the last layer's output before the final norm.
@@ -43,7 +43,7 @@ pub struct Taps {
     pub after_layers: Vec<usize>,
     /// Measure the attention weights of the rows.
     pub probe: Option<AttentionProbe>,
-    /// Run these layers only (none = all); the input is the states before them, with the DeepStack levels of these layers beside
+    /// Run these layers only (`None` = all); the input is the states before them, with the DeepStack levels of these layers after
     /// them. For a prefill in two parts.
     pub layers: Option<std::ops::Range<usize>>,
 }
@@ -63,7 +63,7 @@ pub struct Pass {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct PassInput {
     rows: usize,
-    /// DeepStack levels beside the embeddings or states of a row; 0 for text.
+    /// DeepStack levels after the embeddings or states of a row; 0 for text.
     levels: usize,
 }
 

@@ -325,7 +325,7 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
             ops.product(work, &layer.down, gated, all, projected)?;
             pending = true;
 
-            // The first levels belong to the first layers; those of layers that are not run are not among the columns.
+            // The first levels belong to the first layers; the levels of skipped layers are not among the columns.
             let level = 1 + index - part.start;
             let deep = level <= levels && index < c.deepstack;
             let tapped_here = taps.after_layers.contains(&index);

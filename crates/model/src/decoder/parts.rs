@@ -15,7 +15,7 @@ pub(super) const NORM: &str = "model.norm.weight";
 
 /// The matrices of a layer: what enters its attention; output; gate and up; down.
 ///
-/// What enters full attention are queries (with a gate for each head's output, each head's beside its query), keys and values.
+/// What enters full attention are queries (each followed by a gate for the head's output), keys and values.
 /// What enters linear attention are queries, keys and values; the gate of its output; one column for each head's update and one
 /// for its decay.
 pub(super) fn layer(c: &TextConfig, index: usize) -> [FusedMatrix; 4] {

@@ -93,7 +93,7 @@ impl Rope {
     }
 }
 
-/// The order of a head's values in which those that are rotated together stand half a head apart, as the kernels have them: a model
+/// The order of a head's values in which values that are rotated together are half a head apart, as the kernels have them: a model
 /// that rotates only the first `rotary` of `head_dim` values pairs each with the one `rotary / 2` further on.
 pub fn order(head_dim: usize, rotary: usize) -> Vec<usize> {
     let (half, pairs) = (head_dim / 2, rotary / 2);

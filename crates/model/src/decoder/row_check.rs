@@ -1,4 +1,4 @@
-//! A check that a device computes a row alike whatever rows stand beside it.
+//! A check that a device is batch-invariant: a row has the same bits among any other rows.
 
 use specreel_tensor::Result;
 
@@ -6,7 +6,7 @@ use super::{Decoder, Mask, Positions, States, Taps, Workspace};
 
 /// Tokens of the check: more than a pass that is computed as one of few rows.
 const TOKENS: u32 = 40;
-/// How the tokens are cut into passes. Devices have kernels for numbers of rows: those of short drafts are compiled here, before
+/// How the tokens are cut into passes. Devices have kernels for numbers of rows: the ones for short drafts are compiled here, before
 /// the first run is timed.
 const CUTS: [&[usize]; 3] = [&[40], &[1, 2, 3, 4, 5, 6, 7, 8, 4], &[11, 16, 13]];
 

@@ -1,4 +1,4 @@
-//! A check that a device computes what the CPU does, with a tiny model of random weights.
+//! A check that a device computes the CPU's results, with a tiny model of random weights.
 
 use specreel_tensor::{ComputeDevice, Error, Result, WeightType};
 
@@ -13,7 +13,7 @@ const TYPES: [(WeightType, f32); 2] = [(WeightType::F32, 1e-3), (WeightType::Q8_
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelfTest {
-    /// Every row has the same bits whatever rows stand beside it.
+    /// Every row has the same bits among any other rows.
     pub alike: bool,
     /// For each weight type the largest difference from a logit of the CPU, as a share of the largest logit.
     pub differences: Vec<(WeightType, f32)>,
@@ -26,7 +26,7 @@ impl SelfTest {
         for (dtype, _) in TYPES {
             let device = open(dtype);
             let mut largest = 0f32;
-            // What stands between matrices is computed in f32 whatever their type.
+            // Operations between matrices are computed in f32 for any type of matrix.
             for deep in [false, true].into_iter().take(if dtype == WeightType::F32 { 2 } else { 1 }) {
                 let (ours, theirs) = (logits(&device, deep)?, logits(&ComputeDevice::cpu(dtype), deep)?);
                 let peak = theirs.iter().fold(0f32, |peak, value| peak.max(value.abs()));

@@ -21,7 +21,7 @@ pub struct Sequence {
     /// Position of a text row minus its cache slot: visual tokens take fewer positions than slots, and a sequence with some of
     /// them has positions ahead of its slots.
     offset: i64,
-    /// The earlier layers with caches of their own, if they read more rows of the prompt ([`Staged`]); `cache` is that of the
+    /// The earlier layers with caches of their own, if they read more rows of the prompt ([`Staged`]); `cache` belongs to the
     /// layers above them.
     below: Vec<staged::Stage>,
     /// What was fed, where a rollback may have to feed some of it again.
@@ -50,7 +50,7 @@ impl Sequence {
         self.len() == 0
     }
 
-    /// Bytes of the cache, and of what is kept beside it to feed again.
+    /// Bytes of the cache, and of the rows that are kept to be fed again.
     pub fn bytes(&self) -> usize {
         self.history.as_ref().map_or(0, History::bytes)
             + self.cache.bytes()
@@ -117,7 +117,7 @@ impl Sequence {
     ) -> Result<bool> {
         self.feed_owed()?;
         let rows = embeddings.rows();
-        // The second part of a prefill reads what the first part made of rows that are recorded already.
+        // The second part of a prefill reads the first part's states of rows that are recorded already.
         let first_part = taps.layers.as_ref().is_none_or(|layers| layers.start == 0);
         if let Some(history) = self.history.as_mut().filter(|_| first_part) {
             history.record_rows(embeddings, positions);
@@ -152,7 +152,7 @@ impl Sequence {
     }
 
     /// The first of two parts of a prefill: feed a prompt's embeddings through the first `layers` layers. Returns the states
-    /// after them, `rows × width`, with the DeepStack levels of later layers beside them; none if `progress` stopped it. The
+    /// after them, `rows × width`, followed by the DeepStack levels of later layers; `None` if `progress` stopped it. The
     /// sequence cannot be used before the second part.
     pub fn prefill_below(
         &mut self,
@@ -182,7 +182,7 @@ impl Sequence {
     }
 
     /// The second part: the layers from `layers` on, from the states that [`Sequence::prefill_below`] returned. On the CPU the
-    /// cache is afterwards bit-identical to that of [`Sequence::prefill`].
+    /// cache is afterwards bit-identical to the cache after [`Sequence::prefill`].
     pub fn prefill_above(
         &mut self,
         below: &States,
@@ -209,7 +209,7 @@ impl Sequence {
     }
 
     /// Append text ids as nodes of a tree whose root is at slot `base`: node `r` has depth `depths[r]` (the root's is 0) and sees
-    /// the slots before `base` and those of `paths[r]`, counted from `base`.
+    /// the slots before `base` and the slots of `paths[r]`, counted from `base`.
     pub fn feed_tree(
         &mut self,
         ids: &[u32],

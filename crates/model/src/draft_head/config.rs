@@ -22,7 +22,7 @@ pub enum Recipe {
     Msd,
     /// ViSpec: reads the visual embeddings compressed to a few rows, and a vector that sums them up in every text row.
     Vispec,
-    /// HiViS: has learned from text rows alone, the target's states say what was seen.
+    /// HiViS: has learned from text rows alone, the target's states describe the video.
     Hivis,
     /// EAGLE-3: reads states after three layers of the target, and has an LM head over a part of the vocabulary.
     Eagle3,
@@ -79,7 +79,7 @@ pub enum VisualRows {
 /// The target that a draft head was trained for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetIdentity {
-    /// Its display name.
+    /// The target's display name.
     pub name: String,
     /// Width of its states.
     pub hidden_size: usize,
@@ -92,7 +92,7 @@ pub struct TargetIdentity {
 }
 
 impl TargetIdentity {
-    /// The first difference from another target, as a clause of an error message; none if they are the same model.
+    /// The first difference from another target, as a clause of an error message; `None` if they are the same model.
     pub fn difference(&self, other: &TargetIdentity) -> Option<String> {
         let sizes = [
             ("hidden_size", self.hidden_size, other.hidden_size),
@@ -114,7 +114,7 @@ pub struct DraftHeadConfig {
     pub model_type: String,
     /// How it was trained.
     pub recipe: Recipe,
-    /// Its inputs at visual tokens.
+    /// The head's inputs at visual tokens.
     pub visual_rows: VisualRows,
     /// Width of the feed-forward layer.
     pub(crate) intermediate_size: usize,
@@ -147,7 +147,7 @@ pub struct DraftHeadConfig {
     pub eagle3: Option<Eagle3Config>,
 }
 
-/// The form of a trained head's layer for a target: that of the target's layers with full attention, where all of a head is
+/// The form of a trained head's layer for a target: as the target's layers with full attention, where all of a head is
 /// rotated, nothing is gated, and norms hold their weights.
 pub fn layer_of(target: &TextConfig) -> TextConfig {
     let third = target.head_dim / 6;

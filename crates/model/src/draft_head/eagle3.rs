@@ -1,4 +1,4 @@
-//! EAGLE-3 heads in the published layout (`LlamaForCausalLMEagle3`): EAGLE's, and that of SpecForge for multimodal targets.
+//! EAGLE-3 heads in the published layout (`LlamaForCausalLMEagle3`): EAGLE's, and SpecForge's for multimodal targets.
 //!
 //! The head reads the target's states g after three of its layers, through `fc` (`hidden × 3 hidden`, no bias). The row of a token
 //! holds [`input_layernorm`(embedding) ; `hidden_norm`(x)], which queries, keys and values are computed from; x is the projected
@@ -23,7 +23,7 @@ pub struct DraftVocabulary {
 }
 
 impl DraftVocabulary {
-    /// From the offsets `d2t` (none = both vocabularies are one) and, if it is known, which ids of the target are in it.
+    /// From the offsets `d2t` (`None` = both vocabularies are one) and, if it is known, which ids of the target are in it.
     /// Errors: the offsets are fewer or more than `size`, lead outside of the target's `vocab` ids or to one id twice, or
     /// contradict `members`.
     fn new(
@@ -99,7 +99,7 @@ pub(super) struct Eagle3 {
     norm_before_residual: bool,
 }
 
-/// A projection of embeddings and of the states before them, beside each other and each normed.
+/// A projection of embeddings concatenated with the states before them, each normed.
 pub(super) struct Pairs {
     pub projection: Matrix,
     /// Weights of the norms of embeddings and of states.
@@ -135,7 +135,7 @@ impl Pairs {
 }
 
 impl Eagle3 {
-    /// Load the head's weights: the decoder of its layer and LM head, and what makes its rows.
+    /// Load the head's weights: the decoder of its layer and LM head, and the projection that makes its rows.
     pub fn load(
         checkpoint: &Checkpoint,
         config: &DraftHeadConfig,

@@ -1,5 +1,5 @@
 //! A trained draft head: one decoder layer that drafts from its target's states (Sparrow, MSD; the architecture is EAGLE's).
-//! EAGLE-3 heads have a layout of their own: see [`eagle3`]. A target's own layer for multi-token prediction is one, too: see
+//! EAGLE-3 heads have a layout of their own: see [`eagle3`]. A target's own layer for multi-token prediction is also one: see
 //! [`mtp`].
 //!
 //! The input row of token t is z = FC([embedding of t ; the target's final state before t]) (Sparrow, eq. 1). It passes
@@ -37,7 +37,7 @@ use specreel_checkpoint::Checkpoint;
 /// Largest number of embeddings in a fingerprint.
 const FINGERPRINT_ROWS: usize = 64;
 
-/// What makes the rows of a head's layer, and what they are made of.
+/// The inputs of the rows of a head's layer, and the way they are combined.
 enum Rows {
     /// The decoder's own projection.
     Projected,
@@ -85,7 +85,7 @@ impl DraftHead {
     }
 
     /// Load the target's own layer for multi-token prediction from its checkpoint, which must have one ([`mtp::is_in`]). Fails if
-    /// a tensor is missing or damaged, or the layer computes what is not supported.
+    /// a tensor is missing or damaged, or the layer's computation is not supported.
     pub fn own(
         checkpoint: Checkpoint,
         target: &Decoder,
@@ -132,7 +132,7 @@ impl DraftHead {
     }
 
     /// The target's states as [`DraftHead::fuse`] takes them, `rows × width`: of a head with [`taps`](Self::taps), states after
-    /// these layers beside each other are projected; final states are as they are. Fails if the states have another width.
+    /// these layers are concatenated and projected; final states are used as they are. Fails if the states have another width.
     pub fn reduce(&self, states: &States) -> Result<States> {
         match self.eagle3() {
             None => Ok(states.clone()),
@@ -155,7 +155,7 @@ impl DraftHead {
         self.eagle3().map(|own| &own.vocabulary)
     }
 
-    /// A run of visual tokens, `rows × width` embeddings, as a head with an adaptor reads it (ViSpec); none if it has none. Fails
+    /// A run of visual tokens, `rows × width` embeddings, as a head with an adaptor reads it (ViSpec); `None` if it has none. Fails
     /// if the embeddings have another width.
     pub fn compress(&self, visual: &States) -> Result<Option<Compressed>> {
         let adaptor = self.adaptor.as_ref();
@@ -226,7 +226,7 @@ impl DraftHead {
     }
 }
 
-/// The states that a pass of the target tapped, beside each other, `rows × (taps · width)`. Fails if it tapped none.
+/// The states that a pass of the target tapped, concatenated, `rows × (taps · width)`. Fails if it tapped none.
 pub fn tapped(pass: &Pass, target: &Decoder) -> Result<States> {
     let mut states = pass.after_layers.iter();
     let Some(first) = states.next() else {

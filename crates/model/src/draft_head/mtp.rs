@@ -58,7 +58,7 @@ pub(crate) fn parameters(target: &TextConfig) -> u64 {
     (layer + 2 * target.hidden * target.hidden + 2 * target.hidden) as u64
 }
 
-/// Load the layer of a target's checkpoint, and what makes its rows.
+/// Load the layer of a target's checkpoint, and the projection that makes its rows.
 pub(super) fn load(checkpoint: Checkpoint, target: &Decoder) -> Result<(Decoder, Pairs), CheckpointError> {
     let checkpoint = checkpoint.part(PART);
     for (name, what) in

@@ -1,4 +1,4 @@
-//! `config.json` of an EAGLE-3 head in the published layouts: EAGLE's and SpecForge's, flat, and that of *speculators*, with the
+//! `config.json` of an EAGLE-3 head in the published layouts: EAGLE's and SpecForge's, flat, and the layout of *speculators*, with the
 //! layer under `transformer_layer_config`.
 
 use serde::{Deserialize, de::DeserializeOwned};
@@ -33,7 +33,7 @@ const SPECULATORS: &str = "eagle3";
 pub struct Eagle3Config {
     /// Rows of its LM head.
     pub draft_vocab: usize,
-    /// Layers of the target after which states are read (0 = the first); none = EAGLE-3's choice.
+    /// Layers of the target after which states are read (0 = the first); `None` = EAGLE-3's choice.
     pub layers: Option<Vec<usize>>,
     /// True if the normed state is the residual, not the state.
     pub(crate) norm_before_residual: bool,
@@ -134,7 +134,7 @@ pub(super) fn is_published(text: &str) -> bool {
 }
 
 /// The configuration in a published `config.json`.
-/// Errors: a key is missing, or the head computes what is not supported.
+/// Errors: a key is missing, or the head's computation is not supported.
 pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
     fn parse<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
         T::deserialize(value).map_err(|e| e.to_string())
@@ -183,7 +183,7 @@ fn resolve(layer: RawLayer, head: RawHead, norm_before_residual: bool) -> Result
     if let Some((_, problem)) = refused.into_iter().find(|(is_refused, _)| *is_refused) {
         return Err(problem);
     }
-    // Inside of `eagle_config` a number is that of the layer; outside (vLLM's and speculators' numbers) 0 is the embedding, 1
+    // Inside of `eagle_config` a number is a layer's; outside (vLLM's and speculators' numbers) 0 is the embedding, 1
     // the first layer.
     let inside = head.eagle_config.and_then(|keys| keys.eagle_aux_hidden_state_layer_ids);
     let outside = head.outside.eagle_aux_hidden_state_layer_ids.map(|layers| {

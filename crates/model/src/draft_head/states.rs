@@ -92,7 +92,7 @@ impl TextStates {
         first
     }
 
-    /// The states of all rows as this head reads them; none if it reads others, or they were not computed for it.
+    /// The states of all rows as this head reads them; `None` if it reads others, or they were not computed for it.
     pub fn read_by(&self, head: &DraftHead) -> Option<&ReadStates> {
         self.read.as_ref().filter(|read| head.reads_all_rows() && read.recipe == head.config().recipe)
     }
@@ -105,7 +105,7 @@ impl TextStates {
         }
     }
 
-    /// The state before a row without a visual token; zeros before the first row and where there is none yet.
+    /// The state before a row without a visual token; zeros before the first row and while there is none.
     pub fn before(&self, row: usize) -> &[f32] {
         let state = row.checked_sub(1).map(|row| self.kept_before(row) * self.width);
         state.and_then(|at| self.states.get(at..at + self.width)).unwrap_or(&self.zeros)

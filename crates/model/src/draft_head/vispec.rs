@@ -4,7 +4,7 @@
 //! outputs of all queries but the last are rows of the layer in place of the run, at its last positions. The last output is mixed
 //! into the target's state before every later text row, `img_fc([state ; vector])`; before the first run the vector is zero.
 //!
-//! Tensors beside those of other heads, under ViSpec's names: `imadpt.q` (`queries × heads × head_dim`), `imadpt.{k,v}_proj` (with
+//! Further tensors, under ViSpec's names: `imadpt.q` (`queries × heads × head_dim`), `imadpt.{k,v}_proj` (with
 //! biases if the layer has them), `imadpt.o_proj.weight`, `img_fc.weight` (`width × 2 width`), `img_fc.bias`.
 
 use specreel_tensor::{CheckpointError, Importance, Result, Weights, fused::FusedMatrix};

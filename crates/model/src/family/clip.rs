@@ -5,7 +5,7 @@ use crate::processor::{ProcessorError, VisualGrid};
 /// A sampled clip, as prompts describe it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClipFacts {
-    /// Its visual tokens.
+    /// The clip's visual tokens.
     pub grid: VisualGrid,
     /// Frames per second as sampled.
     pub sample_fps: f64,

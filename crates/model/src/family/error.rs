@@ -21,7 +21,7 @@ pub enum ModelError {
     Vision(#[from] VisionError),
     #[error("{model} does not support these positions: {problem}")]
     Rope { model: String, problem: &'static str },
-    #[error("{device} does not compute what the CPU does: {problem}")]
+    #[error("{device} computes other results than the CPU: {problem}")]
     Gpu { device: String, problem: String },
     #[error(transparent)]
     Tensor(#[from] specreel_tensor::Error),
@@ -53,7 +53,7 @@ impl From<ModelError> for Failure {
             ModelError::Tensor(Error::Gpu(e @ GpuError::Lost(_))) => Failure {
                 class: FailureClass::Internal,
                 error: e.to_string(),
-                hint: Some("run it again: the models are loaded anew; --device cpu always works".into()),
+                hint: Some("run it again, which reloads the models; --device cpu always works".into()),
             },
             ModelError::Tensor(Error::File(e)) => Failure {
                 class: FailureClass::Input,

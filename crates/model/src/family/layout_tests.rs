@@ -1,4 +1,4 @@
-//! Models whose files are laid out in other ways than those of Hugging Face, and models with adapters.
+//! Models whose files are laid out in other ways than Hugging Face's, and models with adapters.
 
 use std::{
     fs,

@@ -81,7 +81,7 @@ impl Prompt {
         })
     }
 
-    /// Mark the rows of every temporal grid's stamp, of which each has one span: the `opening` rows before the first, what stands
+    /// Mark the rows of every temporal grid's stamp, of which each has one span: the `opening` rows before the first, the rows
     /// between two spans, and the `closing` rows after each.
     pub(super) fn mark_stamps(&mut self, opening: usize, closing: usize) {
         let mut start = self.visual.first().map_or(0, |first| first.saturating_sub(opening));

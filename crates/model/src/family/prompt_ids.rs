@@ -33,7 +33,7 @@ impl Family {
     }
 }
 
-/// The ids of a question about a clip, and what the family wrote of the clip. There is one
+/// The ids of a question about a clip, and the family's text for the clip. There is one
 /// placeholder for each temporal grid where it wrote something, else one for the clip.
 pub(crate) fn prompt_ids(
     config: &VlConfig,

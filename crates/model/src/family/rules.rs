@@ -46,13 +46,13 @@ pub struct Family {
     pub sampling: Rule,
     /// The chat template for checkpoints without one.
     pub template: &'static str,
-    /// True if prompts take that template whatever the checkpoint's own.
+    /// True if prompts use that template instead of the checkpoint's own.
     pub(crate) forces_template: bool,
     /// The special tokens of a prompt, the video's placeholder first.
     pub tokens: &'static [&'static str],
     /// The token that ends a turn, whether or not the checkpoint's files say so.
     pub(crate) end_of_turn: Option<&'static str>,
-    /// How prompts write a clip of so many frames in a temporal grid; none for one placeholder where the template has it.
+    /// How prompts write a clip of so many frames in a temporal grid; `None` for one placeholder where the template has it.
     pub video_text: Option<fn(&ClipFacts, usize) -> VideoText>,
     /// Positions of visual tokens on three axes, in models that have them, of temporal grids of so many seconds.
     pub positions: fn(&TowerConfig, f32) -> VisualRope,

@@ -55,7 +55,7 @@ enum RowKind {
 }
 
 impl VideoLlm {
-    /// Load a checkpoint (a directory, or a GGUF file with the mmproj file beside it) on the CPU, with the language model's matrices in `dtype` and the tower in f32.
+    /// Load a checkpoint (a directory, or a GGUF file with its mmproj file) on the CPU, with the language model's matrices in `dtype` and the tower in f32.
     /// `progress` counts decoder layers. Fails if a file is missing, damaged, or inconsistent with the others.
     pub fn load(
         dir: &Path,
@@ -115,7 +115,7 @@ impl VideoLlm {
                 false => format!("{}, tower {}", dtype.name(), tower.name()),
             };
             let table = checkpoint.value_bytes("model.embed_tokens.weight");
-            // The tower is small beside it.
+            // The tower is small in comparison.
             let expected = parts::bytes(&config.text, dtype, table);
             checkpoint.open_weight_cache(&variant, expected)?;
         }

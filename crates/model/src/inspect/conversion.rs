@@ -5,10 +5,10 @@ use serde::Serialize;
 use crate::{config::TextConfig, decoder::parts};
 use specreel_tensor::WeightType;
 
-/// What a tensor becomes, or several alike.
+/// The conversion of a tensor, or of several equal ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Conversion {
-    /// The part of their names that they share, or the output head.
+    /// The part of their names that they share, or the LM head.
     pub tensor: String,
     /// How many there are.
     pub count: usize,
@@ -41,7 +41,7 @@ pub(super) fn of(c: &TextConfig, requested: WeightType) -> Vec<Conversion> {
         for (name, outputs) in &matrix.tensors {
             let short = name.rsplit('.').next().unwrap_or(name);
             let new = Conversion {
-                tensor: if index == 0 { "output head" } else { short }.to_owned(),
+                tensor: if index == 0 { "LM head" } else { short }.to_owned(),
                 count: 0,
                 outputs: *outputs,
                 inputs: matrix.inputs,
@@ -82,7 +82,7 @@ mod tests {
         let found = lines(WeightType::Q8_0);
         assert!(found.iter().all(|line| line.ends_with(" q8_0 ")), "{found:?}");
         let found = lines(WeightType::Q4_0);
-        assert_eq!(found[0], "1 output head 320 q8_0 kept higher; rows of 320 are not a multiple of 256");
+        assert_eq!(found[0], "1 LM head 320 q8_0 kept higher; rows of 320 are not a multiple of 256");
         assert!(found[1..].iter().all(|line| line.ends_with(" q4_0 ")), "{found:?}");
         let found = lines(WeightType::Q4K);
         let early = "q_proj 320 q5_1 kept higher; rows of 320 are not a multiple of 256";

@@ -78,7 +78,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Read the sizes of a directory, or of a GGUF file with the mmproj file beside it. Missing tensors and wrong shapes are no
+    /// Read the sizes of a directory, or of a GGUF file with its mmproj file. Missing tensors and wrong shapes are no
     /// errors here.
     pub fn read(dir: &Path) -> Result<Self, ModelError> {
         Self::read_files(&ModelFiles::open(dir, None)?)
@@ -155,7 +155,7 @@ impl Facts {
         Self { tower_dtype: dtype, ..self }
     }
 
-    /// Sizes of a video's inputs; none if the model cannot take such frames.
+    /// Sizes of a video's inputs; `None` if the model cannot take such frames.
     pub fn sample(&self, video: &SampledVideo) -> Option<VideoInputs> {
         let config = self.processor.config();
         let plan = self.processor.plan(video.size, video.frames, video.limits).ok()?;
@@ -328,7 +328,7 @@ mod tests {
                 let device = ComputeDevice::cpu(WeightType::F32).with_tower(dtype);
                 let loaded = Tower::load(&checkpoint, &facts.tower, &device).unwrap().bytes() as u64;
                 let found = need(dtype);
-                // Norms, biases and positions count, too, and matrices are padded.
+                // Norms, biases and positions count as well, and matrices are padded.
                 let near = found.tower.abs_diff(loaded) * 20 <= loaded;
                 assert!(near, "{part} {}: {} for {loaded}", dtype.name(), found.tower);
                 assert_eq!(found.work, need(WeightType::F32).work);

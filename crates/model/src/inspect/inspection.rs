@@ -35,7 +35,7 @@ pub const EXAMPLE: SampledVideo = SampledVideo {
 /// A problem that makes a checkpoint unusable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// The file or tensor, and what is wrong.
+    /// The file or tensor, and its problem.
     pub error: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -103,7 +103,7 @@ impl Problems {
 }
 
 impl Inspection {
-    /// Check every file of a directory, or a GGUF file and the mmproj file beside it; of the weights it reads
+    /// Check every file of a directory, or a GGUF file and its mmproj file; of the weights it reads
     /// only the headers, and the scales of quantized ones.
     pub fn of(dir: &Path) -> Self {
         let mut problems = Problems(Vec::new());
@@ -216,7 +216,7 @@ impl Inspection {
         }
     }
 
-    /// What the language model's tensors become if this type is requested; none if the configuration is invalid.
+    /// What the language model's tensors become if this type is requested; `None` if the configuration is invalid.
     pub fn conversions(&self, dtype: WeightType) -> Vec<Conversion> {
         self.text.as_ref().map(|text| conversion::of(text, dtype)).unwrap_or_default()
     }
@@ -225,7 +225,7 @@ impl Inspection {
         let sample = facts.sample(&EXAMPLE);
         self.parameters = Some([facts.text_parameters, facts.tower_parameters]);
         self.example = sample.map(|sample| [sample.visual, EXAMPLE.frames]);
-        // A GGUF file has one form, whatever is requested.
+        // A GGUF file has one form, regardless of the request.
         let types: &[WeightType] =
             if facts.stored.is_some() { &[WeightType::Auto] } else { &WeightType::ALL };
         self.memory = facts.memory(types);

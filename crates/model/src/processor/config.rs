@@ -26,7 +26,7 @@ pub enum PixelScope {
     },
 }
 
-/// What a checkpoint's files say about sampling frames; none = the family's own.
+/// What a checkpoint's files say about sampling frames; `None` = the family's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SamplingSettings {
     /// Frames per second of video.
@@ -47,7 +47,7 @@ pub struct ProcessorConfig {
     pub merge: usize,
     /// Side of the square of cells that is pooled to one visual token. (Squares at the edge may be smaller.)
     pub pool: usize,
-    /// The fixed size (height, width) of all frames in pixels; none = near the original size, within the limits.
+    /// The fixed size (height, width) of all frames in pixels; `None` = near the original size, within the limits.
     pub fixed: Option<(usize, usize)>,
     /// Mean of red, green and blue, for values from 0 to 1.
     pub mean: [f32; 3],
@@ -64,7 +64,7 @@ pub struct ProcessorConfig {
     pub filter: Filter,
     /// Frames are first resized to this longest edge in pixels, and then to the fixed size.
     pub longest_edge: Option<usize>,
-    /// How frames are sampled; none if the family's rule holds whatever its files say.
+    /// How frames are sampled; `None` if the family's rule always applies.
     pub sampling: Option<SamplingSettings>,
 }
 
@@ -119,7 +119,7 @@ fn invalid<T>(name: &'static str, value: &Value, reason: &'static str) -> Result
     Err(ProcessorError::Config { name, value: value.to_string(), reason })
 }
 
-/// A whole number from 1 on; none for `null`.
+/// A whole number from 1 on; `None` for `null`.
 fn count(name: &'static str, value: &Value) -> Result<Option<usize>, ProcessorError> {
     match value.as_u64().and_then(|n| usize::try_from(n).ok()) {
         _ if value.is_null() => Ok(None),
@@ -150,7 +150,7 @@ impl Raw {
     }
 }
 
-/// The object in a JSON file; none if the file does not exist.
+/// The object in a JSON file; `None` if the file does not exist.
 fn read(path: &Path) -> Result<Option<Map<String, Value>>, ProcessorError> {
     let text = match files::read(path, files::CONFIG) {
         Ok(text) => text,

@@ -20,7 +20,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Number of patches; none if it overflows.
+    /// Number of patches; `None` if it overflows.
     pub(crate) fn checked_len(&self) -> Option<usize> {
         self.t.checked_mul(self.h)?.checked_mul(self.w)
     }
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(p.next, 10);
         let plain = positions(16, &spans, GRID, VisualRope::Sequential).unwrap();
         assert_eq!(plain.axes[0], (0..16).collect::<Vec<u32>>());
-        // Half a frame, too few tokens, and rows past the prompt's end.
+        // Half a frame, not enough tokens, and rows past the prompt's end.
         let halves = VisualSpans::new([1..4, 5..14], 16).unwrap();
         assert!(positions(16, &halves, GRID, rope).is_err());
         assert!(positions(16, &halves, GRID, VisualRope::Sequential).is_ok());

@@ -2,12 +2,12 @@
 
 use super::{PixelScope, ProcessorError, VideoProcessor};
 
-/// Limits on what is sampled of a video.
+/// Limits on the sampled frames of a video.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameLimits {
-    /// Maximum pixels per frame; none = the checkpoint's own limit.
+    /// Maximum pixels per frame; `None` = the checkpoint's own limit.
     pub pixels: Option<usize>,
-    /// Maximum visual tokens of the video; none = no limit.
+    /// Maximum visual tokens of the video; `None` = no limit.
     pub tokens: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ impl VideoProcessor {
 }
 
 impl FramePlan {
-    /// What a limit of tokens changed, for people; none if it changed nothing.
+    /// What a limit of tokens changed, for people; `None` if it changed nothing.
     pub fn thinned_from(&self, natural: &FramePlan) -> Option<String> {
         let of = |plan: &FramePlan| format!("{} of {}x{}", plan.frames, plan.size.1, plan.size.0);
         (self != natural).then(|| {
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(plan(&qwen3, size, 16, 1), FramePlan { frames: 2, size: (32, 32), tokens: 1 });
         let few = plan(&qwen3, size, 16, 5);
         assert!(few.frames < 16 && few.tokens <= 5, "{few:?}");
-        // A limit of pixels per frame holds beside it.
+        // A limit of pixels per frame also applies.
         let both = FrameLimits { pixels: Some(64 * 96), tokens: Some(30) };
         let both = qwen3.plan(size, 16, both).unwrap();
         assert!(both.tokens <= 30 && both.size.0 * both.size.1 <= 64 * 96, "{both:?}");

@@ -7,7 +7,7 @@ use super::{Grid, ProcessorConfig, ProcessorError, resize::Resizer, sizes::with_
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patches {
-    /// Normalised values, `[t · h · w, 3 · temporal · patch²]` row by row.
+    /// Normalized values, `[t · h · w, 3 · temporal · patch²]` row by row.
     pub data: Vec<f32>,
     /// Temporal grids × rows × columns of patches.
     pub grid: Grid,
@@ -21,7 +21,7 @@ pub struct PatchBuilder {
     target: (usize, usize),
     /// One resize, or two in turn.
     resizers: Vec<Resizer>,
-    /// Byte to normalised value, per channel.
+    /// Byte to normalized value, per channel.
     levels: Box<[[f32; 256]; 3]>,
     data: Vec<f32>,
     frames: usize,
@@ -41,7 +41,7 @@ impl PatchBuilder {
         }
         let mut levels = Box::new([[0f32; 256]; 3]);
         for (c, table) in levels.iter_mut().enumerate() {
-            // Rescale and normalise in one step, as transformers does: (v - 255 mean) / (255 std)
+            // Rescale and normalize in one step, as transformers does: (v - 255 mean) / (255 std)
             let (mean, std) = (config.mean[c] * 255.0, config.std[c] * 255.0);
             for (v, level) in table.iter_mut().enumerate() {
                 *level = (v as f32 - mean) / std;

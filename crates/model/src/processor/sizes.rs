@@ -7,7 +7,7 @@ impl VideoProcessor {
     ///
     /// Both sides are multiples of patch · merge, with nearly the same aspect ratio and a number of pixels within the
     /// checkpoint's limits. `max_pixels` is an upper limit per frame: it lowers the lower limit if that is higher, and replaces the
-    /// upper one where that counts frames, or holds beside one that counts whole videos. Models with a fixed frame size always use
+    /// upper one if it counts frames, and applies together with one that counts whole videos. Models with a fixed frame size always use
     /// that size. Fails with [`ProcessorError::Size`] for an empty frame or an aspect ratio above 200; [`ProcessorError::Limit`]
     /// if `max_pixels` is less than one visual token, [`ProcessorError::Fixed`] if it is less than the fixed size.
     pub fn target_size(

@@ -10,7 +10,7 @@ pub(super) fn on_tensor(name: &str, error: &specreel_tensor::Error) -> Checkpoin
     CheckpointError::tensor(name, &error.to_string())
 }
 
-/// Check patches against their grid and the tower's `row` values a patch. `mismatch` is what the tower finds wrong with the
+/// Check patches against their grid and the tower's `row` values a patch. `mismatch` is the tower's objection to the
 /// grid.
 /// Errors: [`VisionError::Patches`] if they do not agree.
 pub(super) fn check(patches: &Patches, row: usize, mismatch: Option<String>) -> Result<(), VisionError> {

@@ -1,7 +1,7 @@
 //! Vision towers: patches to visual embeddings.
 //!
 //! Patches pass layers of attention and feed-forward layers, and are merged or projected to visual embeddings: one forward pass
-//! for all towers, over the operations of a device. What a family's tower consists of is in its folder, as an implementation of
+//! for all towers, over the operations of a device. A family's tower is described in its folder, as an implementation of
 //! `TowerRules`. A tower encodes the patches of a whole video in chunks of bounded size; it does not depend on prompts or text
 //! positions.
 
@@ -31,7 +31,7 @@ pub enum VisionError {
     /// A value of `vision_config` is missing or invalid.
     #[error("config.json: vision_config.{name} {problem}")]
     Config { name: &'static str, problem: String },
-    /// A value beside `vision_config` is missing or not supported.
+    /// A value outside of `vision_config` is missing or not supported.
     #[error("config.json: {name} {problem}")]
     Setting { name: &'static str, problem: String },
     /// `vision_config` cannot be parsed.

@@ -1,7 +1,7 @@
 //! What a tower computes, on any device.
 //!
 //! One forward pass for all towers: patches are embedded by a matrix, pass layers of attention and feed-forward layers, and are
-//! merged or projected to visual embeddings, of the last layer's states and perhaps of those of some layers before it. Temporal grids do not attend to each other; as many as fit into bounded memory are
+//! merged or projected to visual embeddings, of the last layer's states and perhaps of some earlier layers' states. Temporal grids do not attend to each other; as many as fit into bounded memory are
 //! computed together.
 
 use super::{

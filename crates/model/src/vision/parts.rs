@@ -1,4 +1,4 @@
-//! The tensors of the towers: names, shapes, and what they are used for.
+//! The tensors of the towers: names, shapes and uses.
 
 use super::TowerConfig;
 use specreel_tensor::{Importance, fused::FusedMatrix, tower::Activation};

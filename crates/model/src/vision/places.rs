@@ -35,7 +35,7 @@ pub(crate) fn angles(head_dim: usize, theta: f32, places: impl Iterator<Item = [
 }
 
 /// For one of `length` places on an axis: the entry of a table of `side` entries before it, and the share of the entry after it.
-/// The ends of the axis are those of the table.
+/// The ends of the axis are the table's.
 fn on_axis(place: usize, length: usize, side: usize) -> (usize, f32) {
     let at = place as f32 * (side - 1) as f32 / length.saturating_sub(1).max(1) as f32;
     let before = at.floor();
@@ -43,7 +43,7 @@ fn on_axis(place: usize, length: usize, side: usize) -> (usize, f32) {
 }
 
 /// Bilinear interpolation of a table of `side × side` rows at the places of patches in a frame of `rows × columns`, whose corners
-/// are those of the table: for each of the four neighbours, its tap for every patch.
+/// are the table's: for each of the four neighbors, its tap for every patch.
 pub(crate) fn interpolated(
     places: impl Iterator<Item = [usize; 2]> + Clone,
     [rows, columns]: [usize; 2],

@@ -94,7 +94,7 @@ pub(crate) trait TowerRules: Debug + Send + Sync {
     }
 
     /// For each row of states of a temporal grid, the rows of the table of positions that are added to it, as
-    /// [`Ops::interpolate`] takes them; none if row `r` is added to row `r`.
+    /// [`Ops::interpolate`] takes them; `None` if row `r` is added to row `r`.
     ///
     /// [`Ops::interpolate`]: specreel_tensor::ops::Ops::interpolate
     fn positions(&self, _: Grid) -> Option<Vec<Vec<Tap>>> {
@@ -155,7 +155,7 @@ impl TowerConfig {
         self.0.sizes().layers
     }
 
-    /// Values of a visual token's row: its embeddings beside each other.
+    /// Values of a visual token's row: its embeddings, concatenated.
     pub fn width(&self) -> usize {
         self.0.sizes().out * self.0.embeddings()
     }

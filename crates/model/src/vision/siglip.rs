@@ -152,7 +152,7 @@ impl SiglipConfig {
         ((grid.h, grid.w) != (side, side)).then(|| format!("expected {side}x{side} patches a frame"))
     }
 
-    /// The multiply-adds of pictures, with that of their projection.
+    /// The multiply-adds of pictures, including their projection.
     pub(crate) fn mac_count(&self, grid: Grid, projection: MacCount) -> TowerMacCount {
         let (patches, d) = (self.side().pow(2), self.hidden);
         let layer = MacCount {

@@ -33,7 +33,7 @@ pub struct Comparison {
 pub struct Hardware {
     /// Name of its profile.
     pub profile: String,
-    /// What passes take here and there; none if these runs do not show it.
+    /// What passes take here and there; `None` if these runs do not show it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passes: Option<Passes>,
 }
@@ -57,7 +57,7 @@ pub struct Row {
     pub lossless: bool,
     pub state: RowState,
     pub runs: Vec<u64>,
-    /// What was measured; none if no run finished.
+    /// What was measured; `None` if no run finished.
     #[serde(flatten)]
     pub figures: Option<Figures>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,39 +70,39 @@ pub struct Figures {
     pub run: u64,
     /// Emitted tokens, the end token not counted.
     pub emitted: u64,
-    /// Decode speed: `decode_speedup` times that of the baseline; else by the run's own clock.
+    /// Decode speed: `decode_speedup` times the baseline's; else by the run's own clock.
     pub tokens_per_second: f64,
-    /// Ratio of decode speeds, from the first token on; none until it has been measured in enough pairs.
+    /// Ratio of decode speeds, from the first token on; `None` until it has been measured in enough pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decode_speedup: Option<f64>,
-    /// The interval of `decode_speedup`; that of the baseline is 1, of no pairs.
+    /// The interval of `decode_speedup`; for the baseline 1, of no pairs.
     #[serde(flatten)]
     pub interval: Option<Interval>,
-    /// Share of the measurement's time spent waiting for processors, 0 to 1; none if unknown.
+    /// Share of the measurement's time spent waiting for processors, 0 to 1; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contention: Option<f64>,
-    /// The decode speedup that is modelled for other hardware; none if it is not asked for, or not known.
+    /// The decode speedup that is modelled for other hardware; `None` if it is not asked for, or not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modelled_speedup: Option<f64>,
     /// Ratio of times from file to last token for the same number of tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_to_end_speedup: Option<f64>,
-    /// Accepted drafts per step; none without speculation.
+    /// Accepted drafts per step; `None` without speculation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tau: Option<f64>,
-    /// Emitted tokens per step; none without speculation.
+    /// Emitted tokens per step; `None` without speculation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emitted_per_step: Option<f64>,
-    /// Share of the tokens that the target would not have written itself, 0 to 1; none without speculation.
+    /// Share of the tokens that the target would not have written itself, 0 to 1; `None` without speculation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loosened_share: Option<f64>,
-    /// How the ids compare with the baseline's; none for the baseline itself, and if it did not finish.
+    /// How the ids compare with the baseline's; `None` for the baseline itself, and if it did not finish.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equality: Option<Equality>,
 }
 
 impl Comparison {
-    /// Compare the runs; those of one [name](RunLog::name) share a row. `baseline` names the autoregressive method among
+    /// Compare the runs; runs of one [name](RunLog::name) share a row. `baseline` names the autoregressive method among
     /// them; without a finished run of it there are neither speedups nor equality.
     pub fn of(runs: &[RunLog], baseline: &str) -> Self {
         let mut names: Vec<&str> = Vec::new();
@@ -166,7 +166,7 @@ fn row(runs: &[RunLog], name: &str, plain: Option<Plain<'_>>) -> Row {
 }
 
 /// The baseline of a comparison: its run, and its decode speed in tokens per second. Where methods were measured in pairs, the
-/// speed is that of the same measurement, so that no figure contradicts another.
+/// speed comes from the same measurement, so that no figure contradicts another.
 #[derive(Clone, Copy)]
 struct Plain<'a> {
     run: &'a RunLog,
@@ -216,7 +216,7 @@ fn figures(runs: &[RunLog], run: &RunLog, plain: Option<Plain<'_>>) -> Figures {
 }
 
 /// The measured speedup of a run's method with the most pairs: the engine's own, or over the pairs of its i-th finished run
-/// and the baseline's. None where there are too few.
+/// and the baseline's. `None` where there are too few.
 fn measured(runs: &[RunLog], run: &RunLog, baseline: &str) -> Option<(f64, Interval)> {
     let own = || runs.iter().filter(|other| other.name() == run.name() && other.is_finished());
     let plain = runs.iter().filter(|run| run.name() == baseline && run.is_finished());

@@ -72,7 +72,7 @@ fn speeds_come_from_the_same_measurement_as_the_speedup() {
     assert_eq!(figures[1].contention, Some(0.4));
 }
 
-/// Six runs each are pairs, too; what they show is held to what the counts allow: 4 tokens and the end token in 4 passes.
+/// Six runs each are also pairs, and limited by the counts: 4 tokens and the end token in 4 passes.
 #[test]
 fn repeated_runs_are_pairs_within_the_limits() {
     let mut runs: Vec<RunLog> = Vec::new();

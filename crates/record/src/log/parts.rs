@@ -1,4 +1,4 @@
-//! The parts of a log: state, what the run is about, what the models see, chunks of text.
+//! The parts of a log: state, the run's subject, the models' input, chunks of text.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub enum RunState {
     CutOff,
 }
 
-/// How far the measurement of a run's speed is, which goes on after its `done` event.
+/// Progress of the measurement of a run's speed, which continues after its `done` event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Speed {
     /// No `speed` event has arrived; in files of earlier versions there is none.
@@ -36,7 +36,7 @@ pub struct Chunk {
     pub verdict: Verdict,
     /// Numbers of its first token and of the one after its last, counted over the run.
     pub tokens: Range<usize>,
-    /// Number of the token that has this verdict; none if the text came without a step (see [`RunLog::apply`](super::RunLog::apply)).
+    /// Number of the token that has this verdict; `None` if the text came without a step (see [`RunLog::apply`](super::RunLog::apply)).
     pub deciding: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! A log as it was earlier: what a playback shows.
+//! A log as it was earlier, for a playback.
 
 use super::{RunLog, RunState};
 

@@ -50,7 +50,7 @@ fn noisy(rng: &mut ChaCha8Rng, ms: f64) -> f64 {
 fn the_interval_contains_the_true_median_under_heavy_tails() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let mut pair = || noisy(&mut rng, 3.0) / noisy(&mut rng, 2.0);
-    // Both sides are alike, so the median ratio is that of the times.
+    // Both sides are equal, so the median ratio is the times' ratio.
     for pairs in [6, 9, 12, 30] {
         let rounds = 2000;
         let hits = (0..rounds)
@@ -76,7 +76,7 @@ fn step(judged: usize, tokens: usize, ms: f64, plain_ms: Option<f64>) -> Step {
 
 #[test]
 fn a_pass_between_steps_is_compared_with_the_steps_around_it() {
-    // 12 tokens in 40 ms; a pass takes 10 ms. The second half ran on a machine at half speed, which the pass there shows, too.
+    // 12 tokens in 40 ms; a pass takes 10 ms. The second half ran on a machine at half speed, which the pass there also shows.
     let steps = [
         step(5, 4, 10.0, Some(10.0)),
         step(5, 4, 10.0, None),
@@ -106,7 +106,7 @@ fn a_repetition_on_a_slower_machine_gives_the_same_ratio() {
     assert_eq!(ratios.len(), 2, "no step of the run had 9 rows");
     // The usual step of 5 rows takes 11 ms, so both are twice as slow.
     assert!(ratios.iter().all(|ratio| (ratio - expected).abs() < 1e-9), "{ratios:?}");
-    // Several steps beside one pass are one pair.
+    // Several steps with one pass are one pair.
     let beside = pace.ratio_of_repeat(14.0, &again).unwrap();
     assert!((beside - expected).abs() < 1e-9, "{beside}");
     assert_eq!(pace.ratio_of_repeat(14.0, &again[2..]), None);

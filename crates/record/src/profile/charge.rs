@@ -28,7 +28,7 @@ pub enum Window {
     Auto,
 }
 
-/// A run: what was done, pass by pass.
+/// A run, pass by pass.
 #[derive(Clone, Debug)]
 pub struct Workload<'a> {
     pub drafting: Drafting,
@@ -78,7 +78,7 @@ impl Modelled {
 }
 
 impl Profile {
-    /// What a run takes here. None if it has no tokens, or this profile has no times of its drafter.
+    /// What a run takes here. `None` if it has no tokens, or this profile has no times of its drafter.
     pub fn charge(&self, work: &Workload<'_>) -> Option<Modelled> {
         let tokens: usize = work.steps.iter().map(|step| step.tokens.len()).sum();
         if tokens == 0 {

@@ -33,7 +33,7 @@ pub struct Point {
     /// Tokens in the cache before it.
     pub slots: f64,
     pub rows: f64,
-    /// Its time in milliseconds.
+    /// Time of the pass in milliseconds.
     pub ms: f64,
 }
 
@@ -195,7 +195,7 @@ mod tests {
             (6.0, 200.0, 3.0),
             (21.0, 100.0, 5.0),
             (11.0, 400.0, 7.5),
-            // Not below the least of what was measured.
+            // Not below the least measured value.
             (1.0, 0.0, 1.0),
         ];
         for (rows, slots, ms) in cases {

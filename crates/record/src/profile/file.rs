@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{Cost, Curve, Device, Point, Profile, Roofline, Sizes};
 use crate::Failure;
 
-/// The sizes of the model of this name; none if there is no such model.
+/// The sizes of the model of this name; `None` if it is unknown.
 pub type FindSizes<'a> = &'a dyn Fn(&str) -> Option<Sizes>;
 
 impl Profile {
@@ -27,7 +27,7 @@ impl Profile {
     }
 }
 
-/// What no part alone can tell.
+/// Properties that depend on several parts.
 fn check(profile: Profile) -> Result<Profile, String> {
     if !profile.target.has_rows() {
         return Err(
@@ -145,7 +145,7 @@ struct FileDevice {
 struct Calibrate {
     slots: f64,
     ms: f64,
-    /// Where the figure stands.
+    /// The figure's source.
     #[serde(rename = "source")]
     _source: String,
 }

@@ -1,8 +1,8 @@
-//! Speed on hardware that is not here: recorded steps, charged by what a pass takes there.
+//! Speed on other hardware: recorded steps, charged with the time of a pass there.
 //!
 //! A [`Profile`] knows the time of a pass of the target and of each drafter by rows and by slots of the cache; a [`Workload`] is
-//! what a run did, pass by pass. [`Profile::charge`] gives the time that the same drafts, with the same acceptance, would take.
-//! Nothing of it is measured, and whatever shows it says "modelled".
+//! a run, pass by pass. [`Profile::charge`] gives the time that the same drafts, with the same acceptance, would take.
+//! Nothing of it is measured, and every face calls it "modelled".
 
 mod charge;
 mod cost;
@@ -23,11 +23,11 @@ pub struct Profile {
     pub about: String,
     /// True if the drafter has a device of its own, and works at the same time under the parallel schedule.
     pub two_devices: bool,
-    /// Host time of a step in milliseconds, besides its passes; none = as recorded.
+    /// Host time of a step in milliseconds, besides its passes; `None` = as recorded.
     pub step_ms: Option<f64>,
-    /// Visual tokens of a prompt; none = as recorded. The drafter sees the recorded share of them.
+    /// Visual tokens of a prompt; `None` = as recorded. The drafter sees the recorded share of them.
     pub visual: Option<usize>,
-    /// The other tokens of a prompt; none = as recorded.
+    /// The other tokens of a prompt; `None` = as recorded.
     pub text: Option<usize>,
     pub target: Cost,
     pub drafter: Option<Cost>,

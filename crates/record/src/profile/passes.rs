@@ -22,8 +22,8 @@ pub struct Passes {
 }
 
 impl Profile {
-    /// The passes of one row and those of most rows in these runs, here and under this profile. None if there are too few of
-    /// either. Passes that ran beside a drafter say little, as do those of a pruned target.
+    /// The passes of one row and the passes of most rows in these runs, here and under this profile. `None` if there are too few of
+    /// either. Passes that ran while a drafter worked say little, as do a pruned target's.
     pub fn passes<'a>(&self, runs: impl Iterator<Item = &'a RunLog>) -> Option<Passes> {
         let mut here: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
         let mut prompt = None;

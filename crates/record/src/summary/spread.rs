@@ -9,7 +9,7 @@ const ROUNDS: usize = 2000;
 const CONFIDENCE: f64 = 0.95;
 
 /// 95 % intervals, from lower to upper end: of sums by bootstrap over clips, of the median speedup by the inverted sign test.
-/// None where the figure itself is.
+/// `None` where the figure itself is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spread {
@@ -37,7 +37,7 @@ pub struct Spread {
 type Part<'a> = &'a dyn Fn(&Trial, Option<&Trial>) -> (usize, usize);
 
 impl Spread {
-    /// Of these trials, each a clip with the baseline's trial on it; none of fewer clips than [`LEAST`].
+    /// Of these trials, each a clip with the baseline's trial on it; `None` for fewer clips than [`LEAST`].
     pub(super) fn of(trials: &[(&Trial, Option<&Trial>)]) -> Option<Spread> {
         if trials.len() < LEAST {
             return None;

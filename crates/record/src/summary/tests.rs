@@ -4,7 +4,7 @@ use crate::{
     stats::{Equality, Tie},
 };
 
-/// So many times as fast as the baseline.
+/// A trial of this speedup over the baseline.
 fn paired(trial: Trial, decode_ratio: f64) -> Trial {
     Trial { pair: Some(Pair { decode_ratio, end_to_end_ratio: decode_ratio / 2.0 }), ..trial }
 }

@@ -30,12 +30,12 @@ pub struct Row {
     pub entropy_top3: f32,
     /// Entropy of the whole distribution, in nats; only where a rule needs it.
     pub entropy_full: f32,
-    /// Visual relevance of the draft (LVSpec); none where no rule needs it.
+    /// Visual relevance of the draft (LVSpec); `None` where no rule needs it.
     pub relevance: Option<f32>,
-    /// The largest attention weight on one visual token in the row before, mean over layers and heads; none where no rule
+    /// The largest attention weight on one visual token in the row before, mean over layers and heads; `None` where no rule
     /// needs it.
     pub attention_peak: Option<f32>,
-    /// KL(target, drafter) at this position, in nats; none where no rule needs it, or the drafter has no distribution.
+    /// KL(target, drafter) at this position, in nats; `None` where no rule needs it, or the drafter has no distribution.
     pub divergence: Option<f32>,
     /// Draft or wanted token is an end or special token, or a word that must stay strict: never loosened.
     pub protected: bool,
@@ -73,7 +73,7 @@ pub fn judge(rule: &Acceptance, rows: &[Row], rng: &mut ChaCha8Rng) -> Vec<Optio
         .collect()
 }
 
-/// The verdict with which a rule passes a mismatch; strict for rules that pass none. Of several rules the first names the reason.
+/// The verdict with which a rule passes a mismatch; strict for rules that pass none. If there are several rules, the first names the reason.
 /// (`visual` has a second one, [`Verdict::Shifted`], for tolerated shifts.)
 pub fn verdict(rule: &Acceptance) -> Verdict {
     match rule {
@@ -182,7 +182,7 @@ mod tests {
         let got = verdicts(&window(6), &bits(&[1, 0, 1, 1, 1, 1, 1, 0, 1]));
         assert_eq!(got[1], Some(Verdict::Window));
         assert_eq!(got[7], None);
-        // Exactly a full window behind the mismatch passes; one less does not.
+        // Exactly a full window after the mismatch passes; one less does not.
         assert_eq!(verdicts(&window(4), &bits(&[0, 1, 1, 1]))[0], Some(Verdict::Window));
         assert_eq!(verdicts(&window(4), &bits(&[0, 1, 1]))[0], None);
         assert_eq!(verdicts(&window(4), &bits(&[0, 1, 0, 1, 1]))[0], None);

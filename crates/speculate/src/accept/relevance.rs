@@ -51,7 +51,7 @@ impl VisualStates {
         self.tokens == 0
     }
 
-    /// The states on the GPU of `states`; none if those are in host memory, or there is nothing to compare.
+    /// The states on the GPU of `states`; `None` if those are in host memory, or there is nothing to compare.
     fn resident(&self, states: &States) -> Result<Option<&Resident>> {
         if self.is_empty() || self.resident.get().is_some() {
             return Ok(self.resident.get());
@@ -296,7 +296,7 @@ mod tests {
             for at in [StateAt::Draft, StateAt::Before] {
                 let got =
                     visual.relevance_of_drafts(&states, &tree, RelevanceNeeds { top_n: 3, at }).unwrap();
-                // Bit by bit: a row is computed alike, whatever rows stand beside it.
+                // Bit by bit: a row has the same bits among any other rows.
                 let alone = |row: usize| visual.relevance(&values[row * 8..(row + 1) * 8], 3)[0];
                 let want: Vec<f32> = rows_of_drafts(&tree, at).into_iter().map(alone).collect();
                 assert_eq!(got, want, "{at:?}");

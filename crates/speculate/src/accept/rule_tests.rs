@@ -32,7 +32,7 @@ fn divergence_passes_strictly_below_its_threshold() {
     ] {
         let got = verdicts(&rule, &[Row { divergence, ..wrong() }]);
         assert_eq!(got, [passes.then_some(Verdict::Divergence)], "{divergence:?}");
-        // A match passes whatever the distributions are, and an end token never but by matching.
+        // A match always passes, and an end token only by matching.
         let same = Row { divergence, wanted: 1, ..wrong() };
         assert_eq!(verdicts(&rule, &[same]), [Some(Verdict::Exact)]);
         assert_eq!(verdicts(&rule, &[Row { divergence, protected: true, ..wrong() }]), [None]);

@@ -33,7 +33,7 @@ pub struct HeadInput<'a> {
     pub head: &'a DraftHead,
     /// The target's states before its rows.
     pub states: &'a TextStates,
-    /// Its share of the prompt.
+    /// The drafter's share of the prompt.
     pub selection: &'a Selection,
     /// The positions of that.
     pub placing: Placing,
@@ -67,7 +67,7 @@ impl HeadInput<'_> {
 
 impl Preparation<'_> {
     /// The head's sequence over the prompt without its last token: text rows from the target's states, visual rows as it was
-    /// trained with them, if the selection keeps any. None if `progress` stopped the work.
+    /// trained with them, if the selection keeps any. `None` if `progress` stopped the work.
     pub fn prefill_draft_head(
         &self,
         input: &HeadInput<'_>,
@@ -84,7 +84,7 @@ impl Preparation<'_> {
         let sees_any = rows.iter().any(|row| prompt.visual.contains(*row));
         let visual = match (sees_any, layer.config().visual_rows, self.visual) {
             (false, ..) => None,
-            // The head reads what enters the first layer, not what is added after later ones.
+            // The head reads the input of the first layer, without later additions.
             (true, VisualRows::Embeddings, visual) => {
                 visual.map(|rows| rows.columns(0..width)).transpose()?
             }
@@ -187,7 +187,7 @@ impl Preparation<'_> {
     }
 
     /// The states of all rows of the prompt but its last that a head reads ([`DraftHead::reads_all_rows`]); from a pass of its own
-    /// through the layers up to the last one tapped, or all. None if `progress` stopped it.
+    /// through the layers up to the last one tapped, or all. `None` if `progress` stopped it.
     pub fn read_states(
         &self,
         head: &DraftHead,

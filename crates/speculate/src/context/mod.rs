@@ -79,7 +79,7 @@ impl ContextNeeds {
 /// The drafter's share of the visual tokens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
-    /// Kept tokens, ascending, as indices into the flattened order (time, row, column); none = all of them. Where heads keep
+    /// Kept tokens, ascending, as indices into the flattened order (time, row, column); `None` = all of them. Where heads keep
     /// their own, the union over heads.
     pub kept: Option<Vec<usize>>,
     /// The score of every visual token, if the context has scores.

@@ -1,4 +1,4 @@
-//! From a target's prefill to that of a drafter which sees part of the visual tokens.
+//! From a target's prefill to the prefill of a drafter that sees part of the visual tokens.
 
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -66,7 +66,7 @@ impl Preparation<'_> {
     }
 
     /// SpecVLM: feed the text after the video once more and record its attention, in all layers with full attention. Rows are
-    /// computed alike however they are fed, so the cache holds the same afterwards.
+    /// computed to the same bits however they are fed, so the cache is the same afterwards.
     fn attention(&self, sequence: &mut Sequence) -> Result<Attention> {
         let (ids, spans, end) = (&self.prompt.ids, &self.prompt.visual, self.prompt.video_end());
         let config = sequence.decoder().config().clone();
@@ -131,7 +131,7 @@ impl Preparation<'_> {
         Ok(rating.raters.rate(&rows))
     }
 
-    /// ParallelVLM: similarity to the text after the video, after some of the layers, minus that of the embeddings.
+    /// ParallelVLM: similarity to the text after the video, after some of the layers, minus the embeddings' similarity.
     fn variation(
         &self,
         at: AtLayer,
@@ -163,7 +163,7 @@ impl Preparation<'_> {
     }
 
     /// The drafter's sequence where it is the target itself and its cache can be taken from the target's: early exit, and heads
-    /// with a choice of their own. None if it needs a prefill of its own.
+    /// with a choice of their own. `None` if it needs a prefill of its own.
     pub fn shared(
         &self,
         drafter: &Drafter,
@@ -218,7 +218,7 @@ pub struct PrefillInput<'a> {
     pub visual: Option<&'a States>,
     /// The rows of the prompt that it reads.
     pub rows: &'a [usize],
-    /// Their positions.
+    /// Positions of these rows.
     pub placing: Placing,
     /// Cache slots that are left for what follows.
     pub room: usize,
@@ -236,8 +236,8 @@ impl<'a> PrefillInput<'a> {
         Self { model, decoder: model.decoder(), prompt, visual, rows, placing: Placing::Original, room }
     }
 
-    /// Read it. `states` receives each chunk's first row number and final states, and `reader` what a draft head reads
-    /// ([`DraftHead::reads_all_rows`](specreel_model::draft_head::DraftHead::reads_all_rows)), if there is one. None if `progress`
+    /// Read it. `states` receives each chunk's first row number and final states, and `reader` the input of a draft head
+    /// ([`DraftHead::reads_all_rows`](specreel_model::draft_head::DraftHead::reads_all_rows)), if there is one. `None` if `progress`
     /// stopped the work.
     pub fn prefill(
         &self,

@@ -3,12 +3,12 @@
 use super::{budget, largest};
 use crate::method::VisualContext;
 
-/// Frames of one group, in which cells are compared with those of earlier frames (DyCoke); every such frame is an anchor
+/// Frames of one group, in which cells are compared with earlier frames' (DyCoke); every such frame is an anchor
 /// (FastVID).
 const GROUP: usize = 4;
 /// Frames whose mean embeddings have a cosine below this belong to different segments (FastVID).
 const SAME_SEGMENT: f32 = 0.9;
-/// Neighbours that a token's density is taken over (FastVID).
+/// Neighbors that a token's density is taken over (FastVID).
 const NEIGHBOURS: usize = 4;
 
 /// The text rows whose attention rates the visual tokens.
@@ -77,7 +77,7 @@ pub struct Cut {
     pub raters: Raters,
 }
 
-/// Where a target of `layers` layers drops visual tokens, ascending; none if it does so before the first layer or not at all.
+/// Where a target of `layers` layers drops visual tokens, ascending; `None` if it does so before the first layer or not at all.
 pub fn cuts(context: &VisualContext, layers: usize) -> Vec<Cut> {
     match *context {
         VisualContext::FastV { keep, .. } | VisualContext::SparseVlm { keep, .. } => Rating::of(context)
@@ -122,7 +122,7 @@ pub fn change(embeddings: &[f32], width: usize, grid: [usize; 3]) -> Vec<f32> {
 /// Visual tokens by density.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Density {
-    /// For each token its density among those of its frame, times the distance to the nearest denser one.
+    /// For each token its density within its frame, times the distance to the nearest denser one.
     pub peaks: Vec<f32>,
     /// The first frames of the segments, ascending, beginning with 0.
     pub segments: Vec<usize>,
@@ -176,7 +176,7 @@ impl Density {
     }
 }
 
-/// Density peaks of one frame's unit vectors: density is exp(−mean squared distance to the nearest neighbours), from 0 to 1; the
+/// Density peaks of one frame's unit vectors: density is exp(−mean squared distance to the nearest neighbors), from 0 to 1; the
 /// distance is that to the nearest denser token, the largest of all for the densest.
 fn density_peaks(tokens: &[f32], width: usize) -> Vec<f32> {
     let all: Vec<&[f32]> = tokens.chunks_exact(width).collect();

@@ -1,4 +1,4 @@
-//! Kept visual tokens of a target as those of a drafter that cuts frames into other cells.
+//! Kept visual tokens of a target, translated for a drafter that cuts frames into other cells.
 
 /// For each temporal grid the same share of the drafter's cells, and at least one where the target keeps one: those that
 /// overlap the kept area of the frame most, the first of equals. `kept` are visual tokens of `from` in ascending order, as is the
@@ -50,7 +50,7 @@ mod tests {
         let (three, two) = ([1, 3, 3], [1, 2, 2]);
         for (kept, expected) in [
             (&[][..], &[][..]),
-            // A corner; a centre is shared by all four.
+            // A corner; a center is shared by all four.
             (&[0], &[0]),
             (&[8], &[3]),
             (&[4], &[0]),
@@ -64,7 +64,7 @@ mod tests {
             kept.sort_unstable();
             assert_eq!(onto(&kept, three, two), expected, "{kept:?}");
         }
-        // The lower right of four is the last of nine, and half of its neighbours.
+        // The lower right of four is the last of nine, and half of its neighbors.
         assert_eq!(onto(&[3], two, three), [5, 8]);
     }
 

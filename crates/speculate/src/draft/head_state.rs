@@ -13,7 +13,7 @@ pub struct DraftHeadState<'a> {
     width: usize,
     /// The target's states before each accepted token that was not fed yet.
     before: Vec<f32>,
-    /// Own outputs of this step: the root's, then those of the fed nodes in the order of their slots.
+    /// Own outputs of this step: the root's, then the fed nodes' in the order of their slots.
     own: Vec<f32>,
     /// What sums up the visual tokens, for a head with an adaptor; empty if it saw none.
     seen: Vec<f32>,
@@ -40,7 +40,7 @@ impl<'a> DraftHeadState<'a> {
         Ok(input)
     }
 
-    /// Input rows of nodes whose parents are in these slots after the root's; none = the root.
+    /// Input rows of nodes whose parents are in these slots after the root's; `None` = the root.
     pub(super) fn nodes(&self, ids: &[u32], parents: impl Iterator<Item = Option<usize>>) -> Result<States> {
         let mut before = Vec::with_capacity(ids.len() * self.width);
         for parent in parents {

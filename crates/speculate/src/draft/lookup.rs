@@ -2,7 +2,7 @@
 //!
 //! The rule is vLLM's n-gram proposer's: the longest suffix of prompt and caption, of `min` to `max` tokens, that occurs earlier,
 //! overlapping the suffix or not. vLLM takes its first occurrence; [`Occurrence`] says which is taken here. vLLM ends a draft where
-//! the text ends. Here it goes on with its own tokens, so that a text that repeats itself is continued at full length.
+//! the text ends. Here it continues with its own tokens, so that a text that repeats itself is continued at full length.
 //!
 //! A search follows the chain of earlier occurrences of the last token, as deflate does, and not the whole text.
 
@@ -74,7 +74,7 @@ impl Proposer for Lookup {
         let mut proposal = Proposal::default();
         let mut parent = None;
         for id in self.continuation(request.depth) {
-            // Chat markup and video placeholders are not words. Where a turn ended, the caption may end, too.
+            // Chat markup and video placeholders are not words. Where a turn ended, the caption may also end.
             let word = !request.special.contains(&id) || request.ends.contains(&id);
             if id as usize >= request.vocab || !word {
                 break;
@@ -141,7 +141,7 @@ mod tests {
     fn the_longest_ngram_is_continued() {
         type Row = (&'static [u32], RangeInclusive<usize>, [&'static [u32]; 2]);
         let table: &[Row] = &[
-            // Text, lengths, what follows the latest and what the first occurrence.
+            // Text, lengths, and the tokens after the latest and the first occurrence.
             (&[1, 2, 3, 9, 1, 2, 4, 8, 1, 2], 1..=3, [&[4, 8], &[3, 9]]),
             (&[7, 1, 2, 3, 5, 1, 2, 4, 7, 1, 2], 1..=3, [&[3, 5], &[3, 5]]),
             (&[7, 1, 2, 3, 5, 1, 2, 4, 7, 1, 2], 1..=2, [&[4, 7], &[3, 5]]),
@@ -149,7 +149,7 @@ mod tests {
             (&[6, 2, 3, 1, 2], 2..=3, [&[], &[]]),
             (&[1, 2, 3, 1, 2], 2..=2, [&[3, 1], &[3, 1]]),
             (&[1, 2, 3, 1, 2], 3..=5, [&[], &[]]),
-            // An occurrence may overlap the suffix, and the draft goes on with itself.
+            // An occurrence may overlap the suffix, and the draft continues with itself.
             (&[5, 5, 5], 2..=2, [&[5, 5], &[5, 5]]),
             (&[4, 5, 5], 1..=2, [&[5, 5], &[5, 5]]),
             (&[1, 2, 3], 1..=3, [&[], &[]]),
@@ -184,7 +184,7 @@ mod tests {
                 let lookup = Lookup::new(&ids, ngram.clone(), occurrence);
                 let source = searched(&ids, ngram, occurrence);
                 prop_assert_eq!(lookup.source(), source);
-                // What is drafted is what an append of the draft itself would be followed by.
+                // The draft equals the continuation after appending it.
                 let mut text = ids.clone();
                 for (index, id) in lookup.continuation(9).into_iter().enumerate() {
                     text.push(id);

@@ -57,7 +57,7 @@ impl<'a> ModelDrafter<'a> {
         self
     }
 
-    /// Feed the unseen tokens, the root last; the choices after it. None if the drafter lacks one of the ids, or has none to
+    /// Feed the unseen tokens, the root last; the choices after it. `None` if the drafter lacks one of the ids, or has none to
     /// draft.
     fn begin(
         &mut self,

@@ -33,7 +33,7 @@ choices! {
         /// No drafter: the target decodes alone.
         "none" None {} => "no drafter",
         /// A smaller checkpoint of the same family.
-        "model" Model {} => "small model drafts",
+        "model" Model {} => "draft model",
         /// The target itself, with a reduced visual context; weights are shared.
         "self" Target {
             /// Weight type of the target while it drafts: its own, or a smaller one, for which its weights are loaded once more.
@@ -76,7 +76,7 @@ choices! {
                 1 => String::new(),
                 least => format!("{least} to "),
             };
-            format!("repeats what followed the {}last {least}{ngram} tokens earlier", occurrence.words())
+            format!("repeats the tokens that followed the {}last {least}{ngram} tokens earlier", occurrence.words())
         },
     }
 }
@@ -285,7 +285,7 @@ choices! {
 choices! {
     /// The rule by which a draft token passes.
     Acceptance: "acceptance", "which drafts pass?" {
-        /// Only what the target itself would emit.
+        /// Only the target's own tokens.
         "exact" Exact {} => "exact matches pass",
         /// min(1, p/q): keeps the target's distribution at any temperature; the same as exact when greedy.
         "sampled" Sampled {} => "passes by min(1, p/q)",
@@ -309,7 +309,7 @@ choices! {
         } => format!("entropy ≥ {threshold}{}, window of {length}", entropy.words()),
         /// LVSpec: strict on visual tokens, loose on the rest.
         "visual" Visual {
-            /// Share of the draft tokens that is loosened, those of least visual relevance.
+            /// Share of the draft tokens that may differ, the least visually relevant ones.
             lambda: f64 = required("0.7").share().step(0.1),
             /// N of the relevance: the mean of the N largest cosine similarities.
             top_n: usize = required("10").at_least(1.0, 64.0).minor(),

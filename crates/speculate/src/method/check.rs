@@ -18,11 +18,11 @@ impl Method {
         }
     }
 
-    /// True if the output is certain to be that of autoregressive decoding: token for token when greedy, in distribution
+    /// True if the output is certain to equal autoregressive decoding's: token for token when greedy, in distribution
     /// when sampling.
     ///
-    /// A target that reads a part of the visual tokens is not certain to write the same, whatever the part. Exact and sampled
-    /// acceptance are lossless. A loosening rule is lossless only where its numbers leave it nothing to loosen. Rules that must all pass are lossless where one of them is.
+    /// A target that reads a part of the visual tokens may write another text. Exact and sampled
+    /// acceptance are lossless. A loosening rule is lossless only where its numbers leave it nothing to loosen. Rules that must all pass are lossless if one of them is.
     pub fn lossless(&self) -> bool {
         if self.prunes() {
             // What the target does not read it may have needed.

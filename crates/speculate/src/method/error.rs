@@ -24,7 +24,7 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong inside a method. Displays as what is wrong; [`Problem::hint`] is the way out.
+/// One mistake in a method. Displays as a message; [`Problem::hint`] says how to correct it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Problem {
     #[error("not valid TOML: {message}")]

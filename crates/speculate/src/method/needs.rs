@@ -13,11 +13,11 @@ impl Method {
             Err(Failure { class: FailureClass::Input, error, hint: Some(hint.into()) })
         };
         let missing = |what: &str, hint: &str| {
-            refuse(format!("method `{name}` drafts with {what}, but none is loaded"), hint)
+            refuse(format!("method `{name}` needs {what}, but none is loaded"), hint)
         };
         match self.drafter {
             Drafter::Model {} if !parts.drafter => missing(
-                "a small model",
+                "a draft model",
                 "add one with --drafter, or use a method that drafts with the target itself (lvspec-self)",
             )?,
             Drafter::Head { recipe: Recipe::Mtp } if !parts.mtp => {
@@ -49,7 +49,7 @@ impl Method {
     }
 }
 
-/// True if a head serves this recipe: the only one does, whatever its recipe.
+/// True if a head serves this recipe: the only loaded one always does.
 fn has_head(parts: &LoadedParts, recipe: Recipe) -> bool {
     parts.heads.len() == 1 || parts.heads.iter().any(|head| head == recipe.name())
 }
@@ -72,7 +72,7 @@ mod tests {
         assert!(
             lacks(&none, "lvspec")
                 .unwrap()
-                .contains("a small model, but none is loaded / add one with --drafter")
+                .contains("a draft model, but none is loaded / add one with --drafter")
         );
         assert!(lacks(&none, "sparrow").unwrap().contains("draft head"));
         let mtp = lacks(&none, "mtp").unwrap();

@@ -31,7 +31,7 @@ impl Method {
     }
 
     /// This method with one value changed, `axis.key=value`, for example `acceptance.lambda=0.5`; the axis may be left out if
-    /// only one axis of the method has the key. Fails if it is not of that form, there is no such axis or key, or the changed
+    /// only one axis of the method has the key. Fails if it is not of that form, the axis or key does not exist, or the changed
     /// method is invalid.
     pub fn with_set(&self, set: &str) -> Result<Method, MethodError> {
         self.with_sets([set])
@@ -94,7 +94,7 @@ impl Method {
         out
     }
 
-    /// The value of a key of an axis, as TOML on one line; none for a default that is not written.
+    /// The value of a key of an axis, as TOML on one line; `None` for a default that is not written.
     pub fn toml_value(&self, axis: &str, key: &str) -> Option<String> {
         Some(self.table().get(axis)?.get(key)?.to_string())
     }
@@ -106,7 +106,7 @@ impl Method {
     }
 }
 
-/// Write floats that came from 32 bits with the shortest digits that tell them apart, in lists of choices too.
+/// Write floats that came from 32 bits with the shortest unambiguous digits, also in lists of choices.
 fn shorten(choice: &mut Table) {
     for (_, value) in choice.iter_mut() {
         match value {

@@ -1,4 +1,4 @@
-//! What a rule of acceptance needs beside the target's logits, and whether it loosens anything.
+//! The signals that an acceptance rule needs besides the target's logits, and whether it is lossy.
 
 use super::{Acceptance, EntropyOver, StateAt};
 
@@ -11,7 +11,7 @@ pub struct RelevanceNeeds {
     pub at: StateAt,
 }
 
-/// The signals that a rule needs beside the target's logits. Only these are computed.
+/// The signals that a rule needs besides the target's logits. Only these are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleNeeds {
     /// Visual relevance.

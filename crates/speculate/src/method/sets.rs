@@ -153,7 +153,7 @@ mod tests {
             ("rho=1", "the method has no key", "only these have it: acceptance = lenient"),
             ("kind=exact", "several axes", "acceptance.kind"),
             ("shape.=1", "expected AXIS.KEY=VALUE", "--set"),
-            ("colour.red=1", "unknown key `colour`", "acceptance"),
+            ("color.red=1", "unknown key `color`", "acceptance"),
             ("shape.length=0", "must be 1 to 64", ""),
         ] {
             let failure = changed(&["autoregressive", "naive", "lvspec"], &[set]).unwrap_err();

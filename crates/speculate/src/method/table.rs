@@ -59,7 +59,7 @@ impl Value {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     pub low: f64,
-    /// Upper bound; infinite where there is none.
+    /// Upper bound; may be infinite.
     pub high: f64,
     /// True if the lower bound itself is outside.
     pub(crate) above_low: bool,

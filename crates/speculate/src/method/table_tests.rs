@@ -175,11 +175,11 @@ fn one_line_names_all_five() {
     let lvspec = Method::preset("lvspec").unwrap();
     assert_eq!(
         lvspec.describe(),
-        "small model drafts · sees 10 % evenly spaced · chain of 10 · visual λ 0.7, N 10, shifts · sequential"
+        "draft model · sees 10 % evenly spaced · chain of 10 · visual λ 0.7, N 10, shifts · sequential"
     );
     assert_eq!(
         Method::preset("fly").unwrap().describe(),
-        "small model drafts · sees 10 % evenly spaced · chain of 10 · entropy ≥ 0.2, window of 4 · sequential"
+        "draft model · sees 10 % evenly spaced · chain of 10 · entropy ≥ 0.2, window of 4 · sequential"
     );
     assert_eq!(percent(0.125), "12.5 %");
 }

@@ -13,7 +13,7 @@ use specreel_tensor::WeightType;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placing {
-    /// Their positions in the whole video.
+    /// Positions in the whole video.
     #[default]
     Original,
     /// Renumbered without gaps, like text (SpecVLM's code).
@@ -110,7 +110,7 @@ impl Occurrence {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AcceptedRows {
-    /// Those of the verify pass, which saw everything.
+    /// From the verify pass, which saw everything.
     #[default]
     Dense,
     /// Those that the drafter wrote itself.
@@ -121,7 +121,7 @@ pub enum AcceptedRows {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntropyOver {
-    /// The three largest probabilities, not renormalised (FLy's code).
+    /// The three largest probabilities, not renormalized (FLy's code).
     #[default]
     Top3,
     /// The whole distribution.
@@ -217,7 +217,7 @@ impl SelfDraftType {
         names
     };
 
-    /// The weight type of the copy that drafts; none for the target's own weights.
+    /// The weight type of the copy that drafts; `None` for the target's own weights.
     pub fn weights(self) -> Option<WeightType> {
         if let SelfDraftType::Of(dtype) = self { Some(dtype) } else { None }
     }
@@ -291,7 +291,7 @@ macro_rules! fields {
 
 fields! {
     f64 = Value::Number, |n| Some(*n);
-    // With the digits that tell it from other numbers of 32 bits, as it was written.
+    // With as few digits as identify it among numbers of 32 bits, as it was written.
     f32 = Value::Number, |n| n.to_string().parse().ok();
     usize = Value::Count, |n| Some(*n as f64);
     u64 = Value::Count;

@@ -34,7 +34,7 @@ pub struct Case<'a, E> {
 ///
 /// The schedule asks about each output position once. A draft that was discarded unjudged may be followed by another one for
 /// the same position. With random numbers that depend on seed and position alone (`Sampler::rng`), and not on the tick, the
-/// output is the same whatever the windows were, and its distribution is the target's.
+/// output does not depend on the windows, and its distribution is the target's.
 pub trait Judge<E> {
     /// The verdicts of the longest accepted prefix.
     fn accept(&mut self, case: &Case<'_, E>) -> Vec<Verdict>;

@@ -17,7 +17,7 @@ pub const ENDS: u32 = 2;
 pub(crate) struct Script {
     pub seed: u64,
     pub words: u32,
-    /// How often the drafter writes what the target would, in percent.
+    /// How often the drafter writes the target's token, in percent.
     pub agreement: u64,
     /// How often the target ends the text, and a drafter that does not agree too, in percent.
     pub ending: u64,

@@ -44,7 +44,7 @@ impl Tally {
         self.accepted as f64 / self.ticks.max(1) as f64
     }
 
-    /// Accepted drafts between two rejects, averaged over the runs that a reject ended, as PEARL's code does; none where
+    /// Accepted drafts between two rejects, averaged over the runs that a reject ended, as PEARL's code does; `None` where
     /// nothing was rejected.
     pub fn mean_run(&self) -> Option<f64> {
         (self.rejects > 0).then(|| (self.accepted - self.run) as f64 / self.rejects as f64)

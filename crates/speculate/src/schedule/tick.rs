@@ -19,11 +19,11 @@ pub enum Mode {
 pub struct Tick {
     pub stage: Mode,
     pub target: TargetTask,
-    /// For the drafter; none if nothing can follow the pending drafts.
+    /// For the drafter; `None` if nothing can follow the pending drafts.
     pub drafter: Option<DrafterTask>,
 }
 
-/// The target's part of a tick: truncate, then feed the rows in one pass and keep what each predicts.
+/// The target's part of a tick: truncate, then feed the rows in one pass and keep each prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetTask {
     /// Slots to keep.

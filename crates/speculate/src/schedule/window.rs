@@ -1,13 +1,13 @@
 //! How many tokens to draft while the target verifies.
 //!
 //! ParallelVLM's window is w = round(T_target / T_drafter) (eq. 6): as many tokens as the drafter writes in one verify pass. That
-//! takes a pass to cost the same whatever its rows, as on a GPU. Where more rows cost more, each longer window makes the pass
+//! assumes that a pass costs the same with any number of rows, as on a GPU. Where more rows cost more, each longer window makes the pass
 //! longer and so the next window, up to any limit. The window is therefore the one with the highest expected rate, from T(rows)
 //! as measured and from the chance `a` that a draft passes once those before it have; where rows are free and most drafts pass,
 //! it is the paper's.
 //!
 //! A run between two rejects is one pre-verify tick, then, with chance `a`, post-verify ticks of w drafts until one of them is
-//! rejected: `a / (1 - a^w)` of them on average. It emits `1 / (1 - a)` tokens whatever the window, and takes
+//! rejected: `a / (1 - a^w)` of them on average. It emits `1 / (1 - a)` tokens for any window, and takes
 //! `max(T(1), w·t) + a / (1 - a^w) · max(T(w), w·t)`, where `t` is the drafter's time for one token.
 
 use crate::fit::{FadingChance, PassTimes, UsualTime};
@@ -20,7 +20,7 @@ const SHORTEST: usize = 2;
 pub struct Seen {
     /// Rows of the verify pass.
     pub rows: usize,
-    /// Its time in milliseconds.
+    /// Time of the pass in milliseconds.
     pub(crate) target_ms: f64,
     pub drafted: usize,
     /// The time of drafting them in milliseconds.
@@ -165,7 +165,7 @@ mod tests {
         assert!((2..=12).contains(&window), "{window}");
     }
 
-    /// With one token a tick nothing overlaps, whatever the times.
+    /// With one token per tick nothing overlaps, for any times.
     #[test]
     fn it_stays_within_its_bounds() {
         for (first, token) in [(1.0, 1000.0), (1000.0, 1.0), (1.0, 1.0)] {

@@ -28,7 +28,7 @@ use specreel_record::{Busy, panic_words};
 pub trait DrafterWorker<E>: Send {
     type Error;
 
-    /// Carry out an task.
+    /// Carry out a task.
     fn draft(&mut self, task: &DrafterTask) -> Result<Vec<DraftToken<E>>, Self::Error>;
 }
 
@@ -36,7 +36,7 @@ pub trait DrafterWorker<E>: Send {
 pub trait TargetWorker<E>: Judge<E> {
     type Error;
 
-    /// Carry out an task, and keep what its rows predict.
+    /// Carry out a task, and keep what its rows predict.
     fn verify(&mut self, task: &TargetTask) -> Result<(), Self::Error>;
 }
 
@@ -115,7 +115,7 @@ impl<E: Send, X: Send> DrafterThread<E, X> {
         Ok(Self { tasks, answers })
     }
 
-    /// Run one tick of the machine; none once its generation has ended. An `prefetched` is the drafter's window for this very
+    /// Run one tick of the machine; `None` once its generation has ended. `prefetched` is the drafter's window for this very
     /// tick with its time, drafted before; the drafter gets no task then. The generation cannot continue after an error.
     pub fn tick<T>(
         &self,

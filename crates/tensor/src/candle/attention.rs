@@ -6,7 +6,7 @@ use candle_nn::ops;
 
 use crate::attention::{AttentionProbe, AttentionShape, AttentionStats};
 
-/// Attention scores in memory at a time, in values (256 MiB as bf16): a prefill never has those of all rows and slots.
+/// Attention scores in memory at a time, in values (256 MiB as bf16): a prefill never holds the scores of all rows and slots.
 const SCORES: usize = 1 << 27;
 
 /// Values up to which a mask is repeated for all heads; less than [`SCORES`], so that all rows are computed at once.

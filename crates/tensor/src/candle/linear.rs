@@ -13,7 +13,7 @@ const REPEATED: usize = 32;
 /// A matrix of `outputs × inputs` with an optional bias.
 pub struct Matrix {
     weight: Weight,
-    /// `REPEATED × outputs`, all rows alike.
+    /// `REPEATED × outputs`, all rows equal.
     bias: Option<Tensor>,
     bytes: usize,
 }

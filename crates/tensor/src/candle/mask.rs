@@ -3,7 +3,7 @@
 use crate::{Result, attention::Mask};
 use candle_core::{DType, Device, Tensor};
 
-/// `rows × slots`: 0 where a row sees a slot, else minus infinity. None if every row sees every slot.
+/// `rows × slots`: 0 where a row sees a slot, else minus infinity. `None` if every row sees every slot.
 ///
 /// All rows see the slots up to some point; only the part after it is sent to the device.
 pub fn hidden(

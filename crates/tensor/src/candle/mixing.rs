@@ -1,4 +1,4 @@
-//! Linear attention in tensors, in f32 whatever the compute type.
+//! Linear attention in tensors, in f32 for every compute type.
 //!
 //! Rows that are logged are computed one by one, so that a step and its replay are the same operations. A part of a prompt is
 //! computed in chunks instead, in the parallel form of the gated delta rule (arXiv:2412.06464).
@@ -16,7 +16,7 @@ use crate::{
 /// Rows of a chunk.
 const CHUNK: usize = 64;
 
-/// What a layer with linear attention has beside its matrices.
+/// The tensors of a layer with linear attention besides its matrices.
 pub struct TensorLinear {
     shape: LinearAttention,
     /// For each row of the window its weights, `channels` values.
@@ -61,7 +61,7 @@ struct Prepared {
     rates: Tensor,
 }
 
-/// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). Fails if the states are those of fewer layers, or memory
+/// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). Fails if the states have fewer layers, or memory
 /// is missing.
 pub fn mix(
     mixed: &Tensor,
@@ -119,7 +119,7 @@ pub fn mix(
     Ok((normed * ops::silu(&gates)?)?.to_dtype(dtype)?)
 }
 
-/// The query of a row, `value_heads × 1 × key_dim`, and what the row adds to the state.
+/// The query of a row, `value_heads × 1 × key_dim`, and the row's addition to the state.
 fn step(prepared: &Prepared, row: usize, entered: &Tensor, state: &Tensor) -> Result<(Tensor, LoggedRow)> {
     let of = |tensor: &Tensor| tensor.narrow(1, row, 1)?.force_contiguous();
     let (key, value) = (of(&prepared.keys)?, of(&prepared.values)?);
@@ -167,7 +167,7 @@ fn prepare(linear: &TensorLinear, windows: &[Tensor], turns: &Tensor, fades: &Te
     })
 }
 
-/// The rule over all rows, [`CHUNK`] at a time: what the state answers, `value_heads × rows × value_dim`, and the state after.
+/// The rule over all rows, [`CHUNK`] at a time: the state's answers, `value_heads × rows × value_dim`, and the state after.
 ///
 /// In a chunk, with γ the decay from its first row on, the updates d solve a triangular system,
 ///
@@ -193,7 +193,7 @@ fn in_chunks(prepared: &Prepared, mut state: Tensor) -> Result<(Tensor, Tensor)>
     let fades = in_chunks(&prepared.fades, 1)?;
     let fades = lower.broadcast_left(heads * count)?.contiguous()?.matmul(&fades)?;
     let across = fades.transpose(1, 2)?.contiguous()?;
-    // γ_i / γ_j from the diagonal down, which is 1 at most; what is above could overflow.
+    // γ_i / γ_j from the diagonal down, at most 1; entries above it could overflow.
     let between = fades.broadcast_sub(&across)?.broadcast_mul(&lower)?.exp()?.broadcast_mul(&lower)?;
     let keys_across = keys.transpose(1, 2)?.contiguous()?;
     let system = (keys.matmul(&keys_across)? * &between)?.broadcast_mul(&rates)?;
@@ -225,7 +225,7 @@ fn in_chunks(prepared: &Prepared, mut state: Tensor) -> Result<(Tensor, Tensor)>
 /// The inverses of lower triangular matrices whose diagonals are taken to be ones, `count × CHUNK × CHUNK`; what is on and above
 /// the diagonals is not read.
 ///
-/// By halves: the inverse of a matrix of four blocks is that of its two diagonal blocks, and below them their product with the
+/// By halves: the inverse of a matrix of four blocks consists of the inverses of its two diagonal blocks, and below them their product with the
 /// block between them, negated. All blocks of a size are inverted at once.
 fn unit_lower_inverse(matrices: &Tensor) -> Result<Tensor> {
     let (count, device) = (matrices.dim(0)?, matrices.device());
@@ -271,7 +271,7 @@ mod tests {
         assert!(error.to_scalar::<f32>().unwrap() < 1e-4);
     }
 
-    /// The chunked form against the steps, on keys that are alike and keys that are not.
+    /// The chunked form against the steps, on equal and on different keys.
     #[test]
     fn chunks_are_as_the_steps() {
         let (heads, rows, width, values) = (2, 150, 16, 24);

@@ -1,4 +1,4 @@
-//! The states of layers with linear attention in tensors, in f32 whatever the compute type.
+//! The states of layers with linear attention in tensors, in f32 for every compute type.
 
 use candle_core::{DType, Device, Tensor};
 
@@ -51,13 +51,13 @@ impl LoggedRow {
 }
 
 impl Recurrent {
-    /// Those of an empty sequence.
+    /// The states of an empty sequence.
     pub fn new(layers: usize, shape: LinearAttention, device: &Device) -> Self {
         Self { shape, device: device.clone(), layers: vec![LayerStates::default(); layers] }
     }
 
     /// A layer's.
-    /// Errors: if there is no such layer.
+    /// Errors: if the layer does not exist.
     pub(super) fn layer(&mut self, layer: usize) -> Result<&mut LayerStates> {
         let count = self.layers.len();
         match self.layers.get_mut(layer) {
@@ -137,7 +137,7 @@ impl LayerStates {
         };
         let chain = plan.ancestors.is_none();
         let window = |back: usize| {
-            // The rows of a chain follow each other behind those before it.
+            // The rows of a chain follow each other after the earlier ones.
             if chain {
                 return all.narrow(0, back, count);
             }

@@ -66,10 +66,10 @@ const LONG: usize = 2048;
 /// `out[r]` (`heads × head_dim`) = attention of the queries `q(r)` over the slots in use before the pass and the visible new
 /// ones, whose keys and values are already written.
 ///
-/// With `quantized`, `out` is quantised too; a head must then be whole blocks.
+/// With `quantized`, `out` is quantized too; a head must then be whole blocks.
 ///
 /// A row's sums run over its visible slots in ascending order, and its softmax over them without gaps. So the result of a tree
-/// node is bit-identical to that of the last row of a chain.
+/// node is bit-identical to the result of a chain's last row.
 #[expect(clippy::too_many_arguments, reason = "the operands of one layer's attention")]
 pub(crate) fn attend<'a>(
     cache: &Cache,
@@ -211,7 +211,7 @@ fn spans(slots: usize) -> impl Iterator<Item = (usize, usize)> {
 struct Scratch {
     /// Queries, scaled by `1 / sqrt(head_dim)`.
     own: Queries,
-    /// Their scores, then their unnormalised weights.
+    /// Their scores, then their unnormalized weights.
     weights: Vec<f32>,
     /// One over the sum of each query's weights.
     factors: Vec<f32>,

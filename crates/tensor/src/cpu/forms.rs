@@ -1,4 +1,4 @@
-//! Input rows of matrices in quantised forms.
+//! Input rows of matrices in quantized forms.
 
 use std::ops::BitOr;
 
@@ -8,7 +8,7 @@ use super::{
     thread_pool::ThreadPool,
 };
 
-/// The quantised forms of its input rows that a matrix needs, beside f32.
+/// The quantized forms of its input rows that a matrix needs besides f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forms {
     /// 8-bit blocks of 32.
@@ -25,7 +25,7 @@ impl Forms {
         self.q8 || self.k
     }
 
-    /// Values of which every part of a row that is quantised on its own must be a multiple.
+    /// Values of which every part of a row that is quantized on its own must be a multiple.
     pub fn block(self) -> usize {
         match self {
             Forms { k: true, .. } => WIDE,
@@ -47,7 +47,7 @@ impl BitOr for Forms {
     }
 }
 
-/// Input rows in quantised forms; the buffers are kept between calls.
+/// Input rows in quantized forms; the buffers are kept between calls.
 #[derive(Default)]
 pub struct QuantizedRows {
     q8: Rows8,
@@ -55,7 +55,7 @@ pub struct QuantizedRows {
 }
 
 impl QuantizedRows {
-    /// Quantise rows of finite values. Panics if they are not whole blocks.
+    /// Quantize rows of finite values. Panics if they are not whole blocks.
     pub fn quantize(&mut self, forms: Forms, x: &[f32], rows: usize) {
         let quantized = self.resize(forms, rows, x.len() / rows.max(1));
         let chunk = 4096 * forms.block();
@@ -75,7 +75,7 @@ impl QuantizedRows {
         BlockRows { q8: &self.q8, k: &self.k }
     }
 
-    /// Resize to `rows × width` values, to be quantised part by part and then finished. Panics if rows are not whole blocks.
+    /// Resize to `rows × width` values, to be quantized part by part and then finished. Panics if rows are not whole blocks.
     pub fn resize(&mut self, forms: Forms, rows: usize, width: usize) -> DisjointRowsMut<'_> {
         DisjointRowsMut {
             q8: forms.q8.then(|| self.q8.resize(rows, width, forms.outliers)),
@@ -84,7 +84,7 @@ impl QuantizedRows {
     }
 }
 
-/// Rows that the units of one job quantise at disjoint places.
+/// Rows that the units of one job quantize at disjoint places.
 #[derive(Clone, Copy)]
 pub struct DisjointRowsMut<'a> {
     q8: Option<DisjointBlocksMut<'a>>,
@@ -92,7 +92,7 @@ pub struct DisjointRowsMut<'a> {
 }
 
 impl DisjointRowsMut<'_> {
-    /// Quantise `x` to the values from `at` on. Panics if `at` and `x` are not multiples of [`Forms::block`] within the rows.
+    /// Quantize `x` to the values from `at` on. Panics if `at` and `x` are not multiples of [`Forms::block`] within the rows.
     ///
     /// # Safety
     /// No two units may use overlapping places at the same time.
@@ -107,7 +107,7 @@ impl DisjointRowsMut<'_> {
             }
         }
     }
-    /// Split off the outliers of all rows of `x`, if they are to be apart: once all parts are quantised.
+    /// Split off the outliers of all rows of `x`, if they are to be apart: once all parts are quantized.
     pub fn finish(&self, x: &[f32], rows: usize) {
         let Some(blocks) = self.q8.filter(DisjointBlocksMut::has_outliers) else { return };
         let width = x.len() / rows;

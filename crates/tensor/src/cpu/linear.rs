@@ -40,7 +40,7 @@ struct Part {
 /// Weights in one type. Clones share them.
 #[derive(Clone)]
 pub enum Weight {
-    /// As a file has them: floats, of which those of 16 bits are multiplied with f32, or blocks.
+    /// As a file has them: floats (16-bit ones are multiplied with f32), or blocks.
     Stored(Values),
     /// Floats of 32 or 16 bits in panels, for many rows.
     Panels(FloatPanels),
@@ -78,7 +78,7 @@ impl Weight {
         }
     }
 
-    /// The matrix of `outputs × inputs` weights whose [`Weight::arrays`] are at these places (first byte, bytes) of a file; none
+    /// The matrix of `outputs × inputs` weights whose [`Weight::arrays`] are at these places (first byte, bytes) of a file; `None`
     /// if the format is not one of this processor, or the arrays are not in the file or have another size.
     pub fn mapped(
         format: &str,
@@ -195,7 +195,7 @@ impl Linear {
         self.parts.iter().filter(|part| part.weight.is_mapped()).map(|part| part.weight.bytes()).sum()
     }
 
-    /// The quantised forms that its input rows must have.
+    /// The quantized forms that its input rows must have.
     pub(crate) fn forms(&self) -> Forms {
         self.parts.iter().fold(Forms::default(), |forms, part| forms | part.weight.forms())
     }
@@ -216,7 +216,7 @@ impl Linear {
         self.forward_prepared(x, quantized, rows, y)
     }
 
-    /// As [`Linear::forward`], for rows that are quantised already in the forms of [`Linear::forms`].
+    /// As [`Linear::forward`], for rows that are quantized already in the forms of [`Linear::forms`].
     pub(crate) fn forward_prepared(
         &self,
         x: &[f32],
@@ -227,13 +227,13 @@ impl Linear {
         self.columns(x, rows, self.outputs, y, quantized, &|_, _| {})
     }
 
-    /// True if [`Linear::forward_gated`] can quantise its result in these forms: its units are whole blocks.
+    /// True if [`Linear::forward_gated`] can quantize its result in these forms: its units are whole blocks.
     pub(crate) fn quantizes_gated(forms: Forms) -> bool {
         UNIT.is_multiple_of(forms.block())
     }
 
     /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) * value[r]`; `y` is a buffer as in
-    /// [`Linear::forward`]. With `next`, `out` is quantised too.
+    /// [`Linear::forward`]. With `next`, `out` is quantized too.
     pub(crate) fn forward_gated(
         &self,
         x: &[f32],
@@ -340,7 +340,7 @@ impl Linear {
             unit(0..period);
         } else {
             let pool = ThreadPool::global();
-            // Several units for each thread, so that they end at the same time; large ones, so that what is prefetched for the next
+            // Several units for each thread, so that they end at the same time; large ones, so that data prefetched for the next
             // outputs is used by the same thread.
             let size = (period / (UNITS * pool.members())).next_multiple_of(UNIT).clamp(UNIT, LARGEST_UNIT);
             pool.run(period.div_ceil(size), &|i| unit(i * size..((i + 1) * size).min(period)));

@@ -69,7 +69,7 @@ pub(super) enum Stored {
     Q8(Plane<[u8; 4]>, Plane<f32>),
 }
 
-/// Evaluate an expression for each plane of one or two alike.
+/// Evaluate an expression for the single plane, or for each of two.
 macro_rules! each {
     ($stored:expr, $plane:ident => $body:expr) => {
         match $stored {
@@ -164,7 +164,7 @@ impl Stored {
         }
     }
 
-    /// Allocate `capacity` slots for each head and keep what is in those before.
+    /// Allocate `capacity` slots for each head and keep the earlier ones' contents.
     pub fn grow(&mut self, heads: usize, capacity: usize) {
         each!(self, plane => plane.grow(heads, capacity));
     }

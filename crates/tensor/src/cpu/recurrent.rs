@@ -1,7 +1,7 @@
 //! Linear attention on the CPU: the states of one sequence, and their update row by row.
 //!
 //! A state is computed in strips of [`COLUMNS`] value columns, which do not depend on each other: a strip is loaded once for all
-//! rows of a pass, and strips are shared out to the threads. So a row's result does not depend on the rows beside it or on the
+//! rows of a pass, and strips are shared out to the threads. So a row's result does not depend on the other rows or on the
 //! number of threads.
 
 use super::{
@@ -44,8 +44,8 @@ struct Prepared {
     rates: Vec<f32>,
 }
 
-/// A pass through one layer; see [`Ops::mix`](crate::ops::Ops::mix). `out` is quantised too where it says so. Fails if the states
-/// are those of fewer layers. Panics if the plan is not one of these states, or the rows have another width.
+/// A pass through one layer; see [`Ops::mix`](crate::ops::Ops::mix). `out` is quantized too where it says so. Fails if the states
+/// have fewer layers. Panics if the plan is not one of these states, or the rows have another width.
 pub(crate) fn mix(
     (values, rows): (&[f32], usize),
     linear: &CpuLinear,
@@ -89,7 +89,7 @@ impl LayerStates {
         }
     }
 
-    /// Run the rule over all rows: `out` (`rows × values`) is what the state answers.
+    /// Run the rule over all rows: `out` (`rows × values`) are the state's answers.
     fn run(
         &mut self,
         shape: &LinearAttention,
@@ -226,7 +226,7 @@ fn prepare(
     prepared
 }
 
-/// Norm what the states answered in each head, gate it, and quantise it where it is needed so.
+/// Norm the states' answers in each head, gate it, and quantize it where it is needed so.
 fn finish(
     shape: &LinearAttention,
     input: &Input<'_>,

@@ -22,7 +22,7 @@ pub(crate) fn each_row(rows: usize, width: usize, work: &(dyn Fn(usize) + Sync))
     }
 }
 
-/// Rows of values, beside them the same rows as quantised matrices take them.
+/// Rows of values, with the same rows in the forms that quantized matrices need.
 #[derive(Default)]
 pub struct Rows {
     pub(crate) rows: usize,
@@ -80,7 +80,7 @@ impl Rows {
         }
     }
 
-    /// Quantise all rows as `next` takes them.
+    /// Quantize all rows as `next` takes them.
     pub(crate) fn quantize(&mut self, next: Option<&Linear>) {
         let forms = next.map_or_else(Forms::default, Linear::forms);
         if forms.any() {

@@ -37,7 +37,7 @@ pub(super) struct Log {
 }
 
 impl CpuRecurrent {
-    /// Those of an empty sequence.
+    /// The states of an empty sequence.
     pub fn new(layers: usize, shape: LinearAttention) -> Self {
         Self { shape, layers: vec![LayerStates::default(); layers] }
     }

@@ -37,7 +37,7 @@ impl Values {
         }
     }
 
-    /// The values at a place (first byte, bytes) of a file; none if they are not in it, or not whole.
+    /// The values at a place (first byte, bytes) of a file; `None` if they are not in it, or not whole.
     pub fn mapped(kind: TensorType, map: &Arc<FileMap>, (at, bytes): (usize, usize)) -> Option<Self> {
         let size = kind.block_bytes();
         let count = bytes.is_multiple_of(size).then_some(bytes / size)?;
@@ -52,7 +52,7 @@ impl Values {
         })
     }
 
-    /// The values of a copy of a file's bytes; none if they are not whole.
+    /// The values of a copy of a file's bytes; `None` if they are not whole.
     pub fn copied(kind: TensorType, bytes: &[u8]) -> Option<Self> {
         Some(match kind {
             TensorType::F32 => {
@@ -119,7 +119,7 @@ impl Values {
         }
     }
 
-    /// The values of weights; none if they are arranged for products.
+    /// The values of weights; `None` if they are arranged for products.
     pub(crate) fn of_weight(weight: Weight) -> Option<Self> {
         if let Weight::Stored(values) = weight { Some(values) } else { None }
     }
@@ -140,7 +140,7 @@ impl Table {
         self.values.is_mapped()
     }
 
-    /// Append the row of an id to `out`. Returns false if there is no such row.
+    /// Append the row of an id to `out`. Returns false if the id has no row.
     pub fn row(&self, id: u32, out: &mut Vec<f32>) -> bool {
         let Some(at) = (id as usize).checked_mul(self.width) else { return false };
         let range = at..at + self.width;

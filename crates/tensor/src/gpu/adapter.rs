@@ -20,7 +20,7 @@ pub enum AdapterKind {
 }
 
 impl AdapterKind {
-    /// Its name in messages.
+    /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
             AdapterKind::Discrete => "discrete",
@@ -97,7 +97,7 @@ impl Adapter {
 /// Why there is no adapter.
 pub const NONE: &str = "no driver for Vulkan, Metal or DirectX 12 was found";
 
-/// Backends whose devices can be used. OpenGL is not among them: it lacks what the kernels need.
+/// Backends whose devices can be used. OpenGL is not among them: it lacks features that the kernels need.
 const BACKENDS: wgpu::Backends =
     wgpu::Backends::VULKAN.union(wgpu::Backends::METAL).union(wgpu::Backends::DX12);
 
@@ -176,7 +176,7 @@ fn own_memory(_: &wgpu::Adapter) -> Option<u64> {
     None
 }
 
-/// What of the adapter is below what the kernels rely on.
+/// Limits of the adapter below the kernels' needs.
 fn too_small(limits: &wgpu::Limits) -> Option<String> {
     let needed = [
         ("storage buffers per kernel", limits.max_storage_buffers_per_shader_stage.into(), 8),

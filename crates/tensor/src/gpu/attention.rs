@@ -1,7 +1,7 @@
 //! Attention on a GPU: of new rows over one layer of the cache, or of a tower's patches among each other.
 //!
 //! A row's sums run over its visible tokens by their number in the row, in spans of 128, which are put together in one order (see
-//! `shaders/attend.wgsl`). So a row's result has the same bits whatever rows are computed with it, and a tree node's those of the
+//! `shaders/attend.wgsl`). So a row's result has the same bits among any other rows, and a tree node has the bits of the
 //! last row of a chain.
 
 pub mod gaze;

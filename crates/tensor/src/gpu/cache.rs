@@ -13,7 +13,7 @@ const BLOCK: usize = 32;
 /// The keys and values of one sequence in all layers.
 ///
 /// Memory is allocated by the first pass. [`Cache::keep`] is recorded and done by the next use; what cannot return an error reports
-/// it there, too.
+/// it there as well.
 #[derive(Debug)]
 pub struct Cache {
     gpu: Gpu,
@@ -123,7 +123,7 @@ impl Cache {
         if self.layers.is_empty() { self.requested } else { self.capacity }
     }
 
-    /// Bytes, likewise.
+    /// Bytes of these slots.
     pub fn bytes(&self) -> usize {
         self.count * 2 * self.heads * self.slots().next_multiple_of(BLOCK) * self.slot_bytes()
     }

@@ -32,7 +32,7 @@ struct Inner {
     kernels: Kernels,
     state: Arc<State>,
     notes: Mutex<Vec<String>>,
-    /// A row was not computed alike among others.
+    /// A row had other bits among other rows.
     inexact: AtomicBool,
     /// Bytes written since the last submission.
     waiting: AtomicU64,

@@ -1,4 +1,4 @@
-//! What stands between matrices on a GPU, row by row: norms, activations, sums, rows by index.
+//! Operations between matrices on a GPU, row by row: norms, activations, sums, rows by index.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -205,14 +205,14 @@ impl Blend {
         })
     }
 
-    /// `out` = the tokens of the pictures whose states are in `blocks`; those of the blocks stand beside each other. Fails if the
+    /// `out` = the tokens of the pictures whose states are in `blocks`; the blocks' tokens are concatenated. Fails if the
     /// blocks differ in their number of rows, or memory is missing.
     pub fn apply(&self, stream: &mut Stream, blocks: &[&Rows], out: &mut Rows) -> Result<()> {
         use Access::{Read, Write};
         let gpu = stream.gpu().clone();
         let states = blocks.first().map_or(0, |block| block.rows());
         if let Some(other) = blocks.iter().find(|block| block.rows() != states) {
-            let problem = format!("{} rows beside {states}", other.rows());
+            let problem = format!("{} rows next to {states}", other.rows());
             return Err(GpuError::Invalid(problem));
         }
         let rows = states / self.states.max(1) * self.tokens;

@@ -7,10 +7,10 @@ use crate::{KvType, attention::AttentionShape, cache::DeviceCache};
 
 /// Keys and values of one sequence.
 ///
-/// Copies from one cache to another run on a stream of their own, after what the sequences have recorded.
+/// Copies from one cache to another run on a stream of their own, after the sequences' recorded commands.
 #[derive(Debug)]
 pub struct GpuCache {
-    /// Locked by whoever copies from it: moves that were recorded are done first.
+    /// Locked while it is copied from: recorded moves are done first.
     cache: Mutex<Cache>,
     stream: Option<SharedStream>,
 }
@@ -49,7 +49,7 @@ impl GpuCache {
         lock(&self.cache).advance(rows);
     }
 
-    /// Submit what was recorded for this cache; an error is reported by the next pass.
+    /// Submit the commands recorded for this cache; an error is reported by the next pass.
     fn submit(&self) {
         if let Some(stream) = &self.stream {
             drop(stream.lock().submit());

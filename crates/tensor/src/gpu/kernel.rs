@@ -44,7 +44,7 @@ fn plain_dot4_i8(a: u32, b: u32) -> i32 {
 ",
 );
 
-/// A source without what a driver may lack; none if it uses nothing of that.
+/// A source without features that a driver may lack; `None` if it uses none.
 fn plain_form(source: &str) -> Option<String> {
     source.contains(BUILTIN).then(|| source.replace(BUILTIN, BY_HAND.0) + BY_HAND.1)
 }
@@ -54,7 +54,7 @@ impl Gpu {
     /// storage buffers at `@group(0) @binding(1)` and up; `@binding(0)` is the uniform block of parameters, which every kernel
     /// has. `constants` are its `override`s.
     ///
-    /// Buffer accesses stay in bounds, whatever the kernel computes. Loops are not bounded by the compiler: each must end. A
+    /// Buffer accesses stay in bounds in any kernel. Loops are not bounded by the compiler: each must end. A
     /// kernel that the driver refuses is compiled in its plain form, and [`Gpu::notes`] says so. Fails if the kernel does not
     /// compile, or has more bindings than the device allows.
     pub fn kernel(
@@ -83,7 +83,7 @@ impl Gpu {
         Ok(kernel)
     }
 
-    /// A compiled kernel or, if its source was refused, that of its plain form.
+    /// A compiled kernel or, if its source was refused, its plain form.
     pub(super) fn or_plain(
         &self,
         compiled: Result<Kernel>,

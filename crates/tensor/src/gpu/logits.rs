@@ -16,7 +16,7 @@ const WORDS: usize = 8;
 pub struct Facts {
     /// The most likely id (lowest where tied).
     pub argmax: u32,
-    /// Its logit.
+    /// Logit of that id.
     pub max: f32,
     /// log Σ exp(logit).
     pub log_sum: f32,
@@ -90,7 +90,7 @@ pub fn facts(stream: &mut Stream, logits: &Rows, vocab: usize, scratch: &mut Scr
     Ok(words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect())
 }
 
-/// What is to be read of all rows, besides their facts.
+/// The values to read from all rows, besides their facts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
     /// How many of the largest logits of each row, at most [`MOST`].
@@ -197,8 +197,8 @@ fn record_picks(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], out: &mut Rows) 
     stream.dispatch(&kernel, &params, &[filled(x)?, &picks, out], [at.len().div_ceil(64) as u32, 1, 1])
 }
 
-/// KL(p, q) in nats for pairs of rows: `p` is the softmax of a row of the first logits, `q` that of a row of the second ones; infinite
-/// where `q` has no id that `p` does not rule out. Of each, as many ids count as the number beside it says. Waits for them. Fails
+/// KL(p, q) in nats for pairs of rows: `p` is the softmax of a row of the first logits, `q` of a row of the second ones; infinite
+/// where `q` has no id that `p` does not rule out. With each goes the number of ids that count. Waits for them. Fails
 /// if a row does not exist, or memory is missing.
 pub fn divergence(
     stream: &mut Stream,

@@ -154,7 +154,7 @@ impl Matrix {
         }
     }
 
-    /// True if all of its weights are multiplied with quantised inputs, of whole rows.
+    /// True if all of its weights are multiplied with quantized inputs, of whole rows.
     fn takes_only_blocks(&self) -> bool {
         !self.takes_parts && self.pieces.iter().all(|piece| piece.format.takes_blocks())
     }

@@ -15,9 +15,9 @@ fn absent(error: String) -> Failure {
 }
 
 impl Gpu {
-    /// Open the GPU of this number, as `specreel doctor` lists them; none for the best. `SPECREEL_GPU=plain` opens it with
+    /// Open the GPU of this number, as `specreel doctor` lists them; `None` for the best. `SPECREEL_GPU=plain` opens it with
     /// kernels in their plain forms. Opening a GPU again makes a new device, which knows nothing of an earlier one's loss. Fails
-    /// if this machine has no such GPU, or it cannot be used (class input).
+    /// if this machine lacks the GPU, or it cannot be used (class input).
     pub fn open(number: Option<usize>) -> Result<Gpu, Failure> {
         let all = adapters();
         let there = all.len();
@@ -34,7 +34,7 @@ impl Gpu {
             .map_err(|why| absent(format!("{name} cannot be used: {why}")))
     }
 
-    /// Open the best GPU that really is one; none without one, or if it cannot be used.
+    /// Open the best GPU that really is one; `None` without one, or if it cannot be used.
     pub(crate) fn open_real() -> Option<Gpu> {
         let real = adapters().into_iter().find(Adapter::is_real)?;
         Self::open_adapter(real, plain_requested()).ok()

@@ -1,8 +1,8 @@
-//! Products of matrices on a GPU: which kernel computes them, and what it is given.
+//! Products of matrices on a GPU: the kernel that computes them, and its inputs.
 //!
 //! There are two kernels for each format: one for few rows, bound by reading the weights, and one of tiles for many rows, bound
 //! by arithmetic. Both add in the order of `shaders/products.wgsl`, so a row's result depends neither on the kernel nor on the
-//! rows beside it.
+//! other rows.
 
 pub(crate) mod input;
 pub(crate) mod source;
@@ -56,7 +56,7 @@ pub(super) struct Piece {
     pub format: TensorType,
     /// As of [`TensorType::arrays`].
     pub arrays: Vec<Buffer>,
-    /// Its first output in the matrix.
+    /// The first of these outputs in the matrix.
     pub first: usize,
     pub outputs: usize,
 }
@@ -184,7 +184,7 @@ pub(super) fn bindings(format: TensorType, others: &[Access]) -> Vec<Access> {
     all
 }
 
-/// Those of a product: inputs, bias, and `y`.
+/// Buffers of a product: inputs, bias, and `y`.
 fn product_bindings(format: TensorType) -> Vec<Access> {
     const ALL: [Access; 4] = [Access::Read, Access::Read, Access::Read, Access::Write];
     bindings(format, if format.takes_blocks() { &ALL } else { &ALL[1..] })

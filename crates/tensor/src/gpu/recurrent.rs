@@ -13,7 +13,7 @@ const USUAL: usize = 2;
 /// A full log grows by a multiple of this number of places.
 const GROW: usize = 16;
 
-/// The states of one sequence in all layers with linear attention. What cannot return an error reports it in the next pass.
+/// The states of one sequence in all layers with linear attention. Methods that cannot return an error report it in the next pass.
 #[derive(Debug)]
 pub struct Recurrent {
     gpu: Gpu,
@@ -25,7 +25,7 @@ pub struct Recurrent {
     failed: Option<GpuError>,
 }
 
-/// One layer; `shaders/mix.wgsl` says what is where.
+/// One layer; `shaders/mix.wgsl` describes the layout.
 #[derive(Clone, Debug)]
 pub(super) struct LayerStates {
     pub(super) banks: Buffer,
@@ -33,7 +33,7 @@ pub(super) struct LayerStates {
 }
 
 impl Recurrent {
-    /// Those of an empty sequence.
+    /// The states of an empty sequence.
     pub fn new(gpu: &Gpu, layers: usize, shape: LinearAttention) -> Self {
         Self { gpu: gpu.clone(), shape, layers: vec![None; layers], stream: None, failed: None }
     }
@@ -52,7 +52,7 @@ impl Recurrent {
     }
 
     /// The states of a layer for a pass that is recorded in `recording`, which is `stream`'s.
-    /// Errors: if there is no such layer, memory is missing, or an earlier operation failed.
+    /// Errors: if the layer does not exist, memory is missing, or an earlier operation failed.
     pub(super) fn begin(
         &mut self,
         stream: &SharedStream,
@@ -79,7 +79,7 @@ impl Recurrent {
         Ok(states.clone())
     }
 
-    /// Note what went wrong in a pass: layers differ in what they have seen.
+    /// Record a failure in a pass: layers have then seen different rows.
     pub(super) fn record<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.failed.get_or_insert_with(|| error.clone());
@@ -124,7 +124,7 @@ impl Recurrent {
     }
 }
 
-/// Memory of at least `bytes` that begins with what is in `buffer`, which it replaces if that is smaller.
+/// Memory of at least `bytes` that begins with the contents of `buffer`, which it replaces if that is smaller.
 fn grow(gpu: &Gpu, stream: &mut Stream, buffer: &mut Buffer, bytes: u64) -> Result<()> {
     if buffer.bytes() < bytes {
         let larger = gpu.buffer(bytes)?;

@@ -13,12 +13,12 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Make it `rows × width`. Memory that is large enough is kept, with whatever it holds; larger memory starts as zeros. Fails
+    /// Make it `rows × width`. Memory that is large enough is kept, with its contents; larger memory starts as zeros. Fails
     /// if memory is missing, or the rows exceed the device's largest binding.
     pub fn reserve(&mut self, gpu: &Gpu, rows: usize, width: usize) -> Result<&Buffer> {
         let bytes = (rows * width).max(1) as u64 * 4;
         if self.buffer.as_ref().is_none_or(|b| b.bytes() < bytes) {
-            // Released before the larger one is allocated; commands in flight keep what they use.
+            // Released before the larger one is allocated; commands in flight keep their memory.
             self.buffer = None;
         }
         (self.rows, self.width, self.blocks) = (rows, width, None);
@@ -44,7 +44,7 @@ impl Rows {
         (self.rows, self.width) = (rows, width);
     }
 
-    /// Give the memory away; the next [`Rows::reserve`] allocates anew.
+    /// Give the memory away; the next [`Rows::reserve`] allocates again.
     pub fn take(&mut self) -> Option<Buffer> {
         self.buffer().is_some().then(|| self.buffer.take())?
     }

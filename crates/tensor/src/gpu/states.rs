@@ -11,7 +11,7 @@ use super::{
     context::lock,
 };
 
-/// The stream of a sequence, which the rows that it computes share: reading them submits what it recorded.
+/// The stream of a sequence, which the rows that it computes share: reading them submits its commands.
 #[derive(Clone, Debug)]
 pub struct SharedStream(Arc<Mutex<Stream>>);
 
@@ -56,7 +56,7 @@ impl GpuRows {
         self.stream.lock().gpu().clone()
     }
 
-    /// The memory, and the offset of the first value in it in bytes. What computes them is submitted unless it is recorded in
+    /// The memory, and the offset of the first value in it in bytes. The commands that compute them are submitted unless it is recorded in
     /// `stream`, which then runs after it.
     pub(crate) fn place_for(&self, stream: &SharedStream) -> Result<(&Buffer, u64)> {
         if !self.stream.is(stream) {
@@ -112,7 +112,7 @@ impl GpuRows {
         self.copied(columns.start, columns.len(), columns.len())
     }
 
-    /// Copies with zeros behind them, `width` values in all.
+    /// Copies padded with zeros to `width` values.
     pub fn widened(&self, width: usize) -> Result<Self> {
         self.copied(0, self.width, width)
     }
@@ -173,7 +173,7 @@ pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<
     Ok(GpuRows::new(stream, buffer, rows, width))
 }
 
-/// Rows beside each other, `rows × (widths.0 + widths.1)`, computed in `stream`, which is submitted.
+/// Rows concatenated, `rows × (widths.0 + widths.1)`, computed in `stream`, which is submitted.
 pub fn beside(stream: &SharedStream, parts: [Part<'_>; 2], widths: [usize; 2]) -> Result<GpuRows> {
     let [left, right] = [below(stream, &parts[..1], widths[0])?, below(stream, &parts[1..], widths[1])?];
     let (rows, width) = (left.rows.min(right.rows), widths[0] + widths[1]);

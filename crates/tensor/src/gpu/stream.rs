@@ -1,7 +1,7 @@
 //! Commands of one sequence, in order.
 //!
 //! Commands are recorded into one encoder and submitted together; the device runs submissions in the order in which they are made,
-//! and every command sees the results of those before it. Parameters of all kernels of a submission stand in one uniform buffer,
+//! and every command sees the results of earlier ones. Parameters of all kernels of a submission are in one uniform buffer,
 //! the arena, which is written once.
 
 mod read;
@@ -82,7 +82,7 @@ impl Stream {
         self.traffic
     }
 
-    /// Record a kernel over `groups` workgroups; none if one of the numbers is 0. `params` is its uniform block: a multiple of
+    /// Record a kernel over `groups` workgroups; `None` if one of the numbers is 0. `params` is its uniform block: a multiple of
     /// 16 bytes, 256 at most. `buffers` are its storage buffers in the order of its bindings. Fails if the device is lost, or the
     /// call does not fit the kernel or the device's limits.
     pub(crate) fn dispatch<P: bytemuck::Pod>(
@@ -291,12 +291,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Start what is recorded, without waiting for it. Without commands nothing happens.
+    /// Start the recorded commands, without waiting for them. Without commands nothing happens.
     pub(crate) fn submit(&mut self) -> Result<()> {
         self.send().map(drop)
     }
 
-    /// Start what is recorded, and wait until all of this device's work is done.
+    /// Start the recorded commands, and wait until all of this device's work is done.
     pub fn wait(&mut self) -> Result<()> {
         self.submit()?;
         self.gpu.wait(None)

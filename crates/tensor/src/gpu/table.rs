@@ -33,7 +33,7 @@ impl Table {
         Self { matrix, is_shared: false }
     }
 
-    /// The rows of a matrix that is a head, too.
+    /// The rows of a matrix that is also the LM head.
     pub fn shared(matrix: Arc<Matrix>) -> Self {
         Self { matrix, is_shared: true }
     }

@@ -1,4 +1,4 @@
-//! Logits that stay on a GPU until it is known what is needed of them.
+//! Logits that stay on a GPU until their needed values are known.
 
 use std::{
     cell::OnceCell,
@@ -43,7 +43,7 @@ impl GpuLogits {
         self.rows.read()
     }
 
-    /// Call `f` with what is needed of each row, of which the first `vocab` logits count: submits and waits once. Facts are the
+    /// Call `f` with the requested values of each row, of which the first `vocab` logits count: submits and waits once. Facts are the
     /// device's, so that a probability has the same bits regardless of what else is read of its row.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! The operations of models on the CPU.
 //!
-//! Matrices of towers are f32, 16-bit floats that are widened as they are read, or 8-bit blocks (q8_0). Widths that are no whole
-//! blocks are padded with zeros, which changes no result. Every row is computed by the same operations whatever rows are beside
-//! it.
+//! Matrices of towers are f32, 16-bit floats that are widened as they are read, or 8-bit blocks (q8_0). Widths that are not a multiple of
+//! the block are padded with zeros, which changes no result. Every row is computed by the same operations, independent of the other
+//! rows.
 
 pub(crate) mod loading;
 
@@ -526,7 +526,7 @@ impl Ops for CpuOps {
     fn beside(&self, a: &States, b: &States) -> Result<States> {
         let ((rows, left), (other, right)) = (a.shape(), b.shape());
         if rows != other {
-            crate::bail!("{rows} rows beside {other}");
+            crate::bail!("{rows} rows next to {other}");
         }
         let mut both = Vec::with_capacity(rows * (left + right));
         with_slice(a, |a| {

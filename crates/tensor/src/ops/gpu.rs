@@ -1,7 +1,7 @@
 //! The operations of models on a GPU.
 //!
 //! Operations are recorded and not waited for: the first read submits them, together with the logits that were recorded after a
-//! pass. Only what is read comes back to host memory. Widths that are no whole blocks are padded with zeros in towers, as on the
+//! pass. Only requested values come back to host memory. Widths that are not a multiple of the block are padded with zeros in towers, as on the
 //! CPU.
 
 mod placing;
@@ -502,7 +502,7 @@ impl Ops for GpuOps {
             None => [a, b][at].on_gpu().map(states::Part::Device),
         };
         let (Some(left), Some(right)) = (part(0), part(1)) else {
-            crate::bail!("rows beside each other are on no device");
+            crate::bail!("concatenated rows are on no device");
         };
         Ok(States::Gpu(beside(&self.stream, [left, right], [a.shape().1, b.shape().1])?))
     }

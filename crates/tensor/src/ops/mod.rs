@@ -1,7 +1,7 @@
 //! The operations of which models consist, on one device: what decoders and vision towers are written over.
 //!
 //! A device keeps rows of f32 values (or of its compute type) in memory of its own between operations. An operation computes a
-//! row alike whatever rows stand beside it, except on candle's accelerators ([`ComputeDevice::is_batch_invariant`]). Operations
+//! row to the same bits among any other rows, except on candle's accelerators ([`ComputeDevice::is_batch_invariant`]). Operations
 //! may be queued: only reading [`States`], [`Logits`] or attention statistics waits for them.
 //!
 //! The states of a chunk of a video's temporal grids are rows below each other, grid by grid. A device that is faster with few
@@ -110,7 +110,7 @@ pub struct Norm<V> {
     pub bias: Option<V>,
     /// Added to the mean square or the variance.
     pub eps: f32,
-    /// Rows that stand beside each other in one row of the output.
+    /// Rows that are concatenated in one row of the output.
     pub joined: usize,
 }
 
@@ -170,19 +170,19 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
     type Table: Send + Sync;
     /// A choice of columns.
     type Columns: Send + Sync;
-    /// What a layer with linear attention has beside its matrices.
+    /// The tensors of a layer with linear attention besides its matrices.
     type Linear: Send + Sync;
     type Layout: Send;
     /// The states of all layers with linear attention, and their log.
     type Recurrent: RecurrentStates;
-    /// Rows in the device's memory; they take the size of what is written to them.
+    /// Rows in the device's memory; they take the size of the written rows.
     type Rows: Default + Send;
     /// Keys and values of one sequence.
     type Cache: DeviceCache;
     /// What is kept between the operations of one sequence, and of the pass in progress.
     type Work: Default + Send;
 
-    /// True if a row's result has the same bits whatever rows stand beside it.
+    /// True if a row's result has the same bits among any other rows.
     fn is_exact(&self) -> bool;
 
     /// True if attention of heads of this width is computed.
@@ -261,7 +261,7 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
         taps: &[Vec<Tap>],
     ) -> Result<Self::Vector>;
 
-    /// Begin a pass: reserve slots, and send what the layers have in common to the device.
+    /// Begin a pass: reserve slots, and send the layers' common inputs to the device.
     fn begin(&self, work: &mut Self::Work, pass: &PassSpec<'_>, cache: &mut Self::Cache) -> Result<()>;
 
     /// `x` = the input rows, of any width.
@@ -273,7 +273,7 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
         x: &mut Self::Rows,
     ) -> Result<()>;
 
-    /// `out` = the patches of a part, in the layout's order. `patches` are those of the chunk, grid by grid.
+    /// `out` = the patches of a part, in the layout's order. `patches` are the chunk's, grid by grid.
     fn patches(
         &self,
         work: &mut Self::Work,
@@ -347,7 +347,7 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
     ) -> Result<()>;
 
     /// `out` (`rows × hidden`) = softmax attention of the rotated queries and keys of `qkv` (`rows × 3 hidden`) among the rows of
-    /// a temporal grid, or with `windows` among those of a window.
+    /// a temporal grid, or with `windows` within a window.
     fn attend_in_grids(
         &self,
         work: &mut Self::Work,
@@ -441,7 +441,7 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
         cache: &mut Self::Cache,
     ) -> Result<Option<AttentionStats>>;
 
-    /// The result of `grids` temporal grids, made of each of `blocks` by the layout's taps; the results of the blocks stand beside
+    /// The result of `grids` temporal grids, made of each of `blocks` by the layout's taps; the blocks' results are next to
     /// each other in its rows. There is at least one block.
     fn result(
         &self,
@@ -457,13 +457,13 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
     /// The head's logits of states.
     fn logits(&self, work: &mut Self::Work, head: &Self::Matrix, states: &States) -> Result<Logits>;
 
-    /// Rows beside each other, `rows × (a + b)`.
+    /// Rows concatenated, `rows × (a + b)`.
     fn beside(&self, a: &States, b: &States) -> Result<States>;
 
     /// Wait until all work that was queued for a sequence is done.
     fn synchronize(&self, work: &mut Self::Work) -> Result<()>;
 
-    /// Do what is queued, so that progress can be reported.
+    /// Execute queued operations, so that progress can be reported.
     fn catch_up(&self, _: &mut Self::Work) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Codebooks: which eight or four values stand together, as ggml-quants.c of ggml (MIT) has them.
+//! Codebooks: groups of eight or four values, as ggml-quants.c of ggml (MIT) has them.
 //!
 //! The files in `codebooks` have two bytes for each entry, as the Python package `gguf` writes them down: eight numbers of two bits,
 //! or four of four bits, the first one lowest. Signs are stored apart, one bit for each value.

@@ -16,7 +16,7 @@ use crate::{TensorType, cpu::kernels::HalfKind, gpu::matrix::format::Array};
 pub(crate) trait BlockType: Sized {
     /// Its name, as in `--dtype`.
     const NAME: &'static str;
-    /// Its number in GGUF files.
+    /// The type's number in GGUF files.
     const NUMBER: u32;
     /// Values of a block: 32 or 256.
     const VALUES: usize;
@@ -35,13 +35,13 @@ pub(crate) trait BlockType: Sized {
     const FIFTHS: bool = false;
     /// True if parts have minima.
     const MINIMA: bool = false;
-    /// Where a block has 16-bit floats: its scale, and the scale of the minima; empty if the scale is no such float.
+    /// Where a block has 16-bit floats: its scale, and the scale of the minima; empty if the scale is not such a float.
     const HALVES: &'static [usize] = if Self::MINIMA { &[0, 2] } else { &[0] };
     /// What a file's scale is multiplied by, so that integers and scales of parts are whole.
     const UNIT: f32 = 1.0;
     /// How values are quantized; a type without this is read from files only, and is no weight type.
     const QUANTIZER: Option<Quantizer> = None;
-    /// Its arrays on a GPU, in the order of the kernels' bindings; by default those of a type with a table.
+    /// Arrays on a GPU, in the order of the kernels' bindings; by default as for a type with a table.
     const ARRAYS: &'static [Array] = match (Self::VALUES, Self::PART) {
         (32, _) => &[Array::indices::<Self>(), Array::SCALE],
         (_, 32) => &[Array::indices::<Self>(), Array::SCALES, Array::SCALE_OF_EIGHT],
@@ -57,7 +57,7 @@ pub(crate) trait BlockType: Sized {
     #[cfg(target_arch = "x86_64")]
     const OFFSET: i32 = if Self::SIGNED { 128 } else { Self::ZERO as i32 };
 
-    /// The numbers of a block of [`BlockType::BYTES`] bytes. What the type does not have stays as it is.
+    /// The numbers of a block of [`BlockType::BYTES`] bytes. Fields that the type lacks stay as they are.
     fn unpack(block: &[u8], to: &mut Unpacked);
 
     /// Fill a block with the largest integers, scales and minima.
@@ -66,7 +66,7 @@ pub(crate) trait BlockType: Sized {
         block.fill(0xff);
     }
 
-    /// Set the scale of a block and that of its minima.
+    /// Set the scale of a block and the scale of its minima.
     #[cfg(test)]
     fn set_scales(block: &mut [u8], scale: f32) {
         for &at in Self::HALVES {
@@ -77,7 +77,7 @@ pub(crate) trait BlockType: Sized {
 
 /// The numbers of a block: value `i` in part `j` is `scale * scales[j] * (quants[i] - ZERO) - minimum * minima[j]`.
 pub(crate) struct Unpacked {
-    /// The integers as they are stored; those of a [`BlockType::TABLE`].
+    /// The integers as they are stored; with a [`BlockType::TABLE`], its indices.
     pub quants: [i8; 256],
     pub scale: f32,
     pub scales: [i8; 16],
@@ -91,8 +91,8 @@ impl Default for Unpacked {
     }
 }
 
-/// Unpack 32 values of which the last 16 bytes of a block hold four bits each: byte `i` those of the values `i` (low) and
-/// `16 + i` (high). With [`BlockType::FIFTHS`] the four bytes before hold a fifth bit: bit `i` that of value `i`.
+/// Unpack 32 values of which the last 16 bytes of a block hold four bits each: byte `i` has the values `i` (low) and
+/// `16 + i` (high). With [`BlockType::FIFTHS`] the four bytes before hold a fifth bit: bit `i` for value `i`.
 fn unpack_nibbles<T: BlockType>(block: &[u8], to: &mut Unpacked) {
     let (head, nibbles) = block.split_at(T::BYTES - 16);
     let fifths = head.last_chunk().filter(|_| T::FIFTHS).map_or(0, |bits| u32::from_le_bytes(*bits));
@@ -110,7 +110,7 @@ fn sized<const N: usize>(block: &[u8]) -> &[u8; N] {
     block.first_chunk().unwrap_or_else(|| unreachable!("{} bytes for a block of {N}", block.len()))
 }
 
-/// Unpack the scale of a block and that of its minima, at [`BlockType::HALVES`].
+/// Unpack the scale of a block and the scale of its minima, at [`BlockType::HALVES`].
 fn unpack_scale<T: BlockType>(block: &[u8], to: &mut Unpacked) {
     to.scale = half_at(block, T::HALVES[0]) * T::UNIT;
     if T::MINIMA {
@@ -123,7 +123,7 @@ fn half_at(block: &[u8], at: usize) -> f32 {
     half::f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
 }
 
-/// Declare the types, from the largest to the smallest; those of one size by quality. Blocks of 32 values are narrow, those of 256
+/// Declare the types, from the largest to the smallest, and by quality within one size. Blocks of 32 values are narrow, blocks of 256
 /// wide.
 macro_rules! block_types {
     ($d:tt $($(#[$doc:meta])* $width:ident $module:ident::$name:ident,)+) => {

@@ -1,4 +1,4 @@
-//! A sequence of rows beside a model of what a device does with a plan: its states are the lists of rows that they have seen.
+//! A sequence of rows, compared with a model of a device that follows a plan: its states are the lists of rows that they have seen.
 
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ impl Sequence {
             let size = device.log.len().max(plan.log());
             device.log.resize(size, u32::MAX);
             for (place, row) in places.iter().zip(&new) {
-                assert!(!plan.replayed.contains(place), "a row is logged where one is replayed");
+                assert!(!plan.replayed.contains(place), "a row is logged in a place that is replayed");
                 device.log[*place] = *row;
             }
         }
@@ -133,7 +133,7 @@ fn drafted_rows_are_dropped_over_several_passes() {
     }
 }
 
-/// A drafter that goes on before its last window is verified says that all rows stay, and may still go back behind it.
+/// A drafter that continues before its last window is verified says that all rows stay, and may still go back before it.
 #[test]
 fn rows_are_not_final_while_none_was_dropped() {
     let mut sequence = Sequence::default();
@@ -233,7 +233,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever is fed and dropped, a pass continues from the rows that are left.
+    /// After any rows are fed and dropped, a pass continues from the remaining ones.
     #[test]
     fn a_pass_continues_from_what_is_left(acts in acts()) {
         let mut sequence = Sequence::default();

@@ -131,7 +131,7 @@ pub(super) mod tests {
     /// Set in a process that runs one test.
     const CHILD: &str = "SPECREEL_TEST_CHILD";
 
-    /// Run the test of this path in a process of its own; none if this is the process.
+    /// Run the test of this path in a process of its own; `None` if this is the process.
     pub(crate) fn in_child(test: &str) -> Option<Output> {
         if std::env::var_os(CHILD).is_some() {
             return None;

@@ -1,4 +1,4 @@
-//! `specreel caption --dry-run` for many videos: what would be done, and what it would take.
+//! `specreel caption --dry-run` for many videos: the plan, with time and memory.
 
 use super::*;
 use specreel_batch::{Clip, Outputs, outputs::Need};
@@ -6,7 +6,7 @@ use specreel_client::present::estimate;
 use specreel_client::present::formats;
 use specreel_record::Estimate;
 
-/// So many videos are looked at for the estimate, evenly spread.
+/// Number of videos, evenly spread, that the estimate reads.
 const SAMPLES: usize = 8;
 
 pub fn run(args: &CaptionArgs, plan: &Plan, clips: &[Clip], outputs: &mut Outputs) -> Result<i32, End> {
@@ -66,7 +66,7 @@ pub fn run(args: &CaptionArgs, plan: &Plan, clips: &[Clip], outputs: &mut Output
 
 type Sampled = (Vec<Estimate>, Vec<(std::path::PathBuf, Failure)>);
 
-/// The estimates of some videos, and those that cannot be used. None if interrupted.
+/// The estimates of some videos, and those that cannot be used. `None` if interrupted.
 fn sample(args: &CaptionArgs, plan: &Plan, todo: &[&Clip]) -> Result<Option<Sampled>, End> {
     let (mut estimates, mut bad) = (Vec::new(), Vec::new());
     if todo.is_empty() {

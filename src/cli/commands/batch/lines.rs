@@ -30,7 +30,7 @@ struct Line {
     prompt: Option<String>,
 }
 
-/// A line that asks for nothing: what stands in it, as far as it is shown, and why.
+/// An invalid line: its beginning, and the reason.
 #[derive(Debug)]
 struct Invalid {
     text: String,
@@ -38,7 +38,7 @@ struct Invalid {
 }
 
 impl Line {
-    /// None of an empty line. `number` counts from 1.
+    /// `None` for an empty line. `number` counts from 1.
     fn parse(bytes: &[u8], number: u64) -> Option<Result<Self, Invalid>> {
         let bytes = bytes.trim_ascii();
         if bytes.is_empty() {
@@ -82,7 +82,7 @@ fn read_line(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<usize>
     Ok(read)
 }
 
-/// The lines of stdin, read by a thread of its own: what is there already can be read ahead.
+/// The lines of stdin, read by a thread of its own, so that available lines are read ahead.
 fn lines() -> io::Result<Receiver<io::Result<Result<Line, Invalid>>>> {
     let (sender, receiver) = sync_channel(WAITING);
     std::thread::Builder::new().name("stdin".into()).spawn(move || {

@@ -63,7 +63,7 @@ impl Plan {
         })
     }
 
-    /// What makes the captions of this run others than those of another one.
+    /// The settings that distinguish this run's captions from another run's.
     fn job(&self, shard: Option<Shard>) -> String {
         let Self { models, request, part, polish, cues, .. } = self;
         let request = RunRequest { run: 0, ..request.clone() };
@@ -211,7 +211,7 @@ fn numbered(name: &str, shard: Option<Shard>) -> String {
     }
 }
 
-/// The prompts of a file: one a line; empty lines and those that begin with `#` do not count.
+/// The prompts of a file, one per line; empty lines and comments (`#`) do not count.
 fn prompts(file: &Path) -> Result<Vec<String>, Failure> {
     let failed = |error: String| {
         Failure::input(

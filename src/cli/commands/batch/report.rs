@@ -12,7 +12,7 @@ use specreel_client::present::estimate;
 use specreel_client::present::{export::subtitles::Cutter, formats::plural};
 use specreel_record::{Cues, PromptSeen, Ready};
 
-/// Without a terminal, progress is told this often.
+/// Interval of progress lines without a terminal.
 const EVERY: Duration = Duration::from_secs(10);
 
 pub struct Reporter {
@@ -26,7 +26,7 @@ pub struct Reporter {
     cues: Option<Cues>,
     /// Videos whose subtitles cannot be read in their time.
     dense: u64,
-    /// Notes on the models that were told.
+    /// Notes on the models that were printed.
     notes: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ impl Reporter {
             tell!("{}", progress.verifications());
         }
         if summary.interrupted {
-            tell!("interrupted: the same command goes on from here");
+            tell!("interrupted: run the same command again to resume");
         }
         if progress.empty > 0 {
             tell!(

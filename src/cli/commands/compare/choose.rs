@@ -7,7 +7,7 @@ use specreel_speculate::method::sets;
 /// Compared by default; `--help` and the README list them.
 const DEFAULT: [&str; 5] = ["autoregressive", "naive", "sd-uniform", "lvspec", "fly"];
 
-/// As [`DEFAULT`], without a small model.
+/// As [`DEFAULT`], without a draft model.
 const DEFAULT_ALONE: [&str; 2] = ["autoregressive", "lvspec-self"];
 
 #[derive(Debug, PartialEq)]
@@ -88,7 +88,7 @@ fn named(names: &[String]) -> Result<Vec<Method>, Failure> {
     let mut methods = Vec::new();
     for name in &names {
         match *name {
-            // Those that are named beside it keep their place.
+            // Other named methods keep their place.
             "all" => {
                 let others = Method::presets().iter().filter(|method| !names.contains(&method.name.as_str()));
                 methods.extend(others.cloned());
@@ -163,7 +163,7 @@ mod tests {
             "{:?}",
             chosen.notes
         );
-        // One is enough beside the baseline, and none is an error.
+        // One besides the baseline is enough; none is an error.
         assert!(methods(Some(&named[..2]), &[], &spec(false)).is_ok());
         assert!(methods(Some(&named[2..]), &[], &spec(true)).is_err());
     }

@@ -1,4 +1,4 @@
-//! Which words of a method differ from autoregressive decoding, marked with and without colour.
+//! Which words of a method differ from autoregressive decoding, marked with and without color.
 
 use super::text::{Look, Word, sentence, wrap};
 use super::*;

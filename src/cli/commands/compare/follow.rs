@@ -15,7 +15,7 @@ pub enum Ending {
     Broken(Failure),
 }
 
-/// Send each request when the previous run has ended, and record what comes. A method that failed is not tried again.
+/// Send each request when the previous run has ended, and record its events. A method that failed is not tried again.
 pub async fn all<O: Write, E: Write>(
     client: &mut Client,
     requests: Vec<RunRequest>,

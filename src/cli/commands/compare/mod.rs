@@ -53,7 +53,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     }
 
     let baseline = chosen.labels[0].clone();
-    // In alternation, so that a machine whose speed drifts favours no method: A B C, then C B A, and so on.
+    // In alternation, so that a machine whose speed drifts favors no method: A B C, then C B A, and so on.
     let count = chosen.methods.len();
     let in_turn = (0..repeat)
         .flat_map(|round| (0..count).map(move |at| if round % 2 == 0 { at } else { count - 1 - at }));
@@ -65,7 +65,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
             run,
             method: method.clone(),
             logprobs: output.logprobs as usize,
-            // Once each is enough: the engine repeats what it needs.
+            // Once each is enough: the engine repeats runs as needed.
             measure: output.measure.measures(true) && run as usize > count * (repeat as usize - 1),
             ..request.clone()
         })
@@ -149,7 +149,7 @@ struct Summary<'a> {
 fn report_failures(comparison: &Comparison) -> Option<i32> {
     let mut reported: Vec<&Failure> = Vec::new();
     let mut code = None;
-    // A method that these models cannot run was told at the start.
+    // A method that these models cannot run was reported at the start.
     let failed = comparison.rows.iter().filter(|row| row.state == RowState::Failed);
     for failure in failed.filter_map(|row| row.failure.as_ref()) {
         if reported.contains(&failure) {

@@ -1,4 +1,4 @@
-//! What `compare` reports during its runs: events as JSON lines, progress on stderr, the session file.
+//! What `compare` reports during its runs: events as JSON lines, progress on stderr, the saved runs.
 //!
 //! A terminal gets one progress line for all runs, which disappears, and a line with the models. A file or a pipe gets a line
 //! for each method, but not for each of its repetitions.
@@ -9,9 +9,9 @@ use specreel_client::present::statistics::headline;
 use specreel_record::{Stage, Started};
 
 pub struct Reporter<O, E> {
-    /// For JSON lines; none if stdout is for the table.
+    /// For JSON lines; `None` if stdout is for the table.
     pub out: Option<O>,
-    /// For messages; none if quiet.
+    /// For messages; `None` if quiet.
     pub talk: Option<E>,
     pub progress: Progress,
     pub session: Option<OutputFile>,
@@ -66,7 +66,7 @@ impl<O: Write, E: Write> Reporter<O, E> {
         self.progress.after_runs("measuring the speedups");
     }
 
-    /// Remove the progress line and flush the session file.
+    /// Remove the progress line and flush the file of saved runs.
     pub fn close(&mut self) -> Result<(), PrintError> {
         self.progress.clear();
         match &mut self.session {

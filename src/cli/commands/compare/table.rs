@@ -29,7 +29,7 @@ pub fn table(comparison: &Comparison, look: &Look) -> (String, Vec<String>) {
     (lay_out(&rows, is_right, paint), dropped)
 }
 
-/// The colour of a cell, in addition to its word.
+/// The color of a cell, in addition to its word.
 fn tone(cell: &str) -> &'static str {
     match cell {
         "lossy" => "33",

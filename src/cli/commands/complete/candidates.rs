@@ -75,7 +75,7 @@ fn or_paths(current: &OsStr, values: Vec<Value>, paths: &PathCompleter) -> Vec<C
     if found.is_empty() { paths.complete(current) } else { found }
 }
 
-/// Completes to the values that begin with what was typed.
+/// Completes to the values that begin with the typed text.
 fn among<T: IntoIterator<Item = Value> + 'static>(values: fn() -> T) -> ArgValueCompleter {
     ArgValueCompleter::new(move |current: &OsStr| beginning(current, values()))
 }
@@ -174,7 +174,7 @@ fn models() -> ArgValueCompleter {
     })
 }
 
-/// Vision towers: GGUF files, whatever their names.
+/// Vision towers: GGUF files of any name.
 fn towers() -> ArgValueCompleter {
     ArgValueCompleter::new(PathCompleter::any().filter(is_gguf))
 }
@@ -198,7 +198,7 @@ fn all_models() -> Vec<Value> {
     local_models::names(&config).into_iter().map(|(name, origin)| (name, Some(origin.to_owned()))).collect()
 }
 
-/// Accelerators that are Cargo features, of those of this build.
+/// Accelerators of this build that are Cargo features.
 fn accelerators() -> impl Iterator<Item = &'static str> {
     let all = [("cuda", cfg!(feature = "cuda")), ("metal", cfg!(feature = "metal"))];
     all.into_iter().filter(|(_, built)| *built).map(|(name, _)| name)

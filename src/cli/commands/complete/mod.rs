@@ -25,7 +25,7 @@ pub fn completions(shell: Shell) -> Result<i32, End> {
     Ok(0)
 }
 
-/// Answer a completion script and return the exit code; none if the program was not asked by one.
+/// Answer a completion script and return the exit code; `None` if the program was not asked by one.
 pub fn answer(arguments: &[OsString]) -> Option<i32> {
     let here = std::env::current_dir().ok();
     let asked = CompleteEnv::with_factory(|| candidates::attach(Cli::command(), ""))

@@ -51,7 +51,7 @@ pub fn build() -> Vec<Finding> {
     findings
 }
 
-/// What a GPU computes, compared with the CPU; none for other devices.
+/// What a GPU computes, compared with the CPU; `None` for other devices.
 fn self_test(name: &str) -> Option<Finding> {
     let Ok(DeviceChoice::Gpu(number)) = values::device(name) else { return None };
     let area = format!("{name} test");
@@ -66,10 +66,10 @@ fn self_test(name: &str) -> Option<Finding> {
     };
     let share = |(dtype, difference): &(WeightType, f32)| format!("{} {difference:.0e}", dtype.name());
     let shares: Vec<String> = found.differences.iter().map(share).collect();
-    let rows = if found.alike { "every row alike" } else { "rows differ in their last bits among others" };
+    let rows = if found.alike { "batch-invariant" } else { "rows differ in their last bits among others" };
     let about = format!("logits differ from the CPU's by {} of the largest; {rows}", shares.join(", "));
     match (found.wrong(), found.alike) {
-        (Some(_), _) => finding(State::Warn, format!("it does not compute what the CPU does: {about}"))
+        (Some(_), _) => finding(State::Warn, format!("its results differ from the CPU's: {about}"))
             .map(|finding| finding.hint("update its driver, or use --device cpu")),
         (None, false) => finding(State::Warn, about)
             .map(|finding| finding.hint("lossless methods can differ at near-ties; see docs/devices.md")),
@@ -145,7 +145,7 @@ pub fn terminal() -> Vec<Finding> {
         None if std::env::var_os("NO_COLOR").is_some() => "none (NO_COLOR is set)",
         None => "none",
     };
-    findings.push(Finding::new(AREA, "colours", State::Good, colors));
+    findings.push(Finding::new(AREA, "colors", State::Good, colors));
     let kind = format!("TERM={} TERM_PROGRAM={}", variable("TERM"), variable("TERM_PROGRAM"));
     findings.push(Finding::new(AREA, "kind", State::Good, kind));
     findings.push(match term::locale() {
@@ -223,7 +223,7 @@ pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
     findings.push(match &spec.drafter {
         Some(drafter) => Finding::new(AREA, "drafter", State::Good, drafter.display().to_string()),
         None => Finding::new(AREA, "drafter", State::Warn, "none")
-            .hint("methods that draft with a small model need --drafter DIR"),
+            .hint("methods with a draft model need --drafter DIR"),
     });
     findings.extend(spec.heads.iter().map(|head| {
         let recipe = resolve::recipe(head).map_or("draft head", Recipe::name);

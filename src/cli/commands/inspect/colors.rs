@@ -1,4 +1,4 @@
-//! Colours of the picture. Heat is lightness first, so that it is readable without colour.
+//! Colors of the picture. Heat is lightness first, so that it is readable without color.
 
 pub type Rgb = [u8; 3];
 
@@ -9,7 +9,7 @@ pub const BRIGHT: Rgb = [255, 255, 255];
 /// The line inside it, which separates it from bright ground.
 pub const DARK: Rgb = [0, 0, 0];
 
-/// Viridis at even distances: lightness rises monotonically, and it is readable with red-green colour blindness.
+/// Viridis at even distances: lightness rises monotonically, and it is readable with red-green color blindness.
 const VIRIDIS: [Rgb; 9] = [
     [68, 1, 84],
     [71, 44, 122],
@@ -32,18 +32,18 @@ pub fn heat(heat: f32) -> Rgb {
     })
 }
 
-/// Luma of a colour, 0 to 255 (Rec. 709).
+/// Luma of a color, 0 to 255 (Rec. 709).
 pub fn luma([r, g, b]: Rgb) -> f32 {
     0.2126 * f32::from(r) + 0.7152 * f32::from(g) + 0.0722 * f32::from(b)
 }
 
-/// A colour of a dropped cell: a third as bright, and half as colourful.
+/// A color of a dropped cell: a third as bright, and half as colorful.
 pub fn dim(color: Rgb) -> Rgb {
     let grey = luma(color);
     color.map(|part| ((f32::from(part) + grey) / 2.0 * 0.33).round() as u8)
 }
 
-/// A colour made brighter (or, if negative, darker) by this much.
+/// A color made brighter (or, if negative, darker) by this much.
 pub fn shift(color: Rgb, by: f32) -> Rgb {
     color.map(|part| (f32::from(part) + by).round().clamp(0.0, 255.0) as u8)
 }

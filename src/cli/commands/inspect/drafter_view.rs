@@ -67,12 +67,12 @@ impl DrafterView {
         context::evenly(self.frames(), DRAWN)
     }
 
-    /// Lowest and highest score; none without scores.
+    /// Lowest and highest score; `None` without scores.
     pub fn range(&self) -> Option<(f32, f32)> {
         heat::range(self.scores.as_ref()?)
     }
 
-    /// The scores as values from 0 (lowest) to 1 (highest); none without scores.
+    /// The scores as values from 0 (lowest) to 1 (highest); `None` without scores.
     pub fn heat(&self) -> Option<Vec<f32>> {
         self.scores.as_ref().map(|scores| heat::normalise(scores))
     }

@@ -11,7 +11,7 @@ const ADVANCE: u32 = get_raster_width(WEIGHT, SIZE) as u32;
 /// Pixels from the top to the bottom of a line.
 pub const HEIGHT: u32 = SIZE.val() as u32;
 
-/// A character's pixels; those of a replacement character if the font lacks it.
+/// A character's pixels; a replacement character's if the font lacks it.
 fn glyph(c: char) -> Option<RasterizedChar> {
     get_raster(c, WEIGHT, SIZE).or_else(|| get_raster(char::REPLACEMENT_CHARACTER, WEIGHT, SIZE))
 }

@@ -1,4 +1,4 @@
-//! Frames as characters, readable without colour: kept cells are in brackets (doubled if the terminal is narrow), and a denser
+//! Frames as characters, readable without color: kept cells are in brackets (doubled if the terminal is narrow), and a denser
 //! character is a higher score.
 
 use super::drafter_view::DrafterView;

@@ -93,7 +93,7 @@ fn picture_file(path: &Path, force: bool) -> Result<OutputFile, Failure> {
     OutputFile::claim(PICTURE, path, force)
 }
 
-/// Draw and write the picture. None if interrupted; then nothing is written.
+/// Draw and write the picture. `None` if interrupted; then nothing is written.
 fn write(
     mut file: OutputFile,
     path: &Path,

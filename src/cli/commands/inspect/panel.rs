@@ -1,4 +1,4 @@
-//! One frame drawn: what the drafter sees of it, and the scores of its cells.
+//! A drawing of one frame: the drafter's visual tokens, and the scores of the cells.
 
 use super::*;
 use super::{
@@ -26,7 +26,7 @@ impl Panel<'_> {
         self.outlines(canvas, at);
     }
 
-    /// The scores as colours. The frame shows through without changing a cell's mean. Kept cells are outlined.
+    /// The scores as colors. The frame shows through without changing a cell's mean. Kept cells are outlined.
     pub fn heat(&self, canvas: &mut RgbImage, at: (u32, u32)) {
         let Some(heat) = self.view.heat() else { return };
         for (row, column, _) in self.cells() {
@@ -152,7 +152,7 @@ mod tests {
             let corner = |row: u32| canvas.get_pixel(3 + column * CELL, 3 + row * CELL).0;
             assert_eq!((corner(1), corner(0)), (BRIGHT, colors::dim([120, 130, 140])));
         }
-        assert_eq!(canvas.get_pixel(9, 21).0, [120, 130, 140], "what is kept is as it was");
+        assert_eq!(canvas.get_pixel(9, 21).0, [120, 130, 140], "kept cells are unchanged");
         assert_eq!(canvas.get_pixel(2, 2).0, [0, 0, 0], "nothing is drawn outside");
     }
 

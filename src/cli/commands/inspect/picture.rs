@@ -32,7 +32,7 @@ impl<'a> Picture<'a> {
         let title = text::title(summary);
         let mut notes = text::notes(view);
         if scored {
-            notes.push("left: what the drafter sees; right: the scores".into());
+            notes.push("left: the drafter's visual tokens; right: the scores".into());
         }
         let samples = samples_width() + if scored { bar_width(view) } else { 0 };
         let lines = notes.iter().chain([&title]).map(|line| font::width(line));
@@ -96,7 +96,7 @@ fn samples_width() -> u32 {
     SAMPLES.iter().map(|(name, _)| SAMPLE + font::width(name)).sum()
 }
 
-/// The texts before and after the colour bar.
+/// The texts before and after the color bar.
 fn bar_words(low: f32, high: f32) -> (String, String) {
     (format!("score {} ", text::short(low)), format!(" {}", text::short(high)))
 }
@@ -107,7 +107,7 @@ fn bar_width(view: &DrafterView) -> u32 {
     font::width(&low) + BAR + font::width(&high)
 }
 
-/// Fill a rectangle; the colour may depend on the distance from its left edge.
+/// Fill a rectangle; the color may depend on the distance from its left edge.
 fn fill(canvas: &mut RgbImage, at: (u32, u32), size: (u32, u32), color: impl Fn(u32) -> colors::Rgb) {
     for (dx, dy) in (0..size.1).flat_map(|dy| (0..size.0).map(move |dx| (dx, dy))) {
         if let Some(pixel) = canvas.get_pixel_mut_checked(at.0 + dx, at.1 + dy) {

@@ -14,7 +14,7 @@ pub struct Still {
 }
 
 /// The first sampled frame of every frame in `drawn` (ascending), scaled to `size` as the model's own frames are: the whole
-/// picture, slightly stretched. An entry is none if the file lacks that frame. None if interrupted.
+/// picture, slightly stretched. An entry is `None` if the file lacks that frame. `None` if interrupted.
 pub fn stills(
     request: &RunRequest,
     view: &DrafterView,
@@ -26,7 +26,7 @@ pub fn stills(
     let mut stills: Vec<Option<Still>> = drawn.iter().map(|_| None).collect();
     let each = view.frames_a_place();
     let video = Video::open(&request.video)?;
-    // One frame for each time stamp of the run, whatever rule of the model determined their number.
+    // One frame for each time stamp of the run, regardless of the model's own rule.
     let plan = video.plan(request.span, &Rule::ANY, Sampling::Frames(view.times.len()))?;
     let total = plan.indices.len() as u64;
     for (number, frame) in video.frames(plan, None)?.enumerate() {

@@ -32,10 +32,10 @@ pub struct Summary {
 pub struct Scores {
     pub least: f32,
     pub most: f32,
-    /// The kept tokens' share of the sum of all scores, 0 to 1; none if a score is negative.
+    /// The kept tokens' share of the sum of all scores, 0 to 1; `None` if a score is negative.
     pub kept_mass: Option<f64>,
     pub kept_mean: Option<f64>,
-    /// Mean of the dropped tokens; none if there are none.
+    /// Mean of the dropped tokens; `None` if there are none.
     pub dropped_mean: Option<f64>,
     pub best: Vec<Best>,
 }

@@ -1,4 +1,4 @@
-//! Follows a run until its `prompt` event says what the drafter sees; then the run is cancelled, as no caption is wanted.
+//! Follows a run until its `prompt` event lists the drafter's visual tokens; then the run is cancelled, as no caption is wanted.
 
 use std::convert::Infallible;
 
@@ -11,7 +11,7 @@ pub struct Watched {
     pub log: RunLog,
 }
 
-/// Run a request until its `prompt` event. None if interrupted before that.
+/// Run a request until its `prompt` event. `None` if interrupted before that.
 pub async fn watch(
     client: &mut Client,
     request: RunRequest,

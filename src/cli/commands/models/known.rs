@@ -22,7 +22,7 @@ struct Here {
 }
 
 impl Here {
-    /// The first of the types in which it fits into the available memory; `no` if there is none, and none if the system does not
+    /// The first of the types in which it fits into the available memory; `no` if there is none, and `None` if the system does not
     /// report its memory.
     fn fits(&self) -> Option<&'static str> {
         let available = self.available?;

@@ -52,7 +52,7 @@ fn table(models: &[(LocalModel, Result<Summary, Failure>)], width: Option<usize>
     for (line, problem) in columns(&rows).lines().zip(problems) {
         out += &match problem {
             None => format!("{line}\n"),
-            // Below the model where the terminal has no room beside it.
+            // Below the model if the terminal has no room next to it.
             Some(problem)
                 if width.is_some_and(|width| text::width(line) + 2 + text::width(&problem) > width) =>
             {

@@ -1,4 +1,4 @@
-//! `specreel models`: lists, inspects, downloads and removes models, and manages converted weights. Runs offer downloads, too.
+//! `specreel models`: lists, inspects, downloads and removes models, manages converted weights, and offers downloads before a run.
 
 mod cache;
 mod known;

@@ -12,7 +12,7 @@ use specreel_demo as assets;
 
 /// Ask to download the target and the drafter of a run that are not on this machine, and download them: one question for both.
 /// Returns an exit code if that was interrupted. Where nobody is asked or the answer is no, nothing happens, and the run fails
-/// with the command that downloads them. Fails if the hub has no such model, or the download fails.
+/// with the command that downloads them. Fails if the hub lacks the model, or the download fails.
 pub fn missing(run: &RunArgs, config: &Config, is_silent: bool) -> Result<Option<i32>, End> {
     let hub = HubSettings::from_env();
     let (true, false, Some(cache)) = (is_asked(is_silent), hub.offline, hub.cache.clone()) else {

@@ -41,7 +41,7 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     Ok(0)
 }
 
-/// Download a model, with progress on a terminal. None if it was interrupted, which has been reported.
+/// Download a model, with progress on a terminal. `None` if it was interrupted, which has been reported.
 pub(super) fn download(hub: &Hub, id: &ModelId, interrupt: &Interrupt) -> Result<Option<Pulled>, End> {
     let mut watch = DownloadBar { bar: None, interrupt, started: false };
     let outcome = hub.pull(id, &mut watch);

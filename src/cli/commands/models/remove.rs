@@ -1,4 +1,4 @@
-//! `specreel models remove`: a cached model, and what is kept for it alone.
+//! `specreel models remove`: a cached model, and the files that only it uses.
 
 use super::*;
 use crate::cli::resolve::{local_models::remove, model_directory};

@@ -89,7 +89,7 @@ impl Board {
     }
 }
 
-/// Width of the chart in columns; none if the terminal is too small.
+/// Width of the chart in columns; `None` if the terminal is too small.
 fn size() -> Option<u16> {
     let (columns, rows) = crossterm::terminal::size().ok()?;
     // The last column stays empty: some terminals wrap as soon as it is written.

@@ -33,7 +33,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         let mut row =
             |name: &str, value: &str| text += &hang(&format!("{name:<NAMES$}{value}\n"), columns, NAMES);
         if let Some((done, count)) = runs.progress() {
-            row("pieces", &format!("{done} of {count}"));
+            row("segments", &format!("{done} of {count}"));
         }
         let legend = self.legend(&stats);
         if !legend.is_empty() {
@@ -64,7 +64,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         match (empty.filter(|run| !thinks(run)).count(), runs.logs().len()) {
             (0, _) => {}
             (n, all) => {
-                let about = if all > 1 { format!(" about {n} of {all} pieces") } else { String::new() };
+                let about = if all > 1 { format!(" about {n} of {all} segments") } else { String::new() };
                 text += &format!(
                     "note: the model wrote nothing{about}; change --prompt, or give it more --frames\n"
                 );
@@ -74,12 +74,12 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// Print what a verification has found: a broken promise even if only errors are printed.
+    /// Print the result of a verification: a broken promise even if only errors are printed.
     pub(super) fn verified(&mut self, found: &Verification) -> Result<(), PrintError> {
         self.progress.clear();
         let words = verification(found);
         let words = match self.segment() {
-            Some(piece) => format!("piece {} of {}: {words}", piece.index + 1, piece.count),
+            Some(piece) => format!("segment {} of {}: {words}", piece.index + 1, piece.count),
             None => words,
         };
         let name = if found.is_broken() { "error:" } else { "verified" };

@@ -72,7 +72,7 @@ fn pieces_have_their_times_and_common_statistics() {
          [00:00:03.000 --> 00:00:04.500] A red round ring.\n"
     );
     assert_eq!(talk.matches("lvspec (lossy)").count(), 1, "{talk}");
-    assert!(talk.contains("pieces    3 of 3\n") && talk.contains("12 tokens in 3 target passes"), "{talk}");
+    assert!(talk.contains("segments  3 of 3\n") && talk.contains("12 tokens in 3 target passes"), "{talk}");
     assert!(talk.ends_with("stopped after 256 tokens; raise the limit with --max-new-tokens N\n"), "{talk}");
 }
 
@@ -82,7 +82,7 @@ fn a_cancelled_piece_is_no_subtitle() {
     let style = Style { subtitles: Some(Subtitles::Srt), ..Style::default() };
     let (out, talk, flow) = print(&events, style);
     assert_eq!(out, "1\n00:00:00,000 --> 00:00:01,500\nA red round ring.\n\n");
-    assert!(talk.contains("pieces    1 of 3\n") && talk.ends_with("interrupted\n"), "{talk}");
+    assert!(talk.contains("segments  1 of 3\n") && talk.ends_with("interrupted\n"), "{talk}");
     assert_eq!(flow, Flow::Done(StopReason::Cancelled));
     let (out, _, _) = print(&events, Style::default());
     assert_eq!(out.lines().count(), 2, "text that is written stays");
@@ -101,7 +101,7 @@ fn an_empty_caption_is_told() {
     let talk =
         print(&[nothing(0), piece(1, StopReason::Eos), piece(2, StopReason::Eos)].concat(), Style::default())
             .1;
-    assert!(talk.contains("note: the model wrote nothing about 1 of 3 pieces; change --prompt"), "{talk}");
+    assert!(talk.contains("note: the model wrote nothing about 1 of 3 segments; change --prompt"), "{talk}");
     let mut alone = script(&TOKENS, StopReason::Eos);
     alone[3].kind = ended(StopReason::Eos, "", &[], Stats::default());
     alone.remove(2);

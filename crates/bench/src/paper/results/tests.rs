@@ -82,7 +82,7 @@ fn rows_stand_beside_the_papers_and_their_order_is_compared() {
     let compared = Compared::of(paper, &paper.tables[0], &results());
     assert_eq!(compared.rows[1].figures[&Measure::Tau].value, 2.0);
     assert_eq!(compared.rows[2].figures[&Measure::TauBonus].value, 5.0);
-    // Of the decode speeds, both chains are above plain decoding; the two of them are in the opposite order.
+    // Of the decode speeds, both chains are above autoregressive decoding; the two of them are in the opposite order.
     let orders = compared.orders[&Measure::Speedup].agreement;
     assert_eq!((orders.agree, orders.noise, orders.disagree), (2, 0, 1));
     assert_eq!(compared.order(1, Measure::Speedup).unwrap(), "no: below long");

@@ -14,7 +14,7 @@ use specreel_record::{Comparison, Row, RunLog, Span, Verdict};
 pub struct Compared<'a> {
     /// The video, as the user named it.
     pub video: &'a str,
-    /// The part of it; none for the whole video.
+    /// The part of it; `None` for the whole video.
     pub span: Option<Span>,
     pub prompt: &'a str,
     /// Text is sampled, and one of the methods accepts by sampling.

@@ -65,7 +65,7 @@ impl Format {
             Format::Text => "the caption",
             Format::Markdown => "caption, prompt and statistics",
             Format::Html => {
-                "self-contained page: tokens coloured by verdict, with reasons, statistics and charts"
+                "self-contained page: tokens colored by verdict, with reasons, statistics and charts"
             }
             Format::Trace => "when drafter and target were at work (Perfetto, chrome://tracing)",
             Format::Srt => "subtitles for video players (.srt)",
@@ -118,7 +118,7 @@ fn span(log: &RunLog) -> Option<Span> {
     log.started()?.span
 }
 
-/// The part of the video that a piece is about; none for a run by itself.
+/// The part of the video that a piece is about; `None` for a run by itself.
 fn piece_span(log: &RunLog) -> Option<Span> {
     log.started().filter(|started| started.segment.is_some())?.span
 }

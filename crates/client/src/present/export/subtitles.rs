@@ -3,7 +3,7 @@
 //! A cue has at most two lines of 42 columns, as broadcasters have them, and can be read if it is shown at most at 17 columns a
 //! second. A caption that fits in two lines is one cue over its whole span. A longer one is split at the ends of sentences, else of
 //! clauses, else between words, and its cues share the span in proportion to their length. A caption that is too long for its span
-//! lasts on where no caption follows, and is told otherwise ([`Cutter::note`]); no word is dropped.
+//! lasts on where no caption follows, and is reported otherwise ([`Cutter::note`]); no word is dropped.
 //!
 //! WebVTT has escapes; SubRip has none, so characters that its readers would take for a tag or a line of times are replaced by
 //! similar ones.
@@ -107,7 +107,7 @@ impl Subtitles {
     }
 }
 
-/// A span as the times of one line, as speech recognisers print them: `[00:00:00.000 --> 00:00:30.000]`.
+/// A span as the times of one line, as speech recognizers print them: `[00:00:00.000 --> 00:00:30.000]`.
 pub fn stamp(span: Span) -> String {
     let time = |seconds| Subtitles::Vtt.time(millis(seconds));
     let mut out = String::new();
@@ -242,7 +242,7 @@ fn millis(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1000.0).round() as u64
 }
 
-/// The parts of a caption; none of an empty one.
+/// The parts of a caption; `None` for an empty one.
 fn parts(cues: Cues, text: &str) -> Vec<Part> {
     let units = units(text);
     match cues {

@@ -72,7 +72,7 @@ fn steps_without_a_reject() {
     is(step(&["A", " red"], &[("A", Exact), (" red", Exact)]), "A red", "2/2", "all drafts accepted");
     is(step(&[], &[(" ball", Plain)]), "ball", "–", "no draft");
     let gated = Step { gate: Some(0.25), ..step(&[], &[(" ball", Plain)]) };
-    is(gated, "ball", "–", "no draft: the target looks hard at the video (0.250)");
+    is(gated, "ball", "–", "no draft: the target's attention peaks on one visual token (0.250)");
     is(step(&[" .", "<end>"], &[(" .", Exact)]), ". <end>", "1/2", "end of the caption");
 }
 

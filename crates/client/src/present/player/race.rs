@@ -25,7 +25,7 @@ impl Race {
         race
     }
 
-    /// The runs take this long: their speed has been measured since. The race goes on at the same share of its length.
+    /// The runs take this long: their speed has been measured since. The race continues at the same share of its length.
     pub fn take(&mut self, ends: Vec<f64>) {
         if ends == self.ends {
             return;
@@ -41,7 +41,7 @@ impl Race {
         &self.lanes
     }
 
-    /// So much time has passed on the screen.
+    /// Advance the playback by a time on the screen.
     pub fn advance(&mut self, ms: f64) {
         if self.playing {
             self.seek(self.at + ms.max(0.0) * self.rate());
@@ -59,7 +59,7 @@ impl Race {
         }
     }
 
-    /// Pause or go on; at the end, start again.
+    /// Pause or resume; at the end, start again.
     pub fn toggle(&mut self) {
         if self.is_over() {
             self.seek(0.0);

@@ -1,9 +1,9 @@
-//! One step as a scene: drafts appear, the target reads them, its judgement sweeps over them, what is rejected is replaced.
+//! One step as a scene: drafts appear, the target reads them, its judgment sweeps over them, rejected ones are replaced.
 
 use specreel_record::{Draft, RunLog, Step, Verdict};
 
 /// Shares of a step's time: until the drafts are there and the target has read them, until one is struck, until all are judged
-/// and what was struck is replaced, and the moment at which stepping stops.
+/// and the struck draft is replaced, and the moment at which stepping stops.
 pub(super) const LOOKED: f64 = 0.5;
 pub(super) const STRUCK: f64 = 0.7;
 pub(super) const JUDGED: f64 = 0.8;
@@ -16,7 +16,7 @@ pub enum Phase {
     Verifying,
     /// They are judged, from the first to the first one that is rejected.
     Judging,
-    /// The step is over; what is not in the text fades.
+    /// The step is over; drafts outside of the text fade.
     Settling,
 }
 
@@ -49,7 +49,7 @@ pub struct Scene {
     /// Number of tokens before the step.
     pub first_token: usize,
     pub phase: Phase,
-    /// The text that follows those tokens, in order. Of a tree: the branch that is judged.
+    /// The text that follows those tokens, in order; in a tree, the branch that is judged.
     pub parts: Vec<Part>,
     /// Drafts on the other branches of a tree.
     pub others: usize,
@@ -103,7 +103,7 @@ fn extend(drafts: &mut Vec<usize>, parents: &[Option<usize>]) {
 }
 
 impl Scene {
-    /// A step of which this share of its time has passed; none if there is no such step.
+    /// A step of which this share of its time has passed; `None` if the step does not exist.
     pub(super) fn of_step(whole: &RunLog, number: usize, share: f64) -> Option<Self> {
         let step = whole.steps().get(number)?;
         let first_token = whole.steps()[..number].iter().map(|step| step.tokens.len()).sum();

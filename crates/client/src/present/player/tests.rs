@@ -101,7 +101,7 @@ fn the_counters_follow_the_judgement() {
     // The figures of the end are the engine's own, which are empty here.
     let texts: Vec<_> = counted.iter().map(|(n, text)| (*n, text.as_str())).collect();
     assert_eq!(texts, [(0, ""), (3, "A red ball"), (5, "A red ball rolls."), (0, "A red ball rolls.")]);
-    assert!(player.whole().is_finished(), "the result is there whatever is shown");
+    assert!(player.whole().is_finished(), "the result is available at any position");
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn a_short_run_takes_as_long_as_a_person_needs_and_a_slow_one_is_left_alone() {
         (f64::round(ms / 100.0) / 10.0, words.unwrap_or_default())
     };
     assert_eq!(played(1.0, 15), (6.0, "slowed 400x".into()));
-    assert_eq!(played(1.0, 3), (3.0, "slowed 1000x".into()), "one step takes a second at most");
+    assert_eq!(played(1.0, 3), (3.0, "slowed 1000x".into()), "one step takes at most a second");
     assert_eq!(played(200.0, 15), (6.0, "slowed 2x".into()));
     assert_eq!(played(500.0, 20), (10.0, String::new()));
-    assert_eq!(played(0.0, 6).0, 6.0, "steps without times are seen, too");
+    assert_eq!(played(0.0, 6).0, 6.0, "steps without times are also seen");
     assert_eq!(played(f64::NAN, 6).0, 6.0);
 }
 

@@ -106,11 +106,11 @@ fn a_speedup_end_to_end_below_one_is_explained() {
         statistics(&Stats { drafter_visual_tokens: seen, speedup, ..Stats::default() })[1].1.clone()
     };
     assert!(
-        told(2.0, 9).contains("≈ 0.80x end to end: the drafter reads the video, too"),
+        told(2.0, 9).contains("≈ 0.80x end to end: the drafter also reads the video"),
         "{}",
         told(2.0, 9)
     );
-    assert!(told(2.0, 0).contains("end to end: the drafter reads the prompt, too"));
+    assert!(told(2.0, 0).contains("end to end: the drafter also reads the prompt"));
     assert!(told(0.8, 9).contains("≈ 0.80x end to end · against"), "decoding itself is slower");
     let comparison = |figures| Comparison {
         baseline: "a".into(),
@@ -119,7 +119,7 @@ fn a_speedup_end_to_end_below_one_is_explained() {
     };
     let notes = |figures| comparison_notes(&comparison(figures), false).join(" ");
     let short = figures(None);
-    assert!(notes(short.clone()).contains("End to end is below 1x where the drafter reads the video"));
+    assert!(notes(short.clone()).contains("End to end is below 1x where the drafter also reads the video"));
     assert!(!notes(Figures { end_to_end_speedup: Some(1.1), ..short }).contains("End to end is below"));
 }
 

@@ -83,7 +83,7 @@ fn every_spelling_of_a_value_is_read() {
     let mut raw = published();
     raw["text_config"]["full_attention_interval"] = json!(2);
     assert_eq!(resolve(&raw).unwrap(), expected);
-    // The rotated share beside the other keys.
+    // The rotated share next to the other keys.
     let mut raw = published();
     raw["text_config"]["rope_parameters"].as_object_mut().unwrap().remove("partial_rotary_factor");
     assert_eq!(resolve(&raw).unwrap(), expected, "the default");

@@ -42,7 +42,7 @@ impl History {
         self.blocks.iter().map(of).sum()
     }
 
-    /// Record what is fed next.
+    /// Record the rows that are fed next.
     pub(super) fn record(&mut self, input: Input<'_>, positions: &Positions) {
         match input {
             Input::Ids(ids) => self.rows.extend(ids.iter().copied().map(Fed::Id)),

@@ -57,7 +57,7 @@ fn script(decoder: &Arc<Decoder>) -> Vec<(&'static str, Vec<f32>)> {
     let mut fork = Fed { sequence, ids: fed.ids[..fed.ids.len() - 1].to_vec(), next: 11 };
     rest(&mut fork, "a fork");
     fork.chain(3);
-    rest(&mut fork, "a fork that goes on");
+    rest(&mut fork, "a fork that continues");
     rest(&mut fed, "what was forked");
     fed.truncate(100);
     rest(&mut fed, "rows that were fed again");

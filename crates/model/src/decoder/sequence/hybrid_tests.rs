@@ -95,7 +95,7 @@ fn gates_decays_and_the_convolution_matter() {
     }
 }
 
-/// A sequence beside the ids that it should hold.
+/// A sequence, and the ids that it should hold.
 struct Fed {
     sequence: Sequence,
     ids: Vec<u32>,
@@ -179,7 +179,7 @@ impl Fed {
         fed.check();
     }
 
-    /// The next row is that of a sequence that read only what is left.
+    /// The next row equals the row of a sequence that read only the remaining ids.
     fn check(&mut self) {
         let found = self.chain(1);
         let width = self.sequence.decoder().width();

@@ -28,7 +28,7 @@ impl Stage {
         self.layers.end
     }
 
-    /// The states after these layers, with the DeepStack levels of later ones beside them where the input has them; and the
+    /// The states after these layers, followed by the DeepStack levels of later ones if the input has them; and the
     /// attention of the rows in these layers.
     fn climb(
         &mut self,
@@ -187,7 +187,7 @@ impl Staged {
         Ok(rated)
     }
 
-    /// Let only these rows (ascending) enter the next stage. Fails if there is no such row.
+    /// Let only these rows (ascending) enter the next stage. Fails if a row does not exist.
     pub fn keep(&mut self, rows: &[usize]) -> Result<()> {
         self.rows = self.rows.select(rows)?;
         self.positions = self.positions.select(rows);
@@ -195,7 +195,7 @@ impl Staged {
     }
 
     /// Run the rest of the layers. Text continues at position `next`; `states` receives each chunk's first row number and final
-    /// states. None if `progress` stopped it.
+    /// states. `None` if `progress` stopped it.
     pub fn finish(
         self,
         next: u32,

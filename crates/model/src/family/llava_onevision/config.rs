@@ -73,7 +73,7 @@ fn neighbours(from: usize, to: usize) -> Vec<(usize, usize, f32)> {
 }
 
 /// Bilinear pooling of a square of `from × from` states to `to × to`, each output the weighted mean of up to four inputs: torch's
-/// `interpolate` with `align_corners=False`. For each of the four neighbours, its tap in every output.
+/// `interpolate` with `align_corners=False`. For each of the four neighbors, its tap in every output.
 pub(super) fn taps(from: usize, to: usize) -> Vec<Vec<Tap>> {
     let axis = neighbours(from, to);
     let four = [(false, false), (false, true), (true, false), (true, true)].map(|(below, right)| {

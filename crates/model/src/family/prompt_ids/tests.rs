@@ -76,7 +76,7 @@ fn the_video_stands_in_the_first_turn() {
         let first = writer.ids(&[], "What moves?", &clip).unwrap();
         let turn = Turn { prompt: "What moves?".into(), answer: " A ball.".into() };
         let second = writer.ids(std::slice::from_ref(&turn), "Why?", &clip).unwrap();
-        // Earlier answers stand without what was thought, which is empty here.
+        // Earlier answers have no thoughts, which are empty here.
         let thought = writer.tokenizer.id("<think>").ok().filter(|_| name == "qwen3_5");
         let end = first.iter().rposition(|id| Some(*id) == thought).unwrap_or(first.len());
         assert_eq!(end < first.len(), name == "qwen3_5");

@@ -66,7 +66,7 @@ pub struct VisionConfig {
     pub full_attention: Vec<bool>,
     /// Width of the visual embeddings, which is the decoder's.
     pub out: usize,
-    /// Positions per second of video on M-RoPE's time axis; none if that axis counts temporal grids.
+    /// Positions per second of video on M-RoPE's time axis; `None` if that axis counts temporal grids.
     pub tokens_per_second: Option<f32>,
     pub eps: f64,
 }

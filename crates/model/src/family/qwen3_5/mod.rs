@@ -15,7 +15,7 @@ use crate::config::{
 };
 use specreel_tensor::LinearAttention;
 
-/// Qwen3.5; the defaults are those of the 9B model.
+/// Qwen3.5; the defaults are the 9B model's.
 const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     model_type: "qwen3_5_text",
     bias: false,

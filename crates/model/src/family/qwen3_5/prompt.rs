@@ -1,6 +1,6 @@
-//! Prompts of Qwen3.5: those of Qwen3-VL, and the start of an answer with or without thinking.
+//! Prompts of Qwen3.5: as Qwen3-VL's, with the start of an answer with or without thinking.
 
-/// The template for checkpoints without one. As in the published one, an answer begins with what the model thinks, which is empty
+/// The template for checkpoints without one. As in the published one, an answer begins with the model's thoughts, which are empty
 /// where `enable_thinking` is false.
 pub(super) const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message['role'] }}\n\
 {% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
@@ -12,7 +12,7 @@ pub(super) const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ m
 /// The token that ends an answer.
 pub(super) const END_OF_TURN: &str = "<|im_end|>";
 
-/// The special tokens of prompts, and those around what the model thinks.
+/// The special tokens of prompts, and the marks around thoughts.
 pub(super) const TOKENS: &[&str] = &[
     "<|video_pad|>",
     "<|vision_start|>",

@@ -1,6 +1,6 @@
 //! Qwen3-VL (arXiv:2511.21631), dense sizes.
 //!
-//! Frames in pairs near their aspect ratio; a tower with learned, interpolated positions beside rotary ones, whose states after
+//! Frames in pairs near their aspect ratio; a tower with learned, interpolated positions and rotary ones, whose states after
 //! some blocks become further embeddings of each visual token (DeepStack).
 
 mod config;

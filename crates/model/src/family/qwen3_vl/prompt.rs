@@ -1,6 +1,6 @@
 //! Prompts of Qwen3-VL: the time of each pair of frames before it, in text.
 //!
-//! The form is that of Qwen's release: the pairs, each between `<|vision_start|>` and `<|vision_end|>`, stand in place of the
+//! The form of Qwen's release: the pairs, each between `<|vision_start|>` and `<|vision_end|>`, replace the
 //! template's whole `<|vision_start|><|video_pad|><|vision_end|>`. Since transformers 5.10 an outer pair of marks stays.
 
 use crate::family::{ClipFacts, VideoText};

@@ -18,7 +18,7 @@ const DEFAULTS: [(&str, usize); 6] = [
     ("patch_size", 32),
 ];
 
-/// The values of `config.json` beside those of the tower.
+/// The values of `config.json` outside of the tower.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct RawConfig {
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn published_configs_resolve() {
-        // 500M, which leaves out what the class has by default, and 2.2B.
+        // 500M, which leaves out the class's defaults, and 2.2B.
         let small = json!({"scale_factor": 4, "vision_config": {
             "hidden_size": 768, "image_size": 512, "max_image_size": {"longest_edge": 512},
             "model_type": "smolvlm_vision", "num_attention_heads": 12, "patch_size": 16,

@@ -2,7 +2,7 @@
 
 use crate::family::{ClipFacts, VideoText};
 
-/// The template of prompts with a video, whatever the checkpoint's own.
+/// The template of prompts with a video, in place of the checkpoint's own.
 pub(super) const TEMPLATE: &str = "<|im_start|>{% for message in messages %}{{ message['role'] | capitalize }}: \
 {% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}\
 {% if part['type'] == 'video' %}<video>{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}{% endfor %}\

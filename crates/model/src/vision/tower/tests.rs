@@ -20,7 +20,7 @@ fn go(_: usize, _: usize) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Towers of all kinds, with heads of 16 and 24 values and widths that are no whole blocks.
+/// Towers of all kinds, with heads of 16 and 24 values and widths that are not whole blocks.
 fn configs() -> [(&'static str, TowerConfig, Grid); 5] {
     let windows = json!({
         "depth": 3, "hidden_size": 48, "intermediate_size": 72, "num_heads": 3, "out_hidden_size": 64,
@@ -103,7 +103,7 @@ fn a_gpu_computes_what_the_cpu_computes() {
     }
 }
 
-/// A temporal grid's embeddings are the same bits with any others beside it.
+/// A temporal grid's embeddings have the same bits among any others.
 #[test]
 fn grids_on_a_gpu_do_not_depend_on_each_other() {
     let Some(gpu) = gpu_or_skip() else { return };

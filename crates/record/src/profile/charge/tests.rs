@@ -192,10 +192,10 @@ fn on_two_devices_the_slower_of_both_counts() {
     // 1 + 5 + 5 + 1 tokens; all drafting is hidden.
     let modelled = two.charge(&parallel).unwrap();
     assert_eq!((modelled.verify_ms, modelled.draft_ms), (40.0, 0.0));
-    // On one device the window is that of the run, 20 drafts in 4 steps, and nothing is hidden: 12 drafts.
+    // On one device the window is the run's, 20 drafts in 4 steps, and nothing is hidden: 12 drafts.
     let modelled = one.charge(&parallel).unwrap();
     assert_eq!((modelled.verify_ms, modelled.draft_ms), (40.0, 24.0));
-    // A drafter that needs longer than the target: 8 drafts of a window beside a pass of 10 ms.
+    // A drafter that needs longer than the target: 8 drafts of a window during a pass of 10 ms.
     let fixed = Workload { window: Some(Window::Fixed(8)), ..parallel };
     let modelled = two.charge(&fixed).unwrap();
     assert_eq!((modelled.verify_ms, modelled.draft_ms), (30.0, 6.0));

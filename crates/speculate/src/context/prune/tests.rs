@@ -51,7 +51,7 @@ fn density_keeps_the_budget_and_prefers_anchors() {
         assert!(before.len() <= kept.len());
         before = kept;
     }
-    // Frames alike: one segment, whose anchors are the first and the fifth frame.
+    // Equal frames: one segment, whose anchors are the first and the fifth frame.
     let alike = Density::of(&[1.0, 0.5].repeat(36), 2, grid);
     assert_eq!(alike.segments, [0]);
     assert!(alike.choose(grid, 0.3).iter().all(|token| [0, 4].contains(&(token / 6))));

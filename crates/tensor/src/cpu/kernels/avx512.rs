@@ -2,7 +2,7 @@
 //!
 //! Weights are in panels of 16 outputs: for each block of 32 inputs eight vectors of 16 outputs × 4 inputs, offset by 128 to be
 //! unsigned. One vector times four broadcast inputs gives 16 outputs at once. Integer sums do not depend on their order, and
-//! the scaled sums of blocks, then those of outliers, are added in the same order in every tile.
+//! the scaled sums of blocks, then of outliers, are added in the same order in every tile.
 
 use std::arch::x86_64::*;
 

@@ -1,6 +1,6 @@
 //! Matrices of 16-bit floats, widened as they are read: half the memory of f32 and the same arithmetic.
 //!
-//! Every f16 and bf16 value is an f32 value, so the product is that of the widened matrix. Each dot product has one accumulator
+//! Every f16 and bf16 value is an f32 value, so the product equals the widened matrix's. Each dot product has one accumulator
 //! of eight lanes that takes the inputs in order, for any number of rows in the call.
 
 use super::{DisjointSliceMut, LANES, Product};

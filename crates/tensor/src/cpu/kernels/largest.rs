@@ -18,7 +18,7 @@ pub fn position(x: &[f32], value: f32) -> Option<usize> {
     with_avx2!(lanes::position(x: &[f32], value: f32) -> Option<usize>)
 }
 
-/// For each row, the sum of its `n` largest of `count` values: row `r` begins at `r * stride`. `n` is at least 1 and at most
+/// For each row, the sum of its `n` largest of `count` values: row `r` begins at `r * stride`. `n` is from 1 to
 /// `count`; `rows`, which may be reordered, hold `sums.len()` such rows.
 pub fn largest_sums(rows: &mut [f32], stride: usize, count: usize, n: usize, sums: &mut [f32]) {
     with_avx2!(lanes::largest_sums(rows: &mut [f32], stride: usize, count: usize, n: usize, sums: &mut [f32]))

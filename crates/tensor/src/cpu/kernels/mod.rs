@@ -37,7 +37,7 @@ use std::ops::Range;
 
 use super::thread_pool::DisjointSliceMut;
 
-/// Values per quantised block.
+/// Values per quantized block.
 pub const BLOCK: usize = 32;
 /// Cache slots per interleaved key block.
 pub const SLOTS: usize = 16;

@@ -1,6 +1,6 @@
 //! Outliers of rows of 8-bit blocks.
 //!
-//! A block's scale is that of its largest value, so one value that stands out costs the 31 others their precision, and in a
+//! A block's largest value sets its scale, so one outlier costs the 31 others their precision, and in a
 //! language model a few columns stand out in most rows. The largest value of each segment of a long row is therefore taken out
 //! of its block, and its product is computed in f32:
 //!
@@ -21,7 +21,7 @@ pub(super) struct Outliers {
 }
 
 impl Outliers {
-    /// Make room for those of `rows` rows of `width` values, or for none.
+    /// Make room for the outliers of `rows` rows of `width` values, or for none.
     pub fn resize(&mut self, rows: usize, width: usize, split: bool) -> DisjointOutliers<'_> {
         let per_row = if split && width >= SEGMENT { width.div_ceil(SEGMENT) } else { 0 };
         (self.width, self.per_row) = (if per_row > 0 { width } else { 0 }, per_row);
@@ -40,15 +40,15 @@ impl Outliers {
         self.per_row == 0
     }
 
-    /// Check that there are those of `rows` rows of `width` values. Panics if there are not.
+    /// Panics unless these are the outliers of `rows` rows of `width` values.
     pub fn check(&self, rows: usize, width: usize) {
         assert!(
             self.is_empty() || self.width == width && self.columns.len() >= rows * self.per_row,
-            "the outliers are those of other rows"
+            "the outliers belong to other rows"
         );
     }
 
-    /// Column and value of those of a row.
+    /// Column and value of a row's outliers.
     #[inline]
     pub fn of(&self, row: usize) -> impl Iterator<Item = (usize, f32)> {
         let all = row * self.per_row..(row + 1) * self.per_row;
@@ -57,7 +57,7 @@ impl Outliers {
     }
 }
 
-/// Outliers that the units of one job find, each those of its rows.
+/// Outliers that the units of one job find, each in its rows.
 #[derive(Clone, Copy)]
 pub(super) struct DisjointOutliers<'a> {
     width: usize,
@@ -72,7 +72,7 @@ impl DisjointOutliers<'_> {
         self.per_row == 0
     }
 
-    /// Take the outliers of row `r`, `x`, out of its blocks, which are quantised already.
+    /// Take the outliers of row `r`, `x`, out of its blocks, which are quantized already.
     ///
     /// # Safety
     /// The row's blocks and outliers are the caller's.

@@ -49,7 +49,7 @@ impl FloatPanels {
         (self.outputs, self.inputs) == (outputs, inputs)
     }
 
-    /// The 16-bit type; none for f32.
+    /// The 16-bit type; `None` for f32.
     pub fn half(&self) -> Option<HalfKind> {
         match &self.values {
             Values::F32(_) => None,
@@ -64,7 +64,7 @@ impl FloatPanels {
         }
     }
 
-    /// The matrix whose [`FloatPanels::as_bytes`] are at a place (first byte, bytes) of a file; none if they are not in it, or have
+    /// The matrix whose [`FloatPanels::as_bytes`] are at a place (first byte, bytes) of a file; `None` if they are not in it, or have
     /// another size.
     pub fn mapped(
         map: &Arc<FileMap>,
@@ -116,7 +116,7 @@ enum Places<'a> {
 }
 
 impl FloatPanelsMut<'_> {
-    /// Store one output's weights. The error is the first value that is too large for the type. Panics if the matrix has no such
+    /// Store one output's weights. The error is the first value that is too large for the type. Panics if the matrix lacks the
     /// output or another width.
     ///
     /// # Safety

@@ -122,7 +122,7 @@ enum Places<'a> {
 }
 
 impl Weights8Mut<'_> {
-    /// Quantise and store the rows of the outputs from `first` on, row-major, `inputs` values each. Panics if they are not whole
+    /// Quantize and store the rows of the outputs from `first` on, row-major, `inputs` values each. Panics if they are not whole
     /// rows of the matrix.
     ///
     /// # Safety
@@ -165,7 +165,7 @@ impl Weights8 {
         Self(Layout::Rows { quants: quants.into(), scales: scales.into() })
     }
 
-    /// The matrix of `outputs × inputs` whose [`Weights8::arrays`] are at these places of a file; none if they are not in it, or
+    /// The matrix of `outputs × inputs` whose [`Weights8::arrays`] are at these places of a file; `None` if they are not in it, or
     /// have another size.
     pub fn mapped(
         map: &Arc<FileMap>,
@@ -219,7 +219,7 @@ impl Weights8 {
         })
     }
 
-    /// Quantise and store the rows of the outputs from `first` on, row-major, `inputs` values each. Panics if they are not whole
+    /// Quantize and store the rows of the outputs from `first` on, row-major, `inputs` values each. Panics if they are not whole
     /// rows of the matrix.
     pub fn store(&mut self, first: usize, weight: &[f32], inputs: usize) {
         // SAFETY: one call at a time.
@@ -270,14 +270,14 @@ pub struct Rows8 {
 }
 
 impl Rows8 {
-    /// Quantise finite values. Panics if they are not whole blocks.
+    /// Quantize finite values. Panics if they are not whole blocks.
     #[cfg(test)]
     pub fn quantize(&mut self, x: &[f32]) {
         // SAFETY: one call at a time.
         unsafe { self.resize(1, x.len(), false).quantize(0, x) };
     }
 
-    /// Quantise rows of `width` finite values, and split off their outliers. Panics if they are not whole blocks.
+    /// Quantize rows of `width` finite values, and split off their outliers. Panics if they are not whole blocks.
     #[cfg(test)]
     pub fn quantize_split(&mut self, x: &[f32], width: usize) {
         let blocks = self.resize(x.len() / width, width, true);
@@ -288,7 +288,7 @@ impl Rows8 {
         }
     }
 
-    /// Resize to `rows × width` values, to be quantised part by part; then, if `split`, the outliers of every row must be split
+    /// Resize to `rows × width` values, to be quantized part by part; then, if `split`, the outliers of every row must be split
     /// off. Panics if rows are not whole blocks.
     pub fn resize(&mut self, rows: usize, width: usize, split: bool) -> DisjointBlocksMut<'_> {
         assert!(width.is_multiple_of(BLOCK), "rows are not whole blocks");
@@ -305,7 +305,7 @@ impl Rows8 {
     }
 }
 
-/// Rows that the units of one job quantise at disjoint places.
+/// Rows that the units of one job quantize at disjoint places.
 #[derive(Clone, Copy)]
 pub struct DisjointBlocksMut<'a> {
     quants: DisjointSliceMut<'a, i8>,
@@ -320,7 +320,7 @@ impl DisjointBlocksMut<'_> {
         !self.outliers.is_empty()
     }
 
-    /// Split off the outliers of row `r`, `x`, whose blocks are quantised.
+    /// Split off the outliers of row `r`, `x`, whose blocks are quantized.
     ///
     /// # Safety
     /// No other unit may use the row at the same time.
@@ -338,7 +338,7 @@ impl DisjointBlocksMut<'_> {
         unsafe { self.scales.slice(block, count) }
     }
 
-    /// Quantise `x` to the values from `at` on. Panics if `at` and `x` are not whole blocks within the rows.
+    /// Quantize `x` to the values from `at` on. Panics if `at` and `x` are not whole blocks within the rows.
     ///
     /// # Safety
     /// No two units may use overlapping places at the same time.
@@ -403,7 +403,7 @@ pub unsafe fn product_q8(product: &Product, w: &Weights8, x: &Rows8, y: &Disjoin
     unsafe { product.each(y, dot) };
 }
 
-/// Quantise to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest (ties to even).
+/// Quantize to blocks of [`BLOCK`]: scale = max |x| / 127, values rounded to nearest (ties to even).
 ///
 /// `x` holds whole blocks of finite values, `quants` as many values, `scales` one value per block. Panics if the lengths do not
 /// agree.

@@ -82,13 +82,13 @@ impl Gaze {
         Ok(())
     }
 
-    /// The bits of the measured slots, and what is written for each query.
+    /// The bits of the measured slots, and the output of each query.
     pub(crate) fn buffers(&self) -> Result<(&Buffer, &Buffer)> {
         let probed = self.probed.as_ref().ok_or_else(|| GpuError::Invalid("no layer is measured".into()))?;
         Ok((&self.bits, probed))
     }
 
-    /// Count a layer. Where its sums by head begin, and the number of slots; none if weights are not summed by head.
+    /// Count a layer. Where its sums by head begin, and the number of slots; `None` if weights are not summed by head.
     pub(crate) fn next_layer(&mut self) -> Result<Option<(usize, usize)>> {
         let count = self.probe.spans.len();
         let at = self.done * self.kv_heads * count;
@@ -112,7 +112,7 @@ impl Gaze {
         probed.chain(self.sums.iter().map(|buffer| (buffer, 0, sums))).collect()
     }
 
-    /// The statistics from what was read of [`Gaze::ranges`].
+    /// The statistics from the bytes of [`Gaze::ranges`].
     pub fn stats(&self, read: &[Vec<u8>]) -> AttentionStats {
         let values = |bytes: &Vec<u8>| bytemuck::pod_collect_to_vec::<u8, f32>(bytes);
         let peaks = read.first().map(values).unwrap_or_default();

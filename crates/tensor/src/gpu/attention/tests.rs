@@ -269,7 +269,7 @@ fn weights_on_measured_slots_are_summed() {
             gaze.begin();
             let before = ours.cache.len();
             let at: Vec<usize> = (before..before + count).collect();
-            // The two layers are alike.
+            // The two layers are equal.
             ours.pass(&new, &at, &mask, Some(&mut gaze));
             ours.cache.truncate(before);
             ours.pass(&new, &at, &mask, Some(&mut gaze));

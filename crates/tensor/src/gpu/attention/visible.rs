@@ -2,7 +2,7 @@
 
 use crate::attention::Mask;
 
-/// What each row of a pass sees: slots that follow each other, and then those of its path.
+/// The slots that each row of a pass sees: consecutive ones, then the slots of its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visible {
     /// For each row: its first slot, how many tokens follow each other from there, where its path begins in the table, and its

@@ -153,7 +153,7 @@ fn rows_are_added_gathered_and_blended() {
     stream.submit().unwrap();
     let got = read(&gpu, &out);
     assert_eq!((out.rows(), out.width()), (4, width));
-    // Blocks beside each other are what they are alone.
+    // Concatenated blocks equal single ones.
     let wide = read(&gpu, &beside);
     for (r, (all, few)) in wide.chunks(2 * width + 7).zip(read(&gpu, &alone).chunks(7)).enumerate() {
         assert_eq!(*all, [&row(&got, r)[..], few, &row(&got, r)].concat());

@@ -49,7 +49,7 @@ fn a_kernel_that_is_refused_falls_back_to_its_plain_form_and_says_so() {
     let refused = || compile(&broken);
     let GpuError::Shader { kernel, why } = refused().unwrap_err() else { panic!("another error") };
     assert!(kernel == "dots" && why.contains("nothing") && !why.contains('\n'), "{why}");
-    // Without a plain form, the error stays; if that is refused, too, it is the error.
+    // Without a plain form, the error stays; if that is also refused, its error counts.
     assert!(gpu.or_plain(refused(), None, compile).is_err());
     assert!(gpu.or_plain(refused(), Some(&broken), compile).is_err());
     assert!(gpu.notes().is_empty());

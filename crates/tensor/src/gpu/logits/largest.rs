@@ -45,7 +45,7 @@ pub fn largest(
     Ok(pairs(&stream.read_values(filled(&sorted[1])?, 0, rows * count)?, count))
 }
 
-/// The largest values of each row, and their indices, from what the kernel wrote.
+/// The largest values of each row, and their indices, from the kernel's output.
 pub(crate) fn pairs(words: &[[u32; 2]], count: usize) -> Vec<Vec<(u32, f32)>> {
     let row = |words: &[[u32; 2]]| {
         let found = words.iter().filter(|[_, id]| *id != u32::MAX);

@@ -1,7 +1,7 @@
 //! How weights are stored on a GPU: by panels of 16 outputs and blocks of 32 inputs, in one array for each kind of number.
 //!
-//! Values are those of the file, only moved: nothing is rounded. In each array the order is panel, block (or group of blocks),
-//! part, output; so 16 neighbouring invocations, one for each output, read consecutive bytes.
+//! Values are the file's, only moved: nothing is rounded. In each array the order is panel, block (or group of blocks),
+//! part, output; so 16 neighboring invocations, one for each output, read consecutive bytes.
 
 use crate::{
     TensorType,
@@ -39,11 +39,11 @@ impl Array {
             *to = low.cast_unsigned() & 15 | high.cast_unsigned() << 4;
         }
     });
-    /// The third bits of 32 integers: bit `8 j + k` is that of value `4 k + j`.
+    /// The third bits of 32 integers: bit `8 j + k` belongs to value `4 k + j`.
     pub(crate) const THIRD_BITS: Self = Self::new(1, 1, 4, one_bit::<2>);
     /// The fifth bits of 32 integers, in the same order.
     pub(crate) const FIFTH_BITS: Self = Self::new(1, 1, 4, one_bit::<4>);
-    /// The lower two bits of 32 integers: bits `8 j + 2 k` and up of half `h` are those of value `16 h + 4 k + j`.
+    /// The lower two bits of 32 integers: bits `8 j + 2 k` and up of half `h` belong to value `16 h + 4 k + j`.
     pub(crate) const LOWER_TWO_BITS: Self = Self::new(1, 1, 8, two_bits::<0>);
     /// The two bits above the lower four of 32 integers, in the same order.
     pub(crate) const UPPER_TWO_BITS: Self = Self::new(1, 1, 8, two_bits::<4>);
@@ -54,11 +54,11 @@ impl Array {
     pub(crate) const SCALE_OF_EIGHT: Self = Self { blocks: 8, ..Self::SCALE };
     /// The scale of 32 values and their minimum, in f32.
     pub(crate) const SCALE_AND_MINIMUM: Self = Self { blocks: 1, ..Self::SCALE_AND_MINIMUM_OF_EIGHT };
-    /// The scale of the scales of 256 values and that of their minima, in f32.
+    /// The scale of the scales of 256 values and the scale of their minima, in f32.
     pub(crate) const SCALE_AND_MINIMUM_OF_EIGHT: Self = Self::new(8, 1, 8, |block, _, to| {
         to.copy_from_slice(&[block.scale.to_le_bytes(), block.minimum.to_le_bytes()].concat());
     });
-    /// Scale and minimum of 32 values, and those of the next 32.
+    /// Scale and minimum of 32 values, and of the next 32.
     pub(crate) const SCALES_AND_MINIMA: Self = Self::new(2, 1, 4, |block, at, to| {
         let numbers = block.scales.iter().zip(&block.minima).skip(at / 32);
         for (to, (scale, minimum)) in to.chunks_exact_mut(2).zip(numbers) {
@@ -146,7 +146,7 @@ const fn indices_of(table: Option<[i8; 16]>) -> [u8; 256] {
 }
 
 impl TensorType {
-    /// True if the inputs are quantized, too.
+    /// True if the inputs are also quantized.
     pub(crate) fn takes_blocks(self) -> bool {
         matches!(self, Self::Blocks(_))
     }
@@ -156,7 +156,7 @@ impl TensorType {
         match self {
             Self::F32 => const { &[Array::floats(8)] },
             Self::Half(_) => const { &[Array::floats(4)] },
-            // The scales of q8_0 are f32: those of weights that are quantized while they are loaded are not rounded to 16 bits.
+            // The scales of q8_0 are f32: weights that are quantized during loading have scales that are not rounded to 16 bits.
             Self::Blocks(kind) => with_type!(kind, T => T::ARRAYS),
         }
     }
@@ -186,7 +186,7 @@ mod tests {
     fn sizes_are_near_those_of_files() {
         for kind in TensorType::ALL {
             let (bytes, file) = (kind.bytes_on_gpu(16, 256) / 16, kind.bytes(256).unwrap());
-            // Codebooks are no more than four bits a value, and scales.
+            // Codebooks are at most four bits per value, and scales.
             let is_table =
                 matches!(kind, TensorType::Blocks(kind) if with_type!(kind, T => T::TABLE.is_some()));
             let near = bytes * 5 <= file * 6 || is_table && bytes <= 128 + 20;

@@ -68,7 +68,7 @@ impl<'a> Loader<'a> {
     }
 
     /// Store the rows from output `first` on. Each row is stored once; several threads may store different rows. Fails if a value
-    /// is too large for the format, there are no such rows, or the device is lost.
+    /// is too large for the format, the rows do not exist, or the device is lost.
     pub fn store(&self, first: usize, rows: Rows<'_>) -> std::result::Result<(), Problem> {
         let count = rows.count(self.inputs);
         if first + count > self.outputs {

@@ -1,4 +1,4 @@
-//! Moving weights from the layout of files to that of GPUs, see [`crate::gpu::matrix::format`].
+//! Moving weights from the layout of files to the layout of GPUs, see [`crate::gpu::matrix::format`].
 
 use std::ops::Range;
 

@@ -53,7 +53,7 @@ impl Matrix {
 
 impl Table {
     /// Load the embedding table `name` in the checkpoint's type, and the head in a weight type, both `vocab × hidden`. With
-    /// `tied` they are the same tensor, which is in memory once if its type is that of the head.
+    /// `tied` they are the same tensor, which is in memory once if the head has its type.
     pub(crate) fn load_with_head(
         gpu: &Gpu,
         name: &str,
@@ -134,7 +134,7 @@ fn largest(gpu: &Gpu) -> u64 {
     limits.max_storage_buffer_binding_size.min(limits.max_buffer_size).min(LARGEST)
 }
 
-/// The rows of a matrix of a GGUF file; none if they are arranged for this processor.
+/// The rows of a matrix of a GGUF file; `None` if they are arranged for this processor.
 fn rows(weight: &Weight) -> Option<Rows<'_>> {
     let Weight::Stored(values) = weight else { return None };
     Some(Rows { kind: values.kind(), bytes: values.as_bytes() })

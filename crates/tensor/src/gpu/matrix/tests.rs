@@ -263,7 +263,7 @@ fn gates_are_applied_in_every_form() {
             assert_eq!(bits(&read(&mut stream, &z)), bits(&want[..rows * 21]), "{}", down.format.name());
         }
         if next.in_blocks().is_some() {
-            // The blocks are those of other rows now.
+            // The blocks belong to other rows now.
             both.forward(&mut stream, &x, 18, &mut z, &mut scratch).unwrap();
             assert!(down_matrix.forward(&mut stream, &next, 18, &mut z, &mut scratch).is_err());
         }

@@ -1,4 +1,4 @@
-//! Inputs of products in the form that the matrix takes: quantised, or padded to whole blocks.
+//! Inputs of products in the form that the matrix takes: quantized, or padded to whole blocks.
 
 use crate::gpu::{
     Access, Buffer, Gpu, GpuError, Result, Rows, Stream,

@@ -1,8 +1,8 @@
 //! Linear attention on a GPU.
 //!
 //! Four kernels: one prepares all rows, one keeps the rows under the convolution, one runs the gated delta rule over the rows in
-//! order, one norms and gates what the states answer. The rule is computed for few value columns in a workgroup, which do not depend on each other. So a row's result does not
-//! depend on the rows beside it, and a step and its replay change a state by the same operations.
+//! order, one norms and gates the states' answers. The rule is computed for few value columns in a workgroup, which do not depend on each other. So a row's result does not
+//! depend on the other rows, and a step and its replay change a state by the same operations.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -26,7 +26,7 @@ const NONE: u32 = u32::MAX;
 const COLUMNS: usize = 8;
 const PARTS: usize = 16;
 
-/// What a layer with linear attention has beside its matrices.
+/// The tensors of a layer with linear attention besides its matrices.
 #[derive(Debug)]
 pub struct GpuLinear {
     shape: LinearAttention,

@@ -8,7 +8,7 @@
 
 struct Block { low: vec4<u32>, high: vec4<u32>, scale: f32, halves: i32 }
 
-// Bytes less 4: no byte borrows from its neighbour while its highest bit is set.
+// Bytes less 4: no byte borrows from its neighbor while its highest bit is set.
 fn less_4(q: vec4<u32>) -> vec4<u32> {
     return ((q | vec4(0x80808080u)) - vec4(0x04040404u)) ^ vec4(0x80808080u);
 }

@@ -7,7 +7,7 @@
 
 struct Block { low: vec4<u32>, high: vec4<u32>, scale: f32, halves: i32 }
 
-// Bytes less 32: no byte borrows from its neighbour while its highest bit is set.
+// Bytes less 32: no byte borrows from its neighbor while its highest bit is set.
 fn less_32(q: vec4<u32>) -> vec4<u32> {
     return ((q | vec4(0x80808080u)) - vec4(0x20202020u)) ^ vec4(0x80808080u);
 }

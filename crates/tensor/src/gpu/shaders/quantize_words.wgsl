@@ -6,7 +6,7 @@ var<workgroup> peaks: array<f32, 256>;
 var<workgroup> totals: array<i32, 256>;
 
 // All 256 invocations: four values each, so eight invocations to a block. `word` is the place of the four in their row of `blocks`
-// blocks; those beyond it are not stored. Neighbours in a block are neighbours in `index`.
+// blocks; those beyond it are not stored. Neighbors in a block are neighbors in `index`.
 fn quantize(v: vec4<f32>, row: u32, blocks: u32, word: u32, index: u32) {
     let four = abs(v);
     peaks[index] = max(max(four.x, four.y), max(four.z, four.w));

@@ -1,4 +1,4 @@
-//! Streams on whatever adapter there is.
+//! Streams on any available adapter.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ use crate::{
     tower::{Tap, TowerLayout},
 };
 
-/// A layout, and what the device needs of it.
+/// A layout, in the form that the device needs.
 pub struct GpuLayout {
     pub(super) layout: TowerLayout,
     /// Cosines and sines of the rows of a grid, `rows × head_dim`.

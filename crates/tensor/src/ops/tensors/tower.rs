@@ -13,7 +13,7 @@ fn max_scores(device: &Device) -> usize {
     if device.is_cpu() { 1 << 24 } else { 1 << 27 }
 }
 
-/// A layout, and what the device needs of it.
+/// A layout, in the form that the device needs.
 pub struct TensorLayout {
     pub(super) layout: TowerLayout,
     /// Cosines and sines, `rows × head_dim / 2`.

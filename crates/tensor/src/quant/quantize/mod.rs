@@ -2,9 +2,9 @@
 //!
 //! A block's values are about `scale q` or `scale q + offset` for small integers `q`. For given integers, the best scale and offset
 //! are a linear regression; for given scale and offset, the best integers are the nearest ones. So each search ([`scale`],
-//! [`offset`]) starts from several scales, takes the regression with the least error, and rounds what it found as the type stores it
+//! [`offset`]) starts from several scales, takes the regression with the least error, and rounds the result as the type stores it
 //! ([`narrow`]: 16-bit floats; [`wide`]: integers times such a float). Every part of a block weighs the same: the error is that of
-//! the weights, whatever their inputs are.
+//! the weights, for any inputs.
 //!
 //! A block's bytes depend on its values alone: on no other block, and on no thread.
 

@@ -136,7 +136,7 @@ pub(in crate::quant) fn iq4_nl(values: &[f32], bytes: &mut [u8]) {
     let search = |x: &_| {
         let (scale, mut levels) = scaled::<Uneven>(x, 0.0);
         for level in &mut levels {
-            // The number of a level is that of the levels below it.
+            // The number of a level is the count of levels below it.
             *level = level.map(|level| UNEVEN.iter().map(|below| f32::from(*below < level)).sum());
         }
         (scale, levels)

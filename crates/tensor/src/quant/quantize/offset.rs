@@ -36,9 +36,9 @@ pub(super) struct Fit<const L: usize> {
     line: Line<L>,
     count: Lanes<L>,
     pub error: Lanes<L>,
-    /// Sum of what is left of the values.
+    /// Sum of the remainders of the values.
     left: Lanes<L>,
-    /// Sum of integers times what is left of their values.
+    /// Sum of integers times the remainders of their values.
     rest: Lanes<L>,
     /// Sum of integers.
     pub integers: Lanes<L>,
@@ -141,7 +141,7 @@ pub(super) fn search<const HIGH: usize, const L: usize, const N: usize>(
 /// The best lines of which both numbers are 16-bit floats.
 #[inline(always)]
 pub(super) fn search_halves<const HIGH: usize, const L: usize, const N: usize>(x: &Parts<L, N>) -> Line<L> {
-    // Rounding can make what the search found worse than where it started.
+    // Rounding can make the result of the search worse than its start.
     let (low, range) = bounds(x, f32::INFINITY);
     let mut line = Line { scale: range * Lanes::of(1.0 / HIGH as f32), offset: low }.halved();
     let mut error = Fit::of::<HIGH, N>(x, line).error;

@@ -15,7 +15,7 @@ pub(super) trait Levels {
 pub(super) struct Fit<const L: usize> {
     scale: Lanes<L>,
     pub error: Lanes<L>,
-    /// Sum of levels times what is left of their values.
+    /// Sum of levels times the remainders of their values.
     rest: Lanes<L>,
     /// Sum of squared levels.
     pub squares: Lanes<L>,
@@ -82,7 +82,7 @@ pub(super) fn search<T: Levels, const L: usize, const N: usize>(x: &Parts<L, N>)
 /// The best scales that are 16-bit floats.
 #[inline(always)]
 pub(super) fn search_halves<T: Levels, const L: usize, const N: usize>(x: &Parts<L, N>) -> Lanes<L> {
-    // Rounding can make what the search found worse than where it started.
+    // Rounding can make the result of the search worse than its start.
     let mut scale = (extremes(x) * Lanes::of(1.0 / T::EXTREMES[0])).halved();
     let mut error = Fit::of::<T, N>(x, scale).error;
     let mut next = search::<T, L, N>(x).halved();

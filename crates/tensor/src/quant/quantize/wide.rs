@@ -10,7 +10,7 @@ use super::{
 const VALUES: usize = 256;
 /// How often what all parts share is adapted to the integers that were found with it.
 const ROUNDS: usize = 2;
-/// The integers beside the nearest one that are tried for a part's scale.
+/// The integers around the nearest one that are tried for a part's scale.
 const NEAR: [f32; 3] = [0.0, -1.0, 1.0];
 
 /// The integers from -32 to 31.
@@ -197,7 +197,7 @@ fn each<const BYTES: usize, const L: usize, const N: usize>(
     }
 }
 
-/// Write the lower four bits of integers: byte `i` of each 32 has those of `i` and of `32 + i` of 64.
+/// Write the lower four bits of integers: byte `i` of each 32 has the bits of `i` and of `32 + i` of 64.
 #[inline(always)]
 fn write_nibbles(integers: &[u8; VALUES], bytes: &mut [u8]) {
     for (integers, bytes) in integers.chunks_exact(64).zip(bytes.chunks_exact_mut(32)) {

@@ -67,10 +67,10 @@ pub(crate) fn widen_q8(quants: &[u8], scales: &[f32], out: &mut [f32]) {
     }
 }
 
-/// As `scores`, for 8-bit keys and quantised queries: the integer dot products of the blocks, scaled and added in order.
+/// As `scores`, for 8-bit keys and quantized queries: the integer dot products of the blocks, scaled and added in order.
 ///
 /// SAFETY: `quants` holds `blocks` blocks of `d / 4 × SLOTS` words, `scales` as many blocks of `scales_of(d) × SLOTS`, `out`
-/// `count` rows of `stride >= blocks * SLOTS` values, the last one perhaps shorter; the queries are quantised.
+/// `count` rows of `stride >= blocks * SLOTS` values, the last one perhaps shorter; the queries are quantized.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(crate) unsafe fn scores_q8(
     queries: &Queries,

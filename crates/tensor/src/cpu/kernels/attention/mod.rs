@@ -1,7 +1,7 @@
 //! Attention of several queries over the keys and values of one head, as the cache holds them.
 //!
 //! Values of 16 and 8 bits are widened to f32 while they are read; if many queries share them, a span of slots is widened once
-//! for all. With VNNI, the scores of 8-bit keys are dot products in integers, and the queries are quantised for them. A score or
+//! for all. With VNNI, the scores of 8-bit keys are dot products in integers, and the queries are quantized for them. A score or
 //! sum is computed by the same operations in the same order for any number of queries, however the slots are split into spans.
 
 #[cfg(target_arch = "x86_64")]
@@ -72,7 +72,7 @@ impl Held<'_> {
 pub struct Queries {
     d: usize,
     values: Vec<f32>,
-    /// Quantised, if the keys are: in blocks of up to [`BLOCK`], each with a scale and with -128 times the sum of its values,
+    /// Quantized, if the keys are: in blocks of up to [`BLOCK`], each with a scale and with -128 times the sum of its values,
     /// which cancels the offset of the keys.
     quants: Vec<i8>,
     scales: Vec<f32>,
@@ -113,7 +113,7 @@ impl Queries {
     }
 }
 
-/// Quantise a row to 8 bits: blocks of [`BLOCK`] values, the last one perhaps shorter, with one scale each.
+/// Quantize a row to 8 bits: blocks of [`BLOCK`] values, the last one perhaps shorter, with one scale each.
 pub fn quantize_chunks(row: &[f32], quants: &mut [i8], scales: &mut [f32]) {
     let whole = row.len() / BLOCK;
     let (head, rest) = row.split_at(whole * BLOCK);
@@ -125,7 +125,7 @@ pub fn quantize_chunks(row: &[f32], quants: &mut [i8], scales: &mut [f32]) {
         quantize_q8(&padded, &mut padded_quants, std::slice::from_mut(last));
         quants[head.len()..].copy_from_slice(&padded_quants[..rest.len()]);
     }
-    // The search for the largest magnitude may pass over what is not a number.
+    // The search for the largest magnitude may pass over NaN.
     for (scale, block) in scales.iter_mut().chain(last).zip(row.chunks(BLOCK)) {
         if !block.iter().all(|v| v.is_finite()) {
             *scale = f32::NAN;
@@ -172,7 +172,7 @@ pub fn scores(
         }
         #[cfg(target_arch = "x86_64")]
         Held::Q8 { quants, scales } if has_avx512() => {
-            assert!(queries.quants.len() == q.len(), "the queries are not quantised");
+            assert!(queries.quants.len() == q.len(), "the queries are not quantized");
             // SAFETY: as above.
             unsafe { avx512::scores_q8(queries, quants, scales, blocks, out, stride) }
         }

@@ -114,7 +114,7 @@ fn attention_matches_f64_arithmetic_and_depends_neither_on_the_number_of_queries
             let (keys, values) = (head.held(0, kind), head.held(1, kind));
             let together = attend(&q, d, keys, values, slots, slots.next_multiple_of(SLOTS));
             assert_eq!(attend(&q, d, keys, values, slots, 32), together, "{kind} {d}: spans");
-            // With VNNI, queries are rounded, too.
+            // With VNNI, queries are rounded as well.
             let mut rounded = q.clone();
             if kind == "q8_0" && has_avx512() {
                 rounded.chunks_exact_mut(d).for_each(round);
@@ -138,7 +138,7 @@ fn attention_matches_f64_arithmetic_and_depends_neither_on_the_number_of_queries
     }
 }
 
-/// All implementations on the same operands, whatever this process uses.
+/// All implementations on the same operands, regardless of this process's choice.
 #[test]
 fn implementations_agree() {
     let (d, slots, count) = (64, 100usize, 3);

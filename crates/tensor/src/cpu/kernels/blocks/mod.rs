@@ -33,7 +33,7 @@ use crate::{
 };
 
 impl BlockKind {
-    /// True if the input rows are quantised in blocks of 256 ([`RowsK`]), not of 32 ([`Rows8`]).
+    /// True if the input rows are quantized in blocks of 256 ([`RowsK`]), not of 32 ([`Rows8`]).
     pub(crate) fn takes_k(self) -> bool {
         self.values() == WIDE
     }
@@ -55,7 +55,7 @@ impl Blocks {
         Self { kind, bytes: Vec::new().into() }
     }
 
-    /// A matrix of `values` values from the blocks of a file; none if there are more or fewer bytes, or parts of a block.
+    /// A matrix of `values` values from the blocks of a file; `None` if there are more or fewer bytes, or parts of a block.
     pub fn new(kind: BlockKind, bytes: Store<u8>, values: usize) -> Option<Self> {
         let whole = values.is_multiple_of(kind.values());
         (whole && values / kind.values() * kind.bytes() == bytes.len()).then_some(Self { kind, bytes })
@@ -71,7 +71,7 @@ impl Blocks {
         Self { kind, bytes: vec![0; values / kind.values() * kind.bytes()].into() }
     }
 
-    /// Quantise and append values. Panics if they are not whole blocks, one is too large, or the blocks are those of a file.
+    /// Quantize and append values. Panics if they are not whole blocks, one is too large, or the blocks belong to a file.
     pub fn push(&mut self, values: &[f32]) {
         let (kind, bytes) = (self.kind, self.bytes.owned());
         let from = bytes.len();
@@ -81,7 +81,7 @@ impl Blocks {
         }
     }
 
-    /// The blocks, to be filled with [`quantize_blocks`]. Panics if they are those of a file, or shared.
+    /// The blocks, to be filled with [`quantize_blocks`]. Panics if they belong to a file, or are shared.
     pub(crate) fn owned(&mut self) -> &mut Vec<u8> {
         self.bytes.owned()
     }
@@ -113,7 +113,7 @@ impl Blocks {
     }
 }
 
-/// Quantise values to blocks, as bytes. Fails if one is too large. Panics if there are not as many blocks of values as of bytes, or
+/// Quantize values to blocks, as bytes. Fails if one is too large. Panics if there are not as many blocks of values as of bytes, or
 /// the type is read from files only.
 pub fn quantize_blocks(kind: BlockKind, values: &[f32], bytes: &mut [u8]) -> Result<(), String> {
     let blocks = values.len() / kind.values();
@@ -129,7 +129,7 @@ pub fn quantize_blocks(kind: BlockKind, values: &[f32], bytes: &mut [u8]) -> Res
     Ok(())
 }
 
-/// Input rows, quantised for block products: in blocks of 32, of 256, or both.
+/// Input rows, quantized for block products: in blocks of 32, of 256, or both.
 #[derive(Clone, Copy)]
 pub struct BlockRows<'a> {
     /// In blocks of 32, for types with such blocks.

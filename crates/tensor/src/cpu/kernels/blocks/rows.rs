@@ -25,14 +25,14 @@ impl RowsK {
         self.quants.len()
     }
 
-    /// Quantise rows of finite values. Panics if they are not whole blocks.
+    /// Quantize rows of finite values. Panics if they are not whole blocks.
     pub fn quantize(&mut self, x: &[f32]) {
         let blocks = self.resize(x.len());
         // SAFETY: one call at a time.
         unsafe { blocks.quantize(0, x) };
     }
 
-    /// Resize to `values` values, to be quantised part by part. Panics if they are not whole blocks.
+    /// Resize to `values` values, to be quantized part by part. Panics if they are not whole blocks.
     pub fn resize(&mut self, values: usize) -> DisjointRowsK<'_> {
         assert!(values.is_multiple_of(WIDE), "rows are not whole blocks");
         self.quants.resize(values, 0);
@@ -48,7 +48,7 @@ impl RowsK {
     }
 }
 
-/// Rows that the units of one job quantise at disjoint places.
+/// Rows that the units of one job quantize at disjoint places.
 #[derive(Clone, Copy)]
 pub struct DisjointRowsK<'a> {
     quants: DisjointSliceMut<'a, i8>,
@@ -58,7 +58,7 @@ pub struct DisjointRowsK<'a> {
 }
 
 impl DisjointRowsK<'_> {
-    /// Quantise `x` to the values from `at` on. Panics if `at` and `x` are not whole blocks within the rows.
+    /// Quantize `x` to the values from `at` on. Panics if `at` and `x` are not whole blocks within the rows.
     ///
     /// # Safety
     /// No two units may use overlapping places at the same time.

@@ -25,7 +25,7 @@ pub struct DeltaRow<'a> {
     /// The key, of length 1.
     pub key: &'a [f32],
     pub query: &'a [f32],
-    /// What the state keeps of what it held.
+    /// The share of its old values that the state keeps.
     pub decay: f32,
     /// How far the state turns to the new value.
     pub rate: f32,

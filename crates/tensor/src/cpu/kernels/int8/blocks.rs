@@ -17,7 +17,7 @@ pub struct Group {
     pub quants: [__m256i; WIDE / 4],
     /// Scale of the scales; for blocks of 32 values the scale of each block.
     pub scales: [__m256; 8],
-    /// Scale of the minima; for blocks of 32 values what is added to the values of each block.
+    /// Scale of the minima; for blocks of 32 values the offset of each block.
     pub minimums: [__m256; 8],
     pub sub_scales: [__m256i; 16],
     /// Minima of two parts each, as pairs of 16 bits: of parts of 16 in their order, of parts of 32 of 0 and 2, 1 and 3, 4 and 6,

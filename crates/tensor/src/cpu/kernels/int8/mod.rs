@@ -30,7 +30,7 @@ pub enum Int8 {
 }
 
 impl Int8 {
-    /// The best that this processor has; none without AVX2.
+    /// The best that this processor has; `None` without AVX2.
     pub fn detect() -> Option<Self> {
         static FOUND: std::sync::OnceLock<Option<Int8>> = std::sync::OnceLock::new();
         *FOUND.get_or_init(|| {

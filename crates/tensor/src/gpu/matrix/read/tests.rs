@@ -14,7 +14,7 @@ fn list(tensors: &[(&str, usize)], inputs: usize, bias: bool) -> FusedMatrix {
     FusedMatrix { tensors, inputs, bias, importance: Importance::Usual }
 }
 
-/// Assert that the products of both are equal but for `noise`, a share of their root mean square.
+/// Assert that the products of both are equal within `noise`, a share of their root mean square.
 fn assert_alike(gpu: &Gpu, list: &FusedMatrix, checkpoint: &dyn Weights, dtype: WeightType, noise: f32) {
     let rows = 18;
     let x: Vec<f32> =

@@ -14,7 +14,7 @@ use crate::quant::{
 
 /// The order of the values of q4_k and q5_k: parts 0 and 2, 1 and 3, 4 and 6, 5 and 7.
 const PAIRS: [[usize; 4]; 4] = [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]];
-/// The order of the values of q2_k and q3_k: each 32 of the first half with those of the second.
+/// The order of the values of q2_k and q3_k: each 32 of the first half with 32 of the second.
 const HALVES: [[usize; 4]; 4] = [[0, 1, 8, 9], [2, 3, 10, 11], [4, 5, 12, 13], [6, 7, 14, 15]];
 
 /// Scales and minima of sixteen blocks of q4_k and q5_k.

@@ -45,7 +45,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// `taken` rows of `bytes` bytes; `next` tells how many outputs further on the next ones are, if they are to be prefetched.
+    /// `taken` rows of `bytes` bytes; `next` is the distance in outputs to the ones to prefetch, if any.
     ///
     /// SAFETY: there are `taken` rows from `first` on.
     unsafe fn new(first: *const u8, bytes: usize, taken: usize, next: Option<usize>) -> Self {
@@ -54,7 +54,7 @@ impl Outputs {
         Self { rows, next: next.map_or(std::ptr::null(), |outputs| first.wrapping_add(outputs * bytes)) }
     }
 
-    /// Prefetch a part of the next outputs' rows: they are one after the other, so what is as far from the beginning as `len`
+    /// Prefetch a part of the next outputs' rows: they are one after the other, so the bytes as far from the beginning as `len`
     /// bytes of these rows from `at` on, and as large; of that the `part`-th of `parts`. The processor cannot foresee the
     /// order of sixteen rows, and too many prefetches at once would delay the loads.
     #[inline]
@@ -183,7 +183,7 @@ fn sums4(v: [__m512i; 4]) -> __m512i {
     _mm512_add_epi32(a, b)
 }
 
-/// The sums of the lower two 128-bit lanes of four vectors, side by side, and those of the upper two.
+/// The sums of the lower two 128-bit lanes of four vectors, side by side, and of the upper two.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn halves(v: [__m512i; 4]) -> [__m512i; 2] {

@@ -131,7 +131,7 @@ fn pair_scales<K: Wide>(own: __m128i) -> [__m512i; 4] {
     })
 }
 
-/// Add a block: the sums of products times scales, and those of the minima.
+/// Add a block: the sums of products times scales, and of the minima.
 ///
 /// SAFETY: block `index` of the inputs exists.
 #[inline]
