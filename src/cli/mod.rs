@@ -30,7 +30,8 @@ pub use args::Cli;
 
 use args::{Command, StudioArgs, batch::BatchArgs, caption::CaptionArgs, part::PartArgs, run::OutputArgs};
 use commands::{
-    caption, compare, complete, dataset, doctor, inspect, manual, methods, models, replay, scenes, serve, train,
+    caption, compare, complete, dataset, doctor, inspect, manual, methods, models, replay, scenes, serve,
+    train,
 };
 use config::Config;
 use end::End;

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, OnceLock},
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::sync::Semaphore;
@@ -20,6 +20,9 @@ const BODIES: u64 = 4;
 /// Bytes of a permit for a body.
 pub const BODY_UNIT: u64 = 1 << 10;
 
+/// How often is looked whether all answers were read.
+const POLL: Duration = Duration::from_millis(20);
+
 /// What all routes share.
 pub type SharedApp = Arc<App>;
 
@@ -29,6 +32,8 @@ pub struct App {
     pub pool: Arc<Pool>,
     pub videos: Videos,
     pub metrics: Metrics,
+    /// Answers that are being written or read each have a clone.
+    pub answers: Arc<()>,
     /// Permits for the bytes of bodies.
     pub bodies: Arc<Semaphore>,
     /// The models, once they are loaded.
@@ -45,6 +50,7 @@ impl App {
             pool: Pool::new(options.queue),
             videos: Videos::new(&options, defaults.cache.clone())?,
             metrics: Metrics::default(),
+            answers: Arc::default(),
             bodies: Arc::new(Semaphore::new(bodies.min(Semaphore::MAX_PERMITS))),
             models: OnceLock::new(),
             created: now(),
@@ -52,6 +58,13 @@ impl App {
             options,
             defaults,
         })
+    }
+
+    /// Wait until every answer was read to its end.
+    pub async fn answered(&self) {
+        while Arc::strong_count(&self.answers) > 1 {
+            tokio::time::sleep(POLL).await;
+        }
     }
 }
 

@@ -70,7 +70,10 @@ pub fn ask(app: &App, request: ChatRequest) -> Result<Asked, ApiError> {
     }
     if let Some(top_p) = request.top_p {
         if !(top_p > 0.0 && top_p <= 1.0) {
-            return Err(invalid("top_p", format!("{top_p} is out of range; expected a number above 0, up to 1")));
+            return Err(invalid(
+                "top_p",
+                format!("{top_p} is out of range; expected a number above 0, up to 1"),
+            ));
         }
         text.top_p = top_p;
     }
@@ -159,7 +162,9 @@ fn response_format(format: &serde_json::Value) -> Result<(), ApiError> {
         Some(other @ ("json_object" | "json_schema")) => Err(ApiError::invalid(
             "response_format.type",
             "unsupported_value",
-            format!("response_format.type: `{other}` is not supported; ask for JSON in the prompt, or use `text`"),
+            format!(
+                "response_format.type: `{other}` is not supported; ask for JSON in the prompt, or use `text`"
+            ),
         )),
         _ => Err(invalid("response_format.type", "expected `text`")),
     }
@@ -195,7 +200,10 @@ fn method(app: &App, extension: Option<&Extension>) -> Result<Method, ApiError> 
             found.cloned().ok_or_else(|| {
                 let names: Vec<&str> = app.defaults.methods.iter().map(|method| &*method.name).collect();
                 let name: String = name.chars().take(100).collect();
-                invalid("specreel.method", format!("no method `{name}`; expected one of: {}", names.join(", ")))
+                invalid(
+                    "specreel.method",
+                    format!("no method `{name}`; expected one of: {}", names.join(", ")),
+                )
             })?
         }
     };
@@ -273,7 +281,9 @@ fn conversation(messages: Vec<Message>, default_prompt: &str) -> Result<Conversa
                     return Err(ApiError::invalid(
                         &place,
                         "unsupported_value",
-                        format!("{place}: a conversation is about one video; send another request for the other one"),
+                        format!(
+                            "{place}: a conversation is about one video; send another request for the other one"
+                        ),
                     ));
                 }
             }

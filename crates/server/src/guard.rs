@@ -45,7 +45,9 @@ pub async fn origin(State(app): State<SharedApp>, request: Request, next: Next) 
     let origin = request.headers().get(header::ORIGIN);
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let is_known = origin.is_none_or(|origin| {
-        origin.to_str().is_ok_and(|origin| app.options.cors.iter().any(|own| own == origin || own == "*") || is_own(origin, host))
+        origin.to_str().is_ok_and(|origin| {
+            app.options.cors.iter().any(|own| own == origin || own == "*") || is_own(origin, host)
+        })
     });
     if is_known {
         return next.run(request).await;
@@ -89,15 +91,8 @@ pub async fn count(State(app): State<SharedApp>, request: Request, next: Next) -
 
 /// A path without what changes from request to request.
 fn route(path: &str) -> &'static str {
-    const ROUTES: [&str; 7] = [
-        "/v1/chat/completions",
-        "/v1/models",
-        "/v1/files",
-        "/health",
-        "/metrics",
-        "/props",
-        "/openapi.json",
-    ];
+    const ROUTES: [&str; 7] =
+        ["/v1/chat/completions", "/v1/models", "/v1/files", "/health", "/metrics", "/props", "/openapi.json"];
     match path {
         _ if path.starts_with("/v1/files/") => "/v1/files/{id}",
         _ if path.starts_with("/v1/models/") => "/v1/models/{id}",
@@ -133,7 +128,8 @@ mod tests {
     #[test]
     fn only_the_whole_key_is_the_key() {
         let has = |value: &str| {
-            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap())]);
+            let headers =
+                HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap())]);
             has_key(&headers, "secret")
         };
         assert!(has("Bearer secret") && has("bearer secret"));

@@ -11,6 +11,28 @@
 //! 4. An `answer` folds them into text, tokens and a report.
 //!
 //! What routes share is an `app`. A further group of routes is a file in `routes`.
+//!
+//! ```
+//! use specreel_client::Interrupt;
+//! use specreel_model::ModelSpec;
+//! use specreel_server::{Defaults, Load, Options, Server};
+//!
+//! let demo = specreel_demo::demo(None)?;
+//! let models = ModelSpec { target: demo.target, drafter: Some(demo.drafter), ..ModelSpec::default() };
+//! let load = Load { models, ignore_memory: false, speeds: None };
+//! let interrupt = Interrupt::default();
+//! tokio::runtime::Runtime::new().expect("threads").block_on(async {
+//!     let server = Server::bind(Options { port: 0, ..Options::default() }, Defaults::default()).await?;
+//!     let url = format!("http://{}/v1/models", server.address()?);
+//!     let mut ready = |_: &_| {
+//!         let models = ureq::get(&url).call().and_then(|mut answer| answer.body_mut().read_to_string());
+//!         assert!(models.is_ok_and(|models| models.contains("demo-target")));
+//!         interrupt.ask();
+//!     };
+//!     server.run(load, &mut |_| {}, &mut ready, &interrupt).await
+//! })?;
+//! # Ok::<(), specreel_record::Failure>(())
+//! ```
 
 mod answer;
 mod api;
@@ -28,8 +50,8 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, sync::watch};
 
-pub use self::options::{Defaults, Options};
 use self::app::{App, SharedApp};
+pub use self::options::{Defaults, Options};
 use specreel_client::{Client, Interrupt};
 use specreel_model::ModelSpec;
 use specreel_record::{EventKind, Failure, Ready};
@@ -89,9 +111,8 @@ impl Server {
         }
         app.pool.close();
         let _ = end.send(true);
-        if tokio::time::timeout(app.options.grace, app.pool.idle()).await.is_err() {
-            app.pool.cancel_all();
-        }
+        let _ = tokio::time::timeout(app.options.grace, app.answered()).await;
+        app.pool.cancel_all();
         let abort = serving.abort_handle();
         if tokio::time::timeout(LAST, serving).await.is_err() {
             abort.abort();

@@ -34,7 +34,8 @@ impl Histogram {
             let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {count}");
         }
         let Self { count, sum, .. } = self;
-        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_sum {sum}\n{name}_count {count}");
+        let _ =
+            writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_sum {sum}\n{name}_count {count}");
     }
 }
 
@@ -175,7 +176,11 @@ impl Metrics {
         let histograms = [
             (&counts.request_s, "specreel_request_seconds", "Time to the head of the response."),
             (&counts.queue_s, "specreel_queue_seconds", "Time from a request to its run."),
-            (&counts.first_token_s, "specreel_first_token_seconds", "Time from a request to its first token."),
+            (
+                &counts.first_token_s,
+                "specreel_first_token_seconds",
+                "Time from a request to its first token.",
+            ),
             (&counts.decode_s, "specreel_decode_seconds", "Time from the first to the last token."),
         ];
         for (histogram, name, help) in histograms {

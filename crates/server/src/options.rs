@@ -37,8 +37,30 @@ pub struct Options {
     pub cors: Vec<String>,
 }
 
+impl Default for Options {
+    /// As `specreel serve` without options.
+    fn default() -> Self {
+        Self {
+            host: "127.0.0.1".into(),
+            port: 8713,
+            api_key: None,
+            allow_dirs: Vec::new(),
+            allow_url: false,
+            queue: 32,
+            parallel: 1,
+            timeout: Some(Duration::from_secs(600)),
+            grace: Duration::from_secs(30),
+            max_body: 64_000_000,
+            max_file: 1_000_000_000,
+            max_storage: 4_000_000_000,
+            max_duration: None,
+            cors: Vec::new(),
+        }
+    }
+}
+
 /// What requests do not say themselves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Defaults {
     /// Method, sampling, limits, prompt and system message; its video is ignored.
     pub request: RunRequest,

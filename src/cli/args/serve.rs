@@ -62,5 +62,9 @@ pub struct ServeArgs {
 
 fn key(text: &str) -> Result<String, String> {
     let is_sendable = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_sendable { Ok(text.to_owned()) } else { Err("expected visible ASCII characters without spaces".into()) }
+    if is_sendable {
+        Ok(text.to_owned())
+    } else {
+        Err("expected visible ASCII characters without spaces".into())
+    }
 }

@@ -26,12 +26,16 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     fs::create_dir(program.home().join("clips")).unwrap();
     fs::write(program.home().join("clips/a.mp4"), &clip).unwrap();
     fs::write(program.home().join("secret.mp4"), &clip).unwrap();
-    let server = Server::start(program, &["--method", "lvspec", "--allow-dir", "clips", "--max-duration", "3600"]);
+    let server =
+        Server::start(program, &["--method", "lvspec", "--allow-dir", "clips", "--max-duration", "3600"]);
 
     // The whole answer, with what specreel knows of it.
     let whole = server.ok("/v1/chat/completions", &about("demo"));
     let message = &whole["choices"][0]["message"];
-    assert_eq!((message["content"].as_str(), &whole["choices"][0]["finish_reason"]), (Some(text), &json!("stop")));
+    assert_eq!(
+        (message["content"].as_str(), &whole["choices"][0]["finish_reason"]),
+        (Some(text), &json!("stop"))
+    );
     let usage = &whole["usage"];
     assert_eq!(usage["completion_tokens"], done["stats"]["emitted"]);
     assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], 0);
@@ -44,10 +48,15 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     assert_eq!(said.trim_start(), text);
 
     // In parts, with events and usage. The prompt is read already.
-    let body = ask(&json!({"stream": true, "stream_options": {"include_usage": true}, "specreel": {"events": true}}), "demo");
+    let body = ask(
+        &json!({"stream": true, "stream_options": {"include_usage": true}, "specreel": {"events": true}}),
+        "demo",
+    );
     let stream = chunks(&server.raw("/v1/chat/completions", &body));
-    let parts: Vec<&Value> = stream.iter().filter(|(name, _)| name.is_empty()).map(|(_, data)| data).collect();
-    let said: String = parts.iter().filter_map(|part| part["choices"][0]["delta"]["content"].as_str()).collect();
+    let parts: Vec<&Value> =
+        stream.iter().filter(|(name, _)| name.is_empty()).map(|(_, data)| data).collect();
+    let said: String =
+        parts.iter().filter_map(|part| part["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(said, text);
     assert_eq!(parts.last(), Some(&&json!("[DONE]")));
     let last = parts[parts.len() - 2];
@@ -55,13 +64,19 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     let cached = last["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap();
     assert_eq!(cached + 1, usage["prompt_tokens"].as_u64().unwrap(), "all but the last token");
     let names: Vec<&str> = stream.iter().map(|(name, _)| &**name).filter(|name| !name.is_empty()).collect();
-    assert!(names.starts_with(&["started"]) && names.ends_with(&["done"]) && names.contains(&"step"), "{names:?}");
+    assert!(
+        names.starts_with(&["started"]) && names.ends_with(&["done"]) && names.contains(&"step"),
+        "{names:?}"
+    );
     let started = &stream.iter().find(|(name, _)| name == "started").unwrap().1;
     assert_eq!(started["video"], "demo", "no path of the server is told");
 
     // Log-probabilities, and an end before a stop text.
     let stop = &text[text.len() / 2..][..5];
-    let body = ask(&json!({"logprobs": true, "top_logprobs": 2, "stop": [stop], "specreel": {"method": "naive"}}), "demo");
+    let body = ask(
+        &json!({"logprobs": true, "top_logprobs": 2, "stop": [stop], "specreel": {"method": "naive"}}),
+        "demo",
+    );
     let cut = server.ok("/v1/chat/completions", &body);
     let plain = server.ok("/v1/chat/completions", &ask(&json!({"specreel": {"method": "naive"}}), "demo"));
     let plain = plain["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
@@ -133,7 +148,12 @@ fn refusals(server: &Server) {
         (with(json!({"top_logprobs": 2})), 400, "top_logprobs", "logprobs"),
         (with(json!({"temperature": "hot"})), 400, "temperature", "invalid type"),
         (with(json!({"tools": [{}]})), 400, "tools", "not supported"),
-        (with(json!({"response_format": {"type": "json_object"}})), 400, "response_format.type", "json_object"),
+        (
+            with(json!({"response_format": {"type": "json_object"}})),
+            400,
+            "response_format.type",
+            "json_object",
+        ),
         (with(json!({"specreel": {"method": "nope"}})), 400, "specreel.method", "lvspec"),
         (with(json!({"specreel": {"set": ["shape.length=x"]}})), 400, "specreel.set", "shape.length"),
         (with(json!({"specreel": {"fps": 0}})), 400, "specreel.fps", "frames per second"),
@@ -149,16 +169,26 @@ fn refusals(server: &Server) {
         (about("file-1-0"), 404, "messages[0].content[0].video_url", "/v1/files"),
         (about("demo:99"), 400, "messages[0].content[0].video_url", "demo:"),
         (about("data:video/mp4;base64,!!"), 400, "messages[0].content[0].video_url", "base64"),
-        (about("data:video/mp4;base64,AAAA"), 400, "messages[0].content[0].video_url", "the video in the request"),
+        (
+            about("data:video/mp4;base64,AAAA"),
+            400,
+            "messages[0].content[0].video_url",
+            "the video in the request",
+        ),
     ] {
         let (found, answer) = server.post("/v1/chat/completions", &body);
         let error = &answer["error"];
         assert_eq!((found, error["param"].as_str().unwrap_or_default()), (status, param), "{body}: {answer}");
         assert!(error["message"].as_str().unwrap().contains(words), "{body}: {answer}");
         assert_eq!(error["type"], "invalid_request_error");
-        assert!(!answer.to_string().contains(&*server.program.home().to_string_lossy()), "a path is told: {answer}");
+        assert!(
+            !answer.to_string().contains(&*server.program.home().to_string_lossy()),
+            "a path is told: {answer}"
+        );
     }
-    for (method, path, status) in [("GET", "/nothing", 404), ("GET", "/v1/chat/completions", 405), ("GET", "/v1/models/x", 404)] {
+    for (method, path, status) in
+        [("GET", "/nothing", 404), ("GET", "/v1/chat/completions", 405), ("GET", "/v1/models/x", 404)]
+    {
         assert_eq!(server.get(path).0, status, "{method} {path}");
     }
     assert_eq!(server.send("/v1/chat/completions", "text/plain", b"{}").0, 415);

@@ -73,7 +73,9 @@ impl Server {
 
     /// A client with this key.
     pub fn with_key(&self, key: &str) -> Self {
-        Self { key: format!("Bearer {key}"), ..self.clone() }
+        let mut client = self.clone();
+        client.key = format!("Bearer {key}");
+        client
     }
 
     pub fn child(&self) -> RefMut<'_, Child> {

@@ -5,6 +5,7 @@ mod response;
 
 pub use request::{ChatRequest, Content, Extension, InputVideo, Message, Part, Role, Stop, parse};
 pub use response::{
-    CachedTokens, Chat, Choice, ChunkChoice, Chunk, Delta, FileDeleted, FileList, FileObject, Logprob, Logprobs,
-    MessageOut, ModelList, ModelObject, PromptReport, ReasoningTokens, Report, RunReport, TokenReport, TopLogprob, Usage,
+    CachedTokens, Chat, Choice, Chunk, ChunkChoice, Delta, FileDeleted, FileList, FileObject, Logprob,
+    Logprobs, MessageOut, ModelList, ModelObject, PromptReport, ReasoningTokens, Report, RunReport,
+    TokenReport, TopLogprob, Usage,
 };

@@ -179,10 +179,14 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
-        let invalid = ApiError::invalid(&path, "invalid_json", format!("invalid request body: {}", error.inner()));
+        let invalid =
+            ApiError::invalid(&path, "invalid_json", format!("invalid request body: {}", error.inner()));
         ApiError { param: Some(path).filter(|path| path != "." && path != "?"), ..invalid }
     })?;
-    json.end().map_err(|e| ApiError { param: None, ..ApiError::invalid("", "invalid_json", format!("invalid request body: {e}")) })?;
+    json.end().map_err(|e| ApiError {
+        param: None,
+        ..ApiError::invalid("", "invalid_json", format!("invalid request body: {e}"))
+    })?;
     Ok(parsed)
 }
 

@@ -38,12 +38,19 @@ fn all_kinds_of_parts_name_a_video() {
     for (part, source) in [
         (r#"{"type": "video_url", "video_url": "demo"}"#, url("demo")),
         (r#"{"type": "image_url", "image_url": {"url": "a.png", "detail": "low"}}"#, url("a.png")),
-        (r#"{"type": "input_video", "input_video": {"data": "AAAA", "format": "mp4"}}"#, Source::Data("AAAA".into())),
+        (
+            r#"{"type": "input_video", "input_video": {"data": "AAAA", "format": "mp4"}}"#,
+            Source::Data("AAAA".into()),
+        ),
         (r#"{"type": "input_video", "input_video": {"url": "https://a.b/c"}}"#, url("https://a.b/c")),
         (r#"{"type": "file", "file": {"file_id": "file-1-2"}}"#, url("file-1-2")),
-        (r#"{"type": "file", "file": {"file_data": "data:video/mp4;base64,AA", "filename": "a"}}"#, url("data:video/mp4;base64,AA")),
+        (
+            r#"{"type": "file", "file": {"file_data": "data:video/mp4;base64,AA", "filename": "a"}}"#,
+            url("data:video/mp4;base64,AA"),
+        ),
     ] {
-        let messages = format!(r#"[{{"role": "user", "content": [{part}, {{"type": "text", "text": "x"}}]}}]"#);
+        let messages =
+            format!(r#"[{{"role": "user", "content": [{part}, {{"type": "text", "text": "x"}}]}}]"#);
         assert_eq!(said(&messages).unwrap().video, source, "{part}");
     }
 }
@@ -62,8 +69,14 @@ fn what_is_wrong_with_messages_is_named() {
         (format!("[{with_video}, {{\"role\": \"system\", \"content\": \"x\"}}]"), "messages[1].role"),
         (format!("[{with_video}, {answer}, {other}]"), "messages[2].content[0].video_url"),
         (format!("[{}, {answer}, {with_video}]", user("\"hello\"")), "messages[2].content[0].video_url"),
-        (format!("[{{\"role\": \"assistant\", \"content\": [{VIDEO}]}}]"), "messages[0].content[0].video_url"),
-        (format!("[{}]", user(r#"[{"type": "input_video", "input_video": {}}]"#)), "messages[0].content[0].input_video"),
+        (
+            format!("[{{\"role\": \"assistant\", \"content\": [{VIDEO}]}}]"),
+            "messages[0].content[0].video_url",
+        ),
+        (
+            format!("[{}]", user(r#"[{"type": "input_video", "input_video": {}}]"#)),
+            "messages[0].content[0].input_video",
+        ),
         (format!("[{}]", user(r#"[{"type": "audio"}]"#)), "messages[0].content[0].type"),
         (format!("[{}]", user(r#"[{"type": "text"}]"#)), "messages[0].content[0]"),
         (format!("[{}]", user("7")), "messages[0].content"),
@@ -71,7 +84,11 @@ fn what_is_wrong_with_messages_is_named() {
         ("7".to_owned(), "messages"),
     ] {
         let error = said(&messages).unwrap_err();
-        assert_eq!((error.param.as_deref(), error.status.as_u16()), (Some(param), 400), "{messages}: {error:?}");
+        assert_eq!(
+            (error.param.as_deref(), error.status.as_u16()),
+            (Some(param), 400),
+            "{messages}: {error:?}"
+        );
         assert!(!error.message.is_empty());
     }
 }

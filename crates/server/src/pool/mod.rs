@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use specreel_client::{Client, Remote};
 use specreel_engine::RunRequest;
@@ -111,18 +111,12 @@ pub struct Pool {
     state: Mutex<State>,
     capacity: usize,
     next_run: AtomicU64,
-    ended: Notify,
 }
 
 impl Pool {
     /// A pool without engines, in which so many runs may wait.
     pub fn new(capacity: usize) -> Arc<Self> {
-        Arc::new(Self {
-            state: Mutex::default(),
-            capacity,
-            next_run: AtomicU64::new(1),
-            ended: Notify::new(),
-        })
+        Arc::new(Self { state: Mutex::default(), capacity, next_run: AtomicU64::new(1) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -141,11 +135,7 @@ impl Pool {
     }
 
     /// Queue a run; its number is set here. `hold` lives as long as the run.
-    pub fn submit(
-        self: &Arc<Self>,
-        mut request: RunRequest,
-        hold: Option<Hold>,
-    ) -> Result<Ticket, Refused> {
+    pub fn submit(self: &Arc<Self>, mut request: RunRequest, hold: Option<Hold>) -> Result<Ticket, Refused> {
         let mut state = self.state();
         match (state.closed, state.engines.is_empty()) {
             (true, _) => return Err(Refused::Closed),
@@ -210,17 +200,6 @@ impl Pool {
         }
     }
 
-    /// Wait until nothing runs.
-    pub async fn idle(&self) {
-        loop {
-            let ended = self.ended.notified();
-            if self.load().1 == 0 {
-                return;
-            }
-            ended.await;
-        }
-    }
-
     /// An engine has finished its run, which began then; `is_lost` if it can make no other one.
     fn finish(&self, number: usize, began: Instant, is_lost: bool) {
         let mut state = self.state();
@@ -236,8 +215,6 @@ impl Pool {
             engine.run = None;
         }
         state.dispatch();
-        drop(state);
-        self.ended.notify_waiters();
     }
 }
 

@@ -1,11 +1,6 @@
 //! What an engine's worker does: one run after another.
 
-use std::{
-    convert::Infallible,
-    ops::ControlFlow,
-    sync::Arc,
-    time::Instant,
-};
+use std::{convert::Infallible, ops::ControlFlow, sync::Arc, time::Instant};
 
 use tokio::sync::mpsc;
 

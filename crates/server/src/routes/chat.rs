@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     future::Future,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -60,6 +61,7 @@ pub async fn chat(State(app): State<SharedApp>, request: Request) -> Result<Resp
             run_began: None,
             first_token: None,
             counted: false,
+            _answer: app.answers.clone(),
         };
         if stream {
             streamed(session, include_usage, events).await
@@ -144,7 +146,8 @@ async fn body(app: &App, request: Request) -> Result<(Bytes, OwnedSemaphorePermi
         );
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
     };
-    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let length =
+        request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let length: u64 = length.unwrap_or(most);
     if length > most {
         return Err(too_large());
@@ -166,7 +169,11 @@ async fn body(app: &App, request: Request) -> Result<(Bytes, OwnedSemaphorePermi
             }
             source = cause.source();
         }
-        ApiError::new(StatusCode::BAD_REQUEST, "incomplete_request", format!("cannot read the request: {error}"))
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "incomplete_request",
+            format!("cannot read the request: {error}"),
+        )
     })?;
     Ok((body, permit))
 }
@@ -187,6 +194,8 @@ struct Session {
     first_token: Option<Instant>,
     /// Whether the metrics know how it ended.
     counted: bool,
+    /// The end of the server waits for it.
+    _answer: Arc<()>,
 }
 
 impl Session {
@@ -367,7 +376,8 @@ impl Parts {
                 if self.events
                     && let Some(failure) = self.session.answer.failure()
                 {
-                    let failed = Event::new(self.session.ticket.run(), EventKind::Failed(self.named(failure)));
+                    let failed =
+                        Event::new(self.session.ticket.run(), EventKind::Failed(self.named(failure)));
                     sent.extend(named(&failed));
                 }
                 sent.extend(data(&error.body()));

@@ -50,13 +50,18 @@ pub async fn upload(State(app): State<SharedApp>, request: Request) -> Result<Js
 /// The file of an upload, its name and its purpose. What was received of an upload that ends early is removed.
 async fn receive(app: &SharedApp, request: Request) -> Result<(Incoming, String, String), ApiError> {
     let mut fields = Multipart::from_request(request, app).await.map_err(|error| {
-        ApiError::new(StatusCode::BAD_REQUEST, "invalid_upload", format!("expected a multipart form: {error}"))
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_upload",
+            format!("expected a multipart form: {error}"),
+        )
     })?;
     let (mut file, mut purpose) = (None, "user_data".to_owned());
     while let Some(mut field) = fields.next_field().await.map_err(broken)? {
         match field.name() {
             Some("file") if file.is_none() => {
-                let name = field.file_name().unwrap_or("video").chars().take(LONGEST_NAME).collect::<String>();
+                let name =
+                    field.file_name().unwrap_or("video").chars().take(LONGEST_NAME).collect::<String>();
                 let mut incoming = app.videos.store.incoming()?;
                 while let Some(chunk) = field.chunk().await.map_err(broken)? {
                     incoming.write(&chunk)?;
@@ -89,10 +94,22 @@ async fn receive(app: &SharedApp, request: Request) -> Result<(Incoming, String,
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn broken(error: MultipartError) -> ApiError {
-    ApiError::new(StatusCode::BAD_REQUEST, "invalid_upload", format!("cannot read the upload: {}", error.body_text()))
+    ApiError::new(
+        StatusCode::BAD_REQUEST,
+        "invalid_upload",
+        format!("cannot read the upload: {}", error.body_text()),
+    )
 }
 
 fn object(file: StoredFile) -> FileObject {
     let StoredFile { id, name, purpose, bytes, created, .. } = file;
-    FileObject { id, object: "file", bytes, created_at: created, filename: name, purpose, status: "processed" }
+    FileObject {
+        id,
+        object: "file",
+        bytes,
+        created_at: created,
+        filename: name,
+        purpose,
+        status: "processed",
+    }
 }

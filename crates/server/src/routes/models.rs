@@ -24,7 +24,10 @@ pub async fn list(State(app): State<SharedApp>) -> Json<ModelList> {
     Json(ModelList { object: "list", data: models(&app) })
 }
 
-pub async fn get(State(app): State<SharedApp>, Path(id): Path<String>) -> Result<Json<ModelObject>, ApiError> {
+pub async fn get(
+    State(app): State<SharedApp>,
+    Path(id): Path<String>,
+) -> Result<Json<ModelObject>, ApiError> {
     let found = models(&app).into_iter().find(|model| model.id == id);
     found.map(Json).ok_or_else(|| {
         let id: String = id.chars().take(100).collect();

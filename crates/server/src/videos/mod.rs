@@ -84,13 +84,20 @@ impl Videos {
     }
 
     fn url(&self, url: &str) -> Result<Video, ApiError> {
-        let refuse = |code, message: String| Err(ApiError::new(axum::http::StatusCode::BAD_REQUEST, code, message));
+        let refuse =
+            |code, message: String| Err(ApiError::new(axum::http::StatusCode::BAD_REQUEST, code, message));
         if let Some(rest) = strip(url, "data:") {
             let Some((kind, data)) = rest.split_once(',') else {
-                return refuse("invalid_data_url", "the data URL has no comma; expected data:video/mp4;base64,…".into());
+                return refuse(
+                    "invalid_data_url",
+                    "the data URL has no comma; expected data:video/mp4;base64,…".into(),
+                );
             };
             if !kind.to_ascii_lowercase().ends_with(";base64") {
-                return refuse("invalid_data_url", "expected a data URL in base64: data:video/mp4;base64,…".into());
+                return refuse(
+                    "invalid_data_url",
+                    "expected a data URL in base64: data:video/mp4;base64,…".into(),
+                );
             }
             return self.inline(data, "the video in the request");
         }
@@ -99,7 +106,9 @@ impl Videos {
             let Some(fetcher) = &self.fetcher else {
                 return refuse(
                     "url_not_allowed",
-                    format!("{name}: this server does not fetch URLs; upload the file, or start it with --allow-url"),
+                    format!(
+                        "{name}: this server does not fetch URLs; upload the file, or start it with --allow-url"
+                    ),
                 );
             };
             let mut incoming = self.store.incoming()?;
@@ -152,8 +161,8 @@ impl Videos {
 
     /// Refuse what is not a video, or too long.
     fn check(&self, video: &Video) -> Result<(), ApiError> {
-        let Probe { duration_s, .. } = probe(&video.path)
-            .map_err(|error| ApiError::failure(&video.named(error.into()), None))?;
+        let Probe { duration_s, .. } =
+            probe(&video.path).map_err(|error| ApiError::failure(&video.named(error.into()), None))?;
         match self.max_duration {
             Some(most) if duration_s > most => Err(ApiError::new(
                 axum::http::StatusCode::PAYLOAD_TOO_LARGE,

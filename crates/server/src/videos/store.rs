@@ -182,7 +182,8 @@ impl Store {
 
     /// The file that has these bytes.
     fn blob(&self, state: &mut State, mut incoming: Incoming) -> Result<Arc<Blob>, ApiError> {
-        let hash: String = incoming.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash: String =
+            incoming.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         if let Some(blob) = state.blobs.get(&hash) {
             return Ok(blob.clone());
         }
@@ -216,14 +217,18 @@ impl Incoming {
         let more = chunk.len() as u64;
         if self.bytes + more > self.max_file {
             let most = bytes(self.max_file);
-            let message = format!("the video is larger than {most}, the limit of this server; use a smaller one, or raise --max-file");
+            let message = format!(
+                "the video is larger than {most}, the limit of this server; use a smaller one, or raise --max-file"
+            );
             return refuse("video_too_large", message);
         }
         let before = self.used.fetch_add(more, Ordering::Relaxed);
         self.bytes += more;
         if before + more > self.max_total {
             let most = bytes(self.max_total);
-            let message = format!("the server stores at most {most} of videos; delete files (DELETE /v1/files/ID), or raise --max-storage");
+            let message = format!(
+                "the server stores at most {most} of videos; delete files (DELETE /v1/files/ID), or raise --max-storage"
+            );
             return refuse("storage_full", message);
         }
         self.hash.update(chunk);

@@ -63,7 +63,8 @@ fn a_file_below_an_allowed_directory_is_found_and_no_other() {
     let allowed = AllowedDirs::new(&[inside.clone()]).unwrap();
     let real = std::fs::canonicalize(inside.join("a b.mp4")).unwrap();
     let whole = inside.join("a b.mp4").display().to_string();
-    for name in ["a b.mp4", "./a b.mp4", "own.mp4", &whole, &format!("file://{}", whole.replace(' ', "%20"))] {
+    for name in ["a b.mp4", "./a b.mp4", "own.mp4", &whole, &format!("file://{}", whole.replace(' ', "%20"))]
+    {
         assert_eq!(allowed.find(name).unwrap(), real, "{name}");
     }
     let secret = outside.join("secret.mp4").display().to_string();
@@ -151,7 +152,8 @@ fn redirects_are_checked_like_urls() {
     let ok = serving("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nvideo".into());
     assert_eq!(fetch(format!("http://127.0.0.1:{ok}/a.mp4")), Ok(5));
     assert!(fetch(format!("http://127.0.0.2:{ok}/")).unwrap_err().contains("no public address"));
-    let to = |url: String| serving(format!("HTTP/1.1 302 Found\r\nlocation: {url}\r\ncontent-length: 0\r\n\r\n"));
+    let to =
+        |url: String| serving(format!("HTTP/1.1 302 Found\r\nlocation: {url}\r\ncontent-length: 0\r\n\r\n"));
     let good = to(format!("http://127.0.0.1:{ok}/"));
     assert_eq!(fetch(format!("http://127.0.0.1:{good}/")), Ok(5));
     let bad = to(format!("http://127.0.0.2:{ok}/"));
