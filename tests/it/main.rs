@@ -16,6 +16,7 @@ mod hub;
 mod lossless;
 #[path = "../support/real_weights.rs"]
 mod real_weights;
+mod serve;
 mod train;
 mod tui;
 mod video;

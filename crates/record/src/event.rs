@@ -215,9 +215,17 @@ pub struct PromptSeen {
     /// True if the target's prefill, or its video part, comes from an earlier run.
     #[serde(default)]
     pub reused: bool,
+    /// Tokens of the prompt that the target had read in earlier runs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cached_tokens: usize,
     /// Notes about the video: that it is damaged or truncated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The drafts of a step before they are verified.

@@ -54,7 +54,8 @@ impl Source {
         let mut input = StreamIo::from_read_seek_with_capacity(file, BUFFER)
             .and_then(|io| {
                 let mut options = ffmpeg::Dictionary::new();
-                options.set("protocol_whitelist", "file");
+                // No protocol has this name: a file that refers to other ones, such as a playlist, cannot open them.
+                options.set("protocol_whitelist", "none");
                 format::input_from_stream(io, None, Some(options))
             })
             .map_err(|e| refuse(e.to_string()))?;

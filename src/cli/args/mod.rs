@@ -15,6 +15,7 @@ pub mod part;
 pub mod replay;
 pub mod run;
 pub mod scenes;
+pub mod serve;
 pub mod train;
 pub mod values;
 
@@ -36,6 +37,7 @@ use models::ModelsArgs;
 use replay::ReplayArgs;
 use run::RunArgs;
 use scenes::ScenesArgs;
+use serve::ServeArgs;
 use train::TrainArgs;
 use values::choice;
 
@@ -68,6 +70,7 @@ pub const VERSION: &str = match (cfg!(feature = "cuda"), cfg!(feature = "metal")
   specreel inspect demo    show what the drafter sees of it
   specreel methods         list decoding methods
   specreel models          list local models; `pull ID` downloads one
+  specreel serve           serve OpenAI's API on http://127.0.0.1:8713
   specreel doctor          check this build, machine and terminal
 
 Embedded clips: demo, demo:2, demo:3, demo:4.
@@ -125,6 +128,8 @@ pub enum Command {
     Methods(MethodsArgs),
     /// List, inspect or download models
     Models(ModelsArgs),
+    /// Answer questions about videos over HTTP, with OpenAI's API
+    Serve(Box<ServeArgs>),
     /// Render synthetic clips with known facts, and score captions of them
     Scenes(ScenesArgs),
     /// Merge, check or count the data sets that `caption --dataset` writes

@@ -14,6 +14,7 @@ pub mod methods;
 pub mod models;
 pub mod replay;
 pub mod scenes;
+pub mod serve;
 pub mod train;
 
 use std::{

@@ -115,18 +115,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         None => settings.library.or_default(),
     };
     let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir| vec![dir]);
-    let (own, problems) = user_methods::all(dirs.as_ref());
-    let mut methods = Method::presets().to_vec();
-    for method in own {
-        match methods.iter_mut().find(|m| m.name == method.name) {
-            Some(same) => *same = method,
-            None => methods.push(method),
-        }
-    }
-    match methods.iter_mut().find(|m| m.name == request.method.name) {
-        Some(preset) => *preset = request.method.clone(),
-        None => methods.insert(0, request.method.clone()),
-    }
+    let (methods, problems) = methods(dirs.as_ref(), &request.method);
     let profile = settings.profile.value.as_deref().map(present::modelled::load).transpose();
     let profile = profile.map_err(|failure| settings.profile.blame(failure))?;
     let embedded = assets::is_embedded_target(&models.target);
@@ -184,6 +173,41 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         ..usual
     };
     Ok(Studio { models, ignore_memory: args.run.ignore_memory, config })
+}
+
+/// What a server starts with.
+pub struct Served {
+    pub models: ModelSpec,
+    /// What requests do not say themselves; it has no video.
+    pub request: RunRequest,
+    pub methods: Vec<Method>,
+    /// User-defined methods that cannot be used.
+    pub problems: Vec<Failure>,
+}
+
+pub fn served(args: &RunArgs, config: &Config) -> Result<Served, Failure> {
+    let settings = Settings::merge(args.layer(), config);
+    let models = models(&settings, args.rope)?;
+    let request = request(PathBuf::new(), args, &settings, &models)?;
+    let (methods, problems) = methods(Dirs::find().as_ref(), &request.method);
+    Ok(Served { models, request, methods, problems })
+}
+
+/// All methods by name: the built-in ones, replaced by the user's and by the chosen one; and files that cannot be used.
+fn methods(dirs: Option<&Dirs>, chosen: &Method) -> (Vec<Method>, Vec<Failure>) {
+    let (own, problems) = user_methods::all(dirs);
+    let mut methods = Method::presets().to_vec();
+    for method in own {
+        match methods.iter_mut().find(|m| m.name == method.name) {
+            Some(same) => *same = method,
+            None => methods.push(method),
+        }
+    }
+    match methods.iter_mut().find(|m| m.name == chosen.name) {
+        Some(preset) => *preset = chosen.clone(),
+        None => methods.insert(0, chosen.clone()),
+    }
+    (methods, problems)
 }
 
 /// The file of a video; `demo` and `demo:N` are embedded clips, `-` is read from stdin.

@@ -67,6 +67,11 @@ pub fn rule(spec: &ModelSpec) -> Rule {
     read().unwrap_or(Rule::QWEN_VL)
 }
 
+/// The context window of the target of these models, in tokens; none if its configuration cannot be read.
+pub fn context_window(spec: &ModelSpec) -> Option<usize> {
+    Some(spec.target_files().ok()?.config().ok()?.text.max_positions)
+}
+
 /// What one run adds to loaded models.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {

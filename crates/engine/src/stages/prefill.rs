@@ -30,19 +30,21 @@ struct TargetRead {
 }
 
 impl Runner<'_> {
-    /// Make sure that the clip and prompt are prefilled. True if at least the video was kept from an earlier run.
+    /// Make sure that the clip and prompt are prefilled. Returns how many of the prompt's tokens were kept from earlier runs: none,
+    /// or at least the video's.
     pub(crate) fn ensure_context(
         &self,
         cache: &mut PrefixCache,
         key: &ContextKey,
         stats: &mut Stats,
-    ) -> Result<bool, Stop> {
+    ) -> Result<usize, Stop> {
         if let Some(context) = cache.contexts.touch(key) {
             self.check_length(context.prompt.ids.len(), context.visual.len())?;
             // It may have been made for a shorter caption.
             let growth = context.target.growth(self.request.max_new_tokens + KV_HEADROOM);
+            let kept = context.target.len();
             self.make_room_in(cache, key, growth as u64)?;
-            return Ok(true);
+            return Ok(kept);
         }
         let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
         let prompt = self.lay_out(&clip.facts)?;
@@ -61,17 +63,17 @@ impl Runner<'_> {
         let varies = context::ContextNeeds::of(&self.request.method.context).variation.is_some();
         let prunes = self.request.method.prunes();
         if let Some(kept) = (!varies && !prunes).then(|| kept_prefix(contexts, &key.0, &prompt)).flatten() {
-            let context = self.extend(kept, prompt, started)?;
+            let (common, context) = (kept.1, self.extend(kept, prompt, started)?);
             stats.timings.prefill_target_ms = since(started);
             contexts.insert(key.clone(), context);
-            return Ok(true);
+            return Ok(common);
         }
         let context = match prunes {
             true => self.prefill_pruned(clip, prompt, started, stats)?,
             false => self.prefill(clip, prompt, started, stats)?,
         };
         contexts.insert(key.clone(), context);
-        Ok(false)
+        Ok(0)
     }
 
     /// Read the whole prompt.

@@ -87,7 +87,7 @@ impl Runner<'_> {
         self.models.mtp.load(&self.models.target, &self.request.method.drafter, || self.load_progress())?;
         let key = (self.clip_key(), self.request.reading());
         self.ensure_clip(cache, &key, &mut stats)?;
-        let reused = self.ensure_context(cache, &key, &mut stats)?;
+        let cached_tokens = self.ensure_context(cache, &key, &mut stats)?;
         // From here on the context is changed in place: if the run fails, it is not trusted any more.
         cache.writing = Some(key.clone());
         let selection = self.select(cache, &key, &mut stats)?;
@@ -116,7 +116,8 @@ impl Runner<'_> {
             scores: selection.scores.clone().filter(|_| drafter_key.is_some()),
             visual_spans: context.prompt.visual.ranges().map(|rows| [rows.start, rows.end]).collect(),
             dropped_stamps: selection.dropped_stamps.clone(),
-            reused,
+            reused: cached_tokens > 0,
+            cached_tokens,
             notes: clip
                 .notes
                 .iter()

@@ -1,0 +1,174 @@
+//! An answer as it grows: events of a run become text, tokens and a report.
+
+mod stop;
+
+use crate::api::{
+    CachedTokens, Logprob, PromptReport, ReasoningTokens, Report, RunReport, TokenReport, TopLogprob, Usage,
+};
+use specreel_record::{Event, Failure, RunLog, RunState, StopReason, Token};
+
+use self::stop::StopText;
+
+/// The log-probability of what is less likely than can be said, as OpenAI writes it.
+const UNLIKELY: f32 = -9999.0;
+
+/// The marks around what a model thinks, which are no text of it.
+const MARKS: [&str; 2] = ["<think>", "</think>"];
+
+/// What an event added.
+#[derive(Debug, Default)]
+pub struct Added {
+    pub text: String,
+    pub thinking: String,
+    pub tokens: Vec<TokenReport>,
+    pub logprobs: Vec<Logprob>,
+}
+
+impl Added {
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.thinking.is_empty() && self.tokens.is_empty()
+    }
+
+    /// Take in what came later.
+    pub fn append(&mut self, later: Self) {
+        self.text.push_str(&later.text);
+        self.thinking.push_str(&later.thinking);
+        self.tokens.extend(later.tokens);
+        self.logprobs.extend(later.logprobs);
+    }
+}
+
+/// An answer that is being written.
+pub struct Answer {
+    log: RunLog,
+    stop: StopText,
+    /// How many of the most likely tokens to report; none reports no log-probabilities.
+    logprobs: Option<usize>,
+    tokens: usize,
+    thoughts: usize,
+}
+
+impl Answer {
+    /// The answer of a run; it ends before one of the texts of `stop`.
+    pub fn new(run: u64, stop: Vec<String>, logprobs: Option<usize>) -> Self {
+        Self { log: RunLog::new(run), stop: StopText::new(stop), logprobs, tokens: 0, thoughts: 0 }
+    }
+
+    /// Take in an event.
+    pub fn apply(&mut self, event: &Event) -> Added {
+        let was_stopped = self.stop.is_found();
+        let chunks = self.log.apply(event).chunks;
+        let mut added = Added::default();
+        for chunk in &self.log.chunks()[chunks] {
+            self.stop.push(&chunk.text, &mut added.text);
+        }
+        if self.log.is_over() {
+            self.stop.finish(&mut added.text);
+        }
+        for thought in &self.log.thinking()[self.thoughts..] {
+            if !MARKS.contains(&thought.text.trim()) {
+                added.thinking.push_str(&thought.text);
+            }
+        }
+        self.thoughts = self.log.thinking().len();
+        let new: Vec<&Token> = self.log.tokens().skip(self.tokens).collect();
+        self.tokens += new.len();
+        // What was written after the stop text is no part of the answer.
+        if was_stopped {
+            return added;
+        }
+        for token in new {
+            let Token { text, verdict, thinking, .. } = token;
+            added.tokens.push(TokenReport { text: text.clone(), verdict: *verdict, thinking: *thinking });
+            if let Some(count) = self.logprobs.filter(|_| !thinking) {
+                added.logprobs.push(logprob(token, count));
+            }
+        }
+        added
+    }
+
+    /// True once the run has ended.
+    pub fn is_over(&self) -> bool {
+        self.log.is_over()
+    }
+
+    /// True once the text has come to one of the stop texts: the run need not go on.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_found()
+    }
+
+    /// Why the run failed, if it did.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.log.failure()
+    }
+
+    /// `stop` or `length`; none if the run did not come to its end.
+    pub fn finish_reason(&self) -> Option<&'static str> {
+        match self.log.state() {
+            _ if self.is_stopped() => Some("stop"),
+            RunState::Done(StopReason::Eos) => Some("stop"),
+            RunState::Done(StopReason::Length) => Some("length"),
+            _ => None,
+        }
+    }
+
+    pub fn log(&self) -> &RunLog {
+        &self.log
+    }
+
+    pub fn usage(&self) -> Usage {
+        let prompt = self.log.prompt();
+        let prompt_tokens = prompt.map_or(0, |prompt| prompt.prompt_ids.len() as u64);
+        let cached_tokens = prompt.map_or(0, |prompt| prompt.cached_tokens as u64);
+        let completion_tokens = self.tokens as u64;
+        let reasoning_tokens = self.log.tokens().filter(|token| token.thinking).count() as u64;
+        Usage {
+            prompt_tokens,
+            completion_tokens,
+            total_tokens: prompt_tokens + completion_tokens,
+            prompt_tokens_details: CachedTokens { cached_tokens },
+            completion_tokens_details: ReasoningTokens { reasoning_tokens },
+        }
+    }
+
+    /// How the whole answer was made, with these tokens.
+    pub fn report(&self, tokens: Vec<TokenReport>) -> Report {
+        let (stats, prompt) = (self.log.stats(), self.log.prompt());
+        let run = RunReport {
+            method: self.log.name().to_owned(),
+            lossless: self.log.is_lossless(),
+            verdicts: stats.verdicts.clone(),
+            tau: stats.tau,
+            emitted_per_step: stats.emitted_per_step,
+            steps: stats.steps,
+            tokens_per_second: stats.tokens_per_second,
+            speedup: stats.speedup.clone(),
+            prompt: PromptReport {
+                frames: prompt.map(|prompt| prompt.frames.clone()).unwrap_or_default(),
+                grid: prompt.map(|prompt| prompt.grid).unwrap_or_default(),
+                visual_tokens: stats.visual_tokens,
+                drafter_visual_tokens: stats.drafter_visual_tokens,
+            },
+            timings: stats.timings.clone(),
+            notes: self.log.notes().to_vec(),
+        };
+        Report { tokens, run: Some(run) }
+    }
+}
+
+fn logprob(token: &Token, count: usize) -> Logprob {
+    let own = token.logprobs.iter().find(|(id, _)| *id == token.id).map(|(_, logprob)| *logprob);
+    let logprob = own.or(token.probability.map(f32::ln)).filter(|p| p.is_finite()).unwrap_or(UNLIKELY);
+    let top = token.logprobs.iter().zip(&token.logprob_texts).take(count);
+    let top_logprobs = top.map(|((_, logprob), text)| TopLogprob {
+        token: text.clone(),
+        logprob: if logprob.is_finite() { *logprob } else { UNLIKELY },
+        bytes: text.clone().into_bytes(),
+    });
+    Logprob {
+        token: token.text.clone(),
+        logprob,
+        bytes: token.text.clone().into_bytes(),
+        top_logprobs: top_logprobs.collect(),
+    }
+}

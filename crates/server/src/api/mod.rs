@@ -1,0 +1,11 @@
+//! What the server speaks: requests and responses of OpenAI's API, with specreel's extensions.
+
+mod request;
+mod response;
+
+pub use request::{ChatRequest, Content, Extension, InputVideo, Message, Part, Role, Stop, parse};
+pub use response::{
+    CachedTokens, Chat, Choice, Chunk, ChunkChoice, Delta, FileDeleted, FileList, FileObject, Logprob,
+    Logprobs, MessageOut, ModelList, ModelObject, PromptReport, ReasoningTokens, Report, RunReport,
+    TokenReport, TopLogprob, Usage,
+};

@@ -1,0 +1,74 @@
+//! What all routes share.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::sync::Semaphore;
+
+use crate::{
+    metrics::Metrics,
+    options::{Defaults, Options},
+    pool::Pool,
+    videos::Videos,
+};
+use specreel_record::{Failure, Ready};
+
+/// Bodies of the largest size that may be in memory at once.
+const BODIES: u64 = 4;
+/// Bytes of a permit for a body.
+pub const BODY_UNIT: u64 = 1 << 10;
+
+/// How often is looked whether all answers were read.
+const POLL: Duration = Duration::from_millis(20);
+
+/// What all routes share.
+pub type SharedApp = Arc<App>;
+
+pub struct App {
+    pub options: Options,
+    pub defaults: Defaults,
+    pub pool: Arc<Pool>,
+    pub videos: Videos,
+    pub metrics: Metrics,
+    /// Answers that are being written or read each have a clone.
+    pub answers: Arc<()>,
+    /// Permits for the bytes of bodies.
+    pub bodies: Arc<Semaphore>,
+    /// The models, once they are loaded.
+    pub models: OnceLock<Ready>,
+    /// When the server was started, in seconds since 1970.
+    pub created: u64,
+    pub began: Instant,
+}
+
+impl App {
+    pub fn new(options: Options, defaults: Defaults) -> Result<Self, Failure> {
+        let bodies = (options.max_body * BODIES).div_ceil(BODY_UNIT) as usize;
+        Ok(Self {
+            pool: Pool::new(options.queue),
+            videos: Videos::new(&options, defaults.cache.clone())?,
+            metrics: Metrics::default(),
+            answers: Arc::default(),
+            bodies: Arc::new(Semaphore::new(bodies.min(Semaphore::MAX_PERMITS))),
+            models: OnceLock::new(),
+            created: now(),
+            began: Instant::now(),
+            options,
+            defaults,
+        })
+    }
+
+    /// Wait until every answer was read to its end.
+    pub async fn answered(&self) {
+        while Arc::strong_count(&self.answers) > 1 {
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}

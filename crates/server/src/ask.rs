@@ -1,0 +1,373 @@
+//! From a chat request to a run.
+
+use crate::{
+    api::{ChatRequest, Content, Extension, InputVideo, Message, Part, Role, Stop},
+    app::App,
+    error::ApiError,
+    videos::{Source, Video, Videos},
+};
+use specreel_engine::{RunRequest, Turn};
+use specreel_record::Failure;
+use specreel_speculate::Method;
+use specreel_video::Sampling;
+
+/// Most new tokens of a request.
+const MAX_NEW_TOKENS: u32 = 65_536;
+/// Most log-probabilities of a token.
+const MAX_LOGPROBS: u32 = 20;
+/// Most stop texts, and bytes of each.
+const MAX_STOPS: usize = 16;
+const LONGEST_STOP: usize = 1024;
+
+/// A request that was read, and what it asks for beside the run.
+pub struct Asked {
+    pub run: RunRequest,
+    pub video: Video,
+    pub model: String,
+    pub stop: Vec<String>,
+    pub logprobs: Option<usize>,
+    pub stream: bool,
+    pub include_usage: bool,
+    pub events: bool,
+}
+
+/// What a conversation says.
+#[derive(Debug, PartialEq)]
+struct Conversation {
+    system: Option<String>,
+    before: Vec<Turn>,
+    prompt: String,
+    /// The video, and where it is.
+    video: Source,
+    at: String,
+}
+
+/// Check a request, and find its video. Blocks.
+pub fn ask(app: &App, request: ChatRequest) -> Result<Asked, ApiError> {
+    refuse_unsupported(&request)?;
+    let model = model(app, request.model.as_deref())?;
+    let extension = request.specreel.as_ref();
+    let method = method(app, extension)?;
+    let stream = request.stream.unwrap_or(false);
+    let events = extension.is_some_and(|own| own.events);
+    if events && !stream {
+        return Err(invalid("specreel.events", "events are sent in streams only; add \"stream\": true"));
+    }
+    let logprobs = logprobs(&request)?;
+    let stop = stops(request.stop)?;
+    let base = &app.defaults.request;
+    let limit = request.max_completion_tokens.or(request.max_tokens);
+    let named = if request.max_completion_tokens.is_some() { "max_completion_tokens" } else { "max_tokens" };
+    if let Some(limit) = limit.filter(|limit| !(1..=MAX_NEW_TOKENS).contains(limit)) {
+        return Err(invalid(named, format!("{limit} is out of range; expected 1 to {MAX_NEW_TOKENS}")));
+    }
+    let mut text = base.text;
+    if let Some(temperature) = request.temperature {
+        if !(0.0..=100.0).contains(&temperature) {
+            return Err(invalid("temperature", format!("{temperature} is out of range; expected 0 to 100")));
+        }
+        text.temperature = temperature;
+    }
+    if let Some(top_p) = request.top_p {
+        if !(top_p > 0.0 && top_p <= 1.0) {
+            return Err(invalid(
+                "top_p",
+                format!("{top_p} is out of range; expected a number above 0, up to 1"),
+            ));
+        }
+        text.top_p = top_p;
+    }
+    if let Some(seed) = request.seed {
+        text.seed = seed.cast_unsigned();
+    }
+    let (thinking, effort) = match request.reasoning_effort {
+        Some(effort) if effort == "none" => (false, None),
+        Some(effort) => (true, Some(effort)),
+        None => (base.thinking, base.effort.clone()),
+    };
+    let thinking = request.chat_template_kwargs.and_then(|own| own.enable_thinking).unwrap_or(thinking);
+    let said = conversation(request.messages, &base.prompt)?;
+    let sampling = sampling(base.sampling, extension)?;
+    // Last, since it may take long.
+    let video = app.videos.resolve(&said.video, &said.at)?;
+    let span = Videos::span(&video, extension.and_then(|own| own.start), extension.and_then(|own| own.end))
+        .map_err(|failure| ApiError::failure(&failure, Some("specreel.start")))?;
+    let pixels = |own: fn(&Extension) -> Option<u32>| extension.and_then(own).map(|n| n as usize);
+    let run = RunRequest {
+        video: video.path.clone(),
+        span,
+        before: said.before,
+        prompt: said.prompt,
+        system: said.system.or_else(|| base.system.clone()),
+        thinking,
+        effort: effort.filter(|_| thinking),
+        method,
+        sampling,
+        max_pixels: pixels(|own| own.max_pixels).or(base.max_pixels),
+        max_visual_tokens: pixels(|own| own.max_visual_tokens).or(base.max_visual_tokens),
+        max_new_tokens: limit.map_or(base.max_new_tokens, |limit| limit as usize),
+        text,
+        logprobs: logprobs.map_or(0, |count| count.max(1)),
+        ..base.clone()
+    };
+    let include_usage = request.stream_options.and_then(|own| own.include_usage).unwrap_or(false);
+    Ok(Asked { run, video, model, stop, logprobs, stream, include_usage, events })
+}
+
+fn invalid(param: &str, message: impl Into<String>) -> ApiError {
+    ApiError::invalid(param, "invalid_value", format!("{param}: {}", message.into()))
+}
+
+/// Refuse what would change the answer, and is not there.
+fn refuse_unsupported(request: &ChatRequest) -> Result<(), ApiError> {
+    let unsupported = |param: &str, message: &str| {
+        Err(ApiError::invalid(param, "unsupported_value", format!("{param}: {message}")))
+    };
+    let is_filled = |value: &Option<serde_json::Value>| match value {
+        None | Some(serde_json::Value::Null) => false,
+        Some(serde_json::Value::Array(all)) => !all.is_empty(),
+        Some(serde_json::Value::Object(all)) => !all.is_empty(),
+        Some(_) => true,
+    };
+    if request.n.is_some_and(|n| n != 1) {
+        return unsupported("n", "only 1 answer per request; send several requests");
+    }
+    if let Some(format) = request.response_format.as_ref().filter(|format| !format.is_null()) {
+        response_format(format)?;
+    }
+    for (param, value) in
+        [("tools", &request.tools), ("functions", &request.functions), ("logit_bias", &request.logit_bias)]
+    {
+        if is_filled(value) {
+            return unsupported(param, "not supported; leave it out");
+        }
+    }
+    for (param, value) in
+        [("frequency_penalty", request.frequency_penalty), ("presence_penalty", request.presence_penalty)]
+    {
+        if value.is_some_and(|value| value != 0.0) {
+            return unsupported(param, "penalties are not supported; leave it out, or set it to 0");
+        }
+    }
+    if request.modalities.iter().flatten().any(|modality| modality != "text") {
+        return unsupported("modalities", "answers are text; expected [\"text\"]");
+    }
+    Ok(())
+}
+
+/// The place where other formats than text become a constraint of the run.
+fn response_format(format: &serde_json::Value) -> Result<(), ApiError> {
+    match format.get("type").and_then(serde_json::Value::as_str) {
+        Some("text") => Ok(()),
+        Some(other @ ("json_object" | "json_schema")) => Err(ApiError::invalid(
+            "response_format.type",
+            "unsupported_value",
+            format!(
+                "response_format.type: `{other}` is not supported; ask for JSON in the prompt, or use `text`"
+            ),
+        )),
+        _ => Err(invalid("response_format.type", "expected `text`")),
+    }
+}
+
+/// The name under which the request knows the models.
+fn model(app: &App, named: Option<&str>) -> Result<String, ApiError> {
+    let Some(ready) = app.models.get() else { return Ok(crate::NAME.to_owned()) };
+    match named {
+        None | Some(crate::NAME) => Ok(ready.target.clone()),
+        Some(named) if named == ready.target => Ok(ready.target.clone()),
+        Some(other) => {
+            let other: String = other.chars().take(100).collect();
+            let message = format!(
+                "no model `{other}`; this server has `{}`, which `{}` also means",
+                ready.target,
+                crate::NAME
+            );
+            Err(ApiError {
+                param: Some("model".into()),
+                ..ApiError::new(axum::http::StatusCode::NOT_FOUND, "model_not_found", message)
+            })
+        }
+    }
+}
+
+/// The method with the request's changes, if the loaded models have what it needs.
+fn method(app: &App, extension: Option<&Extension>) -> Result<Method, ApiError> {
+    let base = match extension.and_then(|own| own.method.as_deref()) {
+        None => app.defaults.request.method.clone(),
+        Some(name) => {
+            let found = app.defaults.methods.iter().find(|method| method.name == name);
+            found.cloned().ok_or_else(|| {
+                let names: Vec<&str> = app.defaults.methods.iter().map(|method| &*method.name).collect();
+                let name: String = name.chars().take(100).collect();
+                invalid(
+                    "specreel.method",
+                    format!("no method `{name}`; expected one of: {}", names.join(", ")),
+                )
+            })?
+        }
+    };
+    let sets = extension.map(|own| &own.set[..]).unwrap_or_default();
+    let refuse = |failure: Failure, param: &str| ApiError::failure(&failure, Some(param));
+    let method = base
+        .with_sets(sets.iter().map(String::as_str))
+        .map_err(|error| refuse(error.into(), "specreel.set"))?;
+    if let Some(ready) = app.models.get() {
+        let parts = ready.parts.clone().unwrap_or_default();
+        method.check_parts(&parts, &ready.target).map_err(|failure| refuse(failure, "specreel.method"))?;
+    }
+    Ok(method)
+}
+
+fn logprobs(request: &ChatRequest) -> Result<Option<usize>, ApiError> {
+    match (request.logprobs.unwrap_or(false), request.top_logprobs) {
+        (_, Some(count)) if count > MAX_LOGPROBS => {
+            Err(invalid("top_logprobs", format!("{count} is out of range; expected 0 to {MAX_LOGPROBS}")))
+        }
+        (false, Some(1..)) => Err(invalid("top_logprobs", "needs \"logprobs\": true")),
+        (true, count) => Ok(Some(count.unwrap_or(0) as usize)),
+        (false, _) => Ok(None),
+    }
+}
+
+fn stops(stop: Option<Stop>) -> Result<Vec<String>, ApiError> {
+    let stops = match stop {
+        None => Vec::new(),
+        Some(Stop::One(stop)) => vec![stop],
+        Some(Stop::Several(stops)) => stops,
+    };
+    if stops.len() > MAX_STOPS || stops.iter().any(|stop| stop.is_empty() || stop.len() > LONGEST_STOP) {
+        let message = format!("expected up to {MAX_STOPS} texts of 1 to {LONGEST_STOP} bytes");
+        return Err(invalid("stop", message));
+    }
+    Ok(stops)
+}
+
+fn sampling(base: Sampling, extension: Option<&Extension>) -> Result<Sampling, ApiError> {
+    let (frames, fps) = extension.map_or((None, None), |own| (own.frames, own.fps));
+    let sampling = match (frames, fps) {
+        (Some(_), Some(_)) => return Err(invalid("specreel.fps", "choose either `frames` or `fps`")),
+        (Some(frames), None) => Sampling::Frames(frames as usize),
+        (None, Some(fps)) => Sampling::Fps(fps),
+        (None, None) => base,
+    };
+    let param = if frames.is_some() { "specreel.frames" } else { "specreel.fps" };
+    specreel_video::sampling::check(sampling)
+        .map_err(|error| ApiError::invalid(param, "invalid_value", error.to_string()))?;
+    Ok(sampling)
+}
+
+/// Read the messages: system messages, then questions and answers in turn. The video is in the first question; later messages may
+/// repeat it.
+fn conversation(messages: Vec<Message>, default_prompt: &str) -> Result<Conversation, ApiError> {
+    let (mut system, mut turns) = (Vec::new(), Vec::<Turn>::new());
+    let mut video: Option<(Source, String)> = None;
+    let mut open = None;
+    let count = messages.len();
+    for (i, Message { role, content }) in messages.into_iter().enumerate() {
+        let at = format!("messages[{i}]");
+        let (text, media) = read(content, &at)?;
+        if let Some((_, place)) = media.first().filter(|_| role != Role::User) {
+            return Err(invalid(place, "videos belong to messages of the user"));
+        }
+        for (source, place) in media {
+            match &video {
+                None if !turns.is_empty() => {
+                    return Err(invalid(&place, "the video comes with the first question; move it there"));
+                }
+                None => video = Some((source, place)),
+                Some((first, _)) if *first == source => {}
+                Some(_) => {
+                    return Err(ApiError::invalid(
+                        &place,
+                        "unsupported_value",
+                        format!(
+                            "{place}: a conversation is about one video; send another request for the other one"
+                        ),
+                    ));
+                }
+            }
+        }
+        match (role, open.take()) {
+            (Role::System | Role::Developer, None) if turns.is_empty() => system.push(text),
+            (Role::System | Role::Developer, _) => {
+                return Err(invalid(&format!("{at}.role"), "system messages come first"));
+            }
+            (Role::User, None) => open = Some(text),
+            // Some clients send the video and the question as two messages.
+            (Role::User, Some(before)) => open = Some(join(before, &text)),
+            (Role::Assistant, Some(prompt)) => {
+                let prompt = if prompt.trim().is_empty() { default_prompt.to_owned() } else { prompt };
+                turns.push(Turn { prompt, answer: text });
+            }
+            (Role::Assistant, None) => {
+                return Err(invalid(&format!("{at}.role"), "an answer follows a question of the user"));
+            }
+        }
+    }
+    let Some(prompt) = open else {
+        let at = if count == 0 { "messages".to_owned() } else { format!("messages[{}].role", count - 1) };
+        return Err(invalid(&at, "the last message is a question of the user"));
+    };
+    let prompt = if prompt.trim().is_empty() { default_prompt.to_owned() } else { prompt.trim().to_owned() };
+    let Some((video, at)) = video else {
+        return Err(ApiError::invalid(
+            "messages",
+            "missing_video",
+            "messages: there is no video; specreel answers questions about a video: add a part such as {\"type\": \
+             \"video_url\", \"video_url\": {\"url\": \"data:video/mp4;base64,…\"}} to the first question",
+        ));
+    };
+    let system = (!system.is_empty()).then(|| system.join("\n\n")).filter(|text| !text.trim().is_empty());
+    Ok(Conversation { system, before: turns, prompt, video, at })
+}
+
+fn join(mut text: String, more: &str) -> String {
+    if !text.is_empty() && !more.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(more);
+    text
+}
+
+/// The text of a message, and its videos with their places.
+fn read(content: Option<Content>, at: &str) -> Result<(String, Vec<(Source, String)>), ApiError> {
+    let parts = match content {
+        None => return Ok((String::new(), Vec::new())),
+        Some(Content::Text(text)) => return Ok((text, Vec::new())),
+        Some(Content::Parts(parts)) => parts,
+    };
+    let (mut text, mut media) = (String::new(), Vec::new());
+    for (i, part) in parts.into_iter().enumerate() {
+        let at = |field: &str| format!("{at}.content[{i}].{field}");
+        match part {
+            Part::Text { text: more } => text = join(text, &more),
+            Part::VideoUrl { video_url } => media.push((Source::Url(video_url.url), at("video_url"))),
+            Part::ImageUrl { image_url } => media.push((Source::Url(image_url.url), at("image_url"))),
+            Part::InputVideo { input_video } => {
+                let place = at("input_video");
+                media.push((input(input_video, &place)?, place));
+            }
+            Part::File { file } => {
+                let place = at("file");
+                media.push((input(file, &place)?, place));
+            }
+        }
+    }
+    Ok((text, media))
+}
+
+fn input(named: InputVideo, at: &str) -> Result<Source, ApiError> {
+    match named {
+        InputVideo { data: Some(data), url: None, file_id: None } if data.starts_with("data:") => {
+            Ok(Source::Url(data))
+        }
+        InputVideo { data: Some(data), url: None, file_id: None } => Ok(Source::Data(data)),
+        InputVideo { data: None, url: Some(url), file_id: None }
+        | InputVideo { data: None, url: None, file_id: Some(url) } => Ok(Source::Url(url)),
+        _ => Err(invalid(at, "expected one of: data, url, file_id")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+use super::*;
+use crate::api::parse;
+
+/// A conversation of these messages, in JSON.
+fn said(messages: &str) -> Result<Conversation, ApiError> {
+    let request: ChatRequest = parse(format!(r#"{{"messages": {messages}}}"#).as_bytes())?;
+    conversation(request.messages, "Describe it.")
+}
+
+const VIDEO: &str = r#"{"type": "video_url", "video_url": {"url": "demo"}}"#;
+
+#[test]
+fn messages_become_turns_about_one_video() {
+    let messages = format!(
+        r#"[
+        {{"role": "system", "content": "Be kind."}},
+        {{"role": "developer", "content": [{{"type": "text", "text": "Be brief."}}]}},
+        {{"role": "user", "content": [{VIDEO}]}},
+        {{"role": "assistant", "content": "A circle."}},
+        {{"role": "user", "content": [{{"type": "text", "text": "Sure?"}}, {VIDEO}]}},
+        {{"role": "user", "content": " Really? "}}
+    ]"#
+    );
+    let turn = Turn { prompt: "Describe it.".into(), answer: "A circle.".into() };
+    let expected = Conversation {
+        system: Some("Be kind.\n\nBe brief.".into()),
+        before: vec![turn],
+        prompt: "Sure?\n Really?".into(),
+        video: Source::Url("demo".into()),
+        at: "messages[2].content[0].video_url".into(),
+    };
+    assert_eq!(said(&messages).unwrap(), expected);
+}
+
+#[test]
+fn all_kinds_of_parts_name_a_video() {
+    let url = |url: &str| Source::Url(url.into());
+    for (part, source) in [
+        (r#"{"type": "video_url", "video_url": "demo"}"#, url("demo")),
+        (r#"{"type": "image_url", "image_url": {"url": "a.png", "detail": "low"}}"#, url("a.png")),
+        (
+            r#"{"type": "input_video", "input_video": {"data": "AAAA", "format": "mp4"}}"#,
+            Source::Data("AAAA".into()),
+        ),
+        (r#"{"type": "input_video", "input_video": {"url": "https://a.b/c"}}"#, url("https://a.b/c")),
+        (r#"{"type": "file", "file": {"file_id": "file-1-2"}}"#, url("file-1-2")),
+        (
+            r#"{"type": "file", "file": {"file_data": "data:video/mp4;base64,AA", "filename": "a"}}"#,
+            url("data:video/mp4;base64,AA"),
+        ),
+    ] {
+        let messages =
+            format!(r#"[{{"role": "user", "content": [{part}, {{"type": "text", "text": "x"}}]}}]"#);
+        assert_eq!(said(&messages).unwrap().video, source, "{part}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_messages_is_named() {
+    let user = |content: &str| format!(r#"{{"role": "user", "content": {content}}}"#);
+    let with_video = user(&format!("[{VIDEO}]"));
+    let answer = r#"{"role": "assistant", "content": "x"}"#;
+    let other = user(r#"[{"type": "video_url", "video_url": {"url": "demo:2"}}]"#);
+    for (messages, param) in [
+        ("[]".to_owned(), "messages"),
+        (format!("[{}]", user("\"hello\"")), "messages"),
+        (format!("[{with_video}, {answer}]"), "messages[1].role"),
+        (format!("[{answer}]"), "messages[0].role"),
+        (format!("[{with_video}, {{\"role\": \"system\", \"content\": \"x\"}}]"), "messages[1].role"),
+        (format!("[{with_video}, {answer}, {other}]"), "messages[2].content[0].video_url"),
+        (format!("[{}, {answer}, {with_video}]", user("\"hello\"")), "messages[2].content[0].video_url"),
+        (
+            format!("[{{\"role\": \"assistant\", \"content\": [{VIDEO}]}}]"),
+            "messages[0].content[0].video_url",
+        ),
+        (
+            format!("[{}]", user(r#"[{"type": "input_video", "input_video": {}}]"#)),
+            "messages[0].content[0].input_video",
+        ),
+        (format!("[{}]", user(r#"[{"type": "audio"}]"#)), "messages[0].content[0].type"),
+        (format!("[{}]", user(r#"[{"type": "text"}]"#)), "messages[0].content[0]"),
+        (format!("[{}]", user("7")), "messages[0].content"),
+        ("[{\"role\": \"tool\"}]".to_owned(), "messages[0].role"),
+        ("7".to_owned(), "messages"),
+    ] {
+        let error = said(&messages).unwrap_err();
+        assert_eq!(
+            (error.param.as_deref(), error.status.as_u16()),
+            (Some(param), 400),
+            "{messages}: {error:?}"
+        );
+        assert!(!error.message.is_empty());
+    }
+}

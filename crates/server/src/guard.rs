@@ -1,0 +1,141 @@
+//! Who may use the server: key, web pages; and what is counted about it.
+
+use std::time::Instant;
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+
+use crate::{app::SharedApp, error::ApiError};
+
+/// Let a request in that has the key, or needs none: `/health` is for everyone.
+pub async fn key(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
+    match &app.options.api_key {
+        Some(key) if request.uri().path() != "/health" && !has_key(request.headers(), key) => {
+            let message = "missing or wrong API key; send the header `Authorization: Bearer KEY`";
+            let mut response =
+                ApiError::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message).into_response();
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            response
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// Compares hashes, so that neither the length of the key nor its beginning can be measured.
+fn has_key(headers: &HeaderMap, key: &str) -> bool {
+    let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
+    let given = match given.split_first_chunk::<7>() {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"bearer ") => rest,
+        _ => return false,
+    };
+    Sha256::digest(given).ct_eq(&Sha256::digest(key.as_bytes())).into()
+}
+
+/// Refuse requests that a foreign web page makes in the browser of somebody who can reach the server. Other programs send no
+/// `Origin`.
+pub async fn origin(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
+    let origin = request.headers().get(header::ORIGIN);
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let is_known = origin.is_none_or(|origin| {
+        origin.to_str().is_ok_and(|origin| {
+            app.options.cors.iter().any(|own| own == origin || own == "*") || is_own(origin, host)
+        })
+    });
+    if is_known {
+        return next.run(request).await;
+    }
+    let message = "requests of this web page are not allowed; start the server with --cors ORIGIN";
+    ApiError::new(StatusCode::FORBIDDEN, "origin_not_allowed", message).into_response()
+}
+
+/// True for a page that the server itself has sent. A name other than localhost may have been pointed at this machine by whoever
+/// owns it, and does not count.
+fn is_own(origin: &str, host: Option<&str>) -> bool {
+    let Ok(uri) = origin.parse::<Uri>() else { return false };
+    let (Some(authority), Some(name)) = (uri.authority(), uri.host()) else { return false };
+    let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+    Some(authority.as_str()) == host && (name == "localhost" || is_address)
+}
+
+/// Answers for browsers whose pages may use the server. Fails for an origin that is no header value.
+pub fn cors(origins: &[String]) -> Result<CorsLayer, String> {
+    let allowed = match origins {
+        [] => return Ok(CorsLayer::new()),
+        all if all.iter().any(|origin| origin == "*") => AllowOrigin::any(),
+        some => {
+            let values = some.iter().map(|origin| HeaderValue::from_str(origin).map_err(|_| origin.clone()));
+            AllowOrigin::list(values.collect::<Result<Vec<_>, _>>()?)
+        }
+    };
+    Ok(CorsLayer::new()
+        .allow_origin(allowed)
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE]))
+}
+
+/// Count a request.
+pub async fn count(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
+    let (route, began) = (route(request.uri().path()), Instant::now());
+    let response = next.run(request).await;
+    app.metrics.answered(route, response.status().as_u16(), began.elapsed().as_secs_f64());
+    response
+}
+
+/// A path without what changes from request to request.
+fn route(path: &str) -> &'static str {
+    const ROUTES: [&str; 7] =
+        ["/v1/chat/completions", "/v1/models", "/v1/files", "/health", "/metrics", "/props", "/openapi.json"];
+    match path {
+        _ if path.starts_with("/v1/files/") => "/v1/files/{id}",
+        _ if path.starts_with("/v1/models/") => "/v1/models/{id}",
+        _ => ROUTES.into_iter().find(|route| *route == path).unwrap_or("other"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_the_server_has_its_address() {
+        for (origin, host) in [
+            ("http://127.0.0.1:8713", "127.0.0.1:8713"),
+            ("http://localhost:8713", "localhost:8713"),
+            ("http://[::1]:8713", "[::1]:8713"),
+        ] {
+            assert!(is_own(origin, Some(host)), "{origin}");
+        }
+        for (origin, host) in [
+            ("http://evil.example", "127.0.0.1:8713"),
+            // A name that leads here.
+            ("http://evil.example:8713", "evil.example:8713"),
+            ("http://127.0.0.1:3000", "127.0.0.1:8713"),
+            ("null", "127.0.0.1:8713"),
+        ] {
+            assert!(!is_own(origin, Some(host)), "{origin}");
+        }
+        assert!(!is_own("http://localhost", None));
+    }
+
+    #[test]
+    fn only_the_whole_key_is_the_key() {
+        let has = |value: &str| {
+            let headers =
+                HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap())]);
+            has_key(&headers, "secret")
+        };
+        assert!(has("Bearer secret") && has("bearer secret"));
+        for wrong in ["Bearer secre", "Bearer secret2", "Bearer ", "Basic secret", "secret", ""] {
+            assert!(!has(wrong), "{wrong}");
+        }
+        assert!(!has_key(&HeaderMap::new(), "secret"));
+    }
+}

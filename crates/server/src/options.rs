@@ -1,0 +1,73 @@
+//! What a server is started with.
+
+use std::{path::PathBuf, time::Duration};
+
+use specreel_engine::RunRequest;
+use specreel_speculate::Method;
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub host: String,
+    /// 0 takes a free port.
+    pub port: u16,
+    /// The key that requests must have; none lets everyone in.
+    pub api_key: Option<String>,
+    /// Directories whose files requests may name.
+    pub allow_dirs: Vec<PathBuf>,
+    /// Whether requests may name http and https URLs.
+    pub allow_url: bool,
+    /// Requests that may wait.
+    pub queue: usize,
+    /// Engines.
+    pub parallel: usize,
+    /// How long a request may take, waiting included; none is no limit.
+    pub timeout: Option<Duration>,
+    /// How long running answers may take to finish once the server is to end.
+    pub grace: Duration,
+    /// Largest body of a request that is not an upload, in bytes.
+    pub max_body: u64,
+    /// Largest video, uploaded, inline or fetched, in bytes.
+    pub max_file: u64,
+    /// Most bytes of all uploaded, inline and fetched videos together.
+    pub max_storage: u64,
+    /// Longest video in seconds; none is no limit.
+    pub max_duration: Option<f64>,
+    /// Origins of web pages that may use the server.
+    pub cors: Vec<String>,
+}
+
+impl Default for Options {
+    /// As `specreel serve` without options.
+    fn default() -> Self {
+        Self {
+            host: "127.0.0.1".into(),
+            port: 8713,
+            api_key: None,
+            allow_dirs: Vec::new(),
+            allow_url: false,
+            queue: 32,
+            parallel: 1,
+            timeout: Some(Duration::from_secs(600)),
+            grace: Duration::from_secs(30),
+            max_body: 64_000_000,
+            max_file: 1_000_000_000,
+            max_storage: 4_000_000_000,
+            max_duration: None,
+            cors: Vec::new(),
+        }
+    }
+}
+
+/// What requests do not say themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Defaults {
+    /// Method, sampling, limits, prompt and system message; its video is ignored.
+    pub request: RunRequest,
+    /// The methods that requests may name.
+    pub methods: Vec<Method>,
+    /// The context window of the target in tokens, if it is known.
+    pub context_window: Option<usize>,
+    /// Where the embedded clips are unpacked.
+    pub cache: Option<PathBuf>,
+}

@@ -1,0 +1,250 @@
+//! Engines and the bounded queue in front of them.
+//!
+//! Each engine has a worker, which makes one run at a time. A run goes to an idle engine that has read its clip before, if there
+//! is one; otherwise requests are served in the order of their arrival. Dropping a [`Ticket`] cancels its run, whether it waits
+//! or runs.
+
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    any::Any,
+    collections::VecDeque,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+
+use specreel_client::{Client, Remote};
+use specreel_engine::RunRequest;
+use specreel_record::{Event, EventKind};
+
+/// Clips that an engine is assumed to have kept.
+const REMEMBERED: usize = 8;
+/// Events of progress that may wait for a slow reader, and those that every run has.
+const PROGRESS: usize = 256;
+
+/// Why a run is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The queue is full; try again after this time.
+    Full(Duration),
+    /// No engine is ready yet.
+    Loading,
+    /// The server is ending.
+    Closed,
+    /// All engines have stopped.
+    Lost,
+}
+
+/// What keeps a run's video alive.
+pub type Hold = Arc<dyn Any + Send + Sync>;
+
+struct Job {
+    request: RunRequest,
+    events: mpsc::Sender<Event>,
+    _hold: Option<Hold>,
+}
+
+/// A run that was taken. Its events arrive here, the last one is `done` or `failed`.
+pub struct Ticket {
+    run: u64,
+    events: mpsc::Receiver<Event>,
+    is_over: bool,
+    pool: Arc<Pool>,
+}
+
+impl Ticket {
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// The next event; none after the last one, or if the run was dropped from the queue. Cancel safe.
+    pub async fn next(&mut self) -> Option<Event> {
+        let event = self.events.recv().await;
+        let last = |event: &Event| matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_));
+        self.is_over |= event.as_ref().is_none_or(last);
+        event
+    }
+
+    /// End the run within one step; its `done` event follows. A run that waits ends without events.
+    pub fn cancel(&self) {
+        self.pool.cancel(self.run);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.cancel();
+        }
+    }
+}
+
+struct Engine {
+    remote: Remote,
+    inbox: mpsc::Sender<Job>,
+    /// The run in progress.
+    run: Option<u64>,
+    /// Clips of its last runs, the last one first.
+    clips: VecDeque<PathBuf>,
+}
+
+#[derive(Default)]
+struct State {
+    engines: Vec<Option<Engine>>,
+    waiting: VecDeque<Job>,
+    closed: bool,
+    /// Mean time of a run in seconds, of the last ones.
+    run_s: f64,
+}
+
+/// Engines and the queue in front of them.
+pub struct Pool {
+    state: Mutex<State>,
+    capacity: usize,
+    next_run: AtomicU64,
+}
+
+impl Pool {
+    /// A pool without engines, in which so many runs may wait.
+    pub fn new(capacity: usize) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), capacity, next_run: AtomicU64::new(1) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Add an engine whose models are loaded. Needs a runtime.
+    pub fn add(self: &Arc<Self>, client: Client) {
+        let (inbox, jobs) = mpsc::channel(1);
+        let mut state = self.state();
+        let engine = Engine { remote: client.remote(), inbox, run: None, clips: VecDeque::new() };
+        state.engines.push(Some(engine));
+        let number = state.engines.len() - 1;
+        tokio::spawn(worker::work(self.clone(), number, client, jobs));
+        state.dispatch();
+    }
+
+    /// Queue a run; its number is set here. `hold` lives as long as the run.
+    pub fn submit(self: &Arc<Self>, mut request: RunRequest, hold: Option<Hold>) -> Result<Ticket, Refused> {
+        let mut state = self.state();
+        match (state.closed, state.engines.is_empty()) {
+            (true, _) => return Err(Refused::Closed),
+            (_, true) => return Err(Refused::Loading),
+            _ if state.engines.iter().all(Option::is_none) => return Err(Refused::Lost),
+            _ => {}
+        }
+        // A run that can start at once does not wait.
+        if state.idle().next().is_none() && state.waiting.len() >= self.capacity {
+            let engines = state.engines.iter().flatten().count().max(1) as f64;
+            let seconds = state.run_s * (state.waiting.len() as f64 + 1.0) / engines;
+            return Err(Refused::Full(Duration::from_secs_f64(seconds.clamp(1.0, 600.0).ceil())));
+        }
+        request.run = self.next_run.fetch_add(1, Ordering::Relaxed);
+        let run = request.run;
+        // A step has a token, or is the last one: events of a run always fit, whatever its reader does.
+        let (sender, events) = mpsc::channel(request.max_new_tokens.saturating_add(PROGRESS));
+        state.waiting.push_back(Job { request, events: sender, _hold: hold });
+        state.dispatch();
+        Ok(Ticket { run, events, is_over: false, pool: self.clone() })
+    }
+
+    /// End a run, whether it waits or runs.
+    fn cancel(&self, run: u64) {
+        let mut state = self.state();
+        state.waiting.retain(|job| job.request.run != run);
+        let engine = state.engines.iter().flatten().find(|engine| engine.run == Some(run));
+        if let Some(engine) = engine {
+            engine.remote.cancel(run);
+        }
+    }
+
+    /// Runs that wait, and runs in progress.
+    pub fn load(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.waiting.len(), state.engines.iter().flatten().filter(|engine| engine.run.is_some()).count())
+    }
+
+    /// Engines that can run.
+    pub fn engines(&self) -> usize {
+        self.state().engines.iter().flatten().count()
+    }
+
+    /// True once the server is ending.
+    pub fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
+    /// Take no more runs, and drop those that wait: their channels close.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        state.waiting.clear();
+    }
+
+    /// Cancel all runs in progress.
+    pub fn cancel_all(&self) {
+        for engine in self.state().engines.iter().flatten() {
+            if let Some(run) = engine.run {
+                engine.remote.cancel(run);
+            }
+        }
+    }
+
+    /// An engine has finished its run, which began then; `is_lost` if it can make no other one.
+    fn finish(&self, number: usize, began: Instant, is_lost: bool) {
+        let mut state = self.state();
+        let took = began.elapsed().as_secs_f64();
+        state.run_s = if state.run_s == 0.0 { took } else { state.run_s * 0.8 + took * 0.2 };
+        let Some(engine) = state.engines.get_mut(number) else { return };
+        if is_lost {
+            *engine = None;
+            if state.engines.iter().all(Option::is_none) {
+                state.waiting.clear();
+            }
+        } else if let Some(engine) = engine {
+            engine.run = None;
+        }
+        state.dispatch();
+    }
+}
+
+impl State {
+    fn idle(&self) -> impl Iterator<Item = (usize, &Engine)> {
+        let engines = self.engines.iter().enumerate();
+        engines.filter_map(|(i, engine)| Some((i, engine.as_ref().filter(|engine| engine.run.is_none())?)))
+    }
+
+    /// Give waiting runs to idle engines.
+    fn dispatch(&mut self) {
+        while let Some(job) = self.waiting.front() {
+            let place = |engine: &Engine| {
+                let place = engine.clips.iter().position(|clip| *clip == job.request.video);
+                // Of engines that do not know the clip, the one that has read the fewest.
+                place.unwrap_or(REMEMBERED + engine.clips.len())
+            };
+            let Some(chosen) = self.idle().min_by_key(|(_, engine)| place(engine)).map(|(i, _)| i) else {
+                return;
+            };
+            let (Some(job), Some(Some(engine))) = (self.waiting.pop_front(), self.engines.get_mut(chosen))
+            else {
+                return;
+            };
+            engine.clips.retain(|clip| *clip != job.request.video);
+            engine.clips.push_front(job.request.video.clone());
+            engine.clips.truncate(REMEMBERED);
+            engine.run = Some(job.request.run);
+            // An idle worker has taken its last job out; if it is gone, the job's channel closes.
+            let _ = engine.inbox.try_send(job);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What an engine's worker does: one run after another.
+
+use std::{convert::Infallible, ops::ControlFlow, sync::Arc, time::Instant};
+
+use tokio::sync::mpsc;
+
+use super::{Job, PROGRESS, Pool};
+use specreel_client::{Client, Ending, GRACE, Interrupt};
+use specreel_record::{Event, EventKind, RunLog};
+
+pub(super) async fn work(pool: Arc<Pool>, number: usize, mut client: Client, mut jobs: mpsc::Receiver<Job>) {
+    // Runs are cancelled one by one.
+    let interrupt = Interrupt::default();
+    while let Some(Job { request, events, _hold }) = jobs.recv().await {
+        let (run, began) = (request.run, Instant::now());
+        let mut log = RunLog::new(run);
+        let mut pass_on = |event: &Event, _: &RunLog| Ok::<_, Infallible>(forward(&events, event));
+        let Ok(ending) = client.follow(request, &mut log, &mut pass_on, &interrupt, GRACE).await;
+        let lost = match ending {
+            Ending::Done(_) | Ending::Failed(_) | Ending::NotSent => None,
+            Ending::NoModels(failure) | Ending::Lost(failure) => Some(failure),
+        };
+        if let Some(failure) = &lost {
+            tracing::error!(number, error = failure.error, "an engine has stopped");
+            let _ = events.try_send(Event::new(run, EventKind::Failed(failure.clone())));
+        }
+        // A reader that sees the end finds the engine idle.
+        pool.finish(number, began, lost.is_some());
+        drop(events);
+        if lost.is_some() {
+            return;
+        }
+    }
+}
+
+/// Pass an event on without waiting. Progress is dropped where the reader is slow; all others fit.
+fn forward(events: &mpsc::Sender<Event>, event: &Event) -> ControlFlow<()> {
+    let may_be_dropped = matches!(event.kind, EventKind::Stage { .. } | EventKind::Draft(_));
+    let reserved = events.max_capacity() - PROGRESS / 2;
+    if may_be_dropped && events.capacity() < reserved {
+        return if events.is_closed() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+    }
+    match events.try_send(event.clone()) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    }
+}

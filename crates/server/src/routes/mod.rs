@@ -1,0 +1,68 @@
+//! The routes, a file for each group.
+
+mod chat;
+mod files;
+mod models;
+mod openapi;
+mod status;
+
+use std::any::Any;
+
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    http::StatusCode,
+    middleware::from_fn_with_state,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::{app::SharedApp, error::ApiError, guard};
+use specreel_record::{Failure, panic_words};
+
+/// All routes of a server. Fails for an origin that cannot be one (class usage).
+pub fn router(app: &SharedApp) -> Result<Router, Failure> {
+    let cors = guard::cors(&app.options.cors).map_err(|origin| {
+        Failure::usage(format!("--cors {origin}: not an origin"), "for example https://example.com")
+    })?;
+    let api = Router::new()
+        .route("/v1/chat/completions", post(chat::chat))
+        .route("/v1/models", get(models::list))
+        .route("/v1/models/{id}", get(models::get))
+        .route("/v1/files", get(files::list).post(files::upload))
+        .route("/v1/files/{id}", get(files::get).delete(files::delete))
+        .route("/health", get(status::health))
+        .route("/metrics", get(status::metrics))
+        .route("/props", get(status::props))
+        .route("/openapi.json", get(openapi::document))
+        .fallback(unknown)
+        .method_not_allowed_fallback(not_allowed)
+        // Routes limit their bodies themselves.
+        .layer(DefaultBodyLimit::disable())
+        .with_state(app.clone());
+    Ok(api
+        .layer(from_fn_with_state(app.clone(), guard::key))
+        .layer(from_fn_with_state(app.clone(), guard::origin))
+        .layer(cors)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app.clone(), guard::count)))
+}
+
+async fn unknown(uri: axum::http::Uri) -> ApiError {
+    let path: String = uri.path().chars().take(100).collect();
+    let message = format!("no route {path}; GET /openapi.json lists all of them");
+    ApiError::new(StatusCode::NOT_FOUND, "not_found", message)
+}
+
+async fn not_allowed(method: axum::http::Method, uri: axum::http::Uri) -> ApiError {
+    let message = format!("{} does not take {method}; GET /openapi.json lists what it takes", uri.path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the signature of the layer")]
+fn panicked(panic: Box<dyn Any + Send>) -> Response {
+    let words = panic_words(&*panic).unwrap_or("no message");
+    ApiError::internal(format!("internal error: {words}; this is a bug in specreel, please report it"))
+        .into_response()
+}

@@ -1,0 +1,37 @@
+//! `/v1/models`.
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+
+use crate::{
+    NAME,
+    api::{ModelList, ModelObject},
+    app::{App, SharedApp},
+    error::ApiError,
+};
+
+/// The target, and the name that always means it.
+fn models(app: &App) -> Vec<ModelObject> {
+    let target = app.models.get().map(|ready| ready.target.clone());
+    let names = target.into_iter().chain([NAME.to_owned()]);
+    names.map(|id| ModelObject { id, object: "model", created: app.created, owned_by: NAME }).collect()
+}
+
+pub async fn list(State(app): State<SharedApp>) -> Json<ModelList> {
+    Json(ModelList { object: "list", data: models(&app) })
+}
+
+pub async fn get(
+    State(app): State<SharedApp>,
+    Path(id): Path<String>,
+) -> Result<Json<ModelObject>, ApiError> {
+    let found = models(&app).into_iter().find(|model| model.id == id);
+    found.map(Json).ok_or_else(|| {
+        let id: String = id.chars().take(100).collect();
+        let message = format!("no model `{id}`; GET /v1/models lists them");
+        ApiError::new(StatusCode::NOT_FOUND, "model_not_found", message)
+    })
+}

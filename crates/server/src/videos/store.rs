@@ -1,0 +1,267 @@
+//! Stored videos: uploaded files until they are deleted, inline and fetched ones while there is room.
+//!
+//! A file is named by the hash of its bytes, and has the same time stamp whenever it is written: the engine knows a video again
+//! that was sent before.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    hash::{BuildHasher, Hasher, RandomState},
+    io::Write,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use axum::http::StatusCode;
+use sha2::{Digest, Sha256};
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::error::ApiError;
+use specreel_record::{Failure, units::bytes};
+
+/// How the ids of uploaded files begin.
+pub const PREFIX: &str = "file-";
+/// Most uploaded files.
+const MAX_FILES: usize = 10_000;
+/// The time stamp of all files.
+const WRITTEN: Duration = Duration::from_secs(1_000_000_000);
+
+/// The bytes of a video on disk. The file stays while there are handles beside the store's own.
+pub struct Blob {
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Blob {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// An uploaded file.
+#[derive(Clone)]
+pub struct StoredFile {
+    pub id: String,
+    pub name: String,
+    pub purpose: String,
+    pub bytes: u64,
+    /// Seconds since 1970.
+    pub created: u64,
+    pub(super) blob: Arc<Blob>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By hash.
+    blobs: HashMap<String, Arc<Blob>>,
+    files: BTreeMap<u64, StoredFile>,
+    /// Inline and fetched videos, the last one first.
+    recent: VecDeque<Arc<Blob>>,
+    next: u64,
+}
+
+/// The files of a server, in a temporary directory that only its user can read.
+pub struct Store {
+    dir: TempDir,
+    state: Mutex<State>,
+    used: Arc<AtomicU64>,
+    max_file: u64,
+    max_total: u64,
+}
+
+impl Store {
+    /// Fails if the temporary directory cannot be created (class internal).
+    pub fn new(max_file: u64, max_total: u64) -> Result<Self, Failure> {
+        let dir = tempfile::Builder::new().prefix("specreel-serve-").tempdir().map_err(|e| {
+            let dir = std::env::temp_dir();
+            Failure::internal(
+                format!("cannot create a directory in {}: {e}", dir.display()),
+                "free some space there, or set TMPDIR",
+            )
+        })?;
+        Ok(Self { dir, state: Mutex::default(), used: Arc::default(), max_file, max_total })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of all stored files, and of those that are being received.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// A file to receive bytes in.
+    pub fn incoming(&self) -> Result<Incoming, ApiError> {
+        let file = NamedTempFile::new_in(&self.dir).map_err(unwritable)?;
+        let used = self.used.clone();
+        let (max_file, max_total) = (self.max_file, self.max_total);
+        Ok(Incoming { file: Some(file), hash: Sha256::new(), bytes: 0, used, max_file, max_total })
+    }
+
+    /// Keep a received file while there is room, as one that a request brought along.
+    pub fn keep_recent(&self, incoming: Incoming) -> Result<Arc<Blob>, ApiError> {
+        let mut state = self.state();
+        let blob = self.blob(&mut state, incoming)?;
+        state.recent.retain(|other| !Arc::ptr_eq(other, &blob));
+        state.recent.push_front(blob.clone());
+        // Half is left to uploads.
+        let mut total = 0;
+        state.recent.retain(|blob| {
+            total += blob.bytes;
+            total <= self.max_total / 2
+        });
+        self.collect(&mut state);
+        Ok(blob)
+    }
+
+    /// Keep a received file until it is deleted.
+    pub fn keep(&self, incoming: Incoming, name: String, purpose: String) -> Result<StoredFile, ApiError> {
+        let mut state = self.state();
+        if state.files.len() >= MAX_FILES {
+            let message = format!("there are {MAX_FILES} files; delete some (DELETE /v1/files/ID)");
+            return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "storage_full", message));
+        }
+        let bytes = incoming.bytes;
+        let blob = self.blob(&mut state, incoming)?;
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        state.next += 1;
+        let number = state.next;
+        // Not to be guessed: whoever knows an id can use the file.
+        let id = format!("{PREFIX}{number}-{:016x}", RandomState::new().build_hasher().finish());
+        let file = StoredFile { id, name, purpose, bytes, created, blob };
+        state.files.insert(number, file.clone());
+        Ok(file)
+    }
+
+    /// The uploaded file of an id.
+    pub fn get(&self, id: &str) -> Result<StoredFile, ApiError> {
+        let number = number(id);
+        let found = number.and_then(|number| self.state().files.get(&number).cloned());
+        found.filter(|file| file.id == id).ok_or_else(|| unknown(id))
+    }
+
+    /// All uploaded files, the oldest first.
+    pub fn list(&self) -> Vec<StoredFile> {
+        self.state().files.values().cloned().collect()
+    }
+
+    /// Delete an uploaded file; runs that read it go on.
+    pub fn delete(&self, id: &str) -> Result<(), ApiError> {
+        let file = self.get(id)?;
+        let mut state = self.state();
+        let deleted = number(id).and_then(|number| state.files.remove(&number));
+        drop((file, deleted));
+        self.collect(&mut state);
+        Ok(())
+    }
+
+    /// Remove everything.
+    pub fn clear(&self) {
+        *self.state() = State::default();
+        if let Err(error) = std::fs::remove_dir_all(self.dir.path()) {
+            tracing::warn!(%error, dir = %self.dir.path().display(), "cannot remove the temporary directory");
+        }
+    }
+
+    /// Remove the files that nobody uses any more.
+    fn collect(&self, state: &mut State) {
+        state.blobs.retain(|_, blob| {
+            // Only the store can make a second handle of its last one.
+            let is_used = Arc::strong_count(blob) > 1;
+            if !is_used {
+                self.used.fetch_sub(blob.bytes, Ordering::Relaxed);
+                let _ = std::fs::remove_file(&blob.path);
+            }
+            is_used
+        });
+    }
+
+    /// The file that has these bytes.
+    fn blob(&self, state: &mut State, mut incoming: Incoming) -> Result<Arc<Blob>, ApiError> {
+        let hash: String =
+            incoming.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        if let Some(blob) = state.blobs.get(&hash) {
+            return Ok(blob.clone());
+        }
+        let Some(mut file) = incoming.file.take() else { return Err(ApiError::internal("no file")) };
+        file.flush().map_err(unwritable)?;
+        file.as_file().set_modified(UNIX_EPOCH + WRITTEN).map_err(unwritable)?;
+        let path = self.dir.path().join(&hash);
+        file.persist(&path).map_err(|e| unwritable(e.error))?;
+        // The bytes count as long as the blob is there.
+        let blob = Arc::new(Blob { path, bytes: std::mem::take(&mut incoming.bytes) });
+        state.blobs.insert(hash, blob.clone());
+        Ok(blob)
+    }
+}
+
+/// A file that is being received; removed unless it is kept.
+pub struct Incoming {
+    file: Option<NamedTempFile>,
+    hash: Sha256,
+    bytes: u64,
+    used: Arc<AtomicU64>,
+    max_file: u64,
+    max_total: u64,
+}
+
+impl Incoming {
+    /// Append bytes. Fails if the file or all files together become too large.
+    pub fn write(&mut self, chunk: &[u8]) -> Result<(), ApiError> {
+        let Some(file) = &mut self.file else { return Err(ApiError::internal("no file")) };
+        let refuse = |code, message| Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, code, message));
+        let more = chunk.len() as u64;
+        if self.bytes + more > self.max_file {
+            let most = bytes(self.max_file);
+            let message = format!(
+                "the video is larger than {most}, the limit of this server; use a smaller one, or raise --max-file"
+            );
+            return refuse("video_too_large", message);
+        }
+        let before = self.used.fetch_add(more, Ordering::Relaxed);
+        self.bytes += more;
+        if before + more > self.max_total {
+            let most = bytes(self.max_total);
+            let message = format!(
+                "the server stores at most {most} of videos; delete files (DELETE /v1/files/ID), or raise --max-storage"
+            );
+            return refuse("storage_full", message);
+        }
+        self.hash.update(chunk);
+        file.write_all(chunk).map_err(unwritable)
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The number of a file in its id.
+fn number(id: &str) -> Option<u64> {
+    id.strip_prefix(PREFIX)?.split_once('-')?.0.parse().ok()
+}
+
+fn unknown(id: &str) -> ApiError {
+    let id: String = id.chars().take(64).collect();
+    let message = format!("no file `{id}`; upload it (POST /v1/files), or list files (GET /v1/files)");
+    ApiError::new(StatusCode::NOT_FOUND, "file_not_found", message)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unwritable(error: std::io::Error) -> ApiError {
+    ApiError::new(
+        StatusCode::INSUFFICIENT_STORAGE,
+        "storage_failed",
+        format!("cannot write the video to the server's temporary directory: {error}"),
+    )
+}

@@ -1,0 +1,70 @@
+//! Arguments of `specreel serve`.
+
+use std::path::PathBuf;
+
+use clap::{Args, value_parser};
+
+use super::run::RunArgs;
+
+const SERVER: &str = "Server";
+const VIDEOS: &str = "Videos of requests";
+const LIMITS: &str = "Limits";
+
+/// Arguments of `serve`.
+#[derive(Debug, Default, Args)]
+#[command(mut_arg("prompt", |arg| arg.help("Prompt of requests that have none; `-` reads it from stdin")))]
+pub struct ServeArgs {
+    /// Address to listen on
+    #[arg(long, help_heading = SERVER, value_name = "HOST", default_value = "127.0.0.1")]
+    pub host: String,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, help_heading = SERVER, value_name = "PORT", default_value_t = 8713)]
+    pub port: u16,
+    /// Key that requests must have (`Authorization: Bearer KEY`)
+    #[arg(long, help_heading = SERVER, value_name = "KEY", env = "SPECREEL_API_KEY", hide_env_values = true, value_parser = key)]
+    pub api_key: Option<String>,
+    /// Web page that may use the server, such as https://example.com; `*` is all (repeatable)
+    #[arg(long, help_heading = SERVER, value_name = "ORIGIN")]
+    pub cors: Vec<String>,
+    /// Number of engines, each with its own models and caches: so many requests are answered at once
+    #[arg(long, help_heading = SERVER, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=64))]
+    pub parallel: u32,
+    /// Seconds that running answers may take to finish after Ctrl-C or SIGTERM; then they are cancelled
+    #[arg(long, help_heading = SERVER, value_name = "SECONDS", default_value_t = 30)]
+    pub grace: u32,
+    /// Let requests name the files in this directory (repeatable)
+    #[arg(long, help_heading = VIDEOS, value_name = "DIR")]
+    pub allow_dir: Vec<PathBuf>,
+    /// Let requests name http and https URLs; those of private networks are refused
+    #[arg(long, help_heading = VIDEOS)]
+    pub allow_url: bool,
+    /// Requests that may wait; more are refused (429)
+    #[arg(long, help_heading = LIMITS, value_name = "N", default_value_t = 32, value_parser = value_parser!(u32).range(0..=10_000))]
+    pub queue: u32,
+    /// Seconds that a request may take, waiting included; 0 is no limit
+    #[arg(long, help_heading = LIMITS, value_name = "SECONDS", default_value_t = 600)]
+    pub timeout: u32,
+    /// Largest request in MB; larger videos are uploaded
+    #[arg(long, help_heading = LIMITS, value_name = "MB", default_value_t = 64, value_parser = value_parser!(u32).range(1..=4000))]
+    pub max_body: u32,
+    /// Largest video in MB
+    #[arg(long, help_heading = LIMITS, value_name = "MB", default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
+    pub max_file: u32,
+    /// Most MB of stored videos together
+    #[arg(long, help_heading = LIMITS, value_name = "MB", default_value_t = 4000, value_parser = value_parser!(u32).range(1..))]
+    pub max_storage: u32,
+    /// Longest video in seconds [default: no limit]
+    #[arg(long, help_heading = LIMITS, value_name = "SECONDS", value_parser = value_parser!(u32).range(1..))]
+    pub max_duration: Option<u32>,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+fn key(text: &str) -> Result<String, String> {
+    let is_sendable = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_sendable {
+        Ok(text.to_owned())
+    } else {
+        Err("expected visible ASCII characters without spaces".into())
+    }
+}

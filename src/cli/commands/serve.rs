@@ -1,0 +1,97 @@
+//! `specreel serve`: the models behind OpenAI's API.
+
+use std::time::Duration;
+
+use super::*;
+use crate::cli::args::serve::ServeArgs;
+use specreel_client::present::text::clean;
+use specreel_engine::memory_check;
+use specreel_record::Ready;
+use specreel_server::{Defaults, Load, NAME, Options, Server};
+
+/// Threads that answer connections; the engines have their own.
+const THREADS: usize = 2;
+/// How long the runtime waits for its threads at the end.
+const LAST: Duration = Duration::from_secs(1);
+/// Bytes of a megabyte.
+const MB: u64 = 1_000_000;
+
+pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
+    if let Some(code) = super::models::offer::missing(&args.run, config, false)? {
+        return Ok(code);
+    }
+    let served = resolve::served(&args.run, config)?;
+    for problem in &served.problems {
+        tell!("warning: {}", clean(&problem.error));
+    }
+    resolve::suggest_drafter(&served.models, config, false);
+    resolve::tell_unused(&args.run, &[&served.request.method], false);
+    let defaults = Defaults {
+        context_window: memory_check::context_window(&served.models),
+        request: served.request,
+        methods: served.methods,
+        cache: Dirs::find().map(|dirs| dirs.cache),
+    };
+    let load = Load { models: served.models, ignore_memory: args.run.ignore_memory, speeds: Dirs::speeds() };
+    let interrupt = listen(|| {})?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("server")
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::internal(format!("cannot start the server's threads: {e}"), "see ulimit -a"))?;
+    let outcome = runtime.block_on(async {
+        let server = Server::bind(options(args), defaults).await?;
+        let address = server.address()?;
+        if !address.ip().is_loopback() && args.api_key.is_none() {
+            tell!("warning: everyone who reaches {address} can use this server; set a key with --api-key");
+        }
+        let mut ready = |ready: &Ready| {
+            tell!("{} on {}, {}; model id `{NAME}`", models(ready), ready.device, ready.dtype);
+            // Programs wait for this line.
+            let _ = writeln!(io::stdout(), "http://{address}").and_then(|()| io::stdout().flush());
+        };
+        let mut loading = Progress::new(true);
+        let mut on = |event: &EventKind| {
+            if let EventKind::Stage { stage, done, total, left_ms } = event {
+                loading.stage_with(*stage, *done, *total, *left_ms);
+            }
+            if let EventKind::Ready(_) | EventKind::Failed(_) = event {
+                loading.clear();
+            }
+        };
+        server.run(load, &mut on, &mut ready, &interrupt).await
+    });
+    runtime.shutdown_timeout(LAST);
+    outcome?;
+    Ok(0)
+}
+
+fn options(args: &ServeArgs) -> Options {
+    let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+    let megabytes = |count: u32| u64::from(count) * MB;
+    Options {
+        host: args.host.clone(),
+        port: args.port,
+        api_key: args.api_key.clone(),
+        allow_dirs: args.allow_dir.clone(),
+        allow_url: args.allow_url,
+        queue: args.queue as usize,
+        parallel: args.parallel as usize,
+        timeout: (args.timeout > 0).then(|| seconds(args.timeout)),
+        grace: seconds(args.grace),
+        max_body: megabytes(args.max_body),
+        max_file: megabytes(args.max_file),
+        max_storage: megabytes(args.max_storage),
+        max_duration: args.max_duration.map(f64::from),
+        cors: args.cors.clone(),
+    }
+}
+
+/// The models in words.
+fn models(ready: &Ready) -> String {
+    match &ready.drafter {
+        Some(drafter) => format!("{} with {drafter}", ready.target),
+        None => ready.target.clone(),
+    }
+}

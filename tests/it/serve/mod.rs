@@ -1,0 +1,255 @@
+//! `specreel serve` from outside: one server answers most of the tests.
+
+mod server;
+
+use std::{fs, io::BufRead};
+
+use serde_json::{Value, json};
+
+use self::server::{Server, about, ask, chunks};
+use crate::cli::{Program, events, send};
+
+/// The parts of a message that name these URLs, and a question.
+fn content(urls: &[&str]) -> Value {
+    let videos = urls.iter().map(|url| json!({"type": "video_url", "video_url": {"url": url}}));
+    videos.chain([json!({"type": "text", "text": "Describe the video in detail."})]).collect()
+}
+
+#[test]
+fn an_answer_is_the_caption_however_it_is_sent() {
+    let program = Program::new();
+    let caption = program.run(&["caption", "demo", "--json", "--method", "lvspec"]).ok();
+    let done = events(&caption.stdout).pop().unwrap();
+    let text = done["text"].as_str().unwrap().trim_start();
+    let clip = fs::read_dir(program.home().join(".cache/specreel")).unwrap().next().unwrap().unwrap();
+    let clip = fs::read(clip.path().join("clips/many-small-dots.mp4")).unwrap();
+    fs::create_dir(program.home().join("clips")).unwrap();
+    fs::write(program.home().join("clips/a.mp4"), &clip).unwrap();
+    fs::write(program.home().join("secret.mp4"), &clip).unwrap();
+    let server =
+        Server::start(program, &["--method", "lvspec", "--allow-dir", "clips", "--max-duration", "3600"]);
+
+    // The whole answer, with what specreel knows of it.
+    let whole = server.ok("/v1/chat/completions", &about("demo"));
+    let message = &whole["choices"][0]["message"];
+    assert_eq!(
+        (message["content"].as_str(), &whole["choices"][0]["finish_reason"]),
+        (Some(text), &json!("stop"))
+    );
+    let usage = &whole["usage"];
+    assert_eq!(usage["completion_tokens"], done["stats"]["emitted"]);
+    assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], 0);
+    let report = &whole["specreel"];
+    assert_eq!(report["verdicts"], done["stats"]["verdicts"]);
+    assert_eq!((&report["method"], &report["tau"]), (&json!("lvspec"), &done["stats"]["tau"]));
+    let tokens = report["tokens"].as_array().unwrap();
+    assert_eq!(tokens.len() as u64, usage["completion_tokens"].as_u64().unwrap());
+    let said: String = tokens.iter().map(|token| token["text"].as_str().unwrap()).collect();
+    assert_eq!(said.trim_start(), text);
+
+    // In parts, with events and usage. The prompt is read already.
+    let body = ask(
+        &json!({"stream": true, "stream_options": {"include_usage": true}, "specreel": {"events": true}}),
+        "demo",
+    );
+    let stream = chunks(&server.raw("/v1/chat/completions", &body));
+    let parts: Vec<&Value> =
+        stream.iter().filter(|(name, _)| name.is_empty()).map(|(_, data)| data).collect();
+    let said: String =
+        parts.iter().filter_map(|part| part["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(said, text);
+    assert_eq!(parts.last(), Some(&&json!("[DONE]")));
+    let last = parts[parts.len() - 2];
+    assert_eq!(last["usage"]["prompt_tokens"], usage["prompt_tokens"]);
+    let cached = last["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap();
+    assert_eq!(cached + 1, usage["prompt_tokens"].as_u64().unwrap(), "all but the last token");
+    let names: Vec<&str> = stream.iter().map(|(name, _)| &**name).filter(|name| !name.is_empty()).collect();
+    assert!(
+        names.starts_with(&["started"]) && names.ends_with(&["done"]) && names.contains(&"step"),
+        "{names:?}"
+    );
+    let started = &stream.iter().find(|(name, _)| name == "started").unwrap().1;
+    assert_eq!(started["video"], "demo", "no path of the server is told");
+
+    // Log-probabilities, and an end before a stop text.
+    let stop = &text[text.len() / 2..][..5];
+    let body = ask(
+        &json!({"logprobs": true, "top_logprobs": 2, "stop": [stop], "specreel": {"method": "naive"}}),
+        "demo",
+    );
+    let cut = server.ok("/v1/chat/completions", &body);
+    let plain = server.ok("/v1/chat/completions", &ask(&json!({"specreel": {"method": "naive"}}), "demo"));
+    let plain = plain["choices"][0]["message"]["content"].as_str().unwrap().to_owned();
+    let expected = plain.find(stop).map_or(&plain[..], |at| &plain[..at]);
+    assert_eq!(cut["choices"][0]["message"]["content"].as_str(), Some(expected));
+    let first = &cut["choices"][0]["logprobs"]["content"][0];
+    assert_eq!(first["top_logprobs"].as_array().unwrap().len(), 2);
+    assert_eq!(first["top_logprobs"][0]["logprob"], first["logprob"], "greedy takes the most likely one");
+
+    // A follow-up reads only what is new.
+    let body = json!({"max_tokens": 4, "messages": [
+        {"role": "user", "content": content(&["demo"])},
+        {"role": "assistant", "content": text},
+        {"role": "user", "content": "Which colours?"},
+    ]});
+    let follow = server.ok("/v1/chat/completions", &body);
+    assert!(follow["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap() >= cached);
+    assert_eq!(follow["usage"]["completion_tokens"], 4);
+    assert_eq!(follow["choices"][0]["finish_reason"], "length");
+
+    // The same video as a file, an upload and a data URL.
+    let upload = server.upload(&clip);
+    let id = upload["id"].as_str().unwrap();
+    assert_eq!((&upload["bytes"], &upload["filename"]), (&json!(clip.len()), &json!("../clip.mp4")));
+    let data = format!("data:video/mp4;base64,{}", base64(&clip));
+    let path = server.program.home().join("clips/a.mp4").display().to_string();
+    let answers = ["clips/a.mp4", "a.mp4", &path, id, &data].map(|url| {
+        let (status, answer) = server.post("/v1/chat/completions", &about(url));
+        (status, answer["choices"][0]["message"]["content"].as_str().map(str::to_owned))
+    });
+    assert_eq!(answers[0].0, 400, "relative to the allowed directory, not to the working directory");
+    assert!(answers[1..].iter().all(|answer| answer.1.is_some() && *answer == answers[1]), "{answers:?}");
+    assert_eq!(server.get("/v1/files").1["data"][0]["id"], *id);
+    assert_eq!(server.delete(&format!("/v1/files/{id}")).0, 200);
+    assert_eq!(server.post("/v1/chat/completions", &about(id)).0, 404);
+
+    refusals(&server);
+
+    // What it says of itself.
+    assert_eq!(server.get("/v1/models").1["data"][0]["id"], "demo-target");
+    assert_eq!(server.get("/props").1["total_slots"], 1);
+    assert_eq!(server.get("/openapi.json").1["openapi"], "3.0.3");
+    let metrics = server.text("/metrics");
+    for line in [
+        "specreel_requests_total{route=\"/v1/chat/completions\",status=\"200\"} 9",
+        "specreel_runs_total{end=\"length\"} 1",
+        "specreel_queue_length 0",
+        "specreel_verdicts_total{verdict=\"exact\"}",
+        "process_resident_memory_bytes",
+        "specreel_decode_seconds_bucket{le=\"+Inf\"} 9",
+    ] {
+        assert!(metrics.contains(line), "no {line} in\n{metrics}");
+    }
+    assert_eq!(server.end("-INT"), Some(0));
+}
+
+/// Every refusal has OpenAI's shape, and says what is wrong where.
+fn refusals(server: &Server) {
+    let with = |more: Value| ask(&more, "demo");
+    let text = |text: &str| json!({"messages": [{"role": "user", "content": text}]});
+    for (body, status, param, words) in [
+        (with(json!({"model": "gpt-4o"})), 404, "model", "demo-target"),
+        (with(json!({"n": 2})), 400, "n", "only 1"),
+        (with(json!({"max_tokens": 0})), 400, "max_tokens", "1 to"),
+        (with(json!({"max_completion_tokens": 99_999_999})), 400, "max_completion_tokens", "1 to"),
+        (with(json!({"temperature": -1})), 400, "temperature", "0 to"),
+        (with(json!({"top_p": 0})), 400, "top_p", "above 0"),
+        (with(json!({"stop": [""]})), 400, "stop", "1 to"),
+        (with(json!({"top_logprobs": 2})), 400, "top_logprobs", "logprobs"),
+        (with(json!({"temperature": "hot"})), 400, "temperature", "invalid type"),
+        (with(json!({"tools": [{}]})), 400, "tools", "not supported"),
+        (
+            with(json!({"response_format": {"type": "json_object"}})),
+            400,
+            "response_format.type",
+            "json_object",
+        ),
+        (with(json!({"specreel": {"method": "nope"}})), 400, "specreel.method", "lvspec"),
+        (with(json!({"specreel": {"set": ["shape.length=x"]}})), 400, "specreel.set", "shape.length"),
+        (with(json!({"specreel": {"fps": 0}})), 400, "specreel.fps", "frames per second"),
+        (with(json!({"specreel": {"typo": 1}})), 400, "specreel.typo", "unknown field"),
+        (with(json!({"specreel": {"events": true}})), 400, "specreel.events", "stream"),
+        (with(json!({"specreel": {"start": 1e6}})), 400, "specreel.start", "video"),
+        (with(json!({"max_tokens": 60_000})), 400, "", "context window"),
+        (text("hello"), 400, "messages", "video_url"),
+        (about("../secret.mp4"), 400, "messages[0].content[0].video_url", "no such file below"),
+        (about("/etc/passwd"), 400, "messages[0].content[0].video_url", "no such file below"),
+        (about("file:///etc/passwd"), 400, "messages[0].content[0].video_url", "no such file below"),
+        (about("http://127.0.0.1/a.mp4"), 400, "messages[0].content[0].video_url", "--allow-url"),
+        (about("file-1-0"), 404, "messages[0].content[0].video_url", "/v1/files"),
+        (about("demo:99"), 400, "messages[0].content[0].video_url", "demo:"),
+        (about("data:video/mp4;base64,!!"), 400, "messages[0].content[0].video_url", "base64"),
+        (
+            about("data:video/mp4;base64,AAAA"),
+            400,
+            "messages[0].content[0].video_url",
+            "the video in the request",
+        ),
+    ] {
+        let (found, answer) = server.post("/v1/chat/completions", &body);
+        let error = &answer["error"];
+        assert_eq!((found, error["param"].as_str().unwrap_or_default()), (status, param), "{body}: {answer}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{body}: {answer}");
+        assert_eq!(error["type"], "invalid_request_error");
+        assert!(
+            !answer.to_string().contains(&*server.program.home().to_string_lossy()),
+            "a path is told: {answer}"
+        );
+    }
+    for (method, path, status) in
+        [("GET", "/nothing", 404), ("GET", "/v1/chat/completions", 405), ("GET", "/v1/models/x", 404)]
+    {
+        assert_eq!(server.get(path).0, status, "{method} {path}");
+    }
+    assert_eq!(server.send("/v1/chat/completions", "text/plain", b"{}").0, 415);
+    assert_eq!(server.send("/v1/chat/completions", "application/json", b"{").0, 400);
+    assert_eq!(server.send("/v1/files", "application/json", b"{}").0, 400);
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// A request whose answer is long: no end token is likely.
+fn long(tokens: u32) -> Value {
+    ask(&json!({"stream": true, "max_tokens": tokens, "temperature": 100}), "demo")
+}
+
+#[test]
+fn a_key_a_bounded_queue_and_an_orderly_end() {
+    let server = Server::start(
+        Program::new(),
+        &["--queue", "0", "--api-key", "secret", "--cors", "https://good.example", "--max-body", "1"],
+    );
+    // The key. Everyone may ask for the health.
+    let stranger = server.with_key("guess");
+    assert_eq!((stranger.get("/v1/models").0, stranger.get("/health").0), (401, 200));
+    let server = server.with_key("secret");
+    assert_eq!(server.get("/v1/models").0, 200);
+    for (origin, status) in [("https://good.example", 200), ("https://evil.example", 403)] {
+        assert_eq!(server.from_page(origin, "/v1/models"), status, "{origin}");
+    }
+    assert_eq!(server.send("/v1/chat/completions", "application/json", &vec![b' '; 1_000_001]).0, 413);
+
+    // One runs, none may wait. A run that was over too soon is tried again.
+    let refused = loop {
+        let mut running = server.open(&long(2000)).lines();
+        assert!(running.next().is_some());
+        let (status, answer) = server.post("/v1/chat/completions", &about("demo"));
+        if status != 200 {
+            break (status, answer["error"]["code"].clone());
+        }
+        running.for_each(drop);
+    };
+    assert_eq!(refused, (429, json!("queue_full")));
+    // The reader has gone: its run ends, and the next one can begin.
+    while !server.text("/metrics").contains("specreel_runs_total{end=\"cancelled\"} 1") {
+        std::thread::yield_now();
+    }
+    while server.text("/metrics").contains("specreel_runs_in_progress 1") {
+        std::thread::yield_now();
+    }
+    assert_eq!(server.post("/v1/chat/completions", &about("demo")).0, 200);
+
+    // A running answer is finished.
+    let mut running = server.open(&long(300)).lines();
+    assert!(running.next().is_some());
+    send(&server.child(), "-TERM");
+    let rest: Vec<String> = running.map(Result::unwrap).collect();
+    assert!(rest.iter().any(|line| line.contains("\"finish_reason\":\"length\"")), "{rest:?}");
+    assert_eq!(server.wait(), Some(0));
+    let left = fs::read_dir(server.program.home()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("serve")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

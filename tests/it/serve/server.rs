@@ -1,0 +1,172 @@
+//! A running server, and requests to it.
+
+use std::{
+    cell::{RefCell, RefMut},
+    io::{BufRead, BufReader, Read},
+    process::Child,
+    rc::Rc,
+};
+
+use serde_json::{Value, json};
+use ureq::{Agent, Body, http::Response};
+
+use crate::cli::{Program, send};
+
+/// Copies are clients of the same server.
+#[derive(Clone)]
+pub struct Server {
+    pub program: Rc<Program>,
+    child: Rc<RefCell<Child>>,
+    url: String,
+    key: String,
+    agent: Agent,
+}
+
+/// A body that asks about a video.
+pub fn about(url: &str) -> Value {
+    let content = super::content(&[url]);
+    json!({"model": "specreel", "messages": [{"role": "user", "content": content}]})
+}
+
+/// The same with other fields, too.
+pub fn ask(more: &Value, url: &str) -> Value {
+    let mut body = about(url);
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body
+}
+
+/// The server-sent events of a stream: names and data.
+pub fn chunks(stream: &str) -> Vec<(String, Value)> {
+    let mut found = Vec::new();
+    for event in stream.split("\n\n").filter(|event| !event.is_empty()) {
+        let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let Some(data) = field("data:") else { continue };
+        let data = serde_json::from_str(data).unwrap_or_else(|_| json!(data));
+        found.push((field("event:").unwrap_or_default().to_owned(), data));
+    }
+    found
+}
+
+fn read(response: Response<Body>) -> (u16, Value) {
+    let status = response.status().as_u16();
+    let text = response.into_body().read_to_string().unwrap();
+    (status, serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {status} {text}")))
+}
+
+impl Server {
+    /// Start a server on a free port, and wait until its models are loaded.
+    pub fn start(program: Program, args: &[&str]) -> Self {
+        let mut child = program.spawn(&[&["serve", "--port", "0"], args].concat());
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut stderr = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+            panic!("{stderr}");
+        }
+        let agent = Agent::config_builder().http_status_as_error(false).build().new_agent();
+        let (program, child) = (Rc::new(program), Rc::new(RefCell::new(child)));
+        Self { program, child, url: line.trim().to_owned(), key: String::new(), agent }
+    }
+
+    /// A client with this key.
+    pub fn with_key(&self, key: &str) -> Self {
+        let mut client = self.clone();
+        client.key = format!("Bearer {key}");
+        client
+    }
+
+    pub fn child(&self) -> RefMut<'_, Child> {
+        self.child.borrow_mut()
+    }
+
+    fn answer(&self, path: &str, kind: &str, body: &[u8]) -> Response<Body> {
+        let request = self.agent.post(format!("{}{path}", self.url)).header("content-type", kind);
+        request.header("authorization", &self.key).send(body).unwrap()
+    }
+
+    pub fn send(&self, path: &str, kind: &str, body: &[u8]) -> (u16, Value) {
+        read(self.answer(path, kind, body))
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.send(path, "application/json", body.to_string().as_bytes())
+    }
+
+    /// The answer of a request that succeeds.
+    pub fn ok(&self, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.post(path, body);
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
+    /// The body of a response as it comes.
+    pub fn open(&self, body: &Value) -> impl BufRead + use<> {
+        let response = self.answer("/v1/chat/completions", "application/json", body.to_string().as_bytes());
+        assert_eq!(response.status(), 200);
+        BufReader::new(response.into_body().into_reader())
+    }
+
+    pub fn raw(&self, path: &str, body: &Value) -> String {
+        let response = self.answer(path, "application/json", body.to_string().as_bytes());
+        response.into_body().read_to_string().unwrap()
+    }
+
+    fn fetch(&self, path: &str) -> Response<Body> {
+        let request = self.agent.get(format!("{}{path}", self.url));
+        request.header("authorization", &self.key).call().unwrap()
+    }
+
+    pub fn get(&self, path: &str) -> (u16, Value) {
+        read(self.fetch(path))
+    }
+
+    pub fn text(&self, path: &str) -> String {
+        self.fetch(path).into_body().read_to_string().unwrap()
+    }
+
+    /// The status of a request that a web page of this origin makes.
+    pub fn from_page(&self, origin: &str, path: &str) -> u16 {
+        let request = self.agent.get(format!("{}{path}", self.url)).header("origin", origin);
+        request.header("authorization", &self.key).call().unwrap().status().as_u16()
+    }
+
+    pub fn delete(&self, path: &str) -> (u16, Value) {
+        let request = self.agent.delete(format!("{}{path}", self.url));
+        read(request.header("authorization", &self.key).call().unwrap())
+    }
+
+    /// Upload a video under a name that leads elsewhere.
+    pub fn upload(&self, bytes: &[u8]) -> Value {
+        let mut body = b"--x\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nuser_data\r\n--x\r\n\
+            content-disposition: form-data; name=\"file\"; filename=\"../clip.mp4\"\r\n\r\n"
+            .to_vec();
+        body.extend_from_slice(bytes);
+        body.extend_from_slice(b"\r\n--x--\r\n");
+        let (status, answer) = self.send("/v1/files", "multipart/form-data; boundary=x", &body);
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
+    /// End it by a signal, and return the exit code.
+    pub fn end(&self, signal: &str) -> Option<i32> {
+        send(&self.child(), signal);
+        self.wait()
+    }
+
+    /// The exit code, once it has ended.
+    pub fn wait(&self) -> Option<i32> {
+        self.child().wait().unwrap().code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if Rc::strong_count(&self.child) == 1 {
+            let _ = self.child.borrow_mut().kill();
+            let _ = self.child.borrow_mut().wait();
+        }
+    }
+}
