@@ -12,7 +12,7 @@ use specreel_speculate::{
 };
 
 use super::{ClipKey, Recent};
-use crate::command::Reading;
+use crate::command::{Constraint, Reading};
 
 /// Drafter contexts kept with each context.
 const DRAFTER_CONTEXTS: usize = 8;
@@ -78,6 +78,8 @@ pub struct Reference {
     pub sampler: Sampler,
     /// Its token limit.
     pub max_new_tokens: usize,
+    /// What it had to be.
+    pub constraint: Option<Constraint>,
     /// Its ids.
     pub ids: Vec<u32>,
 }
