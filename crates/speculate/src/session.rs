@@ -250,6 +250,7 @@ impl<'a> Session<'a> {
         }
         let proposal = drafter.draft(&DraftRequest {
             depth: most,
+            room,
             ends: self.config.ends,
             special: self.config.special,
             vocab: self.config.vocab,

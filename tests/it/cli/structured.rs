@@ -55,7 +55,7 @@ fn an_answer_that_is_cut_is_said_to_be_incomplete() {
 #[test]
 fn sidecars_hold_parsed_answers() {
     let program = Program::new();
-    program.line("caption demo demo:2 --schema tags --max-new-tokens 400 --sidecar json --out-dir out").ok();
+    program.line("caption demo demo:2 --schema tags --max-new-tokens 900 --sidecar json --out-dir out").ok();
     let files: Vec<_> =
         std::fs::read_dir(program.home().join("out")).unwrap().map(|f| f.unwrap().path()).collect();
     let sidecars: Vec<_> =

@@ -18,6 +18,7 @@ fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> Dra
     DraftRequest {
         form,
         depth,
+        room: depth,
         ends,
         special: &[],
         vocab,

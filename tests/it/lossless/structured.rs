@@ -193,3 +193,23 @@ fn a_run_of_forced_tokens_is_one_step() {
     assert_eq!(written.steps[0].forced_first(), written.ids.len());
     bench.plain(GREEDY, 90).equals(&written, "plain");
 }
+
+/// Within a chain, too, it costs the drafter nothing but reading it, and the chain is longer by as much.
+#[test]
+fn a_chain_goes_on_after_forced_tokens() {
+    let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 0);
+    let flag = json!({ "type": "boolean" });
+    let properties: serde_json::Map<String, Value> =
+        ["first", "second", "third"].iter().map(|name| ((*name).to_owned(), flag.clone())).collect();
+    bench.constrain(&Constraint::JsonSchema {
+        schema: json!({ "type": "object", "properties": properties, "required": ["first", "second", "third"], "additionalProperties": false }),
+    });
+    // What the target drafts for itself is always right.
+    let mut own = Method::preset("naive").unwrap();
+    own.drafter = Drafter::SELF;
+    let written = bench.write(&own, GREEDY, 90);
+    bench.plain(GREEDY, 90).equals(&written, own.describe());
+    let [step] = &written.steps[..] else { panic!("{} steps", written.steps.len()) };
+    assert!(step.judged_freely() <= 5 && step.forced.len() > 20, "{:?}", step.forced);
+    assert!(step.forced_first() < step.forced.len());
+}

@@ -40,7 +40,6 @@ impl GrammarError {
         Self::Invalid { at, problem }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
     pub(super) fn state(error: impl std::fmt::Display) -> Self {
         let message = error.to_string();
         Self::State(message.lines().next().unwrap_or_default().to_owned())

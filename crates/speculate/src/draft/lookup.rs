@@ -128,6 +128,7 @@ mod tests {
         let request = DraftRequest {
             form,
             depth: 5,
+            room: 5,
             ends,
             special,
             vocab: 50,

@@ -25,8 +25,8 @@ pub struct Proposal {
     pub tree: Tree,
     /// How many nodes at the beginning, one after the other, the grammar forced.
     pub forced: usize,
-    /// The drafter's distribution from which each node was taken, where requested; siblings share one. Empty for the first nodes
-    /// if the grammar forced them.
+    /// The drafter's distribution from which each node was taken, where requested; siblings share one. Empty where the grammar
+    /// forced a node without the drafter.
     pub distributions: Vec<Arc<Vec<f32>>>,
     /// Time of each drafter pass of one row, in milliseconds.
     pub(crate) pass_ms: Vec<f64>,
@@ -51,8 +51,10 @@ pub enum Form<'a> {
 /// A request for the drafts of one step.
 pub struct DraftRequest<'a> {
     pub form: Form<'a>,
-    /// Longest branch, what is forced included.
+    /// Longest branch, what is forced after the root included.
     pub depth: usize,
+    /// Longest branch with all that is forced: the text has no room for more.
+    pub room: usize,
     /// Ids at which a branch stops.
     pub ends: &'a [u32],
     /// Special tokens, which are not words.
@@ -90,7 +92,7 @@ impl Proposal {
 
     /// The distribution from which a node was taken, if it is known.
     pub(crate) fn distribution(&self, node: usize) -> Option<&Arc<Vec<f32>>> {
-        self.distributions.get(node).filter(|_| node >= self.forced)
+        self.distributions.get(node).filter(|q| !q.is_empty())
     }
 }
 

@@ -106,7 +106,7 @@ impl<'a> ModelDrafter<'a> {
         Ok(choices.into_iter().next())
     }
 
-    /// Feed nodes of the tree (each one's parent was fed before); the choices after each.
+    /// Feed nodes of the tree (each one's parent before it); the choices after each, of a chain those after the last.
     fn expand(
         &mut self,
         nodes: &[usize],
@@ -132,7 +132,8 @@ impl<'a> ModelDrafter<'a> {
             None => Input::Ids(&ids),
         };
         let taps = self.head.as_ref().map_or_else(Taps::default, DraftHeadState::taps);
-        let pass = if tree.is_chain() && nodes.len() == 1 {
+        let is_chain = tree.is_chain();
+        let pass = if is_chain {
             self.sequence.feed_input(input, &taps)?
         } else {
             let path = |&node: &usize| tree.path(node).iter().filter_map(|&n| self.fed[n]).collect();
@@ -144,8 +145,9 @@ impl<'a> ModelDrafter<'a> {
             head.keep(&pass, nodes.len())?;
         }
         let branch = |&node: &usize| tree.path(node).into_iter().map(|node| tree.nodes()[node].id).collect();
-        let branches: Vec<Vec<u32>> = nodes.iter().map(branch).collect();
-        let choices = self.choices(&pass, 0..nodes.len(), request, count, &branches)?;
+        let from = if is_chain { nodes.len() - 1 } else { 0 };
+        let branches: Vec<Vec<u32>> = nodes[from..].iter().map(branch).collect();
+        let choices = self.choices(&pass, from..nodes.len(), request, count, &branches)?;
         if nodes.len() == 1 {
             proposal.pass_ms.push(since(started));
         }
@@ -202,10 +204,37 @@ impl<'a> ModelDrafter<'a> {
         })?
     }
 
-    /// True if the branch may continue after this node.
-    fn open(&self, request: &DraftRequest<'_>, tree: &Tree, node: usize) -> bool {
+    /// A chain with what the grammar forces after its last node, which the drafter only has to read: the nodes from that one on. A
+    /// head cannot read several at once.
+    fn with_forced(
+        &self,
+        request: &DraftRequest<'_>,
+        proposal: &mut Proposal,
+        node: usize,
+    ) -> Result<Vec<usize>> {
+        let mut run = vec![node];
+        if request.grammar.is_none() || self.head.is_some() || !proposal.tree.is_chain() {
+            return Ok(run);
+        }
+        let mut drafts: Vec<u32> = proposal.tree.nodes().iter().map(|node| node.id).collect();
+        while drafts.len() < request.room
+            && let Some(id) = request.allowed(&drafts)?.only()
+            && !request.ends.contains(&id)
+            && (id as usize) < self.embeddable
+        {
+            drafts.push(id);
+            if !proposal.distributions.is_empty() {
+                proposal.distributions.push(Arc::default());
+            }
+            run.push(proposal.tree.push(run.last().copied(), id, None));
+        }
+        Ok(run)
+    }
+
+    /// True if the branch may continue after this node, up to this depth.
+    fn open(&self, request: &DraftRequest<'_>, depth: usize, tree: &Tree, node: usize) -> bool {
         let node = &tree.nodes()[node];
-        node.depth < request.depth && !request.ends.contains(&node.id) && (node.id as usize) < self.embeddable
+        node.depth < depth && !request.ends.contains(&node.id) && (node.id as usize) < self.embeddable
     }
 
     /// A chain after each of the root's `branches` best tokens, level by level.
@@ -217,10 +246,24 @@ impl<'a> ModelDrafter<'a> {
             let trunk = proposal.trunk();
             ends.push(add(&mut proposal, trunk, choice, &choices));
         }
+        // Forced tokens are no drafts: a chain may be longer by as many.
+        let mut depth = request.depth;
         loop {
-            ends.retain(|&node| self.open(request, &proposal.tree, node));
+            ends.retain(|&node| self.open(request, depth, &proposal.tree, node));
             if ends.is_empty() {
                 return Ok(proposal);
+            }
+            if let [end] = ends[..] {
+                let run = self.with_forced(request, &mut proposal, end)?;
+                depth = request.room.min(depth + run.len() - 1);
+                let end = run[run.len() - 1];
+                if proposal.tree.nodes()[end].depth >= request.room {
+                    return Ok(proposal);
+                }
+                let all = self.expand(&run, request, 1, &mut proposal)?;
+                let next = all[0].best.first().map(|&choice| add(&mut proposal, Some(end), choice, &all[0]));
+                ends = next.into_iter().collect();
+                continue;
             }
             let all = self.expand(&ends, request, 1, &mut proposal)?;
             let grown = ends.iter().zip(&all);
@@ -255,7 +298,7 @@ impl<'a> ModelDrafter<'a> {
                     let node = add(&mut proposal, parent, choice, choices);
                     made[i] = Some(node);
                     let has_children = form.iter().any(|&(parent, _)| parent == Some(i));
-                    if has_children && self.open(request, &proposal.tree, node) {
+                    if has_children && self.open(request, request.depth, &proposal.tree, node) {
                         inner.push(i);
                     }
                 }
@@ -293,7 +336,7 @@ impl<'a> ModelDrafter<'a> {
         let by =
             |likelihood: &[f32], a: usize, b: usize| likelihood[b].total_cmp(&likelihood[a]).then(a.cmp(&b));
         loop {
-            level.retain(|&node| self.open(request, &proposal.tree, node));
+            level.retain(|&node| self.open(request, request.depth, &proposal.tree, node));
             level.sort_unstable_by(|&a, &b| by(&likelihood, a, b));
             level.truncate(width);
             level.sort_unstable();
