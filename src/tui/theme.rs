@@ -54,7 +54,7 @@ const EXAMPLE: &str =
 roles! {
     Text "text", Dim "dim", Accent "accent", Title "title", Key "key", Border "border", BorderFocus "border_focus",
     Selection "selection", SelectionDim "selection_dim", Strict "strict", Plain "plain", Loosened "loosened",
-    Shifted "shifted", Corrected "corrected", Bonus "bonus", Good "good", Warn "warn", Bad "bad", Gauge "gauge",
+    Shifted "shifted", Corrected "corrected", Bonus "bonus", Forced "forced", Good "good", Warn "warn", Bad "bad", Gauge "gauge",
     GaugeRest "gauge_rest", Ghost "ghost", Rejected "rejected",
 }
 
@@ -270,6 +270,7 @@ impl Role {
             verdicts::Role::Plain => Role::Plain,
             verdicts::Role::Corrected => Role::Corrected,
             verdicts::Role::Bonus => Role::Bonus,
+            verdicts::Role::Forced => Role::Forced,
             verdicts::Role::Loosened => Role::Loosened,
             verdicts::Role::Shifted => Role::Shifted,
         }

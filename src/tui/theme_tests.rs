@@ -14,9 +14,10 @@ fn every_built_in_theme_styles_every_role() {
 /// One meaning for a color everywhere: the hue of the legend in every theme, and its modifiers, which alone suffice.
 #[test]
 fn verdicts_follow_the_legend_in_every_theme() {
-    let hues: [(u8, &[Color]); 4] = [
+    let hues: [(u8, &[Color]); 5] = [
         (32, &[Color::Green, Color::LightGreen]),
         (33, &[Color::Yellow, Color::LightYellow]),
+        (34, &[Color::Blue, Color::LightBlue, Color::Cyan]),
         (35, &[Color::Magenta, Color::LightMagenta]),
         (36, &[Color::Cyan, Color::LightCyan, Color::Blue, Color::LightBlue]),
     ];

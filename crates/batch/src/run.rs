@@ -318,6 +318,7 @@ impl Batch<'_> {
         let pieces = spans.zip(&polished).map(|(span, piece)| (span, piece.text.clone())).collect();
         let cut = (!cut.is_empty()).then(|| cut.join("; "));
         let mut made = made(logs);
+        made.extend(answer(logs).map(|answer| ("answer".into(), answer)));
         if logs.iter().all(|log| log.text().trim().is_empty()) {
             made.insert("empty".into(), true.into());
         }
@@ -349,10 +350,22 @@ fn made(logs: &[RunLog]) -> Map<String, Value> {
     }
     let reason = all.reason().and_then(|reason| serde_json::to_value(reason).ok());
     made.insert("reason".into(), reason.unwrap_or_default());
+    made.extend(stats.complete.map(|complete| ("complete".into(), complete.into())));
     made.insert("tokens".into(), stats.emitted.into());
     made.insert("tau".into(), rounded(stats.tau));
     made.insert("seconds".into(), rounded(stats.timings.total_ms() / 1000.0));
     made
+}
+
+/// The answers as JSON, if that was asked for and all are complete: one, or a list of those about the pieces of a clip.
+fn answer(logs: &[RunLog]) -> Option<Value> {
+    let is_json = |log: &RunLog| {
+        let kind = log.started()?.constraint.as_ref()?.get("kind")?.as_str()?;
+        kind.starts_with("json").then_some(())
+    };
+    let parsed = logs.iter().map(|log| is_json(log).and_then(|()| serde_json::from_str(log.text()).ok()));
+    let mut parsed: Vec<Value> = parsed.collect::<Option<_>>()?;
+    if parsed.len() == 1 { parsed.pop() } else { Some(parsed.into()) }
 }
 
 fn rounded(value: f64) -> Value {

@@ -105,7 +105,7 @@ impl Runs {
                 reason: Some(reason),
                 text: log.text().to_owned(),
                 ids: log.ids().to_vec(),
-                accepted: log.steps().iter().map(|step| step.accepted as u32).collect(),
+                accepted: log.steps().iter().map(|step| step.accepted_freely() as u32).collect(),
                 stats: log.stats().clone(),
                 modelled: self.profile().and_then(|profile| modelled::charge(profile, &log)),
             })),

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-pub use specreel_model::template::Turn;
 use specreel_model::{ModelSpec, processor::FrameLimits, template::Question};
+pub use specreel_model::{grammar::Constraint, template::Turn};
 use specreel_record::{Promise, Segment, Span};
 use specreel_speculate::{Method, Sampler, VisualContext};
 use specreel_video::Sampling;
@@ -42,6 +42,8 @@ pub struct RunRequest {
     pub max_visual_tokens: Option<usize>,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
+    /// What the answer has to be; none is any text. What the model thinks before it is free.
+    pub constraint: Option<Constraint>,
     /// Sampling of the text; temperature 0 is greedy.
     pub text: Sampler,
     /// How many of the target's most likely tokens to report with each token.
@@ -81,6 +83,7 @@ impl Default for RunRequest {
             max_pixels: None,
             max_visual_tokens: None,
             max_new_tokens: 256,
+            constraint: None,
             text: Sampler::GREEDY,
             logprobs: 0,
             measure: false,

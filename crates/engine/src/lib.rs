@@ -66,7 +66,7 @@ mod testing;
 mod thread;
 mod timing;
 
-pub use command::{Command, RunRequest, Turn, Verifies};
+pub use command::{Command, Constraint, RunRequest, Turn, Verifies};
 pub use models::{
     memory_check,
     sampling::{clip_facts, frames},

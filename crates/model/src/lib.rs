@@ -8,6 +8,8 @@
 //!    positions of all rows.
 //! 4. [`decoder`] reads the rows: a [`decoder::Sequence`] holds keys and values, is fed, and goes back to any earlier length.
 //!
+//! [`grammar`] restricts what is written, as a mask over the ids for every place of the text.
+//!
 //! [`draft_head`] has the layers that draft from a decoder's states. [`config`] is below all of these, [`family`] above: a family is
 //! a folder and a line of [`family::Family::ALL`]. [`inspect`], [`mac_count`], [`shapes`] and [`known`] answer without weights what
 //! a model is and costs.
@@ -40,6 +42,7 @@ pub mod config;
 pub mod decoder;
 pub mod draft_head;
 pub mod family;
+pub mod grammar;
 pub mod inspect;
 pub mod known;
 pub mod mac_count;

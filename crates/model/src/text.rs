@@ -228,7 +228,7 @@ impl TextTokenizer {
     }
 
     /// The bytes of a token; empty for unknown ids.
-    fn bytes(&self, id: u32) -> &[u8] {
+    pub(crate) fn bytes(&self, id: u32) -> &[u8] {
         let inner = &self.0;
         let Some(bytes) = inner.bytes.get(id as usize) else { return &[] };
         bytes.get_or_init(|| match inner.added.get(&id) {

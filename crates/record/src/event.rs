@@ -166,6 +166,10 @@ pub struct Started {
     /// Earlier questions about the same clip, and their answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Turn>,
+    /// What the answer has to be: `kind` is `json_schema` (with `schema`), `json_object`, `regex` (`pattern`) or `lark` (`grammar`);
+    /// `None` for any text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constraint: Option<serde_json::Value>,
     /// The part of the video that is captioned; `None` for the whole video.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,

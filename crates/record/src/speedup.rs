@@ -105,7 +105,7 @@ impl Limits {
     /// The limits of a run that ended so; none are known of a run without tokens or times.
     pub fn of(stats: &Stats, reason: StopReason) -> Limits {
         let tokens = stats.emitted + u64::from(reason == StopReason::Eos);
-        let (steps, rows) = (stats.steps as f64, (stats.judged + stats.steps) as f64);
+        let (steps, rows) = (stats.steps as f64, (stats.judged + stats.forced + stats.steps) as f64);
         let share = stats.timings.verify_ms / stats.timings.generate_ms();
         if tokens == 0 || steps == 0.0 || !share.is_finite() {
             return Limits::NONE;

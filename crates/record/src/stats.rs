@@ -83,6 +83,11 @@ fn is_zero(ms: &f64) -> bool {
     *ms == 0.0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_no_token(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Timings {
     /// Time from the first to the last generated token.
     pub fn generate_ms(&self) -> f64 {
@@ -145,6 +150,12 @@ pub struct Stats {
     pub mean_run: Option<f64>,
     /// Emitted tokens without the end token.
     pub emitted: u64,
+    /// Those among them that the grammar of the answer forced. They are not counted as drafted, judged or accepted.
+    #[serde(skip_serializing_if = "is_no_token")]
+    pub forced: u64,
+    /// Whether the answer is a whole text of its grammar; none without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complete: Option<bool>,
     pub verdicts: VerdictCounts,
     /// Accepted drafts per step, bonus not counted.
     pub tau: f64,
@@ -214,9 +225,10 @@ impl Stats {
     /// Add one step to the counts and times.
     pub fn add(&mut self, step: &Step) {
         self.steps += 1;
-        self.drafted += step.drafted.len() as u64;
-        self.judged += step.judged as u64;
-        self.accepted += step.accepted as u64;
+        self.drafted += (step.drafted.len() - step.forced.len()) as u64;
+        self.judged += step.judged_freely() as u64;
+        self.accepted += step.accepted_freely() as u64;
+        self.forced += step.forced_tokens() as u64;
         self.emitted += step.tokens.len() as u64;
         for token in &step.tokens {
             self.verdicts.add(token.verdict);
@@ -236,9 +248,14 @@ impl Stats {
         self.accepted += other.accepted;
         self.discarded += other.discarded;
         self.emitted += other.emitted;
+        self.forced += other.forced;
         for (verdict, n) in other.verdicts.iter() {
             *self.verdicts.0.entry(verdict).or_default() += n;
         }
+        self.complete = match (self.complete, other.complete) {
+            (Some(own), Some(others)) => Some(own && others),
+            (own, others) => own.or(others),
+        };
         self.visual_tokens += other.visual_tokens;
         self.drafter_visual_tokens += other.drafter_visual_tokens;
         self.peak_memory_bytes = self.peak_memory_bytes.max(other.peak_memory_bytes);

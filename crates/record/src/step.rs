@@ -98,6 +98,10 @@ pub struct Step {
     /// Where a tree was drafted: the places of the accepted drafts, in order. In a chain the first ones are accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<usize>,
+    /// The places of drafts where the grammar of the answer leaves no choice. They are certain, and not counted as drafts in
+    /// statistics; those at the beginning cost the drafter nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forced: Vec<usize>,
     /// The drafts' texts one by one (for the inspector; same length as `drafted`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drafted_text: Vec<String>,
@@ -148,5 +152,25 @@ impl Step {
     /// Time of the whole step, in milliseconds.
     pub fn total_ms(&self) -> f64 {
         self.draft_ms + self.verify_ms + self.other_ms
+    }
+
+    /// How many drafts were judged, those not counted that the grammar forced.
+    pub fn judged_freely(&self) -> usize {
+        self.judged.saturating_sub(self.forced.len())
+    }
+
+    /// How many drafts were accepted, those not counted that the grammar forced.
+    pub fn accepted_freely(&self) -> usize {
+        self.accepted - self.forced_tokens().min(self.accepted)
+    }
+
+    /// How many of the emitted tokens the grammar forced.
+    pub fn forced_tokens(&self) -> usize {
+        self.tokens.iter().filter(|token| token.verdict == Verdict::Forced).count()
+    }
+
+    /// How many drafts at the beginning the grammar forced: the drafter did not write them.
+    pub fn forced_first(&self) -> usize {
+        self.forced.iter().enumerate().take_while(|(place, at)| place == *at).count()
     }
 }

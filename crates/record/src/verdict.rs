@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The reason for which an emitted token is in the caption.
 ///
 /// `Exact`, `Sampled`, `Corrected`, `Bonus` and `Plain` are strict: the target itself chose the token (or the sampling rule
-/// preserves its distribution). All others are loosened: the target would have written something else there.
+/// preserves its distribution); so is `Forced`, where nobody chose. All others are loosened: the target would have written something else there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -19,6 +19,8 @@ pub enum Verdict {
     Corrected,
     /// The target's token after a step in which every draft passed.
     Bonus,
+    /// The draft is the only token that the grammar of the answer allows.
+    Forced,
     /// A mismatch among the positions of least visual relevance (LVSpec), or of least visual attention.
     Loosened,
     /// A mismatch whose wanted token occurs elsewhere among the step's drafts (LVSpec's shift tolerance).
@@ -37,12 +39,13 @@ pub enum Verdict {
 
 impl Verdict {
     /// All verdicts, strict ones first.
-    pub const ALL: [Verdict; 12] = [
+    pub const ALL: [Verdict; 13] = [
         Verdict::Plain,
         Verdict::Exact,
         Verdict::Sampled,
         Verdict::Corrected,
         Verdict::Bonus,
+        Verdict::Forced,
         Verdict::Loosened,
         Verdict::Shifted,
         Verdict::Entropy,
@@ -60,6 +63,7 @@ impl Verdict {
             Verdict::Sampled => "sampled",
             Verdict::Corrected => "corrected",
             Verdict::Bonus => "bonus",
+            Verdict::Forced => "forced",
             Verdict::Loosened => "loosened",
             Verdict::Shifted => "shifted",
             Verdict::Entropy => "entropy",
@@ -80,11 +84,16 @@ impl Verdict {
     pub fn is_strict(self) -> bool {
         matches!(
             self,
-            Verdict::Plain | Verdict::Exact | Verdict::Sampled | Verdict::Corrected | Verdict::Bonus
+            Verdict::Plain
+                | Verdict::Exact
+                | Verdict::Sampled
+                | Verdict::Corrected
+                | Verdict::Bonus
+                | Verdict::Forced
         )
     }
 
-    /// True if the drafter proposed the token and it was accepted.
+    /// True if the token was proposed, by the drafter or by the grammar, and accepted.
     pub fn is_accepted_draft(self) -> bool {
         !matches!(self, Verdict::Plain | Verdict::Corrected | Verdict::Bonus)
     }
@@ -96,6 +105,7 @@ impl Verdict {
             Verdict::Sampled => "draft token that passed the test that preserves the target's distribution",
             Verdict::Corrected => "the target's own token after a rejected draft",
             Verdict::Bonus => "the target's own token after all drafts were accepted",
+            Verdict::Forced => "the only token that the grammar of the answer allows here",
             Verdict::Loosened => "differs from the target; accepted at one of the least visual positions",
             Verdict::Shifted => "differs from the target, whose token is elsewhere in the draft",
             Verdict::Entropy => "differs from the target, whose distribution has high entropy here",

@@ -87,9 +87,9 @@ impl AutoLength {
         best.0
     }
 
-    /// Note a step: how many drafts were judged and passed, the times of the verify pass and of drafting.
-    pub fn note(&mut self, drafts: usize, accepted: usize, verify_ms: f64, draft_ms: f64) {
-        self.passes.push(drafts + 1, verify_ms);
+    /// Note a step: the rows of the verify pass, how many drafts were judged and passed, the times of the pass and of drafting.
+    pub fn note(&mut self, rows: usize, [drafts, accepted]: [usize; 2], verify_ms: f64, draft_ms: f64) {
+        self.passes.push(rows, verify_ms);
         if drafts > 0 {
             self.drafter_ms.push(draft_ms / drafts as f64);
             self.chance.add(drafts, accepted);
@@ -120,7 +120,7 @@ mod tests {
             let accepted = (0..k).take_while(|_| rng.random::<f64>() < chance).count();
             let noise = rng.random_range(0.9..1.1);
             let (verify, draft) = ((first + more * k as f64) * noise, drafter * k as f64);
-            auto.note(k, accepted, verify, draft);
+            auto.note(k + 1, [k, accepted], verify, draft);
             tokens += accepted as f64 + 1.0;
             time += verify + draft;
         }
@@ -151,7 +151,7 @@ mod tests {
                 let k = auto.choose();
                 let accepted = (0..k).take_while(|_| rng.random::<f64>() < 0.85).count();
                 let mut disturbed = |ms: f64| ms + if rng.random_bool(interrupted) { 4.0 } else { 0.0 };
-                auto.note(k, accepted, disturbed(0.2 + 0.03 * k as f64), disturbed(0.04 * k as f64));
+                auto.note(k + 1, [k, accepted], disturbed(0.2 + 0.03 * k as f64), disturbed(0.04 * k as f64));
                 sum += k;
             }
             f64::from(sum as u32) / 400.0
@@ -166,7 +166,7 @@ mod tests {
         let lengths: Vec<usize> = (0..200)
             .map(|_| {
                 let k = auto.choose();
-                auto.note(k, 0, 1.0 + k as f64, 0.5 * k as f64);
+                auto.note(k + 1, [k, 0], 1.0 + k as f64, 0.5 * k as f64);
                 k
             })
             .collect();
@@ -180,7 +180,7 @@ mod tests {
         for ms in [0.0, f64::MAX / 1e10, 1e-300] {
             let k = auto.choose();
             assert!(k <= LONGEST);
-            auto.note(k, k, ms, ms);
+            auto.note(k + 1, [k, k], ms, ms);
         }
     }
 }

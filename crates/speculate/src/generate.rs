@@ -39,5 +39,6 @@ pub fn generate(
         relevance_ms: session.relevance_ms,
         drafter_row_ms: session.drafter_row_ms,
         tally: None,
+        forced: 0,
     })
 }

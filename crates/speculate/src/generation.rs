@@ -8,7 +8,10 @@ use super::{
     schedule::{DraftToken, Tally},
     tree::Tree,
 };
-use specreel_model::decoder::{AttentionProbe, Sequence, Taps};
+use specreel_model::{
+    decoder::{AttentionProbe, Sequence, Taps},
+    grammar::{Constraint, Grammar},
+};
 use specreel_record::{StopReason, Verdict};
 use specreel_tensor::VisualSpans;
 
@@ -29,6 +32,8 @@ pub struct GenerationConfig<'a> {
     pub special: &'a [u32],
     /// True for tokens that are never loosened, in addition to the end tokens: special tokens, words that must stay strict.
     pub protected: &'a dyn Fn(u32) -> bool,
+    /// What the text has to be: target and drafter write only what it allows.
+    pub grammar: Option<&'a Grammar>,
     /// How many of the target's most likely tokens to report.
     pub logprobs: usize,
     /// Time of one target row in milliseconds, where known: an automatic length starts from it.
@@ -53,6 +58,7 @@ impl<'a> GenerationConfig<'a> {
             ends: &[],
             special: &[],
             protected: &|_| false,
+            grammar: None,
             logprobs: 0,
             row_ms: None,
             plain_passes: PlainPasses::Never,
@@ -153,6 +159,9 @@ pub struct PrefetchedDraft {
     pub(crate) sampler: Sampler,
     /// True if its drafts were drawn and have distributions.
     pub(crate) drawn: bool,
+    pub(crate) constraint: Option<Constraint>,
+    /// Drafts that the grammar forced.
+    pub(crate) forced: u64,
     pub(crate) base: usize,
     pub(crate) window: Vec<DraftToken<Evidence>>,
     pub(crate) ms: f64,
@@ -164,6 +173,7 @@ impl PrefetchedDraft {
         matches!(config.method.schedule, Schedule::Parallel { .. })
             && self.sampler == config.sampler
             && self.drawn == config.draws_drafts()
+            && self.constraint.as_ref() == config.grammar.map(Grammar::constraint)
     }
 
     /// Drafting time, in milliseconds.
@@ -188,4 +198,6 @@ pub struct Finished {
     pub drafter_row_ms: Vec<f64>,
     /// Counts of the parallel schedule.
     pub tally: Option<Tally>,
+    /// Drafts of the parallel schedule that the grammar forced.
+    pub forced: u64,
 }

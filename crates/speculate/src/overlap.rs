@@ -13,9 +13,12 @@ use super::{
         workers::{DrafterThread, DrafterWorker, TargetWorker, Ticked, WorkerError},
     },
     tree::Tree,
-    verify::{distributions, emitted_token, logit_needs, own_tokens},
+    verify::{self, distributions, emitted_token, logit_needs, own_tokens},
 };
-use specreel_model::decoder::{LogitNeeds, LogitRow, Sequence, Taps};
+use specreel_model::{
+    decoder::{LogitNeeds, LogitRow, Sequence, Taps},
+    grammar::{Allowed, Follower, Grammar},
+};
 use specreel_record::{Step, Token, Verdict};
 
 /// Longest window.
@@ -31,9 +34,20 @@ impl PrefetchedDraft {
         let base = sequence.len();
         let draft = window(config.method).length().min(config.max_new_tokens);
         let task = DrafterTask { truncate_to: 0, feed: vec![root], draft, position: 0 };
-        let window = DrafterSide::new(config, sequence, base).draft(&task)?;
+        let mut drafter = DrafterSide::new(config, sequence, base);
+        let window = drafter.draft(&task)?;
+        let forced = drafter.forced;
         let ms = started.elapsed().as_secs_f64() * 1e3;
-        Ok(Self { sampler: config.sampler, drawn: config.draws_drafts(), base, window, ms })
+        let constraint = config.grammar.map(|grammar| grammar.constraint().clone());
+        Ok(Self {
+            sampler: config.sampler,
+            drawn: config.draws_drafts(),
+            constraint,
+            forced,
+            base,
+            window,
+            ms,
+        })
     }
 }
 
@@ -43,12 +57,42 @@ struct DrafterSide<'a> {
     ends: &'a [u32],
     vocab: usize,
     sampler: Option<Sampler>,
+    grammar: Option<Follower>,
+    /// Drafts that the grammar forced.
+    forced: u64,
+}
+
+/// Bring the grammar's state to the text of a cache that keeps `truncate_to` slots, of which the first is the prompt's, and is then
+/// fed `ids`; `at` is told what may follow each of them.
+fn follow(
+    grammar: &mut Option<Follower>,
+    truncate_to: usize,
+    ids: &[u32],
+    mut at: impl FnMut(Allowed),
+) -> Result<()> {
+    let Some(grammar) = grammar else { return Ok(()) };
+    grammar.truncate(truncate_to.saturating_sub(1))?;
+    for (slot, id) in (truncate_to..).zip(ids) {
+        if slot > 0 {
+            grammar.advance(&[*id])?;
+        }
+        at(grammar.allowed(&[])?);
+    }
+    Ok(())
 }
 
 impl<'a> DrafterSide<'a> {
     fn new(config: &GenerationConfig<'a>, sequence: &'a mut Sequence, base: usize) -> Self {
         let samples = config.draws_drafts().then_some(config.sampler);
-        Self { sequence, base, ends: config.ends, vocab: config.vocab, sampler: samples }
+        Self {
+            sequence,
+            base,
+            ends: config.ends,
+            vocab: config.vocab,
+            sampler: samples,
+            grammar: config.grammar.map(Grammar::follow),
+            forced: 0,
+        }
     }
 }
 
@@ -59,35 +103,43 @@ impl DrafterWorker<Evidence> for DrafterSide<'_> {
         let embeddable = self.sequence.decoder().config().vocab;
         let exists = |id: &u32| (*id as usize) < embeddable;
         self.sequence.truncate(self.base + task.truncate_to);
-        let mut feed = task.feed.clone();
+        let (mut feed, mut kept) = (task.feed.clone(), task.truncate_to);
         let mut window: Vec<DraftToken<Evidence>> = Vec::new();
         while window.len() < task.draft && feed.iter().all(exists) {
+            let mut allowed = Allowed::default();
+            follow(&mut self.grammar, kept, &feed, |last| allowed = last)?;
+            kept += feed.len();
             let pass = self.sequence.feed(&feed, &Taps::default())?;
             let logits = self.sequence.logits(&pass.states.narrow(feed.len() - 1, 1)?)?;
-            let needs =
-                LogitNeeds { vocab: self.vocab, whole: self.sampler.is_some(), ..LogitNeeds::default() };
-            let draft = logits.read(&needs, |rows| {
-                let row = &rows[0];
+            let whole = self.sampler.is_some() || self.grammar.is_some();
+            let needs = LogitNeeds { vocab: self.vocab, whole, ..LogitNeeds::default() };
+            let draft = logits.read(&needs, |mut rows| {
+                let Some(row) = &allowed.restrict(rows.remove(0), |id| id)? else { return Ok(None) };
                 let Some(sampler) = &self.sampler else {
                     let facts = row.facts();
                     let probability = facts.log_probability(facts.max).exp();
-                    return Ok(DraftToken {
+                    return Ok(Some(DraftToken {
                         id: facts.argmax,
                         evidence: Evidence { probability, distribution: Vec::new() },
-                    });
+                    }));
                 };
                 let distribution = sampler.distribution(row.values()?);
                 let mut rng = sampler.rng(task.position + window.len(), Purpose::Draft);
                 let id = draw(&distribution, rand::RngExt::random(&mut rng));
                 let probability = distribution.get(id as usize).copied().unwrap_or(0.0);
-                Ok::<_, Error>(DraftToken { id, evidence: Evidence { probability, distribution } })
+                Ok::<_, Error>(Some(DraftToken { id, evidence: Evidence { probability, distribution } }))
             })??;
+            let Some(draft) = draft else { break };
             let id = draft.id;
+            self.forced += u64::from(allowed.only() == Some(id));
             window.push(draft);
             if self.ends.contains(&id) {
                 break;
             }
             feed = vec![id];
+        }
+        if window.is_empty() {
+            self.sequence.truncate(self.base + task.truncate_to);
         }
         Ok(window)
     }
@@ -104,6 +156,9 @@ struct TargetSide<'a> {
     distributions: Vec<Vec<f32>>,
     /// The drafter's probabilities of the drafts that were judged last.
     probabilities: Vec<f32>,
+    grammar: Option<Follower>,
+    /// What may follow each row; empty without a grammar.
+    allowed: Vec<Allowed>,
 }
 
 impl TargetWorker<Evidence> for TargetSide<'_> {
@@ -115,10 +170,13 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
         let logits = self.sequence.logits(&pass.states)?;
         let drafts = Tree::chain(task.rows[1..].iter().copied());
         let needs = logit_needs(&self.config, &self.needs, &drafts);
+        let mut allowed = Vec::new();
+        follow(&mut self.grammar, task.truncate_to, &task.rows, |next| allowed.push(next))?;
         self.rows = logits.read(&needs, |rows| {
-            let rows = rows.into_iter().enumerate();
-            rows.map(|(index, row)| row.extract(&needs, index)).collect()
-        })?;
+            let rows = verify::restrict(rows, &allowed)?.into_iter().enumerate();
+            Ok::<_, Error>(rows.map(|(index, row)| row.extract(&needs, index)).collect())
+        })??;
+        self.allowed = allowed;
         self.distributions = distributions(self.config.sampler, &self.rows)?;
         Ok(())
     }
@@ -128,6 +186,8 @@ impl<'a> TargetSide<'a> {
     fn new(config: GenerationConfig<'a>, sequence: &'a mut Sequence) -> Self {
         Self {
             needs: RuleNeeds::of(&config.method.acceptance),
+            grammar: config.grammar.map(Grammar::follow),
+            allowed: Vec::new(),
             config,
             base: sequence.len(),
             sequence,
@@ -148,6 +208,12 @@ impl<'a> TargetSide<'a> {
             true => ask(&mut Sampled { rows: &self.distributions, sampler: self.config.sampler }),
             false => ask(&mut Exact { wanted: &self.wanted(position) }),
         }
+    }
+
+    /// The drafts that are the only ones allowed where they are, draft i after row i.
+    fn forced(&self, drafts: impl Iterator<Item = u32>) -> Vec<usize> {
+        let only = |(at, id): &(usize, u32)| self.allowed.get(*at).and_then(Allowed::only) == Some(*id);
+        drafts.enumerate().filter(only).map(|(at, _)| at).collect()
     }
 
     fn token(&self, row: usize, id: u32, verdict: Verdict, wanted: u32) -> Result<Token> {
@@ -172,6 +238,7 @@ impl<'a> TargetSide<'a> {
             judged: outcome.judged.len(),
             accepted: outcome.accepted,
             tokens,
+            forced: self.forced(outcome.judged.iter().copied()),
             draft_ms,
             verify_ms: ticked.target_ms,
             other_ms: (started.elapsed().as_secs_f64() * 1e3 - draft_ms - ticked.target_ms).max(0.0),
@@ -184,7 +251,11 @@ impl<'a> TargetSide<'a> {
 impl Judge<Evidence> for TargetSide<'_> {
     fn accept(&mut self, case: &Case<'_, Evidence>) -> Vec<Verdict> {
         self.probabilities = case.drafts.iter().map(|draft| draft.evidence.probability).collect();
-        self.with_judge(case.position, |judge| judge.accept(case))
+        let mut verdicts = self.with_judge(case.position, |judge| judge.accept(case));
+        for at in self.forced(case.drafts.iter().map(|draft| draft.id)) {
+            verdicts.get_mut(at).into_iter().for_each(|verdict| *verdict = Verdict::Forced);
+        }
+        verdicts
     }
 
     fn replacement(&mut self, case: &Case<'_, Evidence>, row: usize) -> u32 {
@@ -205,6 +276,13 @@ pub(super) fn generate(
     let mut window = window(config.method);
     let base = inputs.prefetched.as_ref().map_or(sequence.len(), |prefetched| prefetched.base);
     let mut drafter = DrafterSide::new(&config, sequence, base);
+    if let Some(prefetched) = &inputs.prefetched {
+        drafter.forced = prefetched.forced;
+        // The last token was not fed.
+        let fed = prefetched.window.split_last().map_or(&[][..], |(_, fed)| fed);
+        let fed: Vec<u32> = fed.iter().map(|draft| draft.id).collect();
+        drafter.grammar.as_mut().map_or(Ok(()), |grammar| grammar.advance(&fed))?;
+    }
     let mut prefetched = inputs.prefetched.map(|prefetched| (prefetched.window, prefetched.ms));
     let mut target = TargetSide::new(config, inputs.target);
     let limits = Limits { max_new_tokens: config.max_new_tokens, ends: config.ends.to_vec() };
@@ -238,6 +316,7 @@ pub(super) fn generate(
         relevance_ms: 0.0,
         drafter_row_ms,
         tally: Some(machine.tally().clone()),
+        forced: drafter.forced,
     })
 }
 

@@ -6,7 +6,10 @@
 //! in one pass, and judges every branch: row i predicts the token after it, the state of a draft is the state at its
 //! own row. The longest accepted branch is kept, the target's token follows it, and both caches roll back to the kept tokens.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::RefCell,
+    time::{Duration, Instant},
+};
 
 use specreel_tensor::Result;
 
@@ -18,13 +21,17 @@ use super::{
     generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
     method::{Acceptance, Length, RuleNeeds, Shape},
     tree::{Template, Tree},
-    verify::{VerifiedRows, logit_needs},
+    verify::{self, VerifiedRows, logit_needs},
 };
 use specreel_model::{
     decoder::{LogitNeeds, LogitRow, Logits, Nearest, Pass, Sequence, Taps},
     draft_head::tapped,
+    grammar::{Allowed, Follower, Grammar},
 };
 use specreel_record::{Step, StopReason, Token};
+
+/// Most tokens that the grammar forces in one step: they are rows of its verify pass.
+const MOST_FORCED: usize = 64;
 
 /// Most similar visual tokens that are reported with each inspected token.
 const NEAREST_VISUAL: usize = 24;
@@ -40,6 +47,8 @@ pub struct Session<'a> {
     template: Option<Template>,
     auto: Option<AutoLength>,
     gate: Option<Gate>,
+    /// The grammar's state after the text.
+    grammar: Option<RefCell<Follower>>,
     root: u32,
     text: Output,
     steps: usize,
@@ -70,6 +79,7 @@ impl<'a> Session<'a> {
             needs,
             template,
             auto,
+            grammar: config.grammar.map(Grammar::follow).map(RefCell::new),
             gate: (method.shape.gate() > 0.0).then(|| Gate::new(method.shape.gate())),
             text: Output::new(config.max_new_tokens),
             plain: PlainClock { passes: config.plain_passes, ..PlainClock::default() },
@@ -93,7 +103,8 @@ impl<'a> Session<'a> {
         let plain_ms = self.plain.is_due().then(|| self.plain_pass()).transpose()?;
         let started = Instant::now();
         let gate = self.gate.as_mut().and_then(Gate::closes);
-        let proposal = if gate.is_none() { self.draft()? } else { Proposal::default() };
+        let forced = self.forced()?;
+        let proposal = if gate.is_none() { self.draft(&forced)? } else { Proposal::forced(&forced) };
         let tree = &proposal.tree;
         let draft_ms = ms(started.elapsed());
         if let Some(on_draft) = self.config.on_draft.filter(|_| !tree.is_empty()) {
@@ -108,11 +119,14 @@ impl<'a> Session<'a> {
             0 => Vec::new(),
             _ => self.visual.nearest_of(&pass.states, NEAREST_VISUAL)?,
         };
-        let (tokens, path) = self.judge(&proposal, &pass, &logits, &nearest_visual)?;
+        let allowed = self.allowed(tree)?;
+        let forced = verify::forced(tree, &allowed);
+        let (tokens, path) = self.judge(&proposal, &pass, &logits, &nearest_visual, (&allowed, &forced))?;
         self.commit(base, &proposal, &path, &tokens, &pass)?;
         let tokens = self.text.emit(tokens, self.config.ends);
         if let Some(auto) = &mut self.auto {
-            auto.note(tree.len(), path.len(), verify_ms, draft_ms);
+            let drafts = [tree.len(), path.len()].map(|count| count.saturating_sub(proposal.forced));
+            auto.note(tree.len() + 1, drafts, verify_ms, draft_ms);
         }
         self.steps += 1;
         let whole_ms = ms(started.elapsed());
@@ -125,6 +139,7 @@ impl<'a> Session<'a> {
             other_ms: whole_ms - draft_ms - verify_ms,
             plain_ms,
             gate,
+            forced,
             ..judged(tree, path, tokens)
         }))
     }
@@ -149,6 +164,7 @@ impl<'a> Session<'a> {
         pass: &Pass,
         logits: &Logits,
         nearest_visual: &Nearest,
+        (allowed, forced): (&[Allowed], &[usize]),
     ) -> Result<(Vec<Token>, Vec<usize>)> {
         let tree = &proposal.tree;
         let relevance = match self.needs.relevance {
@@ -164,7 +180,9 @@ impl<'a> Session<'a> {
         let needs = logit_needs(&self.config, &self.needs, tree);
         let (tokens, path) = logits.read(&needs, |rows| {
             let (config, position) = (&self.config, self.text.emitted);
+            let rows = verify::restrict(rows, allowed)?;
             let mut verified = VerifiedRows::new(config, self.needs, proposal, rows, position)?;
+            verified.forced = forced;
             verified.relevance = relevance;
             verified.attention_peaks = peaks.cloned();
             verified.nearest_visual = nearest_visual;
@@ -191,7 +209,27 @@ impl<'a> Session<'a> {
         Ok(plain_ms)
     }
 
-    fn draft(&mut self) -> Result<Proposal> {
+    /// The tokens that the grammar forces after the root; none where the target decodes alone, a token a pass.
+    fn forced(&self) -> Result<Vec<u32>> {
+        let Some(grammar) = self.grammar.as_ref().filter(|_| self.drafter.is_some()) else {
+            return Ok(Vec::new());
+        };
+        let room = self.config.max_new_tokens - self.text.emitted;
+        Ok(grammar.borrow_mut().forced(room.min(MOST_FORCED))?)
+    }
+
+    /// The ids that the grammar allows after the root and after each node; empty without a grammar.
+    fn allowed(&self, tree: &Tree) -> Result<Vec<Allowed>> {
+        let Some(grammar) = &self.grammar else { return Ok(Vec::new()) };
+        let mut grammar = grammar.borrow_mut();
+        let branch = |node: usize| tree.path(node).into_iter().map(|node| tree.nodes()[node].id).collect();
+        let branches = std::iter::once(Vec::new()).chain((0..tree.len()).map(branch));
+        Ok(branches
+            .map(|branch: Vec<u32>| grammar.allowed(&branch))
+            .collect::<std::result::Result<_, _>>()?)
+    }
+
+    fn draft(&mut self, forced: &[u32]) -> Result<Proposal> {
         let (Some(drafter), method) = (&mut self.drafter, self.config.method) else {
             return Ok(Proposal::default());
         };
@@ -200,17 +238,19 @@ impl<'a> Session<'a> {
             (Shape::Chain { length: Length::Fixed(length), .. }, _) => (Form::Chain, *length),
             (Shape::Chain { .. }, _) => (Form::Chain, self.auto.as_mut().map_or(0, AutoLength::choose)),
             (Shape::StaticTree { .. }, Some(template)) => (Form::Static(template), method.shape.longest()),
-            (Shape::StaticTree { .. }, None) => return Ok(Proposal::default()),
+            (Shape::StaticTree { .. }, None) => return Ok(Proposal::forced(forced)),
             (Shape::TwoBranch { length }, _) => (Form::TwoBranch, *length),
             (shape @ Shape::DynamicTree { total, width, .. }, _) => {
                 (Form::Dynamic { nodes: total - 1, width: *width }, shape.longest())
             }
         };
-        if depth.min(room) == 0 {
-            return Ok(Proposal::default());
+        let most = (forced.len() + depth).min(room);
+        if most == forced.len() {
+            return Ok(Proposal::forced(forced));
         }
         let proposal = drafter.draft(&DraftRequest {
-            depth: depth.min(room),
+            depth: most,
+            room,
             ends: self.config.ends,
             special: self.config.special,
             vocab: self.config.vocab,
@@ -220,6 +260,8 @@ impl<'a> Session<'a> {
             distributions: self.needs.divergence
                 || (self.config.logprobs > 0 && method.acceptance != Acceptance::Sampled {}),
             position: self.text.emitted,
+            grammar: self.grammar.as_ref(),
+            forced,
             form,
         })?;
         self.drafter_row_ms.extend(&proposal.pass_ms);
@@ -240,6 +282,10 @@ impl<'a> Session<'a> {
         } else {
             let rows: Vec<usize> = std::iter::once(0).chain(path.iter().map(|node| node + 1)).collect();
             self.target.keep(base, &rows);
+        }
+        if let Some(grammar) = &mut self.grammar {
+            let ids: Vec<u32> = tokens.iter().map(|token| token.id).collect();
+            grammar.get_mut().advance(&ids)?;
         }
         let Some(last) = tokens.last() else { return Ok(()) };
         if let Some(drafter) = &mut self.drafter {

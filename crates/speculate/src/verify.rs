@@ -1,6 +1,6 @@
 //! From a proposal and the target's rows to the tokens of a step.
 
-use specreel_tensor::Result;
+use specreel_tensor::{Error, Result};
 
 use super::{
     accept::{self, Row, relevance},
@@ -10,7 +10,10 @@ use super::{
     sampling::{Purpose, RowFacts, Sampler, divergence, entropy_full, top_log_probabilities},
     tree::Tree,
 };
-use specreel_model::decoder::{LogitNeeds, LogitRow};
+use specreel_model::{
+    decoder::{LogitNeeds, LogitRow},
+    grammar::Allowed,
+};
 use specreel_record::{Token, Verdict};
 
 /// What judging a tree needs of the target's logits: of each row the logits of the drafts after it, and the most likely ids that
@@ -20,7 +23,8 @@ pub(super) fn logit_needs(config: &GenerationConfig<'_>, rule: &RuleNeeds, tree:
     for node in tree.nodes() {
         ids[node.parent.map_or(0, |parent| parent + 1)].push(node.id);
     }
-    let whole = !config.sampler.is_greedy() || rule.divergence || rule.entropy_full;
+    let whole =
+        !config.sampler.is_greedy() || rule.divergence || rule.entropy_full || config.grammar.is_some();
     LogitNeeds { vocab: config.vocab, whole, top: config.logprobs, ids }
 }
 
@@ -45,6 +49,25 @@ pub(super) fn own_tokens(
     }
 }
 
+/// The rows with everything impossible that the grammar does not allow after them.
+/// Errors: nothing is left of one.
+pub(super) fn restrict<'a>(rows: Vec<LogitRow<'a>>, allowed: &[Allowed]) -> Result<Vec<LogitRow<'a>>> {
+    if allowed.is_empty() {
+        return Ok(rows);
+    }
+    let nothing = || Error::Message("the target has no token that the grammar allows".into());
+    let rows = rows.into_iter().zip(allowed);
+    rows.map(|(row, allowed)| allowed.restrict(row, |id| id)?.ok_or_else(nothing)).collect()
+}
+
+/// The nodes that are the only one allowed where they are.
+pub(super) fn forced(tree: &Tree, allowed: &[Allowed]) -> Vec<usize> {
+    let only =
+        |parent: Option<usize>| allowed.get(parent.map_or(0, |parent| parent + 1)).and_then(Allowed::only);
+    let nodes = tree.nodes().iter().enumerate();
+    nodes.filter(|(_, node)| only(node.parent) == Some(node.id)).map(|(at, _)| at).collect()
+}
+
 /// The rows of one verify pass: row 0 is the root's, row `i + 1` node `i`'s.
 pub(super) struct VerifiedRows<'a> {
     config: &'a GenerationConfig<'a>,
@@ -64,6 +87,8 @@ pub(super) struct VerifiedRows<'a> {
     pub attention_peaks: Option<Vec<f32>>,
     /// The visual tokens most similar to each row's state, if requested.
     pub nearest_visual: &'a [Vec<(u32, f32)>],
+    /// The nodes for which there is no alternative.
+    pub forced: &'a [usize],
 }
 
 impl<'a> VerifiedRows<'a> {
@@ -89,6 +114,7 @@ impl<'a> VerifiedRows<'a> {
             relevance: None,
             attention_peaks: None,
             nearest_visual: &[],
+            forced: &[],
         })
     }
 
@@ -130,7 +156,7 @@ impl<'a> VerifiedRows<'a> {
             let known = judged.rows.get(i).filter(|_| drafted);
             let relevance = known.and_then(|row| row.relevance);
             let logits = &self.logits[row];
-            let q = judged.path.get(i).and_then(|&node| self.proposal.distributions.get(node));
+            let q = judged.path.get(i).and_then(|&node| self.proposal.distribution(node));
             tokens.push(Token {
                 drafter_logprobs: q.map_or_else(Vec::new, |q| top_of_distribution(q, logprobs)),
                 nearest_visual: node
@@ -161,14 +187,22 @@ impl<'a> VerifiedRows<'a> {
             let (verdicts, replacement) = self.sampled(&path);
             return Judged { path, rows, verdicts, replacement };
         }
-        let verdicts = match self.config.rule {
-            Some(rule) => rule(&rows),
+        // What is certain is no evidence, and no draft that a rule may count.
+        let free = rows.iter().zip(&path).filter(|(_, node)| !self.forced.contains(node));
+        let free: Vec<Row> = free.map(|(row, _)| row.clone()).collect();
+        let mut verdicts = match self.config.rule {
+            Some(rule) => rule(&free),
             None => {
                 let mut rng = chance(method, sampler).rng(self.position, Purpose::Accept);
-                accept::judge(&method.acceptance, &rows, &mut rng)
+                accept::judge(&method.acceptance, &free, &mut rng)
             }
+        }
+        .into_iter();
+        let verdict = |node: &usize| match self.forced.contains(node) {
+            true => Some(Verdict::Forced),
+            false => verdicts.next().flatten(),
         };
-        Judged { path, rows, verdicts, replacement: None }
+        Judged { verdicts: path.iter().map(verdict).collect(), path, rows, replacement: None }
     }
 
     /// The row of every node; it does not depend on the branch in which the node is judged.
@@ -199,7 +233,7 @@ impl<'a> VerifiedRows<'a> {
                     known.entropy_full = entropy_full(logits.values()?, logits.facts());
                 }
                 if needs.divergence {
-                    let (values, q) = (logits.values()?, proposal.distributions.get(node));
+                    let (values, q) = (logits.values()?, proposal.distribution(node));
                     known.divergence = q.map(|q| divergence(values, logits.facts(), q));
                 }
                 Ok(known)
@@ -213,6 +247,10 @@ impl<'a> VerifiedRows<'a> {
         let (sampler, proposal) = (self.config.sampler, self.proposal);
         let mut verdicts = Vec::with_capacity(path.len());
         for (i, &node) in path.iter().enumerate() {
+            if self.forced.contains(&node) {
+                verdicts.push(Some(Verdict::Forced));
+                continue;
+            }
             let (id, q) = (proposal.tree.nodes()[node].id, &proposal.distributions[node]);
             let row = i.checked_sub(1).map_or(0, |before| path[before] + 1);
             let (p, at) = (&self.distributions[row], self.position + i);

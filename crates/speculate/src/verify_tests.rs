@@ -86,7 +86,7 @@ prop_compose! {
         let drawn = drawn && rule != Acceptance::Sampled {};
         let distributions = if drawn { distributions.collect() } else { Vec::new() };
         let rows = rows.into_iter().map(|row| [row, vec![50.0; padding]].concat()).collect();
-        let proposal = Proposal { tree, distributions, pass_ms: Vec::new() };
+        let proposal = Proposal { tree, distributions, ..Proposal::default() };
         Case { vocab, rows, proposal, relevance, peaks, logprobs, rule, custom, position }
     }
 }

@@ -26,6 +26,12 @@ pub struct RunArgs {
     /// System message in front of the prompt [default: the chat template's own, or the preset's]
     #[arg(long, value_name = "TEXT", help_heading = TEXT)]
     pub system: Option<String>,
+    /// Write JSON of this schema: caption, tags, events, or a file with a JSON schema
+    #[arg(long, value_name = "NAME|FILE", help_heading = TEXT)]
+    pub schema: Option<PathBuf>,
+    /// Write a text of the Lark grammar in this file
+    #[arg(long, value_name = "FILE", help_heading = TEXT, conflicts_with = "schema")]
+    pub grammar: Option<PathBuf>,
     /// Ask for a caption of at most this many words; models follow that more or less
     #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub max_words: Option<u32>,

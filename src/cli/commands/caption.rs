@@ -9,6 +9,9 @@ use specreel_client::Sink;
 use specreel_engine::memory_check;
 use specreel_record::Verification;
 
+/// Exit code if an answer ended before it was what `--schema` or `--grammar` asks for.
+const INCOMPLETE: i32 = 5;
+
 pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     if let Some(code) = super::models::offer::first(args, config)? {
         return Ok(code);
@@ -121,7 +124,11 @@ async fn one<O: Write, E: Write>(
                 client.settle(&mut [&mut log], printer, interrupt, grace).await.map_err(ended)?;
             }
             printer.report().map_err(ended)?;
-            if verifies { verify(client, &asked, &mut log, printer, interrupt, grace).await } else { Ok(0) }
+            let code = match verifies {
+                true => verify(client, &asked, &mut log, printer, interrupt, grace).await?,
+                false => 0,
+            };
+            Ok(if code == 0 && log.stats().complete == Some(false) { INCOMPLETE } else { code })
         }
         other => unfinished(other, printer),
     }

@@ -1,5 +1,6 @@
 //! From arguments and configuration to runs.
 
+mod constraint;
 mod gguf;
 pub mod local_models;
 pub mod model_store;
@@ -271,6 +272,7 @@ pub fn request(
         max_visual_tokens: settings.max_visual_tokens.value.map(|n| n as usize),
         thinking: settings.thinking.or(false),
         effort: settings.reasoning_effort.value.clone(),
+        constraint: constraint::of(args)?,
         max_new_tokens: settings.max_new_tokens.or(DEFAULT_MAX_NEW_TOKENS) as usize,
         text: specreel_speculate::Sampler {
             temperature: args.temperature,

@@ -197,8 +197,10 @@ impl Meters<'_> {
         let steps = self.run.log.steps();
         let steps = &steps[steps.len().saturating_sub(self.columns.saturating_sub(from))..];
         // No bar for a step of which nothing was accepted, but a dot.
-        let bar =
-            |step: &Step| (step.accepted > 0).then(|| (1000 * step.accepted / step.judged.max(1)) as u64);
+        let bar = |step: &Step| {
+            let accepted = step.accepted_freely();
+            (accepted > 0).then(|| (1000 * accepted / step.judged_freely().max(1)) as u64)
+        };
         let chart = Sparkline::default()
             .data(steps.iter().map(bar).collect::<Vec<_>>())
             .max(1000)

@@ -20,6 +20,7 @@ mod real_language;
 mod replaying;
 mod segments;
 mod shells;
+mod structured;
 mod tools;
 mod training;
 mod weight_cache;

@@ -15,7 +15,19 @@ use specreel_tensor::WeightType;
 use crate::lossless::{GREEDY, WHOLE, context, support::Bench};
 
 fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> DraftRequest<'a> {
-    DraftRequest { form, depth, ends, special: &[], vocab, sampler: None, distributions: false, position: 0 }
+    DraftRequest {
+        form,
+        depth,
+        room: depth,
+        ends,
+        special: &[],
+        vocab,
+        sampler: None,
+        distributions: false,
+        position: 0,
+        grammar: None,
+        forced: &[],
+    }
 }
 
 /// Siblings are taken from one distribution, which is kept once; each node's is that of its parent's row.

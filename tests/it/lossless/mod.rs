@@ -8,6 +8,7 @@ mod on_a_gpu;
 mod random_methods;
 mod self_drafts;
 mod spans;
+mod structured;
 mod support;
 
 use specreel_model::draft_head::Recipe;

@@ -40,7 +40,7 @@ const METHODS: usize = 260;
 /// Largest requested number of tokens.
 const MOST: usize = 40;
 
-fn pick<T: Clone>(rng: &mut ChaCha8Rng, items: &[T]) -> T {
+pub fn pick<T: Clone>(rng: &mut ChaCha8Rng, items: &[T]) -> T {
     items[rng.random_range(0..items.len())].clone()
 }
 
@@ -171,7 +171,7 @@ fn schedule(rng: &mut ChaCha8Rng) -> Schedule {
 }
 
 /// A method that passes its own check.
-fn method(rng: &mut ChaCha8Rng) -> Method {
+pub fn method(rng: &mut ChaCha8Rng) -> Method {
     loop {
         let method = Method {
             name: "random".into(),

@@ -15,10 +15,12 @@ use specreel_model::{
         DraftHead, DraftHeadConfig, ReadStates, Recipe, StateReader, TargetIdentity, TextStates, VisualRows,
     },
     family::{ClipFacts, Prompt, VideoLlm},
+    grammar::{Constraint, Grammar, GrammarVocabulary},
     processor::{
         Patches,
         layout::{Grid, VisualGrid, VisualRope},
     },
+    text::TextTokenizer,
 };
 use specreel_record::{Step, StopReason};
 use specreel_speculate::{
@@ -74,6 +76,8 @@ pub struct Bench {
     states: TextStates,
     /// Heads that draft from them, one of each recipe.
     layers: Vec<DraftHead>,
+    /// What is written.
+    grammar: Option<Grammar>,
 }
 
 /// Ids that play the special tokens.
@@ -186,6 +190,7 @@ impl Bench {
             visual: VisualStates::default(),
             states: TextStates::default(),
             layers,
+            grammar: None,
         };
         bench.read();
         bench
@@ -242,6 +247,16 @@ impl Bench {
         let pass = target.feed(ids, taps).unwrap();
         target.truncate(base);
         pass
+    }
+
+    /// Let only texts of this constraint be written.
+    pub fn constrain(&mut self, constraint: &Constraint) {
+        let vocabulary = GrammarVocabulary::new(self.target.tokenizer()).unwrap();
+        self.grammar = Some(vocabulary.compile(constraint).unwrap());
+    }
+
+    pub fn tokenizer(&self) -> &TextTokenizer {
+        self.target.tokenizer()
     }
 
     /// Let only the first ids be written.
@@ -440,6 +455,7 @@ impl Bench {
             ends: &self.ends,
             special: self.target.tokenizer().special_ids(),
             protected: &special,
+            grammar: self.grammar.as_ref(),
             ..GenerationConfig::new(method, sampler, limit, self.vocab)
         };
         // Where both run side by side, the first window may have been drafted before.

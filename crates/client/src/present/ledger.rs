@@ -58,7 +58,7 @@ pub struct Row {
     pub tokens: Range<usize>,
     /// What was drafted and what came of it: accepted drafts, struck ones, the target's own token.
     pub pieces: Vec<Piece>,
-    /// How many drafts were accepted.
+    /// How many drafts were accepted; what the grammar forced is not counted here, nor as judged.
     pub accepted: usize,
     /// How many drafts were judged; 0 without speculation.
     pub judged: usize,
@@ -131,8 +131,8 @@ fn row(at: usize, step: &Step, first: usize) -> Row {
         number: at + 1,
         tokens: first..first + step.tokens.len(),
         pieces: pieces(step),
-        accepted: step.accepted,
-        judged: step.judged,
+        accepted: step.accepted_freely(),
+        judged: step.judged_freely(),
         reason: reason(step),
         draft_ms: step.draft_ms,
         verify_ms: step.verify_ms,
@@ -243,11 +243,14 @@ fn reason(step: &Step) -> String {
         }
         Some(_) if is_refused => {
             // The same two numbers as in the count.
-            parts.push(match step.accepted {
+            parts.push(match step.accepted_freely() {
                 0 => "first draft rejected".into(),
-                accepted => format!("rejected after {accepted} of {}", plural(step.judged as u64, "draft")),
+                accepted => {
+                    format!("rejected after {accepted} of {}", plural(step.judged_freely() as u64, "draft"))
+                }
             });
         }
+        _ if step.judged_freely() == 0 => parts.push("no draft: the grammar leaves no choice".into()),
         _ if !is_refused && step.accepted == step.drafted.len() => {
             parts.push("all drafts accepted".into());
         }

@@ -210,6 +210,9 @@ pub fn statistics(stats: &Stats) -> Vec<(&'static str, String)> {
         parts.push(format!("{} of {} accepted", stats.accepted, plural(stats.judged, "draft")));
         parts.push(format!("{:.2} per step (tau {:.2})", stats.emitted_per_step, stats.tau));
     }
+    if stats.forced > 0 {
+        parts.push(format!("{} forced", plural(stats.forced, "token")));
+    }
     parts.push(format!("{} tokens/s", rate(stats.speed())));
     let mut rows = vec![("decoding", parts.join(" · "))];
     match &stats.speedup {
@@ -319,11 +322,15 @@ pub fn loosened(lossless: bool, stats: &Stats) -> String {
 
 /// How a run ended, if not at an end token. `limit` is the maximum number of tokens, 0 if unknown.
 pub fn ending(reason: StopReason, stats: &Stats, limit: usize) -> Option<String> {
+    let is_partial = stats.complete == Some(false);
     match reason {
+        StopReason::Eos | StopReason::Length if stats.complete == Some(true) => None,
+        StopReason::Eos if is_partial => Some("the answer is not complete".into()),
         StopReason::Eos => None,
         StopReason::Length => {
             let n = if limit == 0 { stats.emitted as usize } else { limit };
-            Some(format!("stopped after {n} tokens; raise the limit with --max-new-tokens N"))
+            let within = if is_partial { ", before the answer was complete" } else { "" };
+            Some(format!("stopped after {n} tokens{within}; raise the limit with --max-new-tokens N"))
         }
         StopReason::Cancelled => Some("interrupted".into()),
     }

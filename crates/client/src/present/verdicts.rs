@@ -1,6 +1,6 @@
 //! The one legend of verdicts: which look each verdict has, on terminals, in themes and on pages.
 //!
-//! Verdicts share six roles. Roles differ in their attributes, so that they are distinct without color:
+//! Verdicts share seven roles. Roles differ in their attributes, so that they are distinct without color:
 //!
 //! | role | verdicts | color | without color |
 //! |---|---|---|---|
@@ -8,6 +8,7 @@
 //! | plain | plain | none | dim |
 //! | corrected | corrected | cyan | bold |
 //! | bonus | bonus | green | bold, italic |
+//! | forced | forced | blue | italic |
 //! | loosened | loosened, entropy, window, lenient, divergence, chance | yellow | underlined |
 //! | shifted | shifted | magenta | italic, underlined |
 
@@ -23,6 +24,8 @@ pub enum Role {
     Corrected,
     /// The target's own token after a full accept.
     Bonus,
+    /// The only token that the grammar of the answer allows.
+    Forced,
     /// A draft that the target would not have written.
     Loosened,
     /// A draft that passed because the target's token appears elsewhere in the draft.
@@ -48,7 +51,7 @@ pub struct Look {
 }
 
 /// Every role's look, in the order of [`Role`].
-pub const LOOKS: [Look; 6] = [
+pub const LOOKS: [Look; 7] = [
     Look {
         role: Role::Strict,
         name: "strict",
@@ -86,6 +89,15 @@ pub const LOOKS: [Look; 6] = [
         words: "bold italic",
     },
     Look {
+        role: Role::Forced,
+        name: "forced",
+        attributes: "3",
+        ansi: Some(34),
+        light: "#2f5fb3",
+        dark: "#8fb3f0",
+        words: "italic",
+    },
+    Look {
         role: Role::Loosened,
         name: "loosened",
         attributes: "4",
@@ -112,6 +124,7 @@ impl Role {
             Verdict::Plain => Role::Plain,
             Verdict::Corrected => Role::Corrected,
             Verdict::Bonus => Role::Bonus,
+            Verdict::Forced => Role::Forced,
             Verdict::Shifted => Role::Shifted,
             Verdict::Loosened
             | Verdict::Entropy

@@ -12,7 +12,7 @@ use specreel_speculate::{
 };
 
 use super::{ClipKey, Recent};
-use crate::command::Reading;
+use crate::command::{Constraint, Reading};
 
 /// Drafter contexts kept with each context.
 const DRAFTER_CONTEXTS: usize = 8;
@@ -76,6 +76,8 @@ impl DrafterContext {
 pub struct Reference {
     pub sampler: Sampler,
     pub max_new_tokens: usize,
+    /// What it had to be.
+    pub constraint: Option<Constraint>,
     /// The emitted ids.
     pub ids: Vec<u32>,
 }

@@ -1,5 +1,6 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
+mod grammars;
 pub mod memory_check;
 mod mtp_layer;
 pub mod sampling;
@@ -16,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::{memory_check::Footprint, mtp_layer::MtpLayer, self_draft::SelfDrafters};
+use self::{grammars::Grammars, memory_check::Footprint, mtp_layer::MtpLayer, self_draft::SelfDrafters};
 use crate::events::{Cancelled, EventSender, internal};
 use specreel_checkpoint::{LoadProgress, ModelFiles};
 use specreel_demo as assets;
@@ -53,6 +54,8 @@ pub struct Models {
     pub(crate) self_drafters: SelfDrafters,
     /// The target's own layer for multi-token prediction, where a method asks for it.
     pub(crate) mtp: MtpLayer,
+    /// Constraints, compiled against the target's vocabulary.
+    pub(crate) grammars: Grammars,
     rope: Rope,
 }
 
@@ -194,6 +197,7 @@ impl Models {
             dtype,
             self_drafters: SelfDrafters::new(spec),
             mtp: MtpLayer::new(spec, has_mtp),
+            grammars: Grammars::default(),
             footprint: footprint.map(|footprint| footprint.with_mapped(mapped)),
             embedded: assets::is_embedded_target(&spec.target),
             rope: spec.rope,

@@ -9,7 +9,7 @@ use crate::{
     stages::{Runner, thinking::Thinking},
     timing::{ContentionMeter, estimate},
 };
-use specreel_model::family::ModelError;
+use specreel_model::{family::ModelError, grammar::Grammar};
 use specreel_record::{
     Draft, EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason,
     median, paired::Pace,
@@ -66,12 +66,25 @@ pub(crate) struct Generated {
 }
 
 impl Runner<'_> {
+    /// What the answer to this prompt has to be, if it is constrained.
+    pub(crate) fn grammar(&self, prompt: &[u32]) -> Result<Option<Grammar>, Failure> {
+        let Some(constraint) = &self.request.constraint else { return Ok(None) };
+        let tokenizer = self.models.target.tokenizer();
+        let grammar = self.models.grammars.of(constraint, tokenizer).map_err(|error| {
+            let mut failure = Failure::from(error);
+            failure.error = format!("{}: {}", constraint.name(), failure.error);
+            failure
+        })?;
+        Ok(Some(grammar.after(Thinking::after(prompt, tokenizer).end())))
+    }
+
     /// How to generate with this method; the request says the rest.
     pub(crate) fn config<'r>(
         &'r self,
         method: &'r Method,
         max_new_tokens: usize,
         protected: &'r dyn Fn(u32) -> bool,
+        grammar: Option<&'r Grammar>,
         row_ms: Option<f64>,
     ) -> GenerationConfig<'r> {
         let target = &self.models.target;
@@ -80,6 +93,7 @@ impl Runner<'_> {
             ends: target.tokenizer().end_ids(),
             special: target.tokenizer().special_ids(),
             protected,
+            grammar,
             logprobs: self.request.logprobs,
             row_ms,
             ..GenerationConfig::new(method, self.request.text, max_new_tokens, vocab)
@@ -94,8 +108,9 @@ impl Runner<'_> {
         drafter_key: Option<&DrafterKey>,
         plan: &Decoding<'_>,
         on: &mut dyn FnMut(Step) -> ControlFlow<()>,
-    ) -> Result<Decoded, ModelError> {
+    ) -> Result<Decoded, Stop> {
         let tokenizer = self.models.target.tokenizer();
+        let grammar = self.grammar(&context.prompt.ids)?;
         let base = context.target.len();
         let strict_words = plan.method.acceptance.always_strict();
         let protected = |id: u32| {
@@ -110,7 +125,7 @@ impl Runner<'_> {
         let config = GenerationConfig {
             plain_passes: plan.plain_passes,
             on_draft: plan.on_draft,
-            ..self.config(plan.method, plan.max_new_tokens, &protected, row_ms)
+            ..self.config(plan.method, plan.max_new_tokens, &protected, grammar.as_ref(), row_ms)
         };
         let prefetched = drafter.as_mut().and_then(|d| d.take_prefetched(&config));
         let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms)
@@ -144,7 +159,8 @@ impl Runner<'_> {
             drafter.sequence.truncate(base);
             context.drafters.insert(key.clone(), drafter);
         }
-        Ok(Decoded { finished: outcome?, rest, read_ms })
+        let finished = outcome.map_err(ModelError::from)?;
+        Ok(Decoded { finished, rest, read_ms })
     }
 
     /// Generate the caption over a prepared context and report it. Returns the state that a measurement of its speed needs.
@@ -224,14 +240,16 @@ impl Runner<'_> {
         stats.timings.td_ms = median(finished.drafter_row_ms).unwrap_or_default();
         if let Some(tally) = &finished.tally {
             // Steps report only the drafts that were judged.
-            stats.drafted = tally.drafted;
-            (stats.discarded, stats.mean_run) = (tally.discarded, tally.mean_run());
+            stats.drafted = tally.drafted.saturating_sub(finished.forced);
+            let forced = finished.forced.saturating_sub(stats.forced);
+            (stats.discarded, stats.mean_run) = (tally.discarded.saturating_sub(forced), tally.mean_run());
         }
         text.push_str(&rest);
 
         stats.timings.t1_ms = median(plain_ms).unwrap_or(context.t1_ms);
         stats.timings.tk1_ms = median(full_ms).unwrap_or_default();
         stats.peak_memory_bytes = memory::peak();
+        stats.complete = self.grammar(&context.prompt.ids)?.map(|grammar| grammar.accepts(&ids));
         self.compare(context, stats, &ids, reason);
         self.explain(context, stats, &ids)?;
         self.verify(context, &ids, reason)?;

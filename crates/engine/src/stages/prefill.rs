@@ -180,11 +180,13 @@ impl Runner<'_> {
         let grid = clip.facts.grid.shape();
         let selection = preparation.select(&method.context, grid, &signals);
         let root = prompt.ids.last().copied().unwrap_or_default();
+        let grammar = self.grammar(&prompt.ids)?;
         let began = Instant::now();
         let (finished, share, target_ms) = std::thread::scope(|scope| {
             let share = scope.spawn(|| -> Result<_, Stop> {
                 let mut share = self.read_share(clip, prompt, &selection, false)?;
-                let config = self.config(method, self.request.max_new_tokens, &|_| false, None);
+                let config =
+                    self.config(method, self.request.max_new_tokens, &|_| false, grammar.as_ref(), None);
                 let draft =
                     PrefetchedDraft::draft(&config, &mut share.sequence, root).map_err(ModelError::from)?;
                 Ok((share, draft))

@@ -43,6 +43,7 @@ impl Runner<'_> {
             system: request.system.clone(),
             preset: request.preset.clone(),
             before: request.before.clone(),
+            constraint: request.constraint.as_ref().and_then(|of| serde_json::to_value(of).ok()),
             span: request.span,
             segment: request.segment,
         }));
@@ -154,6 +155,7 @@ impl Runner<'_> {
         let reference = context.reference.as_ref()?;
         let same = reference.sampler == self.request.text
             && reference.sampler.is_greedy()
+            && reference.constraint == self.request.constraint
             && reference.max_new_tokens <= self.request.max_new_tokens;
         same.then(|| reference.ids.clone())
     }

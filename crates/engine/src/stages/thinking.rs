@@ -41,6 +41,11 @@ impl Thinking {
         thinking
     }
 
+    /// The id that ends what the model is thinking, if it is.
+    pub(crate) fn end(&self) -> Option<u32> {
+        self.marks.filter(|_| self.is_open()).map(|[_, close]| close)
+    }
+
     /// True until the thoughts have ended.
     pub(crate) fn is_open(&self) -> bool {
         self.state == State::Thinking

@@ -31,6 +31,7 @@ impl Runner<'_> {
         if request.max_new_tokens == 0 {
             return Err(input("the limit of new tokens is 0".into(), "set a limit of at least 1"));
         }
+        self.grammar(&[])?;
         let text = request.text;
         if !(text.temperature.is_finite() && text.temperature >= 0.0) {
             let error = format!("temperature {} is not a number from 0", text.temperature);

@@ -107,7 +107,8 @@ impl Profile {
         // Rows that the drafter reads first: the root, and drafts that were accepted but not read yet.
         let mut unread = 1;
         for step in work.steps {
-            let (drafted, after) = (step.drafted.len(), emitted as f64);
+            // What the grammar forced costs the drafter nothing but reading it.
+            let (drafted, after) = (step.drafted.len() - step.forced_first(), emitted as f64);
             if drafted > 0 {
                 let slots = prompt.slots(work.drafter_sees) + after;
                 for (level, rows) in passes(step, unread, work.grown).into_iter().enumerate() {
@@ -115,7 +116,7 @@ impl Profile {
                 }
             }
             sum.verify_ms +=
-                self.target.ms((drafted + 1) as f64, prompt.slots(work.target_sees) + after, 1.0);
+                self.target.ms((step.drafted.len() + 1) as f64, prompt.slots(work.target_sees) + after, 1.0);
             sum.other_ms += self.step_ms.unwrap_or(step.other_ms);
             emitted += step.tokens.len();
             unread = match work.drafting {
@@ -223,7 +224,8 @@ fn longest(step: &Step) -> usize {
 
 /// The rows of each pass of the drafter: what it has not read, then the drafts of each level that have others after them.
 fn passes(step: &Step, unread: usize, grown: Option<(usize, usize)>) -> Vec<usize> {
-    let mut passes = vec![unread];
+    let forced = step.forced_first();
+    let mut passes = vec![unread + forced];
     if let Some((levels, width)) = grown {
         passes.extend(vec![width; levels.saturating_sub(1)]);
         return passes;
@@ -233,7 +235,7 @@ fn passes(step: &Step, unread: usize, grown: Option<(usize, usize)>) -> Vec<usiz
     let inner = |at: usize| {
         if step.parents.is_empty() { at + 1 < count } else { step.parents.contains(&Some(at)) }
     };
-    for level in 1..=depths.iter().copied().max().unwrap_or(0) {
+    for level in 1 + forced..=depths.iter().copied().max().unwrap_or(0) {
         let rows = (0..count).filter(|&at| depths[at] == level && inner(at)).count();
         if rows > 0 {
             passes.push(rows);

@@ -39,6 +39,15 @@ impl Lookup {
         self.ids.push(id);
     }
 
+    /// Take back the last token.
+    fn pop(&mut self) {
+        let (Some(id), Some(previous)) = (self.ids.pop(), self.previous.pop()) else { return };
+        match previous {
+            Some(slot) => self.latest.insert(id, slot),
+            None => self.latest.remove(&id),
+        };
+    }
+
     /// The slot after the occurrence that is continued.
     fn source(&self) -> Option<usize> {
         let (&shortest, &longest) = (self.ngram.start(), self.ngram.end());
@@ -71,15 +80,20 @@ impl Lookup {
 
 impl Proposer for Lookup {
     fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal> {
-        let mut proposal = Proposal::default();
-        let mut parent = None;
-        for id in self.continuation(request.depth) {
+        let mut proposal = Proposal::forced(request.forced);
+        let mut parent = proposal.trunk();
+        let mut drafts = request.forced.to_vec();
+        drafts.iter().for_each(|&id| self.push(id));
+        let continuation = self.continuation(request.depth - drafts.len());
+        drafts.iter().for_each(|_| self.pop());
+        for id in continuation {
             // Chat markup and video placeholders are not words. Where a turn ended, the caption may also end.
             let word = !request.special.contains(&id) || request.ends.contains(&id);
-            if id as usize >= request.vocab || !word {
+            if id as usize >= request.vocab || !word || !request.allowed(&drafts)?.allows(id) {
                 break;
             }
             parent = Some(proposal.tree.push(parent, id, None));
+            drafts.push(id);
             if request.ends.contains(&id) {
                 break;
             }
@@ -114,12 +128,15 @@ mod tests {
         let request = DraftRequest {
             form,
             depth: 5,
+            room: 5,
             ends,
             special,
             vocab: 50,
             sampler,
             distributions: false,
             position: 0,
+            grammar: None,
+            forced: &[],
         };
         let proposal = Lookup::new(ids, 1..=3, Latest).draft(&request).unwrap();
         proposal.tree.nodes().iter().map(|node| node.id).collect()

@@ -8,19 +8,25 @@ pub use head_state::DraftHeadState;
 pub use lookup::Lookup;
 pub use model::ModelDrafter;
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use specreel_tensor::Result;
 
 use super::{sampling::Sampler, tree::Tree};
-use specreel_model::decoder::{Sequence, States};
+use specreel_model::{
+    decoder::{Sequence, States},
+    grammar::{Allowed, Follower},
+};
 
 /// The proposal of one step.
 #[derive(Clone, Debug, Default)]
 pub struct Proposal {
     /// The drafted tokens.
     pub tree: Tree,
-    /// The drafter's distribution from which each node was taken, where requested; siblings share one.
+    /// How many nodes at the beginning, one after the other, the grammar forced.
+    pub forced: usize,
+    /// The drafter's distribution from which each node was taken, where requested; siblings share one. Empty where the grammar
+    /// forced a node without the drafter.
     pub distributions: Vec<Arc<Vec<f32>>>,
     /// Time of each drafter pass of one row, in milliseconds.
     pub(crate) pass_ms: Vec<f64>,
@@ -45,8 +51,10 @@ pub enum Form<'a> {
 /// A request for the drafts of one step.
 pub struct DraftRequest<'a> {
     pub form: Form<'a>,
-    /// Longest branch.
+    /// Longest branch, what is forced after the root included.
     pub depth: usize,
+    /// Longest branch with all that is forced: the text has no room for more.
+    pub room: usize,
     /// Ids at which a branch stops.
     pub ends: &'a [u32],
     /// Special tokens, which are not words.
@@ -58,6 +66,34 @@ pub struct DraftRequest<'a> {
     pub distributions: bool,
     /// Output position of the first drafted token.
     pub position: usize,
+    /// What the text has to be: nothing else is drafted.
+    pub grammar: Option<&'a RefCell<Follower>>,
+    /// The tokens that the grammar forces after the root. Drafts follow them.
+    pub forced: &'a [u32],
+}
+
+impl DraftRequest<'_> {
+    /// The ids that may follow these drafts.
+    fn allowed(&self, drafts: &[u32]) -> Result<Allowed> {
+        Ok(self.grammar.map(|grammar| grammar.borrow_mut().allowed(drafts)).transpose()?.unwrap_or_default())
+    }
+}
+
+impl Proposal {
+    /// A proposal that begins with what the grammar forces.
+    pub(crate) fn forced(ids: &[u32]) -> Self {
+        Self { tree: Tree::chain(ids.iter().copied()), forced: ids.len(), ..Self::default() }
+    }
+
+    /// The node that drafts begin after; none = the root.
+    fn trunk(&self) -> Option<usize> {
+        self.forced.checked_sub(1)
+    }
+
+    /// The distribution from which a node was taken, if it is known.
+    pub(crate) fn distribution(&self, node: usize) -> Option<&Arc<Vec<f32>>> {
+        self.distributions.get(node).filter(|q| !q.is_empty())
+    }
 }
 
 /// Proposes draft tokens. The contract of one step: [`draft`](Self::draft), then [`commit`](Self::commit) with the result.

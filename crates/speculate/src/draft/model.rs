@@ -13,6 +13,7 @@ use crate::{
 use specreel_model::{
     decoder::{Input, LogitNeeds, LogitRow, Pass, Sequence, States, Taps},
     draft_head::DraftVocabulary,
+    grammar::Allowed,
 };
 
 /// Drafts with a decoder of its own.
@@ -36,8 +37,9 @@ pub struct ModelDrafter<'a> {
 }
 
 /// The drafter's predictions after one node.
+#[derive(Default)]
 struct Choices {
-    /// Most likely ids with natural-log probabilities, best first.
+    /// Most likely ids with natural-log probabilities, best first; empty if the drafter has none that the grammar allows.
     best: Vec<(u32, f32)>,
     /// The distribution, if requested.
     distribution: Option<Arc<Vec<f32>>>,
@@ -57,8 +59,8 @@ impl<'a> ModelDrafter<'a> {
         self
     }
 
-    /// Feed the unseen tokens, the root last; the choices after it. `None` if the drafter lacks one of the ids, or has none to
-    /// draft.
+    /// Feed the unseen tokens, the root last, and what the grammar forces after it; the choices then. `None` if the drafter lacks one
+    /// of the ids, or has none to draft.
     fn begin(
         &mut self,
         request: &DraftRequest<'_>,
@@ -69,7 +71,13 @@ impl<'a> ModelDrafter<'a> {
         self.fed.clear();
         let own = self.head.as_ref().and_then(DraftHeadState::vocabulary);
         let silent = own.is_some_and(|own| own.rows_below(request.vocab) == 0);
-        if silent || self.unseen.iter().any(|&id| id as usize >= self.embeddable) {
+        let forced = request.forced;
+        let mut ids = self.unseen.iter().chain(forced);
+        if silent || ids.any(|&id| id as usize >= self.embeddable) || forced.len() >= request.depth {
+            return Ok(None);
+        }
+        // A head drafts from the target's state before each token, which a forced one has only after the target's pass.
+        if self.head.is_some() && !forced.is_empty() {
             return Ok(None);
         }
         let started = Instant::now();
@@ -79,19 +87,26 @@ impl<'a> ModelDrafter<'a> {
                 head.keep(&pass, 1)?;
                 pass
             }
-            None => self.sequence.feed(&self.unseen, &Taps::default())?,
+            None => {
+                let ids: Vec<u32> = self.unseen.iter().chain(forced).copied().collect();
+                self.sequence.feed(&ids, &Taps::default())?
+            }
         };
         self.base += self.unseen.len();
-        let rows = self.unseen.len();
+        let rows = self.unseen.len() + forced.len();
+        self.fed.extend((0..forced.len()).map(Some));
         self.unseen.clear();
-        let choices = self.choices(&pass, rows - 1..rows, request, count, 0)?;
+        let choices = self.choices(&pass, rows - 1..rows, request, count, &[forced.to_vec()])?;
+        if request.sampler.is_some() || request.distributions {
+            proposal.distributions.resize_with(forced.len(), Arc::default);
+        }
         if rows == 1 {
             proposal.pass_ms.push(since(started));
         }
         Ok(choices.into_iter().next())
     }
 
-    /// Feed nodes of the tree (each one's parent was fed before); the choices after each.
+    /// Feed nodes of the tree (each one's parent before it); the choices after each, of a chain those after the last.
     fn expand(
         &mut self,
         nodes: &[usize],
@@ -117,7 +132,8 @@ impl<'a> ModelDrafter<'a> {
             None => Input::Ids(&ids),
         };
         let taps = self.head.as_ref().map_or_else(Taps::default, DraftHeadState::taps);
-        let pass = if tree.is_chain() && nodes.len() == 1 {
+        let is_chain = tree.is_chain();
+        let pass = if is_chain {
             self.sequence.feed_input(input, &taps)?
         } else {
             let path = |&node: &usize| tree.path(node).iter().filter_map(|&n| self.fed[n]).collect();
@@ -128,47 +144,56 @@ impl<'a> ModelDrafter<'a> {
         if let Some(head) = &mut self.head {
             head.keep(&pass, nodes.len())?;
         }
-        let depth = nodes.first().map_or(0, |&node| tree.nodes()[node].depth);
-        let choices = self.choices(&pass, 0..nodes.len(), request, count, depth)?;
+        let branch = |&node: &usize| tree.path(node).into_iter().map(|node| tree.nodes()[node].id).collect();
+        let from = if is_chain { nodes.len() - 1 } else { 0 };
+        let branches: Vec<Vec<u32>> = nodes[from..].iter().map(branch).collect();
+        let choices = self.choices(&pass, from..nodes.len(), request, count, &branches)?;
         if nodes.len() == 1 {
             proposal.pass_ms.push(since(started));
         }
         Ok(choices)
     }
 
+    /// The choices after each of these rows, which follow these drafts.
     fn choices(
         &mut self,
         pass: &Pass,
         rows: std::ops::Range<usize>,
         request: &DraftRequest<'_>,
         count: usize,
-        depth: usize,
+        branches: &[Vec<u32>],
     ) -> Result<Vec<Choices>> {
         let logits = self.sequence.logits(&pass.states.narrow(rows.start, rows.len())?)?;
         let plain = Sampler { temperature: 1.0, top_p: 1.0, seed: 0 };
         let own = self.head.as_ref().and_then(DraftHeadState::vocabulary);
         let needs = LogitNeeds {
             vocab: own.map_or(request.vocab, |own| own.rows_below(request.vocab)),
-            whole: request.sampler.is_some() || request.distributions,
+            whole: request.sampler.is_some() || request.distributions || request.grammar.is_some(),
             top: count,
             ids: Vec::new(),
         };
         let id_of = |row: u32| own.map_or(row, |own| own.id(row));
+        let allowed = branches.iter().map(|branch| request.allowed(branch));
+        let allowed: Vec<Allowed> = allowed.collect::<Result<_>>()?;
+        let at = |branch: &[u32]| request.position + branch.len();
         logits.read(&needs, |rows| {
-            rows.iter()
-                .map(|row| {
+            rows.into_iter()
+                .zip(allowed.iter().zip(branches))
+                .map(|(row, (allowed, branch))| {
+                    let Some(row) = &allowed.restrict(row, id_of)? else { return Ok(Choices::default()) };
                     if let Some(sampler) = &request.sampler {
                         let q = sampler.distribution(&whole(row, own, request.vocab)?);
-                        let mut rng = sampler.rng(request.position + depth, Purpose::Draft);
+                        let mut rng = sampler.rng(at(branch), Purpose::Draft);
                         let id = draw(&q, rand::RngExt::random(&mut rng));
                         let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
                         return Ok(Choices { best: vec![(id, log_q)], distribution: Some(Arc::new(q)) });
                     }
                     let facts = row.facts();
-                    let best = match count {
+                    let mut best: Vec<(u32, f32)> = match count {
                         1 => vec![(id_of(facts.argmax), facts.log_probability(facts.max))],
                         _ => row.top(count).into_iter().map(|(row, p)| (id_of(row), p)).collect(),
                     };
+                    best.retain(|(id, _)| allowed.allows(*id));
                     let distribution = match request.distributions {
                         true => Some(Arc::new(plain.distribution(&whole(row, own, request.vocab)?))),
                         false => None,
@@ -179,35 +204,80 @@ impl<'a> ModelDrafter<'a> {
         })?
     }
 
-    /// True if the branch may continue after this node.
-    fn open(&self, request: &DraftRequest<'_>, tree: &Tree, node: usize) -> bool {
+    /// A chain with what the grammar forces after its last node, which the drafter only has to read: the nodes from that one on. A
+    /// head cannot read several at once.
+    fn with_forced(
+        &self,
+        request: &DraftRequest<'_>,
+        proposal: &mut Proposal,
+        node: usize,
+    ) -> Result<Vec<usize>> {
+        let mut run = vec![node];
+        if request.grammar.is_none() || self.head.is_some() || !proposal.tree.is_chain() {
+            return Ok(run);
+        }
+        let mut drafts: Vec<u32> = proposal.tree.nodes().iter().map(|node| node.id).collect();
+        while drafts.len() < request.room
+            && let Some(id) = request.allowed(&drafts)?.only()
+            && !request.ends.contains(&id)
+            && (id as usize) < self.embeddable
+        {
+            drafts.push(id);
+            if !proposal.distributions.is_empty() {
+                proposal.distributions.push(Arc::default());
+            }
+            run.push(proposal.tree.push(run.last().copied(), id, None));
+        }
+        Ok(run)
+    }
+
+    /// True if the branch may continue after this node, up to this depth.
+    fn open(&self, request: &DraftRequest<'_>, depth: usize, tree: &Tree, node: usize) -> bool {
         let node = &tree.nodes()[node];
-        node.depth < request.depth && !request.ends.contains(&node.id) && (node.id as usize) < self.embeddable
+        node.depth < depth && !request.ends.contains(&node.id) && (node.id as usize) < self.embeddable
     }
 
     /// A chain after each of the root's `branches` best tokens, level by level.
     fn chains(&mut self, request: &DraftRequest<'_>, branches: usize) -> Result<Proposal> {
-        let mut proposal = Proposal::default();
+        let mut proposal = Proposal::forced(request.forced);
         let Some(choices) = self.begin(request, branches, &mut proposal)? else { return Ok(proposal) };
         let mut ends = Vec::new();
         for &choice in choices.best.iter().take(branches) {
-            ends.push(add(&mut proposal, None, choice, &choices));
+            let trunk = proposal.trunk();
+            ends.push(add(&mut proposal, trunk, choice, &choices));
         }
+        // Forced tokens are no drafts: a chain may be longer by as many.
+        let mut depth = request.depth;
         loop {
-            ends.retain(|&node| self.open(request, &proposal.tree, node));
+            ends.retain(|&node| self.open(request, depth, &proposal.tree, node));
             if ends.is_empty() {
                 return Ok(proposal);
             }
-            let all = self.expand(&ends, request, 1, &mut proposal)?;
-            for (end, choices) in ends.iter_mut().zip(&all) {
-                *end = add(&mut proposal, Some(*end), choices.best[0], choices);
+            if let [end] = ends[..] {
+                let run = self.with_forced(request, &mut proposal, end)?;
+                depth = request.room.min(depth + run.len() - 1);
+                let end = run[run.len() - 1];
+                if proposal.tree.nodes()[end].depth >= request.room {
+                    return Ok(proposal);
+                }
+                let all = self.expand(&run, request, 1, &mut proposal)?;
+                let next = all[0].best.first().map(|&choice| add(&mut proposal, Some(end), choice, &all[0]));
+                ends = next.into_iter().collect();
+                continue;
             }
+            let all = self.expand(&ends, request, 1, &mut proposal)?;
+            let grown = ends.iter().zip(&all);
+            ends = grown
+                .filter_map(|(&end, choices)| {
+                    Some(add(&mut proposal, Some(end), *choices.best.first()?, choices))
+                })
+                .collect();
         }
     }
 
     /// A tree of fixed form: each level's inner nodes are fed together.
     fn template(&mut self, request: &DraftRequest<'_>, form: &[(Option<usize>, usize)]) -> Result<Proposal> {
-        let mut proposal = Proposal::default();
+        let mut proposal = Proposal::forced(request.forced);
         let ranks = form.iter().map(|&(_, rank)| rank + 1).max().unwrap_or(1);
         let Some(root) = self.begin(request, ranks, &mut proposal)? else { return Ok(proposal) };
         // For each node of the form its node in the tree, and the choices after it.
@@ -224,10 +294,11 @@ impl<'a> ModelDrafter<'a> {
                 };
                 let Some(choices) = choices else { return true };
                 if let Some(&choice) = choices.best.get(rank) {
-                    let node = add(&mut proposal, parent.and_then(|parent| made[parent]), choice, choices);
+                    let parent = parent.map_or(proposal.trunk(), |parent| made[parent]);
+                    let node = add(&mut proposal, parent, choice, choices);
                     made[i] = Some(node);
                     let has_children = form.iter().any(|&(parent, _)| parent == Some(i));
-                    if has_children && self.open(request, &proposal.tree, node) {
+                    if has_children && self.open(request, request.depth, &proposal.tree, node) {
                         inner.push(i);
                     }
                 }
@@ -247,9 +318,9 @@ impl<'a> ModelDrafter<'a> {
     /// EAGLE-2: on each level but the last, which is `request.depth`, the `width` most likely nodes get `width` children; of all
     /// nodes the `kept` most likely stay. A node is never more likely than its parent, so the kept tree is connected.
     fn dynamic(&mut self, request: &DraftRequest<'_>, kept: usize, width: usize) -> Result<Proposal> {
-        let mut proposal = Proposal::default();
+        let mut proposal = Proposal::forced(request.forced);
         let Some(root) = self.begin(request, width, &mut proposal)? else { return Ok(proposal) };
-        let mut likelihood: Vec<f32> = Vec::new();
+        let mut likelihood: Vec<f32> = vec![0.0; proposal.forced];
         let grow =
             |proposal: &mut Proposal, likelihood: &mut Vec<f32>, parent: Option<usize>, choices: &Choices| {
                 let before = parent.map_or(0.0, |parent| likelihood[parent]);
@@ -260,11 +331,12 @@ impl<'a> ModelDrafter<'a> {
                 }
                 level
             };
-        let mut level = grow(&mut proposal, &mut likelihood, None, &root);
+        let trunk = proposal.trunk();
+        let mut level = grow(&mut proposal, &mut likelihood, trunk, &root);
         let by =
             |likelihood: &[f32], a: usize, b: usize| likelihood[b].total_cmp(&likelihood[a]).then(a.cmp(&b));
         loop {
-            level.retain(|&node| self.open(request, &proposal.tree, node));
+            level.retain(|&node| self.open(request, request.depth, &proposal.tree, node));
             level.sort_unstable_by(|&a, &b| by(&likelihood, a, b));
             level.truncate(width);
             level.sort_unstable();
@@ -280,7 +352,7 @@ impl<'a> ModelDrafter<'a> {
         }
         let mut best: Vec<usize> = (0..proposal.tree.len()).collect();
         best.sort_unstable_by(|&a, &b| by(&likelihood, a, b));
-        best.truncate(kept);
+        best.truncate(proposal.forced + kept);
         best.sort_unstable();
         self.fed.resize(proposal.tree.len(), None);
         self.fed = best.iter().map(|&node| self.fed[node]).collect();
@@ -301,7 +373,7 @@ fn add(proposal: &mut Proposal, parent: Option<usize>, choice: (u32, f32), from:
 impl Proposer for ModelDrafter<'_> {
     fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal> {
         if request.depth == 0 {
-            return Ok(Proposal::default());
+            return Ok(Proposal::forced(request.forced));
         }
         match request.form {
             Form::Chain => self.chains(request, 1),

@@ -57,6 +57,8 @@ fn a_prefetched_draft_fits_where_the_same_would_be_drafted() {
     let of = |temperature, drawn| PrefetchedDraft {
         sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
         drawn,
+        constraint: None,
+        forced: 0,
         base: 0,
         window: Vec::new(),
         ms: 0.0,

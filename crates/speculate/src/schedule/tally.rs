@@ -1,6 +1,7 @@
 //! Counts of the parallel schedule.
 
 use super::tick::Outcome;
+use specreel_record::Verdict;
 
 /// Counts over the ticks of one generation.
 ///
@@ -13,7 +14,7 @@ pub struct Tally {
     pub drafted: u64,
     /// Drafts that a verify pass judged.
     pub judged: u64,
-    /// Accepted drafts in the output.
+    /// Accepted drafts in the output, without those that a grammar forces.
     pub accepted: u64,
     /// Discarded drafts: rejected ones, and those after a rejected one or after the end.
     pub discarded: u64,
@@ -29,9 +30,12 @@ impl Tally {
         self.ticks += 1;
         self.drafted += outcome.drafted.len() as u64;
         self.judged += outcome.judged.len() as u64;
-        self.accepted += outcome.accepted as u64;
+        // What a grammar forces is certain, and says nothing of the drafter.
+        let forced = outcome.tokens.iter().filter(|token| token.verdict == Verdict::Forced).count();
+        let accepted = (outcome.accepted - forced) as u64;
+        self.accepted += accepted;
         self.discarded += outcome.discarded as u64;
-        self.run += outcome.accepted as u64;
+        self.run += accepted;
         self.longest_run = self.longest_run.max(self.run);
         if rejected {
             self.rejects += 1;

@@ -47,7 +47,7 @@ pub(super) fn write(names: &Names<'_>, runs: &Pieces<'_>) -> String {
     let steps: Vec<&Step> = runs.logs().iter().flat_map(|log| log.steps()).collect();
     if stats.judged > 0 {
         let title = "Accepted draft tokens of those judged, per step";
-        body += &bars(&steps, title, |s| s.judged as f64, |s| s.accepted as f64);
+        body += &bars(&steps, title, |s| s.judged_freely() as f64, |s| s.accepted_freely() as f64);
     }
     let title = "Time per step in milliseconds: drafting (filled) and verifying";
     body += &bars(&steps, title, |s| s.draft_ms + s.verify_ms + s.other_ms, |s| s.draft_ms);
