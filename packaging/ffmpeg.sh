@@ -31,9 +31,11 @@ fi
 export PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig" PKG_CONFIG_PATH=
 jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN)}
 
+[ -e "$prefix/lib/libz.a" ] || {
 rm -rf "$work/zlib" && cp -R "$zlib" "$work/zlib"
 (cd "$work/zlib" && CFLAGS="$flags" ./configure --static --prefix="$prefix" && make -j"$jobs" libz.a && make install) \
     >"$work/zlib.log" 2>&1 || { tail -n 20 "$work/zlib.log" >&2; exit 1; }
+}
 
 cross=
 if [ -n "${ZIG:-}" ]; then
@@ -51,16 +53,18 @@ cpu = '$arch'
 endian = 'little'
 END
 fi
+[ -e "$prefix/lib/libdav1d.a" ] || {
 rm -rf "$work/dav1d"
 # shellcheck disable=SC2086
 (CFLAGS="$flags" meson setup "$work/dav1d" "$dav1d" $cross --prefix "$prefix" --libdir lib --buildtype release --default-library static \
     -Denable_tools=false -Denable_tests=false && ninja -C "$work/dav1d" -j "$jobs" install) \
     >"$work/dav1d.log" 2>&1 || { tail -n 20 "$work/dav1d.log" >&2; exit 1; }
+}
 
 list() { tr -s ' \n' ',' <"$here/ffmpeg/$1" | sed 's/,$//'; }
 cross=
 [ -z "${ZIG:-}" ] || cross="--enable-cross-compile --target-os=linux --arch=$arch --cc=$CC --ar=$AR --ranlib=$RANLIB"
-rm -rf "$work/ffmpeg" && mkdir "$work/ffmpeg"
+mkdir -p "$work/ffmpeg"
 # shellcheck disable=SC2086
 (cd "$work/ffmpeg" && "$ffmpeg/configure" $cross --prefix="$prefix" --extra-cflags="$flags -I$prefix/include" --extra-ldflags="-L$prefix/lib" \
     --pkg-config-flags=--static --enable-static --disable-shared --enable-pic --disable-stripping --disable-debug \

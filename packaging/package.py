@@ -38,26 +38,18 @@ TARGETS = {
 LICENSE_FILE = re.compile(r"^(licen[cs]e|copying|copyright|notice|unlicense)", re.IGNORECASE)
 
 
-def metadata(target):
-    command = ["cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}", "--features=static-ffmpeg"]
-    return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
+def cargo(*arguments):
+    command = ["cargo", *arguments, "--locked", "--features=static-ffmpeg"]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
-def linked(data):
-    """Packages in the binary: reached from specreel without those for building, testing and deriving."""
-    packages = {package["id"]: package for package in data["packages"]}
-    nodes = {node["id"]: node for node in data["resolve"]["nodes"]}
-    root = next(p["id"] for p in data["packages"] if p["name"] == "specreel")
-    found, waiting = {}, [root]
-    while waiting:
-        package = packages[waiting.pop()]
-        if package["id"] in found or any("proc-macro" in t["kind"] for t in package["targets"]):
-            continue
-        found[package["id"]] = package
-        for dependency in nodes[package["id"]]["deps"]:
-            if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
-                waiting.append(dependency["pkg"])
-    return packages[root], sorted(found.values(), key=lambda p: (p["name"], p["version"]))
+def linked(target):
+    """The package specreel, and all packages in its binary: none that only build, test or derive."""
+    packages = {(p["name"], p["version"]): p for p in json.loads(cargo("metadata", "--format-version=1"))["packages"]}
+    tree = cargo("tree", "--edges=normal,no-proc-macro", f"--target={target}", "--prefix=none", "--format={p}")
+    names = {(words[0], words[1].removeprefix("v")) for words in map(str.split, tree.splitlines()) if words}
+    found = [packages[name] for name in sorted(names)]
+    return next(p for p in found if p["name"] == "specreel"), found
 
 
 def third_party(packages):
@@ -216,8 +208,8 @@ def to_json(value):
 def deb(out, root, architecture, binary, licenses, texts):
     version = f"{root['version']}-1"
     date = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(EPOCH))
-    maintainer = "specreel's developers <specreel@localhost>"    # set before the first release, see docs/releasing.md
-    changelog = f"specreel ({version}) stable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- {maintainer}  {date}\n"
+    maintainer = "specreel's developers <maintainers@specreel.example>"    # set before the first release, see docs/releasing.md
+    changelog = f"specreel ({version}) stable; urgency=medium\n\n  * See changelog.gz.\n\n -- {maintainer}  {date}\n"
     copying = (
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
         f"Upstream-Name: specreel\nSource: {root['repository']}\n\n"
@@ -238,7 +230,7 @@ def deb(out, root, architecture, binary, licenses, texts):
         "usr/bin/specreel": binary,
         f"{doc}/copyright": copying.encode(),
         f"{doc}/changelog.Debian.gz": zipped(changelog.encode()),
-        f"{doc}/CHANGELOG.md.gz": zipped((ROOT / "CHANGELOG.md").read_bytes()),
+        f"{doc}/changelog.gz": zipped((ROOT / "CHANGELOG.md").read_bytes()),
         f"{doc}/README.md.gz": zipped((ROOT / "README.md").read_bytes()),
         f"{share}/lintian/overrides/specreel": (ROOT / "packaging/debian/lintian-overrides").read_bytes(),
         f"{share}/bash-completion/completions/specreel": (texts / "completions/specreel.bash").read_bytes(),
@@ -280,7 +272,7 @@ def main():
     system, cpu, tag, debian = TARGETS[args.target]
     args.out.mkdir(parents=True, exist_ok=True)
 
-    root, packages = linked(metadata(args.target))
+    root, packages = linked(args.target)
     binary = args.binary.read_bytes()
     libraries = debian_sources(args.ffmpeg)
     licenses = {name: (ROOT / name).read_bytes() for name in ["LICENSE-MIT", "LICENSE-APACHE"]}

@@ -47,7 +47,7 @@ ffmpeg=$build/ffmpeg-$arch
 sh packaging/sources.sh "$build/sources"
 if [ ! -e "$ffmpeg/lib/libavcodec.a" ]; then
     log "building FFmpeg for $target"
-    ZIG="$build/venv/bin/python -m ziglang" JOBS=$jobs sh packaging/ffmpeg.sh "$build/sources" "$ffmpeg" "$target"
+    ZIG=$(echo "$build"/venv/lib/python3*/site-packages/ziglang/zig) JOBS=$jobs sh packaging/ffmpeg.sh "$build/sources" "$ffmpeg" "$target"
 fi
 
 log "building specreel for $target"
