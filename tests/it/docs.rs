@@ -235,7 +235,6 @@ fn refused(command: &str, whole: bool) -> Option<String> {
     });
     let error = Cli::try_parse_from(arguments).err()?;
     match error.kind() {
-        ErrorKind::DisplayVersion => None,
         ErrorKind::InvalidValue | ErrorKind::ValueValidation if has_placeholder => None,
         ErrorKind::MissingRequiredArgument
         | ErrorKind::MissingSubcommand
