@@ -2,15 +2,17 @@
 #              Without a terminal it captions an embedded clip
 #              PROFILE=dev builds faster and runs slower
 # make test    check formatting, lints and docs, and run all tests
+# make dist    build the packages of a release into dist/ (Debian); make dist ARCH=aarch64 for another machine
 #
-# Both first install missing dependencies (scripts/setup.sh).
+# All first install missing dependencies (scripts/setup.sh).
 
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 ARGS ?=
 PROFILE ?= release
+ARCH ?=
 
-.PHONY: run test setup
+.PHONY: run test setup dist
 
 run: setup
 	@# The first build takes minutes, so it shows progress; later builds are quiet.
@@ -27,3 +29,6 @@ test:
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 	cargo test --locked --workspace --doc --quiet
 	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --workspace --test-threads $$(( $$(nproc) + 1 )); else cargo test --locked --workspace --all-targets; fi
+
+dist:
+	@sh scripts/dist.sh $(ARCH)

@@ -18,6 +18,7 @@ pub mod scenes;
 pub mod serve;
 pub mod train;
 pub mod values;
+mod version;
 
 use std::path::PathBuf;
 
@@ -44,25 +45,13 @@ use values::choice;
 use specreel_client::{Charset, ImageProtocol, Layer};
 use specreel_record::Pace;
 
+pub use version::VERSION;
+
 const STUDIO: &str = "Studio";
-
-macro_rules! version {
-    ($features:literal) => {
-        concat!(env!("CARGO_PKG_VERSION"), " (", $features, ")")
-    };
-}
-
-/// Version, with the features of this build.
-pub const VERSION: &str = match (cfg!(feature = "cuda"), cfg!(feature = "metal")) {
-    (false, false) => version!("cpu"),
-    (true, false) => version!("cpu, cuda"),
-    (false, true) => version!("cpu, metal"),
-    (true, true) => version!("cpu, cuda, metal"),
-};
 
 /// Caption videos locally with Video-LLMs, accelerated by speculative decoding
 #[derive(Debug, Parser)]
-#[command(name = "specreel", version = VERSION, args_conflicts_with_subcommands = true)]
+#[command(name = "specreel", version = VERSION, long_version = version::long(), args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
   specreel                 open the studio
   specreel caption demo    caption an embedded clip

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""Puts the artefacts of a release together around a binary that is already built.
+
+package.py --binary FILE --target TARGET --ffmpeg PREFIX --texts DIR --out DIR
+
+Writes an archive, a Python wheel, npm packages, a Debian package and a bill of materials (CycloneDX). All times are
+SOURCE_DATE_EPOCH, all owners root, all lists sorted: the same inputs give the same bytes. Needs Python 3.9, cargo and, for the
+Debian package, dpkg-deb; without it there is none.
+"""
+
+import argparse
+import base64
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+import uuid
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0")) or int(time.time())
+
+# Rust target: architecture, npm's os and cpu, wheel tag, Debian's architecture.
+TARGETS = {
+    "x86_64-unknown-linux-gnu": ("linux", "x64", "manylinux_2_28_x86_64", "amd64"),
+    "aarch64-unknown-linux-gnu": ("linux", "arm64", "manylinux_2_28_aarch64", "arm64"),
+    "x86_64-apple-darwin": ("darwin", "x64", "macosx_11_0_x86_64", None),
+    "aarch64-apple-darwin": ("darwin", "arm64", "macosx_11_0_arm64", None),
+}
+LICENSE_FILE = re.compile(r"^(licen[cs]e|copying|copyright|notice|unlicense)", re.IGNORECASE)
+
+
+def cargo(*arguments):
+    command = ["cargo", *arguments, "--locked", "--features=static-ffmpeg"]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def linked(target):
+    """The package specreel, and all packages in its binary: none that only build, test or derive."""
+    packages = {(p["name"], p["version"]): p for p in json.loads(cargo("metadata", "--format-version=1"))["packages"]}
+    tree = cargo("tree", "--edges=normal,no-proc-macro", f"--target={target}", "--prefix=none", "--format={p}")
+    names = {(words[0], words[1].removeprefix("v")) for words in map(str.split, tree.splitlines()) if words}
+    found = [packages[name] for name in sorted(names)]
+    return next(p for p in found if p["name"] == "specreel"), found
+
+
+def third_party(packages):
+    """Every dependency with its licence, and every licence's text once."""
+    lines, texts, missing = [], {}, []
+    for package in packages:
+        if package["source"] is None:
+            continue
+        name = f"{package['name']} {package['version']}"
+        lines.append(f"{name}: {package['license'] or 'see its licence file'}, {package['repository'] or 'crates.io'}")
+        folder = Path(package["manifest_path"]).parent
+        files = [f for f in sorted(folder.iterdir()) if f.is_file() and LICENSE_FILE.match(f.name)]
+        if not files:
+            missing.append(f"{name} ({package['license']})")
+        for file in files:
+            text = file.read_text(errors="replace").strip()
+            texts.setdefault(text, []).append(name)
+    out = "specreel contains these Rust packages:\n\n" + "\n".join(lines) + "\n"
+    if missing:
+        out += "\nThese come without a licence text; the texts of their licences are among those below:\n\n" + "\n".join(missing) + "\n"
+    for text, names in sorted(texts.items(), key=lambda item: item[1]):
+        out += "\n" + "=" * 80 + "\n" + ", ".join(names) + "\n\n" + text + "\n"
+    return out.encode()
+
+
+def debian_sources(ffmpeg):
+    """Name and version of each C library, from the names of its source packages."""
+    names = (ffmpeg / "licenses/SOURCES.txt").read_text().split()
+    return [tuple(name.removesuffix(".dsc").split("_", 1)) for name in names]
+
+
+def bill_of_materials(root, packages, libraries, binary):
+    def component(name, version, license_, purl, kind="library"):
+        found = {"type": kind, "bom-ref": purl, "name": name, "version": version, "purl": purl}
+        if license_:
+            found["licenses"] = [{"expression": license_.replace("/", " OR ")}]
+        return found
+
+    licenses = {"ffmpeg": "LGPL-2.1-or-later", "dav1d": "BSD-2-Clause", "zlib": "Zlib"}
+    components = [
+        component(p["name"], p["version"], p["license"], f"pkg:cargo/{p['name']}@{p['version']}")
+        for p in packages
+        if p["source"] is not None
+    ]
+    components += [component(n, v, licenses[n], f"pkg:deb/debian/{n}@{v}?arch=source") for n, v in libraries]
+    digest = hashlib.sha256(binary).hexdigest()
+    whole = component("specreel", root["version"], root["license"], f"pkg:cargo/specreel@{root['version']}", "application")
+    whole["hashes"] = [{"alg": "SHA-256", "content": digest}]
+    bom = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "serialNumber": "urn:uuid:" + str(uuid.UUID(digest[:32])),
+        "version": 1,
+        "metadata": {"timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(EPOCH)), "component": whole},
+        "components": components,
+    }
+    return (json.dumps(bom, indent=1) + "\n").encode()
+
+
+def write_tar(path, files):
+    """A .tar.gz of {name: (bytes, mode)}."""
+    with open(path, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=EPOCH) as packed:
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+            for name, (data, mode) in sorted(files.items()):
+                info = tarfile.TarInfo(name)
+                info.size, info.mode, info.mtime, info.uname, info.gname = len(data), mode, EPOCH, "root", "root"
+                tar.addfile(info, io.BytesIO(data))
+
+
+def write_zip(path, files):
+    date = time.gmtime(max(EPOCH, 315532800))[:6]    # zip files begin in 1980
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, (data, mode) in files.items():
+            info = zipfile.ZipInfo(name, date)
+            info.external_attr, info.compress_type, info.create_system = (0o100000 | mode) << 16, zipfile.ZIP_DEFLATED, 3
+            archive.writestr(info, data)
+
+
+def wheel(out, root, tag, binary, licenses):
+    name = f"specreel-{root['version']}"
+    info = f"{name}.dist-info"
+    readme = (ROOT / "README.md").read_text()
+    header = [
+        "Metadata-Version: 2.4",
+        "Name: specreel",
+        f"Version: {root['version']}",
+        f"Summary: {root['description']}",
+        f"License-Expression: ({root['license']}) AND LGPL-2.1-or-later AND BSD-2-Clause AND Zlib",
+        *(f"License-File: {file}" for file in sorted(licenses)),
+        f"Project-URL: Repository, {root['repository']}",
+        f"Keywords: {','.join(root['keywords'])}",
+        "Classifier: Environment :: Console",
+        "Classifier: Topic :: Multimedia :: Video",
+        "Requires-Python: >=3.8",
+        "Description-Content-Type: text/markdown",
+    ]
+    files = {f"{name}.data/scripts/specreel": (binary, 0o755)}
+    files |= {f"{info}/licenses/{file}": (data, 0o644) for file, data in sorted(licenses.items())}
+    files[f"{info}/METADATA"] = ("\n".join(header) + "\n\n" + readme).encode(), 0o644
+    files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: specreel\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n".encode(), 0o644
+    record = ""
+    for path, (data, _) in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        record += f"{path},sha256={digest},{len(data)}\n"
+    files[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode(), 0o644
+    write_zip(out / f"{name}-py3-none-{tag}.whl", files)
+
+
+def npm(out, root, system, cpu, binary, licenses):
+    """The launcher, which is the same for every target, and the package with the binary."""
+    common = {
+        "version": root["version"],
+        "license": root["license"],
+        "repository": {"type": "git", "url": f"git+{root['repository']}.git"},
+    }
+    platform = {
+        "name": f"@specreel/{system}-{cpu}",
+        "description": f"The program of specreel for {system} {cpu}",
+        **common,
+        "os": [system],
+        "cpu": [cpu],
+        "preferUnplugged": True,
+    }
+    if system == "linux":
+        platform["libc"] = ["glibc"]
+    files = {f"licenses/{name}": (data, 0o644) for name, data in licenses.items()}
+    files |= {"bin/specreel": (binary, 0o755), "package.json": (to_json(platform), 0o644)}
+    files["README.md"] = (f"# {platform['name']}\n\nInstall `specreel` instead: it chooses the package of your system.\n").encode(), 0o644
+    write_tar(out / f"specreel-{system}-{cpu}-{root['version']}.npm.tgz", {f"package/{n}": f for n, f in files.items()})
+
+    systems = sorted({f"@specreel/{t[0]}-{t[1]}" for t in TARGETS.values()})
+    launcher = {
+        "name": "specreel",
+        "description": root["description"],
+        **common,
+        "keywords": root["keywords"],
+        "bin": {"specreel": "specreel.js"},
+        "files": ["specreel.js"],
+        "engines": {"node": ">=18"},
+        "optionalDependencies": {name: root["version"] for name in systems},
+    }
+    files = {
+        "package.json": (to_json(launcher), 0o644),
+        "specreel.js": ((ROOT / "packaging/npm/specreel.js").read_bytes(), 0o755),
+        "README.md": ((ROOT / "README.md").read_bytes(), 0o644),
+        "LICENSE-MIT": ((ROOT / "LICENSE-MIT").read_bytes(), 0o644),
+        "LICENSE-APACHE": ((ROOT / "LICENSE-APACHE").read_bytes(), 0o644),
+    }
+    write_tar(out / f"specreel-{root['version']}.npm.tgz", {f"package/{n}": f for n, f in files.items()})
+
+
+def to_json(value):
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def deb(out, root, architecture, binary, licenses, texts):
+    version = f"{root['version']}-1"
+    date = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(EPOCH))
+    maintainer = "specreel's developers <maintainers@specreel.example>"    # set before the first release, see docs/releasing.md
+    changelog = f"specreel ({version}) stable; urgency=medium\n\n  * See changelog.gz.\n\n -- {maintainer}  {date}\n"
+    copying = (
+        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
+        f"Upstream-Name: specreel\nSource: {root['repository']}\n\n"
+        "Files: *\nCopyright: the developers of specreel\nLicense: Expat or Apache-2.0\n"
+        " FFmpeg (LGPL-2.1-or-later), dav1d (BSD-2-Clause), zlib and the Rust packages that the program contains are listed with\n"
+        " their licences in /usr/share/doc/specreel/licenses.\n"
+        " .\n On Debian systems, the text of the Apache licence is in /usr/share/common-licenses/Apache-2.0, that of the LGPL in\n"
+        " /usr/share/common-licenses/LGPL-2.1.\n .\n"
+    )
+    copying += "".join(f" {line}\n" if line.strip() else " .\n" for line in (ROOT / "LICENSE-MIT").read_text().splitlines())
+
+    def zipped(data):
+        return gzip.compress(data, 9, mtime=0)
+
+    share = "usr/share"
+    doc = f"{share}/doc/specreel"
+    files = {
+        "usr/bin/specreel": binary,
+        f"{doc}/copyright": copying.encode(),
+        f"{doc}/changelog.Debian.gz": zipped(changelog.encode()),
+        f"{doc}/changelog.gz": zipped((ROOT / "CHANGELOG.md").read_bytes()),
+        f"{doc}/README.md.gz": zipped((ROOT / "README.md").read_bytes()),
+        f"{share}/lintian/overrides/specreel": (ROOT / "packaging/debian/lintian-overrides").read_bytes(),
+        f"{share}/bash-completion/completions/specreel": (texts / "completions/specreel.bash").read_bytes(),
+        f"{share}/zsh/vendor-completions/_specreel": (texts / "completions/_specreel").read_bytes(),
+        f"{share}/fish/vendor_completions.d/specreel.fish": (texts / "completions/specreel.fish").read_bytes(),
+    }
+    files |= {f"{doc}/licenses/{name}.gz": zipped(data) for name, data in licenses.items() if "LICENSE" not in name}
+    files |= {f"{share}/man/man1/{page.name}.gz": zipped(page.read_bytes()) for page in (texts / "man").iterdir()}
+    size = sum(len(data) for data in files.values()) // 1024
+    control = (
+        f"Package: specreel\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {maintainer}\n"
+        f"Installed-Size: {size}\nDepends: libc6 (>= 2.28)\nSuggests: libvulkan1, mesa-vulkan-drivers\nSection: video\n"
+        f"Priority: optional\nHomepage: {root['repository']}\nDescription: terminal studio that captions videos\n"
+        " specreel captions videos on your own machine with Video-LLMs, makes them\n"
+        " faster with speculative decoding, and shows how every token was verified.\n"
+    )
+    sums = "".join(f"{hashlib.md5(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
+    with tempfile.TemporaryDirectory() as folder:
+        stage = Path(folder) / "root"
+        for name, data in files.items() | {("DEBIAN/control", control.encode()), ("DEBIAN/md5sums", sums.encode())}:
+            path = stage / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            path.chmod(0o755 if name == "usr/bin/specreel" else 0o644)
+        for path in [stage, *stage.rglob("*")]:
+            if path.is_dir():
+                path.chmod(0o755)
+        # xz is what every supported Debian reads.
+        command = ["dpkg-deb", "--root-owner-group", "-Zxz", "--build", stage, out / f"specreel_{version}_{architecture}.deb"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)})
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ["binary", "ffmpeg", "texts", "out"]:
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--target", choices=TARGETS, required=True)
+    args = parser.parse_args()
+    system, cpu, tag, debian = TARGETS[args.target]
+    args.out.mkdir(parents=True, exist_ok=True)
+
+    root, packages = linked(args.target)
+    binary = args.binary.read_bytes()
+    libraries = debian_sources(args.ffmpeg)
+    licenses = {name: (ROOT / name).read_bytes() for name in ["LICENSE-MIT", "LICENSE-APACHE"]}
+    licenses |= {file.name: file.read_bytes() for file in (args.ffmpeg / "licenses").iterdir()}
+    licenses["README.txt"] = (ROOT / "packaging/licenses.txt").read_bytes()
+    licenses["THIRD-PARTY.txt"] = third_party(packages)
+    bom = bill_of_materials(root, packages, libraries, binary)
+
+    name = f"specreel-{root['version']}-{args.target}"
+    files = {"specreel": (binary, 0o755), "specreel.cdx.json": (bom, 0o644)}
+    files |= {text: ((ROOT / text).read_bytes(), 0o644) for text in ["README.md", "CHANGELOG.md"]}
+    files |= {f"licenses/{license_}": (data, 0o644) for license_, data in licenses.items()}
+    files |= {str(f.relative_to(args.texts)): (f.read_bytes(), 0o644) for f in args.texts.rglob("*") if f.is_file()}
+    files = {f"{name}/{path}": file for path, file in files.items()}
+    write_tar(args.out / f"{name}.tar.gz", files)
+    (args.out / f"{name}.cdx.json").write_bytes(bom)
+    wheel(args.out, root, tag, binary, licenses)
+    npm(args.out, root, system, cpu, binary, licenses)
+    if debian and shutil.which("dpkg-deb"):
+        deb(args.out, root, debian, binary, licenses, args.texts)
+
+
+if __name__ == "__main__":
+    main()

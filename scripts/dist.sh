@@ -1,0 +1,88 @@
+#!/bin/sh
+# Builds the artefacts of a release for Linux into dist/, from package registries alone: see docs/releasing.md.
+#
+# dist.sh [x86_64|aarch64]; SPECREEL_DIST_BUILD=DIR keeps what is built (default target/dist-build). Debian 12 or later.
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD
+arch=${1:-$(uname -m)}
+case $arch in x86_64 | aarch64) ;; *) echo "dist: expected one of: x86_64, aarch64, got $arch" >&2; exit 2 ;; esac
+target=$arch-unknown-linux-gnu
+build=${SPECREEL_DIST_BUILD:-$root/target/dist-build}
+mkdir -p "$build" && build=$(cd "$build" && pwd)
+out=$root/dist
+jobs=${JOBS:-$(nproc)}
+log() { printf 'dist: %s\n' "$*" >&2; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Tools: system packages, and Zig as a C compiler and linker for an older glibc, from PyPI.
+sh scripts/setup.sh build
+if ! { have nasm && have dpkg-source && have python3 && python3 -c 'import venv, ensurepip'; }; then
+    as_root=; [ "$(id -u)" -eq 0 ] || as_root=sudo
+    $as_root apt-get update -q
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends nasm dpkg-dev python3-venv
+fi
+if [ ! -x "$build/venv/bin/cargo-zigbuild" ]; then
+    log "installing Zig, cargo-zigbuild, Meson and Ninja from PyPI"
+    python3 -m venv "$build/venv"
+    "$build/venv/bin/pip" install -q -r packaging/requirements.txt
+fi
+export PATH="$build/venv/bin:${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+SPECREEL_COMMIT=${SPECREEL_COMMIT:-$(git describe --always --abbrev=12 --dirty=-changed --exclude='*' 2>/dev/null || true)}
+export SOURCE_DATE_EPOCH SPECREEL_COMMIT
+
+log "licences, sources and duplicates of dependencies"
+cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet --version 0.20.2 --root "$build/venv" cargo-deny
+cargo deny --log-level error check --hide-inclusion-graph licenses bans sources
+
+if [ ! -d "$(rustc --print target-libdir --target "$target")" ]; then
+    if have rustup && rustup target add "$target"; then :
+    else log "error: Rust's standard library for $target is missing; run: rustup target add $target"; exit 1
+    fi
+fi
+
+ffmpeg=$build/ffmpeg-$arch
+sh packaging/sources.sh "$build/sources"
+if [ ! -e "$ffmpeg/lib/libavcodec.a" ]; then
+    log "building FFmpeg for $target"
+    ZIG=$(echo "$build"/venv/lib/python3*/site-packages/ziglang/zig) JOBS=$jobs sh packaging/ffmpeg.sh "$build/sources" "$ffmpeg" "$target"
+fi
+
+log "building specreel for $target"
+crates=$(echo "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*)
+# No path of this machine gets into the binary.
+export RUSTFLAGS="--remap-path-prefix=$crates=/cargo --remap-path-prefix=$root=/specreel --remap-path-prefix=$build/cargo=/target"
+export CFLAGS="-ffile-prefix-map=$crates=/cargo -ffile-prefix-map=$build/cargo=/target"
+export CARGO_TARGET_DIR="$build/cargo" PKG_CONFIG_ALLOW_CROSS=1 PKG_CONFIG_LIBDIR="$ffmpeg/lib/pkgconfig"
+cargo zigbuild --release --locked --jobs "$jobs" --bin specreel --features static-ffmpeg --target "$target.2.28"
+binary=$CARGO_TARGET_DIR/$target/release/specreel
+
+# The binary may need the C library only, of 2.28 at most, and may name no path of this machine.
+needed=$(readelf -d "$binary" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|libdl|libpthread|librt|ld-linux-[a-z0-9_-]+)\.so\.[0-9]+$' || true)
+[ -z "$needed" ] || { log "error: the binary needs $needed"; exit 1; }
+newest=$(readelf -V "$binary" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
+[ "$(printf '%s\nGLIBC_2.28\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.28 ] || { log "error: the binary needs $newest"; exit 1; }
+if strings "$binary" | grep -F -e "$root" -e "$build" -e "$HOME/" | sort -u | grep . >&2; then
+    log "error: the binary names these paths of this machine"; exit 1
+fi
+
+# Completions and man pages come from the program itself, and are the same for every processor.
+texts=$build/texts
+if [ "$arch" = "$(uname -m)" ]; then
+    rm -rf "$texts" && mkdir -p "$texts/completions" "$texts/man"
+    "$binary" completions bash >"$texts/completions/specreel.bash"
+    "$binary" completions zsh >"$texts/completions/_specreel"
+    "$binary" completions fish >"$texts/completions/specreel.fish"
+    "$binary" man --dir "$texts/man" >/dev/null
+fi
+[ -d "$texts/man" ] || { log "error: no man pages; run make dist for this processor first"; exit 1; }
+
+log "packages"
+mkdir -p "$out"
+python3 packaging/package.py --binary "$binary" --target "$target" --ffmpeg "$ffmpeg" --texts "$texts" --out "$out"
+(cd "$build/sources" && tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
+    -cf "$out/specreel-c-sources.tar" -- *.dsc *.tar.*)
+(cd "$out" && rm -f SHA256SUMS && sha256sum -- * >SHA256SUMS)
+ls -l "$out" >&2
