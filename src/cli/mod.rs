@@ -30,8 +30,8 @@ pub use args::Cli;
 
 use args::{Command, StudioArgs, batch::BatchArgs, caption::CaptionArgs, part::PartArgs, run::OutputArgs};
 use commands::{
-    caption, compare, complete, dataset, doctor, inspect, manual, methods, models, replay, scenes, serve,
-    train,
+    caption, compare, complete, dataset, doctor, inspect, manual, mcp, methods, models, replay, scenes,
+    serve, train,
 };
 use config::Config;
 use end::End;
@@ -108,6 +108,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         Some(Command::Doctor(args)) => doctor::run(&args),
         Some(Command::Scenes(args)) => scenes::run(&args),
         Some(Command::Serve(args)) => serve::run(&args, &config),
+        Some(Command::Mcp(args)) => mcp::run(&args, &config),
         Some(Command::Train(args)) => train::run(&args, &config),
         Some(Command::Config(args)) => commands::config::run(&args),
         Some(Command::Completions { shell }) => complete::completions(shell),

@@ -3,9 +3,16 @@
 mod stop;
 
 use crate::api::{
-    CachedTokens, Logprob, PromptReport, ReasoningTokens, Report, RunReport, TokenReport, TopLogprob, Usage,
+    CachedTokens, Logprob, PieceReport, PromptReport, ReasoningTokens, Report, RowReport, RunReport,
+    TokenReport, TopLogprob, Usage,
 };
-use specreel_record::{Event, Failure, RunLog, RunState, StopReason, Token};
+use specreel_client::present::{
+    ledger::{self, Mark},
+    reason::reason,
+    statistics::account,
+    verdicts::Role,
+};
+use specreel_record::{Event, EventKind, Failure, Pieces, RunLog, RunState, StopReason, Token};
 
 use self::stop::StopText;
 
@@ -22,6 +29,7 @@ pub struct Added {
     pub thinking: String,
     pub tokens: Vec<TokenReport>,
     pub logprobs: Vec<Logprob>,
+    pub row: Option<RowReport>,
 }
 
 impl Added {
@@ -46,12 +54,14 @@ pub struct Answer {
     logprobs: Option<usize>,
     tokens: usize,
     thoughts: usize,
+    /// Whether to report what a page shows.
+    display: bool,
 }
 
 impl Answer {
     /// The answer of a run; it ends before one of the texts of `stop`.
-    pub fn new(run: u64, stop: Vec<String>, logprobs: Option<usize>) -> Self {
-        Self { log: RunLog::new(run), stop: StopText::new(stop), logprobs, tokens: 0, thoughts: 0 }
+    pub fn new(run: u64, stop: Vec<String>, logprobs: Option<usize>, display: bool) -> Self {
+        Self { log: RunLog::new(run), stop: StopText::new(stop), logprobs, tokens: 0, thoughts: 0, display }
     }
 
     /// Take in an event.
@@ -71,18 +81,30 @@ impl Answer {
             }
         }
         self.thoughts = self.log.thinking().len();
-        let new: Vec<&Token> = self.log.tokens().skip(self.tokens).collect();
+        let first = self.tokens;
+        let new: Vec<&Token> = self.log.tokens().skip(first).collect();
         self.tokens += new.len();
         // What was written after the stop text is no part of the answer.
         if was_stopped {
             return added;
         }
-        for token in new {
+        for (number, token) in (first..).zip(new) {
             let Token { text, verdict, thinking, .. } = token;
-            added.tokens.push(TokenReport { text: text.clone(), verdict: *verdict, thinking: *thinking });
+            let placed = self.log.token(number).filter(|_| self.display);
+            added.tokens.push(TokenReport {
+                text: text.clone(),
+                verdict: *verdict,
+                role: placed.as_ref().map(|_| Role::of(*verdict).look().name),
+                why: placed.map(|placed| format!("{verdict}: {}", reason(&placed))),
+                thinking: *thinking,
+            });
             if let Some(count) = self.logprobs.filter(|_| !thinking) {
                 added.logprobs.push(logprob(token, count));
             }
+        }
+        if self.display && matches!(event.kind, EventKind::Step(_)) {
+            let steps = self.log.steps().len();
+            added.row = ledger::rows(&self.log, steps.saturating_sub(1)..steps).pop().map(row);
         }
         added
     }
@@ -131,6 +153,15 @@ impl Answer {
         }
     }
 
+    /// The figures of the run as files have them, without what the client knows.
+    fn account(&self) -> Vec<(&'static str, String)> {
+        if !self.display {
+            return Vec::new();
+        }
+        let rows = account(&Pieces::of([&self.log])).into_iter();
+        rows.filter(|(name, _)| !["video", "created by"].contains(name)).collect()
+    }
+
     /// How the whole answer was made, with these tokens.
     pub fn report(&self, tokens: Vec<TokenReport>) -> Report {
         let (stats, prompt) = (self.log.stats(), self.log.prompt());
@@ -151,9 +182,23 @@ impl Answer {
             },
             timings: stats.timings.clone(),
             notes: self.log.notes().to_vec(),
+            account: self.account(),
         };
-        Report { tokens, run: Some(run) }
+        Report { tokens, row: None, run: Some(run) }
     }
+}
+
+fn row(row: ledger::Row) -> RowReport {
+    let counts = row.counts();
+    let mark = |mark| match mark {
+        Mark::Token(verdict) => Role::of(verdict).look().name,
+        Mark::Rejected | Mark::Discarded => "struck",
+        Mark::Unused => "unused",
+        Mark::Between => "between",
+    };
+    let ledger::Row { number, pieces, reason, draft_ms, verify_ms, .. } = row;
+    let pieces = pieces.into_iter().map(|piece| PieceReport { mark: mark(piece.mark), text: piece.text });
+    RowReport { number, pieces: pieces.collect(), counts, reason, draft_ms, verify_ms }
 }
 
 fn logprob(token: &Token, count: usize) -> Logprob {

@@ -6,7 +6,9 @@ use crate::{
     error::ApiError,
     videos::{Source, Video, Videos},
 };
+use serde_json::Value;
 use specreel_engine::{RunRequest, Turn};
+use specreel_model::grammar::Constraint;
 use specreel_record::Failure;
 use specreel_speculate::Method;
 use specreel_video::Sampling;
@@ -29,6 +31,7 @@ pub struct Asked {
     pub stream: bool,
     pub include_usage: bool,
     pub events: bool,
+    pub display: bool,
 }
 
 /// What a conversation says.
@@ -49,11 +52,17 @@ pub fn ask(app: &App, request: ChatRequest) -> Result<Asked, ApiError> {
     let extension = request.specreel.as_ref();
     let method = method(app, extension)?;
     let stream = request.stream.unwrap_or(false);
-    let events = extension.is_some_and(|own| own.events);
-    if events && !stream {
-        return Err(invalid("specreel.events", "events are sent in streams only; add \"stream\": true"));
-    }
+    let [events, display] = [
+        ("specreel.events", extension.is_some_and(|own| own.events)),
+        ("specreel.display", extension.is_some_and(|own| own.display)),
+    ]
+    .map(|(param, is_on)| match is_on && !stream {
+        true => Err(invalid(param, "sent in streams only; add \"stream\": true")),
+        false => Ok(is_on),
+    });
+    let (events, display) = (events?, display?);
     let logprobs = logprobs(&request)?;
+    let constraint = constraint(request.response_format.as_ref())?;
     let stop = stops(request.stop)?;
     let base = &app.defaults.request;
     let limit = request.max_completion_tokens.or(request.max_tokens);
@@ -94,6 +103,7 @@ pub fn ask(app: &App, request: ChatRequest) -> Result<Asked, ApiError> {
         .map_err(|failure| ApiError::failure(&failure, Some("specreel.start")))?;
     let pixels = |own: fn(&Extension) -> Option<u32>| extension.and_then(own).map(|n| n as usize);
     let run = RunRequest {
+        constraint: constraint.or_else(|| base.constraint.clone()),
         video: video.path.clone(),
         span,
         before: said.before,
@@ -111,7 +121,7 @@ pub fn ask(app: &App, request: ChatRequest) -> Result<Asked, ApiError> {
         ..base.clone()
     };
     let include_usage = request.stream_options.and_then(|own| own.include_usage).unwrap_or(false);
-    Ok(Asked { run, video, model, stop, logprobs, stream, include_usage, events })
+    Ok(Asked { run, video, model, stop, logprobs, stream, include_usage, events, display })
 }
 
 fn invalid(param: &str, message: impl Into<String>) -> ApiError {
@@ -123,17 +133,14 @@ fn refuse_unsupported(request: &ChatRequest) -> Result<(), ApiError> {
     let unsupported = |param: &str, message: &str| {
         Err(ApiError::invalid(param, "unsupported_value", format!("{param}: {message}")))
     };
-    let is_filled = |value: &Option<serde_json::Value>| match value {
-        None | Some(serde_json::Value::Null) => false,
-        Some(serde_json::Value::Array(all)) => !all.is_empty(),
-        Some(serde_json::Value::Object(all)) => !all.is_empty(),
+    let is_filled = |value: &Option<Value>| match value {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(all)) => !all.is_empty(),
+        Some(Value::Object(all)) => !all.is_empty(),
         Some(_) => true,
     };
     if request.n.is_some_and(|n| n != 1) {
         return unsupported("n", "only 1 answer per request; send several requests");
-    }
-    if let Some(format) = request.response_format.as_ref().filter(|format| !format.is_null()) {
-        response_format(format)?;
     }
     for (param, value) in
         [("tools", &request.tools), ("functions", &request.functions), ("logit_bias", &request.logit_bias)]
@@ -155,19 +162,23 @@ fn refuse_unsupported(request: &ChatRequest) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The place where other formats than text become a constraint of the run.
-fn response_format(format: &serde_json::Value) -> Result<(), ApiError> {
-    match format.get("type").and_then(serde_json::Value::as_str) {
-        Some("text") => Ok(()),
-        Some(other @ ("json_object" | "json_schema")) => Err(ApiError::invalid(
-            "response_format.type",
-            "unsupported_value",
-            format!(
-                "response_format.type: `{other}` is not supported; ask for JSON in the prompt, or use `text`"
-            ),
-        )),
-        _ => Err(invalid("response_format.type", "expected `text`")),
-    }
+/// What the answer has to be; `None` for any text.
+fn constraint(format: Option<&Value>) -> Result<Option<Constraint>, ApiError> {
+    let Some(format) = format.filter(|format| !format.is_null()) else { return Ok(None) };
+    let constraint = match format.get("type").and_then(Value::as_str) {
+        Some("text") => return Ok(None),
+        Some("json_object") => Constraint::JsonObject,
+        Some("json_schema") => {
+            let schema = format.pointer("/json_schema/schema").filter(|schema| schema.is_object());
+            let missing = || invalid("response_format.json_schema.schema", "expected a JSON schema");
+            Constraint::JsonSchema { schema: schema.ok_or_else(missing)?.clone() }
+        }
+        _ => {
+            return Err(invalid("response_format.type", "expected `text`, `json_object` or `json_schema`"));
+        }
+    };
+    constraint.check().map_err(|error| invalid("response_format.json_schema.schema", error.to_string()))?;
+    Ok(Some(constraint))
 }
 
 /// The name under which the request knows the models.

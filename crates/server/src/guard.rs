@@ -14,10 +14,13 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::{app::SharedApp, error::ApiError};
 
-/// Let a request in that has the key, or needs none: `/health` is for everyone.
+/// Routes that need no key: they have no secrets, and the page asks for the key itself.
+const OPEN: [&str; 2] = ["/", "/health"];
+
+/// Let a request in that has the key, or needs none.
 pub async fn key(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
     match &app.options.api_key {
-        Some(key) if request.uri().path() != "/health" && !has_key(request.headers(), key) => {
+        Some(key) if !OPEN.contains(&request.uri().path()) && !has_key(request.headers(), key) => {
             let message = "missing or wrong API key; send the header `Authorization: Bearer KEY`";
             let mut response =
                 ApiError::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message).into_response();
@@ -91,8 +94,16 @@ pub async fn count(State(app): State<SharedApp>, request: Request, next: Next) -
 
 /// A path without what changes from request to request.
 fn route(path: &str) -> &'static str {
-    const ROUTES: [&str; 7] =
-        ["/v1/chat/completions", "/v1/models", "/v1/files", "/health", "/metrics", "/props", "/openapi.json"];
+    const ROUTES: [&str; 8] = [
+        "/",
+        "/v1/chat/completions",
+        "/v1/models",
+        "/v1/files",
+        "/health",
+        "/metrics",
+        "/props",
+        "/openapi.json",
+    ];
     match path {
         _ if path.starts_with("/v1/files/") => "/v1/files/{id}",
         _ if path.starts_with("/v1/models/") => "/v1/models/{id}",

@@ -40,6 +40,7 @@ mod app;
 mod ask;
 mod error;
 mod guard;
+mod mcp;
 mod metrics;
 mod options;
 mod pool;
@@ -51,7 +52,10 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::watch};
 
 use self::app::{App, SharedApp};
-pub use self::options::{Defaults, Options};
+pub use self::{
+    mcp::McpServer,
+    options::{Defaults, Options},
+};
 use specreel_client::{Client, Interrupt};
 use specreel_model::ModelSpec;
 use specreel_record::{EventKind, Failure, Ready};

@@ -9,6 +9,7 @@ pub mod dataset;
 pub mod doctor;
 pub mod inspect;
 pub mod manual;
+pub mod mcp;
 pub mod methods;
 pub mod models;
 pub mod part;
@@ -33,6 +34,7 @@ use dataset::DatasetArgs;
 use doctor::DoctorArgs;
 use inspect::InspectArgs;
 use manual::ManArgs;
+use mcp::McpArgs;
 use methods::MethodsArgs;
 use models::ModelsArgs;
 use replay::ReplayArgs;
@@ -119,6 +121,8 @@ pub enum Command {
     Models(ModelsArgs),
     /// Answer questions about videos over HTTP, with OpenAI's API
     Serve(Box<ServeArgs>),
+    /// Answer questions about videos as a server of the Model Context Protocol, on stdin and stdout
+    Mcp(Box<McpArgs>),
     /// Render synthetic clips with known facts, and score captions of them
     Scenes(ScenesArgs),
     /// Merge, check or count the data sets that `caption --dataset` writes

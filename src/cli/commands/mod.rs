@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod dry_run;
 pub mod inspect;
 pub mod manual;
+pub mod mcp;
 pub mod methods;
 pub mod models;
 pub mod replay;

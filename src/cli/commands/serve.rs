@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::cli::args::serve::ServeArgs;
+use crate::cli::args::{run::RunArgs, serve::ServeArgs};
 use specreel_client::present::text::clean;
 use specreel_engine::memory_check;
 use specreel_record::Ready;
@@ -20,27 +20,9 @@ pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
     if let Some(code) = super::models::offer::missing(&args.run, config, false)? {
         return Ok(code);
     }
-    let served = resolve::served(&args.run, config)?;
-    for problem in &served.problems {
-        tell!("warning: {}", clean(&problem.error));
-    }
-    resolve::suggest_drafter(&served.models, config, false);
-    resolve::tell_unused(&args.run, &[&served.request.method], false);
-    let defaults = Defaults {
-        context_window: memory_check::context_window(&served.models),
-        request: served.request,
-        methods: served.methods,
-        cache: Dirs::find().map(|dirs| dirs.cache),
-    };
-    let load = Load { models: served.models, ignore_memory: args.run.ignore_memory, speeds: Dirs::speeds() };
+    let Prepared { defaults, load } = prepare(&args.run, config)?;
     let interrupt = listen(|| {})?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .thread_name("server")
-        .enable_all()
-        .build()
-        .map_err(|e| Failure::internal(format!("cannot start the server's threads: {e}"), "see ulimit -a"))?;
-    let outcome = runtime.block_on(async {
+    runtime(async {
         let server = Server::bind(options(args), defaults).await?;
         let address = server.address()?;
         if !address.ip().is_loopback() && args.api_key.is_none() {
@@ -61,10 +43,45 @@ pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
             }
         };
         server.run(load, &mut on, &mut ready, &interrupt).await
-    });
-    runtime.shutdown_timeout(LAST);
-    outcome?;
+    })?;
     Ok(0)
+}
+
+/// What a server starts with.
+pub struct Prepared {
+    pub defaults: Defaults,
+    pub load: Load,
+}
+
+/// Find the models and what requests do not say themselves. Tells about unused options and unusable files.
+pub fn prepare(run: &RunArgs, config: &Config) -> Result<Prepared, Failure> {
+    let served = resolve::served(run, config)?;
+    for problem in &served.problems {
+        tell!("warning: {}", clean(&problem.error));
+    }
+    resolve::suggest_drafter(&served.models, config, false);
+    resolve::tell_unused(run, &[&served.request.method], false);
+    let defaults = Defaults {
+        context_window: memory_check::context_window(&served.models),
+        request: served.request,
+        methods: served.methods,
+        cache: Dirs::find().map(|dirs| dirs.cache),
+    };
+    let load = Load { models: served.models, ignore_memory: run.ignore_memory, speeds: Dirs::speeds() };
+    Ok(Prepared { defaults, load })
+}
+
+/// Run a server on threads of its own.
+pub fn runtime(server: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("server")
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::internal(format!("cannot start the server's threads: {e}"), "see ulimit -a"))?;
+    let outcome = runtime.block_on(server);
+    runtime.shutdown_timeout(LAST);
+    outcome
 }
 
 fn options(args: &ServeArgs) -> Options {

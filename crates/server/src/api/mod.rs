@@ -3,9 +3,9 @@
 mod request;
 mod response;
 
-pub use request::{ChatRequest, Content, Extension, InputVideo, Message, Part, Role, Stop, parse};
+pub use request::{ChatRequest, Content, Extension, InputVideo, MediaUrl, Message, Part, Role, Stop, parse};
 pub use response::{
     CachedTokens, Chat, Choice, Chunk, ChunkChoice, Delta, FileDeleted, FileList, FileObject, Logprob,
-    Logprobs, MessageOut, ModelList, ModelObject, PromptReport, ReasoningTokens, Report, RunReport,
-    TokenReport, TopLogprob, Usage,
+    Logprobs, MessageOut, ModelList, ModelObject, PieceReport, PromptReport, ReasoningTokens, Report,
+    RowReport, RunReport, TokenReport, TopLogprob, Usage,
 };

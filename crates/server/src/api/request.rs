@@ -40,7 +40,8 @@ pub struct ChatRequest {
     pub top_logprobs: Option<u32>,
     /// 1.
     pub n: Option<u32>,
-    /// Only `{"type": "text"}`.
+    /// `{"type": "text"}`, `{"type": "json_object"}`, or `{"type": "json_schema", "json_schema": {"schema": …}}`: only such answers
+    /// can be written then.
     pub response_format: Option<Value>,
     /// How much to think, in the words of the model's chat template; `none` does not think.
     pub reasoning_effort: Option<String>,
@@ -161,6 +162,10 @@ pub struct Extension {
     /// Also send the events of `specreel caption --json`; needs `stream`.
     #[serde(default)]
     pub events: bool,
+    /// Also send what the page at `/` shows: the reason for each token, a row for each step, and the figures of the run in words;
+    /// needs `stream`.
+    #[serde(default)]
+    pub display: bool,
     /// Sample this many frames.
     pub frames: Option<u32>,
     /// Sample this many frames per second.

@@ -120,6 +120,9 @@ pub struct ReasoningTokens {
 pub struct Report {
     /// The tokens in order, each with its verdict.
     pub tokens: Vec<TokenReport>,
+    /// The step as the page shows it; only with `display`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub row: Option<RowReport>,
     #[serde(flatten)]
     pub run: Option<RunReport>,
 }
@@ -130,8 +133,35 @@ pub struct TokenReport {
     /// Why it is in the answer: see docs/methods.md.
     #[schemars(with = "String")]
     pub verdict: Verdict,
+    /// The class of its verdict, and the reason in words; only with `display`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub thinking: bool,
+}
+
+/// A decoding step.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct RowReport {
+    /// Its number, from 1.
+    pub number: usize,
+    pub pieces: Vec<PieceReport>,
+    /// Accepted of judged drafts.
+    pub counts: String,
+    /// Why the step ended where it did.
+    pub reason: String,
+    pub draft_ms: f64,
+    pub verify_ms: f64,
+}
+
+/// A part of what was drafted and written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PieceReport {
+    pub text: String,
+    /// The class of a token's verdict, `struck`, `unused` or `between`.
+    pub mark: &'static str,
 }
 
 /// A whole run.
@@ -159,6 +189,9 @@ pub struct RunReport {
     /// What users should know about the video or the models.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The figures in words, by name; only with `display`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub account: Vec<(&'static str, String)>,
 }
 
 /// What the models saw.

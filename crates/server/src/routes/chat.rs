@@ -44,14 +44,14 @@ pub async fn chat(State(app): State<SharedApp>, request: Request) -> Result<Resp
     let head = async {
         let asked = asked(&app, request).await?;
         let id = format!("chatcmpl-{:x}-", app.created);
-        let Asked { run, video, model, stop, logprobs, stream, include_usage, events } = asked;
+        let Asked { run, video, model, stop, logprobs, stream, include_usage, events, display } = asked;
         let hold = video.hold.clone();
         let ticket = app.pool.submit(run, hold).map_err(refused)?;
         let session = Session {
             id: format!("{id}{}", ticket.run()),
             created: now(),
             model,
-            answer: Answer::new(ticket.run(), stop, logprobs),
+            answer: Answer::new(ticket.run(), stop, logprobs, display),
             logprobs: logprobs.is_some(),
             ticket,
             video,
@@ -401,13 +401,13 @@ impl Parts {
             return;
         }
         let logprobs = self.session.logprobs(&mut added);
-        let Added { text, thinking, tokens, .. } = added;
+        let Added { text, thinking, tokens, row, .. } = added;
         let delta = Delta {
             role: None,
             content: Some(text).filter(|text| !text.is_empty()),
             reasoning_content: Some(thinking).filter(|thinking| !thinking.is_empty()),
         };
-        sent.extend(self.chunk(delta, logprobs, None, Some(Report { tokens, run: None })));
+        sent.extend(self.chunk(delta, logprobs, None, Some(Report { tokens, row, run: None })));
     }
 
     /// The end of a run that has come to its end.

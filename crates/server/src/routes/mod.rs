@@ -4,6 +4,7 @@ mod chat;
 mod files;
 mod models;
 mod openapi;
+mod page;
 mod status;
 
 use std::any::Any;
@@ -27,6 +28,7 @@ pub fn router(app: &SharedApp) -> Result<Router, Failure> {
         Failure::usage(format!("--cors {origin}: not an origin"), "for example https://example.com")
     })?;
     let api = Router::new()
+        .route("/", get(page::page))
         .route("/v1/chat/completions", post(chat::chat))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{id}", get(models::get))

@@ -54,7 +54,11 @@ pub async fn props(State(app): State<SharedApp>) -> Json<Value> {
             "dtype": ready.map(|ready| &ready.dtype),
             "parts": ready.and_then(|ready| ready.parts.as_ref()),
             "method": request.method.name,
-            "methods": defaults.methods.iter().map(|method| &method.name).collect::<Vec<_>>(),
+            "methods": defaults
+                .methods
+                .iter()
+                .map(|method| json!({"name": method.name, "lossless": method.lossless()}))
+                .collect::<Vec<_>>(),
             "uptime_s": app.began.elapsed().as_secs(),
         },
     }))

@@ -65,7 +65,8 @@ pub(super) fn page(title: &str, body: &str) -> String {
     )
 }
 
-fn style() -> String {
+/// The style sheet of all pages: light and dark, with a class for each role of verdicts.
+pub fn style() -> String {
     let variables = |of: fn(&Look) -> &'static str| -> String {
         LOOKS.iter().map(|look| format!(" --{}: {};", look.name, of(look))).collect()
     };

@@ -10,6 +10,7 @@ mod trace;
 use std::path::Path;
 
 pub use comparison::{Compared, comparison_page};
+pub use html::style as page_style;
 pub use subtitles::Subtitles;
 use subtitles::stamp;
 

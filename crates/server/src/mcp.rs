@@ -1,0 +1,340 @@
+//! The Model Context Protocol: the tools of `specreel mcp`, over the pool of engines that the HTTP server uses.
+
+use std::sync::Arc;
+
+use rmcp::{
+    ErrorData, Peer, RoleServer, ServerHandler, ServiceExt as _,
+    handler::server::{router::tool::ToolRouter, wrapper::Parameters},
+    model::{
+        CallToolResult, ContentBlock, Implementation, ProgressNotificationParam, ProgressToken,
+        RequestMetaObject, ServerCapabilities, ServerConfig,
+    },
+    tool, tool_handler, tool_router,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Defaults, Load, NAME, Options,
+    answer::Answer,
+    api::{ChatRequest, Content, Extension, MediaUrl, Message, Part, Role},
+    app::{App, SharedApp},
+    ask::{self, Asked},
+};
+use specreel_client::Interrupt;
+use specreel_record::{Event, EventKind, Failure};
+
+/// What a client is told about the tools.
+const INSTRUCTIONS: &str = "Describes videos and pictures with a local Video-LLM. `caption_video` describes a file, `ask_video` answers a \
+     question about it; a second question about the same file starts sooner. Long videos take minutes: watch the progress.";
+
+/// A server that speaks over stdin and stdout.
+pub struct McpServer {
+    app: SharedApp,
+}
+
+impl McpServer {
+    /// Fails for an allowed directory that cannot be read (class usage).
+    pub fn new(options: Options, defaults: Defaults) -> Result<Self, Failure> {
+        Ok(Self { app: Arc::new(App::new(options, defaults)?) })
+    }
+
+    /// Answer requests until stdin is closed, or `interrupt`. The models are loaded meanwhile; calls wait for them. `on` gets every
+    /// event of loading. Needs a runtime of several threads.
+    pub async fn run(
+        self,
+        load: Load,
+        on: &mut dyn FnMut(&EventKind),
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
+        let (loaded, loading) = watch::channel(Loading::Running);
+        let tools = Tools { app: self.app.clone(), loading, tool_router: Tools::tool_router() };
+        let end = CancellationToken::new();
+        let serving = tokio::spawn(serve(tools, end.clone()));
+        let outcome = load.engines(&self.app, on, interrupt).await;
+        let _ = loaded.send(match &outcome {
+            Ok(Some(_)) => Loading::Done,
+            Ok(None) => Loading::Failed("interrupted".into()),
+            Err(failure) => Loading::Failed(words(failure)),
+        });
+        let interrupted = async {
+            match &outcome {
+                Ok(Some(_)) => interrupt.waited(std::time::Duration::ZERO).await,
+                // The call that waits for the models gets its answer, and the client ends the server.
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = serving => {}
+            () = interrupted => end.cancel(),
+        }
+        self.app.pool.close();
+        self.app.pool.cancel_all();
+        self.app.videos.store.clear();
+        outcome.map(|_| ())
+    }
+}
+
+/// Serve until the client leaves. What is wrong with the connection ends it.
+async fn serve(tools: Tools, end: CancellationToken) {
+    if let Ok(service) = tools.serve_with_ct(rmcp::transport::stdio(), end).await {
+        let _ = service.waiting().await;
+    }
+}
+
+fn words(failure: &Failure) -> String {
+    match &failure.hint {
+        Some(hint) => format!("{}; {hint}", failure.error),
+        None => failure.error.clone(),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Loading {
+    Running,
+    Done,
+    Failed(String),
+}
+
+/// What to describe, and how.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CaptionVideo {
+    /// Path of a video or picture, or `demo` for an embedded clip.
+    path: String,
+    /// What to write about; by default a detailed description.
+    prompt: Option<String>,
+    /// Decoding method, such as naive or autoregressive.
+    method: Option<String>,
+    /// Longest answer in tokens.
+    max_new_tokens: Option<u32>,
+    /// First second of the video to look at.
+    start: Option<f64>,
+    /// Last second of the video to look at.
+    end: Option<f64>,
+}
+
+/// A question about a video.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AskVideo {
+    /// Path of a video or picture, or `demo` for an embedded clip.
+    path: String,
+    /// The question.
+    question: String,
+    /// Longest answer in tokens.
+    max_new_tokens: Option<u32>,
+}
+
+/// A video, and the methods to compare on it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CompareMethods {
+    /// Path of a video or picture, or `demo` for an embedded clip.
+    path: String,
+    /// Names of methods, such as ["autoregressive", "naive", "lenient"].
+    methods: Vec<String>,
+    /// What to write about; by default a detailed description.
+    prompt: Option<String>,
+    /// Longest answer in tokens.
+    max_new_tokens: Option<u32>,
+}
+
+#[derive(Clone)]
+struct Tools {
+    app: SharedApp,
+    loading: watch::Receiver<Loading>,
+    tool_router: ToolRouter<Self>,
+}
+
+#[tool_router]
+impl Tools {
+    /// Describe a video or a picture.
+    #[tool]
+    async fn caption_video(
+        &self,
+        Parameters(call): Parameters<CaptionVideo>,
+        meta: RequestMetaObject,
+        client: Peer<RoleServer>,
+        cancelled: CancellationToken,
+    ) -> Result<CallToolResult, ErrorData> {
+        let CaptionVideo { path, prompt, method, max_new_tokens, start, end } = call;
+        let extension = Extension { method, start, end, ..Extension::default() };
+        let chat = chat(path, prompt.unwrap_or_default(), max_new_tokens, extension);
+        let progress = Progress { token: meta.get_progress_token(), client, sent: 0.0 };
+        Ok(result(self.answer(chat, progress, &cancelled).await))
+    }
+
+    /// Answer a question about a video or a picture.
+    #[tool]
+    async fn ask_video(
+        &self,
+        Parameters(call): Parameters<AskVideo>,
+        meta: RequestMetaObject,
+        client: Peer<RoleServer>,
+        cancelled: CancellationToken,
+    ) -> Result<CallToolResult, ErrorData> {
+        let AskVideo { path, question, max_new_tokens } = call;
+        let chat = chat(path, question, max_new_tokens, Extension::default());
+        let progress = Progress { token: meta.get_progress_token(), client, sent: 0.0 };
+        Ok(result(self.answer(chat, progress, &cancelled).await))
+    }
+
+    /// Describe a video with several decoding methods, and compare their texts and speeds.
+    #[tool]
+    async fn compare_methods(
+        &self,
+        Parameters(call): Parameters<CompareMethods>,
+        meta: RequestMetaObject,
+        client: Peer<RoleServer>,
+        cancelled: CancellationToken,
+    ) -> Result<CallToolResult, ErrorData> {
+        let CompareMethods { path, methods, prompt, max_new_tokens } = call;
+        if methods.is_empty() {
+            return Ok(result(Err("methods: expected at least one name".into())));
+        }
+        let mut progress = Progress { token: meta.get_progress_token(), client, sent: 0.0 };
+        let mut rows = Vec::new();
+        for method in methods {
+            let extension = Extension { method: Some(method), ..Extension::default() };
+            let chat = chat(path.clone(), prompt.clone().unwrap_or_default(), max_new_tokens, extension);
+            let (answered, back) = self.answer_with(chat, progress, &cancelled).await;
+            progress = back;
+            match answered {
+                Ok(row) => rows.push(row),
+                Err(error) => return Ok(result(Err(error))),
+            }
+        }
+        let first = rows.first().map(|row| row["text"].clone());
+        for row in &mut rows {
+            row["same_text_as_first"] = json!(first.as_ref() == Some(&row["text"]));
+        }
+        Ok(CallToolResult::structured(json!({ "methods": rows })))
+    }
+}
+
+#[tool_handler(router = self.tool_router)]
+impl ServerHandler for Tools {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new(NAME, env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+}
+
+impl Tools {
+    async fn answer(
+        &self,
+        chat: ChatRequest,
+        progress: Progress,
+        cancelled: &CancellationToken,
+    ) -> Result<Value, String> {
+        self.answer_with(chat, progress, cancelled).await.0
+    }
+
+    /// The answer and how it was made. Gives the progress back for the next one.
+    async fn answer_with(
+        &self,
+        chat: ChatRequest,
+        mut progress: Progress,
+        cancelled: &CancellationToken,
+    ) -> (Result<Value, String>, Progress) {
+        let run = async {
+            self.loaded().await?;
+            let app = self.app.clone();
+            let asked = tokio::task::spawn_blocking(move || ask::ask(&app, chat)).await;
+            let asked = asked.map_err(|e| e.to_string())?.map_err(|error| error.message)?;
+            let Asked { run, video, stop, .. } = asked;
+            let most = run.max_new_tokens;
+            let refused = |_| "too many calls are waiting; try again later".to_owned();
+            let mut ticket = self.app.pool.submit(run, video.hold.clone()).map_err(refused)?;
+            let mut answer = Answer::new(ticket.run(), stop, None, false);
+            let (mut text, mut tokens) = (String::new(), 0);
+            while let Some(event) = ticket.next().await {
+                let added = answer.apply(&event);
+                text.push_str(&added.text);
+                tokens += added.tokens.len();
+                progress.tell(&event, tokens, most).await;
+            }
+            match (answer.failure(), answer.finish_reason()) {
+                (Some(failure), _) => Err(words(failure)),
+                (None, None) => Err("the server is ending".into()),
+                (None, Some(reason)) => {
+                    let report = answer.report(Vec::new());
+                    let mut value = serde_json::to_value(report.run).map_err(|e| e.to_string())?;
+                    value["text"] = text.trim().into();
+                    value["finish_reason"] = reason.into();
+                    Ok(value)
+                }
+            }
+        };
+        // Dropping the ticket cancels its run.
+        let outcome = tokio::select! {
+            outcome = run => outcome,
+            () = cancelled.cancelled() => Err("cancelled".into()),
+        };
+        (outcome, progress)
+    }
+
+    /// Wait until the models are loaded.
+    async fn loaded(&self) -> Result<(), String> {
+        let mut loading = self.loading.clone();
+        let state = loading.wait_for(|state| !matches!(state, Loading::Running)).await;
+        match state.as_deref() {
+            Ok(Loading::Done) => Ok(()),
+            Ok(Loading::Failed(error)) => Err(error.clone()),
+            _ => Err("the server is ending".into()),
+        }
+    }
+}
+
+/// Notifications of progress, if the client wants them.
+struct Progress {
+    token: Option<ProgressToken>,
+    client: Peer<RoleServer>,
+    /// It may never fall.
+    sent: f64,
+}
+
+impl Progress {
+    async fn tell(&mut self, event: &Event, tokens: usize, most: usize) {
+        let Some(token) = &self.token else { return };
+        let message = match &event.kind {
+            EventKind::Stage { stage, done, total, .. } if *total > 0 => {
+                format!("{} {done}/{total}", stage.doing())
+            }
+            EventKind::Step(_) => format!("{tokens} of at most {most} tokens"),
+            _ => return,
+        };
+        self.sent += 1.0;
+        let progress = ProgressNotificationParam::new(token.clone(), self.sent).with_message(message);
+        let _ = self.client.notify_progress(progress).await;
+    }
+}
+
+fn chat(path: String, prompt: String, max_new_tokens: Option<u32>, extension: Extension) -> ChatRequest {
+    let parts = vec![Part::VideoUrl { video_url: MediaUrl { url: path } }, Part::Text { text: prompt }];
+    ChatRequest {
+        messages: vec![Message { role: Role::User, content: Some(Content::Parts(parts)) }],
+        max_completion_tokens: max_new_tokens,
+        specreel: Some(extension),
+        ..ChatRequest::default()
+    }
+}
+
+/// The text for the model that called, with everything else beside it; an error is one that the model may react to.
+fn result(answered: Result<Value, String>) -> CallToolResult {
+    match answered {
+        Ok(value) => {
+            let text = value["text"].as_str().unwrap_or_default().to_owned();
+            let mut result = CallToolResult::structured(value);
+            result.content = vec![ContentBlock::text(text)];
+            result
+        }
+        Err(error) => CallToolResult::error(vec![ContentBlock::text(error)]),
+    }
+}

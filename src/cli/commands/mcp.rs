@@ -1,0 +1,24 @@
+//! `specreel mcp`: the models as tools of the Model Context Protocol.
+
+use super::{
+    serve::{Prepared, prepare, runtime},
+    *,
+};
+use crate::cli::args::mcp::McpArgs;
+use specreel_server::{McpServer, Options};
+
+pub fn run(args: &McpArgs, config: &Config) -> Result<i32, End> {
+    let Prepared { defaults, load } = prepare(&args.run, config)?;
+    // The client runs as the user, who may read all of these.
+    let allow_dirs = match &args.allow_dir[..] {
+        [] => vec!["/".into()],
+        named => named.to_vec(),
+    };
+    let options = Options { allow_dirs, timeout: None, ..Options::default() };
+    let interrupt = listen(|| {})?;
+    runtime(async {
+        let server = McpServer::new(options, defaults)?;
+        server.run(load, &mut |_| {}, &interrupt).await
+    })?;
+    Ok(0)
+}
