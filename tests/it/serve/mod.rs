@@ -21,8 +21,7 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     let caption = program.run(&["caption", "demo", "--json", "--method", "lvspec"]).ok();
     let done = events(&caption.stdout).pop().unwrap();
     let text = done["text"].as_str().unwrap().trim_start();
-    let clip = fs::read_dir(program.home().join(".cache/specreel")).unwrap().next().unwrap().unwrap();
-    let clip = fs::read(clip.path().join("clips/many-small-dots.mp4")).unwrap();
+    let clip = fs::read(&specreel_demo::demo(None).unwrap().clips[0].path).unwrap();
     fs::create_dir(program.home().join("clips")).unwrap();
     fs::write(program.home().join("clips/a.mp4"), &clip).unwrap();
     fs::write(program.home().join("secret.mp4"), &clip).unwrap();
