@@ -61,11 +61,11 @@ studio() {
         "env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root LANG=C.UTF-8 TERM=screen-256color chroot $root $* 2>/tmp/$session.err; echo exit code \$?; sleep 600"
     for _ in $(seq 240); do
         screen=$(tmux -L "$session" capture-pane -p -t 0)
-        case $screen in *Prompt*|*prompt*) break ;; *"exit code"*) break ;; esac
+        case $screen in *"Welcome to specreel"*) break ;; *"exit code"*) break ;; esac
         sleep 0.5
     done
     printf '%s\n' "$screen" | head -n 12
-    [[ $screen == *rompt* ]] || fail "the studio did not open: $(cat /tmp/$session.err)"
+    [[ $screen == *"Welcome to specreel"* ]] || fail "the studio did not open: $(cat /tmp/$session.err)"
     tmux -L "$session" send-keys -t 0 q
     for _ in $(seq 120); do
         screen=$(tmux -L "$session" capture-pane -p -t 0)
