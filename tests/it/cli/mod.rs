@@ -103,6 +103,7 @@ impl Program {
             .env("HOME", self.home())
             .env("TMPDIR", self.home())
             .current_dir(self.home())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

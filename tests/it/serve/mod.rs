@@ -1,10 +1,12 @@
 //! `specreel serve` from outside: one server answers most of the tests.
 
+mod mcp;
 mod server;
 
 use std::{fs, io::BufRead};
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use self::server::{Server, about, ask, chunks};
 use crate::cli::{Program, events, send};
@@ -86,14 +88,14 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     assert_eq!(first["top_logprobs"][0]["logprob"], first["logprob"], "greedy takes the most likely one");
 
     // A follow-up reads only what is new.
-    let body = json!({"max_tokens": 4, "messages": [
+    let body = json!({"max_tokens": 2, "messages": [
         {"role": "user", "content": content(&["demo"])},
         {"role": "assistant", "content": text},
         {"role": "user", "content": "Which colours?"},
     ]});
     let follow = server.ok("/v1/chat/completions", &body);
     assert!(follow["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap() >= cached);
-    assert_eq!(follow["usage"]["completion_tokens"], 4);
+    assert_eq!(follow["usage"]["completion_tokens"], 2);
     assert_eq!(follow["choices"][0]["finish_reason"], "length");
 
     // The same video as a file, an upload and a data URL.
@@ -112,6 +114,16 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     assert_eq!(server.delete(&format!("/v1/files/{id}")).0, 200);
     assert_eq!(server.post("/v1/chat/completions", &about(id)).0, 404);
 
+    // Only what the schema allows can be written.
+    let schema = json!({"type": "object", "properties": {"moving": {"type": "boolean"}}, "required": ["moving"],
+        "additionalProperties": false});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}});
+    let answer = server.ok("/v1/chat/completions", &ask(&json!({ "response_format": format }), "demo"));
+    let parsed: Value =
+        serde_json::from_str(answer["choices"][0]["message"]["content"].as_str().unwrap()).unwrap();
+    assert!(parsed["moving"].is_boolean(), "{parsed}");
+
+    page(&server, text);
     refusals(&server);
 
     // What it says of itself.
@@ -120,16 +132,40 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     assert_eq!(server.get("/openapi.json").1["openapi"], "3.0.3");
     let metrics = server.text("/metrics");
     for line in [
-        "specreel_requests_total{route=\"/v1/chat/completions\",status=\"200\"} 9",
+        "specreel_requests_total{route=\"/v1/chat/completions\",status=\"200\"} 11",
         "specreel_runs_total{end=\"length\"} 1",
         "specreel_queue_length 0",
         "specreel_verdicts_total{verdict=\"exact\"}",
         "process_resident_memory_bytes",
-        "specreel_decode_seconds_bucket{le=\"+Inf\"} 9",
+        "specreel_decode_seconds_bucket{le=\"+Inf\"} 11",
     ] {
         assert!(metrics.contains(line), "no {line} in\n{metrics}");
     }
     assert_eq!(server.end("-INT"), Some(0));
+}
+
+/// The page has its own script only, and streams have what it draws.
+fn page(server: &Server, text: &str) {
+    let (policy, html) = server.page();
+    let script = html.split_once("<script>").unwrap().1.split_once("</script>").unwrap().0;
+    assert!(policy.contains(&format!("script-src 'sha256-{}'", base64(&Sha256::digest(script)))), "{policy}");
+    for word in ["http:", "https:", "src=", "<link rel=\"stylesheet", "@import", "url("] {
+        assert!(!html.contains(word), "the page asks for {word}");
+    }
+    let body = ask(&json!({"stream": true, "specreel": {"display": true}}), "demo");
+    let stream = chunks(&server.raw("/v1/chat/completions", &body));
+    let reports: Vec<&Value> = stream.iter().map(|(_, chunk)| &chunk["specreel"]).collect();
+    let tokens: Vec<&Value> = reports.iter().filter_map(|report| report["tokens"].as_array()).flatten().collect();
+    let said: String = tokens.iter().map(|token| token["text"].as_str().unwrap()).collect();
+    assert_eq!(said.trim_start(), text);
+    for token in tokens {
+        let (why, verdict) = (token["why"].as_str().unwrap(), token["verdict"].as_str().unwrap());
+        assert!(why.starts_with(verdict) && html.contains(&format!(".{} {{", token["role"].as_str().unwrap())));
+    }
+    let rows: Vec<&Value> = reports.iter().map(|report| &report["row"]).filter(|row| !row.is_null()).collect();
+    assert_eq!(rows.last().unwrap()["number"], rows.len());
+    let account = reports.iter().find_map(|report| report["account"].as_array()).unwrap();
+    assert!(account.iter().any(|row| row[0] == "speedup") && !account.iter().any(|row| row[0] == "video"));
 }
 
 /// Every refusal has OpenAI's shape, and says what is wrong where.
@@ -147,12 +183,20 @@ fn refusals(server: &Server) {
         (with(json!({"top_logprobs": 2})), 400, "top_logprobs", "logprobs"),
         (with(json!({"temperature": "hot"})), 400, "temperature", "invalid type"),
         (with(json!({"tools": [{}]})), 400, "tools", "not supported"),
+        (with(json!({"response_format": {"type": "xml"}})), 400, "response_format.type", "json_schema"),
         (
-            with(json!({"response_format": {"type": "json_object"}})),
+            with(json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}})),
             400,
-            "response_format.type",
-            "json_object",
+            "response_format.json_schema.schema",
+            "expected a JSON schema",
         ),
+        (
+            with(json!({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "odd"}}}})),
+            400,
+            "response_format.json_schema.schema",
+            "odd",
+        ),
+        (with(json!({"specreel": {"display": true}})), 400, "specreel.display", "stream"),
         (with(json!({"specreel": {"method": "nope"}})), 400, "specreel.method", "lvspec"),
         (with(json!({"specreel": {"set": ["shape.length=x"]}})), 400, "specreel.set", "shape.length"),
         (with(json!({"specreel": {"fps": 0}})), 400, "specreel.fps", "frames per second"),
@@ -214,6 +258,7 @@ fn a_key_a_bounded_queue_and_an_orderly_end() {
     // The key. Everyone may ask for the health.
     let stranger = server.with_key("guess");
     assert_eq!((stranger.get("/v1/models").0, stranger.get("/health").0), (401, 200));
+    assert!(stranger.page().1.contains("API key"), "the page asks for the key");
     let server = server.with_key("secret");
     assert_eq!(server.get("/v1/models").0, 200);
     for (origin, status) in [("https://good.example", 200), ("https://evil.example", 403)] {

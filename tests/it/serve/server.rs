@@ -123,6 +123,14 @@ impl Server {
         read(self.fetch(path))
     }
 
+    /// The page, with what it may load.
+    pub fn page(&self) -> (String, String) {
+        let response = self.fetch("/");
+        assert_eq!(response.status(), 200);
+        let policy = response.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        (policy, response.into_body().read_to_string().unwrap())
+    }
+
     pub fn text(&self, path: &str) -> String {
         self.fetch(path).into_body().read_to_string().unwrap()
     }

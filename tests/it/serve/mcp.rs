@@ -1,0 +1,77 @@
+//! `specreel mcp`, as its clients speak with it: a line of JSON each way.
+
+use std::io::{BufRead, BufReader, Write};
+
+use serde_json::{Value, json};
+
+use crate::cli::{Program, events};
+
+#[test]
+fn tools_caption_answer_and_compare() {
+    let program = Program::new();
+    let caption = program.run(&["caption", "demo", "--json"]).ok();
+    let done = events(&caption.stdout).pop().unwrap();
+    let mut child = program.spawn(&["mcp", "--allow-dir", "."]);
+    let (mut stdin, stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut lines = stdout.lines();
+    let mut notifications = Vec::new();
+    let mut id = 0;
+    let mut call = |method: &str, params: Value, notifications: &mut Vec<Value>| -> Value {
+        id += 1;
+        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).unwrap();
+        loop {
+            let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            if answer["id"] == id {
+                return answer["result"].clone();
+            }
+            notifications.push(answer);
+        }
+    };
+    let client = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+    let hello = call("initialize", client, &mut notifications);
+    assert_eq!(hello["serverInfo"]["name"], "specreel");
+    let tools = call("tools/list", json!({}), &mut notifications);
+    let mut names: Vec<&str> =
+        tools["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["ask_video", "caption_video", "compare_methods"]);
+
+    let mut tool = |name: &str, arguments: Value, notifications: &mut Vec<Value>| {
+        let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": name}});
+        call("tools/call", params, notifications)
+    };
+    let answer = tool("caption_video", json!({"path": "demo"}), &mut notifications);
+    let text = done["text"].as_str().unwrap().trim();
+    assert_eq!(answer["content"][0]["text"], text);
+    assert_eq!(answer["structuredContent"]["tau"], done["stats"]["tau"]);
+    let progress: Vec<f64> = notifications
+        .iter()
+        .filter(|notification| notification["params"]["progressToken"] == "caption_video")
+        .map(|notification| notification["params"]["progress"].as_f64().unwrap())
+        .collect();
+    assert!(progress.len() > 2 && progress.is_sorted(), "{progress:?}");
+
+    let compared = tool(
+        "compare_methods",
+        json!({"path": "demo", "methods": ["autoregressive", "naive"], "max_new_tokens": 8}),
+        &mut notifications,
+    );
+    let rows = compared["structuredContent"]["methods"].as_array().unwrap();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["same_text_as_first"] == true), "{compared}");
+    let asked =
+        tool("ask_video", json!({"path": "demo", "question": "What moves?", "max_new_tokens": 4}), &mut notifications);
+    assert_eq!(asked["structuredContent"]["finish_reason"], "length");
+
+    // What the model that calls can react to.
+    for (name, arguments, words) in [
+        ("caption_video", json!({"path": "/etc/passwd"}), "no such file"),
+        ("caption_video", json!({"path": "demo", "method": "nope"}), "no method `nope`"),
+        ("compare_methods", json!({"path": "demo", "methods": []}), "at least one"),
+    ] {
+        let refused = tool(name, arguments, &mut notifications);
+        let error = refused["content"][0]["text"].as_str().unwrap();
+        assert!(refused["isError"] == true && error.contains(words), "{refused}");
+    }
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
