@@ -342,7 +342,9 @@ mod tests {
             forced: vec![0, 2],
             judged: 4,
             accepted: 3,
-            tokens: [Verdict::Forced, Verdict::Exact, Verdict::Forced, Verdict::Corrected].map(token).to_vec(),
+            tokens: [Verdict::Forced, Verdict::Exact, Verdict::Forced, Verdict::Corrected]
+                .map(token)
+                .to_vec(),
             ..Step::default()
         };
         assert_eq!((step.judged_freely(), step.accepted_freely(), step.forced_first()), (2, 1, 1));

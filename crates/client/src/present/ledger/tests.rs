@@ -63,7 +63,8 @@ fn marks_tell_the_rejected_draft_from_those_behind_it() {
 #[test]
 fn what_the_grammar_forces_is_not_counted() {
     let drafts = ["{", "\"a", "\": ", "1", "2"];
-    let some = step(&drafts, &[("{", Forced), ("\"a", Forced), ("\": ", Forced), ("1", Exact), ("}", Corrected)]);
+    let some =
+        step(&drafts, &[("{", Forced), ("\"a", Forced), ("\": ", Forced), ("1", Exact), ("}", Corrected)]);
     let forced = vec![0, 1, 2];
     is(Step { forced, ..some }, "{\"a\": 1 ~~2~~ → }", "1/2", "rejected after 1 of 2 drafts");
     let all = step(&drafts[..2], &[("{", Forced), ("\"a", Forced), ("\"", Bonus)]);
