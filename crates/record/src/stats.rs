@@ -336,6 +336,33 @@ mod tests {
     }
 
     #[test]
+    fn forced_tokens_are_counted_apart() {
+        let step = Step {
+            drafted: vec![1, 2, 3, 4],
+            forced: vec![0, 2],
+            judged: 4,
+            accepted: 3,
+            tokens: [Verdict::Forced, Verdict::Exact, Verdict::Forced, Verdict::Corrected]
+                .map(token)
+                .to_vec(),
+            ..Step::default()
+        };
+        assert_eq!((step.judged_freely(), step.accepted_freely(), step.forced_first()), (2, 1, 1));
+        let mut stats = Stats::default();
+        stats.add(&step);
+        assert_eq!((stats.drafted, stats.judged, stats.accepted, stats.forced), (2, 2, 1, 2));
+        assert_eq!((stats.emitted, stats.tau), (4, 1.0));
+        // Of several runs all have to be complete.
+        for (own, others, both) in
+            [(None, None, None), (Some(true), None, Some(true)), (Some(true), Some(false), Some(false))]
+        {
+            let mut sum = Stats { complete: own, ..Stats::default() };
+            sum.add_run(&Stats { complete: others, ..Stats::default() });
+            assert_eq!(sum.complete, both);
+        }
+    }
+
+    #[test]
     fn equality_finds_the_first_difference() {
         assert!(Equality::of(&[1, 2], &[1, 2]).equal);
         assert_eq!(Equality::of(&[1, 3], &[1, 2]).first_difference, Some(1));

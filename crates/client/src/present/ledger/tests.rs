@@ -30,7 +30,7 @@ fn is(step: Step, text: &str, counts: &str, reason: &str) {
     assert_eq!(words(step), (text.into(), counts.into(), reason.into()));
 }
 
-use Verdict::{Bonus, Corrected, Exact, Loosened, Plain};
+use Verdict::{Bonus, Corrected, Exact, Forced, Loosened, Plain};
 
 #[test]
 fn a_reject_strikes_the_rest_of_the_draft_and_names_the_target_s_token() {
@@ -58,6 +58,18 @@ fn marks_tell_the_rejected_draft_from_those_behind_it() {
             ("d", Mark::Token(Corrected)),
         ]
     );
+}
+
+#[test]
+fn what_the_grammar_forces_is_not_counted() {
+    let drafts = ["{", "\"a", "\": ", "1", "2"];
+    let some =
+        step(&drafts, &[("{", Forced), ("\"a", Forced), ("\": ", Forced), ("1", Exact), ("}", Corrected)]);
+    let forced = vec![0, 1, 2];
+    is(Step { forced, ..some }, "{\"a\": 1 ~~2~~ → }", "1/2", "rejected after 1 of 2 drafts");
+    let all = step(&drafts[..2], &[("{", Forced), ("\"a", Forced), ("\"", Bonus)]);
+    let reason = "no draft: the grammar leaves no choice";
+    is(Step { forced: vec![0, 1], ..all }, "{\"a + \"", "–", reason);
 }
 
 #[test]
