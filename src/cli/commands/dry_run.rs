@@ -3,7 +3,7 @@
 use super::*;
 
 /// Columns of the names of values.
-const NAMES: usize = 8;
+const NAMES: usize = 10;
 
 /// Load the models, and print the estimate of each request.
 pub fn run(models: ModelSpec, requests: Vec<RunRequest>, args: &CaptionArgs) -> Result<i32, End> {
