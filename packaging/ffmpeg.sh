@@ -72,8 +72,9 @@ mkdir -p "$work/ffmpeg"
     --disable-avdevice --disable-avfilter --disable-swresample --enable-zlib --enable-libdav1d --enable-protocol=file,pipe \
     --enable-parsers --enable-demuxer="$(list demuxers)" --enable-decoder="$(list decoders)" \
     --enable-encoder=mpeg4 --enable-muxer=mp4 &&
-    # Glibc 2.28 has the function, Zig's headers do not.
-    sed 's/^#define HAVE_SYSCTL 1$/#define HAVE_SYSCTL 0/' config.h >config.new && mv config.new config.h &&
+    # Glibc 2.28 has sysctl, Zig's headers do not; and FFmpeg would name its options, with paths of this machine.
+    sed -e 's/^#define HAVE_SYSCTL 1$/#define HAVE_SYSCTL 0/' -e 's|^\(#define FFMPEG_CONFIGURATION\) .*|\1 "packaging/ffmpeg.sh"|' \
+        config.h >config.new && mv config.new config.h &&
     make -j"$jobs" install) >"$work/ffmpeg.log" 2>&1 || { tail -n 20 "$work/ffmpeg.log" >&2; exit 1; }
 
 # The licence that configure found: anything but this one must not be shipped.

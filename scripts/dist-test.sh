@@ -2,7 +2,7 @@
 # Installs each artefact of dist/ in clean Debian systems, without compiler, FFmpeg or Vulkan, and uses it there.
 #
 # dist-test.sh [--roots DIR] [VIDEO]: root, debootstrap, tmux and npm are needed. DIR keeps the systems (default
-# target/dist-build/roots). With qemu-user-static the artefacts for aarch64 are tested, too, if there are any.
+# target/dist-build/roots). With qemu-user-static an older processor is tested, too, and aarch64, if there is an archive for it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 roots=$PWD/target/dist-build/roots
@@ -40,7 +40,7 @@ use() {
     in_root "$root" "$@" --version
     text=$(in_root "$root" "$@" caption demo --quiet)
     echo "caption demo: $text"
-    [[ $text == *circle* || $text == *square* || $text == *triangle* || ${#text} -gt 40 ]] || fail "no caption of demo"
+    [ "${#text}" -gt 40 ] || fail "no caption of demo"
     if [ -n "$video" ]; then
         cp "$video" "$root/tmp/clip.mp4"
         in_root "$root" "$@" caption /tmp/clip.mp4 --quiet | tail -n 1
@@ -106,6 +106,14 @@ for suite in ${SUITES:-bullseye trixie}; do
     if in_root "$root" node -e 'process.exit(parseInt(process.versions.node) < 18)'; then use "$root" node /opt/npm/node_modules/specreel/specreel.js
     else echo "skipped: $(in_root "$root" node --version) is too old"; fi
 done
+
+if command -v qemu-x86_64-static >/dev/null; then
+    say "a processor without AVX2, under qemu"
+    old=(qemu-x86_64-static -cpu Nehalem -L "$roots/bullseye" "$roots/bullseye/opt/specreel-$version-x86_64-unknown-linux-gnu/specreel")
+    env -i HOME="$roots" LANG=C.UTF-8 "${old[@]}" doctor | grep -E 'kernels +portable' || fail "doctor does not name the portable kernels"
+    env -i HOME="$roots" LANG=C.UTF-8 "${old[@]}" caption demo --quiet
+    passed=$((passed + 1))
+fi
 
 if [ -e "$dist/specreel-$version-aarch64-unknown-linux-gnu.tar.gz" ] && command -v qemu-aarch64-static >/dev/null; then
     say "aarch64: archive, under qemu"

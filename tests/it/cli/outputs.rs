@@ -166,7 +166,7 @@ fn help() {
 fn version() {
     let mut t = Transcript::new();
     // Debug builds know no commit, unless one is given.
-    t.filter(r"commit: \w+", "commit: [COMMIT]").filter(r"target: [\w-]+", "target: [TARGET]");
+    t.filter(r"commit: \S+", "commit: [COMMIT]").filter(r"target: [\w-]+", "target: [TARGET]");
     t.filter(r"FFmpeg: \S+, of the system, .*", "FFmpeg: [VERSION], of the system, [LICENSE]");
     t.run("--version").run("-V");
     check!(t);
