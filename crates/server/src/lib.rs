@@ -40,6 +40,7 @@ mod app;
 mod ask;
 mod error;
 mod guard;
+mod linger;
 mod mcp;
 mod metrics;
 mod options;

@@ -14,7 +14,10 @@ pub(super) async fn work(pool: Arc<Pool>, number: usize, mut client: Client, mut
     while let Some(Job { request, events, _hold }) = jobs.recv().await {
         let (run, began) = (request.run, Instant::now());
         let mut log = RunLog::new(run);
-        let mut pass_on = |event: &Event, _: &RunLog| Ok::<_, Infallible>(forward(&events, event));
+        let mut pass_on = |event: &Event, _: &RunLog| {
+            forward(&events, event);
+            Ok::<_, Infallible>(ControlFlow::Continue(()))
+        };
         let Ok(ending) = client.follow(request, &mut log, &mut pass_on, &interrupt, GRACE).await;
         let lost = match ending {
             Ending::Done(_) | Ending::Failed(_) | Ending::NotSent => None,
@@ -33,15 +36,12 @@ pub(super) async fn work(pool: Arc<Pool>, number: usize, mut client: Client, mut
     }
 }
 
-/// Pass an event on without waiting. Progress is dropped where the reader is slow; all others fit.
-fn forward(events: &mpsc::Sender<Event>, event: &Event) -> ControlFlow<()> {
+/// Pass an event on without waiting. Progress is dropped where the reader is slow; all others fit. A reader that has gone has
+/// cancelled the run.
+fn forward(events: &mpsc::Sender<Event>, event: &Event) {
     let may_be_dropped = matches!(event.kind, EventKind::Stage { .. } | EventKind::Draft(_));
     let reserved = events.max_capacity() - PROGRESS / 2;
-    if may_be_dropped && events.capacity() < reserved {
-        return if events.is_closed() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    }
-    match events.try_send(event.clone()) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(_) => ControlFlow::Break(()),
+    if !may_be_dropped || events.capacity() >= reserved {
+        let _ = events.try_send(event.clone());
     }
 }

@@ -13,13 +13,13 @@ use axum::{
     Router,
     extract::DefaultBodyLimit,
     http::StatusCode,
-    middleware::from_fn_with_state,
+    middleware::{from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{app::SharedApp, error::ApiError, guard};
+use crate::{app::SharedApp, error::ApiError, guard, linger};
 use specreel_record::{Failure, panic_words};
 
 /// All routes of a server. Fails for an origin that cannot be one (class usage).
@@ -47,6 +47,7 @@ pub fn router(app: &SharedApp) -> Result<Router, Failure> {
         .layer(from_fn_with_state(app.clone(), guard::key))
         .layer(from_fn_with_state(app.clone(), guard::origin))
         .layer(cors)
+        .layer(from_fn(linger::linger))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(app.clone(), guard::count)))
 }

@@ -60,7 +60,7 @@ fn a_file_below_an_allowed_directory_is_found_and_no_other() {
     std::os::unix::fs::symlink(outside.join("secret.mp4"), inside.join("link.mp4")).unwrap();
     std::os::unix::fs::symlink(&outside, inside.join("folder")).unwrap();
     std::os::unix::fs::symlink("a b.mp4", inside.join("own.mp4")).unwrap();
-    let allowed = AllowedDirs::new(&[inside.clone()]).unwrap();
+    let allowed = AllowedDirs::new(std::slice::from_ref(&inside)).unwrap();
     let real = std::fs::canonicalize(inside.join("a b.mp4")).unwrap();
     let whole = inside.join("a b.mp4").display().to_string();
     for name in ["a b.mp4", "./a b.mp4", "own.mp4", &whole, &format!("file://{}", whole.replace(' ', "%20"))]
