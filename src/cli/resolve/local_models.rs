@@ -319,7 +319,7 @@ impl Candidates {
     }
 
     /// Ask about a target, which need not be among the local models.
-    fn of<'a, T>(&'a self, target: &Path, ask: impl FnOnce(&Candidate) -> T) -> T {
+    fn of<T>(&self, target: &Path, ask: impl FnOnce(&Candidate) -> T) -> T {
         match self.0.iter().find(|candidate| candidate.model.dir == target) {
             Some(target) => ask(target),
             None => ask(&Candidate::new(LocalModel {

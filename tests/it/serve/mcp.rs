@@ -18,7 +18,8 @@ fn tools_caption_answer_and_compare() {
     let mut id = 0;
     let mut call = |method: &str, params: Value, notifications: &mut Vec<Value>| -> Value {
         id += 1;
-        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).unwrap();
+        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .unwrap();
         loop {
             let answer: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
             if answer["id"] == id {
@@ -58,8 +59,11 @@ fn tools_caption_answer_and_compare() {
     );
     let rows = compared["structuredContent"]["methods"].as_array().unwrap();
     assert!(rows.len() == 2 && rows.iter().all(|row| row["same_text_as_first"] == true), "{compared}");
-    let asked =
-        tool("ask_video", json!({"path": "demo", "question": "What moves?", "max_new_tokens": 4}), &mut notifications);
+    let asked = tool(
+        "ask_video",
+        json!({"path": "demo", "question": "What moves?", "max_new_tokens": 4}),
+        &mut notifications,
+    );
     assert_eq!(asked["structuredContent"]["finish_reason"], "length");
 
     // What the model that calls can react to.

@@ -155,14 +155,18 @@ fn page(server: &Server, text: &str) {
     let body = ask(&json!({"stream": true, "specreel": {"display": true}}), "demo");
     let stream = chunks(&server.raw("/v1/chat/completions", &body));
     let reports: Vec<&Value> = stream.iter().map(|(_, chunk)| &chunk["specreel"]).collect();
-    let tokens: Vec<&Value> = reports.iter().filter_map(|report| report["tokens"].as_array()).flatten().collect();
+    let tokens: Vec<&Value> =
+        reports.iter().filter_map(|report| report["tokens"].as_array()).flatten().collect();
     let said: String = tokens.iter().map(|token| token["text"].as_str().unwrap()).collect();
     assert_eq!(said.trim_start(), text);
     for token in tokens {
         let (why, verdict) = (token["why"].as_str().unwrap(), token["verdict"].as_str().unwrap());
-        assert!(why.starts_with(verdict) && html.contains(&format!(".{} {{", token["role"].as_str().unwrap())));
+        assert!(
+            why.starts_with(verdict) && html.contains(&format!(".{} {{", token["role"].as_str().unwrap()))
+        );
     }
-    let rows: Vec<&Value> = reports.iter().map(|report| &report["row"]).filter(|row| !row.is_null()).collect();
+    let rows: Vec<&Value> =
+        reports.iter().map(|report| &report["row"]).filter(|row| !row.is_null()).collect();
     assert_eq!(rows.last().unwrap()["number"], rows.len());
     let account = reports.iter().find_map(|report| report["account"].as_array()).unwrap();
     assert!(account.iter().any(|row| row[0] == "speedup") && !account.iter().any(|row| row[0] == "video"));
@@ -191,7 +195,9 @@ fn refusals(server: &Server) {
             "expected a JSON schema",
         ),
         (
-            with(json!({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "odd"}}}})),
+            with(
+                json!({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "odd"}}}}),
+            ),
             400,
             "response_format.json_schema.schema",
             "odd",
