@@ -268,7 +268,7 @@ fn a_key_a_bounded_queue_and_an_orderly_end() {
     let server = server.with_key("secret");
     assert_eq!(server.get("/v1/models").0, 200);
     for (origin, status) in [("https://good.example", 200), ("https://evil.example", 403)] {
-        assert_eq!(server.page(origin, "/v1/models"), status, "{origin}");
+        assert_eq!(server.as_origin(origin, "/v1/models"), status, "{origin}");
     }
     assert_eq!(server.send("/v1/chat/completions", "application/json", &vec![b' '; 3_000_000]).0, 413);
 

@@ -136,7 +136,7 @@ impl Server {
     }
 
     /// The status of a request that a web page of this origin makes.
-    pub fn page(&self, origin: &str, path: &str) -> u16 {
+    pub fn as_origin(&self, origin: &str, path: &str) -> u16 {
         let request = self.agent.get(format!("{}{path}", self.url)).header("origin", origin);
         request.header("authorization", &self.key).call().unwrap().status().as_u16()
     }
