@@ -51,7 +51,8 @@ if [ ! -e "$ffmpeg/lib/libavcodec.a" ]; then
 fi
 
 log "building specreel for $target"
-crates=$(echo "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*)
+cargo fetch --locked --quiet
+for crates in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/index.crates.io-*; do :; done
 # No path of this machine gets into the binary.
 export RUSTFLAGS="--remap-path-prefix=$crates=/cargo --remap-path-prefix=$root=/specreel --remap-path-prefix=$build/cargo=/target"
 export CFLAGS="-ffile-prefix-map=$crates=/cargo -ffile-prefix-map=$build/cargo=/target"
