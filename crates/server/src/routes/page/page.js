@@ -191,8 +191,8 @@ async function answer(url, method, signal) {
 function compared(first, other) {
   const at = first.texts.findIndex((text, i) => text !== other.texts[i]);
   const same = at < 0 && first.texts.length === other.texts.length;
-  const words = same ? `identical to the first, ${other.texts.length} of ${other.texts.length} tokens`
-    : `differs from the first at token ${(at < 0 ? Math.min(first.texts.length, other.texts.length) : at) + 1}`;
+  const words = same ? `Identical to the first, ${other.texts.length} of ${other.texts.length} tokens`
+    : `Differs from the first at token ${(at < 0 ? Math.min(first.texts.length, other.texts.length) : at) + 1}`;
   const place = other.article.querySelector(".outcome");
   place.textContent = [place.textContent, words].filter(Boolean).join(" ");
 }
