@@ -121,7 +121,7 @@ pub enum Command {
     Models(ModelsArgs),
     /// Answer questions about videos over HTTP, with OpenAI's API
     Serve(Box<ServeArgs>),
-    /// Answer questions about videos as a server of the Model Context Protocol, on stdin and stdout
+    /// Offer the models as tools of the Model Context Protocol, on stdin and stdout
     Mcp(Box<McpArgs>),
     /// Render synthetic clips with known facts, and score captions of them
     Scenes(ScenesArgs),

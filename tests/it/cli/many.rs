@@ -410,7 +410,7 @@ fn clips_that_can_have_no_output_stop_no_others() {
     clips(&program, &["in/a.mp4", "in/a.mkv", "other/b.mp4"]);
     // Two clips with one stem: the second is named, the first is captioned.
     let run = caption(&program, &["in", "--sidecar", "txt"]).ends(5);
-    run.said("failed: video in/a.mp4: its sidecar in/a.txt is that of in/a.mkv");
+    run.said("failed: video in/a.mp4: its sidecar in/a.txt belongs to in/a.mkv");
     assert!(program.home().join("in/a.txt").exists());
     // A clip that its trainer could not find.
     let run = caption(&program, &["other", "--dataset", "ltx", "--dataset-file", "in/set.jsonl"]);
