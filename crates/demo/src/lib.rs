@@ -87,8 +87,8 @@ impl From<AssetError> for Failure {
 }
 
 /// A note on captions that the embedded models write of other videos than the embedded clips.
-pub const LIMITS_NOTE: &str = "the embedded models only know moving colored shapes: what they say about any other video is meaningless; \
-     `specreel models pull HuggingFaceTB/SmolVLM2-500M-Video-Instruct` downloads a small real model, `--target` uses it";
+pub const LIMITS_NOTE: &str = "the embedded models only know moving colored shapes: what they say about any other video is meaningless \
+     (`specreel models known` lists real ones)";
 
 /// True for the embedded target or a copy of it: its configuration, and weights of the same size.
 pub fn is_embedded_target(dir: &Path) -> bool {
