@@ -3,7 +3,7 @@
 # `specreel scenes`), and nothing else: no network, no devices, no parts under the GPL. AV1 is decoded by dav1d.
 #
 # SOURCES has the unpacked sources of ffmpeg, dav1d and zlib (packaging/sources.sh). TARGET is a Rust target; with ZIG set, the
-# libraries are for glibc 2.28. The licences go to PREFIX/licenses.
+# libraries are for glibc 2.28. The licenses go to PREFIX/licenses.
 set -eu
 sources=$1 prefix=$2 target=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -77,7 +77,7 @@ mkdir -p "$work/ffmpeg"
         config.h >config.new && mv config.new config.h &&
     make -j"$jobs" install) >"$work/ffmpeg.log" 2>&1 || { tail -n 20 "$work/ffmpeg.log" >&2; exit 1; }
 
-# The licence that configure found: anything but this one must not be shipped.
+# The license that configure found: anything but this one must not be shipped.
 grep -q '^License: LGPL version 2.1 or later$' "$work/ffmpeg.log" || { grep '^License' "$work/ffmpeg.log" >&2; exit 1; }
 cp "$ffmpeg/COPYING.LGPLv2.1" "$prefix/licenses/FFmpeg-LGPL-2.1.txt"
 cp "$dav1d/COPYING" "$prefix/licenses/dav1d-BSD-2-Clause.txt"

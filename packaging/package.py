@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts the artefacts of a release together around a binary that is already built.
+"""Puts the artifacts of a release together around a binary that is already built.
 
 package.py --binary FILE --target TARGET --ffmpeg PREFIX --texts DIR --out DIR
 
@@ -53,13 +53,13 @@ def linked(target):
 
 
 def third_party(packages):
-    """Every dependency with its licence, and every licence's text once."""
+    """Every dependency with its license, and every license's text once."""
     lines, texts, missing = [], {}, []
     for package in packages:
         if package["source"] is None:
             continue
         name = f"{package['name']} {package['version']}"
-        lines.append(f"{name}: {package['license'] or 'see its licence file'}, {package['repository'] or 'crates.io'}")
+        lines.append(f"{name}: {package['license'] or 'see its license file'}, {package['repository'] or 'crates.io'}")
         folder = Path(package["manifest_path"]).parent
         files = [f for f in sorted(folder.iterdir()) if f.is_file() and LICENSE_FILE.match(f.name)]
         if not files:
@@ -69,7 +69,7 @@ def third_party(packages):
             texts.setdefault(text, []).append(name)
     out = "specreel contains these Rust packages:\n\n" + "\n".join(lines) + "\n"
     if missing:
-        out += "\nThese come without a licence text; the texts of their licences are among those below:\n\n" + "\n".join(missing) + "\n"
+        out += "\nThese come without a license text; the texts of their licenses are among those below:\n\n" + "\n".join(missing) + "\n"
     for text, names in sorted(texts.items(), key=lambda item: item[1]):
         out += "\n" + "=" * 80 + "\n" + ", ".join(names) + "\n\n" + text + "\n"
     return out.encode()
@@ -215,8 +215,8 @@ def deb(out, root, architecture, binary, licenses, texts):
         f"Upstream-Name: specreel\nSource: {root['repository']}\n\n"
         "Files: *\nCopyright: the developers of specreel\nLicense: Expat or Apache-2.0\n"
         " FFmpeg (LGPL-2.1-or-later), dav1d (BSD-2-Clause), zlib and the Rust packages that the program contains are listed with\n"
-        " their licences in /usr/share/doc/specreel/licenses.\n"
-        " .\n On Debian systems, the text of the Apache licence is in /usr/share/common-licenses/Apache-2.0, that of the LGPL in\n"
+        " their licenses in /usr/share/doc/specreel/licenses.\n"
+        " .\n On Debian systems, the text of the Apache license is in /usr/share/common-licenses/Apache-2.0, that of the LGPL in\n"
         " /usr/share/common-licenses/LGPL-2.1.\n .\n"
     )
     copying += "".join(f" {line}\n" if line.strip() else " .\n" for line in (ROOT / "LICENSE-MIT").read_text().splitlines())

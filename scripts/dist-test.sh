@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs each artefact of dist/ in clean Debian systems, without compiler, FFmpeg or Vulkan, and uses it there.
+# Installs each artifact of dist/ in clean Debian systems, without compiler, FFmpeg or Vulkan, and uses it there.
 #
 # dist-test.sh [--roots DIR] [VIDEO]: root, debootstrap, tmux and npm are needed. DIR keeps the systems (default
 # target/dist-build/roots). With qemu-user-static an older processor is tested, too, and aarch64, if there is an archive for it.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the artefacts of a release for Linux into dist/, from package registries alone: see docs/releasing.md.
+# Builds the artifacts of a release for Linux into dist/, from package registries alone: see docs/releasing.md.
 #
 # dist.sh [x86_64|aarch64]; SPECREEL_DIST_BUILD=DIR keeps what is built (default target/dist-build). Debian 12 or later.
 set -eu
@@ -33,7 +33,7 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || 
 SPECREEL_COMMIT=${SPECREEL_COMMIT:-$(git describe --always --abbrev=12 --dirty=-changed --exclude='*' 2>/dev/null || true)}
 export SOURCE_DATE_EPOCH SPECREEL_COMMIT
 
-log "licences, sources and duplicates of dependencies"
+log "licenses, sources and duplicates of dependencies"
 cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet --version 0.20.2 --root "$build/venv" cargo-deny
 cargo deny --log-level error check --hide-inclusion-graph licenses bans sources
 

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn few_colours_make_no_half_blocks_unless_asked_for() {
+    fn few_colors_make_no_half_blocks_unless_asked_for() {
         use ImageProtocol::{Auto, Halfblocks, Kitty, None, Sixel};
         let silent = Answers::default();
         assert_eq!(resolve(Auto, ColorDepth::Ansi, &silent, false), None);

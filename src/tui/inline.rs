@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_end_with_their_line() {
+    fn colors_end_with_their_line() {
         let mut bytes = Vec::new();
         Inline::new(&mut bytes).draw(&picture("red", 4)).unwrap();
         bytes.extend(b"x");

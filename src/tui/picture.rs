@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_picture_has_colours_shapes_and_no_raw_markup() {
+    fn the_picture_has_colors_shapes_and_no_raw_markup() {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 12, 2));
         let bold = Style::new().fg(Color::Rgb(1, 2, 3)).add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
         buffer.set_string(0, 0, "a<b&c", bold);

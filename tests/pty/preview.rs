@@ -50,7 +50,7 @@ fn a_clip_is_looked_at_played_and_scrubbed() {
 }
 
 #[test]
-fn a_small_screen_and_one_without_colours() {
+fn a_small_screen_and_one_without_colors() {
     let mut t = library(60, 16, &[], &[]);
     t.press("/star\rv", "h264");
     t.wait("▀");

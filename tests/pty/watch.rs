@@ -10,7 +10,7 @@ fn watching() -> Terminal {
 }
 
 #[test]
-fn a_strike_is_a_strike_where_there_are_colours_and_a_resize_keeps_the_scene() {
+fn a_strike_is_a_strike_where_there_are_colors_and_a_resize_keeps_the_scene() {
     let mut t = watching();
     t.keys("\r");
     t.wait_raw("\u{1b}[9m");

@@ -34,7 +34,7 @@ LLAMA_CACHE
 directory of llama.cpp's GGUF files, for the list of models (default: ~/.cache/llama.cpp)
 .TP
 NO_COLOR
-disables colour
+disables color
 .SH FILES
 .TP
 ~/.config/specreel/config.toml

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_those_of_verdicts() {
+    fn colors_are_those_of_verdicts() {
         let lines = Steps::new(true, None).lines(&log());
         assert!(
             lines.contains(

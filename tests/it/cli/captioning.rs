@@ -321,7 +321,7 @@ fn a_saved_session_has_the_events() {
 }
 
 #[test]
-fn colour_is_only_added_when_asked() {
+fn color_is_only_added_when_asked() {
     let program = Program::new();
     let colored = caption(&program, &["--color", "always"]).stdout;
     let plain = caption(&program, &["--color", "never"]).stdout;

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_split_models_are_recognised() {
+    fn parts_of_split_models_are_recognized() {
         let name = "m-Q8_0-00002-of-00003.gguf";
         assert_eq!(part_of(name), Some((2, 3)));
         assert_eq!((part(name, 1).as_str(), model_name(name)), ("m-Q8_0-00001-of-00003.gguf", "m-Q8_0"));

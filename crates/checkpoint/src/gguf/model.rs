@@ -135,7 +135,7 @@ impl GgufModel {
     }
 
     /// Mean and standard deviation of the colors.
-    pub fn colours(&self) -> Result<[Option<[f32; 3]>; 2], CheckpointError> {
+    pub fn colors(&self) -> Result<[Option<[f32; 3]>; 2], CheckpointError> {
         let read = |key: &str| {
             let values =
                 self.tower.metadata.numbers(key).map_err(|e| refuse(self.tower.path(), e, DAMAGED))?;

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_can_be_read_without_colour() {
+    fn it_can_be_read_without_color() {
         let wanted = "\
 kept
 100 ┤A

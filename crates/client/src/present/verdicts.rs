@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_are_in_the_order_of_roles_and_differ_without_colour() {
+    fn looks_are_in_the_order_of_roles_and_differ_without_color() {
         for (i, look) in LOOKS.iter().enumerate() {
             assert_eq!(look.role as usize, i);
             assert_eq!(look.role.look(), look);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn sgr_joins_attributes_and_colour() {
+    fn sgr_joins_attributes_and_color() {
         assert_eq!(Role::Shifted.look().sgr(true), "3;4;35");
         assert_eq!(Role::Shifted.look().sgr(false), "3;4");
         assert_eq!(Role::Strict.look().sgr(true), "");

@@ -60,7 +60,7 @@ impl ReadModel for ModelFiles {
             Self::Directory { dir, .. } => Ok(VideoProcessor::load(dir, tower.rules().processor())?),
             Self::Gguf(model) => {
                 let mut settings = tower.frames();
-                let [mean, std] = model.colours()?;
+                let [mean, std] = model.colors()?;
                 settings.mean = mean.unwrap_or(settings.mean);
                 settings.std = std.unwrap_or(settings.std);
                 Ok(VideoProcessor::new(settings)?)

@@ -9,7 +9,7 @@ const GROUP: usize = 4;
 /// Frames whose mean embeddings have a cosine below this belong to different segments (FastVID).
 const SAME_SEGMENT: f32 = 0.9;
 /// Neighbors that a token's density is taken over (FastVID).
-const NEIGHBOURS: usize = 4;
+const NEIGHBORS: usize = 4;
 
 /// The text rows whose attention rates the visual tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +190,7 @@ fn density_peaks(tokens: &[f32], width: usize) -> Vec<f32> {
             let mut others: Vec<f32> =
                 row.iter().enumerate().filter(|(i, _)| *i != own).map(|(_, d)| d * d).collect();
             others.sort_by(f32::total_cmp);
-            others.truncate(NEIGHBOURS);
+            others.truncate(NEIGHBORS);
             (-others.iter().sum::<f32>() / others.len().max(1) as f32).exp()
         })
         .collect();

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_comes_on_top_of_the_marks() {
+    fn color_comes_on_top_of_the_marks() {
         let runs = [run(1, "plain", &[1], "red disc"), run(2, "fly", &[2], "blue disc")];
         let text = shown(&runs, &Look { width: None, color: true });
         assert!(text.contains("  \x1b[31m[-red-]\x1b[0m\x1b[32m{+blue+}\x1b[0m disc\n"), "{text:?}");

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_changes_no_letter() {
+    fn color_changes_no_letter() {
         let (colored, _) = table(&comparison(), &Look { width: None, color: true });
         assert!(colored.contains("\x1b[33mlossy\x1b[0m") && colored.contains("\x1b[31mfailed\x1b[0m"));
         let mut plain = colored;

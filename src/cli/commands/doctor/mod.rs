@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_are_visible_without_colour() {
+    fn problems_are_visible_without_color() {
         let findings = [
             Finding::new("Build", "cpu", State::Good, "yes"),
             Finding::new("Build", "cuda", State::Absent, "not in this build"),

@@ -87,7 +87,7 @@ fn impossible_sizes_are_refused() {
 }
 
 #[test]
-fn another_target_is_recognised() {
+fn another_target_is_recognized() {
     let expected = config().target;
     let other = |change: &dyn Fn(&mut TargetIdentity)| {
         let mut other = expected.clone();

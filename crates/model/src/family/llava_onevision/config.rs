@@ -61,7 +61,7 @@ impl LlavaConfig {
 }
 
 /// For each of `to` outputs along one axis: the input before it, the input after it, the weight of the latter.
-fn neighbours(from: usize, to: usize) -> Vec<(usize, usize, f32)> {
+fn neighbors(from: usize, to: usize) -> Vec<(usize, usize, f32)> {
     let scale = from as f32 / to as f32;
     let position = |i: usize| ((i as f32 + 0.5) * scale - 0.5).max(0.0);
     (0..to)
@@ -75,7 +75,7 @@ fn neighbours(from: usize, to: usize) -> Vec<(usize, usize, f32)> {
 /// Bilinear pooling of a square of `from × from` states to `to × to`, each output the weighted mean of up to four inputs: torch's
 /// `interpolate` with `align_corners=False`. For each of the four neighbors, its tap in every output.
 pub(super) fn taps(from: usize, to: usize) -> Vec<Vec<Tap>> {
-    let axis = neighbours(from, to);
+    let axis = neighbors(from, to);
     let four = [(false, false), (false, true), (true, false), (true, true)].map(|(below, right)| {
         let choose = |(before, after, share): (usize, usize, f32), later| match later {
             false => (before, 1.0 - share),
@@ -96,15 +96,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_match_the_reference() {
+    fn neighbors_match_the_reference() {
         // 27 to 14: positions 13/28 + i · 27/14
-        let axis = neighbours(27, 14);
+        let axis = neighbors(27, 14);
         assert_eq!((axis[0].0, axis[0].1), (0, 1));
         assert!((axis[0].2 - 13.0 / 28.0).abs() < 1e-6);
         assert_eq!((axis[13].0, axis[13].1), (25, 26));
         assert!((axis[13].2 - 15.0 / 28.0).abs() < 1e-5);
-        assert_eq!(neighbours(1, 1), [(0, 0, 0.0)]);
-        assert_eq!(neighbours(4, 2), [(0, 1, 0.5), (2, 3, 0.5)]);
+        assert_eq!(neighbors(1, 1), [(0, 0, 0.0)]);
+        assert_eq!(neighbors(4, 2), [(0, 1, 0.5), (2, 3, 0.5)]);
     }
 
     #[test]
