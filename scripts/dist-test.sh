@@ -17,7 +17,7 @@ mkdir -p "$roots"
 say() { printf '\n== %s\n' "$*"; }
 fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 # in_root ROOT COMMAND...: nothing of this machine but the processor and the kernel.
-in_root() { local root=$1; shift; env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root LANG=C.UTF-8 TERM=xterm-256color chroot "$root" "$@"; }
+in_root() { local root=$1; shift; env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=xterm-256color chroot "$root" "$@"; }
 
 root_of() {
     local root=$roots/$1
@@ -58,14 +58,14 @@ sys.exit(f"doctor: {bad}" if bad else 0)'
 studio() {
     local root=$1 screen session=dist-test-$$; shift
     tmux -L "$session" -f /dev/null new-session -d -x 100 -y 30 \
-        "env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root LANG=C.UTF-8 TERM=screen-256color chroot $root $* 2>/tmp/$session.err; echo exit code \$?; sleep 600"
+        "env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=screen-256color chroot $root $* 2>/tmp/$session.err; echo exit code \$?; sleep 600"
     for _ in $(seq 240); do
         screen=$(tmux -L "$session" capture-pane -p -t 0)
-        case $screen in *"Welcome to specreel"*) break ;; *"exit code"*) break ;; esac
+        case $screen in *"Select a clip, edit the prompt"*) break ;; *"exit code"*) break ;; esac
         sleep 0.5
     done
     printf '%s\n' "$screen" | head -n 12
-    [[ $screen == *"Welcome to specreel"* ]] || fail "the studio did not open: $(cat /tmp/$session.err)"
+    [[ $screen == *"Select a clip, edit the prompt"* ]] || fail "the studio did not open: $(cat /tmp/$session.err)"
     tmux -L "$session" send-keys -t 0 q
     for _ in $(seq 120); do
         screen=$(tmux -L "$session" capture-pane -p -t 0)
@@ -103,13 +103,14 @@ for suite in ${SUITES:-bullseye trixie}; do
     npm install --silent --offline --no-audit --no-fund --prefix "$root/opt/npm" \
         "$dist/specreel-$version.npm.tgz" "$dist/specreel-linux-x64-$version.npm.tgz"
     # Older versions of Debian have a node that is too old for the launcher.
-    if in_root "$root" node -e 'process.exit(parseInt(process.versions.node) < 18)'; then use "$root" node /opt/npm/node_modules/specreel/specreel.js
+    if in_root "$root" node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)'; then use "$root" node /opt/npm/node_modules/specreel/specreel.js
     else echo "skipped: $(in_root "$root" node --version) is too old"; fi
 done
 
 if command -v qemu-x86_64-static >/dev/null; then
     say "a processor without AVX2, under qemu"
-    old=(qemu-x86_64-static -cpu Nehalem -L "$roots/bullseye" "$roots/bullseye/opt/specreel-$version-x86_64-unknown-linux-gnu/specreel")
+    # qemu 7.2 cannot run glibc 2.31: the newest system's is used.
+    old=(qemu-x86_64-static -cpu Nehalem -L "$root" "$root/opt/specreel-$version-x86_64-unknown-linux-gnu/specreel")
     env -i HOME="$roots" LANG=C.UTF-8 "${old[@]}" doctor | grep -E 'kernels +portable' || fail "doctor does not name the portable kernels"
     env -i HOME="$roots" LANG=C.UTF-8 "${old[@]}" caption demo --quiet
     passed=$((passed + 1))

@@ -446,6 +446,16 @@ fn verdicts_are_all_explained() {
 }
 
 #[test]
+fn dependencies_have_a_purpose() {
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    let all = manifest["workspace"]["dependencies"].as_table().unwrap().keys();
+    let all: BTreeSet<&str> = all.map(String::as_str).filter(|name| !name.starts_with("specreel-")).collect();
+    let rows = table(&read("CONTRIBUTING.md"), "## Dependencies");
+    let listed: BTreeSet<&str> = rows.iter().skip(2).flat_map(|row| row[0].split(", ")).collect();
+    assert_eq!(listed, all);
+}
+
+#[test]
 fn themes_are_all_named() {
     let studio = read("docs/studio.md");
     for entry in fs::read_dir(root().join("themes")).unwrap() {
