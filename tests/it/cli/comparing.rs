@@ -151,9 +151,12 @@ fn measured_speeds_follow_the_runs_and_are_in_the_comparison() {
         assert_eq!(told["measuring"], false);
         // A busy machine may leave too few pairs for an interval; then what the run itself timed counts, if anything.
         let done = lines.iter().find(|line| line["run"] == run && line["event"] == "done").unwrap();
-        let known = [&told["speedup"], &done["stats"]["speedup"]].into_iter().find(|speedup| speedup.is_object());
+        let known =
+            [&told["speedup"], &done["stats"]["speedup"]].into_iter().find(|speedup| speedup.is_object());
         let of = |key: &str| known.and_then(|speedup| speedup.get(key));
-        for (key, name) in [("low", "low"), ("high", "high"), ("pairs", "pairs"), ("decode", "decode_speedup")] {
+        for (key, name) in
+            [("low", "low"), ("high", "high"), ("pairs", "pairs"), ("decode", "decode_speedup")]
+        {
             assert_eq!(of(key), last["rows"][row].get(name), "{key}");
         }
     }
