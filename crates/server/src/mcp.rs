@@ -7,8 +7,9 @@ use rmcp::{
     handler::server::{router::tool::ToolRouter, wrapper::Parameters},
     model::{
         CallToolResult, ContentBlock, Implementation, ProgressNotificationParam, ProgressToken,
-        RequestMetaObject, ServerCapabilities, ServerConfig,
+        ServerCapabilities, ServerConfig,
     },
+    service::RequestContext,
     tool, tool_handler, tool_router,
 };
 use schemars::JsonSchema;
@@ -23,11 +24,12 @@ use crate::{
     api::{ChatRequest, Content, Extension, MediaUrl, Message, Part, Role},
     app::{App, SharedApp},
     ask::{self, Asked},
+    error::ApiError,
 };
 use specreel_client::Interrupt;
 use specreel_record::{Event, EventKind, Failure};
 
-/// What a client is told about the tools.
+/// Introduces the tools to clients.
 const INSTRUCTIONS: &str = "Describes videos and pictures with a local Video-LLM. `caption_video` describes a file, `ask_video` answers a \
      question about it; a second question about the same file starts sooner. Long videos take minutes: watch the progress.";
 
@@ -58,7 +60,7 @@ impl McpServer {
         let _ = loaded.send(match &outcome {
             Ok(Some(_)) => Loading::Done,
             Ok(None) => Loading::Failed("interrupted".into()),
-            Err(failure) => Loading::Failed(words(failure)),
+            Err(failure) => Loading::Failed(ApiError::failure(failure, None).message),
         });
         let interrupted = async {
             match &outcome {
@@ -82,13 +84,6 @@ impl McpServer {
 async fn serve(tools: Tools, end: CancellationToken) {
     if let Ok(service) = tools.serve_with_ct(rmcp::transport::stdio(), end).await {
         let _ = service.waiting().await;
-    }
-}
-
-fn words(failure: &Failure) -> String {
-    match &failure.hint {
-        Some(hint) => format!("{}; {hint}", failure.error),
-        None => failure.error.clone(),
     }
 }
 
@@ -157,15 +152,12 @@ impl Tools {
     async fn caption_video(
         &self,
         Parameters(call): Parameters<CaptionVideo>,
-        meta: RequestMetaObject,
-        client: Peer<RoleServer>,
-        cancelled: CancellationToken,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
         let CaptionVideo { path, prompt, method, max_new_tokens, start, end } = call;
         let extension = Extension { method, start, end, ..Extension::default() };
         let chat = chat(path, prompt.unwrap_or_default(), max_new_tokens, extension);
-        let progress = Progress { token: meta.get_progress_token(), client, sent: 0.0 };
-        Ok(result(self.answer(chat, progress, &cancelled).await))
+        Ok(result(self.answer(chat, &mut Progress::new(&context), &context.ct).await))
     }
 
     /// Answer a question about a video or a picture.
@@ -173,14 +165,11 @@ impl Tools {
     async fn ask_video(
         &self,
         Parameters(call): Parameters<AskVideo>,
-        meta: RequestMetaObject,
-        client: Peer<RoleServer>,
-        cancelled: CancellationToken,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
         let AskVideo { path, question, max_new_tokens } = call;
         let chat = chat(path, question, max_new_tokens, Extension::default());
-        let progress = Progress { token: meta.get_progress_token(), client, sent: 0.0 };
-        Ok(result(self.answer(chat, progress, &cancelled).await))
+        Ok(result(self.answer(chat, &mut Progress::new(&context), &context.ct).await))
     }
 
     /// Describe a video with several decoding methods, and compare their texts and speeds.
@@ -188,22 +177,18 @@ impl Tools {
     async fn compare_methods(
         &self,
         Parameters(call): Parameters<CompareMethods>,
-        meta: RequestMetaObject,
-        client: Peer<RoleServer>,
-        cancelled: CancellationToken,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
         let CompareMethods { path, methods, prompt, max_new_tokens } = call;
         if methods.is_empty() {
             return Ok(result(Err("methods: expected at least one name".into())));
         }
-        let mut progress = Progress { token: meta.get_progress_token(), client, sent: 0.0 };
+        let mut progress = Progress::new(&context);
         let mut rows = Vec::new();
         for method in methods {
             let extension = Extension { method: Some(method), ..Extension::default() };
             let chat = chat(path.clone(), prompt.clone().unwrap_or_default(), max_new_tokens, extension);
-            let (answered, back) = self.answer_with(chat, progress, &cancelled).await;
-            progress = back;
-            match answered {
+            match self.answer(chat, &mut progress, &context.ct).await {
                 Ok(row) => rows.push(row),
                 Err(error) => return Ok(result(Err(error))),
             }
@@ -227,22 +212,13 @@ impl ServerHandler for Tools {
 }
 
 impl Tools {
+    /// The answer and how it was made.
     async fn answer(
         &self,
         chat: ChatRequest,
-        progress: Progress,
+        progress: &mut Progress,
         cancelled: &CancellationToken,
     ) -> Result<Value, String> {
-        self.answer_with(chat, progress, cancelled).await.0
-    }
-
-    /// The answer and how it was made. Gives the progress back for the next one.
-    async fn answer_with(
-        &self,
-        chat: ChatRequest,
-        mut progress: Progress,
-        cancelled: &CancellationToken,
-    ) -> (Result<Value, String>, Progress) {
         let run = async {
             self.loaded().await?;
             let app = self.app.clone();
@@ -261,7 +237,7 @@ impl Tools {
                 progress.tell(&event, tokens, most).await;
             }
             match (answer.failure(), answer.finish_reason()) {
-                (Some(failure), _) => Err(words(failure)),
+                (Some(failure), _) => Err(ApiError::failure(failure, None).message),
                 (None, None) => Err("the server is ending".into()),
                 (None, Some(reason)) => {
                     let report = answer.report(Vec::new());
@@ -273,11 +249,10 @@ impl Tools {
             }
         };
         // Dropping the ticket cancels its run.
-        let outcome = tokio::select! {
+        tokio::select! {
             outcome = run => outcome,
             () = cancelled.cancelled() => Err("cancelled".into()),
-        };
-        (outcome, progress)
+        }
     }
 
     /// Wait until the models are loaded.
@@ -301,6 +276,10 @@ struct Progress {
 }
 
 impl Progress {
+    fn new(context: &RequestContext<RoleServer>) -> Self {
+        Self { token: context.meta.get_progress_token(), client: context.peer.clone(), sent: 0.0 }
+    }
+
     async fn tell(&mut self, event: &Event, tokens: usize, most: usize) {
         let Some(token) = &self.token else { return };
         let message = match &event.kind {
@@ -326,7 +305,7 @@ fn chat(path: String, prompt: String, max_new_tokens: Option<u32>, extension: Ex
     }
 }
 
-/// The text for the model that called, with everything else beside it; an error is one that the model may react to.
+/// The text for the calling model, with the figures as structured content. Errors are results, so that the model can react to them.
 fn result(answered: Result<Value, String>) -> CallToolResult {
     match answered {
         Ok(value) => {
