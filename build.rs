@@ -1,6 +1,6 @@
 //! Names the commit that a release is built from, for `specreel --version`.
 //!
-//! `SPECREEL_COMMIT` gives it where there is no repository. Debug builds have none: every commit would build them anew.
+//! `SPECREEL_COMMIT` gives it where there is no repository. Debug builds have none: every commit would rebuild them.
 
 use std::{env, path::Path, process::Command};
 

@@ -1,6 +1,6 @@
 //! Medians.
 
-/// The middle value, the mean of the two middle ones where their number is even; `None` for nothing.
+/// The middle value, or the mean of the two middle ones of an even number of values; `None` without values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -84,7 +84,7 @@ impl Answer {
         let first = self.tokens;
         let new: Vec<&Token> = self.log.tokens().skip(first).collect();
         self.tokens += new.len();
-        // What was written after the stop text is no part of the answer.
+        // Text after the stop text is not part of the answer.
         if was_stopped {
             return added;
         }
@@ -114,7 +114,7 @@ impl Answer {
         self.log.is_over()
     }
 
-    /// True once the text has come to one of the stop texts: the run need not go on.
+    /// True once a stop text has been reached, so the run can end.
     pub fn is_stopped(&self) -> bool {
         self.stop.is_found()
     }

@@ -21,7 +21,7 @@ const MAX_LOGPROBS: u32 = 20;
 const MAX_STOPS: usize = 16;
 const LONGEST_STOP: usize = 1024;
 
-/// A request that was read, and what it asks for beside the run.
+/// A validated request: its run, and how the answer is returned.
 pub struct Asked {
     pub run: RunRequest,
     pub video: Video,

@@ -19,7 +19,7 @@ pub struct ApiError {
     pub message: String,
     /// The field of the request at fault, such as `messages[0].content[1]`.
     pub param: Option<String>,
-    /// What programs can tell errors apart by.
+    /// Machine-readable error code.
     pub code: &'static str,
     /// When to try again.
     pub retry_after: Option<Duration>,
@@ -40,7 +40,7 @@ pub struct ErrorDetail {
     pub r#type: &'static str,
     /// The field at fault.
     pub param: Option<String>,
-    /// What programs can tell errors apart by.
+    /// Machine-readable error code.
     pub code: &'static str,
 }
 

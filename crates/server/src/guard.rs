@@ -59,7 +59,7 @@ pub async fn origin(State(app): State<SharedApp>, request: Request, next: Next) 
     ApiError::new(StatusCode::FORBIDDEN, "origin_not_allowed", message).into_response()
 }
 
-/// True for a page that the server itself has sent. A name other than localhost may have been pointed at this machine by whoever
+/// True for the server's own page. A name other than localhost may have been pointed at this machine by whoever
 /// owns it, and does not count.
 fn is_own(origin: &str, host: Option<&str>) -> bool {
     let Ok(uri) = origin.parse::<Uri>() else { return false };
