@@ -10,11 +10,17 @@ use specreel_client::Client;
 use specreel_record::Failure;
 use specreel_video as video;
 
-/// Run the studio on an engine of its own, and return the exit code.
+/// Run the studio on an engine of its own, or on the runs of a server, and return the exit code.
 pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
-    let client = Client::start_in_background()?;
-    client.keep_speeds(cli::dirs::Dirs::speeds())?;
-    client.load(start.models, start.ignore_memory)?;
+    let client = match &start.config.server {
+        Some(server) => Client::connect(server, start.api_key.as_deref())?,
+        None => {
+            let client = Client::start_in_background()?;
+            client.keep_speeds(cli::dirs::Dirs::speeds())?;
+            client.load(start.models, start.ignore_memory)?;
+            client
+        }
+    };
     let config = StudioConfig {
         cut: Some(Arc::new(|path, seconds| {
             video::segments(path, None, None, Some(seconds)).map_err(|e| e.to_string())

@@ -125,6 +125,10 @@ fn studio(args: StudioArgs, config: &Config, run_studio: RunStudio) -> Result<i3
         let studio = resolve::studio(&args, config)?;
         return run_studio(studio).map_err(End::Failed);
     }
+    if args.connect.is_some() {
+        let hint = "to read a server's events elsewhere, see `GET /events` in docs/server.md";
+        return Err(Failure::usage("--connect opens the studio, which needs a terminal", hint).into());
+    }
     let video = args.video.unwrap_or_else(|| {
         tell!("note: the studio needs a terminal; captioning the embedded clip `demo` instead");
         "demo".into()

@@ -115,6 +115,26 @@ impl Action {
         Self::ALL.iter().copied().find(|a| a.name() == name)
     }
 
+    /// True if it starts work of the engine, or has it load models.
+    pub(crate) fn needs_engine(self) -> bool {
+        use Action::{
+            Again, Batch, Compare, FirstModel, FollowUp, Models, Retry, Run, Segments, Sweep, Verify,
+        };
+        matches!(
+            self,
+            Run | Segments
+                | Again
+                | FollowUp
+                | Compare
+                | Sweep
+                | Verify
+                | Models
+                | FirstModel
+                | Batch
+                | Retry
+        )
+    }
+
     /// One word for the status line.
     pub(crate) fn short(self) -> &'static str {
         match self {

@@ -62,6 +62,8 @@ pub struct StudioConfig {
     pub method: String,
     /// Finds other models; none leaves the loaded ones.
     pub models: Option<Arc<dyn ModelStore>>,
+    /// The server whose runs are followed; none has an engine of its own.
+    pub server: Option<String>,
     /// The pair that is loaded at the start.
     pub loaded: ModelPair,
     /// The file that remembers the pair chosen last; it need not exist. None remembers none.
@@ -155,6 +157,7 @@ impl Default for StudioConfig {
                 ..RunRequest::default()
             },
             models: None,
+            server: None,
             loaded: ModelPair::default(),
             models_file: state.as_ref().map(|dir| dir.join("models.json")),
             embedded: false,

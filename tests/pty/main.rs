@@ -11,6 +11,7 @@ mod hollow;
 mod models;
 mod panics;
 mod preview;
+mod remote;
 mod robust;
 #[path = "../it/hub/server.rs"]
 #[expect(dead_code, reason = "the tests of downloads use all of it")]

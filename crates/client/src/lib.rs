@@ -3,6 +3,7 @@
 //!
 //! * A [`Sink`] sees every event after the [`RunLog`](specreel_record::RunLog) has taken it in; printing, JSON lines and session
 //!   files are sinks.
+//! * [`Client::connect`] follows the runs of a server elsewhere.
 //! * [`Settings`] merges the command line over the configuration file ([`Config`]); each value knows where it came from.
 //! * [`Interrupt`] is the flag behind Ctrl-C. Signals are caught elsewhere; the follow loop only waits for the flag.
 //!
@@ -43,6 +44,7 @@ mod follow;
 mod interrupt;
 pub mod present;
 mod prompts;
+mod remote;
 mod settings;
 
 pub use connection::{Backend, Client, Remote};

@@ -9,6 +9,8 @@ use axum::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::pool::Refused;
 use specreel_record::{Failure, FailureClass};
 
 /// Why a request is not answered.
@@ -89,6 +91,31 @@ impl ApiError {
         let error =
             ErrorDetail { message: self.message.clone(), r#type, param: self.param.clone(), code: self.code };
         ErrorBody { error }
+    }
+}
+
+impl From<Refused> for ApiError {
+    fn from(why: Refused) -> Self {
+        match why {
+            Refused::Full(after) => Self {
+                retry_after: Some(after),
+                ..Self::new(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    "queue_full",
+                    "too many requests are waiting; try again later, or raise --queue",
+                )
+            },
+            Refused::Loading => {
+                Self::unavailable("the models are still loading; try again later", Duration::from_secs(2))
+            }
+            Refused::Closed => Self::unavailable(
+                "the server is ending; send the request to another one",
+                Duration::from_secs(5),
+            ),
+            Refused::Lost => {
+                Self::unavailable("the engine has stopped; restart the server", Duration::from_secs(5))
+            }
+        }
     }
 }
 

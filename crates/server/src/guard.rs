@@ -94,11 +94,12 @@ pub async fn count(State(app): State<SharedApp>, request: Request, next: Next) -
 
 /// A path without what changes from request to request.
 fn route(path: &str) -> &'static str {
-    const ROUTES: [&str; 8] = [
+    const ROUTES: [&str; 9] = [
         "/",
         "/v1/chat/completions",
         "/v1/models",
         "/v1/files",
+        "/events",
         "/health",
         "/metrics",
         "/props",

@@ -8,7 +8,7 @@
 //! 1. `guard` lets it in; `routes` has a function for every route.
 //! 2. `ask` turns the body (`api`) into a run of the engine; `videos` finds the file that it is about.
 //! 3. The `pool` queues the run, and gives it to an engine. Its events come back on a channel that belongs to the request.
-//! 4. An `answer` folds them into text, tokens and a report.
+//! 4. An `answer` folds them into text, tokens and a report. A `feed` passes them on to studios that follow the server.
 //!
 //! What routes share is an `app`. A further group of routes is a file in `routes`.
 //!
@@ -39,6 +39,7 @@ mod api;
 mod app;
 mod ask;
 mod error;
+mod feed;
 mod guard;
 mod linger;
 mod mcp;
@@ -118,6 +119,7 @@ impl Server {
         let _ = end.send(true);
         let _ = tokio::time::timeout(app.options.grace, app.answered()).await;
         app.pool.cancel_all();
+        app.pool.feed().close();
         let abort = serving.abort_handle();
         if tokio::time::timeout(LAST, serving).await.is_err() {
             abort.abort();

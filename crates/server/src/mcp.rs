@@ -226,8 +226,7 @@ impl Tools {
             let asked = asked.map_err(|e| e.to_string())?.map_err(|error| error.message)?;
             let Asked { run, video, stop, .. } = asked;
             let most = run.max_new_tokens;
-            let refused = |_| "too many calls are waiting; try again later".to_owned();
-            let mut ticket = self.app.pool.submit(run, video.hold.clone()).map_err(refused)?;
+            let mut ticket = self.app.pool.submit(run, video).map_err(|why| ApiError::from(why).message)?;
             let mut answer = Answer::new(ticket.run(), stop, None, false);
             let (mut text, mut tokens) = (String::new(), 0);
             while let Some(event) = ticket.next().await {

@@ -17,6 +17,8 @@ pub struct Options {
     pub allow_dirs: Vec<PathBuf>,
     /// Whether requests may name http and https URLs.
     pub allow_url: bool,
+    /// Whether the runs of all requests may be followed.
+    pub allow_follow: bool,
     /// Requests that may wait.
     pub queue: usize,
     /// Engines.
@@ -46,6 +48,7 @@ impl Default for Options {
             api_key: None,
             allow_dirs: Vec::new(),
             allow_url: false,
+            allow_follow: false,
             queue: 32,
             parallel: 1,
             timeout: Some(Duration::from_secs(600)),

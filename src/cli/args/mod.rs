@@ -153,6 +153,12 @@ pub struct StudioArgs {
     pub video: Option<PathBuf>,
     #[command(flatten)]
     pub run: RunArgs,
+    /// Follow the runs of a server elsewhere (`specreel serve --allow-follow`) instead of an own engine
+    #[arg(long, value_name = "URL", conflicts_with = "video", help_heading = STUDIO)]
+    pub connect: Option<String>,
+    /// Key of that server
+    #[arg(long, value_name = "KEY", env = "SPECREEL_API_KEY", hide_env_values = true, help_heading = STUDIO)]
+    pub api_key: Option<String>,
     /// Folder of videos for the library (repeatable)
     #[arg(long, value_name = "DIR", help_heading = STUDIO)]
     pub library: Vec<PathBuf>,

@@ -38,6 +38,9 @@ pub struct ServeArgs {
     /// Let requests name http and https URLs; those of private networks are refused
     #[arg(long, help_heading = VIDEOS)]
     pub allow_url: bool,
+    /// Let studios follow the runs of all requests, with their prompts and answers (`specreel --connect URL`)
+    #[arg(long, help_heading = SERVER)]
+    pub allow_follow: bool,
     /// Requests that may wait; more are refused (429)
     #[arg(long, help_heading = LIMITS, value_name = "N", default_value_t = 32, value_parser = value_parser!(u32).range(0..=10_000))]
     pub queue: u32,

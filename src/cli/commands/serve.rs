@@ -93,6 +93,7 @@ fn options(args: &ServeArgs) -> Options {
         api_key: args.api_key.clone(),
         allow_dirs: args.allow_dir.clone(),
         allow_url: args.allow_url,
+        allow_follow: args.allow_follow,
         queue: args.queue as usize,
         parallel: args.parallel as usize,
         timeout: (args.timeout > 0).then(|| seconds(args.timeout)),

@@ -44,6 +44,8 @@ pub struct Studio {
     pub models: ModelSpec,
     /// Load and run even if the available memory seems too small.
     pub ignore_memory: bool,
+    /// Key of the server that is followed.
+    pub api_key: Option<String>,
     pub config: StudioConfig,
 }
 
@@ -92,10 +94,15 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let folder = args.video.as_deref().filter(|path| path.is_dir());
     let video = args.video.as_deref().filter(|_| folder.is_none()).map(self::video).transpose()?;
     let mut settings = Settings::merge(args.layer(), config);
+    let server = args.connect.clone();
+    if server.is_some() {
+        // Whatever models are configured here, they are not loaded.
+        (settings.target.value, settings.mmproj.value, settings.drafter.value) = (None, None, None);
+    }
     let usual = StudioConfig::default();
     let models_file = usual.models_file.clone();
     // A pair that is named is not forgotten for one that was chosen once.
-    let is_named = settings.target.value.is_some() || settings.drafter.value.is_some();
+    let is_named = server.is_some() || settings.target.value.is_some() || settings.drafter.value.is_some();
     let remembered = models_file.as_deref().filter(|_| !is_named).and_then(remembered::read);
     if let Some((target, mmproj, drafter)) = remembered {
         model_store::drop_dtype(&mut settings, Some(&target));
@@ -119,7 +126,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     let (methods, problems) = methods(dirs.as_ref(), &request.method);
     let profile = settings.profile.value.as_deref().map(present::modelled::load).transpose();
     let profile = profile.map_err(|failure| settings.profile.blame(failure))?;
-    let embedded = assets::is_embedded_target(&models.target);
+    let embedded = server.is_none() && assets::is_embedded_target(&models.target);
     // A broken file is reported as methods are: the built-in presets are there all the same.
     let own = PromptPreset::all(embedded, prompts::file(dirs.as_ref()).as_deref());
     let (presets, problem) = match own {
@@ -136,7 +143,8 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         method: request.method.name.clone(),
         embedded,
         loaded: store.pair(),
-        models: Some(Arc::new(store)),
+        models: server.is_none().then(|| Arc::new(store) as _),
+        server,
         models_file: models_file.filter(|_| !is_named),
         presets,
         // A preset's system message belongs to its prompt, which may be another one by the next run.
@@ -173,7 +181,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         recent: usual.recent.clone().filter(|_| settings.recent.or(true)),
         ..usual
     };
-    Ok(Studio { models, ignore_memory: args.run.ignore_memory, config })
+    Ok(Studio { models, ignore_memory: args.run.ignore_memory, api_key: args.api_key.clone(), config })
 }
 
 /// What a server starts with.

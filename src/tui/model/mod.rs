@@ -248,11 +248,13 @@ impl Model {
         Some(format!("{}: {}", failure.error, failure.hint.unwrap_or_default()))
     }
 
-    /// True while a run, a batch or a verification is active or waits.
+    /// True while a run, a batch or a verification is active or waits; not for runs of a server, which are not this studio's.
     pub fn is_running(&self) -> bool {
         let waits = self.waiting.is_some() || self.cutting.is_some() || self.proof.is_some();
         let is_queued = !self.queue.is_empty() || !self.clip_queue.is_empty();
-        waits || is_queued || self.batches.active().is_some() || self.runs.active().is_some()
+        let is_own = self.config.server.is_none();
+        let works = waits || is_queued || self.batches.active().is_some() || self.runs.active().is_some();
+        is_own && works
     }
 
     /// True if the embedded models caption, or would caption, a clip that is not one of their own: its caption says nothing.

@@ -22,15 +22,16 @@ pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) 
     let mut runs: Vec<Run> = Vec::new();
     let mut group = None;
     for line in &session.lines {
-        let (run, EventKind::Started(started)) = (line.event.run, &line.event.kind) else { continue };
+        let (of_run, EventKind::Started(started)) = (line.event.run, &line.event.kind) else { continue };
         let of = started.segment.map(|s| s.first);
-        let is_first = run == number && runs.is_empty();
+        let is_first = of_run == number && runs.is_empty();
         if is_first {
             group = of;
         }
-        if is_first || (group.is_some() && of == group && !numbers.contains(&run)) {
-            runs.push(waiting_run(first + numbers.len() as u64, started, methods));
-            numbers.push(run);
+        if is_first || (group.is_some() && of == group && !numbers.contains(&of_run)) {
+            let run = described(first + numbers.len() as u64, started, pace, methods);
+            runs.push(Run { replayed: true, ..run });
+            numbers.push(of_run);
         }
     }
     // Run numbers of another session mean nothing here.
@@ -52,7 +53,7 @@ pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) 
 }
 
 /// A run as its `started` event describes it, before any event.
-fn waiting_run(id: u64, started: &Started, methods: &Methods) -> Run {
+pub(crate) fn described(id: u64, started: &Started, pace: Pace, methods: &Methods) -> Run {
     let Started { method, lossless, video, prompt, before, span, segment, .. } = started;
     let name = method["name"].as_str().unwrap_or_default();
     // A method of another version may have choices that this one does not know; its name is still useful.
@@ -72,8 +73,8 @@ fn waiting_run(id: u64, started: &Started, methods: &Methods) -> Run {
         method: known,
         autoregressive: method["drafter"]["kind"] == "none",
         lossless: *lossless,
-        replayed: true,
+        replayed: false,
         cancelling: false,
-        log: Player::live(RunLog::new(id), Pace::Off),
+        log: Player::live(RunLog::new(id), pace),
     }
 }

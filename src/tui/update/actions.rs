@@ -20,6 +20,11 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         preview::control(model, action);
         return Vec::new();
     }
+    if model.config.server.is_some() && action.needs_engine() {
+        let problem = engine_problem(model).unwrap_or_default();
+        model.note(Tone::Info, problem);
+        return Vec::new();
+    }
     // Any other action withdraws the question.
     if model.sessions.confirm && !matches!(action, Action::Yes | Action::Back) {
         model.sessions.confirm = false;

@@ -1,6 +1,7 @@
-//! What the engine's events change. Events of runs that the model does not know are ignored.
+//! What the engine's events change. Events of runs that the model does not know are ignored, unless those of a server are followed.
 
 use super::*;
+use crate::tui::model::replay;
 use specreel_demo as assets;
 use specreel_record::{Event, EventKind, Failure, FailureClass};
 
@@ -13,6 +14,13 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     if model.proof.as_ref().is_some_and(|proof| proof.log.run() == event.run) {
         verify::on_event(model, &event);
         return Vec::new();
+    }
+    if let (true, EventKind::Started(started)) = (model.config.server.is_some(), &event.kind) {
+        let run = replay::described(event.run, started, model.config.pace, &model.methods);
+        // A run that the user still watches or inspects is not replaced.
+        let is_watched = model.is_playing() || model.inspector.is_some() || model.overlay.is_some();
+        let is_last = model.runs.shown + 1 >= model.runs.all.len();
+        model.runs.add(run, is_last && !is_watched);
     }
     let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.replayed) else {
         return Vec::new();
@@ -55,6 +63,9 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
             model.engine = EngineState::Loading { stage, done, total };
         }
         EventKind::Ready(ready) => {
+            if let (Some(server), EngineState::Failed(_)) = (&model.config.server, &model.engine) {
+                model.note(Tone::Info, format!("{server}: connected again"));
+            }
             announce(model, ready.notes.clone());
             model.engine = EngineState::Ready(ready.clone());
             let mut effects = models::ready(model, &ready);

@@ -327,10 +327,11 @@ fn unescape_url(url: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Why no run can be requested, if the engine has failed.
+/// Why no run can be requested, if the engine has failed or is none of this studio.
 fn engine_problem(model: &Model) -> Option<String> {
-    match &model.engine {
-        EngineState::Failed(failure) => Some(format!("no models: {}", failure.error)),
+    match (&model.config.server, &model.engine) {
+        (Some(server), _) => Some(format!("this studio follows {server}: runs are started there")),
+        (None, EngineState::Failed(failure)) => Some(format!("no models: {}", failure.error)),
         _ => None,
     }
 }

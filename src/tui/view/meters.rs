@@ -222,7 +222,8 @@ impl Meters<'_> {
     /// True if the run has ended, and its speed will be measured.
     fn awaits_speed(&self) -> bool {
         let has_ended = matches!(self.run.activity(), Activity::Done(StopReason::Eos | StopReason::Length));
-        has_ended && !self.run.replayed && self.run.log.speed() == Speed::Unmeasured
+        let is_own = !self.run.replayed && self.model.config.server.is_none();
+        has_ended && is_own && self.run.log.speed() == Speed::Unmeasured
     }
 
     fn speedup(&self) -> Line<'static> {

@@ -308,14 +308,12 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         lines.extend(wrap([("note: ", theme.style(Role::Warn)), (assets::LIMITS_NOTE, dim)], columns));
         lines.push(Line::default());
     }
-    lines.extend(wrap(
-        [(
-            "Select a clip, edit the prompt, press Enter. The caption streams here, and every token shows how it \
-             was verified:",
-            dim,
-        )],
-        columns,
-    ));
+    let what = match &model.config.server {
+        Some(server) => format!("What {server} writes"),
+        None => "Select a clip, edit the prompt, press Enter. The caption".into(),
+    };
+    let what = format!("{what} streams here, and every token shows how it was verified:");
+    lines.extend(wrap([(what.as_str(), dim)], columns));
     lines.push(Line::default());
     let shown = [Verdict::Exact, Verdict::Loosened, Verdict::Shifted, Verdict::Corrected, Verdict::Bonus];
     for verdict in shown {

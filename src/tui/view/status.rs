@@ -63,9 +63,12 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
     let right = match &model.engine {
         EngineState::Ready(Ready { target, drafter, device, dtype, .. }) => {
             let drafter = drafter.as_ref().map_or_else(String::new, |d| format!(" + {d}"));
-            format!("{target}{drafter} · {device} · {dtype} ")
+            let server =
+                model.config.server.as_ref().map_or_else(String::new, |server| format!("{server} · "));
+            format!("{server}{target}{drafter} · {device} · {dtype} ")
         }
         EngineState::Loading { .. } => "loading models ".into(),
+        EngineState::Failed(_) if model.config.server.is_some() => "no connection ".into(),
         EngineState::Failed(_) => "no models ".into(),
     };
     let room = usize::from(area.width).saturating_sub(left.width() + 1 + text::width(&badge));
@@ -312,7 +315,9 @@ fn hints(model: &Model, theme: &Theme, columns: usize, frame: &mut Frame<'_>, ar
         let keys = keys(model, *action)?;
         Some((*action, keys, word(model, *action)))
     };
-    let all: Vec<_> = useful(model).iter().filter_map(hint).collect();
+    // Runs of a server are started there.
+    let is_possible = |action: &&Action| model.config.server.is_none() || !action.needs_engine();
+    let all: Vec<_> = useful(model).iter().filter(is_possible).filter_map(hint).collect();
     let is_exit = |action| matches!(action, Action::Back | Action::Help | Action::Quit);
     let mut shown = vec![false; all.len()];
     let mut used = 0;

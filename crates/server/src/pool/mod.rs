@@ -10,7 +10,6 @@ mod worker;
 mod tests;
 
 use std::{
-    any::Any,
     collections::VecDeque,
     path::PathBuf,
     sync::{
@@ -22,6 +21,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
+use crate::{feed::Feed, videos::Video};
 use specreel_client::{Client, Remote};
 use specreel_engine::RunRequest;
 use specreel_record::{Event, EventKind};
@@ -44,13 +44,10 @@ pub enum Refused {
     Lost,
 }
 
-/// What keeps a run's video alive.
-pub type Hold = Arc<dyn Any + Send + Sync>;
-
 struct Job {
     request: RunRequest,
     events: mpsc::Sender<Event>,
-    _hold: Option<Hold>,
+    video: Video,
 }
 
 /// A run that was taken. Its events arrive here, the last one is `done` or `failed`.
@@ -111,12 +108,18 @@ pub struct Pool {
     state: Mutex<State>,
     capacity: usize,
     next_run: AtomicU64,
+    feed: Feed,
 }
 
 impl Pool {
     /// A pool without engines, in which so many runs may wait.
     pub fn new(capacity: usize) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), capacity, next_run: AtomicU64::new(1) })
+        Arc::new(Self {
+            state: Mutex::default(),
+            capacity,
+            next_run: AtomicU64::new(1),
+            feed: Feed::default(),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -134,8 +137,13 @@ impl Pool {
         state.dispatch();
     }
 
-    /// Queue a run; its number is set here. `hold` lives as long as the run.
-    pub fn submit(self: &Arc<Self>, mut request: RunRequest, hold: Option<Hold>) -> Result<Ticket, Refused> {
+    /// The events of all runs.
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Queue a run about this video; its number is set here. Events name the video as its request did.
+    pub fn submit(self: &Arc<Self>, mut request: RunRequest, video: Video) -> Result<Ticket, Refused> {
         let mut state = self.state();
         match (state.closed, state.engines.is_empty()) {
             (true, _) => return Err(Refused::Closed),
@@ -153,7 +161,7 @@ impl Pool {
         let run = request.run;
         // A step has a token, or is the last one: events of a run always fit, whatever its reader does.
         let (sender, events) = mpsc::channel(request.max_new_tokens.saturating_add(PROGRESS));
-        state.waiting.push_back(Job { request, events: sender, _hold: hold });
+        state.waiting.push_back(Job { request, events: sender, video });
         state.dispatch();
         Ok(Ticket { run, events, is_over: false, pool: self.clone() })
     }

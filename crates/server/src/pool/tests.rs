@@ -1,12 +1,18 @@
 use std::path::Path;
 
 use super::*;
+use crate::videos::Hold;
 use specreel_client::fake::{FakeEngine, done, request};
 use specreel_record::StopReason;
 
 /// A request about a clip.
 fn about(clip: &str) -> RunRequest {
     RunRequest { video: clip.into(), ..request(0, "naive") }
+}
+
+/// The video of a run that is about `file`.
+fn video(hold: Option<Hold>) -> Video {
+    Video { path: "file".into(), name: "demo".into(), _hold: hold }
 }
 
 /// A pool of silent engines.
@@ -43,9 +49,11 @@ fn finish(fake: &FakeEngine, run: u64) {
 #[tokio::test]
 async fn the_queue_is_bounded_and_in_order() {
     let (pool, fakes) = pool(1, 1);
-    let mut first = pool.submit(about("a"), None).unwrap();
-    let mut second = pool.submit(about("b"), None).unwrap();
-    assert!(matches!(pool.submit(about("c"), None), Err(Refused::Full(after)) if after.as_secs() >= 1));
+    let mut first = pool.submit(about("a"), video(None)).unwrap();
+    let mut second = pool.submit(about("b"), video(None)).unwrap();
+    assert!(
+        matches!(pool.submit(about("c"), video(None)), Err(Refused::Full(after)) if after.as_secs() >= 1)
+    );
     assert_eq!(pool.load(), (1, 1));
     asked(&fakes[0], 1).await;
     finish(&fakes[0], first.run());
@@ -60,10 +68,10 @@ async fn the_queue_is_bounded_and_in_order() {
 #[tokio::test]
 async fn a_dropped_ticket_ends_its_run_and_leaves_the_queue() {
     let (pool, fakes) = pool(2, 1);
-    let running = pool.submit(about("a"), None).unwrap();
+    let running = pool.submit(about("a"), video(None)).unwrap();
     let hold: Hold = Arc::new(());
-    let waiting = pool.submit(about("b"), Some(hold.clone())).unwrap();
-    let last = pool.submit(about("c"), None).unwrap();
+    let waiting = pool.submit(about("b"), video(Some(hold.clone()))).unwrap();
+    let last = pool.submit(about("c"), video(None)).unwrap();
     asked(&fakes[0], 1).await;
     drop(waiting);
     assert_eq!((pool.load(), Arc::strong_count(&hold)), ((1, 1), 1));
@@ -80,7 +88,7 @@ async fn a_run_goes_to_the_engine_that_knows_its_clip() {
     let (pool, fakes) = pool(4, 2);
     for (engine, clip) in [(0, "a"), (1, "b"), (1, "b"), (0, "a")] {
         let before = fakes[engine].requests().len();
-        let mut ticket = pool.submit(about(clip), None).unwrap();
+        let mut ticket = pool.submit(about(clip), video(None)).unwrap();
         assert_eq!(asked(&fakes[engine], before + 1).await.last().unwrap(), Path::new(clip));
         finish(&fakes[engine], ticket.run());
         assert!(ticket.next().await.is_some());
@@ -91,20 +99,20 @@ async fn a_run_goes_to_the_engine_that_knows_its_clip() {
 #[tokio::test]
 async fn what_waits_ends_with_the_pool_and_with_the_engine() {
     let (pool, fakes) = pool(2, 1);
-    let mut running = pool.submit(about("a"), None).unwrap();
-    let mut waiting = pool.submit(about("b"), None).unwrap();
+    let mut running = pool.submit(about("a"), video(None)).unwrap();
+    let mut waiting = pool.submit(about("b"), video(None)).unwrap();
     asked(&fakes[0], 1).await;
     pool.close();
     assert!(waiting.next().await.is_none());
-    assert_eq!(pool.submit(about("c"), None).err(), Some(Refused::Closed));
+    assert_eq!(pool.submit(about("c"), video(None)).err(), Some(Refused::Closed));
     finish(&fakes[0], running.run());
     assert!(running.next().await.is_some());
 
     let (pool, fakes) = self::pool(2, 1);
-    assert_eq!(Pool::new(1).submit(about("a"), None).err(), Some(Refused::Loading));
+    assert_eq!(Pool::new(1).submit(about("a"), video(None)).err(), Some(Refused::Loading));
     fakes[0].stop_at(0);
-    let mut running = pool.submit(about("a"), None).unwrap();
+    let mut running = pool.submit(about("a"), video(None)).unwrap();
     assert!(matches!(running.next().await.unwrap().kind, EventKind::Failed(_)));
     idle(&pool).await;
-    assert_eq!(pool.submit(about("b"), None).err(), Some(Refused::Lost));
+    assert_eq!(pool.submit(about("b"), video(None)).err(), Some(Refused::Lost));
 }

@@ -11,11 +11,13 @@ use specreel_record::{Event, EventKind, RunLog};
 pub(super) async fn work(pool: Arc<Pool>, number: usize, mut client: Client, mut jobs: mpsc::Receiver<Job>) {
     // Runs are cancelled one by one.
     let interrupt = Interrupt::default();
-    while let Some(Job { request, events, _hold }) = jobs.recv().await {
+    while let Some(Job { request, events, video }) = jobs.recv().await {
         let (run, began) = (request.run, Instant::now());
         let mut log = RunLog::new(run);
         let mut pass_on = |event: &Event, _: &RunLog| {
-            forward(&events, event);
+            let event = video.shown(event);
+            forward(&events, &event);
+            pool.feed.publish(event);
             Ok::<_, Infallible>(ControlFlow::Continue(()))
         };
         let Ok(ending) = client.follow(request, &mut log, &mut pass_on, &interrupt, GRACE).await;
@@ -25,7 +27,9 @@ pub(super) async fn work(pool: Arc<Pool>, number: usize, mut client: Client, mut
         };
         if let Some(failure) = &lost {
             tracing::error!(number, error = failure.error, "an engine has stopped");
-            let _ = events.try_send(Event::new(run, EventKind::Failed(failure.clone())));
+            let failed = Event::new(run, EventKind::Failed(video.named(failure.clone())));
+            let _ = events.try_send(failed.clone());
+            pool.feed.publish(failed);
         }
         // A reader that sees the end finds the engine idle.
         pool.finish(number, began, lost.is_some());

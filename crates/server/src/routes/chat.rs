@@ -11,16 +11,13 @@ use axum::{
     Json,
     body::Bytes,
     extract::{Request, State},
-    http::{HeaderValue, StatusCode, header},
-    response::{
-        IntoResponse, Response,
-        sse::{Event as SseEvent, KeepAlive, Sse},
-    },
+    http::{StatusCode, header},
+    response::{IntoResponse, Response, sse::Event as SseEvent},
 };
 use futures_util::{StreamExt, stream};
-use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::sse::{self, data, named};
 use crate::{
     answer::{Added, Answer},
     api::{self, Chat, ChatRequest, Choice, Chunk, ChunkChoice, Delta, Logprobs, MessageOut, Report},
@@ -29,14 +26,11 @@ use crate::{
     error::ApiError,
     metrics::Finished,
     pool::{Refused, Ticket},
-    videos::{Video, renamed},
 };
-use specreel_record::{Event, EventKind, Failure, Started, units::bytes};
+use specreel_record::{Event, EventKind, units::bytes};
 
 /// How long the head of a stream waits for the run to be checked, so that a refusal has a status.
 const HEAD: Duration = Duration::from_secs(5);
-/// Time between signs of life in a stream.
-const ALIVE: Duration = Duration::from_secs(15);
 
 pub async fn chat(State(app): State<SharedApp>, request: Request) -> Result<Response, ApiError> {
     let began = Instant::now();
@@ -45,8 +39,7 @@ pub async fn chat(State(app): State<SharedApp>, request: Request) -> Result<Resp
         let asked = asked(&app, request).await?;
         let id = format!("chatcmpl-{:x}-", app.created);
         let Asked { run, video, model, stop, logprobs, stream, include_usage, events, display } = asked;
-        let hold = video.hold.clone();
-        let ticket = app.pool.submit(run, hold).map_err(refused)?;
+        let ticket = app.pool.submit(run, video)?;
         let session = Session {
             id: format!("{id}{}", ticket.run()),
             created: now(),
@@ -54,7 +47,6 @@ pub async fn chat(State(app): State<SharedApp>, request: Request) -> Result<Resp
             answer: Answer::new(ticket.run(), stop, logprobs, display),
             logprobs: logprobs.is_some(),
             ticket,
-            video,
             app: app.clone(),
             began,
             deadline,
@@ -88,28 +80,6 @@ fn late(app: &App) -> ApiError {
     ApiError::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message)
 }
 
-fn refused(why: Refused) -> ApiError {
-    match why {
-        Refused::Full(after) => ApiError {
-            retry_after: Some(after),
-            ..ApiError::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "queue_full",
-                "too many requests are waiting; try again later, or raise --queue",
-            )
-        },
-        Refused::Loading => {
-            ApiError::unavailable("the models are still loading; try again later", Duration::from_secs(2))
-        }
-        Refused::Closed => ending(),
-        Refused::Lost => ApiError::unavailable("the engine has stopped; restart the server", HEAD),
-    }
-}
-
-fn ending() -> ApiError {
-    ApiError::unavailable("the server is ending; send the request to another one", Duration::from_secs(5))
-}
-
 /// Read a request and check it.
 async fn asked(app: &SharedApp, request: Request) -> Result<Asked, ApiError> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -118,10 +88,10 @@ async fn asked(app: &SharedApp, request: Request) -> Result<Asked, ApiError> {
         return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
     }
     if app.pool.is_closed() {
-        return Err(ending());
+        return Err(Refused::Closed.into());
     }
     if app.models.get().is_none() {
-        return Err(refused(Refused::Loading));
+        return Err(Refused::Loading.into());
     }
     let (body, permit) = body(app, request).await?;
     let app = app.clone();
@@ -183,7 +153,6 @@ struct Session {
     app: SharedApp,
     ticket: Ticket,
     answer: Answer,
-    video: Video,
     id: String,
     created: u64,
     model: String,
@@ -207,8 +176,10 @@ impl Session {
         }
         let event = match within(self.deadline, self.ticket.next()).await {
             Some(Some(event)) => event,
-            Some(None) if self.app.pool.is_closed() => return Err(self.fail("cancelled", ending())),
-            Some(None) => return Err(self.fail("failed", refused(Refused::Lost))),
+            Some(None) if self.app.pool.is_closed() => {
+                return Err(self.fail("cancelled", Refused::Closed.into()));
+            }
+            Some(None) => return Err(self.fail("failed", Refused::Lost.into())),
             None => {
                 self.ticket.cancel();
                 return Err(self.fail("timeout", late(&self.app)));
@@ -231,8 +202,8 @@ impl Session {
     /// The run is over: count it. Fails if it has not come to its end.
     fn end(&mut self) -> Result<(), ApiError> {
         if let Some(failure) = self.answer.failure() {
-            let failure = self.video.named(failure.clone());
-            return Err(self.fail("failed", ApiError::failure(&failure, None)));
+            let error = ApiError::failure(failure, None);
+            return Err(self.fail("failed", error));
         }
         let usage = self.answer.usage();
         let since = |instant: Option<Instant>| Some((instant? - self.began).as_secs_f64());
@@ -248,7 +219,7 @@ impl Session {
                 self.count(reason);
                 Ok(())
             }
-            None => Err(self.fail("cancelled", ending())),
+            None => Err(self.fail("cancelled", Refused::Closed.into())),
         }
     }
 
@@ -261,17 +232,6 @@ impl Session {
         if !std::mem::replace(&mut self.counted, true) {
             self.app.metrics.ended(how);
         }
-    }
-
-    /// An event as the client may see it: the video as it was named.
-    fn shown(&self, event: &Event) -> Event {
-        let mut event = event.clone();
-        match &mut event.kind {
-            EventKind::Started(Started { video, .. }) => video.clone_from(&self.video.name),
-            EventKind::Failed(failure) => *failure = self.video.named(failure.clone()),
-            _ => {}
-        }
-        event
     }
 
     fn logprobs(&self, added: &mut Added) -> Option<Logprobs> {
@@ -344,13 +304,9 @@ async fn streamed(session: Session, include_usage: bool, events: bool) -> Result
     }
     let stream = stream::unfold(parts, |mut parts| async move {
         let sent = parts.next().await?;
-        Some((stream::iter(sent.into_iter().map(Ok::<_, axum::Error>)), parts))
+        Some((stream::iter(sent), parts))
     });
-    let alive = KeepAlive::new().interval(ALIVE);
-    let mut response = Sse::new(stream.flatten()).keep_alive(alive).into_response();
-    // Or nginx collects the stream.
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(sse::response(stream.flatten()))
 }
 
 impl Parts {
@@ -376,8 +332,7 @@ impl Parts {
                 if self.events
                     && let Some(failure) = self.session.answer.failure()
                 {
-                    let failed =
-                        Event::new(self.session.ticket.run(), EventKind::Failed(self.named(failure)));
+                    let failed = Event::new(self.session.ticket.run(), EventKind::Failed(failure.clone()));
                     sent.extend(named(&failed));
                 }
                 sent.extend(data(&error.body()));
@@ -387,15 +342,10 @@ impl Parts {
         Some(sent)
     }
 
-    fn named(&self, failure: &Failure) -> Failure {
-        let Video { path, name, .. } = &self.session.video;
-        renamed(failure.clone(), &path.display().to_string(), name)
-    }
-
     /// What an event adds.
     fn part(&self, event: &Event, mut added: Added, sent: &mut Vec<SseEvent>) {
         if self.events {
-            sent.extend(named(&self.session.shown(event)));
+            sent.extend(named(event));
         }
         if added.is_empty() {
             return;
@@ -446,15 +396,4 @@ impl Parts {
         let choices = vec![ChunkChoice { index: 0, delta, logprobs, finish_reason }];
         data(&Chunk { choices, specreel, ..self.empty() })
     }
-}
-
-fn data(body: &impl Serialize) -> Option<SseEvent> {
-    SseEvent::default().json_data(body).ok()
-}
-
-/// An event under its name.
-fn named(event: &Event) -> Option<SseEvent> {
-    let json = serde_json::to_value(event).ok()?;
-    let name = json["event"].as_str()?.to_owned();
-    SseEvent::default().event(name).json_data(json).ok()
 }

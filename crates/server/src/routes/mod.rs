@@ -1,10 +1,12 @@
 //! The routes, a file for each group.
 
 mod chat;
+mod events;
 mod files;
 mod models;
 mod openapi;
 mod page;
+mod sse;
 mod status;
 
 use std::any::Any;
@@ -34,6 +36,7 @@ pub fn router(app: &SharedApp) -> Result<Router, Failure> {
         .route("/v1/models/{id}", get(models::get))
         .route("/v1/files", get(files::list).post(files::upload))
         .route("/v1/files/{id}", get(files::get).delete(files::delete))
+        .route("/events", get(events::follow))
         .route("/health", get(status::health))
         .route("/metrics", get(status::metrics))
         .route("/props", get(status::props))

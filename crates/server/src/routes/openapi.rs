@@ -70,6 +70,10 @@ fn build() -> Value {
                 "responses": response("Deleted", of::<FileDeleted>(&mut answers)),
             },
         },
+        "/events": {"get": {
+            "summary": "The events of all runs, with --allow-follow",
+            "responses": {"200": {"description": "Events", "content": {"text/event-stream": {"schema": any()}}}},
+        }},
         "/health": {"get": {
             "summary": "Whether requests can be answered: 503 while models load, and at the end", "security": [],
             "responses": response("The status", any()),

@@ -9,7 +9,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::{any::Any, path::PathBuf, sync::Arc};
 
 use base64::{
     Engine as _,
@@ -18,8 +18,8 @@ use base64::{
 
 pub use self::store::{Incoming, Store, StoredFile};
 use self::{allowed::AllowedDirs, fetch::Fetcher};
-use crate::{error::ApiError, options::Options, pool::Hold};
-use specreel_record::{Failure, Span, clock};
+use crate::{error::ApiError, options::Options};
+use specreel_record::{Event, EventKind, Failure, Span, Started, clock};
 use specreel_video::{Probe, probe, segments};
 
 /// Standard base64, with or without padding.
@@ -42,13 +42,16 @@ pub enum Source {
     Data(String),
 }
 
+/// What keeps a stored file from being removed.
+pub type Hold = Arc<dyn Any + Send + Sync>;
+
 /// A file that a run may read.
+#[derive(Clone)]
 pub struct Video {
     pub path: PathBuf,
     /// How the request named it.
     pub name: String,
-    /// Keeps a stored file from being removed.
-    pub hold: Option<Hold>,
+    pub _hold: Option<Hold>,
 }
 
 /// The videos that requests may name.
@@ -125,9 +128,9 @@ impl Videos {
                 demo.clips.get(index).map(|clip| clip.path.clone()).ok_or(specreel_demo::AssetError::Absent)
             });
             let path = clip.map_err(|error| ApiError::failure(&error.into(), None))?;
-            return Ok(Video { path, name, hold: None });
+            return Ok(Video { path, name, _hold: None });
         }
-        Ok(Video { path: self.allowed.find(url)?, name, hold: None })
+        Ok(Video { path: self.allowed.find(url)?, name, _hold: None })
     }
 
     fn inline(&self, data: &str, name: &str) -> Result<Video, ApiError> {
@@ -156,7 +159,7 @@ impl Videos {
     }
 
     fn stored(&self, blob: std::sync::Arc<store::Blob>, name: String) -> Video {
-        Video { path: blob.path().to_owned(), name, hold: Some(blob) }
+        Video { path: blob.path().to_owned(), name, _hold: Some(blob) }
     }
 
     /// Refuse what is not a video, or too long.
@@ -191,13 +194,19 @@ impl Videos {
 impl Video {
     /// A failure that names the video as the request did.
     pub fn named(&self, failure: Failure) -> Failure {
-        renamed(failure, &self.path.display().to_string(), &self.name)
+        Failure { error: failure.error.replace(&self.path.display().to_string(), &self.name), ..failure }
     }
-}
 
-/// A failure in which a path is replaced by the name that the request used.
-pub fn renamed(failure: Failure, path: &str, name: &str) -> Failure {
-    Failure { error: failure.error.replace(path, name), ..failure }
+    /// An event that names the video as the request did.
+    pub fn shown(&self, event: &Event) -> Event {
+        let mut event = event.clone();
+        match &mut event.kind {
+            EventKind::Started(Started { video, .. }) => video.clone_from(&self.name),
+            EventKind::Failed(failure) => *failure = self.named(failure.clone()),
+            _ => {}
+        }
+        event
+    }
 }
 
 /// The rest after a prefix, whose case does not matter.

@@ -1,0 +1,62 @@
+//! The events of all runs, for those who follow the server.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::sync::broadcast;
+
+use specreel_record::{Event, EventKind};
+
+/// Events that a follower may be behind; one that is further behind is dropped.
+const BEHIND: usize = 4096;
+
+/// The events of runs, passed on to any number of followers.
+pub struct Feed(Mutex<State>);
+
+struct State {
+    /// None once the server is ending.
+    live: Option<broadcast::Sender<Arc<Event>>>,
+    /// What has happened in each run in progress.
+    running: BTreeMap<u64, Vec<Arc<Event>>>,
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        let live = Some(broadcast::Sender::new(BEHIND));
+        Self(Mutex::new(State { live, running: BTreeMap::new() }))
+    }
+}
+
+impl Feed {
+    /// Pass an event on, without waiting for anybody.
+    pub fn publish(&self, event: Event) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = Arc::new(event);
+        match event.kind {
+            EventKind::Done { .. } | EventKind::Failed(_) => {
+                state.running.remove(&event.run);
+            }
+            // Progress, which the next event replaces.
+            EventKind::Stage { .. } | EventKind::Draft(_) => {}
+            _ => state.running.entry(event.run).or_default().push(event.clone()),
+        }
+        if let Some(live) = &state.live {
+            // There may be no followers.
+            let _ = live.send(event);
+        }
+    }
+
+    /// What has happened in the runs in progress, and what happens from now on. None if the server is ending.
+    pub fn follow(&self) -> Option<(Vec<Arc<Event>>, broadcast::Receiver<Arc<Event>>)> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let live = state.live.as_ref()?.subscribe();
+        Some((state.running.values().flatten().cloned().collect(), live))
+    }
+
+    /// Nothing more happens.
+    pub fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).live = None;
+    }
+}
