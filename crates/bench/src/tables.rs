@@ -59,7 +59,7 @@ fn predicted(rows: &[Row<'_>]) -> String {
     shares
         .map(|(name, share)| {
             format!(
-                "{name}: A {}, the share of autoregressive decoding's tokens that the pruned target predicts\n",
+                "{name}: A {}, the share of the pruned target's text that the whole target would have written\n",
                 percent(share)
             )
         })

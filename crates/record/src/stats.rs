@@ -148,6 +148,9 @@ pub struct Stats {
     /// Mean number of accepted drafts between two rejects, as PEARL and ParallelVLM count; only if drafting and verifying overlap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_run: Option<f64>,
+    /// Passes that rejected a draft, each of which ends a run of accepted ones; only if drafting and verifying overlap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejects: Option<u64>,
     /// Emitted tokens without the end token.
     pub emitted: u64,
     /// Those among them that the grammar of the answer forced. They are not counted as drafted, judged or accepted.
@@ -173,8 +176,8 @@ pub struct Stats {
     /// Equality with an autoregressive run over the same prefill, if one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equality: Option<Equality>,
-    /// With a pruned target: the share of autoregressive decoding's tokens that it predicts when it reads autoregressive
-    /// decoding's text; only after an autoregressive run of the same clip and prompt.
+    /// With a pruned target: the share of its text that the whole target would have written after the tokens before; only if the
+    /// whole target has read the same clip and prompt, and without sampling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted_share: Option<f64>,
     /// Where a lossless method differs from that autoregressive run, which only happens on an accelerator.

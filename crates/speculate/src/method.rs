@@ -27,7 +27,8 @@ pub use rule::{RelevanceNeeds, RuleNeeds};
 pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
 pub use values::{
-    AcceptedRows, Auto, EntropyOver, Length, Limit, Occurrence, Part, Placing, SelfDraftType, Stamps, StateAt,
+    AcceptedRows, Auto, EntropyOver, Length, Limit, Occurrence, Part, Placing, SelfDraftType, Stamps,
+    StateAt, Unit,
 };
 
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use specreel_model::draft_head::Recipe;
 use specreel_record::{Step, StopReason, Token, Verdict};
 use specreel_speculate::{
     Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Occurrence, Part, Placing, Sampler, Schedule,
-    SelfDraftType, Shape, Stamps, VisualContext,
+    SelfDraftType, Shape, Stamps, Unit, VisualContext,
     accept::{RuleNeeds, verdict},
     method::{AXES, Kind, Range, Value},
 };
@@ -92,7 +92,7 @@ fn context(rng: &mut ChaCha8Rng) -> VisualContext {
         12 => VisualContext::PDrop { keep },
         13 => VisualContext::SparseVlm { keep, layer: pick(rng, &[1, 2, 32]) },
         14 => VisualContext::DyCoke { keep },
-        15 => VisualContext::FastVid { keep },
+        15 => VisualContext::FastVid { keep, unit: pick(rng, &[Unit::Tokens, Unit::Frames]) },
         _ => VisualContext::TopKKv {
             keep,
             budget: pick(rng, &[Limit::NONE, Limit::Tokens(0), Limit::Tokens(64)]),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::measures::Measure;
 use specreel_record::{Failure, FailureClass};
-use specreel_speculate::{Method, MethodError, suggest};
+use specreel_speculate::{Method, MethodError, Schedule, suggest};
 
 pub const ALL: &str = "all";
 
@@ -121,6 +121,22 @@ impl Row {
     pub(crate) fn method(&self) -> Result<Option<Method>, MethodError> {
         let Some(name) = &self.method else { return Ok(None) };
         Method::preset(name)?.with_sets(self.set.iter().map(String::as_str)).map(Some)
+    }
+
+    /// Accepted drafts in the row's steps, and how many those are; `None` if the run ended before.
+    pub(crate) fn chosen(&self, accepted: &[u32]) -> Option<(f64, f64)> {
+        let steps = match (self.step, self.first_steps) {
+            (Some(step), _) => accepted.get(step..=step)?,
+            (None, Some(first)) => &accepted[..accepted.len().min(first)],
+            (None, None) => accepted,
+        };
+        Some((f64::from(steps.iter().sum::<u32>()), steps.len() as f64))
+    }
+
+    /// True if its method drafts and verifies at the same time.
+    pub(crate) fn overlaps(&self) -> bool {
+        let method = self.method().ok().flatten();
+        method.is_some_and(|method| !matches!(method.schedule, Schedule::Sequential {}))
     }
 
     /// The paper's value by which the row is compared: its figure, or its place.

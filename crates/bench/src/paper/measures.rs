@@ -19,9 +19,12 @@ pub struct ClipRun {
     pub(crate) emitted: u64,
     /// Emitted tokens that the target would not have written itself.
     pub(crate) loosened: u64,
-    /// Accepted drafts between two rejects, where drafting and verifying overlap.
+    /// Passes that rejected a draft, where drafting and verifying overlap.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) mean_run: Option<f64>,
+    pub(crate) rejects: Option<u64>,
+    /// Of a pruned target: the share of its text that the whole target would have written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) text_share: Option<f64>,
     /// Decode speed divided by autoregressive decoding's on the clip.
     #[serde(alias = "decode", skip_serializing_if = "Option::is_none")]
     pub(crate) decode_ratio: Option<f64>,
@@ -54,7 +57,8 @@ impl ClipRun {
             drafted: stats.drafted,
             emitted: stats.emitted,
             loosened: stats.verdicts.loosened(),
-            mean_run: stats.mean_run,
+            rejects: stats.rejects,
+            text_share: stats.accepted_share,
             decode_ratio: trial.pair.map(|pair| pair.decode_ratio),
             end_to_end_ratio: trial.pair.map(|pair| pair.end_to_end_ratio),
             modelled: trial.modelled,
@@ -79,9 +83,11 @@ pub enum Measure {
     Tau,
     /// Emitted tokens per step: the bonus counted.
     TauBonus,
-    /// Accepted drafts between two rejects under the parallel schedule, emitted tokens per step under the sequential one
-    /// (M of ParallelVLM).
+    /// Accepted drafts over rejects under the parallel schedule, those after the last reject included; emitted tokens per step
+    /// under the sequential one (M of ParallelVLM).
     MeanRun,
+    /// The share of a pruned target's text that the whole target would have written, token by token (A of ParallelVLM).
+    TextShare,
     /// Accepted over drafted.
     AcceptedShare,
     /// Drafted and not accepted, over drafted.
@@ -119,6 +125,7 @@ impl Measure {
             Measure::Tau => "tau",
             Measure::TauBonus => "per step",
             Measure::MeanRun => "M",
+            Measure::TextShare => "A",
             Measure::AcceptedShare => "accepted",
             Measure::FailureRate => "failures",
             Measure::Speedup => "decode",
@@ -140,7 +147,8 @@ impl Measure {
     pub(crate) fn text(self, value: f64) -> String {
         match self {
             Measure::Speedup | Measure::EndToEnd | Measure::Modelled => format!("{value:.2}x"),
-            Measure::AcceptedShare
+            Measure::TextShare
+            | Measure::AcceptedShare
             | Measure::FailureRate
             | Measure::Kept
             | Measure::Precision
@@ -177,19 +185,24 @@ impl Measure {
         let timed = |ms: f64| (ms > 0.0).then_some(Part::Value(ms));
         match self {
             Measure::Tau => {
-                let first = row.first_steps.unwrap_or(usize::MAX);
-                let of_steps = match row.step {
-                    Some(step) => run.accepted.get(step..=step)?,
-                    None => &run.accepted[..run.accepted.len().min(first)],
-                };
-                let sum = f64::from(of_steps.iter().sum::<u32>());
-                speculative.then_some(Part::Ratio(sum, of_steps.len() as f64))
+                let (accepted, steps) = row.chosen(&run.accepted)?;
+                speculative.then_some(Part::Ratio(accepted, steps))
+            }
+            // Each of the first steps emits one token more than it accepts.
+            Measure::TauBonus if row.step.or(row.first_steps).is_some() => {
+                let (accepted, steps) = row.chosen(&run.accepted)?;
+                speculative.then_some(Part::Ratio(accepted + steps, steps))
             }
             Measure::TauBonus => speculative.then_some(Part::Ratio(run.emitted as f64, steps)),
-            Measure::MeanRun => match run.mean_run {
-                Some(mean) => (mean > 0.0).then(|| Part::Ratio(run.accepted(), run.accepted() / mean)),
-                None => speculative.then_some(Part::Ratio(run.emitted as f64, steps)),
-            },
+            // A run without a reject adds its drafts and no reject: it is longer than was seen, not as long as a step.
+            Measure::MeanRun if row.overlaps() => {
+                run.rejects.filter(|_| speculative).map(|n| Part::Ratio(run.accepted(), n as f64))
+            }
+            Measure::MeanRun => speculative.then_some(Part::Ratio(run.emitted as f64, steps)),
+            Measure::TextShare => {
+                let tokens = run.emitted as f64;
+                run.text_share.map(|share| Part::Ratio(share * tokens, tokens))
+            }
             Measure::AcceptedShare => speculative.then(|| Part::Ratio(run.accepted(), run.drafted as f64)),
             Measure::FailureRate => {
                 let drafted = run.drafted as f64;

@@ -163,10 +163,12 @@ impl Runner<'_> {
         Ok(Decoded { finished, rest, read_ms })
     }
 
-    /// Generate the caption over a prepared context and report it. Returns the state that a measurement of its speed needs.
+    /// Generate the caption over a prepared context and report it; `whole` is the context of the target that is not pruned, if it
+    /// judges a pruned one. Returns the state that a measurement of its speed needs.
     pub(crate) fn generate(
         &self,
         context: &mut Prefill,
+        whole: Option<&mut Prefill>,
         drafter_key: Option<&DrafterKey>,
         stats: &mut Stats,
         plain_front_ms: f64,
@@ -242,7 +244,8 @@ impl Runner<'_> {
             // Steps report only the drafts that were judged.
             stats.drafted = tally.drafted.saturating_sub(finished.forced);
             let forced = finished.forced.saturating_sub(stats.forced);
-            (stats.discarded, stats.mean_run) = (tally.discarded.saturating_sub(forced), tally.mean_run());
+            stats.discarded = tally.discarded.saturating_sub(forced);
+            (stats.rejects, stats.mean_run) = (Some(tally.rejects), tally.mean_run());
         }
         text.push_str(&rest);
 
@@ -250,6 +253,9 @@ impl Runner<'_> {
         stats.timings.tk1_ms = median(full_ms).unwrap_or_default();
         stats.peak_memory_bytes = memory::peak();
         stats.complete = self.grammar(&context.prompt.ids)?.map(|grammar| grammar.accepts(&ids));
+        if let Some(whole) = whole {
+            stats.accepted_share = self.accepted_share(whole, &ids)?;
+        }
         self.compare(context, stats, &ids, reason);
         self.explain(context, stats, &ids)?;
         self.verify(context, &ids, reason)?;

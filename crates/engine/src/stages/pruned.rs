@@ -164,27 +164,27 @@ impl Runner<'_> {
         Ok(raters.rate(&attention))
     }
 
-    /// The share of autoregressive decoding's tokens that a pruned target predicts, in one pass over that text (A in
-    /// ParallelVLM's table 2); `None` without a text.
-    pub(crate) fn accepted_share(&self, context: &mut Prefill, plain: &[u32]) -> Result<Option<f64>, Stop> {
-        let (Some(&root), false) = (context.prompt.ids.last(), plain.is_empty()) else { return Ok(None) };
+    /// The share of a pruned target's text that the whole target, of this context, would have written after the tokens before
+    /// (A in ParallelVLM's table 2 and Appendix A); `None` without a text.
+    pub(crate) fn accepted_share(&self, context: &mut Prefill, text: &[u32]) -> Result<Option<f64>, Stop> {
+        let (Some(&root), false) = (context.prompt.ids.last(), text.is_empty()) else { return Ok(None) };
         let base = context.target.len();
-        let input: Vec<u32> = std::iter::once(root).chain(plain.iter().copied()).take(plain.len()).collect();
+        let input: Vec<u32> = std::iter::once(root).chain(text.iter().copied()).take(text.len()).collect();
         let mut grammar = self.grammar(&context.prompt.ids)?.map(|grammar| grammar.follow());
-        let mut place = 0..plain.len();
+        let mut place = 0..text.len();
         let needs = LogitNeeds {
             vocab: self.models.target.tokenizer().vocabulary(),
             whole: grammar.is_some(),
             ..LogitNeeds::default()
         };
-        // As plain decoding chose: among what the grammar allows.
+        // As decoding chose: among what the grammar allows.
         let mut choice = |row: LogitRow<'_>| -> specreel_tensor::Result<u32> {
             let (Some(grammar), Some(at)) = (&mut grammar, place.next()) else { return Ok(row.argmax()) };
             let allowed = grammar.allowed(&[])?;
-            grammar.advance(&plain[at..=at])?;
+            grammar.advance(&text[at..=at])?;
             Ok(allowed.restrict(row, |id| id)?.map_or(0, |row| row.argmax()))
         };
-        let (mut predicted, mut result) = (Vec::with_capacity(plain.len()), Ok(()));
+        let (mut predicted, mut result) = (Vec::with_capacity(text.len()), Ok(()));
         // Within the room that was left for verify passes.
         for ids in input.chunks(16) {
             result = (|| -> specreel_tensor::Result<()> {
@@ -202,7 +202,7 @@ impl Runner<'_> {
         }
         context.target.truncate(base);
         result.map_err(ModelError::from)?;
-        let same = predicted.iter().zip(plain).filter(|(a, b)| a == b).count();
-        Ok(Some(same as f64 / plain.len() as f64))
+        let same = predicted.iter().zip(text).filter(|(a, b)| a == b).count();
+        Ok(Some(same as f64 / text.len() as f64))
     }
 }

@@ -94,11 +94,11 @@ impl Runner<'_> {
         let selection = self.select(cache, &key, &mut stats)?;
         let drafter_key = self.ensure_drafter(cache, &key, &selection, &mut stats)?;
         cache.trim(&key);
-        let plain = self.plain_text(cache, &key);
+        // Until this run has ended, so that both contexts can be changed.
+        let plain_key = (key.0.clone(), self.request.conversation());
+        let judges = self.request.method.prunes() && self.request.text.is_greedy();
+        let mut whole = if judges { cache.contexts.take(&plain_key) } else { None };
         let (clip, context) = cache.entry(&key)?;
-        if let Some(plain) = &plain {
-            stats.accepted_share = self.accepted_share(context, plain)?;
-        }
         // Without a drafter, the tokens that the target itself has left.
         let pruned = context.kept.clone();
         let kept = pruned.as_ref().or(selection.kept.as_ref().filter(|_| drafter_key.is_some()));
@@ -130,9 +130,12 @@ impl Runner<'_> {
         }));
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         self.calibrate(context, since(started))?;
-        let generated = self.generate(context, drafter_key.as_ref(), &mut stats, plain_front_ms)?;
+        let generated =
+            self.generate(context, whole.as_mut(), drafter_key.as_ref(), &mut stats, plain_front_ms)?;
+        if let Some(whole) = whole {
+            cache.contexts.insert(plain_key.clone(), whole);
+        }
         let finished = generated.reason != StopReason::Cancelled && self.request.is_measured();
-        let plain_key = (key.0.clone(), self.request.conversation());
         let emitted = stats.emitted;
         Ok(finished.then(|| FinishedRun {
             request: self.request.clone(),
@@ -142,22 +145,6 @@ impl Runner<'_> {
             emitted,
             generated,
         }))
-    }
-
-    /// The text of autoregressive decoding on the same clip and prompt, if it is known and this method prunes the target. It counts as
-    /// used: other prunings of the target also need it.
-    fn plain_text(&self, cache: &mut PrefixCache, key: &ContextKey) -> Option<Vec<u32>> {
-        let plain = (key.0.clone(), self.request.conversation());
-        if !self.request.method.prunes() {
-            return None;
-        }
-        let context = cache.contexts.touch(&plain)?;
-        let reference = context.reference.as_ref()?;
-        let same = reference.sampler == self.request.text
-            && reference.sampler.is_greedy()
-            && reference.constraint == self.request.constraint
-            && reference.max_new_tokens <= self.request.max_new_tokens;
-        same.then(|| reference.ids.clone())
     }
 
     /// A note if the models cannot know the video's contents.

@@ -16,7 +16,7 @@ pub use prepare::{PrefillInput, Preparation, layers_of};
 pub use prune::{Cut, Density, Raters, Rating, cuts};
 pub use signals::{Attention, Signals};
 
-use super::method::{Limit, Part, Stamps, VisualContext};
+use super::method::{Limit, Part, Stamps, Unit, VisualContext};
 
 /// The number of tokens a keep ratio leaves of `n`: floor(n · keep + 1e-9), so that 0.1 of 1000 is 100.
 pub fn budget(n: usize, keep: f64) -> usize {
@@ -161,12 +161,13 @@ fn tokens(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selec
             scored(rating.map(<[f32]>::to_vec), n, keep)
         }
         VisualContext::DyCoke { keep } => scored(signals.change.clone(), n, keep),
-        VisualContext::FastVid { keep } => match &signals.density {
-            Some(density) => {
+        VisualContext::FastVid { keep, unit } => match (&signals.density, unit) {
+            (Some(density), Unit::Frames) => plain(density.choose_frames(grid, keep)),
+            (Some(density), Unit::Tokens) => {
                 let (kept, scores) = (Some(density.choose(grid, keep)), Some(density.peaks.clone()));
                 Selection { kept, scores, ..Selection::default() }
             }
-            None => scored(None, n, keep),
+            (None, _) => scored(None, n, keep),
         },
         // Its stages are the target's own: no drafter has it.
         VisualContext::PDrop { .. } => Selection::default(),

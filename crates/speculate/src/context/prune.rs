@@ -97,7 +97,8 @@ pub fn cuts(context: &VisualContext, layers: usize) -> Vec<Cut> {
 
 /// How much each visual token differs from the same cell of an earlier frame of its group of four: 1 − cosine of the embeddings
 /// (rows of `width`). The second frame is compared with the first, the fourth with the third, the third with the first; first
-/// frames have nothing before them and differ most (2).
+/// frames have nothing before them and differ most (from 2 to 3, so that any number of them is spread evenly: DyCoke keeps them
+/// all, which a smaller budget does not allow).
 pub fn change(embeddings: &[f32], width: usize, grid: [usize; 3]) -> Vec<f32> {
     let units = units(embeddings, width);
     let [frames, rows, columns] = grid;
@@ -113,10 +114,16 @@ pub fn change(embeddings: &[f32], width: usize, grid: [usize; 3]) -> Vec<f32> {
             let token =
                 |frame: usize| units.get((frame * cells + cell) * width..(frame * cells + cell + 1) * width);
             let cosine = reference.and_then(|r| Some(dot(token(frame)?, token(r)?)));
-            scores.push(cosine.map_or(2.0, |cosine| 1.0 - cosine));
+            let first = frame / GROUP * cells + cell;
+            scores.push(cosine.map_or_else(|| 3.0 - spread(first), |cosine| 1.0 - cosine));
         }
     }
     scores
+}
+
+/// From 0 to 1: any first few of these are about even (van der Corput's sequence).
+fn spread(n: usize) -> f32 {
+    (n as u32).reverse_bits() as f32 / u32::MAX as f32
 }
 
 /// Visual tokens by density.
@@ -124,6 +131,8 @@ pub fn change(embeddings: &[f32], width: usize, grid: [usize; 3]) -> Vec<f32> {
 pub struct Density {
     /// For each token its density within its frame, times the distance to the nearest denser one.
     pub peaks: Vec<f32>,
+    /// How much each frame resembles the one before: the cosine of their mean embeddings, and -1 for the first.
+    pub transitions: Vec<f32>,
     /// The first frames of the segments, ascending, beginning with 0.
     pub segments: Vec<usize>,
 }
@@ -136,20 +145,29 @@ impl Density {
             return Self::default();
         }
         let units = units(embeddings, width);
-        let (mut peaks, mut segments, mut before) = (Vec::new(), Vec::new(), None::<Vec<f32>>);
-        for (frame, tokens) in units.chunks_exact(cells * width).enumerate() {
+        let (mut peaks, mut transitions, mut before) = (Vec::new(), Vec::new(), None::<Vec<f32>>);
+        for tokens in units.chunks_exact(cells * width) {
             peaks.extend(density_peaks(tokens, width));
             let mut mean = vec![0f32; width];
             for token in tokens.chunks_exact(width) {
                 mean.iter_mut().zip(token).for_each(|(sum, v)| *sum += v);
             }
             let mean = self::units(&mean, width);
-            if before.as_ref().is_none_or(|before| dot(before, &mean) < SAME_SEGMENT) {
-                segments.push(frame);
-            }
+            transitions.push(before.map_or(-1.0, |before| dot(&before, &mean)));
             before = Some(mean);
         }
-        Self { peaks, segments }
+        let segments = (0..transitions.len()).filter(|&frame| transitions[frame] < SAME_SEGMENT).collect();
+        Self { peaks, transitions, segments }
+    }
+
+    /// The tokens of the frames that resemble the one before least, ascending.
+    pub fn choose_frames(&self, grid: [usize; 3], keep: f64) -> Vec<usize> {
+        let [frames, rows, columns] = grid;
+        let cells = rows * columns;
+        let wanted = if keep > 0.0 { budget(frames, keep).max(1) } else { 0 };
+        let change: Vec<f32> = self.transitions.iter().map(|cosine| -cosine).collect();
+        let chosen = largest(&change, wanted.min(frames));
+        chosen.into_iter().flat_map(|frame| frame * cells..(frame + 1) * cells).collect()
     }
 
     /// The kept tokens, ascending: each segment has a share of the budget by its frames, spent on its anchor frames (every

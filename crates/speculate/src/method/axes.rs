@@ -11,6 +11,7 @@ use super::{
     table::{Axis, Field, Key, Kind, choices, optional, required},
     values::{
         AcceptedRows, EntropyOver, Length, Limit, Occurrence, Part, Placing, SelfDraftType, Stamps, StateAt,
+        Unit,
     },
 };
 use crate::tree;
@@ -237,11 +238,18 @@ choices! {
             /// Share of the visual tokens that is kept.
             keep: f64 = KEEP,
         } => format!("sees {} by change between frames", percent(*keep)),
-        /// Density peaks of every fourth frame of each segment, by their embeddings (FastVID).
+        /// By embeddings: density peaks of every fourth frame of each segment, or the frames that differ most from the one before
+        /// (FastVID).
         "fastvid" FastVid {
-            /// Share of the visual tokens that is kept.
+            /// Share of the visual tokens, or of the frames, that is kept; at least one frame unless it is 0.
             keep: f64 = KEEP,
-        } => format!("sees {} by density", percent(*keep)),
+            /// What is chosen: single tokens, or whole frames (SpecVLM's baseline).
+            #[serde(default, skip_serializing_if = "Unit::is_tokens")]
+            unit: Unit = optional("\"tokens\""),
+        } => match unit {
+            Unit::Tokens => format!("sees {} by density", percent(*keep)),
+            Unit::Frames => format!("sees {} of the frames, by transitions", percent(*keep)),
+        },
     }
 }
 

@@ -106,6 +106,21 @@ impl Occurrence {
     }
 }
 
+/// What a context chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    #[default]
+    Tokens,
+    Frames,
+}
+
+impl Unit {
+    pub(super) fn is_tokens(&self) -> bool {
+        *self == Unit::Tokens
+    }
+}
+
 /// Whose keys and values the drafter's cache keeps for accepted tokens, where drafter and target are one model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -311,6 +326,7 @@ fields! {
     Part = Value::Word(&["front", "middle", "end"]);
     Occurrence = Value::Word(&["latest", "first"]);
     AcceptedRows = Value::Word(&["dense", "sparse"]);
+    Unit = Value::Word(&["tokens", "frames"]);
     EntropyOver = Value::Word(&["top3", "full"]);
     StateAt = Value::Word(&["draft", "before"]);
     SelfDraftType = Value::Word(&SelfDraftType::NAMES);

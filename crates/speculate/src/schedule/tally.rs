@@ -5,7 +5,7 @@ use specreel_record::Verdict;
 
 /// Counts over the ticks of one generation.
 ///
-/// PEARL's and ParallelVLM's tables give [`mean_run`](Self::mean_run), the accepted drafts between two rejects, across as many
+/// PEARL's and ParallelVLM's tables give the accepted drafts between two rejects ([`mean_run`](Self::mean_run)), across as many
 /// windows as they span. It is not comparable with [`tau`](Self::tau), which counts per verify pass as all other methods do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {

@@ -43,6 +43,11 @@ fn every_table_compares_what_it_shows() {
                     own.filter(|m| !table.columns.contains(m) && **m != Measure::Modelled).collect();
                 assert_eq!(unknown, Vec::<&Measure>::new(), "{place} {}", row.label);
             }
+            for (at, row) in table.rows.iter().enumerate().filter(|(_, row)| row.method.is_some()) {
+                let settings = |row: &Row| (row.method().ok(), row.frames, row.step, row.first_steps);
+                let same = table.rows[..at].iter().find(|other| settings(other) == settings(row));
+                assert!(same.is_none(), "{place}: {} runs what {} does", row.label, same.unwrap().label);
+            }
             let labels: BTreeSet<&str> = table.rows.iter().map(|row| row.label.as_str()).collect();
             assert_eq!(labels.len(), table.rows.len(), "{place}: two rows have one name");
         }

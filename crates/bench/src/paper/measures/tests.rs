@@ -63,14 +63,28 @@ fn steps_are_picked_by_number() {
     assert_eq!(value(Measure::Tau, &at(3), &run()), Some(5.0));
     assert_eq!(value(Measure::Tau, &at(4), &run()), None);
     let first = |n| Row { first_steps: Some(n), ..row() };
+    assert_eq!(value(Measure::TauBonus, &first(2), &run()), Some(4.0));
     assert_eq!(value(Measure::Tau, &first(2), &run()), Some(3.0));
     assert_eq!(value(Measure::Tau, &first(10), &run()), Some(2.75));
 }
 
 #[test]
 fn overlapped_runs_count_between_rejects_and_plain_decoding_has_no_drafts() {
-    let parallel = ClipRun { mean_run: Some(5.5), ..run() };
-    assert_eq!(value(Measure::MeanRun, &row(), &parallel), Some(5.5));
+    let overlapped: Row = toml::from_str("label = \"row\"\nmethod = \"parallelvlm\"").unwrap();
+    let m = |runs: &[ClipRun]| {
+        let runs: Vec<Option<&ClipRun>> = runs.iter().map(Some).collect();
+        Measure::MeanRun.of(&overlapped, &runs).map(|figure| figure.value)
+    };
+    let of = |rejects| ClipRun { rejects, ..run() };
+    assert_eq!(m(&[of(Some(2))]), Some(5.5));
+    // A clip without a reject is longer than its drafts, not as long as a step.
+    assert_eq!(m(&[of(Some(2)), of(Some(0))]), Some(11.0));
+    assert_eq!(
+        (m(&[of(Some(0))]), m(&[of(None)])),
+        (None, None),
+        "it is not known, and nothing else stands for it"
+    );
+    assert_eq!(value(Measure::TextShare, &row(), &ClipRun { text_share: Some(0.8), ..run() }), Some(0.8));
     let plain = ClipRun { drafted: 0, accepted: vec![0; 15], ..run() };
     for measure in [Measure::Tau, Measure::TauBonus, Measure::MeanRun, Measure::AcceptedShare] {
         assert_eq!(value(measure, &row(), &plain), None, "{measure:?}");

@@ -34,7 +34,15 @@ fn cuts_are_inside_of_the_model() {
 fn change_compares_with_earlier_frames_of_the_group() {
     // One cell, six frames; the fifth begins a group.
     let frames = [[1.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 0.0], [1.0, 0.0], [-1.0, 0.0]].concat();
-    assert_eq!(change(&frames, 2, [6, 1, 1]), [2.0, 1.0, 0.0, 0.0, 2.0, 2.0]);
+    assert_eq!(change(&frames, 2, [6, 1, 1]), [3.0, 1.0, 0.0, 0.0, 2.5, 2.0]);
+}
+
+#[test]
+fn a_budget_below_the_first_frames_is_spread_over_them() {
+    // Sixteen frames of four equal cells: four first frames, sixteen tokens.
+    let scores = change(&[1.0].repeat(64), 1, [16, 2, 2]);
+    assert_eq!(crate::context::largest(&scores, 4), [0, 16, 32, 48]);
+    assert_eq!(crate::context::largest(&scores, 16).into_iter().map(|token| token / 4 % 4).max(), Some(0));
 }
 
 #[test]
@@ -58,7 +66,13 @@ fn density_keeps_the_budget_and_prefers_anchors() {
     // Frames that turn: a segment each.
     let turned: Vec<f32> =
         (0..4).flat_map(|t| if t < 2 { [1.0, 0.0] } else { [0.0, 1.0] }.repeat(2)).collect();
-    assert_eq!(Density::of(&turned, 2, [4, 1, 2]).segments, [0, 2]);
+    let turned = Density::of(&turned, 2, [4, 1, 2]);
+    assert_eq!(turned.segments, [0, 2]);
+    // Whole frames: the first, and the one after the turn.
+    for (keep, frames) in [(0.0, vec![]), (0.1, vec![0, 1]), (0.5, vec![0, 1, 4, 5]), (1.0, (0..8).collect())]
+    {
+        assert_eq!(turned.choose_frames([4, 1, 2], keep), frames, "{keep}");
+    }
 }
 
 #[test]
