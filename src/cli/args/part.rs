@@ -25,9 +25,19 @@ pub struct SpanArgs {
 pub struct PartArgs {
     #[command(flatten)]
     pub span: SpanArgs,
-    /// Caption the video in segments of this length, with time stamps; a short last one is merged into the one before it
+    /// Caption the video in segments, with time stamps: of this length (a short last one is merged into the one before it), or one
+    /// for each scene
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS|scenes", value_parser = segments)]
+    pub segments: Option<Segments>,
+    /// Difference between two frames that counts as a cut, from 0 to 255 (--segments scenes) [default: 27]
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "T", value_parser = threshold)]
+    pub scene_threshold: Option<f64>,
+    /// Shortest scene; cuts that follow each other faster are merged (--segments scenes) [default: 2]
     #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
-    pub segments: Option<f64>,
+    pub min_segment: Option<f64>,
+    /// Longest segment; longer scenes are divided evenly (--segments scenes) [default: 120]
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
+    pub max_segment: Option<f64>,
     /// Output format
     #[arg(
         long,
@@ -41,6 +51,14 @@ pub struct PartArgs {
     /// Cues of a caption in subtitles [default: clip]
     #[arg(long, help_heading = "Output", value_name = "HOW", value_parser = choice::<Cues>())]
     pub cues: Option<Cues>,
+}
+
+/// How a video is cut into segments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Segments {
+    /// Segments of so many seconds.
+    Seconds(f64),
+    Scenes,
 }
 
 /// Output format of captions.
@@ -69,6 +87,19 @@ impl Format {
 fn time(text: &str) -> Result<f64, String> {
     let example = "expected seconds, mm:ss or hh:mm:ss, for example 90, 1:30 or 0:01:30.5";
     seconds(text).ok_or_else(|| example.to_owned())
+}
+
+fn segments(text: &str) -> Result<Segments, String> {
+    match text {
+        "scenes" => Ok(Segments::Scenes),
+        _ if seconds(text).is_none() => Err("expected a time, such as 30 or 1:30, or `scenes`".into()),
+        _ => length(text).map(Segments::Seconds),
+    }
+}
+
+fn threshold(text: &str) -> Result<f64, String> {
+    let fits = |threshold: &f64| (0.1..=255.0).contains(threshold);
+    text.parse().ok().filter(fits).ok_or_else(|| "expected a number from 0.1 to 255".to_owned())
 }
 
 fn length(text: &str) -> Result<f64, String> {

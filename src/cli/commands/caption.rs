@@ -18,7 +18,7 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     }
     let args = &*args;
     let CaptionArgs { videos, part, run, output, dry_run, steps, .. } = args;
-    part.span.check()?;
+    part.check()?;
     if let Some(code) = super::models::offer::missing(run, config, output.quiet || output.json)? {
         return Ok(code);
     }
@@ -38,8 +38,15 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     }
     let limit = caption.request.max_new_tokens;
     let file = caption.request.video.clone();
-    let mut requests =
-        part.runs(caption.request).map_err(|failure| resolve::as_typed(failure, &file, video))?;
+    let out_terminal = std::io::stdout().is_terminal();
+    let shown = !output.quiet && !(output.json && out_terminal);
+    let mut search = Progress::new(shown);
+    let divided = part.runs(caption.request, &mut |done, total| {
+        search.scenes(done, total);
+        ControlFlow::Continue(())
+    });
+    search.clear();
+    let mut requests = divided.map_err(|failure| resolve::as_typed(failure, &file, video))?;
     if requests.len() > 1 {
         // The next piece must not wait for the figures of this one.
         requests.iter_mut().for_each(|request| request.measure = false);
@@ -54,7 +61,6 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     let session =
         output.save.as_deref().map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?;
     let (mut client, interrupt) = loading(caption.models, run.ignore_memory)?;
-    let out_terminal = std::io::stdout().is_terminal();
     let style = Style {
         json: output.json,
         color: terminal::color_stdout(output.color) && !output.json,
@@ -67,8 +73,6 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
         cues: part.cues(config),
         steps: *steps,
     };
-    let lines_on_screen = output.json && out_terminal;
-    let shown = !output.quiet && !lines_on_screen;
     let mut printer = Printer::new(
         std::io::stdout().lock(),
         std::io::stderr(),
@@ -78,7 +82,13 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
         limit,
     );
     runtime()?.block_on(async {
-        for request in requests {
+        let mut requests = requests.into_iter().peekable();
+        while let Some(request) = requests.next() {
+            if let Some(next) = requests.peek() {
+                let next = RunRequest { run: u64::MAX, ..next.clone() };
+                // What fails here fails again when it is its turn.
+                let _ = client.send(specreel_engine::Command::ReadNext(Box::new(next)));
+            }
             let code =
                 one(&mut client, request, args.verify.is_some(), &mut printer, &interrupt, GRACE).await?;
             if code != 0 {

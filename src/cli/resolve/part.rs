@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use crate::cli::{
-    args::part::{Format, PartArgs, SpanArgs},
+    args::part::{Format, PartArgs, Segments, SpanArgs},
     config::Config,
 };
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Failure, Segment, Span};
-use specreel_video as video;
+use specreel_video::{self as video, Division, Scenes, cuts::Progress};
 
 impl SpanArgs {
     /// Check the times without the video. Fails if the part ends before it starts (class usage).
@@ -40,13 +40,54 @@ impl PartArgs {
         self.cues.or(config.values.cues).unwrap_or_default()
     }
 
-    /// The runs of a request: itself for a whole video as text, else one for each piece.
-    pub fn runs(&self, request: RunRequest) -> Result<Vec<RunRequest>, Failure> {
+    /// Check the options without the video. Fails if they contradict each other (class usage).
+    pub fn check(&self) -> Result<(), Failure> {
+        self.span.check()?;
+        let limits = [
+            ("--scene-threshold", self.scene_threshold),
+            ("--min-segment", self.min_segment),
+            ("--max-segment", self.max_segment),
+        ];
+        if self.segments != Some(Segments::Scenes)
+            && let Some((option, _)) = limits.iter().find(|(_, value)| value.is_some())
+        {
+            return Err(Failure::usage(
+                format!("{option} is an option of --segments scenes"),
+                "add --segments scenes",
+            ));
+        }
+        match self.division() {
+            Some(Division::Scenes(Scenes { shortest_s, longest_s, .. })) if longest_s < 2.0 * shortest_s => {
+                Err(Failure::usage(
+                    format!("--max-segment {longest_s} is less than twice --min-segment {shortest_s}"),
+                    "the parts of a scene that is too long must not be too short",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How the video is divided; `None` if it is not.
+    pub fn division(&self) -> Option<Division> {
+        let default = Scenes::default();
+        self.segments.map(|segments| match segments {
+            Segments::Seconds(seconds) => Division::Even(seconds),
+            Segments::Scenes => Division::Scenes(Scenes {
+                threshold: self.scene_threshold.unwrap_or(default.threshold),
+                shortest_s: self.min_segment.unwrap_or(default.shortest_s),
+                longest_s: self.max_segment.unwrap_or(default.longest_s),
+            }),
+        })
+    }
+
+    /// The runs of a request: itself for a whole video as text, else one for each piece. The progress is that of the search for
+    /// scenes.
+    pub fn runs(&self, request: RunRequest, progress: Progress<'_>) -> Result<Vec<RunRequest>, Failure> {
         let Self { span, segments, format, .. } = *self;
         if span.is_whole() && segments.is_none() && format == Format::Text {
             return Ok(vec![request]);
         }
-        let spans = video::segments(&request.video, span.start, span.end, segments)?;
+        let spans = video::segments_with(&request.video, span.start, span.end, self.division(), progress)?;
         let (first, count) = (request.run, spans.len());
         let piece = |(index, span): (usize, Span)| RunRequest {
             run: first + index as u64,

@@ -13,6 +13,7 @@ use specreel_record::{
     Event, EventKind, RunLog, Segment, Session, Span, Started, StopReason, Turn, Verdict,
     session::RecordedEvent, testing::failure,
 };
+use specreel_video::{Division, Scenes};
 
 fn span(start: f64, end: f64) -> Span {
     Span { start, end }
@@ -22,7 +23,7 @@ fn span(start: f64, end: f64) -> Span {
 fn in_segments() -> (Studio, Vec<Effect>) {
     let mut studio = ready();
     let effects = press(&mut studio, "L ctrl-u 1 0 enter");
-    assert_eq!(effects, [Effect::Cut("/demo/0.mp4".into(), 10.0)]);
+    assert_eq!(effects, [Effect::Cut("/demo/0.mp4".into(), Division::Even(10.0))]);
     let segments = vec![span(0.0, 10.0), span(10.0, 20.0), span(20.0, 27.0)];
     let effects = studio.handle(Msg::Cut(Ok(segments)));
     (studio, effects)
@@ -111,9 +112,19 @@ fn a_failure_or_a_cancel_ends_all_segments_and_again_restarts_them() {
 }
 
 #[test]
+fn a_clip_is_cut_into_its_scenes() {
+    for (typed, threshold) in [("s c e n e s", 27.0), ("s c e n e s space 3 5", 35.0)] {
+        let mut studio = ready();
+        let effects = press(&mut studio, &format!("L ctrl-u {typed} enter"));
+        let scenes = Scenes { threshold, ..Scenes::default() };
+        assert_eq!(effects, [Effect::Cut("/demo/0.mp4".into(), Division::Scenes(scenes))]);
+    }
+}
+
+#[test]
 fn an_invalid_segment_length_is_reported() {
     let mut studio = ready();
-    for typed in ["0", "x", "1 :"] {
+    for typed in ["0", "x", "1 :", "s c e n e s x", "s c e n e s 0"] {
         assert!(press(&mut studio, &format!("L ctrl-u {typed} enter")).is_empty());
         assert!(notice(&mut studio).contains("at least one second"), "{typed}");
         assert!(matches!(studio.model().overlay, Some(Overlay::Segments(_))));

@@ -136,7 +136,7 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
             picker::export(export::formats(model), sidecars, *cursor, theme, frame);
         }
         Some(Overlay::Segments(length)) => {
-            picker::line(model, "Segment length (30 or 1:30)", length, theme, frame);
+            picker::line(model, "Segment length (30, 1:30), or scenes", length, theme, frame);
         }
         Some(Overlay::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
         Some(Overlay::Compare) => compare::draw(model, theme, frame),

@@ -148,3 +148,37 @@ fn a_comparison_and_an_inspection_of_a_part() {
     assert!(frames.iter().all(|t| (2.0..4.0).contains(&t.as_f64().unwrap())), "{frames:?}");
     assert!(program.home().join("p.png").exists());
 }
+
+#[test]
+fn scenes_are_segments() {
+    let program = Program::new();
+    // The first clip has no cuts, the third has two.
+    let scenes = ["--segments", "scenes", "--min-segment", "1"];
+    let run = program.run(&[&["caption", "demo:3", "--json"], &SHORT[..], &scenes].concat()).silent();
+    let found = spans(&events(&run.stdout));
+    assert_eq!(found.iter().map(|span| span.0).collect::<Vec<_>>(), [0.0, 1.8, 5.5]);
+    let whole = program.run(&[&["caption", "demo", "--format", "srt"], &SHORT[..], &scenes].concat());
+    assert_eq!(whole.stdout.matches("-->").count(), 1, "{}", whole.stdout);
+    // Many videos have the same segments.
+    program
+        .run(&[&["caption", "demo:3", "--sidecar", "json", "--out-dir", "."], &SHORT[..], &scenes].concat())
+        .ok();
+    let sidecar = std::fs::read_dir(program.home()).unwrap().map(|entry| entry.unwrap().path());
+    let sidecar = sidecar.filter(|path| path.extension().is_some_and(|end| end == "json")).last().unwrap();
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(sidecar).unwrap()).unwrap();
+    assert_eq!(json.to_string().matches("\"start\"").count(), 3, "{json}");
+}
+
+#[test]
+fn options_of_scenes_are_checked() {
+    let program = Program::new();
+    let refused = |args: &[&str], words: &str| _ = caption(&program, args).ends(2).said(words);
+    refused(&["--scene-threshold", "20"], "--scene-threshold is an option of --segments scenes");
+    refused(&["--segments", "30", "--max-segment", "60"], "--max-segment is an option of --segments scenes");
+    refused(&["--segments", "scene"], "expected a time, such as 30 or 1:30, or `scenes`");
+    refused(&["--segments", "scenes", "--scene-threshold", "0"], "a number from 0.1 to 255");
+    refused(
+        &["--segments", "scenes", "--min-segment", "10", "--max-segment", "15"],
+        "--max-segment 15 is less than twice --min-segment 10",
+    );
+}

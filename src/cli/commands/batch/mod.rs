@@ -55,7 +55,7 @@ impl Plan {
             models,
             request,
             prompts,
-            part: Part { start: span.start, end: span.end, segments: args.part.segments },
+            part: Part { start: span.start, end: span.end, segments: args.part.division() },
             polish: Polish { prefix: args.batch.prefix.clone(), clean: args.batch.clean },
             cues: args.part.cues(config),
             limit: args.batch.limit.map(|limit| limit as usize),
