@@ -9,7 +9,7 @@ use super::{
     outputs::{Need, is_fatal},
     rows::Caption,
 };
-use specreel_client::{Client, Ending, GRACE, Interrupt};
+use specreel_client::{Client, Ending, GRACE, Interrupt, Transcript};
 use specreel_engine::{Command, RunRequest};
 use specreel_record::{Event, Pieces, RunLog, Segment, StopReason};
 use specreel_video::{self as video, Division, Scenes};
@@ -22,6 +22,8 @@ pub struct Batch<'a> {
     /// The request of each caption, without video, part and prompt. Its number is the first run's.
     pub request: RunRequest,
     pub part: Part,
+    /// What is said in the clips, which then are one.
+    pub transcript: Option<&'a Transcript>,
     pub polish: Polish,
     /// At most this many clips are captioned.
     pub limit: Option<usize>,
@@ -35,6 +37,8 @@ struct Job {
     _claims: Vec<Claim>,
     /// Size and time of the file when its turn was prepared.
     stamp: Option<(u64, u64)>,
+    /// The prompts, without what is said in the clip.
+    prompts: Vec<String>,
     /// For each prompt the runs of all pieces.
     requests: Vec<Vec<RunRequest>>,
 }
@@ -189,9 +193,9 @@ impl Batch<'_> {
         let path = clip.path();
         let stamp = stamp(&path);
         let spans = self.spans(&path, outputs.are_timed())?;
-        let runs = |number: usize| self.runs(&path, &spans, &outputs.prompts()[number]);
-        let requests = prompts.into_iter().map(runs).collect();
-        Ok(Ok(Job { clip: clip.clone(), _claims: claims, stamp, requests }))
+        let prompts: Vec<String> = prompts.iter().map(|&number| outputs.prompts()[number].clone()).collect();
+        let requests = prompts.iter().map(|prompt| self.runs(&path, &spans, prompt)).collect();
+        Ok(Ok(Job { clip: clip.clone(), _claims: claims, stamp, prompts, requests }))
     }
 
     /// A run on each of these parts of a video.
@@ -201,7 +205,10 @@ impl Batch<'_> {
             video: path.to_owned(),
             span: *span,
             segment: self.part.segments.map(|_| Segment { first: 0, index, count }),
-            prompt: prompt.to_owned(),
+            prompt: match (self.transcript, span) {
+                (Some(transcript), Some(span)) => transcript.prompt(prompt, *span),
+                _ => prompt.to_owned(),
+            },
             measure: false,
             ..self.request.clone()
         };
@@ -211,7 +218,7 @@ impl Batch<'_> {
     /// The parts of a video that are captioned; none is the whole video.
     fn spans(&self, path: &Path, timed: bool) -> Result<Vec<Option<Span>>, Failure> {
         let Part { start, end, segments } = self.part;
-        if self.part == Part::default() && !timed {
+        if self.part == Part::default() && !timed && self.transcript.is_none() {
             return Ok(vec![None]);
         }
         let spans =
@@ -234,7 +241,7 @@ impl Batch<'_> {
         let mut captions = Vec::new();
         let mut verified = Vec::new();
         let mut all = job.requests.iter().flatten();
-        for pieces in &job.requests {
+        for (prompt, pieces) in job.prompts.iter().zip(&job.requests) {
             let mut logs: Vec<RunLog> = Vec::new();
             let first = *run;
             for request in pieces {
@@ -269,7 +276,6 @@ impl Batch<'_> {
                 }
                 logs.push(log);
             }
-            let prompt = pieces.first().map(|request| request.prompt.as_str()).unwrap_or_default();
             captions.push(self.written(prompt, &logs));
             logs.iter().for_each(|log| progress.stats.add_run(log.stats()));
         }
@@ -310,9 +316,10 @@ impl Batch<'_> {
             Ok(spans) => spans,
             Err(failure) => return Ok(Err(failure)),
         };
+        let prompts = vec![self.request.prompt.clone()];
         let requests = vec![self.runs(path, &spans, &self.request.prompt)];
         let clip = Clip::of_file(path);
-        let job = Job { stamp: stamp(path), clip, _claims: Vec::new(), requests };
+        let job = Job { stamp: stamp(path), clip, _claims: Vec::new(), prompts, requests };
         Ok(match self.caption(&job, None, run, false, &mut Progress::default(), report).await? {
             End::Captions(captions) => Ok(captions.into_iter().next()),
             End::Failed(failure) => Err(failure),

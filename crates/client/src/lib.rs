@@ -44,6 +44,7 @@ mod interrupt;
 pub mod present;
 mod prompts;
 mod settings;
+mod transcript;
 
 pub use connection::{Backend, Client, Remote};
 pub use follow::{Ending, GRACE, Sink, UNSEEN, cancelled};
@@ -53,3 +54,4 @@ pub use settings::{
     Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Existing, ImageProtocol, Layer, Notify, Origin,
     Setting, Settings, SidecarChoice, parse_device, parse_tower_dtype,
 };
+pub use transcript::Transcript;

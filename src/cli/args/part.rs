@@ -1,5 +1,7 @@
 //! The part of a video to caption, its pieces, and the output format.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use super::values::choice;
@@ -38,6 +40,9 @@ pub struct PartArgs {
     /// Longest segment; longer scenes are divided evenly (--segments scenes) [default: 120]
     #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
     pub max_segment: Option<f64>,
+    /// What is said in the video, for the prompt of each segment: SubRip, WebVTT, or Whisper's JSON
+    #[arg(long, help_heading = "Video", value_name = "FILE")]
+    pub transcript: Option<PathBuf>,
     /// Output format
     #[arg(
         long,

@@ -46,7 +46,10 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
         ControlFlow::Continue(())
     });
     search.clear();
-    let mut requests = divided.map_err(|failure| resolve::as_typed(failure, &file, video))?;
+    let (mut requests, notes) = divided.map_err(|failure| resolve::as_typed(failure, &file, video))?;
+    if !output.quiet && !output.json {
+        notes.iter().for_each(|note| tell!("note: {note}"));
+    }
     if requests.len() > 1 {
         // The next piece must not wait for the figures of this one.
         requests.iter_mut().for_each(|request| request.measure = false);

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use super::check_prompt;
 use crate::cli::{
     args::part::{Format, PartArgs, Segments, SpanArgs},
     config::Config,
 };
+use specreel_client::Transcript;
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Failure, Segment, Span};
 use specreel_video::{self as video, Division, Scenes, cuts::Progress};
@@ -67,6 +69,11 @@ impl PartArgs {
         }
     }
 
+    /// What is said in the video, if that is given.
+    pub fn transcript(&self) -> Result<Option<Transcript>, Failure> {
+        self.transcript.as_deref().map(Transcript::read).transpose()
+    }
+
     /// How the video is divided; `None` if it is not.
     pub fn division(&self) -> Option<Division> {
         let default = Scenes::default();
@@ -80,21 +87,34 @@ impl PartArgs {
         })
     }
 
-    /// The runs of a request: itself for a whole video as text, else one for each piece. The progress is that of the search for
-    /// scenes.
-    pub fn runs(&self, request: RunRequest, progress: Progress<'_>) -> Result<Vec<RunRequest>, Failure> {
+    /// The runs of a request, and notes on the transcript: itself for a whole video as text, else one for each piece. The progress
+    /// is that of the search for scenes.
+    pub fn runs(
+        &self,
+        request: RunRequest,
+        progress: Progress<'_>,
+    ) -> Result<(Vec<RunRequest>, Vec<String>), Failure> {
         let Self { span, segments, format, .. } = *self;
-        if span.is_whole() && segments.is_none() && format == Format::Text {
-            return Ok(vec![request]);
+        let transcript = self.transcript()?;
+        if span.is_whole() && segments.is_none() && format == Format::Text && transcript.is_none() {
+            return Ok((vec![request], Vec::new()));
         }
         let spans = video::segments_with(&request.video, span.start, span.end, self.division(), progress)?;
+        let end = spans.last().filter(|_| self.span.end.is_none()).map_or(f64::INFINITY, |last| last.end);
+        let notes = transcript.as_ref().map(|transcript| transcript.notes(end)).unwrap_or_default();
         let (first, count) = (request.run, spans.len());
         let piece = |(index, span): (usize, Span)| RunRequest {
             run: first + index as u64,
             span: Some(span),
             segment: segments.map(|_| Segment { first, index, count }),
+            prompt: match &transcript {
+                Some(transcript) => transcript.prompt(&request.prompt, span),
+                None => request.prompt.clone(),
+            },
             ..request.clone()
         };
-        Ok(spans.into_iter().enumerate().map(piece).collect())
+        let requests: Vec<RunRequest> = spans.into_iter().enumerate().map(piece).collect();
+        requests.iter().try_for_each(|request| check_prompt(&request.prompt))?;
+        Ok((requests, notes))
     }
 }

@@ -182,3 +182,40 @@ fn options_of_scenes_are_checked() {
         "--max-segment 15 is less than twice --min-segment 10",
     );
 }
+
+#[test]
+fn what_is_said_is_in_the_prompt_of_its_segment() {
+    let program = Program::new();
+    let srt = "1\n00:00:00,500 --> 00:00:01,500\nLook, a star.\n\n2\n00:00:03,000 --> 00:00:03,800\nIt <i>falls</i>.\n\n3\n00:01:00,000 \
+               --> 00:01:01,000\nThe end.\n";
+    std::fs::write(program.home().join("said.srt"), srt).unwrap();
+    let prompts = |args: &[&str]| -> Vec<String> {
+        let run = caption(
+            &program,
+            &[&["--json", "--prompt", "Describe.", "--transcript", "said.srt"], args].concat(),
+        );
+        let events = events(&run.silent().stdout);
+        let started = events.iter().filter(|e| e["event"] == "started");
+        started.map(|e| e["prompt"].as_str().unwrap().to_owned()).collect()
+    };
+    let said = |lines: &str| format!("What is said in the video:\n{lines}\nDescribe.");
+    assert_eq!(
+        prompts(&["--segments", "2"]),
+        [said("[0:00.5 - 0:01.5] Look, a star.\n"), said("[0:01 - 0:01.8] It falls.\n"), "Describe.".into()]
+    );
+    assert_eq!(prompts(&[]), [said("[0:00.5 - 0:01.5] Look, a star.\n[0:03 - 0:03.8] It falls.\n")]);
+    let run = caption(&program, &["--transcript", "said.srt"]).ok();
+    run.said("note: 1 of 3 lines of the transcript are past the end of the video (0:06");
+
+    // One video with a file of its own has it too, and its row has the prompt alone.
+    let many = ["caption", "demo", "--sidecar", "json", "--transcript", "said.srt", "--out-dir", "."];
+    program.run(&[&many, &SHORT[..], &["--json"]].concat()).ok().printed("Look, a star.");
+
+    program
+        .run(&["caption", "demo", "demo:2", "--transcript", "said.srt"])
+        .ends(2)
+        .said("is for one video; these are 2");
+    caption(&program, &["--transcript", "none.srt"]).ends(3).said("transcript none.srt: no such file");
+    std::fs::write(program.home().join("words.txt"), "no times").unwrap();
+    caption(&program, &["--transcript", "words.txt"]).ends(3).said("it holds no line with a time");
+}
