@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::values::choice;
-use specreel_client::present::export::Subtitles;
+use crate::cli::output::style::Timed;
+use specreel_client::present::export::{Outline, Subtitles};
 use specreel_record::{
     Cues,
     span::{LEAST_SEGMENT_S, seconds},
@@ -21,6 +22,9 @@ pub struct SpanArgs {
     #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "T", value_parser = time)]
     pub end: Option<f64>,
 }
+
+/// The prompt of a summary.
+const SUMMARY: &str = "Summarize the whole video from these captions, from its beginning to its end, with the times of what matters.";
 
 /// A part of a video, its segments, and the output format.
 #[derive(Debug, Default, Args)]
@@ -40,6 +44,16 @@ pub struct PartArgs {
     /// Longest segment; longer scenes are divided evenly (--segments scenes) [default: 120]
     #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
     pub max_segment: Option<f64>,
+    /// After the segments, caption the whole video from their captions; with PROMPT, by this prompt
+    #[arg(
+        long,
+        help_heading = "Video",
+        value_name = "PROMPT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = SUMMARY
+    )]
+    pub summary: Option<String>,
     /// What is said in the video, for the prompt of each segment: SubRip, WebVTT, or Whisper's JSON
     #[arg(long, help_heading = "Video", value_name = "FILE")]
     pub transcript: Option<PathBuf>,
@@ -76,16 +90,25 @@ pub enum Format {
     Srt,
     /// WebVTT subtitles
     Vtt,
+    /// Chapters as FFmpeg's metadata file
+    Chapters,
+    /// Chapters as lines of a description on YouTube
+    Youtube,
+    /// Captions with their times, and the summary, as one JSON object
+    Json,
 }
 
 impl Format {
-    /// The subtitle format, if it is one.
-    pub fn subtitles(self) -> Option<Subtitles> {
-        match self {
-            Format::Text => None,
-            Format::Srt => Some(Subtitles::Srt),
-            Format::Vtt => Some(Subtitles::Vtt),
-        }
+    /// The format with times, if it is one.
+    pub fn timed(self) -> Option<Timed> {
+        Some(match self {
+            Format::Text => return None,
+            Format::Srt => Timed::Subtitles(Subtitles::Srt),
+            Format::Vtt => Timed::Subtitles(Subtitles::Vtt),
+            Format::Chapters => Timed::Outline(Outline::Chapters),
+            Format::Youtube => Timed::Outline(Outline::Youtube),
+            Format::Json => Timed::Outline(Outline::Json),
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cli::output::{
     printer::{PrintError, Printer, Style},
     session::SESSION,
 };
-use specreel_client::Sink;
+use specreel_client::{Sink, present::export::timed};
 use specreel_engine::memory_check;
 use specreel_record::Verification;
 
@@ -39,7 +39,7 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     let limit = caption.request.max_new_tokens;
     let file = caption.request.video.clone();
     let out_terminal = std::io::stdout().is_terminal();
-    let shown = !output.quiet && !(output.json && out_terminal);
+    let shown = !(output.quiet || output.json && out_terminal);
     let mut search = Progress::new(shown);
     let divided = part.runs(caption.request, &mut |done, total| {
         search.scenes(done, total);
@@ -50,7 +50,8 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     if !output.quiet && !output.json {
         notes.iter().for_each(|note| tell!("note: {note}"));
     }
-    if requests.len() > 1 {
+    let total = requests.len();
+    if total > 1 {
         // The next piece must not wait for the figures of this one.
         requests.iter_mut().for_each(|request| request.measure = false);
     }
@@ -72,7 +73,7 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
         terminal: out_terminal,
         columns: terminal::columns(),
         columns_talk: terminal::columns_stderr(),
-        subtitles: part.format.subtitles(),
+        timed: part.format.timed(),
         cues: part.cues(config),
         steps: *steps,
     };
@@ -84,7 +85,10 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
         session,
         limit,
     );
+    printer.summarizes(part.summary.is_some());
     runtime()?.block_on(async {
+        let mut captions = Vec::new();
+        let summary = part.summary.as_deref().and_then(|asked| Some((asked, requests.first()?.clone())));
         let mut requests = requests.into_iter().peekable();
         while let Some(request) = requests.next() {
             if let Some(next) = requests.peek() {
@@ -92,13 +96,19 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
                 // What fails here fails again when it is its turn.
                 let _ = client.send(specreel_engine::Command::ReadNext(Box::new(next)));
             }
-            let code =
-                one(&mut client, request, args.verify.is_some(), &mut printer, &interrupt, GRACE).await?;
+            let mut log = RunLog::new(request.run);
+            let span = request.span;
+            let verifies = args.verify.is_some();
+            let code = one(&mut client, request, &mut log, verifies, &mut printer, &interrupt, GRACE).await?;
             if code != 0 {
                 return Ok(code);
             }
+            captions.extend(span.map(|span| timed(span, log.text())).unwrap_or_default());
         }
-        Ok(0)
+        let Some((asked, first)) = summary else { return Ok(0) };
+        let request = resolve::summary(asked, first, total, &captions);
+        let mut log = RunLog::new(request.run);
+        one(&mut client, request, &mut log, false, &mut printer, &interrupt, GRACE).await
     })
 }
 
@@ -122,23 +132,23 @@ fn seconds(request: &RunRequest) -> f64 {
 async fn one<O: Write, E: Write>(
     client: &mut Client,
     request: RunRequest,
+    log: &mut RunLog,
     verifies: bool,
     printer: &mut Printer<O, E>,
     interrupt: &Interrupt,
     grace: Duration,
 ) -> Result<i32, End> {
-    let mut log = RunLog::new(request.run);
     let is_measured = request.is_measured();
     printer.measures(is_measured);
     let asked = request.clone();
-    match client.follow(request, &mut log, printer, interrupt, grace).await.map_err(ended)? {
+    match client.follow(request, log, printer, interrupt, grace).await.map_err(ended)? {
         Ending::Done(StopReason::Eos | StopReason::Length) => {
             if is_measured {
-                client.settle(&mut [&mut log], printer, interrupt, grace).await.map_err(ended)?;
+                client.settle(&mut [log], printer, interrupt, grace).await.map_err(ended)?;
             }
             printer.report().map_err(ended)?;
             let code = match verifies {
-                true => verify(client, &asked, &mut log, printer, interrupt, grace).await?,
+                true => verify(client, &asked, log, printer, interrupt, grace).await?,
                 false => 0,
             };
             Ok(if code == 0 && log.stats().complete == Some(false) { INCOMPLETE } else { code })

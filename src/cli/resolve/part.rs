@@ -9,8 +9,14 @@ use crate::cli::{
 };
 use specreel_client::Transcript;
 use specreel_engine::RunRequest;
-use specreel_record::{Cues, Failure, Segment, Span};
-use specreel_video::{self as video, Division, Scenes, cuts::Progress};
+use specreel_record::{Cues, Failure, Segment, Span, clock};
+use specreel_video::{self as video, Division, Sampling, Scenes, cuts::Progress};
+
+/// Bytes of captions in the prompt of a summary: longer ones are cut, all alike.
+const OUTLINE: usize = 32_000;
+
+/// Frames of the whole video that a summary sees.
+const SUMMARY_FRAMES: usize = 32;
 
 impl SpanArgs {
     /// Check the times without the video. Fails if the part ends before it starts (class usage).
@@ -57,6 +63,20 @@ impl PartArgs {
                 format!("{option} is an option of --segments scenes"),
                 "add --segments scenes",
             ));
+        }
+        if self.summary.is_some() {
+            if self.segments.is_none() {
+                return Err(Failure::usage(
+                    "--summary sums up segments",
+                    "add --segments 30 or --segments scenes",
+                ));
+            }
+            if matches!(self.format, Format::Srt | Format::Vtt) {
+                return Err(Failure::usage(
+                    "subtitles have no place for a summary",
+                    "use --format text, json, chapters or youtube",
+                ));
+            }
         }
         match self.division() {
             Some(Division::Scenes(Scenes { shortest_s, longest_s, .. })) if longest_s < 2.0 * shortest_s => {
@@ -117,4 +137,42 @@ impl PartArgs {
         requests.iter().try_for_each(|request| check_prompt(&request.prompt))?;
         Ok((requests, notes))
     }
+}
+
+/// The run that sums up the captions of a video's pieces, of which there are `count`, by this prompt. It sees a few frames of the
+/// whole, and writes free text.
+pub fn summary(asked: &str, first: RunRequest, count: usize, captions: &[(Span, String)]) -> RunRequest {
+    let all: usize = captions.iter().map(|(_, text)| text.len()).sum();
+    let share = if all > OUTLINE { OUTLINE / captions.len() } else { all };
+    let line = |(span, text): &(Span, String)| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (start, end) = (clock(span.start), clock(span.end));
+        format!("[{start} - {end}] {}\n", shortened(&text, share))
+    };
+    let lines: String = captions.iter().map(line).collect();
+    let start = first.span.map_or(0.0, |span| span.start);
+    let end = captions.last().map_or(start, |(span, _)| span.end);
+    RunRequest {
+        run: first.run + count as u64,
+        span: Some(Span { start, end }),
+        segment: None,
+        summary_of: Some(first.run),
+        prompt: format!("Captions of the parts of the video, in order:\n{lines}\n{asked}"),
+        sampling: match first.sampling {
+            Sampling::Frames(count) => Sampling::Frames(count),
+            _ => Sampling::Frames(SUMMARY_FRAMES),
+        },
+        constraint: None,
+        ..first
+    }
+}
+
+/// A text of at most so many bytes, cut at a word.
+fn shortened(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let end = (0..=bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let cut = &text[..end];
+    format!("{}…", cut.rsplit_once(' ').map_or(cut, |(words, _)| words))
 }

@@ -70,7 +70,7 @@ fn the_segments_of_a_clip_run_one_after_another() {
     // All segments are copied and exported.
     let [Effect::Copy(text)] = &press(&mut studio, "y")[..] else { panic!("nothing copied") };
     assert!(text.starts_with("[00:00:00.000 --> 00:00:10.000] A ball.\n[00:00:10.000"), "{text}");
-    let [Effect::Write(name, text)] = &press(&mut studio, "s G up enter")[..] else {
+    let [Effect::Write(name, text)] = &press(&mut studio, "s G up up up up enter")[..] else {
         panic!("nothing saved")
     };
     assert_eq!(name, "0-lvspec.srt");

@@ -219,3 +219,63 @@ fn what_is_said_is_in_the_prompt_of_its_segment() {
     std::fs::write(program.home().join("words.txt"), "no times").unwrap();
     caption(&program, &["--transcript", "words.txt"]).ends(3).said("it holds no line with a time");
 }
+
+#[test]
+fn a_summary_reads_the_captions_of_the_segments() {
+    let program = Program::new();
+    let args = ["--segments", "2", "--summary=In short?", "--json", "--save", "a.jsonl"];
+    let run = caption(&program, &args).silent();
+    let events = events(&run.stdout);
+    let done: Vec<&str> =
+        events.iter().filter(|e| e["event"] == "done").map(|e| e["text"].as_str().unwrap().trim()).collect();
+    assert_eq!(done.len(), 4);
+    let last = events.iter().rfind(|e| e["event"] == "started").unwrap();
+    let prompt = format!(
+        "Captions of the parts of the video, in order:\n[0:00 - 0:02] {}\n[0:02 - 0:04] {}\n[0:04 - {}] {}\n\nIn short?",
+        done[0],
+        done[1],
+        last["prompt"].as_str().unwrap().split("[0:04 - ").nth(1).unwrap().split(']').next().unwrap(),
+        done[2]
+    );
+    assert_eq!(last["prompt"], prompt);
+    assert_eq!((&last["run"], &last["summary_of"], last.get("segment")), (&4.into(), &1.into(), None));
+
+    // As text it comes after the segments, in a saved run too.
+    let text = caption(&program, &["--segments", "2", "--summary=In short?"]).ok();
+    let (segments, summary) = text.stdout.split_once("\n\n").unwrap();
+    assert_eq!((segments.lines().count(), summary.trim()), (3, done[3]), "{}", text.stdout);
+    let replay = |format| program.run(&["replay", "a.jsonl", "--speed", "0", "--format", format]);
+    assert_eq!(replay("text").stdout, text.stdout);
+
+    let json: Value = serde_json::from_str(&replay("json").stdout).unwrap();
+    assert_eq!(json["summary"], done[3]);
+    assert_eq!((&json["events"][1]["start"], &json["events"][1]["text"]), (&2.0.into(), &done[1].into()));
+    let chapters = replay("chapters").stdout;
+    assert!(chapters.starts_with(";FFMETADATA1\ndescription="), "{chapters}");
+    assert_eq!(chapters.matches("[CHAPTER]").count(), 3);
+
+    for (args, words) in [
+        (&["--summary"][..], "--summary sums up segments"),
+        (&["--segments", "2", "--summary", "--format", "srt"], "no place for a summary"),
+        (&["--segments", "2", "--summary", "--sidecar", "txt"], "--summary is for one video"),
+    ] {
+        caption(&program, args).ends(2).said(words);
+    }
+}
+
+#[test]
+fn chapters_need_no_segments_and_events_have_their_own_times() {
+    let program = Program::new();
+    let youtube = caption(&program, &["--format", "youtube"]).ok();
+    assert!(youtube.stdout.starts_with("0:00 The"), "{}", youtube.stdout);
+    youtube.said("note: YouTube shows chapters if there are at least 3");
+    // The model is made to write one event.
+    std::fs::write(program.home().join("event.lark"), "start: \"<1 - 2.5> It falls.\"\n").unwrap();
+    let args = ["caption", "demo", "--grammar", "event.lark", "--segments", "3", "--format"];
+    let json = program.run(&[&args[..], &["json"]].concat()).ok();
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let event = |start: f64, end: f64| serde_json::json!({"start": start, "end": end, "text": "It falls."});
+    assert_eq!(json, serde_json::json!({"events": [event(1.0, 2.5), event(4.0, 5.5)]}));
+    let srt = program.run(&[&args[..], &["srt"]].concat()).ok();
+    srt.printed("00:00:01,000 --> 00:00:02,500\nIt falls.");
+}

@@ -159,6 +159,12 @@ fn check(args: &CaptionArgs) -> Result<(), Failure> {
     if part.format != Format::Text {
         return Err(Failure::usage("--format is for one video on stdout", "use --sidecar srt or vtt"));
     }
+    if part.summary.is_some() {
+        return Err(Failure::usage(
+            "--summary is for one video on stdout",
+            "leave out the options for many videos",
+        ));
+    }
     if part.transcript.is_some() && batch.stdin {
         return Err(Failure::usage("--transcript is for one video", "leave out --stdin"));
     }
