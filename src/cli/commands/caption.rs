@@ -7,7 +7,11 @@ use crate::cli::output::{
 };
 use specreel_client::{Sink, present::export::timed};
 use specreel_engine::memory_check;
-use specreel_record::Verification;
+use specreel_record::{Span, Verification};
+
+mod resume;
+
+use resume::Kept;
 
 /// Exit code if an answer ended before it was what `--schema` or `--grammar` asks for.
 const INCOMPLETE: i32 = 5;
@@ -50,8 +54,7 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     if !output.quiet && !output.json {
         notes.iter().for_each(|note| tell!("note: {note}"));
     }
-    let total = requests.len();
-    if total > 1 {
+    if requests.len() > 1 {
         // The next piece must not wait for the figures of this one.
         requests.iter_mut().for_each(|request| request.measure = false);
     }
@@ -62,8 +65,17 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     if *dry_run {
         return super::dry_run::run(caption.models, requests, args);
     }
-    let session =
-        output.save.as_deref().map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?;
+    let kept =
+        output.save.as_deref().filter(|path| args.resume && path.exists()).map(Kept::read).transpose()?;
+    let is_new = kept.is_none();
+    let mut kept = kept.unwrap_or_default();
+    // All of them, before anything is changed.
+    let done =
+        requests.iter().map_while(|request| kept.take(request).transpose()).collect::<Result<Vec<_>, _>>()?;
+    let session = match output.save.as_deref() {
+        Some(path) if !is_new => Some(OutputFile::resume(SESSION, path, kept.bytes)?),
+        path => path.map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?,
+    };
     let (mut client, interrupt) = loading(caption.models, run.ignore_memory)?;
     let style = Style {
         json: output.json,
@@ -77,18 +89,20 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
         cues: part.cues(config),
         steps: *steps,
     };
-    let mut printer = Printer::new(
-        std::io::stdout().lock(),
-        std::io::stderr(),
-        style,
-        Progress::new(shown),
-        session,
-        limit,
-    );
+    let mut printer =
+        Printer::new(std::io::stdout().lock(), std::io::stderr(), style, Progress::new(shown), None, limit);
     printer.summarizes(part.summary.is_some());
+    let mut captions = Vec::new();
+    for events in &done {
+        captions.extend(with_times(&replayed(events, &mut printer)?));
+    }
+    let asked = part.summary.as_deref().zip(requests.first().cloned());
+    let (total, requests) = (requests.len(), requests.split_off(done.len()));
+    if requests.is_empty() && asked.is_none() {
+        return Ok(0);
+    }
+    printer.save_to(session);
     runtime()?.block_on(async {
-        let mut captions = Vec::new();
-        let summary = part.summary.as_deref().and_then(|asked| Some((asked, requests.first()?.clone())));
         let mut requests = requests.into_iter().peekable();
         while let Some(request) = requests.next() {
             if let Some(next) = requests.peek() {
@@ -97,19 +111,39 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
                 let _ = client.send(specreel_engine::Command::ReadNext(Box::new(next)));
             }
             let mut log = RunLog::new(request.run);
-            let span = request.span;
             let verifies = args.verify.is_some();
             let code = one(&mut client, request, &mut log, verifies, &mut printer, &interrupt, GRACE).await?;
             if code != 0 {
                 return Ok(code);
             }
-            captions.extend(span.map(|span| timed(span, log.text())).unwrap_or_default());
+            captions.extend(with_times(&log));
         }
-        let Some((asked, first)) = summary else { return Ok(0) };
+        let Some((asked, first)) = asked else { return Ok(0) };
         let request = resolve::summary(asked, first, total, &captions);
+        if let Some(events) = kept.take(&request)? {
+            printer.save_to(None);
+            return replayed(&events, &mut printer).map(|_| 0);
+        }
         let mut log = RunLog::new(request.run);
         one(&mut client, request, &mut log, false, &mut printer, &interrupt, GRACE).await
     })
+}
+
+/// The caption of a part, or its events, with times.
+fn with_times(log: &RunLog) -> Vec<(Span, String)> {
+    let span = log.started().and_then(|started| started.span);
+    span.map(|span| timed(span, log.text())).unwrap_or_default()
+}
+
+/// Print the events of a run that was saved.
+fn replayed<O: Write, E: Write>(events: &[Event], printer: &mut Printer<O, E>) -> Result<RunLog, End> {
+    let mut log = RunLog::new(events.first().map_or(0, |event| event.run));
+    for event in events {
+        log.apply(event);
+        printer.event(event).map_err(ended)?;
+    }
+    printer.report().map_err(ended)?;
+    Ok(log)
 }
 
 /// Refuse to compare autoregressive decoding with itself.

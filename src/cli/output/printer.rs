@@ -109,6 +109,11 @@ impl<O: Write, E: Write> Printer<O, E> {
         }
     }
 
+    /// Save the following events in this file.
+    pub fn save_to(&mut self, session: Option<OutputFile>) {
+        self.session = session;
+    }
+
     pub fn event(&mut self, event: &Event) -> Result<Flow, PrintError> {
         if let Some(session) = &mut self.session {
             session.append(&event_line(event)?).map_err(PrintError::Session)?;

@@ -279,3 +279,43 @@ fn chapters_need_no_segments_and_events_have_their_own_times() {
     let srt = program.run(&[&args[..], &["srt"]].concat()).ok();
     srt.printed("00:00:01,000 --> 00:00:02,500\nIt falls.");
 }
+
+#[test]
+fn a_killed_run_is_resumed() {
+    let program = Program::new();
+    let args = ["--segments", "2", "--summary", "--quiet", "--save"];
+    let whole = caption(&program, &[&args[..], &["whole.jsonl"]].concat()).silent();
+    let file = |name: &str| std::fs::read_to_string(program.home().join(name)).unwrap();
+    let lines: Vec<String> = file("whole.jsonl").split_inclusive('\n').map(str::to_owned).collect();
+    let ends: Vec<usize> = (0..lines.len()).filter(|i| lines[*i].contains("\"event\":\"done\"")).collect();
+    assert_eq!(ends.len(), 4);
+    // Killed in a line of the second segment, between segments, in the summary, after the end.
+    let cut = |lines: &[String], more: &str| {
+        std::fs::write(program.home().join("cut.jsonl"), lines.concat() + more).unwrap()
+    };
+    for (kept, more) in
+        [(ends[0] + 4, "{\"run\":2,\"ev"), (ends[1] + 1, ""), (ends[2] + 3, ""), (lines.len(), "")]
+    {
+        cut(&lines[..kept], more);
+        let again = caption(&program, &[&args[..], &["cut.jsonl", "--resume"]].concat()).silent();
+        assert_eq!(again.stdout, whole.stdout, "{kept} lines were kept");
+        let events = events(&file("cut.jsonl"));
+        let done: Vec<u64> =
+            events.iter().filter(|e| e["event"] == "done").map(|e| e["run"].as_u64().unwrap()).collect();
+        assert_eq!(done, [1, 2, 3, 4], "{kept} lines were kept");
+        assert!(file("cut.jsonl").starts_with(&lines[..=ends[0]].concat()));
+    }
+    // A file that does not exist is begun; one of another request is left alone.
+    caption(&program, &[&args[..], &["new.jsonl", "--resume"]].concat()).silent();
+    assert_eq!(file("new.jsonl").matches("\"event\":\"done\"").count(), 4);
+    let before = file("cut.jsonl");
+    let refused = |more: &[&str], what: &str| {
+        let run = caption(&program, &[&["--save", "cut.jsonl", "--resume", "--segments"], more].concat());
+        run.ends(2).said(&format!("has another {what}"));
+        assert_eq!(file("cut.jsonl"), before);
+    };
+    refused(&["3"], "segment");
+    refused(&["2", "--prompt", "What?"], "prompt");
+    refused(&["2", "--method", "autoregressive"], "method");
+    caption(&program, &["--resume"]).ends(2).said("--save");
+}
