@@ -28,7 +28,12 @@ pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) 
         if is_first {
             group = of;
         }
-        if is_first || (group.is_some() && of == group && !numbers.contains(&run)) {
+        // A segment that was captioned again takes the place of its earlier run.
+        let earlier = runs.iter().position(|earlier| earlier.subject.segment == started.segment);
+        if let Some(at) = earlier.filter(|_| group.is_some() && of == group && !numbers.contains(&run)) {
+            runs[at] = waiting_run(first + at as u64, started, methods);
+            numbers[at] = run;
+        } else if is_first || (group.is_some() && of == group && !numbers.contains(&run)) {
             runs.push(waiting_run(first + numbers.len() as u64, started, methods));
             numbers.push(run);
         }

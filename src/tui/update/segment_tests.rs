@@ -334,3 +334,61 @@ fn saved_runs_are_filtered_by_what_they_say() {
     press(&mut studio, "esc");
     assert_eq!(studio.model().overlay, None);
 }
+
+/// Three segments, of which two are captioned and one is running.
+fn two_of_three() -> Studio {
+    let (mut studio, effects) = in_segments();
+    start(&mut studio, &effects);
+    let effects = write(&mut studio, 1, "A ball.");
+    start(&mut studio, &effects);
+    let effects = write(&mut studio, 2, "It rolls.");
+    start(&mut studio, &effects);
+    studio
+}
+
+#[test]
+fn the_timeline_lists_segments_and_goes_to_one() {
+    let mut studio = two_of_three();
+    press(&mut studio, "T");
+    let said = screen(&studio);
+    for words in
+        ["Timeline · 2 of 3 segments", "0:00 – 0:10", "A ball.", "0:10 – 0:20", "It rolls.", "0:20 – 0:27"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(said.contains("━") && said.contains("┃") && said.contains("──"), "{said}");
+    // The cursor is on the shown segment; the first one is chosen.
+    press(&mut studio, "home enter");
+    assert_eq!((studio.model().runs.shown, &studio.model().overlay), (0, &None));
+    // A search goes over all captions.
+    press(&mut studio, "T R o l l enter");
+    assert_eq!(studio.model().runs.shown, 1);
+    press(&mut studio, "T x x x");
+    assert!(screen(&studio).contains("no match"));
+    press(&mut studio, "enter");
+    assert!(notice(&mut studio).contains("not captioned yet"));
+    // Without segments there is no timeline.
+    let mut alone = testing::after_a_run();
+    press(&mut alone, "T");
+    assert!(notice(&mut alone).contains("not captioned in segments"));
+}
+
+#[test]
+fn a_segment_is_captioned_again_in_its_place() {
+    let mut studio = two_of_three();
+    assert!(press(&mut studio, "T ctrl-r").is_empty());
+    assert!(notice(&mut studio).contains("being captioned"));
+    // It waits for the segments that are left, and is asked for once.
+    assert!(press(&mut studio, "up ctrl-r ctrl-r").is_empty());
+    assert!(notice(&mut studio).contains("waits for its turn"));
+    press(&mut studio, "esc");
+    let effects = write(&mut studio, 3, "It stops.");
+    let request = run_of(&effects).unwrap();
+    assert_eq!((request.run, request.span), (4, Some(span(10.0, 20.0))));
+    assert_eq!(request.segment, Some(Segment { first: 1, index: 1, count: 3 }));
+    start(&mut studio, &effects);
+    assert!(write(&mut studio, 4, "It jumps.").is_empty());
+    let [Effect::Copy(text)] = &press(&mut studio, "y")[..] else { panic!("nothing copied") };
+    let captions: Vec<&str> = text.lines().map(|line| line.split("] ").nth(1).unwrap()).collect();
+    assert_eq!(captions, ["A ball.", "It jumps.", "It stops."]);
+}
