@@ -350,6 +350,7 @@ impl Batch<'_> {
         let pieces = spans.zip(&polished).map(|(span, piece)| (span, piece.text.clone())).collect();
         let cut = (!cut.is_empty()).then(|| cut.join("; "));
         let mut made = made(logs);
+        made.extend(self.transcript.map(|said| ("transcript".into(), said.file.clone().into())));
         made.extend(answer(logs).map(|answer| ("answer".into(), answer)));
         if logs.iter().all(|log| log.text().trim().is_empty()) {
             made.insert("empty".into(), true.into());

@@ -19,6 +19,8 @@ const SHARED_S: f64 = 1.0;
 /// The lines of a transcript, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
+    /// The file, as it was named.
+    pub file: String,
     lines: Vec<Line>,
     notes: Vec<String>,
 }
@@ -49,7 +51,8 @@ impl Transcript {
             return Err(failed(format!("it is longer than {} MiB", MAX_FILE >> 20)));
         }
         let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
-        Self::parse(&bytes).map_err(failed)
+        let file = path.display().to_string();
+        Self::parse(&bytes).map(|read| Self { file, ..read }).map_err(failed)
     }
 
     /// The transcript in the bytes of a file, or why there is none.
@@ -74,7 +77,11 @@ impl Transcript {
         }
         lines.dedup_by(|next, line| repeats(line, next));
         lines.retain(|line| !line.text.is_empty());
-        if lines.is_empty() { Err("it holds no line with a time".into()) } else { Ok(Self { lines, notes }) }
+        if lines.is_empty() {
+            Err("it holds no line with a time".into())
+        } else {
+            Ok(Self { lines, notes, ..Self::default() })
+        }
     }
 
     /// What the user should know: what could not be read, and, of a video of this many seconds, what is past its end.

@@ -1,5 +1,9 @@
 //! `specreel caption`: one run, or one for each piece of a video, printed as it happens.
 
+mod resume;
+
+use self::resume::Kept;
+
 use super::*;
 use crate::cli::output::{
     printer::{PrintError, Printer, Style},
@@ -8,10 +12,6 @@ use crate::cli::output::{
 use specreel_client::{Sink, present::export::timed};
 use specreel_engine::memory_check;
 use specreel_record::{Span, Verification};
-
-mod resume;
-
-use resume::Kept;
 
 /// Exit code if an answer ended before it was what `--schema` or `--grammar` asks for.
 const INCOMPLETE: i32 = 5;

@@ -12,6 +12,12 @@ fn caption(program: &Program, args: &[&str]) -> Outcome {
     program.run(&[&["caption", "demo"], &SHORT[..], args].concat())
 }
 
+/// The files with this extension in the program's directory.
+fn files_with(program: &Program, extension: &str) -> Vec<std::path::PathBuf> {
+    let files = std::fs::read_dir(program.home()).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|end| end == extension)).collect()
+}
+
 /// The spans of the runs of a stream of events.
 fn spans(events: &[Value]) -> Vec<(f64, f64)> {
     let spans = events.iter().filter(|e| e["event"] == "started").map(|e| &e["span"]);
@@ -163,8 +169,7 @@ fn scenes_are_segments() {
     program
         .run(&[&["caption", "demo:3", "--sidecar", "json", "--out-dir", "."], &SHORT[..], &scenes].concat())
         .ok();
-    let sidecar = std::fs::read_dir(program.home()).unwrap().map(|entry| entry.unwrap().path());
-    let sidecar = sidecar.filter(|path| path.extension().is_some_and(|end| end == "json")).last().unwrap();
+    let sidecar = files_with(&program, "json").pop().unwrap();
     let json: Value = serde_json::from_str(&std::fs::read_to_string(sidecar).unwrap()).unwrap();
     assert_eq!(json.to_string().matches("\"start\"").count(), 3, "{json}");
 }
@@ -210,6 +215,10 @@ fn what_is_said_is_in_the_prompt_of_its_segment() {
     // One video with a file of its own has it too, and its row has the prompt alone.
     let many = ["caption", "demo", "--sidecar", "json", "--transcript", "said.srt", "--out-dir", "."];
     program.run(&[&many, &SHORT[..], &["--json"]].concat()).ok().printed("Look, a star.");
+    let row = files_with(&program, "json").pop().unwrap();
+    let row: Value = serde_json::from_str(&std::fs::read_to_string(row).unwrap()).unwrap();
+    assert_eq!(row["captions"][0]["transcript"], "said.srt");
+    assert!(!row.to_string().contains("Look, a star."), "{row}");
 
     program
         .run(&["caption", "demo", "demo:2", "--transcript", "said.srt"])
@@ -318,4 +327,9 @@ fn a_killed_run_is_resumed() {
     refused(&["2", "--prompt", "What?"], "prompt");
     refused(&["2", "--method", "autoregressive"], "method");
     caption(&program, &["--resume"]).ends(2).said("--save");
+    // Nothing of another file is cut off.
+    std::fs::write(program.home().join("notes.txt"), "Buy milk.\n").unwrap();
+    let run = caption(&program, &["--segments", "2", "--save", "notes.txt", "--resume"]);
+    run.ends(3).said("notes.txt is not a saved run");
+    assert_eq!(file("notes.txt"), "Buy milk.\n");
 }

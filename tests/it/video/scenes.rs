@@ -45,3 +45,20 @@ fn the_search_can_be_interrupted_and_looks_at_a_part_only() {
     let ended = segments_with(&file.path, None, None, scenes, &mut |_, _| ControlFlow::Break(()));
     assert!(matches!(ended, Err(Error::Interrupted)));
 }
+
+#[test]
+fn a_file_that_has_changed_is_read_again() {
+    let (file, longer) = (Clip::of(100).write(), Clip::of(200).write());
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    let date =
+        || std::fs::File::options().write(true).open(&file.path).unwrap().set_modified(long_ago).unwrap();
+    let ends = || {
+        let spans = segments(&file.path, None, None, Some(Division::Even(2.0))).unwrap();
+        spans.iter().map(|span| span.end).collect::<Vec<_>>()
+    };
+    date();
+    assert_eq!((ends(), ends()), (vec![2.0, 4.0], vec![2.0, 4.0]));
+    std::fs::copy(&longer.path, &file.path).unwrap();
+    date();
+    assert_eq!(ends(), [2.0, 4.0, 6.0, 8.0]);
+}

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, path::Path};
 
 use specreel_engine::RunRequest;
-use specreel_record::{Event, Failure, RunLog, RunState, Session, Started, StopReason};
+use specreel_record::{Event, EventKind, Failure, RunLog, RunState, Session, Started, StopReason};
 
 /// The runs that a file begins with, each with all of its events.
 #[derive(Debug, Default)]
@@ -15,12 +15,18 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Read a file that may end anywhere, or not exist.
+    /// Read a file that may end anywhere. Fails if it cannot be read, or does not begin as a saved run (class input).
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        match path.exists() {
-            true => Ok(Self { path: path.display().to_string(), ..Self::parse(&Session::bytes(path)?) }),
-            false => Ok(Self::default()),
+        let bytes = Session::bytes(path)?;
+        let path = path.display().to_string();
+        let first = bytes.split_inclusive(|byte| *byte == b'\n').next();
+        if first.is_some_and(|line| serde_json::from_slice::<Event>(line).is_err()) {
+            return Err(Failure::input(
+                format!("{path} is not a saved run"),
+                "choose another file for --save, or leave out --resume",
+            ));
         }
+        Ok(Self { path, ..Self::parse(&bytes) })
     }
 
     fn parse(bytes: &[u8]) -> Self {
@@ -39,7 +45,10 @@ impl Kept {
             events.push(event);
             if matches!(log.state(), RunState::Done(StopReason::Eos | StopReason::Length)) {
                 // Its verification follows its end.
-                kept.runs.pop_back_if(|run| run.first().map(|event| event.run) == Some(log.run()));
+                let is_same = |run: &Vec<Event>| run.first().is_some_and(|event| event.run == log.run());
+                if kept.runs.back().is_some_and(is_same) {
+                    kept.runs.pop_back();
+                }
                 kept.runs.push_back(events.clone());
                 kept.bytes = at;
             }
@@ -52,7 +61,7 @@ impl Kept {
     pub fn take(&mut self, request: &RunRequest) -> Result<Option<Vec<Event>>, Failure> {
         let Some(events) = self.runs.pop_front() else { return Ok(None) };
         let started = events.iter().find_map(|event| match &event.kind {
-            specreel_record::EventKind::Started(started) => Some(started),
+            EventKind::Started(started) => Some(started),
             _ => None,
         });
         match started.map_or(Some("input"), |started| difference(started, request)) {
