@@ -22,8 +22,8 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         }
     };
     let config = StudioConfig {
-        cut: Some(Arc::new(|path, seconds| {
-            video::segments(path, None, None, Some(seconds)).map_err(|e| e.to_string())
+        cut: Some(Arc::new(|path, division| {
+            video::segments(path, None, None, Some(division)).map_err(|e| e.to_string())
         })),
         probe: Some(Arc::new(|path| {
             video::probe(path).map(ClipFacts::from).map_err(|error| error.to_string())

@@ -141,6 +141,7 @@ fn studio(args: StudioArgs, config: &Config, run_studio: RunStudio) -> Result<i3
             part,
             run: args.run,
             output,
+            resume: false,
             dry_run: false,
             verify: None,
             steps: false,

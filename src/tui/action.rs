@@ -26,6 +26,7 @@ macro_rules! actions {
 actions! {
     Run "run" "caption the selected clip";
     Segments "segments" "caption the selected clip in segments, with time stamps";
+    Timeline "timeline" "show the segments of the shown clip on a timeline";
     Again "again" "re-run the shown clip and prompt with the selected method";
     Back "back" "close a box, leave the prompt, clear a filter or a search, cancel the run";
     Interrupt "interrupt" "cancel the run; without a run, quit if pressed twice";

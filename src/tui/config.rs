@@ -11,7 +11,7 @@ pub use specreel_demo::Clip;
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Pace, Span, profile::Profile};
 use specreel_speculate::Method;
-use specreel_video::{Frame, Rule};
+use specreel_video::{Division, Frame, Rule};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClipFacts {
@@ -40,8 +40,8 @@ impl From<specreel_video::Probe> for ClipFacts {
 /// Reads a clip's properties, or returns why it cannot; called off the studio's thread, so it may block.
 pub type Probe = Arc<dyn Fn(&Path) -> Result<ClipFacts, String> + Send + Sync>;
 
-/// Divides a clip into segments of so many seconds, or returns why it cannot; called off the studio's thread, so it may block.
-pub type Cut = Arc<dyn Fn(&Path, f64) -> Result<Vec<Span>, String> + Send + Sync>;
+/// Divides a clip into segments, or returns why it cannot; called off the studio's thread, so it may block.
+pub type Cut = Arc<dyn Fn(&Path, Division) -> Result<Vec<Span>, String> + Send + Sync>;
 
 /// Reads frames and passes each on until asked to stop; may block. Returns why the clip cannot be read.
 pub type FrameReader =

@@ -10,7 +10,7 @@ use specreel_batch::rows::Caption;
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{Session, Span};
-use specreel_video::Frame;
+use specreel_video::{Division, Frame};
 
 #[derive(Clone, Debug)]
 pub enum Msg {
@@ -116,8 +116,8 @@ pub enum Effect {
     RememberTheme(PathBuf, String),
     /// Probe a clip; only the newest request counts. Answered by [`Msg::Probed`].
     Probe(PathBuf),
-    /// Divide a clip into segments of so many seconds; answered by [`Msg::Cut`].
-    Cut(PathBuf, f64),
+    /// Divide a clip into segments; answered by [`Msg::Cut`].
+    Cut(PathBuf, Division),
     /// Read frames of a clip, or no longer; only the newest request counts. Answered by [`Msg::FrameRead`] and [`Msg::FramesRead`].
     Frames(Option<FrameRequest>),
     /// List the saved runs of a directory; answered by [`Msg::Listed`].

@@ -44,6 +44,7 @@ contexts! {
     Edit "edit" "Method editor";
     Pick "pick" "Methods to compare";
     Compare "compare" "Comparison";
+    Timeline "timeline" "Timeline";
     Batch "batch" "Batch";
     CaptionEdit "caption_edit" "Caption editor";
     Models "models" "Models";
@@ -104,6 +105,7 @@ impl KeyContext {
             | KeyContext::Pick
             | KeyContext::Models
             | KeyContext::Sessions
+            | KeyContext::Timeline
             | KeyContext::Batch
             | KeyContext::CaptionEdit
             | KeyContext::Entry => &[],
@@ -113,8 +115,8 @@ impl KeyContext {
     }
 
     fn is_typing(self) -> bool {
-        use KeyContext::{CaptionEdit, Entry, Methods, Models, Pick, Prompt};
-        matches!(self, Prompt | Entry | Methods | Models | Pick | CaptionEdit)
+        use KeyContext::{CaptionEdit, Entry, Methods, Models, Pick, Prompt, Timeline};
+        matches!(self, Prompt | Entry | Methods | Models | Pick | Timeline | CaptionEdit)
     }
 }
 

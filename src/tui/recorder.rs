@@ -119,7 +119,7 @@ fn record(
     for (at, event) in inbox {
         if let EventKind::Started(Started { segment, .. }) = &event.kind {
             // The segments of a clip share a file.
-            let group = segment.filter(|s| s.index > 0).map(|s| s.first);
+            let group = segment.filter(|s| s.first != event.run).map(|s| s.first);
             open = open.filter(|recording| group.is_some() && recording.group == group);
             if let Some(recording) = &mut open {
                 recording.run = event.run;
@@ -300,13 +300,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (messages, _inbox) = tokio::sync::mpsc::channel(4);
         let mut recorder = Recorder::start(Some(dir.path().into()), messages);
-        for (run, first, index) in [(1, 1, 0), (2, 1, 1), (3, 3, 0)] {
+        for (run, first, index) in [(1, 1, 0), (2, 1, 1), (3, 1, 0), (4, 4, 0)] {
             let segment = Some(Segment { first, index, count: 2 });
             let about = Started { segment, ..testing::about("/v/a.mp4", "naive") };
             recorder.event(&event(run, EventKind::Started(about)));
-            // The second and the third are cancelled before they wrote anything.
+            // The first is captioned again; the others are cancelled before they wrote anything.
             let kind = match run {
-                1 => done(""),
+                1 | 3 => done(""),
                 _ => ended(StopReason::Cancelled, "", &[], Stats::default()),
             };
             recorder.event(&event(run, kind));
@@ -315,7 +315,7 @@ mod tests {
         let files: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().path()).collect();
         assert_eq!(files.len(), 1);
         let session = Session::read(&files[0]).unwrap();
-        assert_eq!((session.runs(), session.lines.len()), (vec![1, 2], 4));
+        assert_eq!((session.runs(), session.lines.len()), (vec![1, 2, 3], 6));
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Parity with transformers on tiny random checkpoints, see `make_fixtures.py`, `make_families.py` and `make_newer_families.py`.
+//! Parity with transformers on tiny random checkpoints, see `make_fixtures.py`, `make_families.py` and `make_newer_families.py`,
+//! and with PySceneDetect on clips (`make_cuts.py`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cuts;
 mod decoder;
 mod draft_head;
 mod eagle3;

@@ -6,6 +6,7 @@ use super::rows::Caption;
 use super::*;
 use specreel_client::present::{formats, statistics};
 use specreel_record::{Event, Stats, Verification};
+use specreel_video::Division;
 
 /// Which part of each clip is captioned, and in what pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -13,7 +14,7 @@ pub struct Part {
     /// Where it begins, in seconds.
     pub start: Option<f64>,
     pub end: Option<f64>,
-    pub segments: Option<f64>,
+    pub segments: Option<Division>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

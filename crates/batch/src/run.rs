@@ -9,10 +9,10 @@ use super::{
     outputs::{Need, is_fatal},
     rows::Caption,
 };
-use specreel_client::{Client, Ending, GRACE, Interrupt};
+use specreel_client::{Client, Ending, GRACE, Interrupt, Transcript};
 use specreel_engine::{Command, RunRequest};
 use specreel_record::{Event, Pieces, RunLog, Segment, StopReason};
-use specreel_video as video;
+use specreel_video::{self as video, Division, Scenes};
 
 /// Many clips to caption.
 pub struct Batch<'a> {
@@ -22,6 +22,8 @@ pub struct Batch<'a> {
     /// The request of each caption, without video, part and prompt. Its number is the first run's.
     pub request: RunRequest,
     pub part: Part,
+    /// What is said in the clips, which then are one.
+    pub transcript: Option<&'a Transcript>,
     pub polish: Polish,
     /// At most this many clips are captioned.
     pub limit: Option<usize>,
@@ -35,6 +37,8 @@ struct Job {
     _claims: Vec<Claim>,
     /// Size and time of the file when its turn was prepared.
     stamp: Option<(u64, u64)>,
+    /// The prompts, without what is said in the clip.
+    prompts: Vec<String>,
     /// For each prompt the runs of all pieces.
     requests: Vec<Vec<RunRequest>>,
 }
@@ -80,13 +84,11 @@ impl Batch<'_> {
             }
             // Claimed now, so that the engine can read it while this one is captioned.
             next = self.next(&mut queue, outputs, report, progress)?;
-            if let Some(later) = next.as_ref().and_then(|job| job.requests.first()?.first()) {
-                self.read_ahead(later.clone());
-            }
+            let later = next.as_ref().and_then(|job| job.requests.first()?.first());
             let first = run;
             let verifies = self.verify.is_some_and(|every| begun % every == 0);
             begun += 1;
-            let ended = self.caption(&job, &mut run, verifies, progress, report).await?;
+            let ended = self.caption(&job, later, &mut run, verifies, progress, report).await?;
             progress.elapsed = started.elapsed();
             let outcome = match ended {
                 End::Interrupted => {
@@ -111,6 +113,7 @@ impl Batch<'_> {
             }
         }
         summary.progress.elapsed = started.elapsed();
+        summary.interrupted |= self.interrupt.asked();
         summary.limited = !queue.clips.is_empty() && !summary.interrupted;
         let Progress { failed, busy, .. } = summary.progress;
         let complete = !summary.interrupted && !summary.limited && busy == 0;
@@ -144,6 +147,8 @@ impl Batch<'_> {
                     outcome
                 }
                 Err(failure) if is_fatal(&failure) => return Err(Halt::Failed(failure)),
+                // The search for scenes was interrupted.
+                Err(_) if self.interrupt.asked() => return Ok(None),
                 Err(failure) => {
                     outputs.fail(&clip, &failure);
                     Outcome::Failed(failure)
@@ -188,9 +193,9 @@ impl Batch<'_> {
         let path = clip.path();
         let stamp = stamp(&path);
         let spans = self.spans(&path, outputs.are_timed())?;
-        let runs = |number: usize| self.runs(&path, &spans, &outputs.prompts()[number]);
-        let requests = prompts.into_iter().map(runs).collect();
-        Ok(Ok(Job { clip: clip.clone(), _claims: claims, stamp, requests }))
+        let prompts: Vec<String> = prompts.iter().map(|&number| outputs.prompts()[number].clone()).collect();
+        let requests = prompts.iter().map(|prompt| self.runs(&path, &spans, prompt)).collect();
+        Ok(Ok(Job { clip: clip.clone(), _claims: claims, stamp, prompts, requests }))
     }
 
     /// A run on each of these parts of a video.
@@ -200,7 +205,10 @@ impl Batch<'_> {
             video: path.to_owned(),
             span: *span,
             segment: self.part.segments.map(|_| Segment { first: 0, index, count }),
-            prompt: prompt.to_owned(),
+            prompt: match (self.transcript, span) {
+                (Some(transcript), Some(span)) => transcript.prompt(prompt, *span),
+                _ => prompt.to_owned(),
+            },
             measure: false,
             ..self.request.clone()
         };
@@ -210,15 +218,21 @@ impl Batch<'_> {
     /// The parts of a video that are captioned; none is the whole video.
     fn spans(&self, path: &Path, timed: bool) -> Result<Vec<Option<Span>>, Failure> {
         let Part { start, end, segments } = self.part;
-        if self.part == Part::default() && !timed {
+        if self.part == Part::default() && !timed && self.transcript.is_none() {
             return Ok(vec![None]);
         }
-        Ok(video::segments(path, start, end, segments)?.into_iter().map(Some).collect())
+        let spans =
+            video::segments_with(path, start, end, segments, &mut |_, _| match self.interrupt.asked() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            });
+        Ok(spans?.into_iter().map(Some).collect())
     }
 
     async fn caption<R: Report>(
         &mut self,
         job: &Job,
+        mut later: Option<&RunRequest>,
         run: &mut u64,
         verifies: bool,
         progress: &mut Progress,
@@ -226,10 +240,19 @@ impl Batch<'_> {
     ) -> Result<End, Halt> {
         let mut captions = Vec::new();
         let mut verified = Vec::new();
-        for pieces in &job.requests {
+        let mut all = job.requests.iter().flatten();
+        for (prompt, pieces) in job.prompts.iter().zip(&job.requests) {
             let mut logs: Vec<RunLog> = Vec::new();
             let first = *run;
             for request in pieces {
+                all.next();
+                // The next piece, else the next clip.
+                let ahead = match all.clone().next().filter(|next| next.span != request.span) {
+                    Some(next) => Some(next),
+                    None if all.clone().all(|next| next.span == request.span) => later.take(),
+                    None => None,
+                };
+                ahead.into_iter().for_each(|next| self.read_ahead(next.clone()));
                 let segment = request.segment.map(|segment| Segment { first, ..segment });
                 let request = RunRequest { run: *run, segment, ..request.clone() };
                 let mut log = RunLog::new(*run);
@@ -253,7 +276,6 @@ impl Batch<'_> {
                 }
                 logs.push(log);
             }
-            let prompt = pieces.first().map(|request| request.prompt.as_str()).unwrap_or_default();
             captions.push(self.written(prompt, &logs));
             logs.iter().for_each(|log| progress.stats.add_run(log.stats()));
         }
@@ -267,14 +289,17 @@ impl Batch<'_> {
         Ok(End::Captions(captions))
     }
 
-    /// Have this read while the next run is captioned. Without it, it is read when it is its turn.
+    /// Have this read during the next run. Without it, it is read when it is its turn.
     fn read_ahead(&mut self, request: RunRequest) {
         let _ = self.client.send(Command::ReadNext(Box::new(RunRequest { run: u64::MAX, ..request })));
     }
 
     /// While the next video is captioned, read the one at this path, which comes after it.
     pub fn ahead(&mut self, path: &Path) {
-        // What cannot be read is reported when it is its turn.
+        // What cannot be read is reported when it is its turn. Scenes are only found then.
+        if matches!(self.part.segments, Some(Division::Scenes(_))) {
+            return;
+        }
         if let Ok(request) = self.sample(&Clip::of_file(path), &self.request.prompt) {
             self.read_ahead(request);
         }
@@ -291,20 +316,27 @@ impl Batch<'_> {
             Ok(spans) => spans,
             Err(failure) => return Ok(Err(failure)),
         };
+        let prompts = vec![self.request.prompt.clone()];
         let requests = vec![self.runs(path, &spans, &self.request.prompt)];
         let clip = Clip::of_file(path);
-        let job = Job { stamp: stamp(path), clip, _claims: Vec::new(), requests };
-        Ok(match self.caption(&job, run, false, &mut Progress::default(), report).await? {
+        let job = Job { stamp: stamp(path), clip, _claims: Vec::new(), prompts, requests };
+        Ok(match self.caption(&job, None, run, false, &mut Progress::default(), report).await? {
             End::Captions(captions) => Ok(captions.into_iter().next()),
             End::Failed(failure) => Err(failure),
             End::Interrupted => Ok(None),
         })
     }
 
-    /// The first run of a clip, to estimate it.
+    /// The first run of a clip, to estimate it; where scenes are yet to be found, one of the longest.
     pub fn sample(&self, clip: &Clip, prompt: &str) -> Result<RunRequest, Failure> {
         let (video, prompt) = (clip.path(), prompt.to_owned());
-        let span = self.spans(&video, false)?.first().copied().flatten();
+        let Part { start, end, segments } = self.part;
+        let span = match segments {
+            Some(Division::Scenes(Scenes { longest_s, .. })) => {
+                video::segments(&video, start, end, Some(Division::Even(longest_s)))?.first().copied()
+            }
+            _ => self.spans(&video, false)?.first().copied().flatten(),
+        };
         Ok(RunRequest { video, span, prompt, measure: false, ..self.request.clone() })
     }
 
@@ -318,6 +350,7 @@ impl Batch<'_> {
         let pieces = spans.zip(&polished).map(|(span, piece)| (span, piece.text.clone())).collect();
         let cut = (!cut.is_empty()).then(|| cut.join("; "));
         let mut made = made(logs);
+        made.extend(self.transcript.map(|said| ("transcript".into(), said.file.clone().into())));
         made.extend(answer(logs).map(|answer| ("answer".into(), answer)));
         if logs.iter().all(|log| log.text().trim().is_empty()) {
             made.insert("empty".into(), true.into());

@@ -7,7 +7,7 @@ use super::{
     rows::{Caption, object},
     text::one_line,
 };
-use specreel_client::present::export::Subtitles;
+use specreel_client::present::export::{Subtitles, timed};
 use specreel_record::Cues;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,8 @@ impl Sidecar {
             (Sidecar::Srt | Sidecar::Vtt, captions) => {
                 let format = if self == Sidecar::Srt { Subtitles::Srt } else { Subtitles::Vtt };
                 let pieces = captions.iter().flat_map(|caption| &caption.pieces);
-                format.file(cues, pieces.map(|(span, text)| (*span, text.as_str())))
+                let events: Vec<_> = pieces.flat_map(|(span, text)| timed(*span, text)).collect();
+                format.file(cues, events.iter().map(|(span, text)| (*span, text.as_str())))
             }
             (Sidecar::Json, captions) => {
                 let name = clip.relative.file_name().unwrap_or_default().to_string_lossy();

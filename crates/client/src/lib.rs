@@ -46,6 +46,7 @@ pub mod present;
 mod prompts;
 mod remote;
 mod settings;
+mod transcript;
 
 pub use connection::{Backend, Client, Remote};
 pub use follow::{Ending, GRACE, Sink, UNSEEN, cancelled};
@@ -55,3 +56,4 @@ pub use settings::{
     Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Existing, ImageProtocol, Layer, Notify, Origin,
     Setting, Settings, SidecarChoice, parse_device, parse_tower_dtype,
 };
+pub use transcript::Transcript;

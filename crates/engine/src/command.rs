@@ -20,6 +20,8 @@ pub struct RunRequest {
     pub span: Option<Span>,
     /// Which piece that is, if a video is captioned piece by piece; only reported.
     pub segment: Option<Segment>,
+    /// The first piece's run, if this run sums up the captions of the pieces; only reported.
+    pub summary_of: Option<u64>,
     /// Earlier questions about the same clip, with their answers.
     pub before: Vec<Turn>,
     /// The user's prompt, without template.
@@ -72,6 +74,7 @@ impl Default for RunRequest {
             video: PathBuf::new(),
             span: None,
             segment: None,
+            summary_of: None,
             before: Vec::new(),
             prompt: String::new(),
             system: None,

@@ -176,6 +176,9 @@ pub struct Started {
     /// Which piece of the video that part is, if the video is captioned piece by piece.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub segment: Option<Segment>,
+    /// The number of the first piece's run, if this run sums up the captions of the pieces, which its prompt has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary_of: Option<u64>,
 }
 
 impl Started {

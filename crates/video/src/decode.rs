@@ -19,7 +19,7 @@ use specreel_record::{Span, clock};
 pub struct Video {
     pub(super) source: Source,
     pub(super) timeline: Timeline,
-    probe: Probe,
+    pub(super) probe: Probe,
 }
 
 /// What was decoded of a plan.

@@ -69,6 +69,12 @@ pub enum Error {
     /// More segments than [`MAX_SEGMENTS`].
     #[error("{}: {seconds} s per segment gives {pieces} segments; the maximum is {MAX_SEGMENTS}", .path.display())]
     Segments { path: PathBuf, seconds: f64, pieces: usize },
+    /// As many scenes.
+    #[error("{}: {pieces} scenes; the maximum is {MAX_SEGMENTS}", .path.display())]
+    Scenes { path: PathBuf, pieces: usize },
+    /// The search for scenes was ended.
+    #[error("interrupted")]
+    Interrupted,
     /// The requested frames are invalid.
     #[error(transparent)]
     Sampling(#[from] SamplingError),
@@ -118,10 +124,13 @@ impl Error {
             Error::OneFrame(_) => "leave out --start, --end and --segments, and use --format text",
             Error::TooShort { .. } => "choose a longer part, at least a second",
             Error::Segments { .. } => "use longer segments, or limit the part with --start and --end",
+            Error::Scenes { .. } => {
+                "raise --scene-threshold or --min-segment, or limit the part with --start and --end"
+            }
             Error::Sampling(SamplingError::Fps(_) | SamplingError::Frames(_)) => {
                 "leave out --fps and --frames for the model's default"
             }
-            Error::Sampling(_) => return None,
+            Error::Sampling(_) | Error::Interrupted => return None,
         })
     }
 }

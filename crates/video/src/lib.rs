@@ -19,6 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod cuts;
 pub mod decode;
 pub mod error;
 pub mod folder;
@@ -32,12 +33,13 @@ pub mod thumbnail;
 mod timeline;
 mod walk;
 
+pub use cuts::Scenes;
 pub use decode::{Decoded, Frames, Video, stills};
 pub use error::Error;
 pub use picture::Frame;
 pub use probe::{FrameCount, Probe, probe};
 pub use sampling::{Plan, Rule, Sampling, Spacing};
-pub use segments::segments;
+pub use segments::{Division, segments, segments_with};
 pub use thumbnail::thumbnail;
 pub use timeline::Truncated;
 

@@ -1,12 +1,16 @@
 //! Parts of a video: the frames of a span, and the split of a long video into segments that are captioned one by one.
 //!
-//! The segments cover the part without gap or overlap, and each has at least two frames, even at low frame rates. A last
-//! segment shorter than half of the segment length is merged into the one before it.
+//! The segments cover the part without gap or overlap, and each has at least two frames, even at low frame rates. They have one
+//! length, where a last segment shorter than half of it is merged into the one before, or are scenes ([`cuts`](super::cuts)).
 
-use std::{ops::Range, path::Path};
+use std::{
+    ops::{ControlFlow, Range},
+    path::Path,
+};
 
 use super::{
     Error, Video,
+    cuts::{self, Progress, Scenes},
     timeline::{ROUNDING_S, Timeline},
 };
 use specreel_record::Span;
@@ -20,36 +24,93 @@ const SLACK_S: f64 = 1.0;
 /// Fewest frames of a part.
 const MIN_FRAMES: usize = 2;
 
-/// Split a video from `start` (default: its beginning) to `end` (default: its end) into segments of `seconds`; without a
-/// length, into one segment. Fails as [`probe`](fn@super::probe), for a part that is invalid, outside of the video or too short,
-/// and for a length that is invalid or gives more than [`MAX_SEGMENTS`] segments.
+/// How a video is divided into segments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Division {
+    /// Segments of this length, in seconds.
+    Even(f64),
+    /// A segment for each scene; every frame is decoded to find them.
+    Scenes(Scenes),
+}
+
+/// Split a video from `start` (default: its beginning) to `end` (default: its end) into segments; without a division, into one.
+/// Fails as [`probe`](fn@super::probe), for a part that is invalid, outside of the video or too short, and for a division that is
+/// invalid or gives more than [`MAX_SEGMENTS`] segments.
 pub fn segments(
     path: &Path,
     start: Option<f64>,
     end: Option<f64>,
-    seconds: Option<f64>,
+    division: Option<Division>,
 ) -> Result<Vec<Span>, Error> {
-    let Video { source, timeline, .. } = Video::open(path)?;
+    segments_with(path, start, end, division, &mut |_, _| ControlFlow::Continue(()))
+}
+
+/// [`segments`], with the progress of the search for scenes. Fails with [`Error::Interrupted`] if that ends the search.
+pub fn segments_with(
+    path: &Path,
+    start: Option<f64>,
+    end: Option<f64>,
+    division: Option<Division>,
+    progress: Progress<'_>,
+) -> Result<Vec<Span>, Error> {
+    let video = Video::open(path)?;
+    let Video { source, timeline, .. } = &video;
     let length = timeline.length();
     let whole =
         Span { start: start.unwrap_or(0.0), end: end.unwrap_or(length.max(start.unwrap_or(0.0) + 1.0)) };
-    let promised_s = timeline.truncation(&source).and_then(|_| source.duration_s());
-    let frames = frames_of(path, &timeline, whole).map_err(|error| match error {
+    let promised_s = timeline.truncation(source).and_then(|_| source.duration_s());
+    let frames = frames_of(path, timeline, whole).map_err(|error| match error {
         Error::Outside { path, span, length_s, .. } => Error::Outside { path, span, length_s, promised_s },
         other => other,
     })?;
     let whole = Span { end: whole.end.min(length), ..whole };
-    let Some(seconds) = seconds else { return Ok(vec![whole]) };
-    let piece = Span { start: 0.0, end: seconds };
-    if !piece.is_sound() {
-        return Err(Error::Span(piece));
+    let times: Vec<f64> = frames.clone().map(|i| timeline.seconds(i)).collect();
+    match division {
+        None => Ok(vec![whole]),
+        Some(Division::Even(seconds)) => {
+            let piece = Span { start: 0.0, end: seconds };
+            if !piece.is_sound() {
+                return Err(Error::Span(piece));
+            }
+            let pieces = (whole.seconds() / seconds).ceil();
+            if pieces > MAX_SEGMENTS as f64 {
+                return Err(Error::Segments { path: path.into(), seconds, pieces: pieces as usize });
+            }
+            Ok(cut(&times, whole, seconds))
+        }
+        Some(Division::Scenes(scenes)) => {
+            let cuts = cuts::find(video, frames, &scenes, progress)?;
+            let pieces = at_cuts(&times, whole, &cuts, &scenes);
+            if pieces.len() > MAX_SEGMENTS {
+                return Err(Error::Scenes { path: path.into(), pieces: pieces.len() });
+            }
+            Ok(pieces)
+        }
     }
-    let pieces = (whole.seconds() / seconds).ceil();
-    if pieces > MAX_SEGMENTS as f64 {
-        return Err(Error::Segments { path: path.into(), seconds, pieces: pieces as usize });
+}
+
+/// Split `whole` at these cuts, given the times of its frames in order. Scenes with too few frames, and a short last one, are
+/// merged into the one before them; long ones are divided evenly.
+fn at_cuts(times: &[f64], whole: Span, cuts: &[f64], scenes: &Scenes) -> Vec<Span> {
+    let before = |end: f64| times.partition_point(|t| *t < end - ROUNDING_S);
+    let frames = |span: &Span| before(span.end) - before(span.start);
+    let mut pieces: Vec<Span> = Vec::new();
+    let mut start = whole.start;
+    for end in cuts.iter().copied().chain([whole.end]) {
+        let piece = Span { start, end };
+        let is_short = end == whole.end && piece.seconds() < scenes.shortest_s;
+        match pieces.last_mut() {
+            Some(last) if is_short || frames(&piece) < MIN_FRAMES => last.end = end,
+            None if frames(&piece) < MIN_FRAMES && end < whole.end => continue,
+            _ => pieces.push(piece),
+        }
+        start = end;
     }
-    let times: Vec<f64> = frames.map(|i| timeline.seconds(i)).collect();
-    Ok(cut(&times, whole, seconds))
+    let divided = |scene: Span| match (scene.seconds() / scenes.longest_s - ROUNDING_S).ceil() {
+        parts if parts > 1.0 => cut(times, scene, scene.seconds() / parts),
+        _ => vec![scene],
+    };
+    pieces.into_iter().flat_map(divided).collect()
 }
 
 /// The frames of a part.
@@ -121,6 +182,22 @@ mod tests {
         assert_eq!(ends(49.0, 25.0, 20.0), [20.0, 49.0]);
         assert_eq!(ends(19.0, 25.0, 20.0), [19.0]);
         assert_eq!(ends(21.0, 25.0, 20.0), [21.0]);
+    }
+
+    fn scenes(seconds: f64, cuts: &[f64]) -> Vec<f64> {
+        let (times, whole) = even(seconds, 25.0);
+        let scenes = Scenes { shortest_s: 2.0, longest_s: 20.0, ..Scenes::default() };
+        at_cuts(&times, whole, cuts, &scenes).iter().map(|s| s.end).collect()
+    }
+
+    #[test]
+    fn scenes_end_at_cuts_and_long_ones_are_divided() {
+        assert_eq!(scenes(18.0, &[]), [18.0], "no cuts");
+        assert_eq!(scenes(60.0, &[]), [20.0, 40.0, 60.0]);
+        assert_eq!(scenes(60.0, &[5.0, 35.0]), [5.0, 20.0, 35.0, 47.5, 60.0]);
+        assert_eq!(scenes(10.0, &[4.0, 9.0]), [4.0, 10.0], "a short last scene");
+        assert_eq!(scenes(10.0, &[4.0, 4.04, 4.5]), [4.04, 4.5, 10.0], "a scene of one frame");
+        assert_eq!(scenes(10.0, &[0.04, 5.0]), [5.0, 10.0]);
     }
 
     #[test]

@@ -8,7 +8,12 @@
 //! * in a very large file of constant rate with a consistent header, frame n is shown at n / fps;
 //! * without usable time stamps (raw streams), frames are counted as they are decoded, and nothing can be skipped.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
+};
 
 use super::{
     Error,
@@ -19,6 +24,9 @@ use specreel_record::Span;
 
 /// Files up to this size, in bytes, are read through for exact time stamps.
 const READ_THROUGH_BYTES: u64 = 1 << 29;
+
+/// Seconds after which the time of a file's last change tells its states apart.
+const SETTLED_S: u64 = 2;
 
 /// A frame this little before a time, in seconds, counts as shown at that time: time stamps are rounded to ticks.
 pub(super) const ROUNDING_S: f64 = 1e-6;
@@ -53,6 +61,33 @@ pub(super) struct Timeline {
     kind: Kind,
 }
 
+/// The last file that was read through: the segments of a long video are opened one after another.
+static LAST: Mutex<Option<(FileId, Timeline)>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file in a state: one with the same path, size and time was not written since.
+#[derive(Clone, Debug, PartialEq)]
+struct FileId {
+    path: PathBuf,
+    bytes: u64,
+    stream: usize,
+    modified: SystemTime,
+}
+
+impl FileId {
+    fn of(source: &Source) -> Option<Self> {
+        let Source { path, stream, .. } = source;
+        let facts = std::fs::metadata(path).ok()?;
+        let modified = facts.modified().ok()?;
+        // Of a file that was only just written, the time may not tell two states apart.
+        modified.elapsed().ok().filter(|age| age.as_secs() >= SETTLED_S)?;
+        Some(Self { path: path.clone(), bytes: facts.len(), stream: *stream, modified })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
     /// Time stamps of all frames, increasing, and of the keyframes among them.
@@ -82,8 +117,19 @@ impl Timeline {
             let kind = Kind::Constant { start, step: 1.0 / (fps * tick) };
             return Ok(Self { total, silent: 0, fps, tick, kind });
         }
+        let id = FileId::of(source);
+        if let Some(id) = &id
+            && let Some((last, timeline)) = &*lock(&LAST)
+            && last == id
+        {
+            return Ok(timeline.clone());
+        }
         let timeline = Self::read_through(source, fps, tick);
         *source = Source::open(&source.path)?;
+        // A file that grew meanwhile is another one.
+        if let Some(id) = id.filter(|id| FileId::of(source).as_ref() == Some(id)) {
+            *lock(&LAST) = Some((id, timeline.clone()));
+        }
         Ok(timeline)
     }
 

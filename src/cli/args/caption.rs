@@ -25,6 +25,9 @@ pub struct CaptionArgs {
     pub run: RunArgs,
     #[command(flatten)]
     pub output: OutputArgs,
+    /// Continue the run in the --save file: segments that it has are not captioned again
+    #[arg(long, help_heading = OUTPUT, requires = "save", conflicts_with_all = ["force", "dry_run"])]
+    pub resume: bool,
     /// Print frames, visual tokens, memory and time of the run, without running it
     #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["save", "steps", "verify"])]
     pub dry_run: bool,

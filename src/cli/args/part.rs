@@ -1,9 +1,12 @@
 //! The part of a video to caption, its pieces, and the output format.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use super::values::choice;
-use specreel_client::present::export::Subtitles;
+use crate::cli::output::style::Timed;
+use specreel_client::present::export::{Outline, Subtitles};
 use specreel_record::{
     Cues,
     span::{LEAST_SEGMENT_S, seconds},
@@ -20,14 +23,40 @@ pub struct SpanArgs {
     pub end: Option<f64>,
 }
 
+/// The prompt of a summary.
+const SUMMARY: &str = "Summarize the whole video from these captions, from its beginning to its end, with the times of what matters.";
+
 /// A part of a video, its segments, and the output format.
 #[derive(Debug, Default, Args)]
 pub struct PartArgs {
     #[command(flatten)]
     pub span: SpanArgs,
-    /// Caption the video in segments of this length, with time stamps; a short last one is merged into the one before it
+    /// Caption the video in segments, with time stamps: of this length (a short last one is merged into the one before it), or one
+    /// for each scene
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS|scenes", value_parser = segments)]
+    pub segments: Option<Segments>,
+    /// Difference between two frames that counts as a cut, from 0 to 255 (--segments scenes) [default: 27]
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "T", value_parser = threshold)]
+    pub scene_threshold: Option<f64>,
+    /// Shortest scene; cuts that follow each other faster are merged (--segments scenes) [default: 2]
     #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
-    pub segments: Option<f64>,
+    pub min_segment: Option<f64>,
+    /// Longest segment; longer scenes are divided evenly (--segments scenes) [default: 120]
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
+    pub max_segment: Option<f64>,
+    /// After the segments, caption the whole video from their captions; with PROMPT, by this prompt
+    #[arg(
+        long,
+        help_heading = "Video",
+        value_name = "PROMPT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = SUMMARY
+    )]
+    pub summary: Option<String>,
+    /// What is said in the video, for the prompt of each segment: SubRip, WebVTT, or Whisper's JSON
+    #[arg(long, help_heading = "Video", value_name = "FILE")]
+    pub transcript: Option<PathBuf>,
     /// Output format
     #[arg(
         long,
@@ -43,6 +72,14 @@ pub struct PartArgs {
     pub cues: Option<Cues>,
 }
 
+/// How a video is cut into segments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Segments {
+    /// Segments of so many seconds.
+    Seconds(f64),
+    Scenes,
+}
+
 /// Output format of captions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -53,22 +90,44 @@ pub enum Format {
     Srt,
     /// WebVTT subtitles
     Vtt,
+    /// Chapters as FFmpeg's metadata file
+    Chapters,
+    /// Chapters as lines of a description on YouTube
+    Youtube,
+    /// Captions with their times, and the summary, as one JSON object
+    Json,
 }
 
 impl Format {
-    /// The subtitle format, if it is one.
-    pub fn subtitles(self) -> Option<Subtitles> {
-        match self {
-            Format::Text => None,
-            Format::Srt => Some(Subtitles::Srt),
-            Format::Vtt => Some(Subtitles::Vtt),
-        }
+    /// The format with times, if it is one.
+    pub fn timed(self) -> Option<Timed> {
+        Some(match self {
+            Format::Text => return None,
+            Format::Srt => Timed::Subtitles(Subtitles::Srt),
+            Format::Vtt => Timed::Subtitles(Subtitles::Vtt),
+            Format::Chapters => Timed::Outline(Outline::Chapters),
+            Format::Youtube => Timed::Outline(Outline::Youtube),
+            Format::Json => Timed::Outline(Outline::Json),
+        })
     }
 }
 
 fn time(text: &str) -> Result<f64, String> {
     let example = "expected seconds, mm:ss or hh:mm:ss, for example 90, 1:30 or 0:01:30.5";
     seconds(text).ok_or_else(|| example.to_owned())
+}
+
+fn segments(text: &str) -> Result<Segments, String> {
+    match text {
+        "scenes" => Ok(Segments::Scenes),
+        _ if seconds(text).is_none() => Err("expected a time, such as 30 or 1:30, or `scenes`".into()),
+        _ => length(text).map(Segments::Seconds),
+    }
+}
+
+fn threshold(text: &str) -> Result<f64, String> {
+    let fits = |threshold: &f64| (0.1..=255.0).contains(threshold);
+    text.parse().ok().filter(fits).ok_or_else(|| "expected a number from 0.1 to 255".to_owned())
 }
 
 fn length(text: &str) -> Result<f64, String> {

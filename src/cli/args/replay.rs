@@ -27,7 +27,7 @@ pub struct ReplayArgs {
     /// Play only this run of a file with several runs
     #[arg(long, help_heading = PLAYBACK, value_name = "N")]
     pub run: Option<u64>,
-    /// Output format; subtitles need runs made with --segments, --start or --end
+    /// Output format; those with times need runs made with --segments, --start or --end
     #[arg(long, help_heading = OUTPUT, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "json")]
     pub format: Format,
     /// Cues of a caption in subtitles [default: clip]

@@ -1,13 +1,17 @@
 //! `specreel caption`: one run, or one for each piece of a video, printed as it happens.
 
+mod resume;
+
+use self::resume::Kept;
+
 use super::*;
 use crate::cli::output::{
     printer::{PrintError, Printer, Style},
     session::SESSION,
 };
-use specreel_client::Sink;
+use specreel_client::{Sink, present::export::timed};
 use specreel_engine::memory_check;
-use specreel_record::Verification;
+use specreel_record::{Span, Verification};
 
 /// Exit code if an answer ended before it was what `--schema` or `--grammar` asks for.
 const INCOMPLETE: i32 = 5;
@@ -18,7 +22,7 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     }
     let args = &*args;
     let CaptionArgs { videos, part, run, output, dry_run, steps, .. } = args;
-    part.span.check()?;
+    part.check()?;
     if let Some(code) = super::models::offer::missing(run, config, output.quiet || output.json)? {
         return Ok(code);
     }
@@ -38,8 +42,18 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     }
     let limit = caption.request.max_new_tokens;
     let file = caption.request.video.clone();
-    let mut requests =
-        part.runs(caption.request).map_err(|failure| resolve::as_typed(failure, &file, video))?;
+    let out_terminal = std::io::stdout().is_terminal();
+    let shown = !(output.quiet || output.json && out_terminal);
+    let mut search = Progress::new(shown);
+    let divided = part.runs(caption.request, &mut |done, total| {
+        search.scenes(done, total);
+        ControlFlow::Continue(())
+    });
+    search.clear();
+    let (mut requests, notes) = divided.map_err(|failure| resolve::as_typed(failure, &file, video))?;
+    if !output.quiet && !output.json {
+        notes.iter().for_each(|note| tell!("note: {note}"));
+    }
     if requests.len() > 1 {
         // The next piece must not wait for the figures of this one.
         requests.iter_mut().for_each(|request| request.measure = false);
@@ -51,10 +65,18 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     if *dry_run {
         return super::dry_run::run(caption.models, requests, args);
     }
-    let session =
-        output.save.as_deref().map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?;
+    let kept =
+        output.save.as_deref().filter(|path| args.resume && path.exists()).map(Kept::read).transpose()?;
+    let is_new = kept.is_none();
+    let mut kept = kept.unwrap_or_default();
+    // All of them, before anything is changed.
+    let done =
+        requests.iter().map_while(|request| kept.take(request).transpose()).collect::<Result<Vec<_>, _>>()?;
+    let session = match output.save.as_deref() {
+        Some(path) if !is_new => Some(OutputFile::resume(SESSION, path, kept.bytes)?),
+        path => path.map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?,
+    };
     let (mut client, interrupt) = loading(caption.models, run.ignore_memory)?;
-    let out_terminal = std::io::stdout().is_terminal();
     let style = Style {
         json: output.json,
         color: terminal::color_stdout(output.color) && !output.json,
@@ -63,30 +85,65 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
         terminal: out_terminal,
         columns: terminal::columns(),
         columns_talk: terminal::columns_stderr(),
-        subtitles: part.format.subtitles(),
+        timed: part.format.timed(),
         cues: part.cues(config),
         steps: *steps,
     };
-    let lines_on_screen = output.json && out_terminal;
-    let shown = !output.quiet && !lines_on_screen;
-    let mut printer = Printer::new(
-        std::io::stdout().lock(),
-        std::io::stderr(),
-        style,
-        Progress::new(shown),
-        session,
-        limit,
-    );
+    let mut printer =
+        Printer::new(std::io::stdout().lock(), std::io::stderr(), style, Progress::new(shown), None, limit);
+    printer.summarizes(part.summary.is_some());
+    let mut captions = Vec::new();
+    for events in &done {
+        captions.extend(with_times(&replayed(events, &mut printer)?));
+    }
+    let asked = part.summary.as_deref().zip(requests.first().cloned());
+    let (total, requests) = (requests.len(), requests.split_off(done.len()));
+    if requests.is_empty() && asked.is_none() {
+        return Ok(0);
+    }
+    printer.save_to(session);
     runtime()?.block_on(async {
-        for request in requests {
-            let code =
-                one(&mut client, request, args.verify.is_some(), &mut printer, &interrupt, GRACE).await?;
+        let mut requests = requests.into_iter().peekable();
+        while let Some(request) = requests.next() {
+            if let Some(next) = requests.peek() {
+                let next = RunRequest { run: u64::MAX, ..next.clone() };
+                // What fails here fails again when it is its turn.
+                let _ = client.send(specreel_engine::Command::ReadNext(Box::new(next)));
+            }
+            let mut log = RunLog::new(request.run);
+            let verifies = args.verify.is_some();
+            let code = one(&mut client, request, &mut log, verifies, &mut printer, &interrupt, GRACE).await?;
             if code != 0 {
                 return Ok(code);
             }
+            captions.extend(with_times(&log));
         }
-        Ok(0)
+        let Some((asked, first)) = asked else { return Ok(0) };
+        let request = resolve::summary(asked, first, total, &captions);
+        if let Some(events) = kept.take(&request)? {
+            printer.save_to(None);
+            return replayed(&events, &mut printer).map(|_| 0);
+        }
+        let mut log = RunLog::new(request.run);
+        one(&mut client, request, &mut log, false, &mut printer, &interrupt, GRACE).await
     })
+}
+
+/// The caption of a part, or its events, with times.
+fn with_times(log: &RunLog) -> Vec<(Span, String)> {
+    let span = log.started().and_then(|started| started.span);
+    span.map(|span| timed(span, log.text())).unwrap_or_default()
+}
+
+/// Print the events of a run that was saved.
+fn replayed<O: Write, E: Write>(events: &[Event], printer: &mut Printer<O, E>) -> Result<RunLog, End> {
+    let mut log = RunLog::new(events.first().map_or(0, |event| event.run));
+    for event in events {
+        log.apply(event);
+        printer.event(event).map_err(ended)?;
+    }
+    printer.report().map_err(ended)?;
+    Ok(log)
 }
 
 /// Refuse to compare autoregressive decoding with itself.
@@ -109,23 +166,23 @@ fn seconds(request: &RunRequest) -> f64 {
 async fn one<O: Write, E: Write>(
     client: &mut Client,
     request: RunRequest,
+    log: &mut RunLog,
     verifies: bool,
     printer: &mut Printer<O, E>,
     interrupt: &Interrupt,
     grace: Duration,
 ) -> Result<i32, End> {
-    let mut log = RunLog::new(request.run);
     let is_measured = request.is_measured();
     printer.measures(is_measured);
     let asked = request.clone();
-    match client.follow(request, &mut log, printer, interrupt, grace).await.map_err(ended)? {
+    match client.follow(request, log, printer, interrupt, grace).await.map_err(ended)? {
         Ending::Done(StopReason::Eos | StopReason::Length) => {
             if is_measured {
-                client.settle(&mut [&mut log], printer, interrupt, grace).await.map_err(ended)?;
+                client.settle(&mut [log], printer, interrupt, grace).await.map_err(ended)?;
             }
             printer.report().map_err(ended)?;
             let code = match verifies {
-                true => verify(client, &asked, &mut log, printer, interrupt, grace).await?,
+                true => verify(client, &asked, log, printer, interrupt, grace).await?,
                 false => 0,
             };
             Ok(if code == 0 && log.stats().complete == Some(false) { INCOMPLETE } else { code })

@@ -52,10 +52,10 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     }
     let spanned =
         |l: &RecordedEvent| matches!(l.event.kind, EventKind::Started(Started { span: Some(_), .. }));
-    if args.format.subtitles().is_some() && !session.lines.iter().any(spanned) {
+    if args.format.timed().is_some() && !session.lines.iter().any(spanned) {
         return Err(End::Failed(Failure::usage(
             format!("saved run {} does not say which part of its video was captioned", args.file.display()),
-            "subtitles need runs made with --segments, --start or --end",
+            "formats with times need runs made with --segments, --start or --end",
         )));
     }
     let speed = match (args.pace, args.speed) {
@@ -77,13 +77,16 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         terminal,
         columns: terminal::columns(),
         columns_talk: terminal::columns_stderr(),
-        subtitles: args.format.subtitles(),
+        timed: args.format.timed(),
         cues: args.cues.unwrap_or_default(),
         steps: args.steps,
     };
     let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);
     let (out, talk) = (std::io::stdout().lock(), std::io::stderr());
     let mut printer = Printer::new(out, talk, style, progress, None, 0);
+    let sums_up =
+        |l: &RecordedEvent| matches!(l.event.kind, EventKind::Started(Started { summary_of: Some(_), .. }));
+    printer.summarizes(session.lines.iter().any(sums_up));
     let mut code = 0;
     for (i, run) in runs.iter().enumerate() {
         let lines = session.lines.iter().zip(&times);

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Write},
+    io::{self, Seek, Write},
     path::{Path, PathBuf},
 };
 
@@ -84,6 +84,14 @@ impl OutputFile {
     pub fn create(named: Named, path: &Path, force: bool) -> Result<Self, Failure> {
         let new = !path.exists();
         Ok(Self { file: named.open(path, force, true)?, named, path: path.into(), new })
+    }
+
+    /// Append to an existing file after its first bytes; what follows them is cut off.
+    pub fn resume(named: Named, path: &Path, bytes: u64) -> Result<Self, Failure> {
+        let mut file = named.open(path, true, false)?;
+        let cut = file.set_len(bytes).and_then(|()| file.seek(io::SeekFrom::End(0)));
+        cut.map_err(|e| named.unwritable(path, &e))?;
+        Ok(Self { file, named, path: path.into(), new: false })
     }
 
     /// Open the file. With `force`, an existing one is kept until [`OutputFile::replace`].

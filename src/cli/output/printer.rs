@@ -6,13 +6,17 @@ mod report;
 
 use std::io::{self, Write};
 
-pub use super::style::Style;
+pub use super::style::{Style, Timed};
 use super::{color, new_file::OutputFile, progress::Progress, session::event_line, steps::Steps};
 use crate::cli::resolve::user_methods;
 use specreel_client::present::wrap::{Wrapper, hang};
 use specreel_client::present::{
     estimate,
-    export::subtitles::{Cue, Cutter, stamp},
+    export::{
+        Subtitles,
+        subtitles::{Cue, Cutter, stamp},
+        timed,
+    },
     statistics::headline,
     verdicts::Role,
 };
@@ -61,6 +65,11 @@ pub struct Printer<O, E> {
     /// Number of cues written; none before the file's header.
     cues: Option<usize>,
     cutter: Cutter,
+    /// Captions that are written at the end, and the summary of all.
+    outline: Vec<(Span, String)>,
+    summary: Option<String>,
+    /// A summary follows the pieces.
+    summarizes: bool,
     steps: Steps,
     /// The current run's caption has been held back, and is not written yet.
     held: bool,
@@ -92,9 +101,17 @@ impl<O: Write, E: Write> Printer<O, E> {
             due: None,
             cues: None,
             cutter: Cutter::new(style.cues),
+            outline: Vec::new(),
+            summary: None,
+            summarizes: false,
             steps: Steps::new(style.color_talk, style.columns_talk),
             held: false,
         }
+    }
+
+    /// Save the following events in this file.
+    pub fn save_to(&mut self, session: Option<OutputFile>) {
+        self.session = session;
     }
 
     pub fn event(&mut self, event: &Event) -> Result<Flow, PrintError> {
@@ -120,7 +137,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         }
         if self.holds() {
             self.held |= !added.chunks.is_empty();
-        } else if !self.style.json && self.style.subtitles.is_none() {
+        } else if !self.style.json && self.style.timed.is_none() {
             self.chunks(added.chunks)?;
         }
         if self.style.steps && !self.style.json {
@@ -142,7 +159,7 @@ impl<O: Write, E: Write> Printer<O, E> {
                 // Thoughts are not printed, so the progress shows that the run continues.
                 let thinks = self.run().chunks().is_empty() && !self.run().thinking().is_empty();
                 let streams =
-                    self.style.subtitles.is_none() && (self.style.json || (self.style.terminal && !thinks));
+                    self.style.timed.is_none() && (self.style.json || (self.style.terminal && !thinks));
                 if *stage != Stage::Generate || !streams {
                     self.progress.piece(self.segment());
                     self.progress.stage_with(*stage, *done, *total, *left_ms);
@@ -184,6 +201,13 @@ impl<O: Write, E: Write> Printer<O, E> {
         if group.is_none() || before.is_none_or(|before| before.segment.map(|s| s.first) != group) {
             self.runs.drain(..self.runs.len() - 1);
             self.end_cues()?;
+            if self.is_summary() {
+                if self.style.timed.is_none() && !self.style.json {
+                    self.out.write_all(b"\n")?;
+                }
+            } else {
+                self.end_outline()?;
+            }
         }
         self.begin()?;
         // All pieces of a video run with the same models and method.
@@ -200,9 +224,9 @@ impl<O: Write, E: Write> Printer<O, E> {
 
     /// The header of a subtitle file, the times of a piece.
     fn begin(&mut self) -> io::Result<()> {
-        match (self.style.subtitles, self.segment(), self.span()) {
+        match (self.style.timed, self.segment(), self.span()) {
             _ if self.style.json => {}
-            (Some(subtitles), ..) if self.cues.is_none() => {
+            (Some(Timed::Subtitles(subtitles)), ..) if self.cues.is_none() => {
                 self.cues = Some(0);
                 self.out.write_all(subtitles.head().as_bytes())?;
                 self.out.flush()?;
@@ -224,23 +248,57 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// The caption as cues, as far as their times are certain.
-    fn caption_cues(&mut self) -> io::Result<()> {
-        let (Some(_), Some(span)) = (self.style.subtitles, self.span()) else { return Ok(()) };
-        let cues = self.cutter.push(span, self.runs[self.runs.len() - 1].text());
-        self.write_cues(&cues)
+    /// The caption, or its events, with times: cues as far as their times are certain.
+    fn caption_timed(&mut self) -> io::Result<()> {
+        let (Some(format), Some(span)) = (self.style.timed, self.span()) else { return Ok(()) };
+        let text = self.run().text();
+        if self.is_summary() {
+            self.summary = Some(text.to_owned());
+            return Ok(());
+        }
+        let events = timed(span, text);
+        match format {
+            Timed::Subtitles(subtitles) => {
+                for (span, text) in events {
+                    let cues = self.cutter.push(span, &text);
+                    self.write_cues(subtitles, &cues)?;
+                }
+            }
+            Timed::Outline(_) => self.outline.extend(events),
+        }
+        Ok(())
+    }
+
+    fn is_summary(&self) -> bool {
+        self.run().started().is_some_and(|started| started.summary_of.is_some())
     }
 
     fn end_cues(&mut self) -> io::Result<()> {
         let mut cutter = std::mem::replace(&mut self.cutter, Cutter::new(self.style.cues));
-        let cues = cutter.finish();
-        self.write_cues(&cues)?;
+        if let Some(Timed::Subtitles(subtitles)) = self.style.timed {
+            self.write_cues(subtitles, &cutter.finish())?;
+        }
         let note = cutter.note().map(|note| format!("note: {note}\n"));
         self.say(&note.unwrap_or_default())
     }
 
-    fn write_cues(&mut self, cues: &[Cue]) -> io::Result<()> {
-        let Some(subtitles) = self.style.subtitles.filter(|_| !cues.is_empty()) else { return Ok(()) };
+    /// Write the captions that are written at the end.
+    fn end_outline(&mut self) -> io::Result<()> {
+        let (captions, summary) = (std::mem::take(&mut self.outline), self.summary.take());
+        let Some(Timed::Outline(format)) = self.style.timed.filter(|_| !captions.is_empty()) else {
+            return Ok(());
+        };
+        self.progress.clear();
+        self.out.write_all(format.file(&captions, summary.as_deref()).as_bytes())?;
+        self.out.flush()?;
+        let note = format.note(&captions).map(|note| format!("note: {note}\n"));
+        self.say(&note.unwrap_or_default())
+    }
+
+    fn write_cues(&mut self, subtitles: Subtitles, cues: &[Cue]) -> io::Result<()> {
+        if cues.is_empty() {
+            return Ok(());
+        }
         let mut number = self.cues.unwrap_or_default();
         self.progress.clear();
         for cue in cues {
@@ -288,7 +346,7 @@ impl<O: Write, E: Write> Printer<O, E> {
 
     /// True if the caption is written at the end: on a terminal it would be torn apart by the lines of its steps.
     fn holds(&self) -> bool {
-        self.style.steps && self.style.terminal && !self.style.json && self.style.subtitles.is_none()
+        self.style.steps && self.style.terminal && !self.style.json && self.style.timed.is_none()
     }
 
     /// Write a caption that was held back.
@@ -317,13 +375,15 @@ impl<O: Write, E: Write> Printer<O, E> {
     fn done(&mut self, reason: StopReason) -> Result<(), PrintError> {
         if !self.style.json && reason != StopReason::Cancelled {
             // A cancelled run gives no cue: its caption is incomplete.
-            self.caption_cues()?;
+            self.caption_timed()?;
             if !self.held {
                 self.stamp()?;
             }
         }
         match self.segment() {
-            Some(piece) if reason != StopReason::Cancelled && piece.index + 1 < piece.count => {
+            Some(piece)
+                if reason != StopReason::Cancelled && (piece.index + 1 < piece.count || self.summarizes) =>
+            {
                 self.close()?
             }
             _ => self.end()?,
@@ -346,9 +406,15 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.progress.after_runs("decoding again without drafts");
     }
 
+    /// Expect a run that sums up the pieces after them.
+    pub fn summarizes(&mut self, summarizes: bool) {
+        self.summarizes = summarizes;
+    }
+
     /// End the output: no piece of the video follows.
     pub fn end(&mut self) -> Result<(), PrintError> {
         self.end_cues()?;
+        self.end_outline()?;
         self.close()
     }
 

@@ -79,6 +79,14 @@ impl Progress {
         }
     }
 
+    /// Show how many seconds of a video were searched for scenes, of how many.
+    pub fn scenes(&mut self, done: f64, total: f64) {
+        self.stage(Stage::Decode, done as u64, total as u64);
+        if let Some(bar) = &self.bar {
+            bar.set_message("finding scenes");
+        }
+    }
+
     /// Set the work that follows the runs.
     pub fn after_runs(&mut self, doing: &'static str) {
         self.stage(Stage::Generate, 0, 0);

@@ -1,7 +1,16 @@
 //! How a run is printed.
 
-use specreel_client::present::export::Subtitles;
+use specreel_client::present::export::{Outline, Subtitles};
 use specreel_record::Cues;
+
+/// A format of captions with times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timed {
+    /// Each cue as soon as it is complete.
+    Subtitles(Subtitles),
+    /// All at the end.
+    Outline(Outline),
+}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
@@ -18,8 +27,8 @@ pub struct Style {
     pub columns: Option<usize>,
     /// The same for the messages on stderr.
     pub columns_talk: Option<usize>,
-    /// Captions as subtitles, each as soon as it is complete.
-    pub subtitles: Option<Subtitles>,
+    /// Captions with their times instead of text.
+    pub timed: Option<Timed>,
     pub cues: Cues,
     /// Each step as a line on stderr.
     pub steps: bool,

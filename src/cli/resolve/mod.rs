@@ -35,6 +35,7 @@ use specreel_video::Sampling;
 
 use model_store::Store;
 pub(crate) use models::{model_directory, models, recipe, suggest_drafter, tell_unused};
+pub(crate) use part::summary;
 use prompts::Asked;
 pub use prompts::check_prompt;
 pub use specreel_engine::has_drafter;

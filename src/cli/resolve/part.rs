@@ -2,13 +2,21 @@
 
 use std::path::Path;
 
+use super::check_prompt;
 use crate::cli::{
-    args::part::{Format, PartArgs, SpanArgs},
+    args::part::{Format, PartArgs, Segments, SpanArgs},
     config::Config,
 };
+use specreel_client::Transcript;
 use specreel_engine::RunRequest;
-use specreel_record::{Cues, Failure, Segment, Span};
-use specreel_video as video;
+use specreel_record::{Cues, Failure, Segment, Span, clock};
+use specreel_video::{self as video, Division, Sampling, Scenes, cuts::Progress};
+
+/// Bytes of captions in the prompt of a summary: longer ones are cut, all alike.
+const OUTLINE: usize = 32_000;
+
+/// Frames of the whole video that a summary sees.
+const SUMMARY_FRAMES: usize = 32;
 
 impl SpanArgs {
     /// Check the times without the video. Fails if the part ends before it starts (class usage).
@@ -40,20 +48,131 @@ impl PartArgs {
         self.cues.or(config.values.cues).unwrap_or_default()
     }
 
-    /// The runs of a request: itself for a whole video as text, else one for each piece.
-    pub fn runs(&self, request: RunRequest) -> Result<Vec<RunRequest>, Failure> {
-        let Self { span, segments, format, .. } = *self;
-        if span.is_whole() && segments.is_none() && format == Format::Text {
-            return Ok(vec![request]);
+    /// Check the options without the video. Fails if they contradict each other (class usage).
+    pub fn check(&self) -> Result<(), Failure> {
+        self.span.check()?;
+        let limits = [
+            ("--scene-threshold", self.scene_threshold),
+            ("--min-segment", self.min_segment),
+            ("--max-segment", self.max_segment),
+        ];
+        if self.segments != Some(Segments::Scenes)
+            && let Some((option, _)) = limits.iter().find(|(_, value)| value.is_some())
+        {
+            return Err(Failure::usage(
+                format!("{option} is an option of --segments scenes"),
+                "add --segments scenes",
+            ));
         }
-        let spans = video::segments(&request.video, span.start, span.end, segments)?;
+        if self.summary.is_some() {
+            if self.segments.is_none() {
+                return Err(Failure::usage(
+                    "--summary sums up segments",
+                    "add --segments 30 or --segments scenes",
+                ));
+            }
+            if matches!(self.format, Format::Srt | Format::Vtt) {
+                return Err(Failure::usage(
+                    "subtitles have no place for a summary",
+                    "use --format text, json, chapters or youtube",
+                ));
+            }
+        }
+        match self.division() {
+            Some(Division::Scenes(Scenes { shortest_s, longest_s, .. })) if longest_s < 2.0 * shortest_s => {
+                Err(Failure::usage(
+                    format!("--max-segment {longest_s} is less than twice --min-segment {shortest_s}"),
+                    "the parts of a scene that is too long must not be too short",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is said in the video, if that is given.
+    pub fn transcript(&self) -> Result<Option<Transcript>, Failure> {
+        self.transcript.as_deref().map(Transcript::read).transpose()
+    }
+
+    /// How the video is divided; `None` if it is not.
+    pub fn division(&self) -> Option<Division> {
+        let default = Scenes::default();
+        self.segments.map(|segments| match segments {
+            Segments::Seconds(seconds) => Division::Even(seconds),
+            Segments::Scenes => Division::Scenes(Scenes {
+                threshold: self.scene_threshold.unwrap_or(default.threshold),
+                shortest_s: self.min_segment.unwrap_or(default.shortest_s),
+                longest_s: self.max_segment.unwrap_or(default.longest_s),
+            }),
+        })
+    }
+
+    /// The runs of a request, and notes on the transcript: itself for a whole video as text, else one for each piece. The progress
+    /// is that of the search for scenes.
+    pub fn runs(
+        &self,
+        request: RunRequest,
+        progress: Progress<'_>,
+    ) -> Result<(Vec<RunRequest>, Vec<String>), Failure> {
+        let Self { span, segments, format, .. } = *self;
+        let transcript = self.transcript()?;
+        if span.is_whole() && segments.is_none() && format == Format::Text && transcript.is_none() {
+            return Ok((vec![request], Vec::new()));
+        }
+        let spans = video::segments_with(&request.video, span.start, span.end, self.division(), progress)?;
+        let end = spans.last().filter(|_| self.span.end.is_none()).map_or(f64::INFINITY, |last| last.end);
+        let notes = transcript.as_ref().map(|transcript| transcript.notes(end)).unwrap_or_default();
         let (first, count) = (request.run, spans.len());
         let piece = |(index, span): (usize, Span)| RunRequest {
             run: first + index as u64,
             span: Some(span),
             segment: segments.map(|_| Segment { first, index, count }),
+            prompt: match &transcript {
+                Some(transcript) => transcript.prompt(&request.prompt, span),
+                None => request.prompt.clone(),
+            },
             ..request.clone()
         };
-        Ok(spans.into_iter().enumerate().map(piece).collect())
+        let requests: Vec<RunRequest> = spans.into_iter().enumerate().map(piece).collect();
+        requests.iter().try_for_each(|request| check_prompt(&request.prompt))?;
+        Ok((requests, notes))
     }
+}
+
+/// The run that sums up the captions of a video's pieces, of which there are `count`, by this prompt. It sees a few frames of the
+/// whole, and writes free text.
+pub fn summary(asked: &str, first: RunRequest, count: usize, captions: &[(Span, String)]) -> RunRequest {
+    let all: usize = captions.iter().map(|(_, text)| text.len()).sum();
+    let share = if all > OUTLINE { OUTLINE / captions.len() } else { all };
+    let line = |(span, text): &(Span, String)| {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (start, end) = (clock(span.start), clock(span.end));
+        format!("[{start} - {end}] {}\n", shortened(&text, share))
+    };
+    let lines: String = captions.iter().map(line).collect();
+    let start = first.span.map_or(0.0, |span| span.start);
+    let end = captions.last().map_or(start, |(span, _)| span.end);
+    RunRequest {
+        run: first.run + count as u64,
+        span: Some(Span { start, end }),
+        segment: None,
+        summary_of: Some(first.run),
+        prompt: format!("Captions of the parts of the video, in order:\n{lines}\n{asked}"),
+        sampling: match first.sampling {
+            Sampling::Frames(count) => Sampling::Frames(count),
+            _ => Sampling::Frames(SUMMARY_FRAMES),
+        },
+        constraint: None,
+        ..first
+    }
+}
+
+/// A text of at most so many bytes, cut at a word.
+fn shortened(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let end = (0..=bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let cut = &text[..end];
+    format!("{}…", cut.rsplit_once(' ').map_or(cut, |(words, _)| words))
 }

@@ -135,10 +135,11 @@ impl Driver {
                     archive::delete(&path)?;
                     archive::list(path.parent().unwrap_or(&path))
                 }),
-                Effect::Cut(path, seconds) => {
+                Effect::Cut(path, division) => {
                     let cut = self.cut.clone();
                     let cannot = || Err("clips cannot be divided into segments".to_owned());
-                    self.workers.answer(Msg::Cut, move || cut.map_or_else(cannot, |cut| cut(&path, seconds)));
+                    self.workers
+                        .answer(Msg::Cut, move || cut.map_or_else(cannot, |cut| cut(&path, division)));
                 }
                 Effect::Editor(text) => self.edit = Some(text),
                 Effect::Write(name, text) => {

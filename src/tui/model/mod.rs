@@ -21,6 +21,7 @@ pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod sessions;
 pub(crate) mod steps;
+pub(crate) mod timeline;
 
 use std::{collections::VecDeque, path::PathBuf, time::Duration};
 
@@ -202,6 +203,7 @@ impl Model {
             (Some(Overlay::Presets(_) | Overlay::Export(_) | Overlay::Themes { .. }), _) => KeyContext::List,
             (Some(Overlay::Pick { .. }), _) => KeyContext::Pick,
             (Some(Overlay::Edit(_)), _) => KeyContext::Edit,
+            (Some(Overlay::Timeline { .. }), _) => KeyContext::Timeline,
             (Some(Overlay::Compare), _) => KeyContext::Compare,
             (Some(Overlay::Preview), _) => KeyContext::Preview,
             (Some(Overlay::Batch), _) => KeyContext::Batch,

@@ -69,6 +69,11 @@ pub(crate) enum Overlay {
     Edit(usize),
     Export(usize),
     Segments(String),
+    /// The segments of the shown clip, with a search in their captions, and the cursor among those that match.
+    Timeline {
+        query: String,
+        cursor: usize,
+    },
     Search,
     SessionFilter,
     History {
@@ -95,7 +100,8 @@ impl Overlay {
             | Overlay::Models { cursor: at, .. }
             | Overlay::Pick { cursor: at, .. }
             | Overlay::Themes { cursor: at, .. }
-            | Overlay::History { cursor: at, .. } => Some(at),
+            | Overlay::History { cursor: at, .. }
+            | Overlay::Timeline { cursor: at, .. } => Some(at),
             _ => None,
         }
     }

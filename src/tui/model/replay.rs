@@ -28,9 +28,18 @@ pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) 
         if is_first {
             group = of;
         }
-        if is_first || (group.is_some() && of == group && !numbers.contains(&of_run)) {
-            let run = described(first + numbers.len() as u64, started, pace, methods);
-            runs.push(Run { replayed: true, ..run });
+        // A segment that was captioned again takes the place of its earlier run.
+        let earlier = runs.iter().position(|earlier| earlier.subject.segment == started.segment);
+        let belongs = group.is_some() && of == group && !numbers.contains(&of_run);
+        let replayed = |at: usize| {
+            let run = described(first + at as u64, started, pace, methods);
+            Run { replayed: true, ..run }
+        };
+        if let Some(at) = earlier.filter(|_| belongs) {
+            runs[at] = replayed(at);
+            numbers[at] = of_run;
+        } else if is_first || belongs {
+            runs.push(replayed(runs.len()));
             numbers.push(of_run);
         }
     }

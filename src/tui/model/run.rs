@@ -189,6 +189,15 @@ impl Runs {
     /// Add a run, and show it if it is to be followed. The oldest is forgotten, but no segment of the same clip.
     pub fn add(&mut self, run: Run, follow: bool) {
         let group = run.group();
+        // A segment that is captioned again takes the place of its earlier run.
+        let is_same = |old: &Run| old.subject.segment == run.subject.segment && old.has_ended();
+        if let Some(at) = self.all.iter().position(is_same).filter(|_| group.is_some()) {
+            self.all[at] = run;
+            if follow {
+                self.shown = at;
+            }
+            return;
+        }
         self.all.push(run);
         while self.all.len() > MAX_RUNS && (group.is_none() || self.all[0].group() != group) {
             self.all.remove(0);

@@ -49,7 +49,11 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             }
             return runs::run(model);
         }
+        Action::Again if matches!(model.overlay, Some(Overlay::Timeline { .. })) => {
+            return timeline::again(model);
+        }
         Action::Again => return runs::again(model),
+        Action::Timeline => timeline::open(model),
         Action::Back => return back::back(model),
         Action::Interrupt => return back::interrupt(model),
         Action::Quit => return back::quit(model),
@@ -252,7 +256,7 @@ fn copy(model: &mut Model) -> Vec<Effect> {
     vec![Effect::Copy(text)]
 }
 
-fn show_run(model: &mut Model, index: usize) {
+pub(super) fn show_run(model: &mut Model, index: usize) {
     if index < model.runs.all.len() && index != model.runs.shown {
         let before = model.runs.shown().and_then(|r| r.group());
         model.runs.shown = index;
@@ -356,6 +360,7 @@ fn list_length(model: &Model) -> usize {
         Some(Overlay::Export(_)) => export::choices(model),
         Some(Overlay::Edit(_)) => model.methods.current().map_or(0, |m| rows(m).len()),
         Some(Overlay::History { query, .. }) => model.prompt.found(query).len(),
+        Some(Overlay::Timeline { query, .. }) => crate::tui::model::timeline::found(model, query).len(),
         Some(Overlay::Help { from, query, .. }) => view::help::line_count(model, *from, query),
         _ => 0,
     }

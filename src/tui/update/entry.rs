@@ -55,7 +55,8 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
         | Overlay::Help { query, .. }
         | Overlay::Methods { query, .. }
         | Overlay::Models { query, .. }
-        | Overlay::Pick { query, .. } => Some(query),
+        | Overlay::Pick { query, .. }
+        | Overlay::Timeline { query, .. } => Some(query),
         Overlay::Filter => Some(&mut model.library.filter),
         Overlay::Search => Some(&mut model.search.query),
         Overlay::SessionFilter => Some(&mut model.sessions.filter),
@@ -66,7 +67,7 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
 fn changed(model: &mut Model) {
     match &mut model.overlay {
         Some(Overlay::Open { found, .. }) => found.clear(),
-        Some(Overlay::Models { cursor, .. }) => *cursor = 0,
+        Some(Overlay::Models { cursor, .. } | Overlay::Timeline { cursor, .. }) => *cursor = 0,
         Some(Overlay::History { cursor: first, .. } | Overlay::Help { top: first, .. }) => *first = 0,
         Some(Overlay::Methods { query, cursor } | Overlay::Pick { query, cursor }) => {
             *cursor = model.methods.found(query).1;
@@ -158,6 +159,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
         Some(Overlay::SaveMethod(name)) => return edit::save(model, &name),
         Some(Overlay::Value { row, line }) => edit::set(model, row, line),
         Some(Overlay::Pick { .. }) => return compare::start(model),
+        Some(Overlay::Timeline { query, cursor }) => timeline::choose(model, &query, cursor),
         Some(Overlay::Compare) => compare::choose(model),
         Some(Overlay::Sessions) => return sessions::choose(model),
         Some(

@@ -21,6 +21,7 @@ mod segments;
 mod sessions;
 mod steps;
 mod theme;
+mod timeline;
 mod verify;
 mod watch;
 

@@ -13,6 +13,7 @@ use specreel_record::{
     Event, EventKind, RunLog, Segment, Session, Span, Started, StopReason, Turn, Verdict,
     session::RecordedEvent, testing::failure,
 };
+use specreel_video::{Division, Scenes};
 
 fn span(start: f64, end: f64) -> Span {
     Span { start, end }
@@ -22,7 +23,7 @@ fn span(start: f64, end: f64) -> Span {
 fn in_segments() -> (Studio, Vec<Effect>) {
     let mut studio = ready();
     let effects = press(&mut studio, "L ctrl-u 1 0 enter");
-    assert_eq!(effects, [Effect::Cut("/demo/0.mp4".into(), 10.0)]);
+    assert_eq!(effects, [Effect::Cut("/demo/0.mp4".into(), Division::Even(10.0))]);
     let segments = vec![span(0.0, 10.0), span(10.0, 20.0), span(20.0, 27.0)];
     let effects = studio.handle(Msg::Cut(Ok(segments)));
     (studio, effects)
@@ -69,7 +70,7 @@ fn the_segments_of_a_clip_run_one_after_another() {
     // All segments are copied and exported.
     let [Effect::Copy(text)] = &press(&mut studio, "y")[..] else { panic!("nothing copied") };
     assert!(text.starts_with("[00:00:00.000 --> 00:00:10.000] A ball.\n[00:00:10.000"), "{text}");
-    let [Effect::Write(name, text)] = &press(&mut studio, "s G up enter")[..] else {
+    let [Effect::Write(name, text)] = &press(&mut studio, "s G up up up up enter")[..] else {
         panic!("nothing saved")
     };
     assert_eq!(name, "0-lvspec.srt");
@@ -111,9 +112,19 @@ fn a_failure_or_a_cancel_ends_all_segments_and_again_restarts_them() {
 }
 
 #[test]
+fn a_clip_is_cut_into_its_scenes() {
+    for (typed, threshold) in [("s c e n e s", 27.0), ("s c e n e s space 3 5", 35.0)] {
+        let mut studio = ready();
+        let effects = press(&mut studio, &format!("L ctrl-u {typed} enter"));
+        let scenes = Scenes { threshold, ..Scenes::default() };
+        assert_eq!(effects, [Effect::Cut("/demo/0.mp4".into(), Division::Scenes(scenes))]);
+    }
+}
+
+#[test]
 fn an_invalid_segment_length_is_reported() {
     let mut studio = ready();
-    for typed in ["0", "x", "1 :"] {
+    for typed in ["0", "x", "1 :", "s c e n e s x", "s c e n e s 0"] {
         assert!(press(&mut studio, &format!("L ctrl-u {typed} enter")).is_empty());
         assert!(notice(&mut studio).contains("at least one second"), "{typed}");
         assert!(matches!(studio.model().overlay, Some(Overlay::Segments(_))));
@@ -322,4 +333,62 @@ fn saved_runs_are_filtered_by_what_they_say() {
     );
     press(&mut studio, "esc");
     assert_eq!(studio.model().overlay, None);
+}
+
+/// Three segments, of which two are captioned and one is running.
+fn two_of_three() -> Studio {
+    let (mut studio, effects) = in_segments();
+    start(&mut studio, &effects);
+    let effects = write(&mut studio, 1, "A ball.");
+    start(&mut studio, &effects);
+    let effects = write(&mut studio, 2, "It rolls.");
+    start(&mut studio, &effects);
+    studio
+}
+
+#[test]
+fn the_timeline_lists_segments_and_goes_to_one() {
+    let mut studio = two_of_three();
+    press(&mut studio, "T");
+    let said = screen(&studio);
+    for words in
+        ["Timeline · 2 of 3 segments", "0:00 – 0:10", "A ball.", "0:10 – 0:20", "It rolls.", "0:20 – 0:27"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(said.contains("━") && said.contains("┃") && said.contains("──"), "{said}");
+    // The cursor is on the shown segment; the first one is chosen.
+    press(&mut studio, "home enter");
+    assert_eq!((studio.model().runs.shown, &studio.model().overlay), (0, &None));
+    // A search goes over all captions.
+    press(&mut studio, "T R o l l enter");
+    assert_eq!(studio.model().runs.shown, 1);
+    press(&mut studio, "T x x x");
+    assert!(screen(&studio).contains("no match"));
+    press(&mut studio, "enter");
+    assert!(notice(&mut studio).contains("not captioned yet"));
+    // Without segments there is no timeline.
+    let mut alone = testing::after_a_run();
+    press(&mut alone, "T");
+    assert!(notice(&mut alone).contains("not captioned in segments"));
+}
+
+#[test]
+fn a_segment_is_captioned_again_in_its_place() {
+    let mut studio = two_of_three();
+    assert!(press(&mut studio, "T ctrl-r").is_empty());
+    assert!(notice(&mut studio).contains("being captioned"));
+    // It waits for the segments that are left, and is asked for once.
+    assert!(press(&mut studio, "up ctrl-r ctrl-r").is_empty());
+    assert!(notice(&mut studio).contains("waits for its turn"));
+    press(&mut studio, "esc");
+    let effects = write(&mut studio, 3, "It stops.");
+    let request = run_of(&effects).unwrap();
+    assert_eq!((request.run, request.span), (4, Some(span(10.0, 20.0))));
+    assert_eq!(request.segment, Some(Segment { first: 1, index: 1, count: 3 }));
+    start(&mut studio, &effects);
+    assert!(write(&mut studio, 4, "It jumps.").is_empty());
+    let [Effect::Copy(text)] = &press(&mut studio, "y")[..] else { panic!("nothing copied") };
+    let captions: Vec<&str> = text.lines().map(|line| line.split("] ").nth(1).unwrap()).collect();
+    assert_eq!(captions, ["A ball.", "It jumps.", "It stops."]);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use specreel_record::{Segment, Span, span};
+use specreel_video::{Division, Scenes};
 
 pub(super) fn open(model: &mut Model) {
     if runs::selected_subject(model).is_some() {
@@ -9,10 +10,27 @@ pub(super) fn open(model: &mut Model) {
     }
 }
 
-/// The length was typed: request the clip's segments, which needs its duration.
+/// A length, `scenes`, or `scenes` with a threshold.
+fn division(typed: &str) -> Option<Division> {
+    let Some(threshold) = typed.trim().strip_prefix("scenes") else {
+        return span::seconds(typed).filter(|s| *s >= span::LEAST_SEGMENT_S).map(Division::Even);
+    };
+    let default = Scenes::default();
+    let threshold = match threshold.trim() {
+        "" => default.threshold,
+        typed => typed.parse().ok().filter(|threshold| (0.1..=255.0).contains(threshold))?,
+    };
+    Some(Division::Scenes(Scenes { threshold, ..default }))
+}
+
+/// The length was typed: request the clip's segments, which needs its duration or its cuts.
 pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
-    let Some(seconds) = span::seconds(typed).filter(|s| *s >= span::LEAST_SEGMENT_S) else {
-        model.note(Tone::Bad, "invalid segment length: expected at least one second, such as 30 or 1:30");
+    let Some(division) = division(typed) else {
+        model.note(
+            Tone::Bad,
+            "invalid segments: expected at least one second, such as 30 or 1:30, or scenes, or scenes 35 (a threshold \
+             to 255)",
+        );
         model.overlay = Some(Overlay::Segments(typed.to_owned()));
         return Vec::new();
     };
@@ -24,7 +42,10 @@ pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
     let video = subject.video.clone();
     model.prompt.remember(&subject.prompt);
     model.cutting = Some(subject);
-    vec![Effect::Cut(video, seconds)]
+    if matches!(division, Division::Scenes(_)) {
+        model.note(Tone::Info, "finding scenes …");
+    }
+    vec![Effect::Cut(video, division)]
 }
 
 pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec<Effect> {

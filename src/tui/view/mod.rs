@@ -28,6 +28,7 @@ mod race;
 mod sessions;
 mod status;
 mod steps;
+mod timeline;
 pub(crate) mod training;
 mod wrap;
 
@@ -136,9 +137,10 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
             picker::export(export::formats(model), sidecars, *cursor, theme, frame);
         }
         Some(Overlay::Segments(length)) => {
-            picker::line(model, "Segment length (30 or 1:30)", length, theme, frame);
+            picker::line(model, "Segment length (30, 1:30), or scenes", length, theme, frame);
         }
         Some(Overlay::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
+        Some(Overlay::Timeline { query, cursor }) => timeline::draw(model, query, *cursor, theme, frame),
         Some(Overlay::Compare) => compare::draw(model, theme, frame),
         Some(Overlay::Preview) => slot = preview::draw(model, theme, frame),
         Some(Overlay::Batch) => batch::draw(model, theme, frame),

@@ -237,6 +237,7 @@ fn useful(model: &Model) -> &'static [Action] {
         },
         KeyContext::CaptionEdit => &[Save, Newline, Back],
         KeyContext::Pick => &[Choose, Pick, Back],
+        KeyContext::Timeline => &[Choose, Again, Down, Back, ClearLine],
         KeyContext::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
             Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, NextProfile, Back],
             _ => &[NextPane, Down, Choose, NextProfile, Back],
@@ -297,7 +298,7 @@ fn word(model: &Model, action: Action) -> &'static str {
             Overlay::Methods { .. } | Overlay::Edit(_) | Overlay::Pick { .. } | Overlay::Segments(_) => "run",
             Overlay::Value { .. } => "set",
             Overlay::Batch if model.batches.next.is_some() => "start",
-            Overlay::Compare | Overlay::Batch => "show",
+            Overlay::Compare | Overlay::Batch | Overlay::Timeline { .. } => "show",
             Overlay::Export(_) | Overlay::SaveMethod(_) => "save",
             Overlay::Sessions => "replay",
             Overlay::Ask(_) => "ask",

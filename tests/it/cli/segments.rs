@@ -12,6 +12,12 @@ fn caption(program: &Program, args: &[&str]) -> Outcome {
     program.run(&[&["caption", "demo"], &SHORT[..], args].concat())
 }
 
+/// The files with this extension in the program's directory.
+fn files_with(program: &Program, extension: &str) -> Vec<std::path::PathBuf> {
+    let files = std::fs::read_dir(program.home()).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|end| end == extension)).collect()
+}
+
 /// The spans of the runs of a stream of events.
 fn spans(events: &[Value]) -> Vec<(f64, f64)> {
     let spans = events.iter().filter(|e| e["event"] == "started").map(|e| &e["span"]);
@@ -147,4 +153,183 @@ fn a_comparison_and_an_inspection_of_a_part() {
     let frames = events[0]["frames"].as_array().unwrap();
     assert!(frames.iter().all(|t| (2.0..4.0).contains(&t.as_f64().unwrap())), "{frames:?}");
     assert!(program.home().join("p.png").exists());
+}
+
+#[test]
+fn scenes_are_segments() {
+    let program = Program::new();
+    // The first clip has no cuts, the third has two.
+    let scenes = ["--segments", "scenes", "--min-segment", "1"];
+    let run = program.run(&[&["caption", "demo:3", "--json"], &SHORT[..], &scenes].concat()).silent();
+    let found = spans(&events(&run.stdout));
+    assert_eq!(found.iter().map(|span| span.0).collect::<Vec<_>>(), [0.0, 1.8, 5.5]);
+    let whole = program.run(&[&["caption", "demo", "--format", "srt"], &SHORT[..], &scenes].concat());
+    assert_eq!(whole.stdout.matches("-->").count(), 1, "{}", whole.stdout);
+    // Many videos have the same segments.
+    program
+        .run(&[&["caption", "demo:3", "--sidecar", "json", "--out-dir", "."], &SHORT[..], &scenes].concat())
+        .ok();
+    let sidecar = files_with(&program, "json").pop().unwrap();
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(sidecar).unwrap()).unwrap();
+    assert_eq!(json.to_string().matches("\"start\"").count(), 3, "{json}");
+}
+
+#[test]
+fn options_of_scenes_are_checked() {
+    let program = Program::new();
+    let refused = |args: &[&str], words: &str| _ = caption(&program, args).ends(2).said(words);
+    refused(&["--scene-threshold", "20"], "--scene-threshold is an option of --segments scenes");
+    refused(&["--segments", "30", "--max-segment", "60"], "--max-segment is an option of --segments scenes");
+    refused(&["--segments", "scene"], "expected a time, such as 30 or 1:30, or `scenes`");
+    refused(&["--segments", "scenes", "--scene-threshold", "0"], "a number from 0.1 to 255");
+    refused(
+        &["--segments", "scenes", "--min-segment", "10", "--max-segment", "15"],
+        "--max-segment 15 is less than twice --min-segment 10",
+    );
+}
+
+#[test]
+fn what_is_said_is_in_the_prompt_of_its_segment() {
+    let program = Program::new();
+    let srt = "1\n00:00:00,500 --> 00:00:01,500\nLook, a star.\n\n2\n00:00:03,000 --> 00:00:03,800\nIt <i>falls</i>.\n\n3\n00:01:00,000 \
+               --> 00:01:01,000\nThe end.\n";
+    std::fs::write(program.home().join("said.srt"), srt).unwrap();
+    let prompts = |args: &[&str]| -> Vec<String> {
+        let run = caption(
+            &program,
+            &[&["--json", "--prompt", "Describe.", "--transcript", "said.srt"], args].concat(),
+        );
+        let events = events(&run.silent().stdout);
+        let started = events.iter().filter(|e| e["event"] == "started");
+        started.map(|e| e["prompt"].as_str().unwrap().to_owned()).collect()
+    };
+    let said = |lines: &str| format!("What is said in the video:\n{lines}\nDescribe.");
+    assert_eq!(
+        prompts(&["--segments", "2"]),
+        [said("[0:00.5 - 0:01.5] Look, a star.\n"), said("[0:01 - 0:01.8] It falls.\n"), "Describe.".into()]
+    );
+    assert_eq!(prompts(&[]), [said("[0:00.5 - 0:01.5] Look, a star.\n[0:03 - 0:03.8] It falls.\n")]);
+    let run = caption(&program, &["--transcript", "said.srt"]).ok();
+    run.said("note: 1 of 3 lines of the transcript are past the end of the video (0:06");
+
+    // One video with a file of its own has it too, and its row has the prompt alone.
+    let many = ["caption", "demo", "--sidecar", "json", "--transcript", "said.srt", "--out-dir", "."];
+    program.run(&[&many, &SHORT[..], &["--json"]].concat()).ok().printed("Look, a star.");
+    let row = files_with(&program, "json").pop().unwrap();
+    let row: Value = serde_json::from_str(&std::fs::read_to_string(row).unwrap()).unwrap();
+    assert_eq!(row["captions"][0]["transcript"], "said.srt");
+    assert!(!row.to_string().contains("Look, a star."), "{row}");
+
+    program
+        .run(&["caption", "demo", "demo:2", "--transcript", "said.srt"])
+        .ends(2)
+        .said("is for one video; these are 2");
+    caption(&program, &["--transcript", "none.srt"]).ends(3).said("transcript none.srt: no such file");
+    std::fs::write(program.home().join("words.txt"), "no times").unwrap();
+    caption(&program, &["--transcript", "words.txt"]).ends(3).said("it holds no line with a time");
+}
+
+#[test]
+fn a_summary_reads_the_captions_of_the_segments() {
+    let program = Program::new();
+    let args = ["--segments", "2", "--summary=In short?", "--json", "--save", "a.jsonl"];
+    let run = caption(&program, &args).silent();
+    let events = events(&run.stdout);
+    let done: Vec<&str> =
+        events.iter().filter(|e| e["event"] == "done").map(|e| e["text"].as_str().unwrap().trim()).collect();
+    assert_eq!(done.len(), 4);
+    let last = events.iter().rfind(|e| e["event"] == "started").unwrap();
+    let prompt = format!(
+        "Captions of the parts of the video, in order:\n[0:00 - 0:02] {}\n[0:02 - 0:04] {}\n[0:04 - {}] {}\n\nIn short?",
+        done[0],
+        done[1],
+        last["prompt"].as_str().unwrap().split("[0:04 - ").nth(1).unwrap().split(']').next().unwrap(),
+        done[2]
+    );
+    assert_eq!(last["prompt"], prompt);
+    assert_eq!((&last["run"], &last["summary_of"], last.get("segment")), (&4.into(), &1.into(), None));
+
+    // As text it comes after the segments, in a saved run too.
+    let text = caption(&program, &["--segments", "2", "--summary=In short?"]).ok();
+    let (segments, summary) = text.stdout.split_once("\n\n").unwrap();
+    assert_eq!((segments.lines().count(), summary.trim()), (3, done[3]), "{}", text.stdout);
+    let replay = |format| program.run(&["replay", "a.jsonl", "--speed", "0", "--format", format]);
+    assert_eq!(replay("text").stdout, text.stdout);
+
+    let json: Value = serde_json::from_str(&replay("json").stdout).unwrap();
+    assert_eq!(json["summary"], done[3]);
+    assert_eq!((&json["events"][1]["start"], &json["events"][1]["text"]), (&2.0.into(), &done[1].into()));
+    let chapters = replay("chapters").stdout;
+    assert!(chapters.starts_with(";FFMETADATA1\ndescription="), "{chapters}");
+    assert_eq!(chapters.matches("[CHAPTER]").count(), 3);
+
+    for (args, words) in [
+        (&["--summary"][..], "--summary sums up segments"),
+        (&["--segments", "2", "--summary", "--format", "srt"], "no place for a summary"),
+        (&["--segments", "2", "--summary", "--sidecar", "txt"], "--summary is for one video"),
+    ] {
+        caption(&program, args).ends(2).said(words);
+    }
+}
+
+#[test]
+fn chapters_need_no_segments_and_events_have_their_own_times() {
+    let program = Program::new();
+    let youtube = caption(&program, &["--format", "youtube"]).ok();
+    assert!(youtube.stdout.starts_with("0:00 The"), "{}", youtube.stdout);
+    youtube.said("note: YouTube shows chapters if there are at least 3");
+    // The model is made to write one event.
+    std::fs::write(program.home().join("event.lark"), "start: \"<1 - 2.5> It falls.\"\n").unwrap();
+    let args = ["caption", "demo", "--grammar", "event.lark", "--segments", "3", "--format"];
+    let json = program.run(&[&args[..], &["json"]].concat()).ok();
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let event = |start: f64, end: f64| serde_json::json!({"start": start, "end": end, "text": "It falls."});
+    assert_eq!(json, serde_json::json!({"events": [event(1.0, 2.5), event(4.0, 5.5)]}));
+    let srt = program.run(&[&args[..], &["srt"]].concat()).ok();
+    srt.printed("00:00:01,000 --> 00:00:02,500\nIt falls.");
+}
+
+#[test]
+fn a_killed_run_is_resumed() {
+    let program = Program::new();
+    let args = ["--segments", "2", "--summary", "--quiet", "--save"];
+    let whole = caption(&program, &[&args[..], &["whole.jsonl"]].concat()).silent();
+    let file = |name: &str| std::fs::read_to_string(program.home().join(name)).unwrap();
+    let lines: Vec<String> = file("whole.jsonl").split_inclusive('\n').map(str::to_owned).collect();
+    let ends: Vec<usize> = (0..lines.len()).filter(|i| lines[*i].contains("\"event\":\"done\"")).collect();
+    assert_eq!(ends.len(), 4);
+    // Killed in a line of the second segment, between segments, in the summary, after the end.
+    let cut = |lines: &[String], more: &str| {
+        std::fs::write(program.home().join("cut.jsonl"), lines.concat() + more).unwrap()
+    };
+    for (kept, more) in
+        [(ends[0] + 4, "{\"run\":2,\"ev"), (ends[1] + 1, ""), (ends[2] + 3, ""), (lines.len(), "")]
+    {
+        cut(&lines[..kept], more);
+        let again = caption(&program, &[&args[..], &["cut.jsonl", "--resume"]].concat()).silent();
+        assert_eq!(again.stdout, whole.stdout, "{kept} lines were kept");
+        let events = events(&file("cut.jsonl"));
+        let done: Vec<u64> =
+            events.iter().filter(|e| e["event"] == "done").map(|e| e["run"].as_u64().unwrap()).collect();
+        assert_eq!(done, [1, 2, 3, 4], "{kept} lines were kept");
+        assert!(file("cut.jsonl").starts_with(&lines[..=ends[0]].concat()));
+    }
+    // A file that does not exist is begun; one of another request is left alone.
+    caption(&program, &[&args[..], &["new.jsonl", "--resume"]].concat()).silent();
+    assert_eq!(file("new.jsonl").matches("\"event\":\"done\"").count(), 4);
+    let before = file("cut.jsonl");
+    let refused = |more: &[&str], what: &str| {
+        let run = caption(&program, &[&["--save", "cut.jsonl", "--resume", "--segments"], more].concat());
+        run.ends(2).said(&format!("has another {what}"));
+        assert_eq!(file("cut.jsonl"), before);
+    };
+    refused(&["3"], "segment");
+    refused(&["2", "--prompt", "What?"], "prompt");
+    refused(&["2", "--method", "autoregressive"], "method");
+    caption(&program, &["--resume"]).ends(2).said("--save");
+    // Nothing of another file is cut off.
+    std::fs::write(program.home().join("notes.txt"), "Buy milk.\n").unwrap();
+    let run = caption(&program, &["--segments", "2", "--save", "notes.txt", "--resume"]);
+    run.ends(3).said("notes.txt is not a saved run");
+    assert_eq!(file("notes.txt"), "Buy milk.\n");
 }

@@ -256,6 +256,9 @@ fn a_clip_in_segments_and_a_search_in_it() {
         begin(&mut studio, run, Some(10), false);
         write(&mut studio, run, &lossy()[5..7]);
         look("segments", &studio, size);
+        press(&mut studio, "T");
+        look("timeline", &studio, size);
+        press(&mut studio, "esc");
         // Where panes stand one above another, a caption that is written has the focus by itself.
         if size.0 == 120 {
             press(&mut studio, "tab tab");

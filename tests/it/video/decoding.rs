@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ffmpeg_next::util::format::Pixel;
 use specreel_record::{Failure, FailureClass, Span};
-use specreel_video::{Decoded, Error, Frame, Rule, Sampling, Video, segments};
+use specreel_video::{Decoded, Division, Error, Frame, Rule, Sampling, Video, segments};
 
 use crate::video::make::{Clip, File, number};
 
@@ -290,7 +290,7 @@ fn segments_partition_the_frames_of_a_video() {
     // A variable rate: ten seconds of many frames, then one every three seconds.
     let stamps = (0..250).map(|i| i * 40).chain((0..10).map(|i| 10_000 + i * 3000)).collect();
     let file = Clip { stamps, extension: "mkv", ..Clip::of(0) }.write();
-    let pieces = segments(&file.path, None, None, Some(4.0)).unwrap();
+    let pieces = segments(&file.path, None, None, Some(Division::Even(4.0))).unwrap();
     assert!(pieces.windows(2).all(|w| w[0].end == w[1].start) && pieces[0].start == 0.0);
     let mut count = 0;
     for span in &pieces {
@@ -327,7 +327,7 @@ fn parts_outside_of_the_video_are_refused() {
     // Players show rounded times.
     assert!(part(&file.path, 3.0, 4.6, Sampling::Auto).is_ok());
     assert!(
-        segments(&file.path, None, None, Some(0.001))
+        segments(&file.path, None, None, Some(Division::Even(0.001)))
             .unwrap_err()
             .to_string()
             .contains("the maximum is 1000")

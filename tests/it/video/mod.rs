@@ -4,3 +4,4 @@ mod decoding;
 pub mod make;
 mod probing;
 mod refusing;
+mod scenes;

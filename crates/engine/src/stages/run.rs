@@ -46,6 +46,7 @@ impl Runner<'_> {
             constraint: request.constraint.as_ref().and_then(|of| serde_json::to_value(of).ok()),
             span: request.span,
             segment: request.segment,
+            summary_of: request.summary_of,
         }));
         match self.caption(cache) {
             Ok(finished) => Ok(finished),

@@ -12,6 +12,7 @@ use crate::cli::{
     resolve::{prompts::limited, stdin_video},
 };
 use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, find};
+use specreel_client::Transcript;
 use specreel_record::Cues;
 
 /// Exit code if some of several videos failed, or the models wrote nothing about any.
@@ -30,6 +31,7 @@ struct Plan {
     request: RunRequest,
     prompts: Vec<String>,
     part: Part,
+    transcript: Option<Transcript>,
     polish: Polish,
     cues: Cues,
     limit: Option<usize>,
@@ -55,7 +57,8 @@ impl Plan {
             models,
             request,
             prompts,
-            part: Part { start: span.start, end: span.end, segments: args.part.segments },
+            part: Part { start: span.start, end: span.end, segments: args.part.division() },
+            transcript: args.part.transcript()?,
             polish: Polish { prefix: args.batch.prefix.clone(), clean: args.batch.clean },
             cues: args.part.cues(config),
             limit: args.batch.limit.map(|limit| limit as usize),
@@ -65,15 +68,17 @@ impl Plan {
 
     /// The settings that distinguish this run's captions from another run's.
     fn job(&self, shard: Option<Shard>) -> String {
-        let Self { models, request, part, polish, cues, .. } = self;
+        let Self { models, request, part, transcript, polish, cues, .. } = self;
         let request = RunRequest { run: 0, ..request.clone() };
         format!("{:?} {:?} {request:?} {part:?} {polish:?} {shard:?} {cues:?}", models.target, models.drafter)
             + &models.lora.as_ref().map(|lora| format!(" {lora:?}")).unwrap_or_default()
+            + &transcript.as_ref().map(|said| format!(" {said:?}")).unwrap_or_default()
     }
 
-    fn batch<'a>(&self, client: &'a mut Client, interrupt: &'a Interrupt) -> Batch<'a> {
+    fn batch<'a>(&'a self, client: &'a mut Client, interrupt: &'a Interrupt) -> Batch<'a> {
         let (request, part, polish) = (self.request.clone(), self.part, self.polish.clone());
-        Batch { client, interrupt, request, part, polish, limit: self.limit, verify: self.verify }
+        let transcript = self.transcript.as_ref();
+        Batch { client, interrupt, request, part, transcript, polish, limit: self.limit, verify: self.verify }
     }
 }
 
@@ -90,6 +95,13 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
             .map_err(|error| Failure::usage(format!("--shard: {error}"), "name the part: --shard I/N"))
     });
     let shard = shard.transpose()?;
+    if plan.transcript.is_some() && found.clips.len() != 1 {
+        return Err(Failure::usage(
+            format!("--transcript is for one video; these are {}", found.clips.len()),
+            "caption each with its own transcript",
+        )
+        .into());
+    }
     let options = options(args, &plan, shard);
     // Of all parts: whether two clips want one sidecar must not depend on who has which.
     let mut outputs = Outputs::open(options, &found.clips)?;
@@ -146,6 +158,15 @@ fn check(args: &CaptionArgs) -> Result<(), Failure> {
     let CaptionArgs { batch, part, output, .. } = args;
     if part.format != Format::Text {
         return Err(Failure::usage("--format is for one video on stdout", "use --sidecar srt or vtt"));
+    }
+    if part.summary.is_some() {
+        return Err(Failure::usage(
+            "--summary is for one video on stdout",
+            "leave out the options for many videos",
+        ));
+    }
+    if part.transcript.is_some() && batch.stdin {
+        return Err(Failure::usage("--transcript is for one video", "leave out --stdin"));
     }
     if output.save.is_some() || args.steps {
         let option = if args.steps { "--steps" } else { "--save" };

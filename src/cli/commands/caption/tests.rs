@@ -20,7 +20,8 @@ fn play_and(
     let mut printer = Printer::new(&mut out, std::io::sink(), style, Progress::new(false), None, 8);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let request = fake::request(1, "naive");
-    let end = runtime.block_on(one(client, request, verifies, &mut printer, interrupt, GRACE));
+    let end =
+        runtime.block_on(one(client, request, &mut RunLog::new(1), verifies, &mut printer, interrupt, GRACE));
     drop(printer);
     (end, String::from_utf8(out).unwrap())
 }

@@ -79,14 +79,14 @@ fn pieces_have_their_times_and_common_statistics() {
 #[test]
 fn a_cancelled_piece_is_no_subtitle() {
     let events = [piece(0, StopReason::Eos), piece(1, StopReason::Cancelled)].concat();
-    let style = Style { subtitles: Some(Subtitles::Srt), ..Style::default() };
+    let style = Style { timed: Some(Timed::Subtitles(Subtitles::Srt)), ..Style::default() };
     let (out, talk, flow) = print(&events, style);
     assert_eq!(out, "1\n00:00:00,000 --> 00:00:01,500\nA red round ring.\n\n");
     assert!(talk.contains("segments  1 of 3\n") && talk.ends_with("interrupted\n"), "{talk}");
     assert_eq!(flow, Flow::Done(StopReason::Cancelled));
     let (out, _, _) = print(&events, Style::default());
     assert_eq!(out.lines().count(), 2, "text that is written stays");
-    let (out, _, _) = print(&[], Style { subtitles: Some(Subtitles::Vtt), ..Style::default() });
+    let (out, _, _) = print(&[], Style { timed: Some(Timed::Subtitles(Subtitles::Vtt)), ..Style::default() });
     assert_eq!(out, "");
 }
 

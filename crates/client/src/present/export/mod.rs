@@ -1,8 +1,10 @@
-//! Runs as files for people: plain text, Markdown, a self-contained HTML page, subtitles.
+//! Runs as files for people: plain text, Markdown, a self-contained HTML page, subtitles, chapters.
 
 mod comparison;
+mod events;
 mod html;
 mod markdown;
+mod outline;
 mod private;
 pub mod subtitles;
 mod trace;
@@ -10,7 +12,9 @@ mod trace;
 use std::path::Path;
 
 pub use comparison::{Compared, comparison_page};
+pub use events::timed;
 pub use html::style as page_style;
+pub use outline::Outline;
 pub use subtitles::Subtitles;
 use subtitles::stamp;
 
@@ -27,13 +31,27 @@ pub enum Format {
     Trace,
     Srt,
     Vtt,
+    /// Chapters as FFmpeg's metadata.
+    Chapters,
+    Youtube,
+    /// Captions with times.
+    Json,
 }
 
 impl Format {
-    pub const ALL: [Format; 6] =
-        [Format::Text, Format::Markdown, Format::Html, Format::Trace, Format::Srt, Format::Vtt];
+    pub const ALL: [Format; 9] = [
+        Format::Text,
+        Format::Markdown,
+        Format::Html,
+        Format::Trace,
+        Format::Srt,
+        Format::Vtt,
+        Format::Chapters,
+        Format::Youtube,
+        Format::Json,
+    ];
 
-    /// The formats that suit a run: subtitles only if it is known which part of the video it is about.
+    /// The formats that suit a run: those with times only if it is known which part of the video it is about.
     pub fn of(log: &RunLog) -> &'static [Format] {
         if span(log).is_some() { &Self::ALL } else { &Self::ALL[..4] }
     }
@@ -47,6 +65,9 @@ impl Format {
             Format::Trace => "trace.json",
             Format::Srt => "srt",
             Format::Vtt => "vtt",
+            Format::Chapters => "ffmetadata",
+            Format::Youtube => "youtube.txt",
+            Format::Json => "json",
         }
     }
 
@@ -58,6 +79,9 @@ impl Format {
             Format::Trace => "trace",
             Format::Srt => "SubRip",
             Format::Vtt => "WebVTT",
+            Format::Chapters => "chapters",
+            Format::Youtube => "YouTube",
+            Format::Json => "JSON",
         }
     }
 
@@ -71,10 +95,13 @@ impl Format {
             Format::Trace => "when drafter and target were at work (Perfetto, chrome://tracing)",
             Format::Srt => "subtitles for video players (.srt)",
             Format::Vtt => "subtitles for web pages (.vtt)",
+            Format::Chapters => "chapters for FFmpeg (.ffmetadata)",
+            Format::Youtube => "chapters for a description on YouTube",
+            Format::Json => "captions with their times",
         }
     }
 
-    /// The contents of such a file for a run, or for the pieces of a video. Subtitles leave out runs that did not finish.
+    /// The contents of such a file for a run, or for the pieces of a video. Those with times leave out runs that did not finish.
     pub fn write(self, names: &Names<'_>, runs: &Pieces<'_>, cues: Cues) -> String {
         match self {
             Format::Text => text(runs),
@@ -83,6 +110,9 @@ impl Format {
             Format::Trace => trace::write(names, runs),
             Format::Srt => subtitle_file(Subtitles::Srt, cues, runs),
             Format::Vtt => subtitle_file(Subtitles::Vtt, cues, runs),
+            Format::Chapters => Outline::Chapters.file(&captions(runs), None),
+            Format::Youtube => Outline::Youtube.file(&captions(runs), None),
+            Format::Json => Outline::Json.file(&captions(runs), None),
         }
     }
 }
@@ -134,9 +164,13 @@ fn text(runs: &Pieces<'_>) -> String {
 }
 
 fn subtitle_file(kind: Subtitles, cues: Cues, runs: &Pieces<'_>) -> String {
+    kind.file(cues, captions(runs).iter().map(|(span, text)| (*span, text.as_str())))
+}
+
+/// The captions of the runs that finished, or their events, with times.
+fn captions(runs: &Pieces<'_>) -> Vec<(Span, String)> {
     let finished = runs.logs().iter().filter(|run| run.is_finished());
-    let captions: Vec<_> = finished.filter_map(|run| Some((span(run)?, run.shown()))).collect();
-    kind.file(cues, captions.iter().map(|(span, text)| (*span, text.as_str())))
+    finished.filter_map(|run| Some(timed(span(run)?, &run.shown()))).flatten().collect()
 }
 
 #[cfg(test)]

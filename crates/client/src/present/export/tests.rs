@@ -64,7 +64,7 @@ fn pieces_are_one_file_with_their_times() {
     assert!(page.contains("<h2>0:30 – 1:00</h2>") && page.contains("10 tokens in 4 target passes"), "{page}");
     let markdown = Format::Markdown.write(&NAMES, &runs, Cues::Clip);
     assert!(markdown.contains("\n\n## 0:30 – 1:00\n\nA red *ball*"), "{markdown}");
-    assert_eq!((Format::of(&logs[0]).len(), Format::of(&log()).len()), (6, 4));
+    assert_eq!((Format::of(&logs[0]).len(), Format::of(&log()).len()), (9, 4));
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! The finished runs of a `--save` file, which `--resume` does not repeat.
+
+use std::{collections::VecDeque, path::Path};
+
+use specreel_engine::RunRequest;
+use specreel_record::{Event, EventKind, Failure, RunLog, RunState, Session, Started, StopReason};
+
+/// The runs that a file begins with, each with all of its events.
+#[derive(Debug, Default)]
+pub struct Kept {
+    runs: VecDeque<Vec<Event>>,
+    /// Bytes of the file up to their end.
+    pub bytes: u64,
+    path: String,
+}
+
+impl Kept {
+    /// Read a file that may end anywhere. Fails if it cannot be read, or does not begin as a saved run (class input).
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let bytes = Session::bytes(path)?;
+        let path = path.display().to_string();
+        let first = bytes.split_inclusive(|byte| *byte == b'\n').next();
+        if first.is_some_and(|line| serde_json::from_slice::<Event>(line).is_err()) {
+            return Err(Failure::input(
+                format!("{path} is not a saved run"),
+                "choose another file for --save, or leave out --resume",
+            ));
+        }
+        Ok(Self { path, ..Self::parse(&bytes) })
+    }
+
+    fn parse(bytes: &[u8]) -> Self {
+        let (mut kept, mut at) = (Self::default(), 0);
+        let (mut log, mut events) = (RunLog::new(0), Vec::new());
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let Ok(event) = serde_json::from_slice::<Event>(line) else { break };
+            at += line.len() as u64;
+            if event.run == 0 {
+                continue;
+            }
+            if event.run != log.run() {
+                (log, events) = (RunLog::new(event.run), Vec::new());
+            }
+            log.apply(&event);
+            events.push(event);
+            if matches!(log.state(), RunState::Done(StopReason::Eos | StopReason::Length)) {
+                // Its verification follows its end.
+                let is_same = |run: &Vec<Event>| run.first().is_some_and(|event| event.run == log.run());
+                if kept.runs.back().is_some_and(is_same) {
+                    kept.runs.pop_back();
+                }
+                kept.runs.push_back(events.clone());
+                kept.bytes = at;
+            }
+        }
+        kept
+    }
+
+    /// The events of the run of this request, if the file has it. Fails if the next run of the file is of another request (class
+    /// usage).
+    pub fn take(&mut self, request: &RunRequest) -> Result<Option<Vec<Event>>, Failure> {
+        let Some(events) = self.runs.pop_front() else { return Ok(None) };
+        let started = events.iter().find_map(|event| match &event.kind {
+            EventKind::Started(started) => Some(started),
+            _ => None,
+        });
+        match started.map_or(Some("input"), |started| difference(started, request)) {
+            None => Ok(Some(events)),
+            Some(what) => Err(Failure::usage(
+                format!("saved run {}: its run {} has another {what}", self.path, request.run),
+                "resume with the same options, or choose another file for --save",
+            )),
+        }
+    }
+}
+
+/// What differs between a run that was started and a request.
+fn difference(started: &Started, request: &RunRequest) -> Option<&'static str> {
+    let method = serde_json::to_value(&request.method).unwrap_or_default();
+    [
+        ("video", started.video == request.video.display().to_string()),
+        ("segment", (started.span, started.segment) == (request.span, request.segment)),
+        ("prompt", started.prompt == request.prompt && started.system == request.system),
+        ("method", started.method == method),
+        ("place", started.summary_of == request.summary_of),
+    ]
+    .into_iter()
+    .find_map(|(what, same)| (!same).then_some(what))
+}
