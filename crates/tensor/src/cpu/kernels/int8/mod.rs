@@ -24,11 +24,12 @@ use super::{
     vectors::{self as v, LANES},
 };
 
-/// Declares the implementations, the fastest first, each with its features on x86-64, a test for them, and its function `dots`:
+/// Declares the implementations, the fastest first, each with its features on x86-64, a test for its instructions, the largest
+/// number of rows of a tile, and its function `dots`.
 ///
-/// dot products of `GROUPS` groups of four inputs of eight outputs with `R` rows, added to `start`. A group is `stride` bytes
-/// after the one before. If it is `SIGNED`, its integers are signed, and offset by [`v::OFFSET`]. A function that takes off this
-/// offset is `signed`; others leave it to `start`. A tile has at most `rows` rows.
+/// `dots` adds dot products of `GROUPS` groups of four inputs of eight outputs with `R` rows to `start`. A group is `stride` bytes
+/// after the one before. If the type is `SIGNED`, its integers are offset by [`v::OFFSET`]: a function that takes the offset off
+/// is `signed true`, for others `start` makes up for it.
 macro_rules! implementations {
     ($($variant:ident in $module:ident: $features:literal, if $has:expr, rows $rows:literal, signed $signed:literal, $dots:ident;)+) => {
         /// Which instructions to use.
