@@ -102,13 +102,8 @@ pub(crate) fn key(part: Part, model: &VideoLlm) -> String {
     let device = match model.decoder().is_batch_invariant() && model.device().gpu().is_none() {
         false => model.device().name().to_owned(),
         true => {
-            let kernels = match (kernels::has_avx512(), kernels::has_avx2()) {
-                (true, _) => "avx512",
-                (false, true) => "avx2",
-                (false, false) => "portable",
-            };
             let build = if cfg!(debug_assertions) { ", debug" } else { "" };
-            format!("cpu {kernels}, {} threads{build}", ThreadPool::global().members())
+            format!("cpu {}, {} threads{build}", kernels::implementation(), ThreadPool::global().members())
         }
     };
     format!("{} {sizes}, {device}", part.name())

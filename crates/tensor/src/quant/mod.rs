@@ -27,7 +27,7 @@ pub(crate) trait BlockType: Sized {
     /// The stored integer that stands for zero.
     const ZERO: i8 = 0;
     /// True if the integers are signed.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     const SIGNED: bool = Self::TABLE.is_some();
     /// All integers of a type that has at most sixteen. They are signed.
     const TABLE: Option<[i8; 16]> = None;
@@ -54,7 +54,7 @@ pub(crate) trait BlockType: Sized {
         _ => include_str!("../gpu/shaders/block_iq2_xs.wgsl"),
     };
     /// What kernels add to the integers so that they are not negative; a power of two, or 0.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     const OFFSET: i32 = if Self::SIGNED { 128 } else { Self::ZERO as i32 };
 
     /// The numbers of a block of [`BlockType::BYTES`] bytes. Fields that the type lacks stay as they are.

@@ -13,7 +13,7 @@ impl BlockType for Q8_0 {
     const NUMBER: u32 = 8;
     const VALUES: usize = 32;
     const BYTES: usize = 34;
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     const SIGNED: bool = true;
     const QUANTIZER: Option<Quantizer> = Some(quantize::q8_0);
     const ARRAYS: &'static [Array] = &[Array::BYTES, Array::SCALE];

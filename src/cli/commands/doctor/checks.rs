@@ -23,11 +23,10 @@ pub fn build() -> Vec<Finding> {
     };
     let mut findings =
         vec![Finding::new("Devices", "cpu", State::Good, format!("{}, {threads}", std::env::consts::ARCH))];
-    findings.push(match (kernels::has_avx512(), kernels::has_avx2()) {
-        (true, _) => Finding::new("Devices", "kernels", State::Good, "AVX-512 with VNNI"),
-        (false, true) => Finding::new("Devices", "kernels", State::Good, "AVX2 with FMA"),
-        (false, false) => Finding::new("Devices", "kernels", State::Warn, "portable")
-            .hint("the fast 8-bit kernels need an x86-64 processor with AVX2 and FMA; decoding works, but is slower"),
+    findings.push(match kernels::implementation() {
+        kernels::PORTABLE => Finding::new("Devices", "kernels", State::Warn, kernels::PORTABLE)
+            .hint("the fast 8-bit kernels need AVX2 and FMA, or 64-bit ARM; decoding works, but is slower"),
+        fast => Finding::new("Devices", "kernels", State::Good, fast),
     });
     findings.extend(device::accelerators().into_iter().flat_map(|found| {
         let tested = found.about.is_ok().then(|| self_test(&found.name)).flatten();

@@ -3,7 +3,7 @@
 //! Every f16 and bf16 value is an f32 value, so the product equals the widened matrix's. Each dot product has one accumulator
 //! of eight lanes that takes the inputs in order, for any number of rows in the call.
 
-use super::{DisjointSliceMut, LANES, Product};
+use super::{DisjointSliceMut, Product, portable};
 
 /// A 16-bit float type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,10 +75,14 @@ impl HalfKind {
     }
 }
 
-/// True if the AVX2 implementation is used for this type.
-#[cfg(target_arch = "x86_64")]
+/// True if the vector implementation is used for this type.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) fn has_vectors(kind: HalfKind) -> bool {
-    super::has_avx2() && (kind == HalfKind::Bf16 || std::arch::is_x86_feature_detected!("f16c"))
+    #[cfg(target_arch = "x86_64")]
+    let converts = kind == HalfKind::Bf16 || std::arch::is_x86_feature_detected!("f16c");
+    #[cfg(target_arch = "aarch64")]
+    let converts = matches!(kind, HalfKind::F16 | HalfKind::Bf16);
+    converts && super::has_vectors()
 }
 
 /// Some columns of `y = x Wᵀ`, `w` in 16 bits and `x` in f32.
@@ -93,57 +97,40 @@ pub unsafe fn product_half(
     y: &DisjointSliceMut<'_>,
 ) {
     product.check(w.len(), x.len());
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if has_vectors(kind) {
         // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
         unsafe {
             match kind {
-                HalfKind::F16 => avx2::product_f16(product, w, x, y),
-                HalfKind::Bf16 => avx2::product_bf16(product, w, x, y),
+                HalfKind::F16 => vectorized::product_f16(product, w, x, y),
+                HalfKind::Bf16 => vectorized::product_bf16(product, w, x, y),
             }
         }
         return;
     }
     let n = product.inputs;
     // SAFETY: the columns are the caller's.
-    unsafe { product.each(y, |o, r| portable(kind, &w[o * n..(o + 1) * n], &x[r * n..(r + 1) * n])) };
+    unsafe { product.each(y, |o, r| dot(kind, &w[o * n..][..n], &x[r * n..][..n])) };
 }
 
-fn portable(kind: HalfKind, w: &[u16], x: &[f32]) -> f32 {
-    let mut lanes = [0f32; LANES];
-    let (wc, xc) = (w.chunks_exact(LANES), x.chunks_exact(LANES));
-    let tail: f32 = wc.remainder().iter().zip(xc.remainder()).map(|(&w, x)| kind.widen(w) * x).sum();
-    for (w, x) in wc.zip(xc) {
-        for (lane, (&w, x)) in lanes.iter_mut().zip(w.iter().zip(x)) {
-            *lane += kind.widen(w) * x;
-        }
-    }
-    lanes.iter().sum::<f32>() + tail
+/// A value of [`product_half`], by the sums of the vector implementation.
+fn dot(kind: HalfKind, w: &[u16], x: &[f32]) -> f32 {
+    let widen = |bits| kind.widen(bits);
+    portable::sum(portable::lanes(w, x, widen)) + portable::rest(w, x, widen).sum::<f32>()
 }
 
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use std::arch::x86_64::*;
-
-    use super::{super::avx2::sum8, DisjointSliceMut, HalfKind, LANES, Product};
-
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    fn widen_f16(bits: __m128i) -> __m256 {
-        _mm256_cvtph_ps(bits)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2,fma")]
-    fn widen_bf16(bits: __m128i) -> __m256 {
-        _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))
-    }
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod vectorized {
+    use super::{
+        super::vectors::{self as v, Floats, LANES},
+        DisjointSliceMut, HalfKind, Product,
+    };
 
     /// Defines a product for one type: `$product` walks the tiles, `$tile` sums `O` columns by `R` rows.
     macro_rules! product {
         ($product:ident, $tile:ident, $features:literal, $kind:expr, $widen:ident) => {
             /// SAFETY: the operands passed [`Product::check`]; the columns are the caller's.
-            #[target_feature(enable = $features)]
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
             pub unsafe fn $product(product: &Product, w: &[u16], x: &[f32], y: &DisjointSliceMut<'_>) {
                 let mut r = 0;
                 while r < product.rows {
@@ -169,7 +156,7 @@ mod avx2 {
 
             /// SAFETY: rows `r..r + R` and columns `o..o + O` lie within the product; the columns are the caller's.
             #[inline]
-            #[target_feature(enable = $features)]
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
             unsafe fn $tile<const O: usize, const R: usize>(
                 product: &Product,
                 w: &[u16],
@@ -180,16 +167,16 @@ mod avx2 {
             ) {
                 let n = product.inputs;
                 let whole = n / LANES * LANES;
-                let mut acc = [[_mm256_setzero_ps(); R]; O];
+                let mut acc = [[v::zeros(); R]; O];
                 // SAFETY: every access is within rows that the caller guarantees.
                 unsafe {
                     let (wp, xp) = (w.as_ptr().add(o * n), x.as_ptr().add(r * n));
                     for at in (0..whole).step_by(LANES) {
-                        let xv: [__m256; R] = std::array::from_fn(|j| _mm256_loadu_ps(xp.add(j * n + at)));
+                        let xv: [Floats; R] = std::array::from_fn(|j| v::load(xp.add(j * n + at)));
                         for (i, acc) in acc.iter_mut().enumerate() {
-                            let wv = $widen(_mm_loadu_si128(wp.add(i * n + at).cast()));
+                            let wv = v::$widen(wp.add(i * n + at));
                             for (acc, xv) in acc.iter_mut().zip(xv) {
-                                *acc = _mm256_fmadd_ps(wv, xv, *acc);
+                                *acc = v::fma(wv, xv, *acc);
                             }
                         }
                     }
@@ -197,7 +184,7 @@ mod avx2 {
                         for (j, acc) in acc.into_iter().enumerate() {
                             let rest =
                                 (whole..n).map(|k| $kind.widen(*wp.add(i * n + k)) * *xp.add(j * n + k));
-                            y.set(product.at(r + j, o + i), sum8(acc) + rest.sum::<f32>());
+                            y.set(product.at(r + j, o + i), v::sum(acc) + rest.sum::<f32>());
                         }
                     }
                 }
@@ -205,8 +192,8 @@ mod avx2 {
         };
     }
 
-    product!(product_f16, tile_f16, "avx2,fma,f16c", HalfKind::F16, widen_f16);
-    product!(product_bf16, tile_bf16, "avx2,fma", HalfKind::Bf16, widen_bf16);
+    product!(product_f16, tile_f16, "avx2,fma,f16c", HalfKind::F16, load_f16);
+    product!(product_bf16, tile_bf16, "avx2,fma", HalfKind::Bf16, load_bf16);
 }
 
 #[cfg(test)]
@@ -254,12 +241,18 @@ mod tests {
     }
 
     #[test]
-    fn the_portable_implementation_agrees() {
+    fn the_portable_implementation_gives_the_same_bits() {
         for kind in [HalfKind::F16, HalfKind::Bf16] {
             let w: Vec<u16> = wave(101, 0.3).into_iter().map(|v| kind.narrow(v)).collect();
             let x = wave(101, 0.7);
             let exact: f64 = w.iter().zip(&x).map(|(&w, &x)| f64::from(kind.widen(w)) * f64::from(x)).sum();
-            assert!((f64::from(portable(kind, &w, &x)) - exact).abs() < 1e-4);
+            let (portable, mut y) = (dot(kind, &w, &x), [0.0]);
+            assert!((f64::from(portable) - exact).abs() < 1e-4);
+            // SAFETY: one call at a time.
+            unsafe {
+                product_half(&Product::whole(101, 1, 1), kind, &w, &x, &DisjointSliceMut::new(&mut y));
+            }
+            assert_eq!(y[0].to_bits(), portable.to_bits());
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Every function computes each row of its output by the same sequence of floating-point operations for any number of rows in
 //! the call. So a verify pass of K + 1 rows is bit-identical to K + 1 single steps, and exact acceptance is lossless. There are
-//! three implementations, AVX-512 with VNNI, AVX2 with FMA, and portable; a process uses one of them throughout.
+//! four implementations, AVX-512 with VNNI, AVX2 with FMA, NEON, and portable; a process uses one of them throughout. AVX2 and
+//! NEON share a text over [`vectors`], and the portable products have its bits.
 
 pub mod activations;
 mod attention;
@@ -12,14 +13,18 @@ mod avx2;
 mod avx512;
 mod blocks;
 mod delta;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod floats;
 mod half;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod int8;
 mod largest;
 mod outliers;
 mod panels;
 mod portable;
 mod quantized;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod vectors;
 
 pub use attention::{Held, Queries, add_weighted, narrow, quantize_chunks, scales_of, scores, scores_f32};
 #[cfg(target_arch = "x86_64")]
@@ -90,16 +95,41 @@ pub fn has_avx2() -> bool {
     false
 }
 
+/// Name of the implementation that this processor runs.
+pub fn implementation() -> &'static str {
+    #[cfg(target_arch = "aarch64")]
+    return match int8::Int8::detect() {
+        Some(int8::Int8::I8mm) => "NEON with i8mm",
+        Some(int8::Int8::DotProd) => "NEON with dotprod",
+        _ => "NEON",
+    };
+    #[cfg(not(target_arch = "aarch64"))]
+    match (has_avx512(), has_avx2()) {
+        (true, _) => "AVX-512 with VNNI",
+        (false, true) => "AVX2 with FMA",
+        (false, false) => PORTABLE,
+    }
+}
+
+/// The name of code that is written for no particular processor.
+pub const PORTABLE: &str = "portable";
+
+/// True if [`vectors`] are used on this processor.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn has_vectors() -> bool {
+    cfg!(target_arch = "aarch64") || has_avx2()
+}
+
 /// `y[r] = w · x[r]` for `R` rows `x[r] = x0[r * stride ..]` of `w.len()` values.
 ///
 /// `x0` holds at least `(R - 1) * stride + w.len()` values.
 #[inline]
 pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
     assert!(x0.len() >= (R - 1) * stride + w.len(), "the rows are shorter than the weights");
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if has_vectors() {
         // SAFETY: the features were detected, and the assertion above bounds every read.
-        return unsafe { avx2::dot_f32::<R>(w, x0, stride) };
+        return unsafe { floats::dot_f32::<R>(w, x0, stride) };
     }
     portable::dot_f32::<R>(w, x0, stride)
 }
@@ -164,17 +194,15 @@ impl Product {
 /// No other call may write the same columns of `y` at the same time.
 pub(crate) unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &DisjointSliceMut<'_>) {
     product.check(w.len(), x.len());
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if has_vectors() {
         // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
-        unsafe { avx2::product_f32(product, w, x, y) };
+        unsafe { floats::product_f32(product, w, x, y) };
         return;
     }
     let n = product.inputs;
     // SAFETY: the columns are the caller's.
-    unsafe {
-        product.each(y, |o, r| portable::dot_f32::<1>(&w[o * n..(o + 1) * n], &x[r * n..], n)[0]);
-    }
+    unsafe { product.each(y, |o, r| portable::product_f32(&w[o * n..][..n], &x[r * n..][..n])) };
 }
 
 /// In place: `exp(scores - max)`; returns their sum. If all scores are minus infinity, all become 0, and so does the sum.

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::half::has_vectors;
 use super::{DisjointSliceMut, HalfKind, Product};
 use crate::store::{FileMap, Store};
 
@@ -164,14 +166,14 @@ pub unsafe fn product_panels(product: &Product, w: &FloatPanels, x: &[f32], y: &
         }
         return;
     }
-    #[cfg(target_arch = "x86_64")]
-    if super::has_avx2() && std::arch::is_x86_feature_detected!("f16c") {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if has_vectors(HalfKind::F16) {
         // SAFETY: as above.
         unsafe {
             match &w.values {
-                Values::F32(w) => avx2::product_f32(product, w, x, y),
-                Values::Half(HalfKind::F16, w) => avx2::product_f16(product, w, x, y),
-                Values::Half(HalfKind::Bf16, w) => avx2::product_bf16(product, w, x, y),
+                Values::F32(w) => vectorized::product_f32(product, w, x, y),
+                Values::Half(HalfKind::F16, w) => vectorized::product_f16(product, w, x, y),
+                Values::Half(HalfKind::Bf16, w) => vectorized::product_bf16(product, w, x, y),
             }
         }
         return;
@@ -195,7 +197,7 @@ unsafe fn portable(product: &Product, w: &Values, x: &[f32], y: &DisjointSliceMu
         for r in 0..product.rows {
             let mut sums = [0f32; PANEL];
             for (&x, w) in x[r * n..(r + 1) * n].iter().zip(panel.as_chunks::<PANEL>().0) {
-                sums.iter_mut().zip(w).for_each(|(sum, w)| *sum += x * w);
+                sums.iter_mut().zip(w).for_each(|(sum, w)| *sum = x.mul_add(*w, *sum));
             }
             // SAFETY: the columns are the caller's.
             unsafe { store(product, p, r, &sums, y) };
@@ -216,14 +218,14 @@ unsafe fn store(product: &Product, p: usize, r: usize, sums: &[f32; PANEL], y: &
 }
 
 /// Defines a product for weights of one type: `$product` walks the tiles, `$tile` sums `P` panels by `R` rows.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! product {
     (
         $product:ident, $tile:ident, $features:literal, $vector:ty, $weight:ty, lanes $lanes:literal, panels $panels:literal,
         rows [$($rows:literal),+], $zero:ident, $splat:ident, $fma:ident, $store:ident, $load:ident
     ) => {
         /// SAFETY: the operands passed [`Product::check`], `w` is in panels; the columns are the caller's.
-        #[target_feature(enable = $features)]
+        #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
         pub unsafe fn $product(product: &Product, w: &[$weight], x: &[f32], y: &DisjointSliceMut<'_>) {
             let (start, end) = (product.columns.start / PANEL, product.columns.end.div_ceil(PANEL));
             let mut p = start;
@@ -251,7 +253,7 @@ macro_rules! product {
 
         /// SAFETY: panels `p..p + P` and rows `r..r + R` lie within the product; the columns are the caller's.
         #[inline]
-        #[target_feature(enable = $features)]
+        #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
         unsafe fn $tile<const P: usize, const R: usize>(
             product: &Product,
             w: &[$weight],
@@ -330,40 +332,24 @@ mod avx512 {
     );
 }
 
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use std::arch::x86_64::*;
-
-    use super::{DisjointSliceMut, PANEL, Product, store};
-
-    /// SAFETY: 8 values can be read.
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn load_f16(at: *const u16) -> __m256 {
-        // SAFETY: as the caller guarantees.
-        _mm256_cvtph_ps(unsafe { _mm_loadu_si128(at.cast()) })
-    }
-
-    /// SAFETY: 8 values can be read.
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn load_bf16(at: *const u16) -> __m256 {
-        // SAFETY: as the caller guarantees.
-        let bits = _mm256_cvtepu16_epi32(unsafe { _mm_loadu_si128(at.cast()) });
-        _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
-    }
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod vectorized {
+    use super::{
+        super::vectors::{Floats, fma, load, load_bf16, load_f16, splat, store as write, zeros},
+        DisjointSliceMut, PANEL, Product, store,
+    };
 
     product!(
-        product_f32, tile_f32, "avx2,fma,f16c", __m256, f32, lanes 8, panels 1, rows [6, 4, 2, 1],
-        _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_storeu_ps, _mm256_loadu_ps
+        product_f32, tile_f32, "avx2,fma,f16c", Floats, f32, lanes 8, panels 1, rows [6, 4, 2, 1],
+        zeros, splat, fma, write, load
     );
     product!(
-        product_f16, tile_f16, "avx2,fma,f16c", __m256, u16, lanes 8, panels 1, rows [6, 4, 2, 1],
-        _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_storeu_ps, load_f16
+        product_f16, tile_f16, "avx2,fma,f16c", Floats, u16, lanes 8, panels 1, rows [6, 4, 2, 1],
+        zeros, splat, fma, write, load_f16
     );
     product!(
-        product_bf16, tile_bf16, "avx2,fma,f16c", __m256, u16, lanes 8, panels 1, rows [6, 4, 2, 1],
-        _mm256_setzero_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_storeu_ps, load_bf16
+        product_bf16, tile_bf16, "avx2,fma,f16c", Floats, u16, lanes 8, panels 1, rows [6, 4, 2, 1],
+        zeros, splat, fma, write, load_bf16
     );
 }
 

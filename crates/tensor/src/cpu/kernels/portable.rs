@@ -1,20 +1,45 @@
-//! The portable implementation: for processors without AVX2, and for functions that the compiler vectorises well.
+//! The portable implementation: for processors without AVX2 and NEON, and for functions that the compiler vectorises well.
 
 use super::{BLOCK, LANES, exp, quantized::Q8};
 
 pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
     std::array::from_fn(|r| {
-        let x = &x0[r * stride..r * stride + w.len()];
-        let mut lanes = [0f32; 2 * LANES];
-        let (wc, xc) = (w.chunks_exact(2 * LANES), x.chunks_exact(2 * LANES));
-        let tail: f32 = wc.remainder().iter().zip(xc.remainder()).map(|(a, b)| a * b).sum();
-        for (a, b) in wc.zip(xc) {
-            for (lane, (a, b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
-                *lane += a * b;
-            }
-        }
-        lanes.iter().sum::<f32>() + tail
+        let x = &x0[r * stride..][..w.len()];
+        rest(w, x, |w| w).fold(sum(lanes(w, x, |w| w)), |sum, product| sum + product)
     })
+}
+
+/// A value of [`super::product_f32`], by the sums of the vector implementations.
+pub(crate) fn product_f32(w: &[f32], x: &[f32]) -> f32 {
+    let mut v = lanes(w, x, |w| w);
+    if !w.len().is_multiple_of(LANES) {
+        v[0] += rest(w, x, |w| w).sum::<f32>();
+    }
+    ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]))
+}
+
+/// Sums of every eighth product, without the last ones of a width that 8 does not divide.
+#[inline(always)]
+pub(super) fn lanes<T: Copy>(w: &[T], x: &[f32], widen: impl Fn(T) -> f32) -> [f32; LANES] {
+    let mut lanes = [0f32; LANES];
+    for (w, x) in w.as_chunks::<LANES>().0.iter().zip(x.as_chunks::<LANES>().0) {
+        for (lane, (w, x)) in lanes.iter_mut().zip(w.iter().zip(x)) {
+            *lane = widen(*w).mul_add(*x, *lane);
+        }
+    }
+    lanes
+}
+
+/// The products that [`lanes`] leaves.
+#[inline(always)]
+pub(super) fn rest<T: Copy>(w: &[T], x: &[f32], widen: impl Fn(T) -> f32) -> impl Iterator<Item = f32> {
+    let last = w.as_chunks::<LANES>().1.iter().zip(x.as_chunks::<LANES>().1);
+    last.map(move |(w, x)| widen(*w) * x)
+}
+
+/// The sum of eight lanes: halves, quarters, then two.
+pub(super) fn sum(v: [f32; LANES]) -> f32 {
+    ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
 }
 
 pub fn quantize_q8(x: &[f32], quants: &mut [i8], scales: &mut [f32]) {
@@ -37,13 +62,10 @@ pub(crate) fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) ->
     let ((wq, ws, _), (xq, xs, _)) = (row(w, o), row(x, r));
     let quants = w.quants[wq].chunks_exact(BLOCK).zip(x.quants[xq].chunks_exact(BLOCK));
     let scales = w.scales[ws].iter().zip(&x.scales[xs]);
-    quants
-        .zip(scales)
-        .map(|((a, b), (da, db))| {
-            let dot: i32 = a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
-            dot as f32 * (da * db)
-        })
-        .sum()
+    quants.zip(scales).fold(0.0, |sum, ((a, b), (da, db))| {
+        let dot: i32 = a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum();
+        (dot as f32).mul_add(da * db, sum)
+    })
 }
 
 #[inline(always)]

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::int8::{self, Int8};
 use super::{
     BLOCK, DisjointSliceMut, Product, has_avx512,
     outliers::{DisjointOutliers, Outliers},
     portable,
 };
 #[cfg(target_arch = "x86_64")]
-use super::{
-    avx2, avx512, has_avx2,
-    int8::{self, Int8},
-};
+use super::{avx2, avx512, has_avx2};
 use crate::store::{FileMap, Store};
 
 /// Outputs of a panel.
@@ -27,16 +26,19 @@ pub(super) struct Q8<'a> {
 
 /// True if matrices are arranged in panels on this processor.
 fn in_panels() -> bool {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     return has_avx512() || Int8::detect().is_some();
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     return false;
 }
 
-/// Weights in the layout of the implementations for x86-64, see [`avx512`].
+/// What is added to the integers in panels: the dot products of x86-64 take unsigned ones. 128 turns the sign bit.
+const OFFSET: u8 = if cfg!(target_arch = "x86_64") { 128 } else { 0 };
+
+/// Weights in the layout of the vector implementations, see [`int8`].
 #[derive(Clone)]
 pub(super) struct Panels {
-    /// Panel, block, group of four inputs, output, input: values offset by 128.
+    /// Panel, block, group of four inputs, output, input: values plus [`OFFSET`].
     pub quants: Store<u8>,
     /// Panel, block, output.
     pub scales: Store<f32>,
@@ -88,9 +90,9 @@ unsafe fn store_panels(
                 let source = rows.quants[source..source + BLOCK].as_chunks::<4>().0;
                 for (group, four) in source.iter().enumerate() {
                     let to = (at * (BLOCK / 4) + group) * 4 * PANEL + (lane + i) * 4;
-                    // An offset of 128 turns the sign bit. SAFETY: these outputs are the caller's.
+                    // SAFETY: these outputs are the caller's.
                     let to = unsafe { quants.slice(to, 4) };
-                    to.copy_from_slice(&four.map(|q| q.cast_unsigned() ^ 0x80));
+                    to.copy_from_slice(&four.map(|q| q.cast_unsigned() ^ OFFSET));
                 }
             }
             // SAFETY: as above.
@@ -152,7 +154,11 @@ impl Weights8Mut<'_> {
 impl Weights8 {
     /// Name of the layout on this processor. A change of the layout changes its name: weights are kept in files.
     pub fn layout() -> &'static str {
-        if in_panels() { "panels of 16" } else { "rows" }
+        match (in_panels(), OFFSET) {
+            (true, 0) => "signed panels of 16",
+            (true, _) => "panels of 16",
+            (false, _) => "rows",
+        }
     }
 
     /// A zero matrix of `outputs × inputs`. Panics if `inputs` is not a multiple of [`BLOCK`].
@@ -373,21 +379,22 @@ pub unsafe fn product_q8(product: &Product, w: &Weights8, x: &Rows8, y: &Disjoin
     product.check(w.values(), x.quants.len());
     x.outliers.check(product.rows, product.inputs);
     let (quants, scales) = match &w.0 {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         Layout::Panels(panels) => {
             assert!(panels.blocks == product.inputs / BLOCK, "the matrix has another width than the product");
             // SAFETY: the features were detected; the operands were checked.
             unsafe {
                 match Int8::detect() {
+                    #[cfg(target_arch = "x86_64")]
                     _ if has_avx512() => avx512::product_q8(product, panels, x, y),
                     Some(int8) => int8::product_q8(int8, product, panels, x, y),
-                    None => unreachable!("panels are made for AVX-512 and AVX2 only"),
+                    None => unreachable!("panels are made for vectors only"),
                 }
             }
             return;
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        Layout::Panels(_) => unreachable!("panels are made for AVX-512 and AVX2 only"),
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        Layout::Panels(_) => unreachable!("panels are made for vectors only"),
         Layout::Rows { quants, scales } => (quants, scales),
     };
     let (w, blocks) = (Q8 { quants, scales }, Q8 { quants: &x.quants, scales: &x.scales });

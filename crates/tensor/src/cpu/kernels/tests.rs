@@ -23,7 +23,8 @@ fn f32_rows_do_not_depend_on_their_number() {
         let four = dot_f32::<4>(&w, &x, n);
         for r in 0..4 {
             let [one] = dot_f32::<1>(&w, &x[r * n..], n);
-            assert_eq!(one.to_bits(), four[r].to_bits());
+            let [portable] = portable::dot_f32::<1>(&w, &x[r * n..], n);
+            assert_eq!([one.to_bits(), portable.to_bits()], [four[r].to_bits(); 2]);
             let exact: f64 = (0..n).map(|k| f64::from(w[k]) * f64::from(x[r * n + k])).sum();
             assert!((f64::from(one) - exact).abs() < 1e-4);
         }
@@ -32,24 +33,21 @@ fn f32_rows_do_not_depend_on_their_number() {
 
 #[test]
 fn f32_products_match_a_loop_in_any_range_of_columns() {
-    let (inputs, outputs, rows) = (96, 7, 6);
-    let (w, x) = (noise(outputs * inputs, 3), noise(rows * inputs, 4));
-    let mut y = vec![0f32; rows * outputs];
-    for columns in [0..1, 1..6, 6..7] {
-        // SAFETY: one call at a time.
-        unsafe {
-            product_f32(
-                &Product { columns, ..Product::whole(inputs, outputs, rows) },
-                &w,
-                &x,
-                &DisjointSliceMut::new(&mut y),
-            )
-        };
-    }
-    for (at, y) in y.iter().enumerate() {
-        let (r, o) = (at / outputs, at % outputs);
-        let exact: f32 = (0..inputs).map(|k| w[o * inputs + k] * x[r * inputs + k]).sum();
-        assert!((y - exact).abs() < 1e-4);
+    let (outputs, rows) = (7, 6);
+    for inputs in [96, 101] {
+        let (w, x) = (noise(outputs * inputs, 3), noise(rows * inputs, 4));
+        let mut y = vec![0f32; rows * outputs];
+        for columns in [0..1, 1..6, 6..7] {
+            let product = Product { columns, ..Product::whole(inputs, outputs, rows) };
+            // SAFETY: one call at a time.
+            unsafe { product_f32(&product, &w, &x, &DisjointSliceMut::new(&mut y)) };
+        }
+        for (at, y) in y.iter().enumerate() {
+            let (w, x) = (&w[at % outputs * inputs..][..inputs], &x[at / outputs * inputs..][..inputs]);
+            let exact: f32 = w.iter().zip(x).map(|(w, x)| w * x).sum();
+            assert!((y - exact).abs() < 1e-4);
+            assert_eq!(y.to_bits(), portable::product_f32(w, x).to_bits(), "portable, {inputs}");
+        }
     }
 }
 

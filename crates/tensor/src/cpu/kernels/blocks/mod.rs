@@ -23,7 +23,7 @@ mod rows;
 
 pub use rows::{DisjointRowsK, RowsK, WIDE};
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::int8::{self, Int8};
 use super::{DisjointSliceMut, Product, quantized::Rows8};
 use crate::{
@@ -147,12 +147,15 @@ pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y:
     product.check(w.values(), rows);
     assert!(w.kind.takes_k() || x.q8.outliers.is_empty(), "these products have no outliers");
     assert!(product.inputs.is_multiple_of(w.kind.values()), "the rows of the matrix are not whole blocks");
-    #[cfg(target_arch = "x86_64")]
-    let (avx512, int8) = (super::has_avx512(), Int8::detect());
     // SAFETY: the features were detected, the operands were checked, the columns are the caller's.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if product_x86(avx512, int8, product, w, x, y) {
+        if super::has_avx512() {
+            return w.kind.avx512()(product, &w.bytes, x, y);
+        }
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if let Some(int8) = Int8::detect() {
+            with_type!(w.kind, T => int8::product_blocks::<T>(int8, product, &w.bytes, x, y));
             return;
         }
         let row = product.inputs / w.kind.values() * w.kind.bytes();
@@ -160,30 +163,6 @@ pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y:
             portable::dot::<T>(&w.bytes[o * row..(o + 1) * row], x, r, product.inputs)
         }));
     }
-}
-
-/// Returns false if the processor has no instructions that a kernel is written in.
-///
-/// # Safety
-/// The instructions exist, the operands passed [`Product::check`], and the columns are the caller's.
-#[cfg(target_arch = "x86_64")]
-unsafe fn product_x86(
-    avx512: bool,
-    int8: Option<Int8>,
-    product: &Product,
-    w: &Blocks,
-    x: BlockRows<'_>,
-    y: &DisjointSliceMut<'_>,
-) -> bool {
-    // SAFETY: as the caller guarantees.
-    unsafe {
-        if avx512 {
-            w.kind.avx512()(product, &w.bytes, x, y);
-        } else if let Some(int8) = int8 {
-            with_type!(w.kind, T => int8::product_blocks::<T>(int8, product, &w.bytes, x, y));
-        }
-    }
-    avx512 || int8.is_some()
 }
 
 #[cfg(test)]

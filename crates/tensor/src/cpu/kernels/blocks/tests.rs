@@ -93,11 +93,11 @@ type Implementation = Box<dyn Fn(&Product, &Blocks, BlockRows<'_>, &DisjointSlic
 fn implementations() -> Vec<Implementation> {
     // SAFETY: one call at a time.
     let mut all: Vec<Implementation> = vec![Box::new(|p, w, x, y| unsafe { product_blocks(p, w, x, y) })];
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     for int8 in Int8::all() {
         // SAFETY: as above, and the instructions exist.
         all.push(Box::new(move |p, w, x, y| unsafe {
-            product_x86(false, Some(int8), p, w, x, y);
+            with_type!(w.kind, T => int8::product_blocks::<T>(int8, p, &w.bytes, x, y));
         }));
     }
     all

@@ -1,8 +1,10 @@
 //! The block types, arranged: eight outputs of 256 inputs in groups of four inputs.
 
-use std::arch::x86_64::*;
-
-use super::{LANES, load::Outputs};
+use super::{
+    LANES,
+    load::Outputs,
+    v::{self, Floats, Ints},
+};
 use crate::quant::{
     BlockType, IQ4, Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Iq4Nl, Iq4Xs, Mxfp4, Q2K, Q3K, Q4_0, Q4_1,
     Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Unpacked,
@@ -14,26 +16,26 @@ pub const WIDE: usize = 256;
 /// 256 inputs of eight outputs, and their scales.
 pub struct Group {
     /// Group of four inputs, output, input.
-    pub quants: [__m256i; WIDE / 4],
+    pub quants: [Ints; WIDE / 4],
     /// Scale of the scales; for blocks of 32 values the scale of each block.
-    pub scales: [__m256; 8],
+    pub scales: [Floats; 8],
     /// Scale of the minima; for blocks of 32 values the offset of each block.
-    pub minimums: [__m256; 8],
-    pub sub_scales: [__m256i; 16],
+    pub minimums: [Floats; 8],
+    pub sub_scales: [Ints; 16],
     /// Minima of two parts each, as pairs of 16 bits: of parts of 16 in their order, of parts of 32 of 0 and 2, 1 and 3, 4 and 6,
     /// 5 and 7.
-    pub minima: [__m256i; 8],
+    pub minima: [Ints; 8],
 }
 
 impl Group {
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     pub fn zeros() -> Self {
-        let zero = _mm256_setzero_si256();
+        let zero = v::zero();
         Self {
             quants: [zero; WIDE / 4],
-            scales: [_mm256_setzero_ps(); 8],
-            minimums: [_mm256_setzero_ps(); 8],
+            scales: [v::zeros(); 8],
+            minimums: [v::zeros(); 8],
             sub_scales: [zero; 16],
             minima: [zero; 8],
         }
@@ -43,12 +45,12 @@ impl Group {
 /// A block type that is arranged for products.
 pub trait Arranged: BlockType {
     /// Arrange `count` blocks (at most 256 values) of each output, from byte `at` of its row on, in `group`, with
-    /// [`BlockType::OFFSET`] if they are signed. By default a block of 256 values is unpacked by [`BlockType::unpack`].
+    /// [`v::OFFSET`] if they are signed. By default a block of 256 values is unpacked by [`BlockType::unpack`].
     ///
     /// # Safety
-    /// The blocks exist, and the processor has AVX2 and F16C.
+    /// The blocks exist, and the processor has the instructions.
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, _count: usize, group: &mut Group) {
         let (mut rows, mut d) = ([(); LANES].map(|()| Unpacked::default()), [0f32; LANES]);
         for (i, to) in rows.iter_mut().enumerate() {
@@ -56,13 +58,15 @@ pub trait Arranged: BlockType {
             Self::unpack(unsafe { outputs.block(i, at, Self::BYTES) }, to);
             d[i] = to.scale;
         }
-        let sign = _mm256_set1_epi8(if Self::SIGNED { -128 } else { 0 });
-        // SAFETY: eight floats; 256 integers and 16 scales of each row.
+        let sign = v::splat_int(if Self::SIGNED { v::OFFSET } else { 0 });
+        group.scales[0] = v::from_array(d);
+        // SAFETY: 256 integers and 16 scales of each row.
         unsafe {
-            group.scales[0] = _mm256_loadu_ps(d.as_ptr());
             let quants = Outputs::of(rows.each_ref().map(|row| row.quants.as_ptr().cast()));
             for (part, groups) in group.quants.chunks_exact_mut(4).enumerate() {
-                groups.copy_from_slice(&quants.words(part * 16).map(|word| _mm256_xor_si256(word, sign)));
+                for (to, word) in groups.iter_mut().zip(quants.words(part * 16)) {
+                    *to = v::xor(word, sign);
+                }
             }
             let scales = Outputs::of(rows.each_ref().map(|row| row.scales.as_ptr().cast()));
             for (i, word) in scales.words(0).into_iter().enumerate() {
@@ -73,26 +77,26 @@ pub trait Arranged: BlockType {
 }
 
 #[inline]
-#[target_feature(enable = "avx2")]
-fn nibbles(v: __m256i) -> __m256i {
-    _mm256_and_si256(v, _mm256_set1_epi8(15))
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+fn nibbles(v: Ints) -> Ints {
+    v::and(v, v::splat_int(0x0f0f_0f0f))
 }
 
 #[inline]
-#[target_feature(enable = "avx2")]
-fn upper_nibbles(v: __m256i) -> __m256i {
-    nibbles(_mm256_srli_epi16::<4>(v))
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+fn upper_nibbles(v: Ints) -> Ints {
+    nibbles(v::shr(v, 4))
 }
 
 /// The bytes of words, as signed integers.
 #[inline]
-#[target_feature(enable = "avx2")]
-fn bytes_of(word: __m256i) -> [__m256i; 4] {
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+fn bytes_of(word: Ints) -> [Ints; 4] {
     [
-        _mm256_srai_epi32::<24>(_mm256_slli_epi32::<24>(word)),
-        _mm256_srai_epi32::<24>(_mm256_slli_epi32::<16>(word)),
-        _mm256_srai_epi32::<24>(_mm256_slli_epi32::<8>(word)),
-        _mm256_srai_epi32::<24>(word),
+        v::sar(v::shl(word, 24), 24),
+        v::sar(v::shl(word, 16), 24),
+        v::sar(v::shl(word, 8), 24),
+        v::sar(word, 24),
     ]
 }
 
@@ -100,20 +104,20 @@ fn bytes_of(word: __m256i) -> [__m256i; 4] {
 ///
 /// SAFETY: every output has a block from byte `at` on.
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
 unsafe fn with_minima(outputs: &Outputs, at: usize, group: &mut Group) {
     // SAFETY: the first 16 bytes of each block.
     let [_, low, middle, high] = unsafe { outputs.words(at) };
-    let six = _mm256_set1_epi8(63);
-    let upper = |word| _mm256_and_si256(_mm256_srli_epi32::<2>(word), _mm256_set1_epi8(0x30));
-    let scales = [_mm256_and_si256(low, six), _mm256_or_si256(nibbles(high), upper(low))];
-    let minima = [_mm256_and_si256(middle, six), _mm256_or_si256(upper_nibbles(high), upper(middle))];
+    let six = v::splat_int(0x3f3f_3f3f);
+    let upper = |word| v::and(v::shr(word, 2), v::splat_int(0x3030_3030));
+    let scales = [v::and(low, six), v::or(nibbles(high), upper(low))];
+    let minima = [v::and(middle, six), v::or(upper_nibbles(high), upper(middle))];
     for (i, word) in scales.into_iter().enumerate() {
         group.sub_scales[i * 4..(i + 1) * 4].copy_from_slice(&bytes_of(word));
     }
     for (i, word) in minima.into_iter().enumerate() {
-        group.minima[2 * i] = _mm256_and_si256(word, _mm256_set1_epi16(255));
-        group.minima[2 * i + 1] = _mm256_srli_epi16::<8>(word);
+        group.minima[2 * i] = v::and(word, v::splat_int(0x00ff_00ff));
+        group.minima[2 * i + 1] = v::and(v::shr(word, 8), v::splat_int(0x00ff_00ff));
     }
     // SAFETY: as above.
     unsafe { (group.scales[0], group.minimums[0]) = (outputs.halfs(at), outputs.halfs(at + 2)) };
@@ -121,7 +125,7 @@ unsafe fn with_minima(outputs: &Outputs, at: usize, group: &mut Group) {
 
 impl Arranged for Q4K {
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
         // SAFETY: as the caller guarantees.
         unsafe { with_minima(outputs, at, group) };
@@ -139,22 +143,19 @@ impl Arranged for Q4K {
 
 impl Arranged for Q5K {
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
         // SAFETY: as the caller guarantees.
         unsafe { with_minima(outputs, at, group) };
-        let bit = |v: __m256i, from: usize| {
-            let v = _mm256_srl_epi32(v, _mm_cvtsi32_si128(from as i32));
-            _mm256_slli_epi16::<4>(_mm256_and_si256(v, _mm256_set1_epi8(1)))
-        };
+        let bit = |v: Ints, from: usize| v::shl(v::and(v::shr(v, from), v::splat_int(0x0101_0101)), 4);
         for part in 0..8 {
             // SAFETY: 16 bytes of each block.
             let (words, high) =
                 unsafe { (outputs.words(at + 48 + part * 16), outputs.words(at + 16 + part % 2 * 16)) };
             for (i, (word, high)) in words.into_iter().zip(high).enumerate() {
                 let (pair, to) = (part / 2, part / 2 * 16 + part % 2 * 4 + i);
-                group.quants[to] = _mm256_or_si256(nibbles(word), bit(high, 2 * pair));
-                group.quants[to + 8] = _mm256_or_si256(upper_nibbles(word), bit(high, 2 * pair + 1));
+                group.quants[to] = v::or(nibbles(word), bit(high, 2 * pair));
+                group.quants[to + 8] = v::or(upper_nibbles(word), bit(high, 2 * pair + 1));
             }
         }
     }
@@ -162,9 +163,9 @@ impl Arranged for Q5K {
 
 impl Arranged for Q6K {
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
-        let two = |v| _mm256_and_si256(v, _mm256_set1_epi8(0x30));
+        let two = |v| v::and(v, v::splat_int(0x3030_3030));
         // SAFETY: parts of each block.
         unsafe {
             group.scales[0] = outputs.halfs(at + 208);
@@ -178,11 +179,11 @@ impl Arranged for Q6K {
                 let b = outputs.words(at + half * 64 + 32 + part * 16);
                 for i in 0..4 {
                     let to = half * 32 + part * 4 + i;
-                    let (high, or) = (high[i], |low, high| _mm256_or_si256(low, two(high)));
-                    group.quants[to] = or(nibbles(a[i]), _mm256_slli_epi32::<4>(high));
-                    group.quants[to + 8] = or(nibbles(b[i]), _mm256_slli_epi32::<2>(high));
+                    let (high, or) = (high[i], |low, high| v::or(low, two(high)));
+                    group.quants[to] = or(nibbles(a[i]), v::shl(high, 4));
+                    group.quants[to + 8] = or(nibbles(b[i]), v::shl(high, 2));
                     group.quants[to + 16] = or(upper_nibbles(a[i]), high);
-                    group.quants[to + 24] = or(upper_nibbles(b[i]), _mm256_srli_epi32::<2>(high));
+                    group.quants[to + 24] = or(upper_nibbles(b[i]), v::shr(high, 2));
                 }
             }
         }
@@ -191,7 +192,7 @@ impl Arranged for Q6K {
 
 impl Arranged for Q8_0 {
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut Group) {
         for (b, quants) in group.quants.chunks_exact_mut(LANES).enumerate().take(count) {
             let at = at + b * Self::BYTES;
@@ -199,7 +200,7 @@ impl Arranged for Q8_0 {
             let (words, d) = unsafe { ([outputs.words(at + 2), outputs.words(at + 18)], outputs.halfs(at)) };
             group.scales[b] = d;
             for (to, word) in quants.iter_mut().zip(words.into_iter().flatten()) {
-                *to = _mm256_xor_si256(word, _mm256_set1_epi8(-128));
+                *to = v::xor(word, v::splat_int(v::OFFSET));
             }
         }
     }
@@ -210,7 +211,7 @@ impl Arranged for Q8_0 {
 ///
 /// SAFETY: as for [`Arranged::arrange`].
 #[inline]
-#[target_feature(enable = "avx2,f16c")]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
 unsafe fn narrow<K: Arranged>(outputs: &Outputs, at: usize, count: usize, group: &mut Group) {
     for (b, quants) in group.quants.chunks_exact_mut(LANES).enumerate().take(count) {
         let at = at + b * K::BYTES;
@@ -237,13 +238,12 @@ unsafe fn narrow<K: Arranged>(outputs: &Outputs, at: usize, count: usize, group:
             let [fifths, ..] = unsafe { outputs.words(nibbles_at - 4) };
             for (i, quants) in quants.iter_mut().enumerate() {
                 // In each word the byte with the bits of the group's four values, four times.
-                let own = _mm256_set1_epi32(0x0101_0101 * (i as i32 / 2));
-                let word = _mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c);
-                let from = _mm256_add_epi32(_mm256_broadcastsi128_si256(word), own);
-                let bits = _mm256_set1_epi32(if i % 2 == 0 { 0x0804_0201 } else { 0x8040_2010_u32 as i32 });
-                let set = _mm256_and_si256(_mm256_shuffle_epi8(fifths, from), bits);
-                let fifth = _mm256_and_si256(_mm256_cmpeq_epi8(set, bits), _mm256_set1_epi8(16));
-                *quants = _mm256_or_si256(*quants, fifth);
+                let own = v::splat_int(0x0101_0101 * (i as i32 / 2));
+                let from = v::add(v::splat_four([0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c]), own);
+                let bits = v::splat_int(if i % 2 == 0 { 0x0804_0201 } else { 0x8040_2010_u32 as i32 });
+                let set = v::and(v::look_up(fifths, from), bits);
+                let fifth = v::and(v::equal_bytes(set, bits), v::splat_int(0x1010_1010));
+                *quants = v::or(*quants, fifth);
             }
         }
     }
@@ -251,18 +251,19 @@ unsafe fn narrow<K: Arranged>(outputs: &Outputs, at: usize, count: usize, group:
 
 /// The integers of a table that four bits of every byte stand for, offset by 128.
 #[inline]
-#[target_feature(enable = "avx2")]
-fn looked_up(table: [i8; 16], nibbles: __m256i) -> __m256i {
-    // SAFETY: sixteen bytes.
-    let table = unsafe { _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())) };
-    _mm256_shuffle_epi8(_mm256_xor_si256(table, _mm256_set1_epi8(-128)), nibbles)
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+fn looked_up(table: [i8; 16], nibbles: Ints) -> Ints {
+    let table = v::splat_four(std::array::from_fn(|i| {
+        i32::from_le_bytes(std::array::from_fn(|k| table[4 * i + k].cast_unsigned()))
+    }));
+    v::look_up(v::xor(table, v::splat_int(v::OFFSET)), nibbles)
 }
 
 macro_rules! narrow {
     ($($name:ident),+) => {
         $(impl Arranged for $name {
             #[inline]
-            #[target_feature(enable = "avx2,f16c")]
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
             unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut Group) {
                 // SAFETY: as the caller guarantees.
                 unsafe { narrow::<Self>(outputs, at, count, group) };
@@ -274,7 +275,7 @@ narrow!(Q4_0, Q4_1, Q5_0, Q5_1, Iq4Nl);
 
 impl Arranged for Mxfp4 {
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut Group) {
         // SAFETY: as the caller guarantees.
         unsafe { narrow::<Self>(outputs, at, count, group) };
@@ -284,33 +285,29 @@ impl Arranged for Mxfp4 {
                 let block = unsafe { outputs.block(i, at + b * Self::BYTES, 1) };
                 Self::scale(block[0])
             };
-            let all: [f32; LANES] = std::array::from_fn(scale);
-            // SAFETY: eight floats.
-            *scales = unsafe { _mm256_loadu_ps(all.as_ptr()) };
+            *scales = v::from_array(std::array::from_fn(scale));
         }
     }
 }
 
 /// Two bits of every byte, moved to the lowest.
 #[inline]
-#[target_feature(enable = "avx2")]
-fn two_bits(v: __m256i, from: usize) -> __m256i {
-    _mm256_and_si256(_mm256_srl_epi16(v, _mm_cvtsi32_si128(from as i32)), _mm256_set1_epi8(3))
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+fn two_bits(v: Ints, from: usize) -> Ints {
+    v::and(v::shr(v, from), v::splat_int(0x0303_0303))
 }
 
 impl Arranged for Q3K {
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
         // SAFETY: parts of each block.
         unsafe {
             group.scales[0] = outputs.halfs(at + 108);
             let [_, a, b, c] = outputs.words(at + 92);
-            for (i, four) in
-                [a, b, _mm256_srli_epi32::<4>(a), _mm256_srli_epi32::<4>(b)].into_iter().enumerate()
-            {
-                let six = _mm256_or_si256(nibbles(four), _mm256_slli_epi32::<4>(two_bits(c, 2 * i)));
-                let scales = bytes_of(_mm256_sub_epi8(six, _mm256_set1_epi8(32)));
+            for (i, four) in [a, b, v::shr(a, 4), v::shr(b, 4)].into_iter().enumerate() {
+                let six = v::or(nibbles(four), v::shl(two_bits(c, 2 * i), 4));
+                let scales = bytes_of(v::sub_bytes(six, v::splat_int(0x2020_2020)));
                 group.sub_scales[i * 4..(i + 1) * 4].copy_from_slice(&scales);
             }
             for part in 0..4 {
@@ -319,11 +316,9 @@ impl Arranged for Q3K {
                 let high = outputs.words(at + sixteen * 16);
                 for (i, (low, high)) in low.into_iter().zip(high).enumerate() {
                     for shift in 0..4 {
-                        let bit = _mm_cvtsi32_si128((4 * half + shift) as i32);
-                        let third = _mm256_and_si256(_mm256_srl_epi16(high, bit), _mm256_set1_epi8(1));
+                        let third = v::and(v::shr(high, 4 * half + shift), v::splat_int(0x0101_0101));
                         let to = half * 32 + shift * 8 + sixteen * 4 + i;
-                        group.quants[to] =
-                            _mm256_or_si256(two_bits(low, 2 * shift), _mm256_slli_epi16::<2>(third));
+                        group.quants[to] = v::or(two_bits(low, 2 * shift), v::shl(third, 2));
                     }
                 }
             }
@@ -333,7 +328,7 @@ impl Arranged for Q3K {
 
 impl Arranged for Q2K {
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
         // SAFETY: parts of each block.
         unsafe {
@@ -341,7 +336,7 @@ impl Arranged for Q2K {
             for (i, both) in outputs.words(at).into_iter().enumerate() {
                 group.sub_scales[i * 4..(i + 1) * 4].copy_from_slice(&bytes_of(nibbles(both)));
                 let [a, b, c, d] = bytes_of(upper_nibbles(both));
-                let pair = |a, b| _mm256_or_si256(a, _mm256_slli_epi32::<16>(b));
+                let pair = |a, b| v::or(a, v::shl(b, 16));
                 (group.minima[2 * i], group.minima[2 * i + 1]) = (pair(a, b), pair(c, d));
             }
             for part in 0..4 {
@@ -358,19 +353,17 @@ impl Arranged for Q2K {
 
 impl Arranged for Iq4Xs {
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
         // SAFETY: parts of each block.
         unsafe {
             group.scales[0] = outputs.halfs(at);
             let [head, low, ..] = outputs.words(at);
             for (j, scales) in group.sub_scales[..8].iter_mut().enumerate() {
-                let (low_at, high_at) =
-                    (_mm_cvtsi32_si128(4 * j as i32), _mm_cvtsi32_si128(16 + 2 * j as i32));
-                let four = _mm256_and_si256(_mm256_srl_epi32(low, low_at), _mm256_set1_epi32(15));
-                let two = _mm256_and_si256(_mm256_srl_epi32(head, high_at), _mm256_set1_epi32(3));
-                let six = _mm256_or_si256(four, _mm256_slli_epi32::<4>(two));
-                *scales = _mm256_sub_epi32(six, _mm256_set1_epi32(32));
+                let four = v::and(v::shr(low, 4 * j), v::splat_int(15));
+                let two = v::and(v::shr(head, 16 + 2 * j), v::splat_int(3));
+                let six = v::or(four, v::shl(two, 4));
+                *scales = v::sub(six, v::splat_int(32));
             }
             for part in 0..8 {
                 for (i, word) in outputs.words(at + 8 + part * 16).into_iter().enumerate() {

@@ -1,8 +1,9 @@
 //! Loading blocks of eight outputs.
 
-use std::arch::x86_64::*;
-
-use super::LANES;
+use super::{
+    LANES,
+    v::{self, Floats, Ints},
+};
 
 /// The rows of eight outputs.
 pub struct Outputs {
@@ -36,35 +37,29 @@ impl Outputs {
     ///
     /// SAFETY: every row has 16 bytes from `at` on.
     #[inline]
-    #[target_feature(enable = "avx2")]
-    pub unsafe fn words(&self, at: usize) -> [__m256i; 4] {
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+    pub unsafe fn words(&self, at: usize) -> [Ints; 4] {
         // SAFETY: as the caller guarantees.
-        let z: [__m256i; 4] = std::array::from_fn(|i| unsafe {
-            let part = |o: usize| _mm_loadu_si128(self.rows[o].add(at).cast());
-            _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(part(i)), part(i + 4))
+        let z: [Ints; 4] = std::array::from_fn(|i| unsafe {
+            v::load_halves(self.rows[i].add(at), self.rows[i + 4].add(at))
         });
-        let (a, b) = (_mm256_unpacklo_epi32(z[0], z[1]), _mm256_unpacklo_epi32(z[2], z[3]));
-        let (c, d) = (_mm256_unpackhi_epi32(z[0], z[1]), _mm256_unpackhi_epi32(z[2], z[3]));
-        [
-            _mm256_unpacklo_epi64(a, b),
-            _mm256_unpackhi_epi64(a, b),
-            _mm256_unpacklo_epi64(c, d),
-            _mm256_unpackhi_epi64(c, d),
-        ]
+        let (a, b) = (v::zip_low(z[0], z[1]), v::zip_low(z[2], z[3]));
+        let (c, d) = (v::zip_high(z[0], z[1]), v::zip_high(z[2], z[3]));
+        [v::pairs_low(a, b), v::pairs_high(a, b), v::pairs_low(c, d), v::pairs_high(c, d)]
     }
 
     /// The half-precision floats at a byte of the rows.
     ///
     /// SAFETY: every row has two bytes from `at` on.
     #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    pub(crate) unsafe fn halfs(&self, at: usize) -> __m256 {
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+    pub(crate) unsafe fn halfs(&self, at: usize) -> Floats {
         let mut bits = [0u16; LANES];
         for (bits, row) in bits.iter_mut().zip(self.rows) {
             // SAFETY: as the caller guarantees.
             *bits = unsafe { row.add(at).cast::<u16>().read_unaligned() };
         }
         // SAFETY: eight values of 16 bits.
-        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(bits.as_ptr().cast())) }
+        unsafe { v::load_f16(bits.as_ptr()) }
     }
 }

@@ -1,119 +1,124 @@
-//! Products of 8-bit integers in vectors of 256 bits, for processors without AVX-512: with AVX-VNNI's dot products, or in AVX2
-//! alone. (AVX-512's dot products in 256 bits serve to test them, and processors on which 512 bits are switched off.)
+//! Products of 8-bit integers, in vectors of eight outputs: with the dot products of AVX-VNNI or NEON, or in AVX2 or NEON alone.
+//! (AVX-512's dot products in 256 bits serve to test them, and processors on which 512 bits are switched off.)
 //!
 //! Eight outputs are computed together: their integers are arranged in groups of four inputs, so that one vector times four
 //! broadcast inputs gives eight outputs, and the last step of every block, in f32, has one output in each lane.
 
 mod blocks;
 mod load;
-
-use std::arch::x86_64::*;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use blocks::Arranged;
+#[cfg(target_arch = "aarch64")]
+pub use neon::{Int8, product_blocks, product_q8};
+#[cfg(target_arch = "x86_64")]
+pub use x86::{Int8, product_blocks, product_q8};
 
 use super::{
     BLOCK, DisjointSliceMut, Product, Rows8,
     blocks::BlockRows,
     quantized::{PANEL, Panels},
+    vectors::{self as v, LANES},
 };
 
-/// Outputs of a vector.
-const LANES: usize = 8;
+/// Declares the implementations, the fastest first, each with its features on x86-64, a test for its instructions, the largest
+/// number of rows of a tile, and its function `dots`.
+///
+/// `dots` adds dot products of `GROUPS` groups of four inputs of eight outputs with `R` rows to `start`. A group is `stride` bytes
+/// after the one before. If the type is `SIGNED`, its integers are offset by [`v::OFFSET`]: a function that takes the offset off
+/// is `signed true`, for others `start` makes up for it.
+macro_rules! implementations {
+    ($($variant:ident in $module:ident: $features:literal, if $has:expr, rows $rows:literal, signed $signed:literal, $dots:ident;)+) => {
+        /// Which instructions to use.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Int8 {
+            $($variant),+
+        }
 
-/// Which instructions to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Int8 {
-    AvxVnni,
-    /// AVX-512 VNNI in vectors of 256 bits.
-    Avx512Vnni,
-    Avx2,
-}
+        impl Int8 {
+            /// The best that this processor has, if any.
+            pub fn detect() -> Option<Self> {
+                static FOUND: std::sync::OnceLock<Option<Int8>> = std::sync::OnceLock::new();
+                *FOUND.get_or_init(|| {
+                    let plain = std::env::var_os("SPECREEL_NO_VNNI").is_some();
+                    if plain { Self::all().last() } else { Self::all().next() }
+                })
+            }
 
-impl Int8 {
-    /// The best that this processor has; `None` without AVX2.
-    pub fn detect() -> Option<Self> {
-        static FOUND: std::sync::OnceLock<Option<Int8>> = std::sync::OnceLock::new();
-        *FOUND.get_or_init(|| {
-            let vnni = std::env::var_os("SPECREEL_NO_VNNI").is_none();
-            Self::all().find(|int8| vnni || *int8 == Self::Avx2)
-        })
-    }
-
-    /// All that this processor has, the fastest first.
-    pub fn all() -> impl Iterator<Item = Self> {
-        use std::arch::is_x86_feature_detected as has;
-        let avx2 = super::has_avx2() && has!("f16c");
-        let found = [
-            (Self::AvxVnni, has!("avxvnni")),
-            (Self::Avx512Vnni, has!("avx512f") && has!("avx512vl") && has!("avx512vnni")),
-            (Self::Avx2, true),
-        ];
-        found.into_iter().filter(move |(_, has)| avx2 && *has).map(|(int8, _)| int8)
-    }
-}
-
-/// Evaluate a call in the module of the instructions in use.
-macro_rules! with_int8 {
-    ($int8:expr, $name:ident $(::<$kind:ident>)?($($argument:expr),*)) => {
-        // SAFETY: the features were detected; the rest is the caller's.
-        unsafe {
-            match $int8 {
-                Int8::AvxVnni => avx_vnni::$name$(::<$kind>)?($($argument),*),
-                Int8::Avx512Vnni => avx512_vnni::$name$(::<$kind>)?($($argument),*),
-                Int8::Avx2 => avx2::$name$(::<$kind>)?($($argument),*),
+            /// All that this processor has, the fastest first.
+            pub fn all() -> impl Iterator<Item = Self> {
+                [$((Self::$variant, $has)),+].into_iter().filter(|(_, has)| *has).map(|(int8, _)| int8)
             }
         }
+
+        /// Some columns of `y = x Wᵀ` of arranged 8-bit blocks.
+        ///
+        /// # Safety
+        /// The instructions exist, the operands passed [`Product::check`], and the columns are the caller's.
+        pub unsafe fn product_q8(int8: Int8, product: &Product, w: &Panels, x: &Rows8, y: &DisjointSliceMut<'_>) {
+            // SAFETY: as the caller guarantees.
+            unsafe {
+                match int8 {
+                    $(Int8::$variant => $module::product_q8(product, w, x, y),)+
+                }
+            }
+        }
+
+        /// Some columns of `y = x Wᵀ` of blocks as a file has them.
+        ///
+        /// # Safety
+        /// As for [`product_q8`]; the rows of the matrix are whole blocks.
+        pub unsafe fn product_blocks<K: Arranged>(
+            int8: Int8,
+            product: &Product,
+            w: &[u8],
+            x: BlockRows<'_>,
+            y: &DisjointSliceMut<'_>,
+        ) {
+            // SAFETY: as the caller guarantees.
+            unsafe {
+                match int8 {
+                    $(Int8::$variant => $module::product_blocks::<K>(product, w, x, y),)+
+                }
+            }
+        }
+
+        $(int8_kernels!($module, $features, rows $rows, signed $signed, $dots);)+
     };
 }
+use implementations;
 
-/// Some columns of `y = x Wᵀ` of arranged 8-bit blocks.
-///
-/// # Safety
-/// The instructions exist, the operands passed [`Product::check`], and the columns are the caller's.
-pub unsafe fn product_q8(int8: Int8, product: &Product, w: &Panels, x: &Rows8, y: &DisjointSliceMut<'_>) {
-    with_int8!(int8, product_q8(product, w, x, y));
-}
-
-/// Some columns of `y = x Wᵀ` of blocks as a file has them.
-///
-/// # Safety
-/// As for [`product_q8`]; the rows of the matrix are whole blocks.
-pub unsafe fn product_blocks<K: Arranged>(
-    int8: Int8,
-    product: &Product,
-    w: &[u8],
-    x: BlockRows<'_>,
-    y: &DisjointSliceMut<'_>,
-) {
-    with_int8!(int8, product_blocks::<K>(product, w, x, y));
-}
-
-/// Call `$tile::<…, R>` for a number of rows.
+/// Call `$tile::<…, R>` for a number of rows, at most `$most`, which is 4 or 6.
 macro_rules! for_rows {
-    ($rows:expr, $tile:ident[$($kind:ident)?]($($argument:expr),*)) => {
+    ($rows:expr, most $most:literal, $tile:ident[$($kind:ident)?]($($argument:expr),*)) => {
         match $rows {
             1 => $tile::<$($kind,)? 1>($($argument),*),
             2 => $tile::<$($kind,)? 2>($($argument),*),
             3 => $tile::<$($kind,)? 3>($($argument),*),
-            4 => $tile::<$($kind,)? 4>($($argument),*),
-            5 => $tile::<$($kind,)? 5>($($argument),*),
-            _ => $tile::<$($kind,)? 6>($($argument),*),
+            5 if $most == 6 => $tile::<$($kind,)? 5>($($argument),*),
+            6 if $most == 6 => $tile::<$($kind,)? 6>($($argument),*),
+            _ => $tile::<$($kind,)? 4>($($argument),*),
         }
     };
 }
+use for_rows;
 
-/// Defines a module for some instructions: `$dot(sum, w, x)` adds products of four integers each, unsigned times signed, to the
-/// lanes of `sum`; with `$signed` both are signed. A tile has at most `$rows` rows.
+/// Defines a module for some instructions, see [`implementations`].
 macro_rules! int8_kernels {
-    ($name:ident, $features:literal, rows $rows:literal, signed $signed:literal, $dot:ident) => {
+    ($name:ident, $features:literal, rows $rows:literal, signed $signed:literal, $dots:ident) => {
         mod $name {
-            use std::arch::x86_64::*;
-
             use super::{
-                BLOCK, BlockRows, DisjointSliceMut, LANES, PANEL, Panels, Product, Rows8,
-                blocks::{Arranged, Group, WIDE},
-                load::Outputs,
-                $dot,
+                super::{
+                    BLOCK, BlockRows, DisjointSliceMut, LANES, PANEL, Panels, Product, Rows8,
+                    blocks::{Arranged, Group, WIDE},
+                    for_rows,
+                    load::Outputs,
+                    v::{self, Floats, Ints},
+                },
+                $dots as dots,
             };
 
             /// The rows of each tile, in tiles of about the same size.
@@ -123,7 +128,7 @@ macro_rules! int8_kernels {
             }
 
             /// See [`super::product_q8`].
-            #[target_feature(enable = $features)]
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
             pub unsafe fn product_q8(product: &Product, w: &Panels, x: &Rows8, y: &DisjointSliceMut<'_>) {
                 let mut o = product.columns.start;
                 while o < product.columns.end {
@@ -133,7 +138,7 @@ macro_rules! int8_kernels {
                     for rows in tiles(product.rows) {
                         // SAFETY: these rows and columns are within the product.
                         unsafe {
-                            for_rows!(rows.len(), half_panel[](product, w, x, first, o..end, rows.start, y))
+                            for_rows!(rows.len(), most $rows, half_panel[](product, w, x, first, o..end, rows.start, y))
                         };
                     }
                     o = end;
@@ -144,7 +149,7 @@ macro_rules! int8_kernels {
             ///
             /// SAFETY: as for [`product_q8`].
             #[inline]
-            #[target_feature(enable = $features)]
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
             unsafe fn half_panel<const R: usize>(
                 product: &Product,
                 w: &Panels,
@@ -154,7 +159,7 @@ macro_rules! int8_kernels {
                 r: usize,
                 y: &DisjointSliceMut<'_>,
             ) {
-                let (blocks, mut sums) = (w.blocks, [_mm256_setzero_ps(); R]);
+                let (blocks, mut sums) = (w.blocks, [v::zeros(); R]);
                 // SAFETY: as the caller guarantees.
                 unsafe {
                     let at = first / PANEL * blocks;
@@ -166,26 +171,24 @@ macro_rules! int8_kernels {
                             std::array::from_fn(|i| offset(*x.offsets.as_ptr().add((r + i) * blocks + b)));
                         let inputs = x.quants.as_ptr().add((r * blocks + b) * BLOCK);
                         let groups = quants.add(b * PANEL * BLOCK);
-                        let dots = dots::<R, 8, true>(groups.cast(), 64, inputs, blocks * BLOCK, start);
-                        let d = _mm256_loadu_ps(scales.add(b * PANEL));
+                        let dots = dots::<R, 8, true>(groups, 64, inputs, blocks * BLOCK, start);
+                        let d = v::load(scales.add(b * PANEL));
                         for i in 0..R {
-                            let scale = _mm256_set1_ps(*x.scales.as_ptr().add((r + i) * blocks + b));
-                            let scale = _mm256_mul_ps(d, scale);
-                            sums[i] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[i]), scale, sums[i]);
+                            let scale = v::splat(*x.scales.as_ptr().add((r + i) * blocks + b));
+                            let scale = v::mul(d, scale);
+                            sums[i] = v::fma(v::to_floats(dots[i]), scale, sums[i]);
                         }
                     }
                     for (i, sums) in sums.iter_mut().enumerate() {
                         for (column, value) in x.outliers.of(r + i) {
-                            // The column's byte becomes the highest, then a signed integer.
-                            let up = _mm_cvtsi32_si128(24 - 8 * (column % 4) as i32);
                             let block = column / BLOCK;
                             let group = quants.add(block * PANEL * BLOCK + column % BLOCK / 4 * 64);
-                            let four = _mm256_loadu_si256(group.cast());
-                            let four = _mm256_xor_si256(four, _mm256_set1_epi8(-128));
-                            let q = _mm256_srai_epi32::<24>(_mm256_sll_epi32(four, up));
-                            let d = _mm256_loadu_ps(scales.add(block * PANEL));
-                            let weight = _mm256_mul_ps(_mm256_cvtepi32_ps(q), d);
-                            *sums = _mm256_fmadd_ps(weight, _mm256_set1_ps(value), *sums);
+                            let four = v::xor(v::load_ints(group), v::splat_int(v::OFFSET));
+                            // The column's byte becomes the highest, then a signed integer.
+                            let q = v::sar(v::shl(four, 24 - 8 * (column % 4)), 24);
+                            let d = v::load(scales.add(block * PANEL));
+                            let weight = v::mul(v::to_floats(q), d);
+                            *sums = v::fma(weight, v::splat(value), *sums);
                         }
                     }
                     for (i, sums) in sums.into_iter().enumerate() {
@@ -196,75 +199,40 @@ macro_rules! int8_kernels {
 
             /// Minus 128 times the sum of a block's inputs, if the weights are offset.
             #[inline]
-            #[target_feature(enable = $features)]
-            fn offset(sum: i32) -> __m256i {
-                _mm256_set1_epi32(if $signed { 0 } else { sum })
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
+            fn offset(sum: i32) -> Ints {
+                v::splat_int(if $signed { 0 } else { sum })
             }
 
             /// Minus the integer that stands for zero, as it is stored, times a sum of inputs.
             #[inline]
-            #[target_feature(enable = $features)]
-            fn zero_times<K: Arranged>(sum: i32) -> __m256i {
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
+            fn zero_times<K: Arranged>(sum: i32) -> Ints {
                 match K::OFFSET {
-                    0 => _mm256_setzero_si256(),
+                    0 => v::zero(),
                     _ if K::SIGNED => offset(-128 * sum),
-                    zero => _mm256_set1_epi32(-zero * sum),
+                    zero => v::splat_int(-zero * sum),
                 }
             }
 
             /// SAFETY: the columns of row `r` are the caller's.
             #[inline]
-            #[target_feature(enable = $features)]
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
             unsafe fn store(
                 product: &Product,
                 r: usize,
                 first: usize,
                 columns: std::ops::Range<usize>,
-                sums: __m256,
+                sums: Floats,
                 y: &DisjointSliceMut<'_>,
             ) {
-                let mut all = [0f32; LANES];
                 // SAFETY: as the caller guarantees.
-                unsafe {
-                    _mm256_storeu_ps(all.as_mut_ptr(), sums);
-                    let out = y.slice(product.at(r, columns.start), columns.len());
-                    out.copy_from_slice(&all[columns.start - first..columns.end - first]);
-                }
-            }
-
-            /// Dot products of `GROUPS` groups of four inputs of eight outputs with `R` rows, added to `start`. A group is `stride`
-            /// bytes after the one before. If it is `OFFSET`, its integers are offset by 128.
-            ///
-            /// SAFETY: the groups exist, and each row `x[r * row ..]` has as many inputs.
-            #[inline]
-            #[target_feature(enable = $features)]
-            unsafe fn dots<const R: usize, const GROUPS: usize, const OFFSET: bool>(
-                groups: *const u8,
-                stride: usize,
-                x: *const i8,
-                row: usize,
-                start: [__m256i; R],
-            ) -> [__m256i; R] {
-                let mut dots = start;
-                for g in 0..GROUPS {
-                    // SAFETY: as the caller guarantees.
-                    let w = unsafe { _mm256_loadu_si256(groups.add(g * stride).cast()) };
-                    let signed = OFFSET && $signed;
-                    let w = if signed { _mm256_xor_si256(w, _mm256_set1_epi8(-128)) } else { w };
-                    let magnitude = if signed { _mm256_abs_epi8(w) } else { w };
-                    for r in 0..R {
-                        // SAFETY: as the caller guarantees.
-                        let four = unsafe { x.add(r * row + g * 4).cast::<i32>().read_unaligned() };
-                        let four = _mm256_set1_epi32(four);
-                        let four = if signed { _mm256_sign_epi8(four, w) } else { four };
-                        dots[r] = $dot(dots[r], magnitude, four);
-                    }
-                }
-                dots
+                let out = unsafe { y.slice(product.at(r, columns.start), columns.len()) };
+                out.copy_from_slice(&v::to_array(sums)[columns.start - first..columns.end - first]);
             }
 
             /// See [`super::product_blocks`].
-            #[target_feature(enable = $features)]
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
             pub unsafe fn product_blocks<K: Arranged>(
                 product: &Product,
                 w: &[u8],
@@ -283,14 +251,14 @@ macro_rules! int8_kernels {
                         let outputs = Outputs::new(w.as_ptr().add(o * bytes), bytes, columns.len());
                         for first in (0..product.rows).step_by(ROWS) {
                             let rows = (product.rows - first).min(ROWS);
-                            let mut sums = [_mm256_setzero_ps(); ROWS];
+                            let mut sums = [v::zeros(); ROWS];
                             for b in (0..blocks).step_by(together) {
                                 let count = together.min(blocks - b);
                                 K::arrange(&outputs, b * K::BYTES, count, &mut group);
                                 for rows in tiles(rows) {
                                     let index = (first + rows.start) * blocks + b;
                                     let sums = &mut sums[rows.clone()];
-                                    for_rows!(rows.len(), tile[K](&group, x, index, blocks, count, sums));
+                                    for_rows!(rows.len(), most $rows, tile[K](&group, x, index, blocks, count, sums));
                                 }
                             }
                             for (r, sums) in sums.into_iter().enumerate().take(rows) {
@@ -309,20 +277,20 @@ macro_rules! int8_kernels {
             ///
             /// SAFETY: those blocks of the inputs exist, and `R` sums.
             #[inline]
-            #[target_feature(enable = $features)]
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
             unsafe fn tile<K: Arranged, const R: usize>(
                 group: &Group,
                 x: BlockRows<'_>,
                 index: usize,
                 blocks: usize,
                 count: usize,
-                sums: &mut [__m256],
+                sums: &mut [Floats],
             ) {
                 // SAFETY: as the caller guarantees.
                 unsafe {
                     let quants: *const u8 = group.quants.as_ptr().cast();
                     if K::VALUES == BLOCK {
-                        let mut acc: [__m256; R] = std::array::from_fn(|r| sums[r]);
+                        let mut acc: [Floats; R] = std::array::from_fn(|r| sums[r]);
                         for i in 0..count {
                             let at = |r: usize| index + r * blocks + i;
                             let start = std::array::from_fn(|r| {
@@ -336,20 +304,20 @@ macro_rules! int8_kernels {
                                 false => dots::<R, 8, false>(groups, 32, inputs, blocks * BLOCK, start),
                             };
                             for r in 0..R {
-                                let scale = _mm256_set1_ps(*x.q8.scales.as_ptr().add(at(r)));
-                                let d = _mm256_mul_ps(group.scales[i], scale);
-                                acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[r]), d, acc[r]);
+                                let scale = v::splat(*x.q8.scales.as_ptr().add(at(r)));
+                                let d = v::mul(group.scales[i], scale);
+                                acc[r] = v::fma(v::to_floats(dots[r]), d, acc[r]);
                                 if K::MINIMA {
                                     let sum = *x.q8.offsets.as_ptr().add(at(r)) / -128;
-                                    let d = _mm256_mul_ps(group.minimums[i], scale);
-                                    acc[r] = _mm256_fmadd_ps(_mm256_set1_ps(sum as f32), d, acc[r]);
+                                    let d = v::mul(group.minimums[i], scale);
+                                    acc[r] = v::fma(v::splat(sum as f32), d, acc[r]);
                                 }
                             }
                         }
                         sums.copy_from_slice(&acc);
                         return;
                     }
-                    let mut totals = [_mm256_setzero_si256(); R];
+                    let mut totals = [v::zero(); R];
                     let inputs = x.k.quants.as_ptr().add(index * WIDE);
                     for sub in 0..K::VALUES / K::PART {
                         let at = K::PART * sub;
@@ -366,26 +334,26 @@ macro_rules! int8_kernels {
                             (_, false) => dots::<R, 8, false>(groups, 32, inputs, row, start),
                         };
                         for r in 0..R {
-                            let scaled = _mm256_mullo_epi32(dots[r], group.sub_scales[sub]);
-                            totals[r] = _mm256_add_epi32(totals[r], scaled);
+                            let scaled = v::mul_int(dots[r], group.sub_scales[sub]);
+                            totals[r] = v::add(totals[r], scaled);
                         }
                     }
                     for r in 0..R {
                         let index = index + r * blocks;
-                        let scale = _mm256_set1_ps(*x.k.scales.as_ptr().add(index));
-                        let d = _mm256_mul_ps(group.scales[0], scale);
-                        sums[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(totals[r]), d, sums[r]);
+                        let scale = v::splat(*x.k.scales.as_ptr().add(index));
+                        let d = v::mul(group.scales[0], scale);
+                        sums[r] = v::fma(v::to_floats(totals[r]), d, sums[r]);
                         if K::MINIMA {
                             let count = K::VALUES / K::PART / 2;
                             let pairs = if K::PART == 32 { x.k.pairs.as_ptr() } else { x.k.sums.as_ptr() };
                             let pairs: *const i32 = pairs.add(index * count * 2).cast();
-                            let mut minima = _mm256_setzero_si256();
+                            let mut minima = v::zero();
                             for (i, m) in group.minima.iter().take(count).enumerate() {
-                                let pair = _mm256_set1_epi32(pairs.add(i).read_unaligned());
-                                minima = _mm256_add_epi32(minima, _mm256_madd_epi16(*m, pair));
+                                let pair = v::splat_int(pairs.add(i).read_unaligned());
+                                minima = v::add(minima, v::mul_pairs(*m, pair));
                             }
-                            let d = _mm256_mul_ps(group.minimums[0], scale);
-                            sums[r] = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(minima), d, sums[r]);
+                            let d = v::mul(group.minimums[0], scale);
+                            sums[r] = v::fnma(v::to_floats(minima), d, sums[r]);
                         }
                     }
                 }
@@ -393,27 +361,4 @@ macro_rules! int8_kernels {
         }
     };
 }
-
-#[inline]
-#[target_feature(enable = "avxvnni,avx2")]
-fn dot_avx_vnni(sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
-    _mm256_dpbusd_avx_epi32(sum, w, x)
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512vl,avx512vnni")]
-fn dot_avx512_vnni(sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
-    _mm256_dpbusd_epi32(sum, w, x)
-}
-
-/// The sums of two products must fit into 16 bits.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn dot_avx2(sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
-    let pairs = _mm256_maddubs_epi16(w, x);
-    _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
-}
-
-int8_kernels!(avx_vnni, "avx2,fma,f16c,avxvnni", rows 6, signed false, dot_avx_vnni);
-int8_kernels!(avx512_vnni, "avx2,fma,f16c,avx512f,avx512vl,avx512vnni", rows 6, signed false, dot_avx512_vnni);
-int8_kernels!(avx2, "avx2,fma,f16c", rows 4, signed true, dot_avx2);
+use int8_kernels;

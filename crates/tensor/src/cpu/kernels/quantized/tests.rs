@@ -69,7 +69,7 @@ fn products_agree_with_the_dot_products_of_blocks_in_any_layout_and_range_of_col
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[test]
 fn all_implementations_give_the_same_bits() {
     let (inputs, outputs) = (1056, 50);
@@ -77,29 +77,35 @@ fn all_implementations_give_the_same_bits() {
     let (mut q, mut d) = (vec![0i8; w.len()], vec![0f32; w.len() / BLOCK]);
     quantize_q8(&w, &mut q, &mut d);
     q[..BLOCK].fill(-127);
-    let panels = Panels::new(Q8 { quants: &q, scales: &d }, outputs, inputs);
+    let rows_of_blocks = Q8 { quants: &q, scales: &d };
+    let panels = Weights8(Layout::Panels(Panels::new(rows_of_blocks, outputs, inputs)));
+    let plain = Weights8(Layout::Rows { quants: q.clone().into(), scales: d.clone().into() });
     for rows in 1..=27 {
         let mut x8 = Rows8::default();
         x8.quantize_split(&x[..rows * inputs], inputs);
         x8.quants[..BLOCK].fill(-127);
         x8.offsets[0] = 128 * 127 * BLOCK as i32;
-        let run = |int8: Option<Int8>| {
+        let run = |weights: &Weights8, int8: Option<Int8>| {
             let mut y = vec![0f32; rows * outputs];
             for columns in [0..3, 3..outputs - 1, outputs - 1..outputs] {
                 let product = Product { columns, ..Product::whole(inputs, outputs, rows) };
                 let y = DisjointSliceMut::new(&mut y);
-                // SAFETY: one call at a time; the features were detected.
-                match int8 {
+                match (int8, &weights.0) {
                     // SAFETY: one call at a time; the features were detected.
-                    Some(int8) => unsafe { int8::product_q8(int8, &product, &panels, &x8, &y) },
+                    (Some(int8), Layout::Panels(panels)) => unsafe {
+                        int8::product_q8(int8, &product, panels, &x8, &y);
+                    },
                     // SAFETY: as above.
-                    None => unsafe { avx512::product_q8(&product, &panels, &x8, &y) },
+                    _ => unsafe { product_q8(&product, weights, &x8, &y) },
                 }
             }
             y.into_iter().map(f32::to_bits).collect::<Vec<_>>()
         };
-        let all: Vec<_> = Int8::all().map(Some).chain(has_avx512().then_some(None)).map(run).collect();
-        assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{rows} rows");
+        // The portable code, the implementation in use, and all others for this processor.
+        let want = run(&plain, None);
+        for int8 in Int8::all().map(Some).chain([None]) {
+            assert!(run(&panels, int8) == want, "{rows} rows, {int8:?}");
+        }
     }
 }
 
