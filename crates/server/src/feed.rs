@@ -12,6 +12,11 @@ use specreel_record::{Event, EventKind};
 /// Events that a follower may be behind; one that is further behind is dropped.
 const BEHIND: usize = 4096;
 
+/// What has happened in the runs in progress.
+pub type Past = Vec<Arc<Event>>;
+/// What happens from now on.
+pub type Live = broadcast::Receiver<Arc<Event>>;
+
 /// The events of runs, passed on to any number of followers.
 pub struct Feed(Mutex<State>);
 
@@ -49,7 +54,7 @@ impl Feed {
     }
 
     /// What has happened in the runs in progress, and what happens from now on. None if the server is ending.
-    pub fn follow(&self) -> Option<(Vec<Arc<Event>>, broadcast::Receiver<Arc<Event>>)> {
+    pub fn follow(&self) -> Option<(Past, Live)> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let live = state.live.as_ref()?.subscribe();
         Some((state.running.values().flatten().cloned().collect(), live))
