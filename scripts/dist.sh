@@ -34,7 +34,9 @@ SPECREEL_COMMIT=${SPECREEL_COMMIT:-$(git describe --always --abbrev=12 --dirty=-
 export SOURCE_DATE_EPOCH SPECREEL_COMMIT
 
 log "licenses, sources and duplicates of dependencies"
-cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet --version 0.20.2 --root "$build/venv" cargo-deny
+deny=0.20.2    # older ones do not read deny.toml
+[ "$(cargo deny --version 2>/dev/null)" = "cargo-deny $deny" ] ||
+    cargo install --locked --quiet --version "$deny" --root "$build/venv" cargo-deny
 cargo deny --log-level error check --hide-inclusion-graph licenses bans sources
 
 if [ ! -d "$(rustc --print target-libdir --target "$target")" ]; then

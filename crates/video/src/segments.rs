@@ -1,7 +1,7 @@
 //! Parts of a video: the frames of a span, and the split of a long video into segments that are captioned one by one.
 //!
 //! The segments cover the part without gap or overlap, and each has at least two frames, even at low frame rates. They have one
-//! length, where a last segment shorter than half of it is merged into the one before, or are scenes ([`cuts`](super::cuts)).
+//! length, where a last segment shorter than half of it is merged into the one before, or are scenes ([`super::cuts`]).
 
 use std::{
     ops::{ControlFlow, Range},

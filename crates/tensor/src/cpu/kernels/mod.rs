@@ -3,7 +3,7 @@
 //! Every function computes each row of its output by the same sequence of floating-point operations for any number of rows in
 //! the call. So a verify pass of K + 1 rows is bit-identical to K + 1 single steps, and exact acceptance is lossless. There are
 //! four implementations, AVX-512 with VNNI, AVX2 with FMA, NEON, and portable; a process uses one of them throughout. AVX2 and
-//! NEON share a text over [`vectors`], and the portable products have its bits.
+//! NEON share a text over `vectors`, and the portable products have its bits.
 
 pub mod activations;
 mod attention;
