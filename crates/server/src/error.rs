@@ -102,7 +102,7 @@ impl From<Refused> for ApiError {
                 ..Self::new(
                     StatusCode::TOO_MANY_REQUESTS,
                     "queue_full",
-                    "too many requests are waiting; try again later, or raise --queue",
+                    "too many requests are waiting; try again later",
                 )
             },
             Refused::Loading => {
