@@ -47,6 +47,7 @@ mod prompts;
 mod remote;
 mod settings;
 mod transcript;
+mod user_file;
 
 pub use connection::{Backend, Client, Remote};
 pub use follow::{Ending, GRACE, Sink, UNSEEN, cancelled};
@@ -57,3 +58,4 @@ pub use settings::{
     Setting, Settings, SidecarChoice, parse_device, parse_tower_dtype,
 };
 pub use transcript::Transcript;
+pub use user_file::read_user_file;

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::read_user_file;
 use specreel_record::{Failure, Span, clock, span::seconds};
 
 /// Largest file, in bytes.
@@ -34,25 +35,12 @@ struct Line {
 impl Transcript {
     /// Read a file. Fails (class input) if it cannot be read, or holds no line with a time.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let failed = |error: String| {
-            Failure::input(
-                format!("transcript {}: {error}", path.display()),
-                "pass SubRip (.srt), WebVTT (.vtt), or JSON as Whisper writes it",
-            )
-        };
-        let facts = std::fs::metadata(path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => failed("no such file".into()),
-            _ => failed(error.to_string()),
-        })?;
-        if facts.is_dir() {
-            return Err(failed("it is a directory".into()));
-        }
-        if facts.len() > MAX_FILE {
-            return Err(failed(format!("it is longer than {} MiB", MAX_FILE >> 20)));
-        }
-        let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
         let file = path.display().to_string();
-        Self::parse(&bytes).map(|read| Self { file, ..read }).map_err(failed)
+        let what = format!("transcript {file}");
+        let hint = "pass SubRip (.srt), WebVTT (.vtt), or JSON as Whisper writes it";
+        let bytes = read_user_file(path, &what, MAX_FILE, hint)?;
+        let read = Self::parse(&bytes).map_err(|error| Failure::input(format!("{what}: {error}"), hint))?;
+        Ok(Self { file, ..read })
     }
 
     /// The transcript in the bytes of a file, or why there is none.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::cli::args::run::RunArgs;
+use specreel_client::read_user_file;
 use specreel_engine::Constraint;
 use specreel_record::Failure;
 use specreel_speculate::suggest;
@@ -54,21 +55,7 @@ fn schema(name: &Path) -> Result<Constraint, Failure> {
 }
 
 fn read(file: &Path, option: &str, what: &str) -> Result<String, Failure> {
-    let failed = |error: String| {
-        Failure::input(format!("{option} {}: {error}", file.display()), format!("name a file with {what}"))
-    };
-    let facts = std::fs::metadata(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => failed("no such file".into()),
-        _ => failed(error.to_string()),
-    })?;
-    if facts.is_dir() {
-        return Err(failed("it is a directory".into()));
-    }
-    if facts.len() > MAX_FILE {
-        return Err(failed("it is longer than 1 MiB".into()));
-    }
-    std::fs::read_to_string(file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidData => failed("it is not UTF-8 text".into()),
-        _ => failed(error.to_string()),
-    })
+    let (named, hint) = (format!("{option} {}", file.display()), format!("name a file with {what}"));
+    let bytes = read_user_file(file, &named, MAX_FILE, &hint)?;
+    String::from_utf8(bytes).map_err(|_| Failure::input(format!("{named}: it is not UTF-8 text"), hint))
 }

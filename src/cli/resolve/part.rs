@@ -107,8 +107,8 @@ impl PartArgs {
         })
     }
 
-    /// The runs of a request, and notes on the transcript: itself for a whole video as text, else one for each piece. The progress
-    /// is that of the search for scenes.
+    /// The runs of a request, and notes on the transcript: itself for a whole video as text, else one for each piece. `progress`
+    /// reports the search for scenes.
     pub fn runs(
         &self,
         request: RunRequest,
