@@ -118,21 +118,19 @@ impl Action {
 
     /// True if it starts work of the engine, or has it load models.
     pub(crate) fn needs_engine(self) -> bool {
-        use Action::{
-            Again, Batch, Compare, FirstModel, FollowUp, Models, Retry, Run, Segments, Sweep, Verify,
-        };
         matches!(
             self,
-            Run | Segments
-                | Again
-                | FollowUp
-                | Compare
-                | Sweep
-                | Verify
-                | Models
-                | FirstModel
-                | Batch
-                | Retry
+            Self::Run
+                | Self::Segments
+                | Self::Again
+                | Self::FollowUp
+                | Self::Compare
+                | Self::Sweep
+                | Self::Verify
+                | Self::Models
+                | Self::FirstModel
+                | Self::Batch
+                | Self::Retry
         )
     }
 

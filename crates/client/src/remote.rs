@@ -16,7 +16,7 @@ use specreel_record::{Event, EventKind, Failure, FailureClass};
 
 /// How long a server may be silent; it gives a sign of life every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(45);
-/// Time between attempts to connect again.
+/// Time between attempts to reconnect.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Longest event in bytes.
 const LONGEST: u64 = 64 << 20;
@@ -29,7 +29,7 @@ const FIRST: u64 = 1 << 32;
 
 impl Client {
     /// Follow the runs of `specreel serve --allow-follow` at this URL. Its models arrive as `ready`, then the events of every run
-    /// from its start. When the connection is lost, the runs in progress and run 0 fail, and it is made again. Commands are
+    /// from its start. When the connection is lost, the runs in progress and run 0 fail, and the client reconnects. Commands are
     /// refused, and nothing is cancelled.
     ///
     /// Fails if the URL is none, or nobody answers there, or the server refuses.
@@ -85,8 +85,9 @@ impl Server {
         Ok(Self { url, key: key.map(str::to_owned), agent: config.build().new_agent() })
     }
 
-    fn failure(&self, class: FailureClass, error: impl std::fmt::Display, hint: &str) -> Failure {
-        Failure { class, error: format!("{}: {error}", self.url), hint: Some(hint.to_owned()) }
+    fn failure(&self, error: impl std::fmt::Display, hint: Option<&str>) -> Failure {
+        let error = format!("{}: {error}", self.url);
+        Failure { class: FailureClass::Input, error, hint: hint.map(str::to_owned) }
     }
 
     fn open(&self) -> Result<Body, Failure> {
@@ -95,7 +96,7 @@ impl Server {
             request = request.header("authorization", format!("Bearer {key}"));
         }
         let unreached = "is `specreel serve --allow-follow` running there, and can it be reached (--host)?";
-        let response = request.call().map_err(|e| self.failure(FailureClass::Input, e, unreached))?;
+        let response = request.call().map_err(|e| self.failure(e, Some(unreached)))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response.into_body());
@@ -106,11 +107,12 @@ impl Server {
         let said =
             body["error"]["message"].as_str().map_or_else(|| format!("status {status}"), str::to_owned);
         let hint = match status.as_u16() {
-            401 => "give the key of the server with --api-key, or as SPECREEL_API_KEY",
-            403 | 503 => "the server says what is wrong",
-            _ => "is this a `specreel serve` of this version?",
+            401 => Some("give the key of the server with --api-key, or as SPECREEL_API_KEY"),
+            // The server says what to do.
+            403 | 503 => None,
+            _ => Some("is this a `specreel serve` of this version?"),
         };
-        Err(self.failure(FailureClass::Input, said, hint))
+        Err(self.failure(said, hint))
     }
 
     /// Pass events on until their receiver has gone.
@@ -118,11 +120,8 @@ impl Server {
         let mut numbers = Numbers { next: FIRST, running: BTreeMap::new() };
         loop {
             pass_on(body, &mut numbers, sender);
-            let lost = self.failure(
-                FailureClass::Input,
-                "the connection is lost",
-                "it is made again once the server answers; quit with q",
-            );
+            let hint = "specreel reconnects once the server answers; quit with q";
+            let lost = self.failure("the connection is lost", Some(hint));
             let running = std::mem::take(&mut numbers.running);
             for run in running.into_values().chain([0]) {
                 if sender.blocking_send(Event::new(run, EventKind::Failed(lost.clone()))).is_err() {

@@ -8,6 +8,7 @@ use std::{
 use tokio::sync::Semaphore;
 
 use crate::{
+    feed::Feed,
     metrics::Metrics,
     options::{Defaults, Options},
     pool::Pool,
@@ -47,7 +48,7 @@ impl App {
     pub fn new(options: Options, defaults: Defaults) -> Result<Self, Failure> {
         let bodies = (options.max_body * BODIES).div_ceil(BODY_UNIT) as usize;
         Ok(Self {
-            pool: Pool::new(options.queue),
+            pool: Pool::new(options.queue, Feed::new(options.allow_follow)),
             videos: Videos::new(&options, defaults.cache.clone())?,
             metrics: Metrics::default(),
             answers: Arc::default(),

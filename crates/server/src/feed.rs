@@ -21,39 +21,38 @@ pub type Live = broadcast::Receiver<Arc<Event>>;
 pub struct Feed(Mutex<State>);
 
 struct State {
-    /// None once the server is ending.
+    /// None if nobody may follow, and once the server is ending.
     live: Option<broadcast::Sender<Arc<Event>>>,
     /// What has happened in each run in progress.
     running: BTreeMap<u64, Vec<Arc<Event>>>,
 }
 
-impl Default for Feed {
-    fn default() -> Self {
-        let live = Some(broadcast::Sender::new(BEHIND));
+impl Feed {
+    /// A feed that may be followed, or one that keeps nothing.
+    pub fn new(is_open: bool) -> Self {
+        let live = is_open.then(|| broadcast::Sender::new(BEHIND));
         Self(Mutex::new(State { live, running: BTreeMap::new() }))
     }
-}
 
-impl Feed {
     /// Pass an event on, without waiting for anybody.
-    pub fn publish(&self, event: Event) {
+    pub fn publish(&self, event: &Event) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let event = Arc::new(event);
+        let State { live: Some(live), running } = &mut *state else { return };
+        let event = Arc::new(event.clone());
         match event.kind {
             EventKind::Done { .. } | EventKind::Failed(_) => {
-                state.running.remove(&event.run);
+                running.remove(&event.run);
             }
             // Progress, which the next event replaces.
             EventKind::Stage { .. } | EventKind::Draft(_) => {}
-            _ => state.running.entry(event.run).or_default().push(event.clone()),
+            _ => running.entry(event.run).or_default().push(event.clone()),
         }
-        if let Some(live) = &state.live {
-            // There may be no followers.
-            let _ = live.send(event);
-        }
+        // There may be no followers.
+        let _ = live.send(event);
     }
 
-    /// What has happened in the runs in progress, and what happens from now on. None if the server is ending.
+    /// What has happened in the runs in progress, and what happens from now on. None if nobody may follow, or the server
+    /// is ending.
     pub fn follow(&self) -> Option<(Past, Live)> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let live = state.live.as_ref()?.subscribe();

@@ -20,8 +20,10 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         preview::control(model, action);
         return Vec::new();
     }
-    if model.config.server.is_some() && action.needs_engine() {
-        let problem = engine_problem(model).unwrap_or_default();
+    if model.config.server.is_some()
+        && action.needs_engine()
+        && let Some(problem) = engine_problem(model)
+    {
         model.note(Tone::Info, problem);
         return Vec::new();
     }

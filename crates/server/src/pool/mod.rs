@@ -112,14 +112,9 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool without engines, in which so many runs may wait.
-    pub fn new(capacity: usize) -> Arc<Self> {
-        Arc::new(Self {
-            state: Mutex::default(),
-            capacity,
-            next_run: AtomicU64::new(1),
-            feed: Feed::default(),
-        })
+    /// A pool without engines, in which so many runs may wait. `feed` gets the events of all runs.
+    pub fn new(capacity: usize, feed: Feed) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), capacity, next_run: AtomicU64::new(1), feed })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -17,7 +17,7 @@ fn video(hold: Option<Hold>) -> Video {
 
 /// A pool of silent engines.
 fn pool(capacity: usize, engines: usize) -> (Arc<Pool>, Vec<FakeEngine>) {
-    let pool = Pool::new(capacity);
+    let pool = Pool::new(capacity, Feed::new(false));
     let fakes = (0..engines).map(|_| {
         let (fake, client) = FakeEngine::silent();
         pool.add(client);
@@ -109,7 +109,7 @@ async fn what_waits_ends_with_the_pool_and_with_the_engine() {
     assert!(running.next().await.is_some());
 
     let (pool, fakes) = self::pool(2, 1);
-    assert_eq!(Pool::new(1).submit(about("a"), video(None)).err(), Some(Refused::Loading));
+    assert_eq!(Pool::new(1, Feed::new(false)).submit(about("a"), video(None)).err(), Some(Refused::Loading));
     fakes[0].stop_at(0);
     let mut running = pool.submit(about("a"), video(None)).unwrap();
     assert!(matches!(running.next().await.unwrap().kind, EventKind::Failed(_)));

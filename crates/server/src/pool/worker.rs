@@ -17,7 +17,7 @@ pub(super) async fn work(pool: Arc<Pool>, number: usize, mut client: Client, mut
         let mut pass_on = |event: &Event, _: &RunLog| {
             let event = video.shown(event);
             forward(&events, &event);
-            pool.feed.publish(event);
+            pool.feed.publish(&event);
             Ok::<_, Infallible>(ControlFlow::Continue(()))
         };
         let Ok(ending) = client.follow(request, &mut log, &mut pass_on, &interrupt, GRACE).await;
@@ -28,8 +28,8 @@ pub(super) async fn work(pool: Arc<Pool>, number: usize, mut client: Client, mut
         if let Some(failure) = &lost {
             tracing::error!(number, error = failure.error, "an engine has stopped");
             let failed = Event::new(run, EventKind::Failed(video.named(failure.clone())));
-            let _ = events.try_send(failed.clone());
-            pool.feed.publish(failed);
+            pool.feed.publish(&failed);
+            let _ = events.try_send(failed);
         }
         // A reader that sees the end finds the engine idle.
         pool.finish(number, began, lost.is_some());
