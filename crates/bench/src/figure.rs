@@ -63,6 +63,13 @@ impl Figure {
         }
     }
 
+    /// How many times as large this figure is as another on the same clips; `None` if the other one is 0.
+    pub(crate) fn over(&self, other: &Figure) -> Option<Figure> {
+        let rounds = self.rounds.iter().zip(&other.rounds);
+        let rounds = rounds.filter(|(_, below)| **below > 0.0).map(|(above, below)| above / below).collect();
+        (other.value > 0.0).then(|| Figure::new(self.value / other.value, rounds))
+    }
+
     /// The 95 % interval of the difference to another figure on the same clips; none with too few clips.
     pub(crate) fn minus(&self, other: &Figure) -> Option<(f64, f64)> {
         middle(self.rounds.iter().zip(&other.rounds).map(|(a, b)| a - b).collect())
@@ -117,5 +124,8 @@ mod tests {
         // Each varies by more than they differ, but on the same clips the difference is always the same.
         let (low, high) = a.minus(&b).unwrap();
         assert!((low - 0.1).abs() < 1e-9 && (high - 0.1).abs() < 1e-9, "{low} {high}");
+        let (low, high) = a.over(&a).unwrap().interval.unwrap();
+        assert_eq!((low, high), (1.0, 1.0));
+        assert_eq!(a.over(&Figure::new(0.0, Vec::new())), None);
     }
 }

@@ -64,6 +64,9 @@ use specreel_tensor::ComputeDevice;
 /// Name of the method that all others are measured against.
 pub const BASELINE: &str = "autoregressive";
 
+/// Name of the chart (SVG) of suite `scenes`.
+pub const CHART: &str = "chart";
+
 /// Receives a benchmark's reports.
 pub trait Reporter {
     /// Why a benchmark ends early: it failed, or its results cannot be written.
@@ -87,9 +90,10 @@ pub trait Reporter {
     /// Tables for people. Fails if they cannot be written.
     fn table(&mut self, text: &str) -> Result<(), Self::Error>;
 
-    /// Whether [`Reporter::file`] does anything.
-    fn wants_file(&self) -> bool;
+    /// Whether [`Reporter::file`] does anything with this name.
+    fn wants_file(&self, name: &str) -> bool;
 
-    /// The results as a file: the chart (SVG) of [`scenes`], the page (Markdown) of [`paper`]. Fails if it cannot be written.
-    fn file(&mut self, text: &str) -> Result<(), Self::Error>;
+    /// The results as a file: the chart of [`scenes`] ([`CHART`]), the pages of [`paper`] ([`paper::pages::names`]). Fails if it
+    /// cannot be written.
+    fn file(&mut self, name: &str, text: &str) -> Result<(), Self::Error>;
 }

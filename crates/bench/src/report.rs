@@ -91,8 +91,8 @@ impl Report {
                 .collect(),
         };
         reporter.line("summary", &closing)?;
-        if reporter.wants_file() {
-            reporter.file(&chart::svg(&plot))?;
+        if reporter.wants_file(CHART) {
+            reporter.file(CHART, &chart::svg(&plot))?;
         }
         let columns = reporter.columns();
         let mut text = hang(&self.heading(loaded, (!complete).then_some(clips_done)), columns, 2);

@@ -17,8 +17,10 @@ pub(crate) struct Written {
     /// Accepted drafts of each step.
     pub accepted: Vec<u32>,
     pub stats: Stats,
-    /// What it takes under the profile.
-    pub modelled: Option<Modelled>,
+    /// The visual tokens that the drafter, or a pruned target, saw; `None` if all.
+    pub kept: Option<Vec<u32>>,
+    /// What it takes under each profile of the setup.
+    pub modelled: Vec<Option<Modelled>>,
 }
 
 /// What all runs of a benchmark share.
@@ -29,8 +31,8 @@ pub struct Setup {
     pub ignore_memory: bool,
     /// The request; runs differ from it in number, video, method and length.
     pub request: RunRequest,
-    /// A profile that charges every run as well.
-    pub profile: Option<Profile>,
+    /// Profiles that charge every run as well.
+    pub profiles: Vec<Profile>,
 }
 
 /// An engine, and what all runs on it share.
@@ -51,8 +53,8 @@ impl Runs {
         self.setup.request.max_new_tokens
     }
 
-    pub(crate) fn profile(&self) -> Option<&Profile> {
-        self.setup.profile.as_ref()
+    pub(crate) fn profiles(&self) -> &[Profile] {
+        &self.setup.profiles
     }
 
     /// Sample the text of further runs at this temperature, and this many frames of their clips; none is the models' own number.
@@ -107,7 +109,8 @@ impl Runs {
                 ids: log.ids().to_vec(),
                 accepted: log.steps().iter().map(|step| step.accepted_freely() as u32).collect(),
                 stats: log.stats().clone(),
-                modelled: self.profile().and_then(|profile| modelled::charge(profile, &log)),
+                kept: log.prompt().and_then(|prompt| prompt.kept.clone()),
+                modelled: self.profiles().iter().map(|profile| modelled::charge(profile, &log)).collect(),
             })),
             Ending::Failed(failure) | Ending::NoModels(failure) | Ending::Lost(failure) => Err(failure),
         }

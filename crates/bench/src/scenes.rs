@@ -11,7 +11,7 @@ use crate::{
     runs::{Runs, Written},
     videos::OwnVideos,
 };
-use specreel_record::{Limits, Pair, StopReason, Trial, stats::Equality};
+use specreel_record::{Limits, Pair, StopReason, Trial, profile::Modelled, stats::Equality};
 use specreel_speculate::Drafter;
 
 const WARM_UP_TOKENS: usize = 32;
@@ -43,7 +43,7 @@ pub async fn run<R: Reporter>(
     let whole = measured.await;
     reporter.ended();
     let Plan { common, systems, .. } = plan;
-    let report = Report { seeds, videos, common, profile: runs.profile().cloned(), systems, trials };
+    let report = Report { seeds, videos, common, profile: runs.profiles().first().cloned(), systems, trials };
     report.write(&loaded, matches!(whole, Ok(true)), reporter)?;
     whole
 }
@@ -159,7 +159,8 @@ impl<'a> ClipResults<'a> {
             Pair { decode_ratio, end_to_end_ratio: (*front_ms + generate_ms * decode_ratio) / whole_ms }
         });
         stats.equality = Some(Equality::of(&written.ids, &plain.ids));
-        let speeds = written.modelled.zip(plain.modelled);
+        let first = |modelled: &[Option<Modelled>]| modelled.first().copied().flatten();
+        let speeds = first(&written.modelled).zip(first(&plain.modelled));
         let modelled = speeds.map(|(own, plain)| own.tokens_per_second() / plain.tokens_per_second());
         let facts = self.clip.count(&written.text);
         Trial {

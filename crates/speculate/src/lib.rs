@@ -57,7 +57,7 @@ pub use generation::{
 };
 pub use method::{
     Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Limit, Method, MethodError, Occurrence, Part,
-    Placing, Schedule, SelfDraftType, Shape, Stamps, StateAt, Unit, VisualContext,
+    Placing, Schedule, SelfDraftType, Shape, Stamps, StateAt, Unit, VisualContext, WindowRule, WindowSize,
 };
 pub use method::{closest, suggest};
 pub use sampling::Sampler;

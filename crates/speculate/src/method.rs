@@ -28,7 +28,7 @@ pub use short::with_axis;
 pub use table::{Axis, Key, Kind, Range, Value};
 pub use values::{
     AcceptedRows, Auto, EntropyOver, Length, Limit, Occurrence, Part, Placing, SelfDraftType, Stamps,
-    StateAt, Unit,
+    StateAt, Unit, WindowRule, WindowSize,
 };
 
 use serde::{Deserialize, Serialize};
@@ -144,7 +144,7 @@ impl Method {
             return None;
         }
         match (&self.shape, &self.schedule) {
-            (_, Schedule::Parallel { window: Length::Fixed(n) }) => Some(*n),
+            (_, Schedule::Parallel { window: WindowSize::Fixed(n) }) => Some(*n),
             (_, Schedule::Parallel { .. }) => None,
             (shape, Schedule::Sequential {}) => shape.drafts(),
         }

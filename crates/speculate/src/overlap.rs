@@ -6,7 +6,7 @@ use specreel_tensor::{Error, Result};
 
 use super::{
     generation::{Evidence, Finished, GenerationConfig, GenerationInputs, PrefetchedDraft},
-    method::{Length, Method, RuleNeeds, Schedule, Shape},
+    method::{Length, Method, RuleNeeds, Schedule, Shape, WindowRule, WindowSize},
     sampling::{Purpose, Sampler, draw},
     schedule::{
         Case, DraftToken, DrafterTask, Exact, Judge, Limits, Parallel, Sampled, TargetTask, WindowLength,
@@ -326,7 +326,8 @@ fn window(method: &Method) -> WindowLength {
         _ => LONGEST,
     };
     match method.schedule {
-        Schedule::Parallel { window: Length::Fixed(length) } => WindowLength::fixed(length),
+        Schedule::Parallel { window: WindowSize::Fixed(length) } => WindowLength::fixed(length),
+        Schedule::Parallel { window: WindowSize::By(WindowRule::Ratio) } => WindowLength::ratio(START, most),
         _ => WindowLength::auto(START, most),
     }
 }

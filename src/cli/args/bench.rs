@@ -59,9 +59,12 @@ pub struct BenchArgs {
     /// Measure nothing; read a file that an earlier run wrote with --out (repeatable)
     #[arg(long, value_name = "FILE", help_heading = PAPER, requires = "paper")]
     pub from: Vec<PathBuf>,
-    /// Also write the tables as a page
-    #[arg(long, value_name = "FILE", help_heading = PAPER, requires = "paper")]
-    pub markdown: Option<PathBuf>,
+    /// Measure nothing; give the papers' speedups as the cost model has them at the papers' own acceptance
+    #[arg(long, help_heading = PAPER, requires = "paper", conflicts_with_all = ["from", "pages", "clips", "first_seed"])]
+    pub at_paper_acceptance: bool,
+    /// Also write pages into this directory: the papers' claims, every table of each paper, and all figures (CSV)
+    #[arg(long, value_name = "DIR", help_heading = PAPER, requires = "paper")]
+    pub pages: Option<PathBuf>,
     /// Context lengths in tokens [default: 100,300,1000]
     #[arg(long, help_heading = STEP, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub slots: Vec<u32>,
@@ -107,7 +110,7 @@ pub struct BenchArgs {
     /// Also write the JSON lines to this file
     #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Overwrite existing --out, --svg and --markdown files
+    /// Overwrite existing --out, --svg and --pages files
     #[arg(long, help_heading = OUTPUT)]
     pub force: bool,
 }
@@ -215,15 +218,12 @@ fn check_paper(args: &BenchArgs) -> Result<(), Failure> {
         ("--sweep", !args.sweep.is_empty()),
         ("--videos", !args.videos.is_empty()),
         ("--svg", args.svg.is_some()),
+        ("--profile", args.profile.is_some()),
         ("--frames", run.frames.is_some()),
         ("--fps", run.fps.is_some()),
         ("--temperature", run.temperature > 0.0),
     ];
-    let measuring = [
-        ("--clips", args.clips.is_some()),
-        ("--first-seed", args.first_seed.is_some()),
-        ("--profile", args.profile.is_some()),
-    ];
+    let measuring = [("--clips", args.clips.is_some()), ("--first-seed", args.first_seed.is_some())];
     if let Some((flag, _)) = refused.into_iter().find(|(_, given)| *given) {
         return Err(Failure::usage(
             format!("{flag} cannot be used with --paper"),

@@ -4,7 +4,12 @@
 
 mod output;
 
-use std::{ops::Range, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    ops::Range,
+    path::{Path, PathBuf},
+};
 
 use self::output::{Output, result_file};
 use crate::cli::{
@@ -17,7 +22,7 @@ use crate::cli::{
     resolve::{self, user_methods},
 };
 use specreel_bench::{
-    BASELINE,
+    BASELINE, CHART,
     clip::{self, ClipOptions},
     paper::{self, PaperOptions},
     plan::Plan,
@@ -29,7 +34,7 @@ use specreel_bench::{
 };
 use specreel_client::{Settings, present};
 use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
-use specreel_record::Failure;
+use specreel_record::{Failure, profile::Profile};
 use specreel_scenes::world::TRAINING_SEEDS;
 use specreel_speculate::Method;
 use specreel_video::Sampling;
@@ -44,7 +49,7 @@ pub fn run(args: BenchArgs, config: &Config) -> Result<i32, End> {
         (None, Suite::Scenes) => methods(args, config),
         (None, suite) => {
             let models = models(&args, config)?;
-            let mut output = output(&args, None)?;
+            let mut output = output(&args, BTreeMap::new())?;
             match suite {
                 Suite::Clip => {
                     let options = clip_options(&args)?;
@@ -78,9 +83,9 @@ fn methods(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
     };
     // Every run replaces the clip and the method of this request.
     args.run.set.clear();
-    let setup = setup(&mut args, config, models, profile)?;
+    let setup = setup(&mut args, config, models, profile.into_iter().collect())?;
     let svg = result_file(args.svg.as_deref(), "--svg", args.force)?;
-    let mut output = output(&args, svg)?;
+    let mut output = output(&args, svg.map(|file| (CHART.to_owned(), file)).into_iter().collect())?;
     if !plan.skipped.is_empty() {
         tell!("hint: skipped without a drafter: {}", plan.skipped.join(", "));
     }
@@ -95,21 +100,37 @@ fn methods(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
 fn papers(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
     let name = args.paper.clone().unwrap_or_default();
     let tables = paper::find(&name, args.table.as_deref())?;
+    if args.at_paper_acceptance {
+        return paper::replay::report(&tables, &mut output(&args, BTreeMap::new())?).map(|()| true);
+    }
     let saved = args.from.iter().map(|path| paper::read(path)).collect::<Result<Vec<_>, _>>()?;
-    let page = result_file(args.markdown.as_deref(), "--markdown", args.force)?;
+    let files = args.pages.as_deref().map(|dir| pages(dir, &tables, args.force)).transpose()?;
+    let files = files.unwrap_or_default();
     if !saved.is_empty() {
-        return paper::show(&tables, &saved, &mut output(&args, page)?).map(|()| true);
+        return paper::show(&tables, &saved, &mut output(&args, files)?).map(|()| true);
     }
     let models = models(&args, config)?;
-    let profile = args.profile.as_deref().map(present::modelled::load).transpose()?;
     let work = paper::Work::of(&tables, &models)?;
     let seeds = seeds(&args)?;
     // Every run replaces the clip, the method, and what its condition says.
-    let setup = setup(&mut args, config, models, profile)?;
-    let mut output = output(&args, page)?;
+    let setup = setup(&mut args, config, models, paper::profiles(&tables)?)?;
+    let mut output = output(&args, files)?;
     let runs = runs(setup)?;
-    let options = PaperOptions { name, tables, work, seeds, profile: args.profile };
+    let options = PaperOptions { name, tables, work, seeds };
     runtime()?.block_on(paper::run(options, runs, &mut output))
+}
+
+/// The files of `--pages`, by name. Fails if one cannot be created.
+fn pages(dir: &Path, tables: &paper::Tables, force: bool) -> Result<BTreeMap<String, OutputFile>, Failure> {
+    let file = |name: String| {
+        let path = dir.join(&name);
+        path.parent().map_or(Ok(()), fs::create_dir_all).map_err(|error| {
+            Failure::input(format!("--pages: cannot create {}: {error}", dir.display()), "name a directory")
+        })?;
+        Ok(result_file(Some(&path), "--pages", force)?.map(|file| (name, file)))
+    };
+    let files: Result<Vec<_>, Failure> = paper::pages::names(tables).into_iter().map(file).collect();
+    Ok(files?.into_iter().flatten().collect())
 }
 
 fn models(args: &BenchArgs, config: &Config) -> Result<ModelSpec, Failure> {
@@ -121,12 +142,12 @@ fn setup(
     args: &mut BenchArgs,
     config: &Config,
     models: ModelSpec,
-    profile: Option<specreel_record::profile::Profile>,
+    profiles: Vec<Profile>,
 ) -> Result<Setup, Failure> {
     args.run.method = Some(BASELINE.into());
     let settings = Settings::merge(args.run.layer(), config);
     let request = resolve::request(Default::default(), &args.run, &settings, &models)?;
-    Ok(Setup { models, ignore_memory: args.run.ignore_memory, request, profile })
+    Ok(Setup { models, ignore_memory: args.run.ignore_memory, request, profiles })
 }
 
 fn runs(setup: Setup) -> Result<Runs, End> {
@@ -134,9 +155,9 @@ fn runs(setup: Setup) -> Result<Runs, End> {
     Ok(Runs::new(client, interrupt, setup))
 }
 
-fn output(args: &BenchArgs, file: Option<OutputFile>) -> Result<Output, Failure> {
+fn output(args: &BenchArgs, files: BTreeMap<String, OutputFile>) -> Result<Output, Failure> {
     let lines = result_file(args.out.as_deref(), "--out", args.force)?;
-    Ok(Output { progress: Progress::new(true), json: args.json, lines, file })
+    Ok(Output { progress: Progress::new(true), json: args.json, lines, files })
 }
 
 fn seeds(args: &BenchArgs) -> Result<Range<u64>, Failure> {

@@ -1,7 +1,8 @@
-//! Results: JSON lines on stdout and in `--out`, the chart in `--svg`. Files are created before the work starts, so that an
+//! Results: JSON lines on stdout and in `--out`, the chart in `--svg`, pages in `--pages`. Files are created before the work starts, so that an
 //! unwritable path fails at once.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write},
     path::Path,
 };
@@ -36,8 +37,8 @@ pub struct Output {
     pub json: bool,
     /// Write the JSON lines to this file.
     pub lines: Option<OutputFile>,
-    /// The chart, or the page.
-    pub file: Option<OutputFile>,
+    /// The chart, or the pages, by name.
+    pub files: BTreeMap<String, OutputFile>,
 }
 
 /// A result with the name of its kind.
@@ -91,12 +92,12 @@ impl Reporter for Output {
         Ok(())
     }
 
-    fn wants_file(&self) -> bool {
-        self.file.is_some()
+    fn wants_file(&self, name: &str) -> bool {
+        self.files.contains_key(name)
     }
 
-    fn file(&mut self, text: &str) -> Result<(), End> {
-        Ok(self.file.as_mut().map_or(Ok(()), |file| file.append(text.as_bytes()))?)
+    fn file(&mut self, name: &str, text: &str) -> Result<(), End> {
+        Ok(self.files.get_mut(name).map_or(Ok(()), |file| file.append(text.as_bytes()))?)
     }
 }
 
@@ -109,7 +110,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("bench.jsonl");
         let lines = result_file(Some(&path), "--out", false).unwrap();
-        let mut output = Output { progress: Progress::new(false), json: false, lines, file: None };
+        let mut output =
+            Output { progress: Progress::new(false), json: false, lines, files: BTreeMap::new() };
         output.line("trial", &serde_json::json!({ "clip": 7 })).unwrap();
         output.line("summary", &serde_json::json!({})).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();

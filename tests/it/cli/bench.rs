@@ -95,10 +95,36 @@ fn a_papers_table_is_measured_kept_and_read_again() {
 
     let again = program.run(&["bench", "--paper", "std", "--table", "1", "--from", "std.jsonl"]);
     assert_eq!((again.code, &again.stdout), (0, &run.stdout));
-    program.line("bench --paper std --from std.jsonl --from std.jsonl --markdown p.md --json").silent();
-    let text = std::fs::read_to_string(program.home().join("p.md")).unwrap();
-    assert!(text.starts_with("# The papers' tables\n") && text.contains("### STD, figure 1"), "{text}");
-    assert!(text.contains("not measured"), "{text}");
+    program.line("bench --paper std --from std.jsonl --from std.jsonl --pages pages --json").silent();
+    let read = |name: &str| std::fs::read_to_string(program.home().join("pages").join(name)).unwrap();
+    assert!(read("papers.md").starts_with("# The papers' claims\n"));
+    let page = read("papers/std.md");
+    assert!(page.contains("## Figure 1: gamma up to 9") && page.contains("not measured"), "{page}");
+    assert!(
+        read("papers/figures.csv").contains("\nstd,1,LLaVA-OneVision,STD,std,true,accepted_share,0.478,")
+    );
+}
+
+#[test]
+fn the_papers_speedups_are_charged_at_their_own_acceptance() {
+    let program = Program::new();
+    let line = "bench --paper sparrow --table 2 --at-paper-acceptance";
+    let run = program.line(line).silent();
+    for part in
+        ["Sparrow, table 2 (T = 0), l20-llava-ov-7b", "end to end", "calibrated", " speedups that no profile"]
+    {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+    let lines = events(&program.line(&format!("{line} --json")).silent().stdout);
+    let rows = lines[0]["rows"].as_array().unwrap();
+    assert_eq!(
+        (&lines[0]["event"], &lines[0]["profile"]),
+        (&"paper_replay".into(), &"l20-llava-ov-7b".into())
+    );
+    let sparrow = rows.iter().find(|row| row["label"] == "Sparrow").unwrap();
+    assert_eq!((&sparrow["acceptance"], &sparrow["paper"]), (&3.88.into(), &2.84.into()));
+    let none = program.line("bench --paper lvspec --table F10 --at-paper-acceptance").silent();
+    assert!(none.stdout.starts_with("No speedup of these tables can be replayed"), "{}", none.stdout);
 }
 
 #[test]

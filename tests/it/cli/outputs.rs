@@ -505,7 +505,8 @@ fn benches_that_are_refused() {
     t.file("other.jsonl", "{\"event\":\"trial\"}\n").run_all(
         "bench --paper",
         "lvspek | std --table 7 | all --table 1 | std --methods naive | std --suite step | \
-         std --from x.jsonl --clips 3 | std --from no.jsonl | std --from other.jsonl",
+         std --from x.jsonl --clips 3 | std --from no.jsonl | std --from other.jsonl | std --profile h200 | \
+         std --at-paper-acceptance --clips 3",
     );
     check!(t);
 }

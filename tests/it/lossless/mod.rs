@@ -14,7 +14,8 @@ mod support;
 use specreel_model::draft_head::Recipe;
 use specreel_record::{Step, StopReason};
 use specreel_speculate::{
-    Acceptance, Drafter, Length, Method, Occurrence, Sampler, Schedule, Shape, VisualContext,
+    Acceptance, Drafter, Length, Method, Occurrence, Sampler, Schedule, Shape, VisualContext, WindowRule,
+    WindowSize,
 };
 use specreel_tensor::{KvType, WeightType};
 use support::{Bench, Written};
@@ -156,8 +157,8 @@ fn speculative() -> Vec<Method> {
     ];
     let schedules = [
         Schedule::Sequential {},
-        Schedule::Parallel { window: Length::Fixed(3) },
-        Schedule::Parallel { window: Length::AUTO },
+        Schedule::Parallel { window: WindowSize::Fixed(3) },
+        Schedule::Parallel { window: WindowSize::By(WindowRule::Auto) },
     ];
     let base = Method::preset("naive").unwrap();
     let mut methods = Vec::new();
@@ -300,7 +301,7 @@ fn sampled_acceptance_keeps_the_distribution() {
     bench.restrict(VOCAB);
     let chain = method(Drafter::SELF, context("none"), 2, Acceptance::Sampled {});
     let mut parallel = chain.clone();
-    parallel.schedule = Schedule::Parallel { window: Length::Fixed(2) };
+    parallel.schedule = Schedule::Parallel { window: WindowSize::Fixed(2) };
     let mut tree = chain.clone();
     tree.shape = Shape::DynamicTree { total: 5, depth: 2, width: 2 };
     for (temperature, sampled) in [(0.7f32, &chain), (1.5, &chain), (1.0, &parallel), (1.0, &tree)] {
@@ -343,7 +344,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
     let chain = |drafter, context| method(drafter, context, 3, Acceptance::Sampled {});
     let small = chain(Drafter::Model {}, VisualContext::Full {});
     let mut parallel = small.clone();
-    parallel.schedule = Schedule::Parallel { window: Length::Fixed(3) };
+    parallel.schedule = Schedule::Parallel { window: WindowSize::Fixed(3) };
     let layer = chain(Drafter::Head { recipe: Recipe::Sparrow }, context("none"));
     let eagle3 = chain(Drafter::Head { recipe: Recipe::Eagle3 }, VisualContext::Full {});
     let mtp = chain(Drafter::Head { recipe: Recipe::Mtp }, VisualContext::Full {});

@@ -9,7 +9,7 @@ use specreel_model::draft_head::Recipe;
 use specreel_record::{Step, StopReason, Token, Verdict};
 use specreel_speculate::{
     Acceptance, AcceptedRows, Drafter, Length, Limit, Method, Occurrence, Part, Placing, Sampler, Schedule,
-    SelfDraftType, Shape, Stamps, Unit, VisualContext,
+    SelfDraftType, Shape, Stamps, Unit, VisualContext, WindowRule, WindowSize,
     accept::{RuleNeeds, verdict},
     method::{AXES, Kind, Range, Value},
 };
@@ -164,8 +164,8 @@ fn acceptance(rng: &mut ChaCha8Rng) -> Acceptance {
 
 fn schedule(rng: &mut ChaCha8Rng) -> Schedule {
     match rng.random_range(0..5) {
-        0 => Schedule::Parallel { window: Length::Fixed(pick(rng, &[1, 3, 64])) },
-        1 => Schedule::Parallel { window: Length::AUTO },
+        0 => Schedule::Parallel { window: WindowSize::Fixed(pick(rng, &[1, 3, 64])) },
+        1 => Schedule::Parallel { window: WindowSize::By(pick(rng, &[WindowRule::Auto, WindowRule::Ratio])) },
         _ => Schedule::Sequential {},
     }
 }
@@ -259,7 +259,7 @@ impl Run {
             Schedule::Sequential {} => {
                 assert!(deepest <= shape.longest() && shape.drafts().is_none_or(|most| count <= most));
             }
-            Schedule::Parallel { window: Length::Fixed(window) } => assert!(count <= *window),
+            Schedule::Parallel { window: WindowSize::Fixed(window) } => assert!(count <= *window),
             Schedule::Parallel { .. } => assert!(count <= 32),
         }
         if *drafter == (Drafter::None {}) {

@@ -8,7 +8,7 @@ use specreel_model::{
     family::{ClipFacts, VideoLlm},
 };
 use specreel_speculate::{
-    Acceptance, Drafter, Length, Method, Sampler, Schedule, SelfDraftType, context::PrefillInput,
+    Acceptance, Drafter, Method, Sampler, Schedule, SelfDraftType, WindowSize, context::PrefillInput,
 };
 use specreel_tensor::{KvType, WeightType};
 
@@ -33,7 +33,7 @@ fn self_drafts_change_no_token() {
         for words in ["full", "uniform keep=0.5"] {
             let chain = method(SELF_DRAFT, context(words), 4, Acceptance::Exact {});
             let parallel =
-                Method { schedule: Schedule::Parallel { window: Length::Fixed(3) }, ..chain.clone() };
+                Method { schedule: Schedule::Parallel { window: WindowSize::Fixed(3) }, ..chain.clone() };
             for sampler in [GREEDY, warm] {
                 let drafts = are_lossless(&mut bench, sampler, 32, [chain.clone(), parallel.clone()]);
                 (accepted, rejected) = (accepted + drafts[0], rejected + drafts[1]);

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use specreel_model::grammar::Constraint;
 use specreel_record::{Stats, StopReason, Verdict};
-use specreel_speculate::{Acceptance, Drafter, Length, Method, Sampler, Schedule, Shape};
+use specreel_speculate::{Acceptance, Drafter, Length, Method, Sampler, Schedule, Shape, WindowSize};
 use specreel_tensor::WeightType;
 
 use super::{
@@ -160,7 +160,7 @@ fn drawn_drafts_keep_the_distribution() {
     bench.constrain(&Constraint::JsonSchema { schema: json!({ "enum": choices }) });
     let naive = Method::preset("naive").unwrap();
     let drawn = Method { acceptance: Acceptance::Sampled {}, ..naive };
-    let parallel = Method { schedule: Schedule::Parallel { window: Length::Fixed(2) }, ..drawn.clone() };
+    let parallel = Method { schedule: Schedule::Parallel { window: WindowSize::Fixed(2) }, ..drawn.clone() };
     let counts = |bench: &mut Bench, method: &Method| {
         let mut counts = [0f64; 3];
         for seed in 0..1200 {

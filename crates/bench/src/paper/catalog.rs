@@ -53,6 +53,9 @@ pub struct Table {
     pub(crate) temperature: f32,
     #[serde(default)]
     pub(crate) profile: Option<String>,
+    /// Tokens of an answer in the paper.
+    #[serde(default = "answer")]
+    pub(crate) tokens: usize,
     /// Why an order does not agree, by figure, for rows that do not say it themselves.
     #[serde(default)]
     pub(crate) because: BTreeMap<Measure, String>,
@@ -86,8 +89,17 @@ pub struct Row {
     pub(crate) rank: Option<u32>,
     #[serde(default = "yes")]
     pub(crate) compared: bool,
+    /// Further changes of the preset for the paper's own sizes, when its acceptance is replayed.
+    #[serde(default)]
+    pub(crate) at_paper: Vec<String>,
+    /// True if the table's profile is calibrated with the row's speedup.
+    #[serde(default)]
+    pub(crate) calibrates: bool,
     #[serde(default)]
     pub(crate) missing: String,
+    /// How the method here deviates from the row's, and what that means, in a sentence.
+    #[serde(default)]
+    pub(crate) deviates: String,
     /// Why its order does not agree, by figure.
     #[serde(default)]
     pub(crate) because: BTreeMap<Measure, String>,
@@ -95,6 +107,10 @@ pub struct Row {
 
 fn yes() -> bool {
     true
+}
+
+fn answer() -> usize {
+    256
 }
 
 impl Table {
@@ -119,8 +135,17 @@ impl Table {
 impl Row {
     /// The method; `None` where nothing stands for the row. Fails if the data name an unknown method or value.
     pub(crate) fn method(&self) -> Result<Option<Method>, MethodError> {
+        self.method_with(&[])
+    }
+
+    /// The method with the paper's own sizes. None and failures as for [`Row::method`].
+    pub(crate) fn method_at_paper(&self) -> Result<Option<Method>, MethodError> {
+        self.method_with(&self.at_paper)
+    }
+
+    fn method_with(&self, more: &[String]) -> Result<Option<Method>, MethodError> {
         let Some(name) = &self.method else { return Ok(None) };
-        Method::preset(name)?.with_sets(self.set.iter().map(String::as_str)).map(Some)
+        Method::preset(name)?.with_sets(self.set.iter().chain(more).map(String::as_str)).map(Some)
     }
 
     /// Accepted drafts in the row's steps, and how many those are; `None` if the run ended before.

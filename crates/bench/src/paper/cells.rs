@@ -1,7 +1,6 @@
 //! Tables as cells of text, for the terminal and for a page.
 
 use super::{
-    catalog::Row,
     figure::Figure,
     measures::Measure,
     order::Agreement,
@@ -54,24 +53,7 @@ pub fn cells(compared: &Compared) -> Vec<Vec<String>> {
     cells
 }
 
-pub fn modelled(compared: &Compared) -> Vec<Vec<String>> {
-    let head = ["row", "paper: decode", "modelled", "order"].map(str::to_owned).to_vec();
-    let rows = compared.table().rows.iter().zip(&compared.rows).enumerate();
-    let line = |(index, (row, ours)): (usize, (&Row, &ComparedRow))| {
-        let lossy = if ours.lossless == Some(false) { " ~" } else { "" };
-        let paper = row.figures.get(&Measure::Speedup);
-        let figure = ours.figures.get(&Measure::Modelled);
-        vec![
-            format!("{}{lossy}", row.label),
-            paper.map_or_else(dash, |value| Measure::Speedup.text(*value)),
-            figure.map_or_else(dash, |figure| figure_text(Measure::Modelled, figure)),
-            compared.order(index, Measure::Modelled).unwrap_or_else(dash),
-        ]
-    };
-    std::iter::once(head).chain(rows.map(line)).collect()
-}
-
-fn figure_text(measure: Measure, figure: &Figure) -> String {
+pub(super) fn figure_text(measure: Measure, figure: &Figure) -> String {
     let value = measure.text(figure.value);
     match figure.interval {
         Some((low, high)) => {
@@ -88,16 +70,18 @@ fn dash() -> String {
     NOTHING.into()
 }
 
+/// The method that stands for each row, why none does, and how it deviates.
 pub fn methods(compared: &Compared) -> Vec<(String, String)> {
-    let line = |row: &ComparedRow| {
-        let why = row.why_not.as_ref();
+    let deviates = compared.table().rows.iter().map(|row| &row.deviates);
+    let line = |(row, deviates): (&ComparedRow, &String)| {
+        let why = row.why_not.as_ref().or(Some(deviates).filter(|text| !text.is_empty()));
         match (&row.run, why) {
             (Some(run), None) => (row.label.to_owned(), format!("`{run}`")),
             (Some(run), Some(why)) => (row.label.to_owned(), format!("`{run}`: {why}")),
             (None, why) => (row.label.to_owned(), why.cloned().unwrap_or_else(dash)),
         }
     };
-    compared.rows.iter().map(line).collect()
+    compared.rows.iter().zip(deviates).map(line).collect()
 }
 
 /// `LVSpec, table 1: title (part)`.
@@ -123,8 +107,7 @@ pub fn difference(difference: &Difference<'_>) -> String {
 
 /// `20 clips (seeds 1000 to 1019); TARGET with DRAFTER on DEVICE, DTYPE`.
 pub fn heading(header: &Header, clips_done: usize) -> String {
-    let Header { target, drafter, device, dtype, first_seed, clips, profile, .. } = header;
-    let modelled = profile.as_ref().map(|name| format!("; modelled on {name}")).unwrap_or_default();
+    let Header { target, drafter, device, dtype, first_seed, clips, .. } = header;
     let drafter = drafter.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
     let stopped =
         if (clips_done as u64) < *clips { format!("stopped after {clips_done} of ") } else { String::new() };
@@ -133,5 +116,5 @@ pub fn heading(header: &Header, clips_done: usize) -> String {
         1 => format!("1 clip (seed {first_seed})"),
         n => format!("{n} clips (seeds {first_seed} to {})", first_seed + n - 1),
     };
-    format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}{modelled}")
+    format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}")
 }

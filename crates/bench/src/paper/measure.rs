@@ -102,6 +102,7 @@ pub async fn measure<R: Reporter>(
         }
     }
     let (mut done, all) = (0, (seeds.end - seeds.start) * work.runs());
+    let profiles: Vec<String> = runs.profiles().iter().map(|profile| profile.name.clone()).collect();
     for seed in seeds {
         let clip = clips.take(seed)?;
         // By number of frames: conditions of the same frames share the read clips.
@@ -120,11 +121,15 @@ pub async fn measure<R: Reporter>(
                 let Some(written) = runs.run(&clip.path, &system.method, limit).await? else {
                     return Ok(false);
                 };
-                let accepted = written.accepted.clone();
+                let (accepted, selected) = (written.accepted.clone(), written.kept.clone());
+                let modelled = profiles.iter().zip(&written.modelled);
+                let modelled =
+                    modelled.filter_map(|(name, times)| Some((name.clone(), times.as_ref()?.speedup())));
+                let modelled = modelled.collect();
                 let trial = results.trial(system, written);
                 // The baseline is the first.
                 let plain = *plain_right.get_or_insert(trial.facts.right);
-                let run = ClipRun::of(&trial, accepted, plain);
+                let run = ClipRun::of(&trial, accepted, selected, modelled, plain);
                 reporter.line(saved::RUN, &run)?;
                 kept.push(run);
                 done += 1;

@@ -1,5 +1,7 @@
 //! The figures of the papers' tables, each from what one run on one clip leaves.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -31,9 +33,12 @@ pub struct ClipRun {
     /// The same from file to last token.
     #[serde(alias = "end_to_end", skip_serializing_if = "Option::is_none")]
     pub(crate) end_to_end_ratio: Option<f64>,
-    /// Decode speedup under a profile, modelled from the steps.
+    /// Decode speedup by profile, modelled from the steps.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) modelled: BTreeMap<String, f64>,
+    /// The visual tokens that the drafter, or a pruned target, saw; `None` if all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) modelled: Option<f64>,
+    pub(crate) kept: Option<Vec<u32>>,
     pub(crate) facts: FactCount,
     pub(crate) plain_right: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,8 +52,14 @@ pub struct ClipRun {
 }
 
 impl ClipRun {
-    /// A trial's accepted drafts by step, and the right facts of its baseline.
-    pub fn of(trial: &Trial, accepted: Vec<u32>, plain_right: usize) -> ClipRun {
+    /// A trial, what else its run left, and the right facts of its baseline.
+    pub fn of(
+        trial: &Trial,
+        accepted: Vec<u32>,
+        kept: Option<Vec<u32>>,
+        modelled: BTreeMap<String, f64>,
+        plain_right: usize,
+    ) -> ClipRun {
         let stats = &trial.stats;
         ClipRun {
             clip: trial.clip,
@@ -61,7 +72,8 @@ impl ClipRun {
             text_share: stats.accepted_share,
             decode_ratio: trial.pair.map(|pair| pair.decode_ratio),
             end_to_end_ratio: trial.pair.map(|pair| pair.end_to_end_ratio),
-            modelled: trial.modelled,
+            modelled,
+            kept,
             facts: trial.facts,
             plain_right,
             equal: stats.equality.as_ref().map(|e| e.equal),
@@ -97,6 +109,8 @@ pub enum Measure {
     EndToEnd,
     /// Decode speedup on other hardware, modelled from the steps.
     Modelled,
+    /// A speedup of the paper as the cost model gives it at the paper's own acceptance: no figure of a run.
+    Replayed,
     /// Right facts divided by autoregressive decoding's.
     Kept,
     /// Right facts over all facts stated.
@@ -131,6 +145,7 @@ impl Measure {
             Measure::Speedup => "decode",
             Measure::EndToEnd => "end to end",
             Measure::Modelled => "modelled",
+            Measure::Replayed => "at the paper's acceptance",
             Measure::Kept => "kept",
             Measure::Precision => "precision",
             Measure::CostRatio => "c",
@@ -144,9 +159,26 @@ impl Measure {
         }
     }
 
+    /// Its name in data.
+    pub(crate) fn key(self) -> String {
+        let name = serde_json::to_value(self).ok();
+        name.and_then(|name| Some(name.as_str()?.to_owned())).unwrap_or_default()
+    }
+
+    /// True if two rows that a paper reports differ by no more than its figures vary: 2.5 points of accuracy, else 2 %.
+    pub(crate) fn is_tie(self, upper: f64, lower: f64) -> bool {
+        let between = (upper - lower).abs();
+        match self {
+            Measure::Kept | Measure::TextShare => between <= 0.025,
+            _ => between <= 0.02 * upper.abs().max(lower.abs()),
+        }
+    }
+
     pub(crate) fn text(self, value: f64) -> String {
         match self {
-            Measure::Speedup | Measure::EndToEnd | Measure::Modelled => format!("{value:.2}x"),
+            Measure::Speedup | Measure::EndToEnd | Measure::Modelled | Measure::Replayed => {
+                format!("{value:.2}x")
+            }
             Measure::TextShare
             | Measure::AcceptedShare
             | Measure::FailureRate
@@ -173,13 +205,13 @@ impl Measure {
         }
     }
 
-    /// The figure of a row over the clips of a run; `None` if the row's method lacks the figure.
-    pub fn of(self, row: &Row, runs: &[Option<&ClipRun>]) -> Option<Figure> {
-        let parts: Vec<Option<Part>> = runs.iter().map(|run| self.part(row, (*run)?)).collect();
+    /// The figure of a row over the clips of a run, modelled under this profile; `None` if the row's method lacks the figure.
+    pub fn of(self, row: &Row, profile: Option<&str>, runs: &[Option<&ClipRun>]) -> Option<Figure> {
+        let parts: Vec<Option<Part>> = runs.iter().map(|run| self.part(row, profile, (*run)?)).collect();
         Figure::of(&parts)
     }
 
-    fn part(self, row: &Row, run: &ClipRun) -> Option<Part> {
+    fn part(self, row: &Row, profile: Option<&str>, run: &ClipRun) -> Option<Part> {
         let (t, steps) = (&run.timings, run.accepted.len() as f64);
         let speculative = run.drafted > 0;
         let timed = |ms: f64| (ms > 0.0).then_some(Part::Value(ms));
@@ -201,7 +233,9 @@ impl Measure {
             Measure::MeanRun => speculative.then_some(Part::Ratio(run.emitted as f64, steps)),
             Measure::TextShare => {
                 let tokens = run.emitted as f64;
-                run.text_share.map(|share| Part::Ratio(share * tokens, tokens))
+                // The same text is what the whole target would have written.
+                let same = (run.equal == Some(true)).then_some(1.0);
+                run.text_share.or(same).map(|share| Part::Ratio(share * tokens, tokens))
             }
             Measure::AcceptedShare => speculative.then(|| Part::Ratio(run.accepted(), run.drafted as f64)),
             Measure::FailureRate => {
@@ -210,7 +244,8 @@ impl Measure {
             }
             Measure::Speedup => run.decode_ratio.map(Part::Value),
             Measure::EndToEnd => run.end_to_end_ratio.map(Part::Value),
-            Measure::Modelled => run.modelled.map(Part::Value),
+            Measure::Modelled => run.modelled.get(profile?).copied().map(Part::Value),
+            Measure::Replayed => None,
             Measure::Kept => Some(Part::Ratio(run.facts.right as f64, run.plain_right as f64)),
             Measure::Precision => Some(Part::Ratio(run.facts.right as f64, run.facts.said() as f64)),
             Measure::CostRatio => (t.td_ms > 0.0 && t.t1_ms > 0.0).then(|| Part::Value(t.t1_ms / t.td_ms)),

@@ -5,24 +5,31 @@
 
 mod catalog;
 mod cells;
+mod claims;
+mod guard;
 mod measure;
 mod measures;
 mod order;
-mod page;
+pub mod pages;
+pub mod replay;
 mod results;
 mod saved;
 mod text;
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 pub use catalog::{Paper, Table, find};
 pub use measure::Work;
 pub use results::Results;
 pub use saved::read;
 
-use self::results::{Compared, Header};
+use self::{
+    pages::Pages,
+    results::{Compared, Header},
+};
 use crate::{Reporter, clips::ClipRenderer, figure, runs::Runs};
-use specreel_client::present::{text::clean, wrap::hang};
+use specreel_client::present::{formats, modelled, text::clean, wrap::hang};
+use specreel_record::{Failure, FailureClass, profile::Profile};
 
 /// Tables, each with its paper.
 pub type Tables = Vec<(&'static Paper, &'static Table)>;
@@ -36,8 +43,6 @@ pub struct PaperOptions {
 
     pub work: Work,
     pub seeds: Range<u64>,
-    /// Name of the profile that charges the runs.
-    pub profile: Option<String>,
 }
 
 /// Measure tables and report them. False if it was interrupted; then they show the results so far. Fails if the models cannot be
@@ -47,7 +52,7 @@ pub async fn run<R: Reporter>(
     mut runs: Runs,
     reporter: &mut R,
 ) -> Result<bool, R::Error> {
-    let PaperOptions { name, tables, work, seeds, profile } = options;
+    let PaperOptions { name, tables, work, seeds } = options;
     let mut clips = ClipRenderer::open()?;
     let Some(loaded) = runs.load(reporter).await? else { return Ok(false) };
     let header = Header {
@@ -58,15 +63,34 @@ pub async fn run<R: Reporter>(
         dtype: loaded.dtype,
         first_seed: seeds.start,
         clips: seeds.end - seeds.start,
-        profile,
         skipped: work.skipped.clone(),
     };
     reporter.line(saved::HEADER, &header)?;
     let mut results = Results { header, runs: Vec::new() };
     let whole = measure::measure(&work, seeds, &mut runs, &mut clips, reporter, &mut results.runs).await;
     reporter.ended();
+    let unsound = unsound(&tables, &results);
     show(&tables, &[results], reporter)?;
-    whole
+    match whole {
+        Ok(true) if unsound > 0 => Err(Failure {
+            class: FailureClass::Internal,
+            error: format!(
+                "rows are not what their labels say, in {}: see the notes",
+                formats::plural(unsound as u64, "case")
+            ),
+            hint: Some(
+                "the results are kept; mend the rows, or say in `deviates` how they differ from the paper's"
+                    .into(),
+            ),
+        }
+        .into()),
+        whole => whole,
+    }
+}
+
+/// How many problems the tables' rows have.
+fn unsound(tables: &Tables, results: &Results) -> usize {
+    tables.iter().map(|(_, table)| guard::problems(table, results).len()).sum()
 }
 
 /// Report the tables with these results: as data, as text, and as a page. Fails if they cannot be written.
@@ -78,16 +102,29 @@ pub fn show<R: Reporter>(tables: &Tables, all: &[Results], reporter: &mut R) -> 
         text += &hang(&heading, columns, 2);
         for &(paper, table) in tables {
             let compared = Compared::of(paper, table, results);
+            for problem in guard::problems(table, results) {
+                reporter.note(&format!("{}: {problem}", cells::title(&paper.title, &compared)));
+            }
             reporter.line(saved::TABLE, &compared)?;
             text += &text::table(&paper.title, &compared, columns);
         }
     }
-    if reporter.wants_file() {
-        let (page, unexplained) = page::page(tables, all);
-        reporter.file(&page)?;
-        unexplained.iter().for_each(|difference| reporter.note(&format!("not explained: {difference}")));
+    if reporter.wants_file(pages::CLAIMS) {
+        let pages = Pages::of(tables, all)?;
+        for (name, text) in &pages.files {
+            reporter.file(name, text)?;
+        }
+        for difference in &pages.unexplained {
+            reporter.note(&format!("not explained: {difference}"));
+        }
     }
     reporter.table(&(text + &text::legend(columns)))
+}
+
+/// The profiles of the tables' hardware, each once. Fails if one is invalid.
+pub fn profiles(tables: &Tables) -> Result<Vec<Profile>, Failure> {
+    let names: BTreeSet<&str> = tables.iter().filter_map(|(_, table)| table.profile.as_deref()).collect();
+    names.into_iter().map(modelled::load).collect()
 }
 
 /// Names of the papers; the last one means all of them.

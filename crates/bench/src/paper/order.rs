@@ -27,8 +27,12 @@ pub struct Pair {
     pub(crate) by_value: Option<bool>,
 }
 
-/// All pairs of rows that differ in the paper and are measured here. A larger value is above.
-pub fn pairs(paper: &[Option<f64>], ours: &[Option<&Figure>]) -> Vec<Pair> {
+/// All pairs of rows that differ in the paper by more than a tie and are measured here. A larger value is above.
+pub fn pairs(
+    paper: &[Option<f64>],
+    ours: &[Option<&Figure>],
+    is_tie: impl Fn(f64, f64) -> bool,
+) -> Vec<Pair> {
     let rows: Vec<(usize, f64, &Figure)> = paper
         .iter()
         .zip(ours)
@@ -37,8 +41,8 @@ pub fn pairs(paper: &[Option<f64>], ours: &[Option<&Figure>]) -> Vec<Pair> {
         .collect();
     let mut pairs = Vec::new();
     for &(above, upper, ours) in &rows {
-        for &(below, lower, other) in rows.iter().filter(|(_, lower, _)| *lower < upper) {
-            debug_assert!(lower < upper);
+        let ranked = |lower: f64| lower < upper && !is_tie(upper, lower);
+        for &(below, _, other) in rows.iter().filter(|(_, lower, _)| ranked(*lower)) {
             let order = match ours.minus(other) {
                 Some((low, _)) if low > 0.0 => Order::Agrees,
                 Some((_, high)) if high < 0.0 => Order::Disagrees,
@@ -98,26 +102,38 @@ mod tests {
             (1.0, 1.0, 0.1, Noise, None),
         ] {
             let (a, b) = (figure(upper, spread), figure(lower, spread));
-            let pairs = pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)]);
+            let pairs = pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)], never);
             assert_eq!(pairs, [Pair { above: 0, below: 1, order, by_value }], "{upper} {lower}");
         }
         // Their difference changes its sign with the clips.
         let (a, b) = (figure(1.1, 1.0), figure(1.0, -1.0));
-        assert_eq!(pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)])[0].order, Noise);
+        assert_eq!(pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)], never)[0].order, Noise);
         // Both vary with the clips, but together: the difference does not.
         let (a, b) = (figure(1.1, 1.0), figure(1.0, 1.0));
-        assert_eq!(pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)])[0].order, Agrees);
+        assert_eq!(pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)], never)[0].order, Agrees);
         // Too few clips for an interval.
         let (a, b) = (Figure::new(9.0, Vec::new()), Figure::new(1.0, Vec::new()));
-        let pair = pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)])[0];
+        let pair = pairs(&[Some(5.0), Some(4.0)], &[Some(&a), Some(&b)], never)[0];
         assert_eq!((pair.order, pair.by_value), (Noise, Some(true)));
+    }
+
+    fn never(_: f64, _: f64) -> bool {
+        false
+    }
+
+    #[test]
+    fn ties_of_the_paper_are_no_pairs() {
+        let (a, b) = (figure(2.0, 0.1), figure(1.0, 0.1));
+        let is_tie = |upper: f64, lower: f64| upper - lower < 0.5;
+        let all = |upper, lower| pairs(&[Some(upper), Some(lower)], &[Some(&a), Some(&b)], is_tie).len();
+        assert_eq!((all(5.0, 4.6), all(5.0, 4.4)), (0, 1));
     }
 
     #[test]
     fn rows_that_are_equal_in_the_paper_or_unknown_are_no_pair() {
         let one = figure(1.0, 0.1);
         let all = [Some(&one), Some(&one), Some(&one), None];
-        let pairs = pairs(&[Some(3.0), Some(3.0), None, Some(1.0)], &all);
+        let pairs = pairs(&[Some(3.0), Some(3.0), None, Some(1.0)], &all, never);
         assert_eq!(pairs, []);
         assert_eq!(Agreement::of(&pairs), Agreement::default());
     }
@@ -126,11 +142,11 @@ mod tests {
     fn pairs_are_counted_in_any_order_of_rows() {
         let [low, middle, high] = [1.0, 2.0, 3.0].map(|value| figure(value, 0.1));
         let paper = [Some(20.0), Some(30.0), Some(10.0)];
-        let same = Agreement::of(&pairs(&paper, &[Some(&middle), Some(&high), Some(&low)]));
+        let same = Agreement::of(&pairs(&paper, &[Some(&middle), Some(&high), Some(&low)], never));
         assert_eq!((same.agree, same.noise, same.disagree, same.kendall), (3, 0, 0, Some(1.0)));
-        let turned = Agreement::of(&pairs(&paper, &[Some(&middle), Some(&low), Some(&high)]));
+        let turned = Agreement::of(&pairs(&paper, &[Some(&middle), Some(&low), Some(&high)], never));
         assert_eq!((turned.agree, turned.noise, turned.disagree, turned.kendall), (0, 0, 3, Some(-1.0)));
-        let mixed = Agreement::of(&pairs(&paper, &[Some(&high), Some(&middle), Some(&low)]));
+        let mixed = Agreement::of(&pairs(&paper, &[Some(&high), Some(&middle), Some(&low)], never));
         assert_eq!((mixed.agree, mixed.disagree, mixed.pairs()), (2, 1, 3));
         assert!((mixed.kendall.unwrap() - 1.0 / 3.0).abs() < 1e-12);
     }

@@ -25,8 +25,6 @@ pub struct Header {
     pub(crate) device: String,
     pub(crate) dtype: String,
     pub(crate) first_seed: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) profile: Option<String>,
     pub(crate) clips: u64,
     #[serde(default)]
     pub(crate) skipped: BTreeMap<String, String>,
@@ -102,7 +100,7 @@ impl Compared {
             let theirs = if measure == Measure::Modelled { Measure::Speedup } else { measure };
             let paper: Vec<Option<f64>> = table.rows.iter().map(|row| row.paper_value(theirs)).collect();
             let ours: Vec<Option<&Figure>> = rows.iter().map(|row| row.figures.get(&measure)).collect();
-            let pairs = pairs(&paper, &ours);
+            let pairs = pairs(&paper, &ours, |upper, lower| theirs.is_tie(upper, lower));
             (measure, Orders { agreement: Agreement::of(&pairs), pairs })
         };
         let modelled = rows.iter().any(|row| row.figures.contains_key(&Measure::Modelled));
@@ -114,11 +112,6 @@ impl Compared {
 
     pub(crate) fn table(&self) -> &'static Table {
         self.table
-    }
-
-    pub(crate) fn agreement(&self) -> Agreement {
-        let all: Vec<Pair> = self.orders.values().flat_map(|orders| orders.pairs.iter().copied()).collect();
-        Agreement::of(&all)
     }
 
     /// The figures that are shown besides the table's own.
@@ -193,7 +186,10 @@ impl ComparedRow {
             compared.why_not = Some(skipped.unwrap_or_else(|| "not measured".into()));
         }
         let wanted: BTreeSet<Measure> = table.columns.iter().copied().chain(ALWAYS).collect();
-        compared.figures = wanted.into_iter().filter_map(|m| Some((m, m.of(row, &by_clip)?))).collect();
+        compared.figures = wanted
+            .into_iter()
+            .filter_map(|m| Some((m, m.of(row, table.profile.as_deref(), &by_clip)?)))
+            .collect();
         compared.run = Some(key);
         compared
     }

@@ -39,11 +39,11 @@ impl Reporter for Kept {
         Ok(())
     }
 
-    fn wants_file(&self) -> bool {
+    fn wants_file(&self, _: &str) -> bool {
         false
     }
 
-    fn file(&mut self, _: &str) -> Result<(), Failure> {
+    fn file(&mut self, _: &str, _: &str) -> Result<(), Failure> {
         Ok(())
     }
 }

@@ -71,11 +71,11 @@ impl Reporter for Stopping {
         Ok(())
     }
 
-    fn wants_file(&self) -> bool {
+    fn wants_file(&self, _: &str) -> bool {
         false
     }
 
-    fn file(&mut self, _: &str) -> Result<(), Failure> {
+    fn file(&mut self, _: &str, _: &str) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -93,7 +93,7 @@ fn play(methods: &str, answer: fn(&RunRequest) -> EventKind, stop_after: Option<
     let (engine, client) = FakeEngine::answering(move |request| vec![answer(request)]);
     let interrupt = Interrupt::default();
     let request = RunRequest { max_new_tokens: 99, ..fake::request(0, BASELINE) };
-    let setup = Setup { models, ignore_memory: false, request, profile: None };
+    let setup = Setup { models, ignore_memory: false, request, profiles: Vec::new() };
     let mut runs = Runs::new(client, interrupt.clone(), setup);
     let (mut clips, mut trials) = (Named(vec![]), Vec::new());
     let mut reporter = Stopping { interrupt, after: stop_after, trials: 0 };

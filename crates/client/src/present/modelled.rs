@@ -1,4 +1,8 @@
-//! Runs on other hardware: profiles by name, and the times that they give a run.
+//! Runs on other hardware: profiles by name, and the times that they give a run, or a run that a paper reports.
+
+mod replay;
+
+pub use replay::{Reported, replay};
 
 use std::{fs, path::Path};
 
@@ -7,7 +11,7 @@ use specreel_record::{
     Comparison, Failure, Hardware, Row, RunLog, RunState, StopReason,
     profile::{Drafting, Modelled, Profile, Sizes, Window, Workload},
 };
-use specreel_speculate::{Drafter, Length, Limit, Method, Schedule, Shape, VisualContext};
+use specreel_speculate::{Drafter, Limit, Method, Schedule, Shape, VisualContext, WindowSize};
 
 macro_rules! shipped {
     ($($name:literal),+ $(,)?) => {
@@ -21,13 +25,18 @@ shipped! {
     "h200-qwen2.5-vl-32b-7b",
     "h200-qwen2.5-vl-7b",
     "h200-llava-ov-72b-7b",
+    "h200-llava-ov-7b",
     "a100-llava-ov-72b-7b",
     "a100-llava-ov-7b",
     "a100-qwen2.5-vl-32b-7b",
     "a100-qwen2.5-vl-7b",
+    "a100-llava-ov-7b-batch8",
+    "a100-qwen2-vl-7b-batch8",
     "l40s-llava-ov-72b-7b",
     "l40s-llava-ov-7b-0.5b",
     "l40s-qwen2.5-vl-32b-7b",
+    "l40s-llava-ov-7b",
+    "l40s-qwen2.5-vl-7b",
     "l20-llava-ov-7b",
     "l20-qwen2.5-vl-7b",
 }
@@ -78,16 +87,7 @@ pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
     let prompt = log.prompt()?;
     let visual = prompt.visual_tokens;
     let text = prompt.prompt_ids.len().saturating_sub(visual);
-    let share = |kept: usize| if visual == 0 { 0.0 } else { kept as f64 / visual as f64 };
-    let sees = match (&method.context, &prompt.kept) {
-        // What is recorded is the union of all heads; each reads its own part.
-        (VisualContext::TopKKv { keep, budget: Limit::Tokens(all), .. }, _) => {
-            keep.min(share(all.saturating_sub(text)))
-        }
-        (VisualContext::TopKKv { keep, .. }, _) => *keep,
-        (_, Some(kept)) => share(kept.len()),
-        (_, None) => kept_share(&method),
-    };
+    let sees = seen_share(&method, text, visual, prompt.kept.as_deref());
     let prunes_target = method.prunes();
     let drafting = drafting(&method, &log.started()?.dtype);
     let (window, grown) = (window(&method), grown(&method));
@@ -122,12 +122,20 @@ pub fn compare(comparison: &mut Comparison, profile: &Profile, runs: &[RunLog]) 
     comparison.modelled = Some(Hardware { profile: profile.name.clone(), passes });
 }
 
-/// Share of the visual tokens that a context keeps, by its own words, where the run does not say it.
-fn kept_share(method: &Method) -> f64 {
-    match &method.context {
-        VisualContext::Full {} => 1.0,
-        VisualContext::None { .. } => 0.0,
-        _ => {
+/// Share of the visual tokens that the method's context keeps: those that a run reports, or by its own words.
+fn seen_share(method: &Method, text: usize, visual: usize, kept: Option<&[u32]>) -> f64 {
+    let share = |kept: usize| if visual == 0 { 0.0 } else { (kept as f64 / visual as f64).min(1.0) };
+    match (&method.context, kept) {
+        // What is recorded is the union of all heads; each reads its own part.
+        (VisualContext::TopKKv { keep, budget: Limit::Tokens(all), .. }, _) => {
+            keep.min(share(all.saturating_sub(text)))
+        }
+        (VisualContext::TopKKv { keep, .. }, _) => *keep,
+        (VisualContext::Streaming { first, last, .. }, _) => share(first + last),
+        (_, Some(kept)) => share(kept.len()),
+        (VisualContext::Full {}, None) => 1.0,
+        (VisualContext::None { .. }, None) => 0.0,
+        (_, None) => {
             let mut numbers = method.numbers().into_iter();
             let keep = numbers.find(|(axis, key, _)| axis.name == "context" && key.name == "keep");
             keep.map_or(1.0, |(_, _, keep)| keep)
@@ -170,8 +178,8 @@ fn lighter(method: &Method, dtype: &str) -> f64 {
 fn window(method: &Method) -> Option<Window> {
     match &method.schedule {
         Schedule::Sequential { .. } => None,
-        Schedule::Parallel { window: Length::Fixed(window), .. } => Some(Window::Fixed(*window)),
-        Schedule::Parallel { window: Length::Auto(_), .. } => Some(Window::Auto),
+        Schedule::Parallel { window: WindowSize::Fixed(window), .. } => Some(Window::Fixed(*window)),
+        Schedule::Parallel { window: WindowSize::By(_), .. } => Some(Window::Auto),
     }
 }
 
@@ -183,5 +191,4 @@ fn grown(method: &Method) -> Option<(usize, usize)> {
 }
 
 #[cfg(test)]
-#[path = "modelled_tests.rs"]
 mod tests;

@@ -118,6 +118,9 @@ impl Profile {
             sum.verify_ms +=
                 self.target.ms((step.drafted.len() + 1) as f64, prompt.slots(work.target_sees) + after, 1.0);
             sum.other_ms += self.step_ms.unwrap_or(step.other_ms);
+            if drafted > 0 && work.grown.is_some() {
+                sum.other_ms += self.grow_ms;
+            }
             emitted += step.tokens.len();
             unread = match work.drafting {
                 // A head reads the accepted tokens again, with the target's states.

@@ -127,6 +127,8 @@ pub struct Device {
     /// How often a pass moves the bytes of the cache, all in all: 1 for kernels that read it once; many times that for attention
     /// that repeats grouped heads, copies the cache or stores its weights.
     pub kv_factor: f64,
+    /// Sequences that are decoded together: a pass reads the weights once, and the cache of each.
+    pub sequences: f64,
 }
 
 /// A pass takes the host's time and the slower of moving its bytes and of computing its products.
@@ -146,7 +148,7 @@ impl Roofline {
         let layers = (sizes.layers * share).max(1.0);
         let cache = self.cache_bytes(layers, slots) * device.kv_factor;
         let moving = (self.weights(layers) * self.weight_bytes + cache) / device.bandwidth;
-        let macs = rows * (self.weights(layers) + layers * slots * sizes.attention);
+        let macs = device.sequences * rows * (self.weights(layers) + layers * slots * sizes.attention);
         layers * device.layer_ms + moving.max(2.0 * macs / device.flops)
     }
 
@@ -155,19 +157,53 @@ impl Roofline {
     }
 
     fn cache_bytes(&self, layers: f64, slots: f64) -> f64 {
-        layers * slots * self.sizes.kv_values * KV_BYTES
+        self.device.sequences * layers * slots * self.sizes.kv_values * KV_BYTES
     }
 
-    /// The `kv_factor` with which one row after `slots` tokens takes `ms`. Fails if weights and layers alone take longer.
-    pub fn kv_factor(&self, slots: f64, ms: f64) -> Result<f64, String> {
+    /// What `layer_ms` and `kv_factor` have to be for one row after `slots` tokens to take `ms`.
+    pub fn equation(&self, slots: f64, ms: f64) -> Equation {
         let layers = self.sizes.layers;
-        let without =
-            layers * self.device.layer_ms + self.weights(layers) * self.weight_bytes / self.device.bandwidth;
-        let factor = (ms - without) * self.device.bandwidth / self.cache_bytes(layers, slots);
+        let weights_ms = self.weights(layers) * self.weight_bytes / self.device.bandwidth;
+        Equation { layers, cache_ms: self.cache_bytes(layers, slots) / self.device.bandwidth, weights_ms, ms }
+    }
+}
+
+/// `layers · layer_ms + cache_ms · kv_factor + weights_ms = ms`: a pass of one row, which moving bytes bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Equation {
+    layers: f64,
+    cache_ms: f64,
+    weights_ms: f64,
+    ms: f64,
+}
+
+impl Equation {
+    /// Fails if weights and layers alone take longer.
+    pub fn kv_factor(&self, layer_ms: f64) -> Result<f64, String> {
+        let Equation { layers, cache_ms, weights_ms, ms } = *self;
+        let without = layers * layer_ms + weights_ms;
+        let factor = (ms - without) / cache_ms;
         if factor.is_finite() && factor >= 0.0 {
             return Ok(factor);
         }
         Err(format!("calibrates a pass to {ms} ms, but its layers and weights alone take {without:.1} ms"))
+    }
+
+    /// `layer_ms` and `kv_factor` that explain both passes. Fails if none do that are at least 0.
+    pub fn both(&self, other: &Equation) -> Result<(f64, f64), String> {
+        let (a, b) = (self, other);
+        let (left, right) = (a.ms - a.weights_ms, b.ms - b.weights_ms);
+        let determinant = a.layers * b.cache_ms - b.layers * a.cache_ms;
+        let layer_ms = (left * b.cache_ms - right * a.cache_ms) / determinant;
+        let kv_factor = (a.layers * right - b.layers * left) / determinant;
+        let possible = |value: f64| value.is_finite() && value >= 0.0;
+        if possible(layer_ms) && possible(kv_factor) {
+            return Ok((layer_ms, kv_factor));
+        }
+        Err(format!(
+            "calibrates passes to {} and {} ms, which would take a layer_ms of {layer_ms:.2} and a kv_factor of {kv_factor:.1}",
+            a.ms, b.ms
+        ))
     }
 }
 
@@ -235,7 +271,8 @@ mod tests {
             attention: 16.0,
             hidden: 10.0,
         };
-        let device = Device { bandwidth: 1000.0, flops: 40_000.0, layer_ms: 0.5, kv_factor: 1.0 };
+        let device =
+            Device { bandwidth: 1000.0, flops: 40_000.0, layer_ms: 0.5, kv_factor: 1.0, sequences: 1.0 };
         Roofline { sizes, weight_bytes: 2.0, device }
     }
 
@@ -251,15 +288,30 @@ mod tests {
         assert_eq!(roofline.ms(1.0, 100.0, 1.0), 51.0);
         // Half of the layers, and the output matrix.
         assert_eq!(roofline.ms(1.0, 100.0, 0.5), 2.5 + 20.0 + 8.0);
+        // Two sequences have two caches, and twice the products.
+        let two = Device { sequences: 2.0, ..roofline.device };
+        let two = Roofline { device: two, ..roofline };
+        assert_eq!((two.ms(1.0, 100.0, 1.0), two.ms(100.0, 0.0, 1.0)), (67.0, 155.0));
         let head = Roofline { sizes: roofline.sizes.head(), ..roofline };
         assert_eq!(head.ms(1.0, 0.0, 1.0), 0.5 + 2.0 * 6.2);
     }
 
     #[test]
     fn calibration_solves_the_traffic_of_the_cache() {
-        let roofline = roofline();
-        assert_eq!(roofline.kv_factor(100.0, 35.0 + 48.0).unwrap(), 3.0);
-        assert!(roofline.kv_factor(100.0, 20.0).unwrap_err().contains("alone take 35.0 ms"));
-        assert!(roofline.kv_factor(0.0, 35.0).is_err());
+        let equation = |slots, ms| roofline().equation(slots, ms);
+        assert_eq!(equation(100.0, 35.0 + 48.0).kv_factor(0.5).unwrap(), 3.0);
+        assert!(equation(100.0, 20.0).kv_factor(0.5).unwrap_err().contains("alone take 35.0 ms"));
+        assert!(equation(0.0, 35.0).kv_factor(0.5).is_err());
+    }
+
+    #[test]
+    fn two_passes_solve_the_host_time_too() {
+        let equation = |slots, ms| roofline().equation(slots, ms);
+        // 10 x 0.5 ms of the host, 30 ms of weights, 16 ms for 100 slots.
+        let long = equation(100.0, 35.0 + 48.0);
+        let (layer_ms, kv_factor) = long.both(&equation(10.0, 35.0 + 4.8)).unwrap();
+        assert!((layer_ms - 0.5).abs() < 1e-9 && (kv_factor - 3.0).abs() < 1e-9);
+        assert!(long.both(&equation(10.0, 10.0)).unwrap_err().contains("layer_ms of -"));
+        assert!(long.both(&long).is_err());
     }
 }

@@ -36,8 +36,12 @@ fn check(profile: Profile) -> Result<Profile, String> {
                 .into(),
         );
     }
-    if let Some(ms) = profile.step_ms.filter(|ms| !(ms.is_finite() && *ms >= 0.0)) {
-        return Err(format!("has a step_ms of {ms}"));
+    for (key, ms) in
+        [("step_ms", profile.step_ms), ("grow_ms", Some(profile.grow_ms)), ("prefill_ms", profile.prefill_ms)]
+    {
+        if let Some(ms) = ms.filter(|ms| !(ms.is_finite() && *ms >= 0.0)) {
+            return Err(format!("has a {key} of {ms}"));
+        }
     }
     Ok(profile)
 }
@@ -100,6 +104,8 @@ fn from_lines(name: &str, text: &str) -> Result<Profile, String> {
         about: format!("{} on {device}, measured", models.join(" with ")),
         two_devices: false,
         step_ms: None,
+        grow_ms: 0.0,
+        prefill_ms: None,
         visual: None,
         text: None,
         target,
@@ -115,7 +121,12 @@ struct File {
     about: String,
     #[serde(default = "one")]
     devices: usize,
+    #[serde(default = "one")]
+    sequences: usize,
     step_ms: Option<f64>,
+    #[serde(default)]
+    grow_ms: f64,
+    prefill_ms: Option<f64>,
     visual: Option<usize>,
     text: Option<usize>,
     device: Option<FileDevice>,
@@ -134,15 +145,23 @@ fn one() -> usize {
 struct FileDevice {
     gigabytes_per_second: f64,
     teraflops: f64,
-    #[serde(default)]
-    layer_ms: f64,
+    layer_ms: Option<f64>,
     kv_factor: Option<f64>,
 }
 
-/// The figure from which `kv_factor` is solved.
+/// The figures from which `kv_factor`, and with a drafter's `layer_ms`, are solved.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Calibrate {
+    target: Pass,
+    /// A pass of the drafter, or of the target where the profile has no drafter.
+    drafter: Option<Pass>,
+}
+
+/// A pass of one row.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pass {
     slots: f64,
     ms: f64,
     /// The figure's source.
@@ -165,18 +184,19 @@ fn from_toml(name: &str, text: &str, sizes: FindSizes<'_>) -> Result<Profile, St
     if !(1..=2).contains(&file.devices) {
         return Err(format!("has {} devices, expected 1 or 2", file.devices));
     }
-    let mut device = file.device.map(rates).transpose()?;
-    if let Some(Calibrate { slots, ms, .. }) = file.calibrate {
-        let Some(device) = &mut device else { return Err("calibrates a device, but has no [device]".into()) };
-        if device.kv_factor.is_some() {
-            return Err("has both kv_factor and [calibrate]".into());
-        }
-        let Cost::Roofline(target) = file.target.cost("target", Some(device.with(1.0)), sizes, false)? else {
-            return Err("calibrates a target of measured passes".into());
-        };
-        device.kv_factor = Some(target.kv_factor(slots, ms)?);
+    if file.sequences == 0 {
+        return Err("has 0 sequences, expected at least 1".into());
     }
-    let device = device.map(|device| device.with(device.kv_factor.unwrap_or(1.0)));
+    let mut device = file.device.map(|of| device(of, file.sequences)).transpose()?;
+    if let Some(calibrate) = file.calibrate {
+        let Some(device) = &mut device else { return Err("calibrates a device, but has no [device]".into()) };
+        calibrate.solve(device, &file.target, file.drafter.as_ref(), sizes)?;
+    }
+    let device = device.map(|device| Device {
+        layer_ms: device.layer_ms.unwrap_or(0.0),
+        kv_factor: device.kv_factor.unwrap_or(1.0),
+        ..device.rates
+    });
     let cost = |role: &str, model: FileModel, head| model.cost(role, device, sizes, head);
     let heads = file.head.map(|head| cost("head", head, true)).transpose()?;
     Ok(Profile {
@@ -184,6 +204,8 @@ fn from_toml(name: &str, text: &str, sizes: FindSizes<'_>) -> Result<Profile, St
         about: file.about,
         two_devices: file.devices == 2,
         step_ms: file.step_ms,
+        grow_ms: file.grow_ms,
+        prefill_ms: file.prefill_ms,
         visual: file.visual,
         text: file.text,
         target: cost("target", file.target, false)?,
@@ -192,27 +214,20 @@ fn from_toml(name: &str, text: &str, sizes: FindSizes<'_>) -> Result<Profile, St
     })
 }
 
-#[derive(Clone, Copy)]
-struct Rates {
-    bandwidth: f64,
-    flops: f64,
-    layer_ms: f64,
+/// A device of which one or two values may yet be solved.
+struct Unsolved {
+    /// Neither host time nor traffic of the cache.
+    rates: Device,
+    layer_ms: Option<f64>,
     kv_factor: Option<f64>,
 }
 
-impl Rates {
-    fn with(self, kv_factor: f64) -> Device {
-        let Rates { bandwidth, flops, layer_ms, .. } = self;
-        Device { bandwidth, flops, layer_ms, kv_factor }
-    }
-}
-
-fn rates(device: FileDevice) -> Result<Rates, String> {
+fn device(device: FileDevice, sequences: usize) -> Result<Unsolved, String> {
     let FileDevice { gigabytes_per_second, teraflops, layer_ms, kv_factor } = device;
     for (key, value, least) in [
         ("gigabytes_per_second", gigabytes_per_second, f64::MIN_POSITIVE),
         ("teraflops", teraflops, f64::MIN_POSITIVE),
-        ("layer_ms", layer_ms, 0.0),
+        ("layer_ms", layer_ms.unwrap_or(0.0), 0.0),
         ("kv_factor", kv_factor.unwrap_or(1.0), 0.0),
     ] {
         if !(value.is_finite() && value >= least) {
@@ -220,7 +235,54 @@ fn rates(device: FileDevice) -> Result<Rates, String> {
         }
     }
     // Per millisecond.
-    Ok(Rates { bandwidth: gigabytes_per_second * 1e6, flops: teraflops * 1e9, layer_ms, kv_factor })
+    let rates = Device {
+        bandwidth: gigabytes_per_second * 1e6,
+        flops: teraflops * 1e9,
+        layer_ms: 0.0,
+        kv_factor: 0.0,
+        sequences: sequences as f64,
+    };
+    Ok(Unsolved { rates, layer_ms, kv_factor })
+}
+
+impl Calibrate {
+    /// Solve `kv_factor` from the target's pass, or it and `layer_ms` from the passes of both models. Fails if the file gives
+    /// what is solved, or no value that is at least 0 explains the passes.
+    fn solve(
+        self,
+        device: &mut Unsolved,
+        target: &FileModel,
+        drafter: Option<&FileModel>,
+        sizes: FindSizes<'_>,
+    ) -> Result<(), String> {
+        if device.kv_factor.is_some() {
+            return Err("has both kv_factor and [calibrate]".into());
+        }
+        let equation = |role: &str, model: &FileModel, pass: &Pass| match model.cost(
+            role,
+            Some(device.rates),
+            sizes,
+            false,
+        )? {
+            Cost::Roofline(roofline) => Ok(roofline.equation(pass.slots, pass.ms)),
+            Cost::Measured(_) => Err(format!("calibrates a {role} of measured passes")),
+        };
+        let first = equation("target", target, &self.target)?;
+        let Some(pass) = &self.drafter else {
+            device.kv_factor = Some(first.kv_factor(device.layer_ms.unwrap_or(0.0))?);
+            return Ok(());
+        };
+        if device.layer_ms.is_some() {
+            return Err("has both layer_ms and [calibrate.drafter]".into());
+        }
+        let second = match drafter {
+            Some(drafter) => equation("drafter", drafter, pass)?,
+            None => equation("target", target, pass)?,
+        };
+        let (layer_ms, kv_factor) = first.both(&second)?;
+        (device.layer_ms, device.kv_factor) = (Some(layer_ms), Some(kv_factor));
+        Ok(())
+    }
 }
 
 impl FileModel {

@@ -10,7 +10,7 @@ mod file;
 mod passes;
 
 pub use charge::{Drafting, Modelled, Tick, Window, Workload, ticks};
-pub use cost::{Cost, Curve, Device, Point, Roofline, Sizes};
+pub use cost::{Cost, Curve, Device, Equation, Point, Roofline, Sizes};
 pub use passes::Passes;
 
 use std::collections::BTreeMap;
@@ -25,6 +25,10 @@ pub struct Profile {
     pub two_devices: bool,
     /// Host time of a step in milliseconds, besides its passes; `None` = as recorded.
     pub step_ms: Option<f64>,
+    /// Host time of growing a dynamic tree in milliseconds, for each step that has one.
+    pub grow_ms: f64,
+    /// Time before the first token, from file to prefill, in milliseconds; `None` = unknown.
+    pub prefill_ms: Option<f64>,
     /// Visual tokens of a prompt; `None` = as recorded. The drafter sees the recorded share of them.
     pub visual: Option<usize>,
     /// The other tokens of a prompt; `None` = as recorded.

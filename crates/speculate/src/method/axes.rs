@@ -11,7 +11,7 @@ use super::{
     table::{Axis, Field, Key, Kind, choices, optional, required},
     values::{
         AcceptedRows, EntropyOver, Length, Limit, Occurrence, Part, Placing, SelfDraftType, Stamps, StateAt,
-        Unit,
+        Unit, WindowRule, WindowSize,
     },
 };
 use crate::tree;
@@ -402,11 +402,13 @@ choices! {
         "sequential" Sequential {} => "sequential",
         /// Overlapped: while the target verifies one window, the drafter writes the next (ParallelVLM on PEARL).
         "parallel" Parallel {
-            /// Tokens of a window, or `auto`: as many as the drafter writes during one pass of the target.
-            window: Length = required("\"auto\"").range(1.0, 64.0),
+            /// Tokens of a window; `auto`: those with the highest expected rate, by measured times and acceptance; `ratio`: as many
+            /// as the drafter writes during one pass of the target (ParallelVLM's equation 6).
+            window: WindowSize = required("\"auto\"").range(1.0, 64.0),
         } => match window {
-            Length::Fixed(n) => format!("parallel, window of {n}"),
-            Length::Auto(_) => "parallel, window by measured times".into(),
+            WindowSize::Fixed(n) => format!("parallel, window of {n}"),
+            WindowSize::By(WindowRule::Auto) => "parallel, window by measured times".into(),
+            WindowSize::By(WindowRule::Ratio) => "parallel, window by the ratio of times".into(),
         },
     }
 }

@@ -178,7 +178,7 @@ impl StateAt {
     }
 }
 
-/// Most tokens of a chain, or of a window.
+/// Most tokens of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Length {
@@ -208,6 +208,26 @@ impl std::fmt::Display for Length {
             Length::Auto(_) => f.write_str("automatic length"),
         }
     }
+}
+
+/// Tokens of a window of the parallel schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum WindowSize {
+    /// This many.
+    Fixed(usize),
+    /// Chosen while it runs.
+    By(WindowRule),
+}
+
+/// How a window is chosen while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WindowRule {
+    /// The highest expected rate, by measured times and acceptance.
+    Auto,
+    /// As many tokens as the drafter writes during one pass of the target (ParallelVLM's equation 6).
+    Ratio,
 }
 
 /// Weight type of a target that drafts for itself.
@@ -316,6 +336,10 @@ fields! {
     Length = Value::CountOr(&["auto"]), |length| match length {
         Length::Fixed(n) => Some(*n as f64),
         Length::Auto(_) => None,
+    };
+    WindowSize = Value::CountOr(&["auto", "ratio"]), |size| match size {
+        WindowSize::Fixed(n) => Some(*n as f64),
+        WindowSize::By(_) => None,
     };
     Limit = Value::CountOr(&["none"]), |limit| match limit {
         Limit::Tokens(n) => Some(*n as f64),

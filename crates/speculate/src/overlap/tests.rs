@@ -53,7 +53,7 @@ fn fits(prefetched: &PrefetchedDraft, acceptance: Acceptance, schedule: Schedule
 
 #[test]
 fn a_prefetched_draft_fits_where_the_same_would_be_drafted() {
-    let parallel = || Schedule::Parallel { window: Length::AUTO };
+    let parallel = || Schedule::Parallel { window: WindowSize::By(WindowRule::Auto) };
     let of = |temperature, drawn| PrefetchedDraft {
         sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
         drawn,

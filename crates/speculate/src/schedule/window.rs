@@ -29,12 +29,21 @@ pub struct Seen {
     pub accepted: usize,
 }
 
-/// The window: fixed, or the one that is expected to be the fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Fixed,
+    /// Equation 6.
+    Ratio,
+    /// The highest expected rate.
+    Fastest,
+}
+
+/// The window: fixed, by the ratio of times, or the one that is expected to be the fastest.
 #[derive(Clone, Debug)]
 pub struct WindowLength {
     start: usize,
     most: usize,
-    fixed: bool,
+    rule: Rule,
     /// Times of verify passes by their rows.
     target: PassTimes,
     drafter: UsualTime,
@@ -45,7 +54,12 @@ impl WindowLength {
     /// Always `length` tokens, at least one.
     pub fn fixed(length: usize) -> Self {
         let length = length.max(1);
-        Self { fixed: true, start: length, ..Self::auto(length, length) }
+        Self { rule: Rule::Fixed, start: length, ..Self::auto(length, length) }
+    }
+
+    /// As many tokens as the drafter writes during one pass of the target (equation 6), within the bounds of [`Self::auto`].
+    pub fn ratio(start: usize, most: usize) -> Self {
+        Self { rule: Rule::Ratio, ..Self::auto(start, most) }
     }
 
     /// `start` tokens until both workers were timed; never more than `most` (at least two), never less than two.
@@ -54,7 +68,7 @@ impl WindowLength {
         Self {
             start: start.clamp(SHORTEST, most),
             most,
-            fixed: false,
+            rule: Rule::Fastest,
             target: PassTimes::default(),
             drafter: UsualTime::default(),
             chance: FadingChance::default(),
@@ -73,12 +87,15 @@ impl WindowLength {
 
     /// Tokens to draft in the next tick.
     pub fn length(&self) -> usize {
-        if self.fixed {
+        if self.rule == Rule::Fixed {
             return self.start;
         }
         let (Some((first, more)), Some(token)) = (self.target.line(), self.drafter.value()) else {
             return self.start;
         };
+        if self.rule == Rule::Ratio {
+            return ((first / token).round() as usize).clamp(SHORTEST, self.most);
+        }
         let chance = self.chance.value();
         let time = |window: usize| {
             let (length, drafting) = (window as f64, window as f64 * token);
@@ -129,6 +146,19 @@ mod tests {
         let pair = Pair { first: 90.0, more: 10.0, token: 1.0, chance: 0.5 };
         assert_eq!(run(pair, WindowLength::fixed(5), 30).1, 5);
         assert_eq!(WindowLength::fixed(0).length(), 1);
+    }
+
+    #[test]
+    fn the_ratio_of_times_does_not_look_at_acceptance() {
+        for chance in [0.2, 0.95] {
+            let pair = Pair { first: 420.0, more: 0.0, token: 47.0, chance };
+            assert_eq!(run(pair, WindowLength::ratio(3, 32), 100).1, 9);
+        }
+        // Within its bounds.
+        let slow = Pair { first: 40.0, more: 0.0, token: 47.0, chance: 0.5 };
+        assert_eq!(run(slow, WindowLength::ratio(3, 32), 100).1, 2);
+        let quick = Pair { token: 1.0, ..slow };
+        assert_eq!(run(quick, WindowLength::ratio(3, 32), 100).1, 32);
     }
 
     #[test]

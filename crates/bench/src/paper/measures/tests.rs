@@ -29,7 +29,7 @@ fn run() -> ClipRun {
 }
 
 fn value(measure: Measure, row: &Row, run: &ClipRun) -> Option<f64> {
-    measure.of(row, &[Some(run), None]).map(|figure| (figure.value * 1e6).round() / 1e6)
+    measure.of(row, None, &[Some(run), None]).map(|figure| (figure.value * 1e6).round() / 1e6)
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn overlapped_runs_count_between_rejects_and_plain_decoding_has_no_drafts() {
     let overlapped: Row = toml::from_str("label = \"row\"\nmethod = \"parallelvlm\"").unwrap();
     let m = |runs: &[ClipRun]| {
         let runs: Vec<Option<&ClipRun>> = runs.iter().map(Some).collect();
-        Measure::MeanRun.of(&overlapped, &runs).map(|figure| figure.value)
+        Measure::MeanRun.of(&overlapped, None, &runs).map(|figure| figure.value)
     };
     let of = |rejects| ClipRun { rejects, ..run() };
     assert_eq!(m(&[of(Some(2))]), Some(5.5));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::paper::{catalog, cells, page, text};
+use crate::paper::{catalog, cells, pages::Pages, text};
 
 const TABLE: &str = r#"
 name = "p"
@@ -10,7 +10,7 @@ paper = "A paper"
 number = "1"
 title = "Speed"
 setting = "a model"
-profile = "fast"
+profile = "l40s-llava-ov-72b-7b"
 columns = ["tau", "speedup"]
 because.tau = "Drafts are easy here."
 
@@ -92,7 +92,6 @@ fn rows_stand_beside_the_papers_and_their_order_is_compared() {
         compared.differences().iter().map(|d| (d.row, d.measure, d.above.clone(), d.because)).collect();
     let tau = ("short", Measure::Tau, vec!["long"], Some("Drafts are easy here."));
     assert_eq!(differences, [tau, ("short", Measure::Speedup, vec!["long"], None)]);
-    assert_eq!(compared.agreement().pairs(), 4);
 }
 
 #[test]
@@ -105,7 +104,7 @@ fn rows_without_a_run_say_why() {
     let none = Results::default();
     let empty = Compared::of(paper, &paper.tables[0], &none);
     assert_eq!(empty.rows[0].why_not.as_deref(), Some("not measured"));
-    assert_eq!(empty.agreement().kendall, None);
+    assert_eq!(empty.orders[&Measure::Tau].agreement.kendall, None);
 }
 
 #[test]
@@ -118,30 +117,31 @@ fn text_and_page_show_the_same_figures_and_flag_what_is_not_explained() {
     for part in ["P, table 1: Speed", "no: below long", "Drafts are easy here.", "nothing like it exists"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let tables = [(paper, &paper.tables[0])];
-    let (page, unexplained) = page::page(&tables, &[results(), results()]);
+    let mut both = [results(), results()];
+    both[1].header.drafter = Some("e".into());
+    let pages = Pages::of(&vec![(paper, &paper.tables[0])], &both).unwrap();
+    let names: Vec<&str> = pages.files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["papers.md", "papers/figures.csv", "papers/p.md"]);
+    let page = &pages.files[2].1;
     for part in [
-        "| P | table 1 |",
-        "With d:",
-        "Drafts are easy here.",
-        "**Not explained.**",
-        "of 3 pairs 2 agree, 0 within noise, 1 disagree",
+        "| row | here | tau: paper | d | e |",
+        "* tau: d: of 1 pairs 0 agree, 0 within noise, 1 disagree; Kendall's tau -1.00 (1); e: of 1",
+        "\n1. Drafts are easy here.\n",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    // Once for each run.
-    assert_eq!(unexplained.len(), 2);
-    assert!(unexplained[0].contains("short, decode: below long"), "{unexplained:?}");
-    let columns = |line: &str| line.matches('|').count();
-    let table: Vec<&str> =
-        page.lines().filter(|line| line.starts_with("| short") && line.contains("1.5")).collect();
-    assert!(table.iter().all(|line| columns(line) == rows[0].len() + 1), "{table:?}");
+    // Each reason once. The measured speed is not compared, so nothing is left to explain.
+    assert_eq!((page.matches("Drafts are easy").count(), pages.unexplained.len()), (1, 0));
+    let figures = &pages.files[1].1;
+    assert!(figures.contains("\np,1,,short,naive shape.length=2,true,tau,3,e,8,2,2,2\n"), "{figures}");
+    assert!(
+        figures.contains("\np,1,,long,,,speedup_at_paper_acceptance,1.4,,,") && !figures.contains("speedup,")
+    );
 }
 
 #[test]
-fn runs_with_a_profile_are_shown_at_the_tables_of_its_hardware() {
+fn modelled_speedups_stand_beside_the_papers() {
     let paper = paper();
-    let tables = [(paper, &paper.tables[0])];
     let mut modelled = results();
     for run in &mut modelled.runs {
         let speedup = match run.run.as_str() {
@@ -149,26 +149,23 @@ fn runs_with_a_profile_are_shown_at_the_tables_of_its_hardware() {
             "naive" => 2.0,
             _ => 3.0,
         };
-        run.modelled = Some(speedup);
+        run.modelled = [("l40s-llava-ov-72b-7b".to_owned(), speedup)].into();
     }
-    modelled.header.profile = Some("fast".into());
-    let (page, unexplained) = page::page(&tables, &[results(), modelled.clone()]);
+    let pages = Pages::of(&vec![(paper, &paper.tables[0])], &[modelled.clone()]).unwrap();
+    let page = &pages.files[2].1;
     for part in [
-        "| P | modelled | 3 of 3 |",
-        "| P | table 1 | 2 of 4; 0.00 | 3 of 3; 1.00 |",
-        "Modelled on `fast`, with d, 8 clips:",
-        "| short | 1.50x | 3.00x [3.00 to 3.00] | yes |",
-        "* modelled: of 3 pairs 3 agree",
+        "| tau: paper | d | speedup, modelled: paper | d | at the paper's acceptance |",
+        "| 1.50x | 3.00x [3.00 to 3.00] |",
+        "* speedup, modelled: d: of 3 pairs 3 agree",
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    assert_eq!((page.matches("Modelled on").count(), unexplained.len()), (1, 1));
-    modelled.header.profile = Some("slow".into());
-    let (page, _) = page::page(&tables, &[results(), modelled.clone()]);
-    assert!(!page.contains("Modelled on"), "{page}");
-    // With nothing else to show, they are shown like any others.
-    let (page, _) = page::page(&tables, &[modelled]);
-    assert!(page.contains("| modelled | order |") && !page.contains("Modelled on"), "{page}");
+    // Another profile's figures are not the table's.
+    for run in &mut modelled.runs {
+        run.modelled = [("l20-llava-ov-7b".to_owned(), 3.0)].into();
+    }
+    let pages = Pages::of(&vec![(paper, &paper.tables[0])], &[modelled]).unwrap();
+    assert!(!pages.files[2].1.contains("speedup, modelled"), "{}", pages.files[2].1);
 }
 
 #[test]
@@ -182,6 +179,9 @@ fn a_clip_is_done_when_it_has_every_run() {
 #[test]
 fn every_table_is_shown_without_results() {
     let tables = catalog::find(catalog::ALL, None).unwrap();
-    let (page, unexplained) = page::page(&tables, &[Results::default()]);
-    assert!(page.contains("### LVSpec, table 1") && unexplained.is_empty());
+    let pages = Pages::of(&tables, &[Results::default()]).unwrap();
+    let page = &pages.files.iter().find(|(name, _)| name == "papers/lvspec.md").unwrap().1;
+    assert!(page.contains("## Table 1: a smaller model drafts") && pages.unexplained.is_empty());
+    let names: Vec<String> = pages.files.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, crate::paper::pages::names(&tables));
 }

@@ -22,6 +22,8 @@ fn profile(target: Cost, drafter: Cost) -> Profile {
         about: String::new(),
         two_devices: false,
         step_ms: Some(0.0),
+        grow_ms: 0.0,
+        prefill_ms: None,
         visual: None,
         text: None,
         target,
@@ -148,6 +150,17 @@ fn the_host_takes_what_was_recorded_or_what_the_profile_says() {
     let own = Profile { step_ms: Some(2.0), ..recorded };
     let modelled = own.charge(&work(Drafting::Model, &steps)).unwrap();
     assert_eq!((modelled.other_ms, modelled.plain_ms), (4.0, 48.0));
+}
+
+#[test]
+fn growing_a_dynamic_tree_takes_the_host_longer() {
+    let known = Profile { grow_ms: 4.0, ..profile(flat(10.0), flat(1.0)) };
+    let steps = [chain(2, 1), chain(0, 0)];
+    let work = work(Drafting::Model, &steps);
+    assert_eq!(known.charge(&work).unwrap().other_ms, 0.0);
+    // Not in the step without drafts, and not in autoregressive decoding.
+    let grown = known.charge(&Workload { grown: Some((2, 8)), ..work }).unwrap();
+    assert_eq!((grown.other_ms, grown.plain_ms), (4.0, 30.0));
 }
 
 #[test]

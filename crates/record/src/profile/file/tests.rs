@@ -57,7 +57,7 @@ fn a_roofline_is_solved_from_one_figure() {
     let head = "about = \"a\"\ndevices = 2\nvisual = 900\ntext = 100\nstep_ms = 1.5\n";
     let target = "[target]\nshape = \"big\"\n[head]\nshape = \"big\"\nweight_bits = 8\n";
     // 30 MB at 1 GB/s, and 1000 slots of 10 layers of 200 bytes: 2 MB.
-    let calibrate = "[calibrate]\nslots = 1000\nms = 40\nsource = \"a table\"\n";
+    let calibrate = "[calibrate.target]\nslots = 1000\nms = 40\nsource = \"a table\"\n";
     let profile = parse(&format!("{head}{DEVICE}{calibrate}{target}")).unwrap();
     assert!((profile.target.ms(1.0, 1000.0, 1.0) - 40.0).abs() < 1e-9);
     assert!((profile.target.ms(1.0, 0.0, 1.0) - 30.0).abs() < 1e-9);
@@ -71,6 +71,27 @@ fn a_roofline_is_solved_from_one_figure() {
     let both = DEVICE.replace("[device]", "[device]\nkv_factor = 2");
     assert!(refused(&format!("{both}{calibrate}{target}")).contains("both kv_factor and [calibrate]"));
     assert!(refused(&format!("{calibrate}{target}")).contains("no [device]"));
+}
+
+#[test]
+fn a_roofline_is_solved_from_two_figures() {
+    // 30 MB at 1 GB/s, 10 layers, and 2 MB of cache for 1000 slots: 10 x 0.5 ms of the host, and the cache five times.
+    let pass = |role: &str, slots: f64, ms: f64| {
+        format!("[calibrate.{role}]\nslots = {slots}\nms = {ms}\nsource = \"a table\"\n")
+    };
+    let (long, short) = (pass("target", 1000.0, 45.0), pass("drafter", 100.0, 36.0));
+    let target = "[target]\nshape = \"big\"\n";
+    for drafter in ["", "[drafter]\nshape = \"big\"\n"] {
+        let profile = parse(&format!("{DEVICE}{long}{short}{target}{drafter}")).unwrap();
+        assert!((profile.target.ms(1.0, 0.0, 1.0) - 35.0).abs() < 1e-9);
+        assert!((profile.target.ms(1.0, 1000.0, 1.0) - 45.0).abs() < 1e-9);
+    }
+    let fast = pass("drafter", 100.0, 20.0);
+    assert!(refused(&format!("{DEVICE}{long}{fast}{target}")).contains("would take a layer_ms of -"));
+    let given = DEVICE.replace("[device]", "[device]\nlayer_ms = 1");
+    assert!(
+        refused(&format!("{given}{long}{short}{target}")).contains("both layer_ms and [calibrate.drafter]")
+    );
 }
 
 #[test]
@@ -94,7 +115,10 @@ fn what_is_missing_or_impossible_is_named() {
         ("[target]\npasses = [[0, 1, 2.0], [0, 3, 0.0]]\n".into(), "a pass of 0 ms"),
         ("[target]\npasses = []\n".into(), "has no passes in [target]"),
         (format!("devices = 3\n[target]\n{two}\n"), "3 devices"),
+        (format!("sequences = 0\n{DEVICE}[target]\nshape = \"big\"\n"), "0 sequences"),
         (format!("step_ms = -1.0\n[target]\n{two}\n"), "step_ms of -1"),
+        (format!("grow_ms = nan\n[target]\n{two}\n"), "grow_ms of NaN"),
+        (format!("prefill_ms = inf\n[target]\n{two}\n"), "prefill_ms of inf"),
         (
             format!("{}[target]\n{two}\n", DEVICE.replace("second = 1", "second = -1")),
             "gigabytes_per_second of -1",

@@ -28,8 +28,7 @@ fn the_profiles_of_this_build_are_valid_and_hold_their_calibration() {
     assert!(near(1000.0 / pass("h200-qwen2.5-vl-32b-7b", 12_644.0), 7.95, 1e-3));
 }
 
-/// ParallelVLM's Table 3 gives the drafter's pass at three lengths. The profiles know none of them: they are calibrated on the
-/// target's pass alone.
+/// ParallelVLM's Table 3 gives the drafter's pass at three lengths. The profiles are calibrated with the last one.
 #[test]
 fn the_drafters_passes_are_those_of_the_paper() {
     for (name, papers) in
@@ -38,7 +37,8 @@ fn the_drafters_passes_are_those_of_the_paper() {
         let drafter = load(name).unwrap().drafter.unwrap();
         for (share, paper) in [1.0, 0.5, 0.1].into_iter().zip(papers) {
             let modelled = drafter.ms(1.0, 100.0 + 25_088.0 * share, 1.0);
-            assert!(near(modelled, paper, 0.11), "{name} {share}: {modelled} instead of {paper}");
+            let within = if share == 0.1 { 1e-3 } else { 0.12 };
+            assert!(near(modelled, paper, within), "{name} {share}: {modelled} instead of {paper}");
         }
     }
 }
@@ -143,4 +143,30 @@ fn a_self_draft_of_fewer_bits_moves_fewer_bytes() {
         grown(&Method::preset("sparrow").unwrap()).is_some_and(|(levels, width)| levels >= 5 && width == 8)
     );
     assert_eq!(window(&Method::preset("parallelvlm").unwrap()), Some(Window::Auto));
+}
+
+#[test]
+fn a_reported_acceptance_is_charged_as_a_run_with_it() {
+    let method = |sets: &[&str]| Method::preset("naive").unwrap().with_sets(sets.iter().copied()).unwrap();
+    let profile = load("h200-qwen2.5-vl-32b-7b").unwrap();
+    let naive = method(&["shape.length=3"]);
+    // Two and a half tokens a step: steps of three and of two tokens in turn.
+    let modelled = replay(&profile, &naive, Reported::PerStep(2.5), 10).unwrap();
+    let (target, drafter) = (&profile.target, profile.drafter.as_ref().unwrap());
+    let slots = 12_644.0;
+    let verify: f64 = [0.0, 3.0, 5.0, 8.0].iter().map(|at| target.ms(4.0, slots + at, 1.0)).sum();
+    assert!((modelled.verify_ms - verify).abs() < 1e-9, "{modelled:?} {verify}");
+    assert_eq!((modelled.tokens, modelled.other_ms), (10, 4.0));
+    assert!(near(modelled.draft_ms, 12.0 * drafter.ms(1.0, slots, 1.0), 0.01), "{modelled:?}");
+    // Nothing is drafted: one token a step, as fast as autoregressive decoding.
+    let plain = Method::preset("autoregressive").unwrap();
+    assert_eq!(replay(&profile, &plain, Reported::PerStep(1.0), 10).unwrap().speedup(), 1.0);
+    // The drafter is hidden behind the target's passes, one for each window.
+    let parallel = Method::preset("parallelvlm").unwrap().with_sets(["schedule.window=3"]).unwrap();
+    let modelled = replay(&profile, &parallel, Reported::PerReject(1e9), 30).unwrap();
+    assert!(modelled.speedup() > 2.5 && modelled.speedup() < 3.0, "{modelled:?}");
+    // How many tokens an automatic chain drafts is not known, nor how long the prompt of a measured profile is.
+    assert_eq!(replay(&profile, &method(&["shape.length=auto"]), Reported::PerStep(2.5), 10), None);
+    let unknown = Profile { visual: None, ..profile };
+    assert_eq!(replay(&unknown, &naive, Reported::PerStep(2.5), 10), None);
 }

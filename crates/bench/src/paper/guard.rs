@@ -1,0 +1,99 @@
+//! Whether rows are what their labels say: two contexts that keep the same visual tokens are one, and two that keep a different
+//! number cannot be compared.
+
+use super::{
+    catalog::{Row, Table},
+    measures::ClipRun,
+    results::Results,
+};
+use specreel_speculate::Method;
+
+/// Fewer clips say nothing: contexts may agree on some.
+const LEAST: usize = 6;
+/// Most tokens by which the mean numbers of kept tokens may differ where the same share is kept.
+const MOST: f64 = 1.0;
+
+/// What is wrong with a table's rows in these results, in sentences. Rows that carry a sentence on how they deviate are excepted.
+pub fn problems(table: &Table, results: &Results) -> Vec<String> {
+    let rows: Vec<Selected<'_>> =
+        table.rows.iter().filter_map(|row| Selected::of(table, row, results)).collect();
+    let mut problems = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        for other in rows[..at].iter().filter(|other| other.method.context != row.method.context) {
+            let (a, b) = (&other.row.label, &row.row.label);
+            if row.kept == other.kept {
+                problems.push(format!("{a} and {b} keep the same visual tokens on every clip"));
+            } else if row.share() == other.share() && (row.mean() - other.mean()).abs() > MOST {
+                let (first, second) = (other.mean(), row.mean());
+                problems.push(format!("{a} keeps {first:.1} visual tokens, and {b} {second:.1}"));
+            }
+        }
+    }
+    problems
+}
+
+/// A row whose runs chose visual tokens.
+struct Selected<'a> {
+    row: &'a Row,
+    method: Method,
+    /// By clip.
+    kept: Vec<&'a [u32]>,
+}
+
+impl<'a> Selected<'a> {
+    fn of(table: &Table, row: &'a Row, results: &'a Results) -> Option<Selected<'a>> {
+        let method = row.method().ok().flatten().filter(|_| row.deviates.is_empty())?;
+        let key = table.condition(row).key(&method.name, &row.set);
+        let mut runs: Vec<&ClipRun> = results.runs.iter().filter(|run| run.run == key).collect();
+        runs.sort_by_key(|run| run.clip);
+        let kept: Option<Vec<&[u32]>> = runs.iter().map(|run| run.kept.as_deref()).collect();
+        let kept = kept.filter(|kept| kept.len() >= LEAST)?;
+        Some(Selected { row, method, kept })
+    }
+
+    /// The share of the visual tokens that the method is asked to keep.
+    fn share(&self) -> Option<f64> {
+        let mut numbers = self.method.numbers().into_iter();
+        numbers.find(|(axis, key, _)| axis.name == "context" && key.name == "keep").map(|(_, _, keep)| keep)
+    }
+
+    fn mean(&self) -> f64 {
+        let tokens: usize = self.kept.iter().map(|kept| kept.len()).sum();
+        tokens as f64 / self.kept.len() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paper::catalog;
+
+    /// Results of table F7 of SpecVLM in which the drafter of each run sees these tokens.
+    fn problems_of(kept: &dyn Fn(&str, u64) -> Vec<u32>) -> Vec<String> {
+        let (_, table) = catalog::find("specvlm", Some("F7")).unwrap()[0];
+        let keys = table
+            .rows
+            .iter()
+            .map(|row| table.condition(row).key(&row.method().unwrap().unwrap().name, &row.set));
+        let run = |clip, run: &String| ClipRun {
+            clip,
+            run: run.clone(),
+            kept: Some(kept(run, clip)),
+            ..ClipRun::default()
+        };
+        let keys: Vec<String> = keys.collect();
+        let runs = (0..6).flat_map(|clip| keys.iter().map(move |key| run(clip, key))).collect();
+        problems(table, &Results { runs, ..Results::default() })
+    }
+
+    #[test]
+    fn rows_that_select_the_same_tokens_or_another_number_are_named() {
+        let own = |run: &str| run.bytes().map(u32::from).sum::<u32>();
+        assert_eq!(problems_of(&|run, clip| vec![own(run), clip as u32]), Vec::<String>::new());
+        let same = problems_of(&|_, clip| vec![clip as u32]);
+        assert!(same.iter().all(|problem| problem.ends_with("keep the same visual tokens on every clip")));
+        assert!(!same.is_empty());
+        let more = problems_of(&|run, _| vec![own(run); if run.contains("front") { 9 } else { 6 }]);
+        assert!(!more.is_empty() && more.iter().all(|problem| problem.contains("9.0")), "{more:?}");
+    }
+}

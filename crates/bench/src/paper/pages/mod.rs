@@ -1,0 +1,101 @@
+//! `--pages`: the results of one or several runs as pages and data: `papers.md` with the claims, a page for each paper, and every
+//! figure in `figures.csv`.
+
+mod claims_page;
+mod csv;
+mod paper_page;
+
+use super::{
+    Tables,
+    catalog::Paper,
+    claims,
+    results::{Compared, Results},
+};
+use specreel_record::Failure;
+
+/// The page of the claims.
+pub(super) const CLAIMS: &str = "papers.md";
+const FIGURES: &str = "papers/figures.csv";
+
+/// Names of the files for these tables, relative to the directory of the pages.
+pub fn names(tables: &Tables) -> Vec<String> {
+    let papers = papers(tables).into_iter().map(file);
+    [CLAIMS, FIGURES].map(str::to_owned).into_iter().chain(papers).collect()
+}
+
+/// The files by name, and the differences that nobody has explained.
+pub(super) struct Pages {
+    pub files: Vec<(String, String)>,
+    pub unexplained: Vec<String>,
+}
+
+impl Pages {
+    /// Fails if a profile or a claim is invalid.
+    pub fn of(tables: &Tables, all: &[Results]) -> Result<Pages, Failure> {
+        let drafters: Vec<Drafter<'_>> = all.iter().map(|results| Drafter::of(results, tables)).collect();
+        let judged = claims::judge(&drafters)?;
+        let mut files = vec![
+            (CLAIMS.to_owned(), claims_page::page(&judged, &drafters)),
+            (FIGURES.to_owned(), csv::figures(&drafters)?),
+        ];
+        let mut unexplained = Vec::new();
+        for paper in papers(tables) {
+            files.push((file(paper), paper_page::page(paper, &drafters, &mut unexplained)?));
+        }
+        Ok(Pages { files, unexplained })
+    }
+}
+
+/// The papers of the tables, each once.
+fn papers(tables: &Tables) -> Vec<&'static Paper> {
+    let mut papers: Vec<&'static Paper> = tables.iter().map(|(paper, _)| *paper).collect();
+    papers.dedup_by_key(|paper| &paper.name);
+    papers
+}
+
+fn file(paper: &Paper) -> String {
+    format!("papers/{}.md", paper.name)
+}
+
+/// The results of one run of the benchmark, table by table.
+pub struct Drafter<'a> {
+    pub(super) results: &'a Results,
+    pub(super) tables: Vec<(&'static Paper, Compared)>,
+}
+
+impl<'a> Drafter<'a> {
+    fn of(results: &'a Results, tables: &Tables) -> Drafter<'a> {
+        let compared = |&(paper, table): &(_, _)| (paper, Compared::of(paper, table, results));
+        Drafter { results, tables: tables.iter().map(compared).collect() }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.results.header.drafter.as_deref().unwrap_or("no drafter")
+    }
+}
+
+/// Rows as a Markdown table, of which the first `left` columns are text.
+fn pipes(rows: &[Vec<String>], left: usize) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    let Some((head, rest)) = rows.split_first() else { return String::new() };
+    let rule: String = (0..head.len()).map(|at| if at < left { "|---" } else { "|---:" }).collect();
+    let rows: String = rest.iter().map(|cells| line(cells)).collect();
+    format!("{}{rule}|\n{rows}", line(head))
+}
+
+/// The models and clips of each run.
+fn conditions(drafters: &[Drafter<'_>]) -> String {
+    let line = |drafter: &Drafter<'_>| {
+        let results = drafter.results;
+        format!("* {}\n", super::cells::heading(&results.header, results.clips_done()))
+    };
+    drafters.iter().map(line).collect()
+}
+
+/// Fails if a profile is invalid.
+fn replayed(paper: &'static Paper, compared: &Compared) -> Result<Vec<super::replay::ReplayedRow>, Failure> {
+    Ok(super::replay::Replayed::of(paper, compared.table())?.map_or_else(Vec::new, |table| table.rows))
+}
