@@ -37,7 +37,6 @@ impl Words {
         Self { texts: ids.map(|id| tokenizer.token_text(id)).collect() }
     }
 
-    /// The text of a token.
     pub fn text(&self, id: u32) -> &str {
         self.texts.get(id as usize).map_or("", String::as_str)
     }

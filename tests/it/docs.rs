@@ -299,7 +299,6 @@ fn a_wrong_command_is_refused() {
     assert!(refused("specreel replay a.jsonl --speed x", true).is_some());
 }
 
-/// All options of the program and its subcommands.
 fn options() -> BTreeSet<String> {
     fn collect(command: &clap::Command, all: &mut BTreeSet<String>) {
         for argument in command.get_arguments() {

@@ -29,14 +29,12 @@ use specreel_model::{
 };
 use specreel_tensor::{ComputeDevice, WeightType};
 
-/// Checkpoints of the other families.
 const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_ov_newer"];
 
 /// Checkpoints of Qwen3-VL, SmolVLM2 and Qwen3.5, two sizes of each.
 const NEWER: [&str; 6] =
     ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
 
-/// All checkpoints of Qwen2.5-VL.
 const CHECKPOINTS: [&str; 5] =
     ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "sharded_untied", "nested_bf16"];
 
@@ -48,7 +46,6 @@ fn devices(dtype: WeightType) -> Vec<ComputeDevice> {
     [ComputeDevice::cpu(dtype)].into_iter().chain(gpu::gpu_or_skip(dtype)).collect()
 }
 
-/// A model of the fixtures on a device.
 fn load_on(name: &str, device: &ComputeDevice) -> VideoLlm {
     VideoLlm::load_on(&fixture(name), device, &mut |_, _| {}).unwrap()
 }
@@ -67,7 +64,6 @@ fn copy(name: &str) -> tempfile::TempDir {
     dir
 }
 
-/// A JSON file of the fixtures.
 fn json(path: &str) -> serde_json::Value {
     serde_json::from_str(&std::fs::read_to_string(fixture(path)).unwrap()).unwrap()
 }
@@ -122,7 +118,6 @@ fn values(of: &impl Values) -> Vec<f32> {
     of.flat()
 }
 
-/// Rows of a tensor.
 fn states(tensor: &Tensor) -> States {
     States::new(values(tensor), tensor.dims2().unwrap().1).unwrap()
 }

@@ -49,7 +49,6 @@ impl Case {
         self.part(what).flatten_all().unwrap().to_vec1().unwrap()
     }
 
-    /// Its decoded frames.
     fn frames(&self) -> Vec<Frame> {
         let all = decoded_frames();
         self.numbers("order").into_iter().map(|i| all[i as usize].clone()).collect()
@@ -99,7 +98,6 @@ pub fn levels_off(config: &ProcessorConfig, patches: &Patches, levels: &[f32]) -
     (sum / levels.len() as f64, most)
 }
 
-/// Patches of byte levels.
 fn from_levels(config: &ProcessorConfig, grid: Grid, levels: &Tensor) -> Patches {
     let row = levels.dim(1).unwrap();
     let plane = config.temporal * config.patch * config.patch;
@@ -208,7 +206,6 @@ fn runs_of_resized_frames_equal_transformers() {
     }
 }
 
-/// A clip of `clips.json`.
 #[derive(Deserialize)]
 struct Clip {
     name: String,

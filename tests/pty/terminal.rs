@@ -19,7 +19,6 @@ struct Seen {
     parser: vt100::Parser,
     ended: bool,
     frames: usize,
-    /// All that was written.
     raw: Vec<u8>,
     /// Nothing is read meanwhile.
     stopped: bool,

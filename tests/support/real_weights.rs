@@ -85,7 +85,6 @@ fn cache() -> Option<PathBuf> {
     })
 }
 
-/// The contents of a GGUF file.
 struct Gguf {
     metadata: HashMap<String, gguf_file::Value>,
     /// Row-major values.

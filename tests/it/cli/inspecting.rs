@@ -12,7 +12,6 @@ fn inspect(program: &Program, args: &[&str]) -> Outcome {
     program.run(&[&["inspect", "demo"], args].concat())
 }
 
-/// The prompt event and the figures.
 fn json(program: &Program, args: &[&str]) -> (Event, Value) {
     let run = inspect(program, &[&["--json"], args].concat()).silent();
     let lines: Vec<&str> = run.stdout.lines().collect();

@@ -121,7 +121,6 @@ impl Program {
         dir
     }
 
-    /// A file in the home.
     pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         std::fs::write(self.home().join(name), bytes).unwrap();
         name.to_owned()
@@ -146,7 +145,6 @@ impl Outcome {
         self
     }
 
-    /// Stdout as one JSON value.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}{}", self.stdout, self.stderr))
     }
@@ -187,7 +185,6 @@ pub(crate) fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Run a command to its end.
 pub(crate) fn outcome(command: &mut Command) -> Outcome {
     let output = command.output().unwrap();
     Outcome {
@@ -197,7 +194,6 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
     }
 }
 
-/// The JSON lines of a text.
 pub(crate) fn events(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
 }

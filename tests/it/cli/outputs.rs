@@ -121,7 +121,6 @@ impl Transcript {
         self
     }
 
-    /// A copy of a folder of the repository.
     fn copy(&mut self, from: &str, to: &str) -> &mut Self {
         self.program.copy(from, to);
         self

@@ -68,7 +68,6 @@ fn caption(program: &Program, target: &Path, more: &[&str], variables: &[(&str, 
     outcome(&mut command).ok()
 }
 
-/// The tokens with their probabilities.
 fn tokens(run: &Outcome) -> Vec<Value> {
     let steps = events(&run.stdout).into_iter().filter(|event| event["event"] == "step");
     let tokens: Vec<Value> = steps.flat_map(|step| step["tokens"].as_array().unwrap().clone()).collect();

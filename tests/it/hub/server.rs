@@ -24,7 +24,6 @@ impl Request {
     }
 }
 
-/// The response to send.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
     pub status: u16,

@@ -95,7 +95,6 @@ pub struct LayerParts<'a> {
 }
 
 impl LayerParts<'_> {
-    /// A drafter at the beginning of the text.
     pub fn drafter(&mut self) -> ModelDrafter<'_> {
         self.sequence.truncate(self.base);
         ModelDrafter::new(self.sequence, self.root, false)
@@ -129,7 +128,6 @@ impl Bench {
         Self::on(target, small, &ComputeDevice::cpu(dtype).with_kv_type(kv_type).unwrap(), seed)
     }
 
-    /// Both models on a device.
     pub fn on(name: &str, small: &str, device: &ComputeDevice, seed: u64) -> Self {
         Self::apart(name, small, [device, device], seed)
     }
@@ -442,7 +440,6 @@ impl Bench {
         self.write(&Method::preset("autoregressive").unwrap(), sampler, limit)
     }
 
-    /// Run a method to its end.
     pub fn write(&mut self, method: &Method, sampler: Sampler, limit: usize) -> Written {
         let mut target = self.sequence.take().unwrap();
         let base = target.len();

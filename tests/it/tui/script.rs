@@ -230,7 +230,6 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
     Step { drafted, judged, accepted, tokens, draft_ms, verify_ms, other_ms: 0.1, ..Step::default() }
 }
 
-/// The steps of a lossy run.
 pub fn lossy() -> Vec<Step> {
     let lines = [
         (10, "=A|= small|= green|= star|! falls|"),
@@ -321,7 +320,6 @@ pub fn branched() -> Vec<Step> {
     ]
 }
 
-/// The steps of the target alone.
 pub fn alone() -> Vec<Step> {
     let words = "A small green star falls slowly through the middle of the picture , turning as it moves .";
     let step = |(i, word): (usize, &str)| step(0, &format!(". {word}"), (0.0, 11.2 + 0.3 * (i % 5) as f64));
@@ -405,7 +403,6 @@ fn speedup(stats: &Stats) -> Option<Speedup> {
     Speedup::of("autoregressive", stats.emitted, &measured)
 }
 
-/// A whole run of these steps.
 pub fn play(studio: &mut Studio, run: u64, steps: &[Step], reused: bool) -> Vec<Effect> {
     begin(studio, run, None, reused);
     write(studio, run, steps);
