@@ -7,7 +7,6 @@
 use specreel_model::text::TextTokenizer;
 use specreel_scenes::words::{Says, says};
 
-/// The texts of all tokens.
 pub struct Words {
     texts: Vec<String>,
 }

@@ -206,9 +206,10 @@ fn undamaged_copies_survive() {
 
 #[test]
 fn what_is_missing_or_misshapen_is_named() {
+    type Damage<'a> = &'a dyn Fn(&Path);
     const DOWN: &str = "model.layers.0.mlp.down_proj.weight";
     let weights = |dir: &Path| dir.join("model.safetensors");
-    let cases: [(&dyn Fn(&Path), &str); 6] = [
+    let cases: [(Damage<'_>, &str); 6] = [
         (&|dir| fs::remove_file(dir.join("config.json")).unwrap(), "config.json"),
         (&|dir| edit(&dir.join("config.json"), |json| json["model_type"] = json!("mystery")), "mystery"),
         (&|dir| fs::remove_file(dir.join("tokenizer.json")).unwrap(), "tokenizer.json"),

@@ -54,7 +54,6 @@ fn fixture(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(path)
 }
 
-/// A copy of a fixture's checkpoint.
 fn copy(name: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(fixture(name)).unwrap() {
@@ -68,7 +67,6 @@ fn json(path: &str) -> serde_json::Value {
     serde_json::from_str(&std::fs::read_to_string(fixture(path)).unwrap()).unwrap()
 }
 
-/// A safetensors file of the fixtures.
 fn tensors(path: &str) -> HashMap<String, Tensor> {
     candle_core::safetensors::load(fixture(path), &Device::Cpu).unwrap()
 }
@@ -122,7 +120,6 @@ fn states(tensor: &Tensor) -> States {
     States::new(values(tensor), tensor.dims2().unwrap().1).unwrap()
 }
 
-/// The patches of a checkpoint's fixture.
 fn patches(name: &str) -> Patches {
     let fixture = tensors(&format!("{name}/fixture.safetensors"));
     let pixels = fixture["pixels"].to_dtype(DType::F32).unwrap();
@@ -132,7 +129,6 @@ fn patches(name: &str) -> Patches {
     Patches { data, grid, row: pixels.dim(1).unwrap() }
 }
 
-/// Integers of a tensor, flat.
 fn numbers(tensor: &Tensor) -> Vec<i64> {
     tensor.flatten_all().unwrap().to_vec1().unwrap()
 }

@@ -54,7 +54,6 @@ impl Case {
         self.numbers("order").into_iter().map(|i| all[i as usize].clone()).collect()
     }
 
-    /// The clip as the prompt describes it.
     fn facts(&self, grid: VisualGrid) -> ClipFacts {
         let timestamps_s = self.seconds("timestamps");
         ClipFacts { grid, sample_fps: 1.0, timestamps_s, duration_s: self.seconds("duration")[0] }

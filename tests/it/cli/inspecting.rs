@@ -32,7 +32,6 @@ fn files(program: &Program) -> Vec<String> {
     names
 }
 
-/// Mean brightness of the inner part of a cell.
 fn brightness(image: &RgbImage, (x, y): (u32, u32), cell: u32) -> f64 {
     let inner = 4..cell - 4;
     let places = inner.clone().flat_map(|dy| inner.clone().map(move |dx| (dx, dy)));

@@ -110,7 +110,6 @@ impl Program {
             .unwrap()
     }
 
-    /// A copy of a folder of the repository in the home.
     pub(crate) fn copy(&self, from: &str, to: &str) -> PathBuf {
         let dir = self.home().join(to);
         std::fs::create_dir_all(&dir).unwrap();
@@ -167,7 +166,6 @@ impl Outcome {
     }
 }
 
-/// A file or directory of the parity fixtures.
 pub(crate) fn fixture(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures");
     folder.join(name).display().to_string()

@@ -85,7 +85,6 @@ impl Transcript {
         self
     }
 
-    /// Run a command line with this on stdin.
     fn pipe(&mut self, line: &str, stdin: impl Into<Vec<u8>>) -> &mut Self {
         let outcome = crate::cli::outcome(self.program.command().args(words(line)).write_stdin(stdin));
         self.record(line, &outcome)

@@ -230,7 +230,6 @@ fn two_processes_may_convert_at_once() {
     assert_eq!(program.run(&["models", "cache", "verify"]).code, 0);
 }
 
-/// A LoRA adapter of a matrix, in which all values are `value`.
 fn adapter(dir: &Path, module: &str, value: f32) {
     fs::create_dir_all(dir).unwrap();
     fs::write(dir.join("adapter_config.json"), r#"{"peft_type": "LORA", "r": 2, "lora_alpha": 2}"#).unwrap();

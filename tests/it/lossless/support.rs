@@ -34,7 +34,6 @@ use specreel_train::{Account, AdamW, Options, Store, TrainedLayer};
 
 use crate::{fixture, lossless::heads};
 
-/// What a session wrote.
 pub struct Written {
     pub ids: Vec<u32>,
     /// The target's probabilities of the ids, as bits.
@@ -194,7 +193,6 @@ impl Bench {
         bench
     }
 
-    /// Let the target read the prompt.
     fn read(&mut self) {
         let (sequence, visual, states) = self.prefill();
         (self.sequence, self.visual, self.states) = (Some(sequence), visual, states);
@@ -218,7 +216,6 @@ impl Bench {
         self.read();
     }
 
-    /// The target's states at the visual tokens.
     pub fn relevance_states(&self) -> &VisualStates {
         &self.visual
     }

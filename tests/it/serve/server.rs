@@ -22,7 +22,6 @@ pub struct Server {
     agent: Agent,
 }
 
-/// A body that asks about a video.
 pub fn about(url: &str) -> Value {
     let content = super::content(&[url]);
     json!({"model": "specreel", "messages": [{"role": "user", "content": content}]})
@@ -89,7 +88,6 @@ impl Server {
         request.header("authorization", &self.key).send(body).unwrap()
     }
 
-    /// The status and the body of an answer of any kind.
     pub fn any(&self, path: &str, kind: &str, body: &[u8]) -> (u16, String) {
         text(self.answer(path, kind, body))
     }
@@ -109,7 +107,6 @@ impl Server {
         answer
     }
 
-    /// The body of a response as it comes.
     pub fn open(&self, body: &Value) -> impl BufRead + use<> {
         let response = self.answer("/v1/chat/completions", "application/json", body.to_string().as_bytes());
         assert_eq!(response.status(), 200);
@@ -164,7 +161,6 @@ impl Server {
         answer
     }
 
-    /// End it by a signal, and return the exit code.
     pub fn end(&self, signal: &str) -> Option<i32> {
         send(&self.child(), signal);
         self.wait()
