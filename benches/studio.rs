@@ -1,7 +1,7 @@
 //! From a key to its frame: the real studio in a pseudo-terminal, keys typed one by one, the time until their effect is read
 //! back from the screen; idle, while a run keeps all cores busy, while a run is played, and while a model of three billion
 //! parameters (zeros) is loaded and converted.
-//! `cargo bench --bench studio`.
+//! `cargo bench --bench studio`, or with `-- idle loading` only some of them.
 
 #[path = "../tests/support/hollow.rs"]
 #[expect(clippy::unwrap_used, reason = "a measurement that fails says so by panicking")]
@@ -22,13 +22,33 @@ const KEYS: usize = 400;
 const PACE: Duration = Duration::from_millis(33);
 
 fn main() {
-    let mut idle = start::studio(120, 40, &[]);
-    report("idle", &mut idle);
+    let parts = [
+        ("idle", while_idle as fn()),
+        ("writing", while_writing),
+        ("playing", while_playing),
+        ("loading", while_loading),
+    ];
+    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    for (name, part) in parts {
+        if asked.is_empty() || asked.iter().any(|asked| asked == name) {
+            part();
+        }
+    }
+}
+
+fn while_idle() {
+    report("idle", &mut start::studio(120, 40, &[]));
+}
+
+fn while_writing() {
     let mut busy = start::endless(120, 40);
     busy.press("\r", "writing");
     // The library takes the keys that go up and down.
     report("while a caption is written", &mut busy);
     assert!(busy.text().contains("writing"), "the run ended too early");
+}
+
+fn while_playing() {
     let clips = start::clips();
     let slow = ["--library", clips.to_str().unwrap_or_default(), "--pace", "0.0005"];
     let mut watched = Terminal::start(120, 40, &slow);
@@ -36,7 +56,6 @@ fn main() {
     watched.press("\r", "slowed 2000x");
     report("while a run is played", &mut watched);
     assert!(watched.text().contains("slowed 2000x"), "the playback ended too early");
-    while_loading();
 }
 
 fn while_loading() {

@@ -24,7 +24,6 @@ fn main() {
     engine::main(|| bench().map_err(|e| e.to_string()));
 }
 
-/// The value of an option on the command line.
 fn option(name: &str) -> Option<String> {
     let mut args = std::env::args().skip_while(|arg| arg != name);
     args.nth(1)

@@ -12,6 +12,7 @@ import collections
 import contextlib
 import http.client
 import json
+import multiprocessing
 import os
 import random
 import sys
@@ -90,6 +91,17 @@ def ask(server, video, args, chance):
         return ("slow" if slow else "streamed"), text
 
 
+def watch(server, seconds, sender):
+    """Asks for /health all the time. A process of its own: a thread would wait for the clients' threads."""
+    end, health = time.monotonic() + seconds, []
+    while time.monotonic() < end:
+        began = time.monotonic()
+        status, _ = server.read("GET", "/health")
+        health.append((time.monotonic() - began, status))
+        time.sleep(0.1)
+    sender.send(health)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("url")
@@ -111,7 +123,10 @@ def main():
             print(f"{path}: left out: {json.loads(answer)['error']['message']}")
             continue
         alone[video] = json.loads(answer)["choices"][0]["message"]["content"]
-    end, ends, wrong, health = time.monotonic() + args.seconds, collections.Counter(), [], []
+    receiver, sender = multiprocessing.Pipe()
+    watcher = multiprocessing.Process(target=watch, args=(server, args.seconds, sender))
+    watcher.start()
+    end, ends, wrong = time.monotonic() + args.seconds, collections.Counter(), []
     lock = threading.Lock()
 
     def client(number):
@@ -129,15 +144,8 @@ def main():
             if how == "429":
                 time.sleep(chance.uniform(0.05, 0.5))
 
-    def watch():
-        while time.monotonic() < end:
-            began = time.monotonic()
-            status, _ = server.read("GET", "/health")
-            health.append((time.monotonic() - began, status))
-            time.sleep(0.1)
-
     memory = [server.memory()]
-    threads = [threading.Thread(target=client, args=(n,)) for n in range(args.clients)] + [threading.Thread(target=watch)]
+    threads = [threading.Thread(target=client, args=(n,)) for n in range(args.clients)]
     for thread in threads:
         thread.start()
     while time.monotonic() < end:
@@ -145,6 +153,8 @@ def main():
         memory.append(server.memory())
     for thread in threads:
         thread.join()
+    health = receiver.recv()
+    watcher.join()
     times = sorted(seconds for seconds, _ in health)
     for how, count in ends.most_common():
         print(f"{count:7} {how}")

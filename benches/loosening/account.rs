@@ -33,7 +33,6 @@ pub struct OnClip {
 }
 
 impl OnClip {
-    /// The account of one text.
     pub fn of(seed: u64, written: &Written, text: &str, truth: &Facts, words: &Words) -> Self {
         let score = facts::score(truth, text);
         let ids = &written.ids;

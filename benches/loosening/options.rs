@@ -37,7 +37,6 @@ pub struct Options {
     /// Everything, clip by clip, as JSON.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// The chart.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// The tables in markdown; a page with marks for them, as docs/results/loosening.md, gets them between its marks.

@@ -118,7 +118,6 @@ impl Report {
         )
     }
 
-    /// The chart as a file.
     pub fn svg(&self) -> String {
         chart::svg(&self.plot())
     }

@@ -167,7 +167,6 @@ fn pairs() -> Vec<System> {
     ]
 }
 
-/// A numbered rule of one kind.
 type Choice = (f32, Rule);
 
 /// A small grid over pairs of rules, joined by `and` and by `or`, and over sums of signals.

@@ -7,7 +7,6 @@
 use specreel_model::text::TextTokenizer;
 use specreel_scenes::words::{Says, says};
 
-/// The texts of all tokens.
 pub struct Words {
     texts: Vec<String>,
 }
@@ -37,7 +36,6 @@ impl Words {
         Self { texts: ids.map(|id| tokenizer.token_text(id)).collect() }
     }
 
-    /// The text of a token.
     pub fn text(&self, id: u32) -> &str {
         self.texts.get(id as usize).map_or("", String::as_str)
     }

@@ -26,7 +26,6 @@ pub fn number(otherwise: usize) -> usize {
     std::env::args().skip(1).find_map(|a| a.parse().ok()).unwrap_or(otherwise)
 }
 
-/// An engine that has its models.
 pub struct Loaded {
     handle: EngineHandle,
     events: Receiver<Event>,

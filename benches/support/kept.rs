@@ -23,7 +23,6 @@ pub type Problem = Box<dyn std::error::Error>;
 /// A rule that knows the text before the drafts.
 pub type TextRule<'a> = dyn Fn(&[u32], &[Row]) -> Vec<Option<Verdict>> + 'a;
 
-/// A target and a drafter.
 pub struct Pair {
     pub target: VideoLlm,
     pub drafter: VideoLlm,

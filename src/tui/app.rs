@@ -349,7 +349,7 @@ impl Driver {
         if let Some(batch) = &mut self.batch {
             batch.event(&event);
         }
-        let ended = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_)) && event.run > 0;
+        let ended = event.ends_run() && event.run > 0;
         self.take_in(Msg::Engine(event))?;
         if let Some(unrecorded) = unrecorded {
             self.take_in(unrecorded)?;

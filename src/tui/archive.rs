@@ -128,7 +128,7 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
         // Inside a text the quotes would be escaped.
         let head = String::from_utf8_lossy(&line[..line.len().min(MAX_HEAD)]);
         let is_wanted = |event: &str| head.contains(&format!("\"event\":\"{event}\""));
-        if ["started", "done", "failed", "speed"].into_iter().any(is_wanted)
+        if ["started", "done", "failed", "speed", "verified"].into_iter().any(is_wanted)
             && let Ok(line) = serde_json::from_slice(&line)
         {
             fold(&mut logs, line);
@@ -144,7 +144,8 @@ fn fold(logs: &mut Vec<RunLog>, line: RecordedEvent) {
     if matches!(event.kind, EventKind::Started(_)) {
         logs.push(RunLog::new(event.run));
     }
-    if let Some(log) = logs.last_mut() {
+    // Each takes what belongs to its run; its speed may be measured once the next one has begun.
+    for log in logs {
         log.apply(&event);
     }
 }
@@ -171,11 +172,8 @@ fn last_lines(file: &mut File, bytes: u64) -> io::Result<Vec<RecordedEvent>> {
         while let Some(begin) = rest.iter().rposition(|b| *b == b'\n') {
             // An incomplete line, as a killed program leaves it, is skipped.
             if let Ok(line) = serde_json::from_slice::<RecordedEvent>(&rest[begin + 1..]) {
-                let (is_later, is_end) = match line.event.kind {
-                    EventKind::Speed { .. } | EventKind::Verified(_) => (true, false),
-                    EventKind::Done { .. } | EventKind::Failed(_) => (false, true),
-                    _ => (false, false),
-                };
+                let is_later = matches!(line.event.kind, EventKind::Speed { .. } | EventKind::Verified(_));
+                let is_end = line.event.ends_run();
                 lines.insert(0, line);
                 if !is_later {
                     return Ok(if is_end { lines } else { Vec::new() });

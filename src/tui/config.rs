@@ -64,7 +64,6 @@ pub struct StudioConfig {
     pub models: Option<Arc<dyn ModelStore>>,
     /// The server whose runs are followed; none has an engine of its own.
     pub server: Option<String>,
-    /// The pair that is loaded at the start.
     pub loaded: ModelPair,
     /// The file that remembers the pair chosen last; it need not exist. None remembers none.
     pub models_file: Option<PathBuf>,

@@ -37,7 +37,6 @@ impl StudioError {
         Self::Invalid { file: file.into(), line, key: key.into(), problem: problem.into(), hint: hint.into() }
     }
 
-    /// A file is not TOML.
     pub(crate) fn not_toml((file, text): (&str, &str), error: &toml::de::Error, hint: &str) -> Self {
         let at = error.span().unwrap_or_default();
         Self::invalid((file, text), at, "invalid TOML", error.message(), hint)

@@ -32,14 +32,12 @@ pub enum DrafterChoice {
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenedPair {
     pub spec: ModelSpec,
-    /// The target is the embedded one.
     pub embedded: bool,
     pub rule: Rule,
     /// The prompts that suit the target.
     pub presets: Vec<PromptPreset>,
 }
 
-/// A model on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredModel {
     pub name: String,
@@ -87,7 +85,6 @@ pub struct PublishedModel {
     pub stored: bool,
 }
 
-/// All models.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelList {
     pub stored: Vec<StoredModel>,

@@ -22,9 +22,7 @@ pub struct Mouse {
 pub enum MouseKind {
     /// The left button was pressed.
     Click,
-    /// The wheel went up by a notch.
     WheelUp,
-    /// The wheel went down by a notch.
     WheelDown,
 }
 

@@ -133,7 +133,6 @@ impl Painter {
         Some(Job { key, protocol: self.protocol, cell: self.cell, inside: self.inside, number })
     }
 
-    /// A picture is ready.
     pub fn take_in(&mut self, Painted(key, made): Painted) {
         self.working = false;
         self.kept.push_back((key, made));

@@ -5,7 +5,7 @@
 //! the studio gives the recording of that run up. What is then in the file is the beginning of the run, without its end.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -17,6 +17,8 @@ use specreel_record::{Started, StopReason, session::RecordedEvent};
 
 /// Events that may wait for the disk.
 const WAITING: usize = 4096;
+/// Files that stay open: the speed of a run may be measured, and the run verified, once others have begun.
+const OPEN: usize = 4;
 /// How long the studio's end waits for the disk.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -115,37 +117,38 @@ fn record(
     inbox: &Receiver<(Instant, Event)>,
     mut report: Option<OwnedPermit<Msg>>,
 ) {
-    let mut open: Option<Recording> = None;
-    for (at, event) in inbox {
+    // The last one is that of the current run.
+    let mut open: VecDeque<Recording> = VecDeque::new();
+    let mut write = |at, event: Event| {
+        let run = event.run;
         if let EventKind::Started(Started { segment, .. }) = &event.kind {
             // The segments of a clip share a file.
-            let group = segment.filter(|s| s.first != event.run).map(|s| s.first);
-            open = open.filter(|recording| group.is_some() && recording.group == group);
-            if let Some(recording) = &mut open {
-                recording.run = event.run;
+            let group = segment.filter(|s| s.first != run).map(|s| s.first);
+            match open.back_mut().filter(|last| group.is_some() && last.group == group) {
+                Some(last) => last.runs.push(run),
+                None => open.push_back(Recording::create(create, folder, at, &event)?),
             }
+            open.drain(..open.len().saturating_sub(OPEN));
         }
-        let written = match &mut open {
-            Some(recording) if recording.run == event.run => recording.write(at, event),
-            // A run is recorded from its start or not at all.
-            _ if !matches!(event.kind, EventKind::Started(_)) => continue,
-            _ => Recording::create(create, folder, at, &event).and_then(|mut recording| {
-                recording.write(at, event)?;
-                open = Some(recording);
-                Ok(())
-            }),
-        };
-        if let Err(error) = written {
-            open = None;
-            if let Some(report) = report.take() {
-                report.send(Msg::Unrecorded(format!("runs are not saved: {error}")));
-            }
+        // A run is recorded from its start or not at all.
+        let Some(place) = open.iter().position(|open| open.runs.contains(&run)) else { return Ok(()) };
+        let is_kept = open[place].write(at, event);
+        if !matches!(is_kept, Ok(true)) {
+            open.remove(place);
+        }
+        is_kept.map(drop)
+    };
+    for (at, event) in inbox {
+        if let Err(error) = write(at, event)
+            && let Some(report) = report.take()
+        {
+            report.send(Msg::Unrecorded(format!("runs are not saved: {error}")));
         }
     }
 }
 
 struct Recording {
-    run: u64,
+    runs: Vec<u64>,
     /// What the segments of a clip have in common.
     group: Option<u64>,
     /// The file contains an earlier run.
@@ -173,7 +176,8 @@ impl Recording {
             match create(&path) {
                 Ok(file) => {
                     let group = segment.map(|s| s.first);
-                    return Ok(Self { run: event.run, group, has_earlier: false, begun, file, path });
+                    let runs = vec![event.run];
+                    return Ok(Self { runs, group, has_earlier: false, begun, file, path });
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && n < 1000 => n += 1,
                 Err(e) => return Err(fail(e)),
@@ -181,11 +185,12 @@ impl Recording {
         }
     }
 
-    fn write(&mut self, at: Instant, event: Event) -> std::io::Result<()> {
+    /// Write a line. False if the file is not kept.
+    fn write(&mut self, at: Instant, event: Event) -> std::io::Result<bool> {
         if is_unwritten(&event.kind) && !self.has_earlier {
-            return std::fs::remove_file(&self.path);
+            return std::fs::remove_file(&self.path).map(|()| false);
         }
-        let ends = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_));
+        let ends = event.ends_run();
         let ms = at.saturating_duration_since(self.begun).as_secs_f64() * 1e3;
         let line = RecordedEvent { at_ms: Some((ms * 100.0).round() / 100.0), event };
         let mut bytes = serde_json::to_vec(&line)?;
@@ -195,7 +200,7 @@ impl Recording {
             self.has_earlier = true;
             self.file.sync();
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -279,6 +284,7 @@ mod tests {
             recorder.event(&event(run, stage.clone()));
         }
         recorder.event(&event(2, done("A")));
+        recorder.event(&event(1, EventKind::Speed { speedup: None, measuring: false }));
         // A run that is cancelled before it wrote anything leaves no file.
         recorder.event(&event(3, started("/v/b.mp4")));
         recorder.event(&event(3, ended(StopReason::Cancelled, "", &[], Stats::default())));
@@ -289,7 +295,7 @@ mod tests {
         assert!(name.ends_with("Z-a-red-ball-naive.jsonl"), "{name}");
         assert_eq!(files.len(), 2, "a run that did not start is not saved");
         let lines = |file: &PathBuf| Session::read(file).unwrap().lines;
-        assert_eq!(lines(&files[0]).len(), 2);
+        assert_eq!(lines(&files[0]).len(), 3, "what comes late belongs to its run");
         let second = lines(&files[1]);
         assert_eq!(second.len(), 3);
         assert!(second.iter().all(|l| l.event.run == 2 && l.at_ms.is_some()));

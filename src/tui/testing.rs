@@ -141,7 +141,6 @@ pub(crate) fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
     described.split("--- styles").next().unwrap_or_default().to_owned()
 }
 
-/// The notice in the status line.
 pub(crate) fn notice(studio: &mut Studio) -> String {
     studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
 }

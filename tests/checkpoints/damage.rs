@@ -15,7 +15,6 @@ use tempfile::TempDir;
 
 use crate::{counting::peak, fixture};
 
-/// Text files of a checkpoint.
 const TEXTS: [&str; 7] = [
     "config.json",
     "generation_config.json",
@@ -122,12 +121,7 @@ proptest! {
     #[test]
     fn any_value_anywhere_in_a_configuration(file in 0usize..TEXTS.len(), place in any::<prop::sample::Index>(), value in odd()) {
         let dir = copy("sharded_untied");
-        let path = dir.path().join(TEXTS[file]);
-        let mut json: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        let mut all = Vec::new();
-        places(&json, String::new(), &mut all);
-        *json.pointer_mut(&all[place.index(all.len())]).unwrap() = value;
-        fs::write(&path, json.to_string()).unwrap();
+        edit(&dir.path().join(TEXTS[file]), |json| put(json, place, value));
         survives(dir.path());
     }
 
@@ -158,18 +152,33 @@ proptest! {
     fn any_value_anywhere_in_a_weight_header(place in any::<prop::sample::Index>(), value in odd()) {
         let dir = copy("gqa_tied");
         let path = dir.path().join("model.safetensors");
-        edit_header(&path, |text| {
-            let mut json: Value = serde_json::from_str(text).unwrap();
-            let mut all = Vec::new();
-            places(&json, String::new(), &mut all);
-            *json.pointer_mut(&all[place.index(all.len())]).unwrap() = value.clone();
-            json.to_string()
-        });
+        edit_header(&path, |json| put(json, place, value));
         survives(dir.path());
     }
 }
 
-fn edit_header(path: &Path, change: impl FnOnce(&str) -> String) {
+/// Replace the value at some place.
+fn put(json: &mut Value, place: prop::sample::Index, value: Value) {
+    let mut all = Vec::new();
+    places(json, String::new(), &mut all);
+    *json.pointer_mut(&all[place.index(all.len())]).unwrap() = value;
+}
+
+fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut json);
+    fs::write(path, json.to_string()).unwrap();
+}
+
+fn edit_header(path: &Path, change: impl FnOnce(&mut Value)) {
+    edit_header_text(path, |text| {
+        let mut json = serde_json::from_str(text).unwrap();
+        change(&mut json);
+        json.to_string()
+    });
+}
+
+fn edit_header_text(path: &Path, change: impl FnOnce(&str) -> String) {
     let bytes = fs::read(path).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let mut text = change(std::str::from_utf8(&bytes[8..8 + length]).unwrap());
@@ -180,7 +189,6 @@ fn edit_header(path: &Path, change: impl FnOnce(&str) -> String) {
     fs::write(path, out).unwrap();
 }
 
-/// The problems of a damaged copy.
 fn problems_of(name: &str, damage: impl FnOnce(&Path)) -> String {
     let dir = copy(name);
     damage(dir.path());
@@ -197,24 +205,50 @@ fn undamaged_copies_survive() {
 }
 
 #[test]
+fn what_is_missing_or_misshapen_is_named() {
+    type Damage<'a> = &'a dyn Fn(&Path);
+    const DOWN: &str = "model.layers.0.mlp.down_proj.weight";
+    let weights = |dir: &Path| dir.join("model.safetensors");
+    let cases: [(Damage<'_>, &str); 6] = [
+        (&|dir| fs::remove_file(dir.join("config.json")).unwrap(), "config.json"),
+        (&|dir| edit(&dir.join("config.json"), |json| json["model_type"] = json!("mystery")), "mystery"),
+        (&|dir| fs::remove_file(dir.join("tokenizer.json")).unwrap(), "tokenizer.json"),
+        (
+            &|dir| fs::File::options().write(true).open(weights(dir)).unwrap().set_len(100_000).unwrap(),
+            "model.safetensors",
+        ),
+        // Still a valid file: the bytes belong to another tensor.
+        (
+            &|dir| edit_header_text(&weights(dir), |text| text.replace("model.norm.weight", "other")),
+            "model.norm.weight",
+        ),
+        (
+            &|dir| edit_header(&weights(dir), |json| json[DOWN]["shape"].as_array_mut().unwrap().reverse()),
+            DOWN,
+        ),
+    ];
+    for (damage, part) in cases {
+        let text = problems_of("gqa_tied", damage);
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
 fn a_claimed_terabyte_is_not_allocated() {
     let text = problems_of("gqa_tied", |dir| {
-        edit_header(&dir.join("model.safetensors"), |text| {
-            let mut json: Value = serde_json::from_str(text).unwrap();
+        edit_header(&dir.join("model.safetensors"), |json| {
             let end = json["model.norm.weight"]["data_offsets"][0].as_u64().unwrap() + (1 << 40);
             json["model.norm.weight"] =
                 json!({ "dtype": "F32", "shape": [1u64 << 38], "data_offsets": [end - (1 << 40), end] });
-            json.to_string()
         });
     });
     assert!(text.contains("model.safetensors"), "{text}");
     // Such a claim in the configuration.
     let text = problems_of("gqa_tied", |dir| {
-        let path = dir.join("config.json");
-        let mut json: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        json["intermediate_size"] = json!(1 << 20);
-        json["vocab_size"] = json!(1 << 22);
-        fs::write(path, json.to_string()).unwrap();
+        edit(&dir.join("config.json"), |json| {
+            json["intermediate_size"] = json!(1 << 20);
+            json["vocab_size"] = json!(1 << 22);
+        });
     });
     assert!(text.contains("embed_tokens"), "{text}");
 }
@@ -222,18 +256,16 @@ fn a_claimed_terabyte_is_not_allocated() {
 #[test]
 fn duplicate_names_and_overlapping_tensors() {
     let text = problems_of("gqa_tied", |dir| {
-        edit_header(&dir.join("model.safetensors"), |text| {
+        edit_header_text(&dir.join("model.safetensors"), |text| {
             let json: Value = serde_json::from_str(text).unwrap();
             text.replacen('{', &format!("{{\"model.norm.weight\":{},", json["model.norm.weight"]), 1)
         });
     });
     assert!(text.contains("`model.norm.weight` twice"), "{text}");
     let text = problems_of("gqa_tied", |dir| {
-        edit_header(&dir.join("model.safetensors"), |text| {
-            let mut json: Value = serde_json::from_str(text).unwrap();
+        edit_header(&dir.join("model.safetensors"), |json| {
             json["model.norm.weight"]["data_offsets"] =
                 json["model.layers.0.input_layernorm.weight"]["data_offsets"].clone();
-            json.to_string()
         });
     });
     assert!(text.contains("cannot be at bytes"), "{text}");
@@ -244,9 +276,7 @@ fn an_index_stays_in_its_directory() {
     for name in ["../model-00001-of-00003.safetensors", "/etc/passwd", "a/b", "..", ""] {
         let text = problems_of("sharded_untied", |dir| {
             let path = dir.join("model.safetensors.index.json");
-            let mut json: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-            json["weight_map"]["model.norm.weight"] = json!(name);
-            fs::write(path, json.to_string()).unwrap();
+            edit(&path, |json| json["weight_map"]["model.norm.weight"] = json!(name));
         });
         assert!(text.contains("is not the name of a file in this directory"), "{name}: {text}");
     }

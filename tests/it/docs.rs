@@ -81,7 +81,6 @@ fn prose(line: &str) -> String {
     line.split('`').step_by(2).collect()
 }
 
-/// The targets of a line's links and pictures.
 fn links(line: &str) -> Vec<&str> {
     let ends = line.match_indices("](").map(|(at, _)| &line[at + 2..]);
     ends.filter_map(|rest| rest.split(')').next()).collect()
@@ -176,7 +175,6 @@ fn sources() -> BTreeMap<String, String> {
     all
 }
 
-/// True if a source defines an item of this name.
 fn defines(source: &str, item: &str) -> bool {
     let item = item.trim_end_matches("()");
     let kinds = "fn|struct|enum|trait|type|mod|const|static|macro_rules!|union";
@@ -299,7 +297,6 @@ fn a_wrong_command_is_refused() {
     assert!(refused("specreel replay a.jsonl --speed x", true).is_some());
 }
 
-/// All options of the program and its subcommands.
 fn options() -> BTreeSet<String> {
     fn collect(command: &clap::Command, all: &mut BTreeSet<String>) {
         for argument in command.get_arguments() {
@@ -352,7 +349,6 @@ fn methods_are_those_that_are_built_in() {
     );
 }
 
-/// A range as the page words it.
 fn range(key: &Key) -> Option<String> {
     let range = key.range?.to_string();
     Some(if range == "0 to 1" { "share".into() } else { range })

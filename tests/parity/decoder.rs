@@ -58,7 +58,6 @@ fn ids(of: &Tensor) -> Vec<u32> {
     numbers(of).into_iter().map(|n| n as u32).collect()
 }
 
-/// A pass over an empty cache.
 fn alone<'a>(decoder: &Decoder, input: impl Into<Input<'a>>, at: &Positions, taps: &Taps) -> Pass {
     let (mut cache, mut ws) = (decoder.cache(8), Workspace::default());
     decoder.forward(input, at, &Mask::Causal, &mut cache, taps, &mut ws).unwrap()

@@ -33,7 +33,6 @@ fn edit(dir: &Path, file: &str, change: impl FnOnce(&mut Value)) {
     fs::write(path, value.to_string()).unwrap();
 }
 
-/// Rename the tensors of a file.
 fn rename(path: &Path, to: impl Fn(&str) -> String) {
     let all = candle_core::safetensors::load(path, &candle_core::Device::Cpu).unwrap();
     let renamed: std::collections::HashMap<String, Tensor> =

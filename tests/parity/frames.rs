@@ -49,7 +49,6 @@ fn write_the_decoded_frames() {
     candle_core::safetensors::save(&named, fixture("decoded.safetensors")).unwrap();
 }
 
-/// The two stored frames.
 pub fn decoded_frames() -> [Frame; 2] {
     let all = &tensors("decoded.safetensors")["frames"];
     let (_, height, width, _) = all.dims4().unwrap();

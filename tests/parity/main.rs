@@ -29,14 +29,12 @@ use specreel_model::{
 };
 use specreel_tensor::{ComputeDevice, WeightType};
 
-/// Checkpoints of the other families.
 const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_ov_newer"];
 
 /// Checkpoints of Qwen3-VL, SmolVLM2 and Qwen3.5, two sizes of each.
 const NEWER: [&str; 6] =
     ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
 
-/// All checkpoints of Qwen2.5-VL.
 const CHECKPOINTS: [&str; 5] =
     ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "sharded_untied", "nested_bf16"];
 
@@ -48,7 +46,6 @@ fn devices(dtype: WeightType) -> Vec<ComputeDevice> {
     [ComputeDevice::cpu(dtype)].into_iter().chain(gpu::gpu_or_skip(dtype)).collect()
 }
 
-/// A model of the fixtures on a device.
 fn load_on(name: &str, device: &ComputeDevice) -> VideoLlm {
     VideoLlm::load_on(&fixture(name), device, &mut |_, _| {}).unwrap()
 }
@@ -57,7 +54,6 @@ fn fixture(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures").join(path)
 }
 
-/// A copy of a fixture's checkpoint.
 fn copy(name: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(fixture(name)).unwrap() {
@@ -67,12 +63,10 @@ fn copy(name: &str) -> tempfile::TempDir {
     dir
 }
 
-/// A JSON file of the fixtures.
 fn json(path: &str) -> serde_json::Value {
     serde_json::from_str(&std::fs::read_to_string(fixture(path)).unwrap()).unwrap()
 }
 
-/// A safetensors file of the fixtures.
 fn tensors(path: &str) -> HashMap<String, Tensor> {
     candle_core::safetensors::load(fixture(path), &Device::Cpu).unwrap()
 }
@@ -122,12 +116,10 @@ fn values(of: &impl Values) -> Vec<f32> {
     of.flat()
 }
 
-/// Rows of a tensor.
 fn states(tensor: &Tensor) -> States {
     States::new(values(tensor), tensor.dims2().unwrap().1).unwrap()
 }
 
-/// The patches of a checkpoint's fixture.
 fn patches(name: &str) -> Patches {
     let fixture = tensors(&format!("{name}/fixture.safetensors"));
     let pixels = fixture["pixels"].to_dtype(DType::F32).unwrap();
@@ -137,7 +129,6 @@ fn patches(name: &str) -> Patches {
     Patches { data, grid, row: pixels.dim(1).unwrap() }
 }
 
-/// Integers of a tensor, flat.
 fn numbers(tensor: &Tensor) -> Vec<i64> {
     tensor.flatten_all().unwrap().to_vec1().unwrap()
 }

@@ -49,13 +49,11 @@ impl Case {
         self.part(what).flatten_all().unwrap().to_vec1().unwrap()
     }
 
-    /// Its decoded frames.
     fn frames(&self) -> Vec<Frame> {
         let all = decoded_frames();
         self.numbers("order").into_iter().map(|i| all[i as usize].clone()).collect()
     }
 
-    /// The clip as the prompt describes it.
     fn facts(&self, grid: VisualGrid) -> ClipFacts {
         let timestamps_s = self.seconds("timestamps");
         ClipFacts { grid, sample_fps: 1.0, timestamps_s, duration_s: self.seconds("duration")[0] }
@@ -99,7 +97,6 @@ pub fn levels_off(config: &ProcessorConfig, patches: &Patches, levels: &[f32]) -
     (sum / levels.len() as f64, most)
 }
 
-/// Patches of byte levels.
 fn from_levels(config: &ProcessorConfig, grid: Grid, levels: &Tensor) -> Patches {
     let row = levels.dim(1).unwrap();
     let plane = config.temporal * config.patch * config.patch;
@@ -208,7 +205,6 @@ fn runs_of_resized_frames_equal_transformers() {
     }
 }
 
-/// A clip of `clips.json`.
 #[derive(Deserialize)]
 struct Clip {
     name: String,

@@ -45,7 +45,6 @@ fn ids(n: usize) -> Vec<u32> {
     (0..n as u32).map(|i| 3 + i * 7 % 60).collect()
 }
 
-/// A decoder with a cache.
 struct Run<'a> {
     decoder: &'a Decoder,
     cache: Cache,
@@ -179,7 +178,6 @@ fn caches_truncated_compacted_gathered_and_grown_agree_with_the_kernels() {
     }
 }
 
-/// Cosine of two rows of values.
 fn cosine(a: &impl Values, b: &impl Values) -> f32 {
     let (a, b) = (values(a), values(b));
     let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();

@@ -15,7 +15,6 @@ fn run(columns: u16, rows: u16, args: &[&str]) -> String {
     t.text()
 }
 
-/// What the program writes to a pipe.
 fn piped(args: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"));

@@ -28,7 +28,6 @@ pub fn files() -> Vec<File> {
     ]
 }
 
-/// The variables that select a hub and a cache.
 pub fn hub_variables<'a>(hub: &'a Server, cache: &'a Path) -> [(&'static str, &'a str); 4] {
     [
         ("HF_ENDPOINT", hub.address.as_str()),

@@ -49,7 +49,6 @@ fn studio(_: resolve::Studio) -> Result<i32, Failure> {
     Ok(0)
 }
 
-/// Where this is the program, be it.
 fn be_the_program() {
     if std::env::var_os(CLIPS).is_some() {
         std::process::exit(cli::run(["specreel".into()], studio));

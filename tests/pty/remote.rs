@@ -23,7 +23,6 @@ impl Server {
         Self(child, line.trim().to_owned())
     }
 
-    /// Ask about the embedded clip.
     fn ask(&self, question: &str, tokens: usize) {
         let body = serde_json::json!({"max_tokens": tokens, "messages": [{"role": "user", "content": [
             {"type": "video_url", "video_url": {"url": "demo"}}, {"type": "text", "text": question},

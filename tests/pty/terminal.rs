@@ -19,7 +19,6 @@ struct Seen {
     parser: vt100::Parser,
     ended: bool,
     frames: usize,
-    /// All that was written.
     raw: Vec<u8>,
     /// Nothing is read meanwhile.
     stopped: bool,
@@ -119,7 +118,6 @@ impl Terminal {
         Self { master: pair.master, keyboard, child, seen, begun, home }
     }
 
-    /// Time since the start.
     pub fn age(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -139,7 +137,6 @@ impl Terminal {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// The screen's characters.
     pub fn text(&self) -> String {
         self.seen.0.lock().unwrap().parser.screen().contents()
     }
@@ -199,7 +196,6 @@ impl Terminal {
         assert!(holds(&guard), "{what} after {TOO_LONG:?}:\n{}", guard.parser.screen().contents());
     }
 
-    /// Wait until these words are on the screen.
     pub fn wait(&self, words: &str) {
         self.until(&format!("no {words:?}"), |s| s.parser.screen().contents().contains(words));
     }
@@ -311,7 +307,6 @@ impl Terminal {
         }
     }
 
-    /// Wait until the whole screen at one moment is as wished.
     pub fn until_screen(&self, otherwise: &str, wished: impl Fn(&str) -> bool) {
         self.until(otherwise, |s| wished(&s.parser.screen().contents()));
     }
@@ -321,7 +316,6 @@ impl Terminal {
         self.until("nothing changed", |s| s.parser.screen().contents() != before);
     }
 
-    /// The files of the saved runs.
     pub fn sessions(&self) -> Vec<PathBuf> {
         let folder = self.home.path().join(".local/share/specreel/sessions");
         let entries = std::fs::read_dir(folder).into_iter().flatten();
@@ -354,7 +348,6 @@ impl Terminal {
         }
     }
 
-    /// What the program logged.
     pub fn log(&self) -> String {
         let file = self.home.path().join(".local/state/specreel/specreel.log");
         std::fs::read_to_string(file).unwrap()

@@ -85,7 +85,6 @@ fn cache() -> Option<PathBuf> {
     })
 }
 
-/// The contents of a GGUF file.
 struct Gguf {
     metadata: HashMap<String, gguf_file::Value>,
     /// Row-major values.
@@ -125,7 +124,6 @@ fn unpaired(matrix: &[f32], heads: usize) -> Vec<f32> {
     (0..rows.len()).flat_map(|row| rows[source(row)]).copied().collect()
 }
 
-/// The tensors of a checkpoint with their shapes.
 #[derive(Default)]
 struct Tensors(Vec<(String, Vec<usize>, Vec<u8>)>);
 

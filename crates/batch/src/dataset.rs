@@ -116,7 +116,6 @@ pub struct Problems {
     pub twice: Vec<String>,
     /// Videos that are not there.
     pub missing: Vec<String>,
-    /// Videos with an empty caption.
     pub empty: Vec<String>,
     /// Videos whose latents the trainer caches under an earlier video's name: it would train with that video's latents.
     pub confused: Vec<String>,

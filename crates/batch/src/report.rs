@@ -46,6 +46,8 @@ pub struct Progress {
     pub captioned: usize,
     /// Clips of which the models wrote nothing.
     pub empty: usize,
+    /// Captioned clips of which an answer is incomplete.
+    pub incomplete: usize,
     /// Clips that had captions before.
     pub skipped: usize,
     /// Clips that other processes caption.

@@ -41,6 +41,11 @@ impl Caption {
     pub fn is_empty(&self) -> bool {
         self.made.get("empty").and_then(Value::as_bool) == Some(true)
     }
+
+    /// True if an answer ended before it was what its schema asks for.
+    pub fn is_incomplete(&self) -> bool {
+        self.made.get("complete").and_then(Value::as_bool) == Some(false)
+    }
 }
 
 /// The header of a CSV file.

@@ -413,7 +413,10 @@ fn end<R: Report>(
     report: &mut R,
 ) -> Result<(), Halt> {
     match outcome {
-        Outcome::Captioned(_) => progress.captioned += 1,
+        Outcome::Captioned(captions) => {
+            progress.captioned += 1;
+            progress.incomplete += usize::from(captions.iter().any(Caption::is_incomplete));
+        }
         Outcome::Empty(_) => progress.empty += 1,
         Outcome::Skipped => progress.skipped += 1,
         Outcome::Busy => progress.busy += 1,

@@ -8,7 +8,6 @@ pub struct Polish {
     pub clean: bool,
 }
 
-/// A caption as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Polished {
     pub text: String,

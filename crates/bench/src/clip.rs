@@ -7,18 +7,14 @@ use specreel_engine as engine;
 use specreel_model::{processor::FrameLimits, shapes};
 use specreel_video::{Sampling, sampling};
 
-/// Frames a second.
 const FPS: f64 = 30.0;
 
-/// What to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClipOptions {
     pub shape: String,
-    /// Length of the clip in seconds.
     pub seconds: u32,
     /// Width and height of its frames in pixels, before they are resized.
     pub size: (usize, usize),
-    /// Which frames are sampled.
     pub sampling: Sampling,
     /// Limits of their size and number.
     pub limits: FrameLimits,

@@ -24,7 +24,6 @@ const QUESTION: &str = "Describe this video.";
 /// Placeholders of a video in templates.
 const PADS: [&str; 3] = ["<|video_pad|>", "<image>", "<video>"];
 
-/// A model of a known shape.
 pub struct ShapeModel {
     config: VlConfig,
     tower_config: TowerConfig,
@@ -33,7 +32,6 @@ pub struct ShapeModel {
     decoder: Arc<Decoder>,
 }
 
-/// What to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClipWork {
     /// Height and width of the resized frames in pixels.
@@ -46,15 +44,12 @@ pub struct ClipWork {
     pub tokens: usize,
 }
 
-/// What it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClipTimes {
     pub visual: usize,
     /// Rows of the prompt, visual tokens included. A word of text counts as a token.
     pub rows: usize,
-    /// The vision tower, in milliseconds.
     pub tower_ms: f64,
-    /// Reading the prompt.
     pub prefill_ms: f64,
     /// Both, and the logits that the first token is chosen from.
     pub first_ms: f64,

@@ -17,7 +17,6 @@ pub struct System {
     pub method: Method,
 }
 
-/// What to measure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The systems, the baseline first.

@@ -10,7 +10,6 @@ use specreel_video::Sampling;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Written {
-    /// Why it ended.
     pub reason: Option<StopReason>,
     pub text: String,
     pub ids: Vec<u32>,

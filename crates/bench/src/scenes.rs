@@ -16,12 +16,10 @@ use specreel_speculate::Drafter;
 
 const WARM_UP_TOKENS: usize = 32;
 
-/// What is captioned.
 #[derive(Debug)]
 pub enum Source {
     /// Synthetic clips with these seeds, whose facts are known.
     Scenes(Range<u64>),
-    /// The user's own videos.
     Videos(OwnVideos),
 }
 
@@ -124,7 +122,6 @@ pub(crate) struct ClipResults<'a> {
 }
 
 impl<'a> ClipResults<'a> {
-    /// No results yet.
     pub fn new(clip: &'a Clip) -> Self {
         Self { clip, fronts: Fronts::default(), front_ms: None, baseline: None }
     }

@@ -17,7 +17,6 @@ const TEXT: usize = 100;
 const DRAFTER_ROWS: [usize; 2] = [1, 8];
 const ROWS: [usize; 10] = [1, 2, 3, 4, 6, 8, 11, 16, 26, 32];
 
-/// What to measure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepOptions {
     /// Lengths of the context in tokens; none are 100, 300 and 1000.

@@ -33,7 +33,6 @@ pub(crate) struct Adapter {
     pub replaced: BTreeMap<String, Part>,
 }
 
-/// The matrices of a module.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub a: Part,

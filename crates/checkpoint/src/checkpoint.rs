@@ -36,7 +36,6 @@ use specreel_tensor::{CheckpointError, cpu::thread_pool::DisjointSliceMut, weigh
 /// Called with (tensors read, tensors in total), also within a large tensor. `Break` stops the loading.
 pub type LoadProgress = Arc<dyn Fn(usize, usize) -> ControlFlow<()> + Send + Sync>;
 
-/// A tensor as it is in the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTensor<'a> {
     /// Its name, as in a safetensors file.
@@ -272,7 +271,6 @@ impl Checkpoint {
         &self.files
     }
 
-    /// Bytes of all weight files.
     pub fn bytes(&self) -> u64 {
         let mapped = self.files.gguf().map_or(0, |model| model.text.size() + model.tower.size());
         mapped + self.shards.iter().map(|shard| shard.len).sum::<u64>()

@@ -177,8 +177,11 @@ impl Numbers {
             self.running.insert(event.run, self.next);
             self.next += 1;
         }
-        let ends = matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_));
-        let run = if ends { self.running.remove(&event.run)? } else { *self.running.get(&event.run)? };
+        let run = if event.ends_run() {
+            self.running.remove(&event.run)?
+        } else {
+            *self.running.get(&event.run)?
+        };
         Some(Event { run, ..event })
     }
 }

@@ -12,10 +12,8 @@ pub use self::config::Config;
 use specreel_record::{Cues, Failure, FailureClass, Pace};
 use specreel_tensor::{DeviceChoice, KvType, WeightType};
 
-/// The default prompt.
 pub const DEFAULT_PROMPT: &str = "Describe the video in detail.";
 
-/// The default limit of new tokens.
 pub const DEFAULT_MAX_NEW_TOKENS: u32 = 256;
 
 /// Where a value came from.
@@ -23,13 +21,10 @@ pub const DEFAULT_MAX_NEW_TOKENS: u32 = 256;
 pub enum Origin {
     /// The command line, with the flag's name.
     Flag(String),
-    /// The configuration file.
     Config {
-        /// The file.
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// The key.
         key: &'static str,
     },
     /// Nobody has set it.
@@ -72,7 +67,6 @@ impl<T> Setting<T> {
         }
     }
 
-    /// The value, or a default.
     pub fn or(&self, default: T) -> T
     where
         T: Clone,
@@ -111,7 +105,6 @@ macro_rules! settings {
             $($(#[doc = $doc])* $($(#[$attribute])*)? pub $key: Option<$type>,)*
         }
 
-        /// The merged values.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct Settings {
             $($(#[doc = $doc])* pub $key: Setting<$type>,)*
@@ -129,7 +122,6 @@ macro_rules! settings {
 settings! {
     /// Decoding method: a name, or a TOML file.
     method: String,
-    /// Prompt.
     prompt: String,
     /// Prompt by its name, as a preset.
     preset: String,
@@ -181,7 +173,6 @@ settings! {
     pace: Pace,
     /// A profile of other hardware: the studio also shows the decode speedup that is modelled for it.
     profile: String,
-    /// The studio's theme.
     theme: String,
     /// How the studio draws pictures.
     image_protocol: ImageProtocol,

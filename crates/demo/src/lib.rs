@@ -31,10 +31,8 @@ static FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/demo_files.rs"))
 
 /// Folders of the models, the target first; draft heads are in [`HEADS`].
 const MODELS: [&str; 3] = ["target", "drafter", "drafter-weak"];
-/// Folders of draft heads.
 const HEADS: [&str; 4] = ["sparrow", "msd", "vispec", "hivis"];
 
-/// Hash of the embedded files.
 const HASH: &str = env!("SPECREEL_DEMO_HASH");
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,12 +8,10 @@ use specreel_record::{Promise, Segment, Span};
 use specreel_speculate::{Method, Sampler, VisualContext};
 use specreel_video::Sampling;
 
-/// One generation to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRequest {
     /// Number of the run, chosen by the caller, from 1; every event carries it.
     pub run: u64,
-    /// The video file.
     pub video: PathBuf,
     /// The part of the video to sample; none is all of it. The models see it as a clip that begins at 0; reported time stamps
     /// refer to the whole video.
@@ -34,9 +32,7 @@ pub struct RunRequest {
     pub thinking: bool,
     /// How much to think, in the words of the target's template; none is its default.
     pub effort: Option<String>,
-    /// How to decode.
     pub method: Method,
-    /// Which frames to sample.
     pub sampling: Sampling,
     /// Upper limit of pixels per frame; none is the checkpoint's own limit.
     pub max_pixels: Option<usize>,
@@ -147,11 +143,8 @@ impl RunRequest {
 /// A finished run that is compared with autoregressive decoding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verifies {
-    /// Number of the verified run.
     pub run: u64,
-    /// The emitted tokens.
     pub ids: Vec<u32>,
-    /// What its method promises.
     pub promises: Promise,
 }
 
@@ -160,11 +153,8 @@ pub struct Verifies {
 pub struct Reading {
     /// Earlier questions, with their answers.
     pub before: Vec<Turn>,
-    /// The user's prompt.
     pub prompt: String,
-    /// The system message.
     pub system: Option<String>,
-    /// Think before the answer.
     pub thinking: bool,
     /// How much.
     pub effort: Option<String>,
@@ -172,7 +162,6 @@ pub struct Reading {
     pub pruned: Option<VisualContext>,
 }
 
-/// A command to the engine thread.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// From now on load and run even if the available memory seems too small.
@@ -187,6 +176,5 @@ pub enum Command {
     Switch(Box<ModelSpec>),
     /// While the next run is active, read the clip of this later one; nothing answers it.
     ReadNext(Box<RunRequest>),
-    /// Run one generation.
     Run(Box<RunRequest>),
 }

@@ -38,7 +38,6 @@ pub(crate) struct Standing(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 pub(crate) struct Known {
-    /// The models that are loaded.
     pub spec: Option<ModelSpec>,
     pub ignore_memory: bool,
     /// Other models are loading, or wait to be installed.

@@ -30,7 +30,7 @@ use specreel_tensor::CheckpointError;
 
 /// Commands that may wait.
 const COMMANDS: usize = 64;
-/// Starts the engine.
+
 pub struct Engine;
 
 /// A handle to the engine's thread. Clones share the engine, which ends when the last one is dropped.

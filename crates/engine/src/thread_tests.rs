@@ -237,7 +237,6 @@ fn after_a_gpu_is_lost_the_models_are_loaded_anew() {
 }
 
 impl Rig {
-    /// The answer to a switch.
     fn switched(&mut self) -> Result<Ready, Failure> {
         loop {
             match self.events.blocking_recv().unwrap().kind {

@@ -52,7 +52,6 @@ pub struct TextConfig {
 }
 
 impl TextConfig {
-    /// True if a layer has linear attention.
     pub fn is_linear(&self, layer: usize) -> bool {
         self.linear.is_some_and(|linear| !(layer + 1).is_multiple_of(linear.every))
     }

@@ -22,7 +22,6 @@ pub struct ModelSpec {
     pub drafter_mmproj: Option<PathBuf>,
     /// Directories of draft heads ([`draft_head`]).
     pub heads: Vec<PathBuf>,
-    /// Device of the target.
     pub device: DeviceChoice,
     /// Device of the drafter; `None` = the target's.
     pub drafter_device: Option<DeviceChoice>,
@@ -77,7 +76,6 @@ impl ModelSpec {
         })
     }
 
-    /// Open the target's device.
     pub fn open_target_device(&self) -> Result<ComputeDevice, Failure> {
         ComputeDevice::open(self.device, self.dtype)?.with_tower(self.tower_dtype).with_kv_type(self.kv_type)
     }

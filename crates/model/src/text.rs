@@ -202,7 +202,6 @@ impl TextTokenizer {
         self.0.repetition_penalty
     }
 
-    /// True if `id` ends a text.
     pub fn is_end(&self, id: u32) -> bool {
         self.0.ends.contains(&id)
     }

@@ -304,6 +304,11 @@ impl Event {
     pub fn new(run: u64, kind: EventKind) -> Self {
         Self { run, kind }
     }
+
+    /// True for the last event of its run; only a late [`EventKind::Speed`] or [`EventKind::Verified`] may follow.
+    pub fn ends_run(&self) -> bool {
+        matches!(self.kind, EventKind::Done { .. } | EventKind::Failed(_))
+    }
 }
 
 #[cfg(test)]

@@ -331,7 +331,6 @@ impl RunLog {
         None
     }
 
-    /// All tokens in order.
     pub fn tokens(&self) -> impl Iterator<Item = &Token> {
         self.steps.iter().flat_map(|step| &step.tokens)
     }

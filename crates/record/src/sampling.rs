@@ -26,7 +26,6 @@ pub struct Rule {
     pub default_fps: f64,
     /// At least this many frames (if the video has them).
     pub min_frames: usize,
-    /// At most this many frames.
     pub max_frames: usize,
     /// The number of frames is a multiple of this (if the video has that many).
     pub multiple: usize,

@@ -33,7 +33,6 @@ pub struct Speedup {
     pub decode: f64,
     /// Ratio of times from file to last token; the baseline is charged with this run's own target stages.
     pub end_to_end: f64,
-    /// The interval of `decode`.
     #[serde(flatten)]
     pub interval: Interval,
     /// Share of the time, 0 to 1, that the measurement waited for processors that other programs used; `None` if unknown.
@@ -51,7 +50,6 @@ pub(super) fn with_interval<'de, D: Deserializer<'de>>(value: D) -> Result<Optio
 pub struct Interval {
     pub low: f64,
     pub high: f64,
-    /// Number of paired measurements.
     pub pairs: usize,
 }
 

@@ -130,7 +130,6 @@ pub fn run(number: u64, kinds: impl IntoIterator<Item = EventKind>) -> RunLog {
     fed(RunLog::new(number), kinds)
 }
 
-/// A log with further events of its run.
 pub fn fed(mut log: RunLog, kinds: impl IntoIterator<Item = EventKind>) -> RunLog {
     for kind in kinds {
         log.apply(&Event::new(log.run(), kind));

@@ -39,7 +39,6 @@ impl FactCount {
         (self.said() > 0).then(|| self.right as f64 / self.said() as f64)
     }
 
-    /// Add the counts of another text.
     pub fn add(&mut self, other: &FactCount) {
         self.right += other.right;
         self.wrong += other.wrong;

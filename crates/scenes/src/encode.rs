@@ -20,7 +20,6 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    /// True if the disk is full.
     pub fn is_full(&self) -> bool {
         let full = |errno: i32| [Errno::NOSPC, Errno::DQUOT].iter().any(|full| full.raw_os_error() == errno);
         matches!(self, Self::Ffmpeg { source: ffmpeg_next::Error::Other { errno }, .. } if full(*errno))

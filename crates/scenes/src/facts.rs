@@ -17,7 +17,6 @@ pub struct Facts {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShotFacts {
-    /// The background.
     pub(crate) background: Option<Background>,
     pub(crate) shape_count: Option<usize>,
     pub figures: Vec<FigureFacts>,

@@ -10,7 +10,6 @@ use super::{
     world::{Background, Colour, Motion, Relation, Shape, Size, Texture},
 };
 
-/// The meaning of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Says {
     Count(usize),

@@ -22,7 +22,6 @@ const UNLIKELY: f32 = -9999.0;
 /// The marks around what a model thinks, which are no text of it.
 const MARKS: [&str; 2] = ["<think>", "</think>"];
 
-/// What an event added.
 #[derive(Debug, Default)]
 pub struct Added {
     pub text: String,
@@ -46,9 +45,10 @@ impl Added {
     }
 }
 
-/// An answer that is being written.
 pub struct Answer {
     log: RunLog,
+    /// What of the request has no effect.
+    note: Option<&'static str>,
     stop: StopText,
     /// How many of the most likely tokens to report; none reports no log-probabilities.
     logprobs: Option<usize>,
@@ -60,11 +60,17 @@ pub struct Answer {
 
 impl Answer {
     /// The answer of a run; it ends before one of the texts of `stop`.
-    pub fn new(run: u64, stop: Vec<String>, logprobs: Option<usize>, display: bool) -> Self {
-        Self { log: RunLog::new(run), stop: StopText::new(stop), logprobs, tokens: 0, thoughts: 0, display }
+    pub fn new(
+        run: u64,
+        note: Option<&'static str>,
+        stop: Vec<String>,
+        logprobs: Option<usize>,
+        display: bool,
+    ) -> Self {
+        let (log, stop) = (RunLog::new(run), StopText::new(stop));
+        Self { log, note, stop, logprobs, tokens: 0, thoughts: 0, display }
     }
 
-    /// Take in an event.
     pub fn apply(&mut self, event: &Event) -> Added {
         let was_stopped = self.stop.is_found();
         let chunks = self.log.apply(event).chunks;
@@ -181,7 +187,7 @@ impl Answer {
                 drafter_visual_tokens: stats.drafter_visual_tokens,
             },
             timings: stats.timings.clone(),
-            notes: self.log.notes().to_vec(),
+            notes: self.log.notes().iter().cloned().chain(self.note.map(str::to_owned)).collect(),
             account: self.account(),
         };
         Report { tokens, row: None, run: Some(run) }

@@ -35,9 +35,7 @@ pub struct App {
     pub metrics: Metrics,
     /// Answers that are being written or read each have a clone.
     pub answers: Arc<()>,
-    /// Permits for the bytes of bodies.
     pub bodies: Arc<Semaphore>,
-    /// The models, once they are loaded.
     pub models: OnceLock<Ready>,
     /// When the server was started, in seconds since 1970.
     pub created: u64,

@@ -26,6 +26,8 @@ pub struct Asked {
     pub run: RunRequest,
     pub video: Video,
     pub model: String,
+    /// What of the request has no effect.
+    pub note: Option<&'static str>,
     pub stop: Vec<String>,
     pub logprobs: Option<usize>,
     pub stream: bool,
@@ -34,7 +36,6 @@ pub struct Asked {
     pub display: bool,
 }
 
-/// What a conversation says.
 #[derive(Debug, PartialEq)]
 struct Conversation {
     system: Option<String>,
@@ -120,12 +121,23 @@ pub fn ask(app: &App, request: ChatRequest) -> Result<Asked, ApiError> {
         logprobs: logprobs.map_or(0, |count| count.max(1)),
         ..base.clone()
     };
+    let note = is_filled(&request.tools)
+        .then_some("the tools in the request are not used: no model here can call them");
     let include_usage = request.stream_options.and_then(|own| own.include_usage).unwrap_or(false);
-    Ok(Asked { run, video, model, stop, logprobs, stream, include_usage, events, display })
+    Ok(Asked { run, video, model, note, stop, logprobs, stream, include_usage, events, display })
 }
 
 fn invalid(param: &str, message: impl Into<String>) -> ApiError {
     ApiError::invalid(param, "invalid_value", format!("{param}: {}", message.into()))
+}
+
+fn is_filled(value: &Option<Value>) -> bool {
+    match value {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(all)) => !all.is_empty(),
+        Some(Value::Object(all)) => !all.is_empty(),
+        Some(_) => true,
+    }
 }
 
 /// Refuse what would change the answer, and is not there.
@@ -133,21 +145,18 @@ fn refuse_unsupported(request: &ChatRequest) -> Result<(), ApiError> {
     let unsupported = |param: &str, message: &str| {
         Err(ApiError::invalid(param, "unsupported_value", format!("{param}: {message}")))
     };
-    let is_filled = |value: &Option<Value>| match value {
-        None | Some(Value::Null) => false,
-        Some(Value::Array(all)) => !all.is_empty(),
-        Some(Value::Object(all)) => !all.is_empty(),
-        Some(_) => true,
-    };
     if request.n.is_some_and(|n| n != 1) {
         return unsupported("n", "only 1 answer per request; send several requests");
     }
-    for (param, value) in
-        [("tools", &request.tools), ("functions", &request.functions), ("logit_bias", &request.logit_bias)]
-    {
+    for (param, value) in [("functions", &request.functions), ("logit_bias", &request.logit_bias)] {
         if is_filled(value) {
             return unsupported(param, "not supported; leave it out");
         }
+    }
+    // Without a demand, an answer that calls no tool is a right one: some clients offer theirs with every question.
+    let is_demand = |choice: &Value| !choice.is_null() && choice != "none" && choice != "auto";
+    if request.tool_choice.as_ref().is_some_and(is_demand) {
+        return unsupported("tool_choice", "tools are not supported; expected `none` or `auto`");
     }
     for (param, value) in
         [("frequency_penalty", request.frequency_penalty), ("presence_penalty", request.presence_penalty)]

@@ -40,9 +40,7 @@ impl Feed {
         let State { live: Some(live), running } = &mut *state else { return };
         let event = Arc::new(event.clone());
         match event.kind {
-            EventKind::Done { .. } | EventKind::Failed(_) => {
-                running.remove(&event.run);
-            }
+            _ if event.ends_run() => drop(running.remove(&event.run)),
             // Progress, which the next event replaces.
             EventKind::Stage { .. } | EventKind::Draft(_) => {}
             _ => running.entry(event.run).or_default().push(event.clone()),

@@ -84,7 +84,6 @@ pub fn cors(origins: &[String]) -> Result<CorsLayer, String> {
         .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE]))
 }
 
-/// Count a request.
 pub async fn count(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
     let (route, began) = (route(request.uri().path()), Instant::now());
     let response = next.run(request).await;

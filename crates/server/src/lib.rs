@@ -68,7 +68,6 @@ pub const NAME: &str = "specreel";
 /// How long cancelled runs and their connections may take to end.
 const LAST: Duration = Duration::from_secs(2);
 
-/// A server with an open port.
 pub struct Server {
     app: SharedApp,
     listener: TcpListener,
@@ -89,7 +88,6 @@ impl Server {
         Ok(Self { app, listener, router })
     }
 
-    /// The address that it listens on.
     pub fn address(&self) -> Result<SocketAddr, Failure> {
         self.listener.local_addr().map_err(|e| Failure::internal(format!("no address: {e}"), "try again"))
     }

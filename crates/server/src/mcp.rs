@@ -227,7 +227,7 @@ impl Tools {
             let Asked { run, video, stop, .. } = asked;
             let most = run.max_new_tokens;
             let mut ticket = self.app.pool.submit(run, video).map_err(|why| ApiError::from(why).message)?;
-            let mut answer = Answer::new(ticket.run(), stop, None, false);
+            let mut answer = Answer::new(ticket.run(), None, stop, None, false);
             let (mut text, mut tokens) = (String::new(), 0);
             while let Some(event) = ticket.next().await {
                 let added = answer.apply(&event);

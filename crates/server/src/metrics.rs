@@ -62,7 +62,6 @@ struct Totals {
     verdicts: BTreeMap<&'static str, u64>,
 }
 
-/// What a server counts.
 #[derive(Default)]
 pub struct Metrics(Mutex<Counts>);
 
@@ -77,7 +76,6 @@ pub struct Finished<'a> {
     pub first_token_s: Option<f64>,
 }
 
-/// The state of the queue.
 pub struct Load {
     pub waiting: usize,
     pub running: usize,
@@ -103,7 +101,6 @@ impl Metrics {
         *self.counts().runs.entry(how).or_default() += 1;
     }
 
-    /// A run wrote text.
     pub fn wrote(&self, run: &Finished<'_>) {
         let mut counts = self.counts();
         counts.prompt_tokens += run.prompt_tokens;

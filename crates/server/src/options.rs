@@ -5,7 +5,6 @@ use std::{path::PathBuf, time::Duration};
 use specreel_engine::RunRequest;
 use specreel_speculate::Method;
 
-/// How to serve.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub host: String,

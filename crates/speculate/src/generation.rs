@@ -26,7 +26,6 @@ pub struct GenerationConfig<'a> {
     /// Logits from here on are padding: the target's real vocabulary. A drafter's table may be narrower; it never drafts
     /// ids beyond its own.
     pub vocab: usize,
-    /// End tokens.
     pub ends: &'a [u32],
     /// Special tokens, which prompt lookup never repeats ([`Lookup`]).
     pub special: &'a [u32],
@@ -84,7 +83,6 @@ pub type CustomRule<'a> = dyn Fn(&[Row]) -> Vec<Option<Verdict>> + 'a;
 
 /// The sequences of a generation, each holding the prompt without its last token.
 pub struct GenerationInputs<'a> {
-    /// The target's.
     pub target: &'a mut Sequence,
     /// The drafter's, if it is a decoder.
     pub drafter: Option<&'a mut Sequence>,
@@ -108,7 +106,6 @@ impl GenerationConfig<'_> {
 }
 
 impl<'a> GenerationInputs<'a> {
-    /// The first root.
     pub fn root(&self) -> u32 {
         self.prompt.last().copied().unwrap_or_default()
     }
@@ -160,7 +157,6 @@ pub struct PrefetchedDraft {
     /// True if its drafts were drawn and have distributions.
     pub(crate) drawn: bool,
     pub(crate) constraint: Option<Constraint>,
-    /// Drafts that the grammar forced.
     pub(crate) forced: u64,
     pub(crate) base: usize,
     pub(crate) window: Vec<DraftToken<Evidence>>,

@@ -35,7 +35,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{auto, tree};
 
-/// A decoding method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Method {
@@ -53,7 +52,6 @@ pub struct Method {
     pub context: VisualContext,
     /// In what form tokens are proposed.
     pub shape: Shape,
-    /// Which drafts pass.
     pub acceptance: Acceptance,
     /// When drafting and verifying happen.
     pub schedule: Schedule,

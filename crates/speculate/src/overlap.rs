@@ -58,7 +58,6 @@ struct DrafterSide<'a> {
     vocab: usize,
     sampler: Option<Sampler>,
     grammar: Option<Follower>,
-    /// Drafts that the grammar forced.
     forced: u64,
 }
 

@@ -38,7 +38,6 @@ impl Tree {
         self.nodes.len() - 1
     }
 
-    /// The nodes in order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }

@@ -19,7 +19,6 @@ pub struct AdamW {
 /// Hyperparameters of one update.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Learning rate.
     pub rate: f64,
     /// Decay of the moments.
     pub(crate) betas: [f64; 2],

@@ -21,7 +21,6 @@ const SIZES: [(u32, u32); 4] = [(224, 224), (224, 224), (288, 176), (176, 288)];
 /// File extensions of videos.
 const VIDEOS: [&str; 10] = ["mp4", "mkv", "mov", "webm", "avi", "m4v", "gif", "mpg", "mpeg", "ts"];
 
-/// Source of the clips.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Clips {
     /// Synthetic scenes of the training seeds, from the first on.

@@ -27,7 +27,6 @@ pub struct Options {
     pub batch: usize,
     /// Captioned clips kept in memory (one round).
     pub keep: usize,
-    /// Peak learning rate.
     pub learning_rate: f64,
     /// Final learning rate, as a share of the peak.
     pub last_rate: f64,

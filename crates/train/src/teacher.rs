@@ -19,7 +19,6 @@ use specreel_tensor::ComputeDevice;
 /// Rows of a prompt read in one pass.
 const CHUNK: usize = 128;
 
-/// The target as a teacher.
 pub struct Teacher {
     model: VideoLlm,
     cache: Cache,
@@ -33,7 +32,6 @@ impl Teacher {
         Ok(Self { model, cache, workspace: Workspace::default() })
     }
 
-    /// The target.
     pub fn model(&self) -> &VideoLlm {
         &self.model
     }

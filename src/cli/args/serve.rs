@@ -5,20 +5,23 @@ use std::path::PathBuf;
 use clap::{Args, value_parser};
 
 use super::run::RunArgs;
+use specreel_server::Options;
 
 const SERVER: &str = "Server";
 const VIDEOS: &str = "Videos of requests";
 const LIMITS: &str = "Limits";
+/// Bytes of a megabyte.
+pub const MB: u64 = 1_000_000;
 
 /// Arguments of `serve`.
 #[derive(Debug, Default, Args)]
 #[command(mut_arg("prompt", |arg| arg.help("Prompt of requests that have none; `-` reads it from stdin")))]
 pub struct ServeArgs {
     /// Address to listen on
-    #[arg(long, help_heading = SERVER, value_name = "HOST", default_value = "127.0.0.1")]
+    #[arg(long, help_heading = SERVER, value_name = "HOST", default_value_t = Options::default().host)]
     pub host: String,
     /// Port to listen on; 0 takes a free one
-    #[arg(long, help_heading = SERVER, value_name = "PORT", default_value_t = 8713)]
+    #[arg(long, help_heading = SERVER, value_name = "PORT", default_value_t = Options::default().port)]
     pub port: u16,
     /// Key that requests must have (`Authorization: Bearer KEY`)
     #[arg(long, help_heading = SERVER, value_name = "KEY", env = "SPECREEL_API_KEY", hide_env_values = true, value_parser = key)]
@@ -27,10 +30,10 @@ pub struct ServeArgs {
     #[arg(long, help_heading = SERVER, value_name = "ORIGIN")]
     pub cors: Vec<String>,
     /// Number of engines, each with its own models and caches: so many requests are answered at once
-    #[arg(long, help_heading = SERVER, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=64))]
+    #[arg(long, help_heading = SERVER, value_name = "N", default_value_t = Options::default().parallel as u32, value_parser = value_parser!(u32).range(1..=64))]
     pub parallel: u32,
     /// Seconds that running answers may take to finish after Ctrl-C or SIGTERM; then they are cancelled
-    #[arg(long, help_heading = SERVER, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, help_heading = SERVER, value_name = "SECONDS", default_value_t = Options::default().grace.as_secs() as u32)]
     pub grace: u32,
     /// Let requests name the files in this directory (repeatable)
     #[arg(long, help_heading = VIDEOS, value_name = "DIR")]
@@ -42,25 +45,29 @@ pub struct ServeArgs {
     #[arg(long, help_heading = SERVER)]
     pub allow_follow: bool,
     /// Requests that may wait; more are refused (429)
-    #[arg(long, help_heading = LIMITS, value_name = "N", default_value_t = 32, value_parser = value_parser!(u32).range(0..=10_000))]
+    #[arg(long, help_heading = LIMITS, value_name = "N", default_value_t = Options::default().queue as u32, value_parser = value_parser!(u32).range(0..=10_000))]
     pub queue: u32,
     /// Seconds that a request may take, waiting included; 0 is no limit
-    #[arg(long, help_heading = LIMITS, value_name = "SECONDS", default_value_t = 600)]
+    #[arg(long, help_heading = LIMITS, value_name = "SECONDS", default_value_t = Options::default().timeout.map_or(0, |limit| limit.as_secs() as u32))]
     pub timeout: u32,
     /// Largest request in MB; larger videos are uploaded
-    #[arg(long, help_heading = LIMITS, value_name = "MB", default_value_t = 64, value_parser = value_parser!(u32).range(1..=4000))]
+    #[arg(long, help_heading = LIMITS, value_name = "MB", default_value_t = megabytes(Options::default().max_body), value_parser = value_parser!(u32).range(1..=4000))]
     pub max_body: u32,
     /// Largest video in MB
-    #[arg(long, help_heading = LIMITS, value_name = "MB", default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, help_heading = LIMITS, value_name = "MB", default_value_t = megabytes(Options::default().max_file), value_parser = value_parser!(u32).range(1..))]
     pub max_file: u32,
     /// Most MB of stored videos together
-    #[arg(long, help_heading = LIMITS, value_name = "MB", default_value_t = 4000, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, help_heading = LIMITS, value_name = "MB", default_value_t = megabytes(Options::default().max_storage), value_parser = value_parser!(u32).range(1..))]
     pub max_storage: u32,
     /// Longest video in seconds [default: no limit]
     #[arg(long, help_heading = LIMITS, value_name = "SECONDS", value_parser = value_parser!(u32).range(1..))]
     pub max_duration: Option<u32>,
     #[command(flatten)]
     pub run: RunArgs,
+}
+
+fn megabytes(bytes: u64) -> u32 {
+    (bytes / MB) as u32
 }
 
 fn key(text: &str) -> Result<String, String> {

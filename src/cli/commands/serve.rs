@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::cli::args::{run::RunArgs, serve::ServeArgs};
+use crate::cli::args::{
+    run::RunArgs,
+    serve::{MB, ServeArgs},
+};
 use specreel_client::present::text::clean;
 use specreel_engine::memory_check;
 use specreel_record::Ready;
@@ -13,8 +16,6 @@ use specreel_server::{Defaults, Load, NAME, Options, Server};
 const THREADS: usize = 2;
 /// How long the runtime waits for its threads at the end.
 const LAST: Duration = Duration::from_secs(1);
-/// Bytes of a megabyte.
-const MB: u64 = 1_000_000;
 
 pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
     if let Some(code) = super::models::offer::missing(&args.run, config, false)? {
@@ -106,7 +107,6 @@ fn options(args: &ServeArgs) -> Options {
     }
 }
 
-/// The models in words.
 fn models(ready: &Ready) -> String {
     match &ready.drafter {
         Some(drafter) => format!("{} with {drafter}", ready.target),

@@ -32,11 +32,14 @@ impl Named {
         } else {
             options.create_new(true)
         };
-        options.write(true).open(path).map_err(|e| match e.kind() {
+        let file = options.write(true).open(path).map_err(|e| match e.kind() {
             _ if path.is_dir() => self.directory(path),
             io::ErrorKind::AlreadyExists => self.exists(path),
             _ => self.unwritable(path, &e),
-        })
+        })?;
+        // Says that the file is in use, see `OutputFile::drop`. Pipes and some file systems have no locks.
+        let _ = file.try_lock_shared();
+        Ok(file)
     }
 
     /// The file exists, and `--force` is missing (class usage).
@@ -131,7 +134,8 @@ impl OutputFile {
 impl Drop for OutputFile {
     fn drop(&mut self) {
         let is_empty = |path: &Path| std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0);
-        if self.new && is_empty(&self.path) {
+        // Another process may have opened it meanwhile, with --force.
+        if self.new && is_empty(&self.path) && self.file.try_lock().is_ok() {
             // It would be refused as existing the next time. If this fails, an empty file stays: no harm.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -161,6 +165,12 @@ mod tests {
         std::fs::write(&other, "").unwrap();
         drop(OutputFile::create(NAMED, &other, true).unwrap());
         assert!(other.exists());
+        // What another one writes to stays.
+        std::fs::remove_file(&other).unwrap();
+        let [first, mut second] = [(); 2].map(|()| OutputFile::create(NAMED, &other, true).unwrap());
+        drop(first);
+        second.append(b"more").unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "more");
 
         let failure = OutputFile::create(NAMED, &path, false).unwrap_err();
         assert_eq!(failure.class, FailureClass::Usage);

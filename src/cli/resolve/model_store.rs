@@ -45,7 +45,6 @@ impl Store {
         Self { settings: settings.clone(), rope, config: config.clone() }
     }
 
-    /// The pair of the settings.
     pub fn pair(&self) -> ModelPair {
         let path = |setting: &Setting<PathBuf>| setting.value.clone();
         // The embedded target has a drafter of its own.

@@ -15,11 +15,9 @@ pub(crate) enum ClipState {
     Done,
     /// The models wrote nothing.
     Empty,
-    /// It had a caption.
     Skipped,
     /// Another process captions it.
     Busy,
-    /// Why it has no caption.
     Failed(String),
 }
 

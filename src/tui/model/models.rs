@@ -33,10 +33,8 @@ impl Tab {
     }
 }
 
-/// A row of the list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Row<'a> {
-    /// Decode without a drafter.
     NoDrafter,
     Stored(&'a StoredModel),
     Published(&'a PublishedModel),
@@ -79,7 +77,6 @@ pub(crate) struct Pull {
     pub runs: bool,
 }
 
-/// The change to another pair.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub pair: ModelPair,
@@ -102,7 +99,6 @@ pub(crate) struct Models {
     pub change: Option<Change>,
     /// The model for people who have none is offered once the models are listed.
     pub offers_first: bool,
-    /// The pair that is loaded, or loads at the start.
     pub loaded: ModelPair,
 }
 

@@ -151,7 +151,6 @@ pub(crate) struct Runs {
 pub(crate) struct Proof {
     /// Number of the run that it verifies.
     pub of: u64,
-    /// Tokens of that run.
     pub tokens: usize,
     pub log: RunLog,
 }

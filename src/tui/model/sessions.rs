@@ -38,7 +38,6 @@ impl Sessions {
         self.confirm &= self.selected().map(|e| &e.path) == selected.as_ref();
     }
 
-    /// Set the filter.
     pub fn set_filter(&mut self, filter: String) {
         let selected = self.selected().map(|e| e.path.clone());
         self.filter = filter;

@@ -108,7 +108,6 @@ fn studio() -> Studio {
     studio
 }
 
-/// A studio with the screen open.
 fn screen() -> Studio {
     let mut studio = studio();
     let effects = press(&mut studio, "M");

@@ -139,7 +139,6 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
     Waiting { request, run }
 }
 
-/// The request of the run of this number.
 pub(super) fn request_of(model: &Model, id: u64, subject: &Subject, method: &Method) -> RunRequest {
     let first = subject.before.first().map_or(&subject.prompt, |turn| &turn.prompt);
     let preset = model.config.presets.iter().find(|preset| preset.text.trim() == first.trim()).cloned();

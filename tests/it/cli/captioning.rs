@@ -226,7 +226,6 @@ fn lossless_methods_are_lossless_on_every_clip() {
     Models::load(&demo, WeightType::F32, 24).compare(&made.path, methods.iter());
 }
 
-/// The embedded models in an engine.
 struct Models {
     engine: EngineHandle,
     events: Receiver<Event>,

@@ -37,7 +37,6 @@ fn a_video_that_the_embedded_models_cannot_know_is_noted() {
     assert_eq!(compared.stderr.matches(&note).count(), 1, "{}", compared.stderr);
 }
 
-/// The bytes with some bits of the media flipped.
 fn flipped(mut bytes: Vec<u8>) -> Vec<u8> {
     let media = bytes.windows(4).position(|word| word == b"mdat").unwrap() + 200;
     let end = bytes.windows(4).rposition(|word| word == b"moov").unwrap();
@@ -81,7 +80,6 @@ fn a_truncated_video_is_noted_with_both_lengths() {
     assert_eq!(pieces.stderr.matches("is truncated").count(), 1, "{}", pieces.stderr);
 }
 
-/// Overwrite a tensor of a copied target.
 fn overwrite(program: &Program, name: &str, with: [u8; 2]) {
     let path = program.copy("assets/demo/target", "m").join("model.safetensors");
     let mut bytes = fs::read(&path).unwrap();

@@ -12,7 +12,6 @@ fn inspect(program: &Program, args: &[&str]) -> Outcome {
     program.run(&[&["inspect", "demo"], args].concat())
 }
 
-/// The prompt event and the figures.
 fn json(program: &Program, args: &[&str]) -> (Event, Value) {
     let run = inspect(program, &[&["--json"], args].concat()).silent();
     let lines: Vec<&str> = run.stdout.lines().collect();
@@ -33,7 +32,6 @@ fn files(program: &Program) -> Vec<String> {
     names
 }
 
-/// Mean brightness of the inner part of a cell.
 fn brightness(image: &RgbImage, (x, y): (u32, u32), cell: u32) -> f64 {
     let inner = 4..cell - 4;
     let places = inner.clone().flat_map(|dy| inner.clone().map(move |dx| (dx, dy)));

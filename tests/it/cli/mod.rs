@@ -110,7 +110,6 @@ impl Program {
             .unwrap()
     }
 
-    /// A copy of a folder of the repository in the home.
     pub(crate) fn copy(&self, from: &str, to: &str) -> PathBuf {
         let dir = self.home().join(to);
         std::fs::create_dir_all(&dir).unwrap();
@@ -121,7 +120,6 @@ impl Program {
         dir
     }
 
-    /// A file in the home.
     pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         std::fs::write(self.home().join(name), bytes).unwrap();
         name.to_owned()
@@ -146,7 +144,6 @@ impl Outcome {
         self
     }
 
-    /// Stdout as one JSON value.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}{}", self.stdout, self.stderr))
     }
@@ -169,7 +166,6 @@ impl Outcome {
     }
 }
 
-/// A file or directory of the parity fixtures.
 pub(crate) fn fixture(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures");
     folder.join(name).display().to_string()
@@ -187,7 +183,6 @@ pub(crate) fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Run a command to its end.
 pub(crate) fn outcome(command: &mut Command) -> Outcome {
     let output = command.output().unwrap();
     Outcome {
@@ -197,7 +192,6 @@ pub(crate) fn outcome(command: &mut Command) -> Outcome {
     }
 }
 
-/// The JSON lines of a text.
 pub(crate) fn events(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
 }

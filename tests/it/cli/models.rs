@@ -175,7 +175,6 @@ fn a_mixture_of_experts_is_refused_by_name_before_its_weights() {
     assert!(!hub.requests.lock().unwrap().iter().any(|r| r.path.ends_with("model.safetensors")));
 }
 
-/// A file of the GGUF fixtures under another name.
 fn gguf(name: &'static str, source: &str) -> File {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gguf/gqa_tied");
     File { name, bytes: fs::read(dir.join(source)).unwrap(), large: true }

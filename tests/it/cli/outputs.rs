@@ -85,7 +85,6 @@ impl Transcript {
         self
     }
 
-    /// Run a command line with this on stdin.
     fn pipe(&mut self, line: &str, stdin: impl Into<Vec<u8>>) -> &mut Self {
         let outcome = crate::cli::outcome(self.program.command().args(words(line)).write_stdin(stdin));
         self.record(line, &outcome)
@@ -121,7 +120,6 @@ impl Transcript {
         self
     }
 
-    /// A copy of a folder of the repository.
     fn copy(&mut self, from: &str, to: &str) -> &mut Self {
         self.program.copy(from, to);
         self

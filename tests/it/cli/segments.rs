@@ -12,13 +12,11 @@ fn caption(program: &Program, args: &[&str]) -> Outcome {
     program.run(&[&["caption", "demo"], &SHORT[..], args].concat())
 }
 
-/// The files with this extension in the program's directory.
 fn files_with(program: &Program, extension: &str) -> Vec<std::path::PathBuf> {
     let files = std::fs::read_dir(program.home()).unwrap().map(|entry| entry.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|end| end == extension)).collect()
 }
 
-/// The spans of the runs of a stream of events.
 fn spans(events: &[Value]) -> Vec<(f64, f64)> {
     let spans = events.iter().filter(|e| e["event"] == "started").map(|e| &e["span"]);
     spans.map(|s| (s["start"].as_f64().unwrap(), s["end"].as_f64().unwrap())).collect()

@@ -50,6 +50,10 @@ fn an_answer_that_is_cut_is_said_to_be_incomplete() {
     run.said("stopped after 12 tokens, before the answer was complete; raise the limit");
     let run = program.line("caption demo --schema caption --max-new-tokens 12 --json").ends(5);
     assert_eq!(events(&run.stdout).last().unwrap()["stats"]["complete"], false);
+    let batch = "caption demo demo:2 --schema caption --max-new-tokens 12 --out-dir out --sidecar txt";
+    program.line(batch).ends(5).said("hint: the answer about 2 videos is incomplete: raise --max-new-tokens");
+    let again = program.line(&format!("{batch} --existing overwrite --json")).ends(5);
+    assert_eq!(again.last()["incomplete"], 2);
 }
 
 #[test]

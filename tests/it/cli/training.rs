@@ -54,7 +54,6 @@ fn a_draft_head_works_with_its_target_only() {
     run(&program, "mine", &["--epochs", "10", "--learning-rate", "0.002"]).ends(2).said("is finished");
 }
 
-/// A long training run and its JSON lines.
 fn long(program: &Program) -> (Child, Lines<BufReader<ChildStdout>>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
         .args(on("scenes:9000", "long", &["--epochs", "500", "--json"]))

@@ -68,7 +68,6 @@ fn caption(program: &Program, target: &Path, more: &[&str], variables: &[(&str, 
     outcome(&mut command).ok()
 }
 
-/// The tokens with their probabilities.
 fn tokens(run: &Outcome) -> Vec<Value> {
     let steps = events(&run.stdout).into_iter().filter(|event| event["event"] == "step");
     let tokens: Vec<Value> = steps.flat_map(|step| step["tokens"].as_array().unwrap().clone()).collect();
@@ -231,7 +230,6 @@ fn two_processes_may_convert_at_once() {
     assert_eq!(program.run(&["models", "cache", "verify"]).code, 0);
 }
 
-/// A LoRA adapter of a matrix, in which all values are `value`.
 fn adapter(dir: &Path, module: &str, value: f32) {
     fs::create_dir_all(dir).unwrap();
     fs::write(dir.join("adapter_config.json"), r#"{"peft_type": "LORA", "r": 2, "lora_alpha": 2}"#).unwrap();

@@ -94,7 +94,6 @@ impl Rig {
         self.handle.send(Command::Run(Box::new(request))).unwrap();
     }
 
-    /// All events of a run to its end.
     fn finish(&mut self, run: u64) -> Vec<EventKind> {
         let mut all = Vec::new();
         loop {

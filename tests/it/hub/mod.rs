@@ -41,7 +41,6 @@ struct Recorder {
     seen: Vec<PullProgress>,
     most: Option<usize>,
     refuse: bool,
-    /// Directories and files that were checked.
     checked: Vec<PathBuf>,
 }
 
@@ -113,7 +112,6 @@ impl Case {
         self.pull_observed(&mut Recorder::default())
     }
 
-    /// The failure of a pull, and its message with the hint.
     fn refused(&self) -> (Failure, String) {
         self.refused_id("me/model")
     }

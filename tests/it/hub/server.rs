@@ -24,7 +24,6 @@ impl Request {
     }
 }
 
-/// The response to send.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
     pub status: u16,
@@ -108,7 +107,6 @@ impl Server {
         Self { address, requests }
     }
 
-    /// Requests whose path ends with `end`.
     pub fn asked(&self, end: &str) -> Vec<Request> {
         self.requests.lock().unwrap().iter().filter(|r| r.path.ends_with(end)).cloned().collect()
     }

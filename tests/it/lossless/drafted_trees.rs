@@ -70,7 +70,6 @@ impl Reader {
         Self { base: sequence.len(), sequence, root, vocab: bench.vocabulary() }
     }
 
-    /// A drafter at the beginning of the text.
     fn drafter(&mut self) -> ModelDrafter<'_> {
         self.sequence.truncate(self.base);
         ModelDrafter::new(&mut self.sequence, self.root, false)

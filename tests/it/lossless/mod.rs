@@ -20,7 +20,6 @@ use specreel_speculate::{
 use specreel_tensor::{KvType, WeightType};
 use support::{Bench, Written};
 
-/// Checkpoints by family.
 const FAMILIES: [&[&str]; 7] = [
     &["gqa_tied", "mha_tied_bf16", "nested_bf16", "sharded_untied"],
     &["qwen2_vl", "qwen2_vl_nested"],

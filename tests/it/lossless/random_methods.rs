@@ -170,7 +170,6 @@ fn schedule(rng: &mut ChaCha8Rng) -> Schedule {
     }
 }
 
-/// A method that passes its own check.
 pub fn method(rng: &mut ChaCha8Rng) -> Method {
     loop {
         let method = Method {

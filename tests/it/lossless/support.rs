@@ -34,7 +34,6 @@ use specreel_train::{Account, AdamW, Options, Store, TrainedLayer};
 
 use crate::{fixture, lossless::heads};
 
-/// What a session wrote.
 pub struct Written {
     pub ids: Vec<u32>,
     /// The target's probabilities of the ids, as bits.
@@ -95,7 +94,6 @@ pub struct LayerParts<'a> {
 }
 
 impl LayerParts<'_> {
-    /// A drafter at the beginning of the text.
     pub fn drafter(&mut self) -> ModelDrafter<'_> {
         self.sequence.truncate(self.base);
         ModelDrafter::new(self.sequence, self.root, false)
@@ -129,7 +127,6 @@ impl Bench {
         Self::on(target, small, &ComputeDevice::cpu(dtype).with_kv_type(kv_type).unwrap(), seed)
     }
 
-    /// Both models on a device.
     pub fn on(name: &str, small: &str, device: &ComputeDevice, seed: u64) -> Self {
         Self::apart(name, small, [device, device], seed)
     }
@@ -196,7 +193,6 @@ impl Bench {
         bench
     }
 
-    /// Let the target read the prompt.
     fn read(&mut self) {
         let (sequence, visual, states) = self.prefill();
         (self.sequence, self.visual, self.states) = (Some(sequence), visual, states);
@@ -220,7 +216,6 @@ impl Bench {
         self.read();
     }
 
-    /// The target's states at the visual tokens.
     pub fn relevance_states(&self) -> &VisualStates {
         &self.visual
     }
@@ -442,7 +437,6 @@ impl Bench {
         self.write(&Method::preset("autoregressive").unwrap(), sampler, limit)
     }
 
-    /// Run a method to its end.
     pub fn write(&mut self, method: &Method, sampler: Sampler, limit: usize) -> Written {
         let mut target = self.sequence.take().unwrap();
         let base = target.len();

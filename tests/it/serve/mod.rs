@@ -1,7 +1,9 @@
 //! `specreel serve` from outside: one server answers most of the tests.
 
+mod fuzz;
 mod mcp;
 mod server;
+mod webui;
 
 use std::{fs, io::BufRead};
 
@@ -186,7 +188,8 @@ fn refusals(server: &Server) {
         (with(json!({"stop": [""]})), 400, "stop", "1 to"),
         (with(json!({"top_logprobs": 2})), 400, "top_logprobs", "logprobs"),
         (with(json!({"temperature": "hot"})), 400, "temperature", "invalid type"),
-        (with(json!({"tools": [{}]})), 400, "tools", "not supported"),
+        (with(json!({"functions": [{}]})), 400, "functions", "not supported"),
+        (with(json!({"tools": [{}], "tool_choice": "required"})), 400, "tool_choice", "`auto`"),
         (with(json!({"response_format": {"type": "xml"}})), 400, "response_format.type", "json_schema"),
         (
             with(json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}})),

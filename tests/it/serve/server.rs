@@ -22,7 +22,6 @@ pub struct Server {
     agent: Agent,
 }
 
-/// A body that asks about a video.
 pub fn about(url: &str) -> Value {
     let content = super::content(&[url]);
     json!({"model": "specreel", "messages": [{"role": "user", "content": content}]})
@@ -49,9 +48,12 @@ pub fn chunks(stream: &str) -> Vec<(String, Value)> {
     found
 }
 
+fn text(response: Response<Body>) -> (u16, String) {
+    (response.status().as_u16(), response.into_body().read_to_string().unwrap())
+}
+
 fn read(response: Response<Body>) -> (u16, Value) {
-    let status = response.status().as_u16();
-    let text = response.into_body().read_to_string().unwrap();
+    let (status, text) = text(response);
     (status, serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {status} {text}")))
 }
 
@@ -71,7 +73,6 @@ impl Server {
         Self { program, child, url: line.trim().to_owned(), key: String::new(), agent }
     }
 
-    /// A client with this key.
     pub fn with_key(&self, key: &str) -> Self {
         let mut client = self.clone();
         client.key = format!("Bearer {key}");
@@ -85,6 +86,10 @@ impl Server {
     fn answer(&self, path: &str, kind: &str, body: &[u8]) -> Response<Body> {
         let request = self.agent.post(format!("{}{path}", self.url)).header("content-type", kind);
         request.header("authorization", &self.key).send(body).unwrap()
+    }
+
+    pub fn any(&self, path: &str, kind: &str, body: &[u8]) -> (u16, String) {
+        text(self.answer(path, kind, body))
     }
 
     pub fn send(&self, path: &str, kind: &str, body: &[u8]) -> (u16, Value) {
@@ -102,7 +107,6 @@ impl Server {
         answer
     }
 
-    /// The body of a response as it comes.
     pub fn open(&self, body: &Value) -> impl BufRead + use<> {
         let response = self.answer("/v1/chat/completions", "application/json", body.to_string().as_bytes());
         assert_eq!(response.status(), 200);
@@ -110,8 +114,7 @@ impl Server {
     }
 
     pub fn raw(&self, path: &str, body: &Value) -> String {
-        let response = self.answer(path, "application/json", body.to_string().as_bytes());
-        response.into_body().read_to_string().unwrap()
+        self.any(path, "application/json", body.to_string().as_bytes()).1
     }
 
     fn fetch(&self, path: &str) -> Response<Body> {
@@ -158,7 +161,6 @@ impl Server {
         answer
     }
 
-    /// End it by a signal, and return the exit code.
     pub fn end(&self, signal: &str) -> Option<i32> {
         send(&self.child(), signal);
         self.wait()

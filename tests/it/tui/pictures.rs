@@ -185,7 +185,6 @@ enum Shown {
     Chart,
 }
 
-/// The vector pictures of the documentation.
 const PICTURES: [(&str, Shown); 12] = [
     ("results/loosening.svg", Shown::Chart),
     ("screen.svg", Shown::Pane),
@@ -222,7 +221,6 @@ fn characters(picture: &str) -> Vec<Vec<char>> {
     rows
 }
 
-/// The words in the pane of this title.
 fn pane(rows: &[Vec<char>], title: &str) -> String {
     let title: Vec<char> = title.chars().collect();
     let (top, left) = (0..rows.len())

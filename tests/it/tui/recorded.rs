@@ -24,7 +24,6 @@ pub fn clip(name: &str) -> PathBuf {
     assets().join("clips").join(name).with_extension("mp4")
 }
 
-/// The scene that a clip was rendered from.
 pub fn scene(clip: &Path) -> Scene {
     let facts = std::fs::read(clip.with_extension("json")).unwrap();
     let facts: serde_json::Value = serde_json::from_slice(&facts).unwrap();

@@ -154,7 +154,6 @@ pub fn ready(theme: &str, columns: u16, rows: u16) -> Studio {
     studio
 }
 
-/// The steps of a run, one after the other.
 pub fn write(studio: &mut Studio, run: u64, steps: &[Step]) {
     for step in steps {
         engine(studio, run, EventKind::Step(step.clone()));
@@ -199,7 +198,6 @@ pub fn requested(effects: Vec<Effect>) -> Box<RunRequest> {
     }
 }
 
-/// The number of the run that these effects ask for.
 pub fn asked(effects: &[Effect]) -> Option<u64> {
     effects.iter().find_map(|e| if let Effect::Run(request) = e { Some(request.run) } else { None })
 }
@@ -230,7 +228,6 @@ fn step(judged: usize, tokens: &str, (draft_ms, verify_ms): (f64, f64)) -> Step 
     Step { drafted, judged, accepted, tokens, draft_ms, verify_ms, other_ms: 0.1, ..Step::default() }
 }
 
-/// The steps of a lossy run.
 pub fn lossy() -> Vec<Step> {
     let lines = [
         (10, "=A|= small|= green|= star|! falls|"),
@@ -321,7 +318,6 @@ pub fn branched() -> Vec<Step> {
     ]
 }
 
-/// The steps of the target alone.
 pub fn alone() -> Vec<Step> {
     let words = "A small green star falls slowly through the middle of the picture , turning as it moves .";
     let step = |(i, word): (usize, &str)| step(0, &format!(". {word}"), (0.0, 11.2 + 0.3 * (i % 5) as f64));
@@ -351,7 +347,6 @@ pub fn start(studio: &mut Studio, effects: &[Effect]) -> u64 {
     request.run
 }
 
-/// The events of a run up to its steps.
 pub fn begin(studio: &mut Studio, run: u64, kept: Option<usize>, reused: bool) {
     for (stage, total) in [(Stage::Decode, 12), (Stage::Encode, 6), (Stage::Prefill, 96)] {
         engine(studio, run, EventKind::Stage { stage, done: total, total, left_ms: None });
@@ -405,7 +400,6 @@ fn speedup(stats: &Stats) -> Option<Speedup> {
     Speedup::of("autoregressive", stats.emitted, &measured)
 }
 
-/// A whole run of these steps.
 pub fn play(studio: &mut Studio, run: u64, steps: &[Step], reused: bool) -> Vec<Effect> {
     begin(studio, run, None, reused);
     write(studio, run, steps);
@@ -479,7 +473,6 @@ pub fn session(steps: &[Step], torn: bool) -> Session {
     Session { lines, torn }
 }
 
-/// Saved runs as they are listed.
 pub fn listed() -> Vec<SessionEntry> {
     let entry = |age_s: u64, clip: &str, method: &str, end: Option<EventKind>| {
         let mut log = RunLog::new(1);

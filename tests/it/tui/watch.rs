@@ -175,7 +175,6 @@ fn the_pace_is_what_was_asked_for() {
     assert!(studio.is_playing());
 }
 
-/// A ready studio with this pace.
 fn with_pace(pace: Pace, theme: &str, columns: u16, rows: u16) -> Studio {
     opened(StudioConfig { pace, ..config(theme) }, columns, rows)
 }

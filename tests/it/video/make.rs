@@ -143,7 +143,6 @@ fn numbered(number: usize, width: u32, height: u32, pixel: Pixel) -> frame::Vide
     out
 }
 
-/// The number that a decoded frame says.
 pub fn number(frame: &Frame) -> usize {
     assert_eq!(frame.rgb.len(), (frame.width * frame.height * 3) as usize);
     let row = (frame.height / 2 * frame.width) as usize;
@@ -176,7 +175,6 @@ impl File {
         std::fs::read(&self.path).unwrap()
     }
 
-    /// A copy truncated to this share of its bytes.
     pub fn cut(&self, share: f64) -> File {
         let bytes = self.bytes();
         let extension = self.path.extension().unwrap().to_str().unwrap();

@@ -57,18 +57,14 @@ const SEED: u64 = 1000;
 const FRAMES: usize = 4;
 const SIZE: u32 = 224;
 
-/// What to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QualityOptions {
     /// The real text; `None` for the built-in one.
     pub text: Option<String>,
     /// Predicted tokens of each text, at most; of the real one at least, if it is long enough.
     pub tokens: usize,
-    /// Weight types of the language model.
     pub dtypes: Vec<WeightType>,
-    /// Types of keys and values.
     pub kv_types: Vec<KvType>,
-    /// Weight types of the vision tower.
     pub tower_dtypes: Vec<WeightType>,
     /// The same model as GGUF files.
     pub files: Vec<PathBuf>,
@@ -88,7 +84,6 @@ impl Default for QualityOptions {
     }
 }
 
-/// A form of the target.
 #[derive(Clone, Debug, PartialEq)]
 enum Form {
     Weights(WeightType),

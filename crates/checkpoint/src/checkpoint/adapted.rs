@@ -3,7 +3,6 @@
 use super::{quantized::combined, *};
 use crate::adapter::Pair;
 
-/// Channels of a picture.
 const CHANNELS: usize = 3;
 
 /// The product that an adapter adds to a matrix.

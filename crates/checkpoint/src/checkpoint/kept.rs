@@ -169,7 +169,6 @@ impl KeptWeights {
         Ok(true)
     }
 
-    /// A kept matrix.
     pub fn get(&self, key: &str, outputs: usize, inputs: usize) -> Option<Weight> {
         let mut state = self.state();
         let State::Mapped(file) = &*state else { return None };

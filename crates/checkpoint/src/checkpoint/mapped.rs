@@ -48,7 +48,6 @@ impl Checkpoint {
         self.widen_all(name, tensor).map(|values| Values::F32(values.into()))
     }
 
-    /// All values of a tensor as f32.
     pub(super) fn widen_all(&self, name: &str, tensor: &NamedTensor) -> Result<Vec<f32>, CheckpointError> {
         let mut values = vec![0f32; tensor.parts.iter().map(GgufTensor::values).sum()];
         let place = DisjointSliceMut::new(&mut values);

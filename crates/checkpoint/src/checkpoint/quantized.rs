@@ -105,7 +105,6 @@ impl Checkpoint {
     }
 }
 
-/// A hash of hashes.
 pub(super) fn combined(hashes: &[u64]) -> u64 {
     let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
     twox_hash::XxHash3_64::oneshot(&bytes)

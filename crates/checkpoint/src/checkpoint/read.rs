@@ -59,6 +59,8 @@ pub(super) fn in_parallel<E: Send>(
             }
         }
         free().push(own);
+        // Whoever draws a screen does not wait until the scheduler interrupts this thread.
+        std::thread::yield_now();
     });
     let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
     failure.map_or(Ok(()), |(_, error)| Err(error))

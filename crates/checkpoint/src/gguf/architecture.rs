@@ -25,7 +25,6 @@ pub(crate) struct Architecture {
     pub model_type: &'static str,
     /// The family's name, for messages.
     pub family: &'static str,
-    /// The token of visual tokens in a video.
     pub video_token: &'static str,
     /// The key of its id in `config.json`.
     pub(crate) video_key: &'static str,
@@ -45,7 +44,6 @@ pub(crate) struct Architecture {
     pub(super) tower_tensors: fn(&Arc<GgufFile>) -> Named,
 }
 
-/// All supported pairs.
 pub(crate) static SUPPORTED: [Architecture; 5] =
     [qwen2_vl::QWEN2_VL, qwen2_vl::QWEN25_VL, qwen3_vl::QWEN3_VL, qwen3_5::QWEN3_5, smolvlm::SMOLVLM];
 

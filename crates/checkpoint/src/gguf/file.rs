@@ -98,7 +98,6 @@ impl GgufFile {
             .or_else(|| Values::copied(tensor.kind, self.raw(tensor)))
     }
 
-    /// The bytes of a tensor.
     pub(crate) fn raw(&self, tensor: &GgufTensor) -> &[u8] {
         &self.maps[tensor.part].bytes()[tensor.at..tensor.at + tensor.bytes()]
     }

@@ -66,7 +66,6 @@ fn scalar(kind: u32, bytes: &[u8]) -> Result<Value, String> {
     })
 }
 
-/// All pairs of a file.
 #[derive(Clone)]
 pub struct Metadata {
     map: Arc<FileMap>,

@@ -8,7 +8,6 @@ use super::{
     names,
 };
 
-/// Qwen2-VL.
 pub const QWEN2_VL: Architecture = Architecture {
     text: "qwen2vl",
     projector: "qwen2vl_merger",
@@ -25,7 +24,6 @@ pub const QWEN2_VL: Architecture = Architecture {
     tower_tensors: |file| names::qwen_tower(file, &names::PLAIN, &names::MERGER),
 };
 
-/// Qwen2.5-VL.
 pub const QWEN25_VL: Architecture = Architecture {
     projector: "qwen2.5vl_merger",
     model_type: "qwen2_5_vl",

@@ -10,7 +10,6 @@ use super::{
     names::{self, Layout, Named, Pair},
 };
 
-/// SmolVLM2.
 pub const SMOLVLM: Architecture = Architecture {
     text: "llama",
     projector: "idefics3",

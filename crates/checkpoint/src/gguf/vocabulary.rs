@@ -6,7 +6,6 @@ use super::GgufFile;
 struct Preparation {
     /// Its name in `tokenizer.ggml.pre`.
     name: &'static str,
-    /// The pattern that splits text.
     split: &'static str,
     /// Text is composed (NFC) first.
     composed: bool,
@@ -46,7 +45,6 @@ pub struct Vocabulary<'a> {
     pub added: Vec<(u32, bool)>,
     /// Merges, the first applied first.
     pub merges: Vec<(&'a str, &'a str)>,
-    /// The pattern that splits text.
     pub split: &'static str,
     /// Text is composed (NFC) before it is split.
     pub composed: bool,

@@ -35,7 +35,6 @@ impl Cache {
         &self.root
     }
 
-    /// The directory of a model.
     pub fn folder(&self, id: &ModelId) -> PathBuf {
         self.root.join(id.folder())
     }

@@ -30,7 +30,6 @@ fn example(available: &[Available]) -> Option<&str> {
     preferred.or(available.first()).map(|one| one.tag.as_str())
 }
 
-/// Types for a message.
 pub(super) fn listed(available: &[Available]) -> String {
     available.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -125,12 +124,7 @@ pub enum HubError {
     #[error("{file} is corrupt: {problem}")]
     Damaged { file: String, problem: String },
     #[error("not enough disk space in {}: {} needed, {} free", dir.display(), bytes(*needed), bytes(*free))]
-    Disk {
-        /// Bytes to download.
-        needed: u64,
-        free: u64,
-        dir: PathBuf,
-    },
+    Disk { needed: u64, free: u64, dir: PathBuf },
     #[error("another process is downloading {file}")]
     Locked { file: String },
     /// A cache file cannot be read or written.

@@ -13,7 +13,6 @@ use super::{
 };
 use crate::gguf::{file_names, towers_of};
 
-/// The files of a model.
 pub(super) struct GgufFiles {
     /// The language model: one file, or its parts in order.
     pub text: Vec<RemoteFile>,

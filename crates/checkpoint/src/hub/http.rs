@@ -11,7 +11,6 @@ use ureq::{
 
 use super::{HubError, Settings};
 
-/// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 10;
 
 pub(super) struct Http {
@@ -26,7 +25,6 @@ pub(super) struct HubResponse {
 }
 
 impl HubResponse {
-    /// A header as text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }

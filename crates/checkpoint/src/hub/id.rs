@@ -5,7 +5,6 @@ use std::fmt;
 use super::HubError;
 use crate::gguf::file_names;
 
-/// The default revision.
 pub(crate) const MAIN: &str = "main";
 
 /// Maximum length of a name or revision.

@@ -31,7 +31,6 @@ impl Checksum {
 pub(crate) struct RemoteFile {
     /// Its path relative to the model's root.
     pub path: String,
-    /// Size of the file in bytes.
     pub size: u64,
     pub(crate) checksum: Checksum,
 }

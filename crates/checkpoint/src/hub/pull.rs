@@ -53,7 +53,6 @@ pub struct PullProgress {
     pub files: usize,
     /// Bytes in the cache, of all files.
     pub done: u64,
-    /// Bytes of all files.
     pub total: u64,
 }
 
@@ -90,7 +89,6 @@ pub trait PullObserver {
     fn check(&mut self, path: &Path) -> Result<(), Failure>;
 }
 
-/// Downloads models.
 pub struct Hub {
     http: Http,
     cache: Cache,

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-/// The public hub.
 const PUBLIC: &str = "https://huggingface.co";
 
 /// Maximum size of a token file, in bytes.
@@ -30,7 +29,6 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Settings of the hub and its cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The cache: directories `models--owner--name`. `None` without a home directory.

@@ -158,7 +158,6 @@ impl QuantizedMatrix {
         self.quantization.name()
     }
 
-    /// The tensors that it is made from.
     pub fn parts(&self) -> impl Iterator<Item = &Part> {
         std::iter::once(&self.codes).chain(self.others())
     }
@@ -168,7 +167,6 @@ impl QuantizedMatrix {
         self.scales.iter().chain(&self.offsets).chain(&self.order)
     }
 
-    /// Bytes of all of them.
     pub fn bytes(&self) -> u64 {
         self.parts().map(|part| (part.info.data_offsets.1 - part.info.data_offsets.0) as u64).sum()
     }
@@ -193,7 +191,6 @@ impl QuantizedMatrix {
         }
     }
 
-    /// Check the shapes of its tensors.
     pub fn check(&self) -> Result<(), String> {
         self.groups(self.dimensions()?).map(|_| ())
     }

@@ -31,7 +31,6 @@ pub(crate) static INT8: [f32; 256] = {
 /// The place of an output's code in a word of AWQ.
 const AWQ: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 
-/// How codes are stored.
 #[derive(Clone, Copy)]
 pub(crate) enum Codes {
     /// One byte each, row by row, of these values.

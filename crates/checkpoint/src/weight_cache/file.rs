@@ -28,7 +28,6 @@ pub struct Index {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
-    /// The name by which it is found.
     pub key: String,
     pub format: String,
     /// Rows.

@@ -39,7 +39,6 @@ pub const DEFAULT_LIMIT: u64 = 32_000_000_000;
 pub(crate) const ENDING: &str = "weights";
 /// Ending of files that are being written.
 const PARTIAL: &str = "partial";
-/// Ending of the lists of sources.
 pub(crate) const SOURCES: &str = "sources.json";
 
 /// A directory of kept weights, and its limit.

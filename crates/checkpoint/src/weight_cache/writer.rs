@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    hash::Hasher as _,
     io::{self, Seek, SeekFrom, Write},
     os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
@@ -21,6 +22,9 @@ use super::{
 };
 use crate::WeightCache;
 use specreel_tensor::cpu::linear::Weight;
+
+/// Bytes that are written at a time.
+const PIECE: usize = 1 << 20;
 
 /// Threads that still write.
 static WRITING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
@@ -140,8 +144,14 @@ fn write(
         };
         for array in weight.arrays() {
             at = out.seek(SeekFrom::Start(at.next_multiple_of(ALIGN)))?;
-            out.write_all(array)?;
-            matrix.arrays.push((at, array.len() as u64, XxHash3_64::oneshot(array)));
+            let mut hash = XxHash3_64::new();
+            for piece in array.chunks(PIECE) {
+                out.write_all(piece)?;
+                hash.write(piece);
+                // As between the units that are read.
+                std::thread::yield_now();
+            }
+            matrix.arrays.push((at, array.len() as u64, hash.finish()));
             at += array.len() as u64;
         }
         index.matrices.push(*matrix);

@@ -140,11 +140,6 @@ impl Player {
         &self.whole
     }
 
-    /// The whole log, for figures that another run provides.
-    pub fn whole_mut(&mut self) -> &mut RunLog {
-        &mut self.whole
-    }
-
     fn grow(&mut self) {
         let edge = self.edge();
         // How far the drafts of the first new step were played while it was verified.

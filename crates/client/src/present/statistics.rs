@@ -178,7 +178,6 @@ pub const LOOSENED: Column =
 /// The text against the baseline's.
 pub const OUTPUT: Column = Column { title: "output", right: false, rank: 2, cell: |m| m.output.words() };
 
-/// The columns of a comparison, in order.
 pub fn comparison_columns(comparison: &Comparison) -> Vec<Column> {
     let mut columns = vec![NAME, KIND, TAU, PER_STEP, LOOSENED, SPEED, DECODE];
     columns.extend(comparison.modelled.is_some().then_some(MODELLED));

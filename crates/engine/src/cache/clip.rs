@@ -9,15 +9,11 @@ use specreel_video::Sampling;
 /// A file as it was when it was read, and how it was sampled. A changed file is another clip.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClipKey {
-    /// The file.
     pub path: PathBuf,
-    /// Size of the file in bytes.
     pub bytes: u64,
     /// When it was last written.
     pub modified: Option<SystemTime>,
-    /// Which part of it.
     pub span: Option<Span>,
-    /// Which frames were sampled.
     pub sampling: Sampling,
     /// Upper limit of pixels per frame.
     pub max_pixels: Option<usize>,
@@ -25,7 +21,6 @@ pub(crate) struct ClipKey {
     pub max_visual_tokens: Option<usize>,
 }
 
-/// A sampled clip.
 pub struct Clip {
     /// Time stamps of the sampled frames in the whole video, in seconds.
     pub timestamps_s: Vec<f64>,
@@ -43,7 +38,6 @@ pub struct Clip {
     pub(crate) decode_ms: f64,
     /// The target's visual embeddings, once encoded, and the time that took.
     pub target: Option<(States, f64)>,
-    /// The drafter's.
     pub drafter: Option<(States, f64)>,
 }
 

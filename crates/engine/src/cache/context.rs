@@ -14,7 +14,6 @@ use specreel_speculate::{
 use super::{ClipKey, Recent};
 use crate::command::{Constraint, Reading};
 
-/// Drafter contexts kept with each context.
 const DRAFTER_CONTEXTS: usize = 8;
 
 /// A clip and the text that the target reads with it.
@@ -23,7 +22,6 @@ pub(crate) type ContextKey = (ClipKey, Reading);
 /// What a drafter's context depends on, besides clip and prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DrafterKey {
-    /// Who drafts.
     pub drafter: Drafter,
     /// The visual tokens it sees; `None` = all.
     pub kept: Option<Vec<usize>>,
@@ -78,13 +76,11 @@ pub struct Reference {
     pub max_new_tokens: usize,
     /// What it had to be.
     pub constraint: Option<Constraint>,
-    /// The emitted ids.
     pub ids: Vec<u32>,
 }
 
 /// A clip and a prompt, prefilled by the target.
 pub struct Prefill {
-    /// The prompt as laid out.
     pub prompt: Prompt,
     /// The target's sequence: the prompt without its last token.
     pub target: Sequence,
@@ -96,7 +92,6 @@ pub struct Prefill {
     pub signals: Signals,
     /// Time of the prefill, in milliseconds.
     pub prefill_ms: f64,
-    /// Drafter contexts.
     pub drafters: Recent<DrafterKey, DrafterContext>,
     /// Median time of one target row, once known, in milliseconds.
     pub t1_ms: f64,

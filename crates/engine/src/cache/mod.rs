@@ -29,7 +29,6 @@ const MAX_CONTEXTS: usize = 8;
 const IDLE_CLIPS: usize = 2;
 
 pub(crate) struct PrefixCache {
-    /// Sampled clips.
     pub clips: Recent<ClipKey, Clip>,
     pub(crate) contexts: Recent<ContextKey, Prefill>,
     /// The context that a run is changing in place.

@@ -77,7 +77,6 @@ pub fn context_window(spec: &ModelSpec) -> Option<usize> {
 pub(crate) struct Work {
     /// The video as the processor cuts it.
     pub sample: VideoInputs,
-    /// Number of sampled frames.
     pub frames: usize,
     /// The longest caption, in tokens.
     pub new_tokens: usize,

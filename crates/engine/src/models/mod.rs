@@ -33,11 +33,8 @@ use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, gpu::Gpu};
 /// Before this, the time left is not reported.
 const PROMPTLY: Duration = Duration::from_millis(500);
 
-/// The loaded models.
 pub struct Models {
-    /// The target.
     pub target: VideoLlm,
-    /// The draft model for it.
     pub drafter: Option<VideoLlm>,
     /// Heads that may draft from the target's states.
     pub heads: Vec<Arc<DraftHead>>,
@@ -47,7 +44,6 @@ pub struct Models {
     pub dtype: String,
     /// Memory that they and a run need; `None` if that is not known (accelerators).
     pub(crate) footprint: Option<Footprint>,
-    /// The target is the embedded one.
     pub embedded: bool,
     requested: WeightType,
     /// The target in weights of fewer bits, where a method drafts with it.

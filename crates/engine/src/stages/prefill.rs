@@ -76,7 +76,6 @@ impl Runner<'_> {
         Ok(0)
     }
 
-    /// Read the whole prompt.
     fn prefill(
         &self,
         clip: &mut Clip,

@@ -20,7 +20,6 @@ pub(crate) struct FinishedRun {
     /// The context of autoregressive decoding: its own, unless it prunes the target.
     pub(crate) plain_key: ContextKey,
     pub selection: Selection,
-    /// Number of emitted tokens.
     pub emitted: u64,
     pub(crate) generated: Generated,
 }

@@ -9,7 +9,6 @@ use specreel_tensor::LinearAttention;
 /// What a kind of language model with linear attention has where its files say nothing.
 #[derive(Debug)]
 pub(crate) struct Hybrid {
-    /// The layers with linear attention.
     pub linear: LinearAttention,
     /// Share of a head that is rotated.
     pub rotated: f64,

@@ -54,7 +54,6 @@ pub struct Sizes {
 /// DeepStack levels of a tower that does not name its layers.
 const DEEPSTACK: usize = 3;
 
-/// Qwen2.
 pub(crate) const QWEN2: LanguageModel = LanguageModel {
     model_type: "qwen2",
     bias: true,

@@ -208,7 +208,6 @@ pub trait DeviceDecoder: Send + Sync {
     /// Rows of a prefill pass.
     fn chunk(&self) -> usize;
 
-    /// An empty cache with `capacity` slots.
     fn cache(&self, capacity: usize) -> Cache;
 
     /// Embeddings of ids, `ids × width`, on the decoder's device. Fails if an id is outside of the vocabulary.

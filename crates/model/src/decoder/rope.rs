@@ -17,7 +17,6 @@ impl Positions {
         Self { axes: [axis.clone(), axis.clone(), axis] }
     }
 
-    /// Number of rows.
     pub fn len(&self) -> usize {
         self.axes[0].len()
     }
@@ -33,7 +32,6 @@ impl Positions {
         Self { axes: [pick(&self.axes[0]), pick(&self.axes[1]), pick(&self.axes[2])] }
     }
 
-    /// The positions of a range of rows.
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         let pick = |axis: &Vec<u32>| axis[range.clone()].to_vec();
         Self { axes: [pick(&self.axes[0]), pick(&self.axes[1]), pick(&self.axes[2])] }

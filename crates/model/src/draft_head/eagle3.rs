@@ -64,7 +64,6 @@ impl DraftVocabulary {
         self.ids.len()
     }
 
-    /// True if it is empty.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }

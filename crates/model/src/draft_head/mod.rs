@@ -140,7 +140,6 @@ impl DraftHead {
         }
     }
 
-    /// The taps of its own passes.
     pub fn own_taps(&self) -> Taps {
         Taps { before_norm: self.eagle3().is_some(), ..Taps::default() }
     }

@@ -34,7 +34,6 @@ pub use source::ReadModel;
 pub use video_llm::VideoLlm;
 
 impl Family {
-    /// All families.
     pub const ALL: [&'static Family; 6] = [
         &qwen2_vl::QWEN2_VL,
         &qwen2_vl::QWEN25_VL,

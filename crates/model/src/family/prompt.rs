@@ -23,7 +23,6 @@ pub enum Rope {
     Sequential,
 }
 
-/// A prompt as the model sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
     /// All ids; all rows of the video carry the placeholder's id.

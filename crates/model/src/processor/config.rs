@@ -197,7 +197,6 @@ impl ProcessorConfig {
         }
     }
 
-    /// The defaults of Qwen3-VL.
     pub fn qwen3_vl() -> Self {
         Self {
             patch: 16,

@@ -158,7 +158,6 @@ impl VisualRope {
     pub const GRIDS: VisualRope = VisualRope::Multimodal { seconds_per_grid: 1.0, tokens_per_second: 1.0 };
 }
 
-/// The positions of a whole prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptPositions {
     /// Time, row and column axis, one position per prompt row. Text has the same position on all three.

@@ -60,7 +60,6 @@ impl PatchBuilder {
         })
     }
 
-    /// Number of frames so far.
     pub fn frames(&self) -> usize {
         self.frames
     }

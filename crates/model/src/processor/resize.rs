@@ -3,7 +3,6 @@
 //! The kernel is stretched by the scale when shrinking. Rows first, then columns, each pass rounded and clamped to bytes, as in the
 //! image libraries that transformers uses.
 
-/// The kernel of a resize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     Bilinear,

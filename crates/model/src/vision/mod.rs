@@ -57,7 +57,6 @@ pub enum VisionError {
     },
     #[error("the vision tower failed: {0}")]
     Compute(#[from] specreel_tensor::Error),
-    /// The progress callback cancelled.
     #[error("cancelled while encoding frames")]
     Cancelled,
 }

@@ -6,7 +6,6 @@ use specreel_tensor::{Importance, fused::FusedMatrix, tower::Activation};
 pub(crate) struct TowerParts {
     /// Over the values of a patch.
     pub embed: FusedMatrix,
-    /// The table of positions, with its shape.
     pub positions: Option<(String, [usize; 2])>,
     pub layers: Vec<LayerParts>,
     /// One for each embedding of a visual token, in the order of its row.

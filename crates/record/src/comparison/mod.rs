@@ -31,7 +31,6 @@ pub struct Comparison {
 /// Hardware that is not here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hardware {
-    /// Name of its profile.
     pub profile: String,
     /// What passes take here and there; `None` if these runs do not show it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +126,6 @@ impl Comparison {
         winner(&intervals).map(|at| rows[at])
     }
 
-    /// True if a method has figures.
     pub fn has_figures(&self) -> bool {
         self.rows.iter().any(|row| row.figures.is_some())
     }

@@ -46,11 +46,13 @@ pub struct ChatRequest {
     /// How much to think, in the words of the model's chat template; `none` does not think.
     pub reasoning_effort: Option<String>,
     pub chat_template_kwargs: Option<TemplateOptions>,
+    /// Tools that may be called. Models are not told of them, and call none.
+    pub tools: Option<Value>,
+    /// `none` or `auto`: a call cannot be demanded.
+    pub tool_choice: Option<Value>,
     /// specreel's own options.
     pub specreel: Option<Extension>,
     /// Not supported.
-    #[schemars(skip)]
-    pub tools: Option<Value>,
     #[schemars(skip)]
     pub functions: Option<Value>,
     #[schemars(skip)]

@@ -1,7 +1,6 @@
 use super::*;
 use crate::api::parse;
 
-/// A conversation of these messages, in JSON.
 fn said(messages: &str) -> Result<Conversation, ApiError> {
     let request: ChatRequest = parse(format!(r#"{{"messages": {messages}}}"#).as_bytes())?;
     conversation(request.messages, "Describe it.")

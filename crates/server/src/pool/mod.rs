@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use crate::{feed::Feed, videos::Video};
 use specreel_client::{Client, Remote};
 use specreel_engine::RunRequest;
-use specreel_record::{Event, EventKind};
+use specreel_record::Event;
 
 /// Clips that an engine is assumed to have kept.
 const REMEMBERED: usize = 8;
@@ -66,8 +66,7 @@ impl Ticket {
     /// The next event; none after the last one, or if the run was dropped from the queue. Cancel safe.
     pub async fn next(&mut self) -> Option<Event> {
         let event = self.events.recv().await;
-        let last = |event: &Event| matches!(event.kind, EventKind::Done { .. } | EventKind::Failed(_));
-        self.is_over |= event.as_ref().is_none_or(last);
+        self.is_over |= event.as_ref().is_none_or(Event::ends_run);
         event
     }
 
@@ -88,7 +87,6 @@ impl Drop for Ticket {
 struct Engine {
     remote: Remote,
     inbox: mpsc::Sender<Job>,
-    /// The run in progress.
     run: Option<u64>,
     /// Clips of its last runs, the last one first.
     clips: VecDeque<PathBuf>,
@@ -132,7 +130,6 @@ impl Pool {
         state.dispatch();
     }
 
-    /// The events of all runs.
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
@@ -194,7 +191,6 @@ impl Pool {
         state.waiting.clear();
     }
 
-    /// Cancel all runs in progress.
     pub fn cancel_all(&self) {
         for engine in self.state().engines.iter().flatten() {
             if let Some(run) = engine.run {

@@ -3,9 +3,8 @@ use std::path::Path;
 use super::*;
 use crate::videos::Hold;
 use specreel_client::fake::{FakeEngine, done, request};
-use specreel_record::StopReason;
+use specreel_record::{EventKind, StopReason};
 
-/// A request about a clip.
 fn about(clip: &str) -> RunRequest {
     RunRequest { video: clip.into(), ..request(0, "naive") }
 }
@@ -15,7 +14,6 @@ fn video(hold: Option<Hold>) -> Video {
     Video { path: "file".into(), name: "demo".into(), _hold: hold }
 }
 
-/// A pool of silent engines.
 fn pool(capacity: usize, engines: usize) -> (Arc<Pool>, Vec<FakeEngine>) {
     let pool = Pool::new(capacity, Feed::new(false));
     let fakes = (0..engines).map(|_| {

@@ -38,13 +38,13 @@ pub async fn chat(State(app): State<SharedApp>, request: Request) -> Result<Resp
     let head = async {
         let asked = asked(&app, request).await?;
         let id = format!("chatcmpl-{:x}-", app.created);
-        let Asked { run, video, model, stop, logprobs, stream, include_usage, events, display } = asked;
+        let Asked { run, video, model, note, stop, logprobs, stream, include_usage, events, display } = asked;
         let ticket = app.pool.submit(run, video)?;
         let session = Session {
             id: format!("{id}{}", ticket.run()),
             created: now(),
             model,
-            answer: Answer::new(ticket.run(), stop, logprobs, display),
+            answer: Answer::new(ticket.run(), note, stop, logprobs, display),
             logprobs: logprobs.is_some(),
             ticket,
             app: app.clone(),
@@ -80,7 +80,6 @@ fn late(app: &App) -> ApiError {
     ApiError::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message)
 }
 
-/// Read a request and check it.
 async fn asked(app: &SharedApp, request: Request) -> Result<Asked, ApiError> {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.trim().to_ascii_lowercase().starts_with("application/json")) {
@@ -271,7 +270,6 @@ async fn whole(mut session: Session) -> Result<Chat, ApiError> {
     })
 }
 
-/// The answer in parts.
 struct Parts {
     session: Session,
     include_usage: bool,
@@ -342,7 +340,6 @@ impl Parts {
         Some(sent)
     }
 
-    /// What an event adds.
     fn part(&self, event: &Event, mut added: Added, sent: &mut Vec<SseEvent>) {
         if self.events {
             sent.extend(named(event));

@@ -17,7 +17,6 @@ use specreel_record::Event;
 /// Time between signs of life in a stream.
 const ALIVE: Duration = Duration::from_secs(15);
 
-/// A response that streams these events.
 pub fn response(events: impl Stream<Item = SseEvent> + Send + 'static) -> Response {
     let alive = KeepAlive::new().interval(ALIVE);
     let mut response = Sse::new(events.map(Ok::<_, axum::Error>)).keep_alive(alive).into_response();

@@ -21,7 +21,6 @@ use ureq::{
 use super::{short, store::Incoming};
 use crate::error::ApiError;
 
-/// Maximum number of redirects.
 const MAX_REDIRECTS: u32 = 5;
 /// How long a server may be silent, and the whole transfer take without a limit for requests.
 const SILENCE: Duration = Duration::from_secs(30);

@@ -41,7 +41,6 @@ impl Blob {
     }
 }
 
-/// An uploaded file.
 #[derive(Clone)]
 pub struct StoredFile {
     pub id: String,
@@ -137,7 +136,6 @@ impl Store {
         Ok(file)
     }
 
-    /// The uploaded file of an id.
     pub fn get(&self, id: &str) -> Result<StoredFile, ApiError> {
         let number = number(id);
         let found = number.and_then(|number| self.state().files.get(&number).cloned());
@@ -159,7 +157,6 @@ impl Store {
         Ok(())
     }
 
-    /// Remove everything.
     pub fn clear(&self) {
         *self.state() = State::default();
         if let Err(error) = std::fs::remove_dir_all(self.dir.path()) {
@@ -246,7 +243,6 @@ impl Drop for Incoming {
     }
 }
 
-/// The number of a file in its id.
 fn number(id: &str) -> Option<u64> {
     id.strip_prefix(PREFIX)?.split_once('-')?.0.parse().ok()
 }

@@ -24,7 +24,6 @@ pub(super) type OnProgress<'a> = &'a mut dyn FnMut(usize, usize) -> ControlFlow<
 /// A target, its prompt and video.
 pub struct Preparation<'a> {
     pub target: &'a VideoLlm,
-    /// The prompt as laid out.
     pub prompt: &'a Prompt,
     /// The target's visual embeddings.
     pub visual: Option<&'a States>,
@@ -212,7 +211,6 @@ pub struct PrefillInput<'a> {
     pub model: &'a VideoLlm,
     /// Its decoder, or another one of its sizes: the model's weights in fewer bits.
     pub decoder: &'a Arc<Decoder>,
-    /// The prompt as laid out.
     pub prompt: &'a Prompt,
     /// The model's own visual embeddings.
     pub visual: Option<&'a States>,

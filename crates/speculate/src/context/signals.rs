@@ -9,7 +9,6 @@ pub struct Attention {
     pub by_head: Vec<f32>,
     /// Divisor of a sum over layers and key heads: layers × heads × rows.
     pub weight: f32,
-    /// Number of visual tokens.
     pub tokens: usize,
     /// Number of the prompt's other tokens.
     pub text: usize,

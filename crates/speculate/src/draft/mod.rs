@@ -18,10 +18,8 @@ use specreel_model::{
     grammar::{Allowed, Follower},
 };
 
-/// The proposal of one step.
 #[derive(Clone, Debug, Default)]
 pub struct Proposal {
-    /// The drafted tokens.
     pub tree: Tree,
     /// How many nodes at the beginning, one after the other, the grammar forced.
     pub forced: usize,
@@ -32,7 +30,6 @@ pub struct Proposal {
     pub(crate) pass_ms: Vec<f64>,
 }
 
-/// The form of the requested tree.
 #[derive(Clone, Debug)]
 pub enum Form<'a> {
     Chain,
@@ -48,7 +45,6 @@ pub enum Form<'a> {
     },
 }
 
-/// A request for the drafts of one step.
 pub struct DraftRequest<'a> {
     pub form: Form<'a>,
     /// Longest branch, what is forced after the root included.
@@ -98,7 +94,6 @@ impl Proposal {
 
 /// Proposes draft tokens. The contract of one step: [`draft`](Self::draft), then [`commit`](Self::commit) with the result.
 pub trait Proposer {
-    /// Draft after the root.
     fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal>;
 
     /// Take in the outcome: the nodes of `path` of the last proposal were accepted, and `root` follows them. `target` has

@@ -32,7 +32,6 @@ pub struct ModelDrafter<'a> {
     embeddable: usize,
     /// Take accepted tokens' keys and values from the target's cache: only where the two are one model.
     dense: bool,
-    /// The head's states, if it is a draft head.
     head: Option<DraftHeadState<'a>>,
 }
 

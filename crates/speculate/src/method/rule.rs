@@ -14,7 +14,6 @@ pub struct RelevanceNeeds {
 /// The signals that a rule needs besides the target's logits. Only these are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleNeeds {
-    /// Visual relevance.
     pub relevance: Option<RelevanceNeeds>,
     /// Attention peaks on the visual tokens.
     pub attention_peaks: bool,
@@ -24,12 +23,10 @@ pub struct RuleNeeds {
     pub divergence: bool,
     /// Random numbers.
     pub(crate) chance: bool,
-    /// The entropy of whole distributions.
     pub(crate) entropy_full: bool,
 }
 
 impl RuleNeeds {
-    /// The needs of a rule.
     pub fn of(rule: &Acceptance) -> Self {
         match rule {
             Acceptance::Visual { top_n, at, .. } => {

@@ -15,7 +15,6 @@ fn method_with(axis: &Axis, kind: &Kind) -> Method {
     fitting.next().unwrap_or_else(|| panic!("no preset goes with {} = {}", axis.name, kind.name))
 }
 
-/// Every key that has a range, with a method that has it.
 fn ranged() -> Vec<(&'static Axis, &'static Kind, &'static Key, Range, Method)> {
     let kinds = AXES.iter().flat_map(|axis| axis.kinds.iter().map(move |kind| (axis, kind)));
     let keys = kinds.flat_map(|(axis, kind)| kind.keys.iter().map(move |key| (axis, kind, key)));

@@ -139,7 +139,6 @@ pub enum EntropyOver {
     /// The three largest probabilities, not renormalized (FLy's code).
     #[default]
     Top3,
-    /// The whole distribution.
     Full,
 }
 
@@ -188,7 +187,6 @@ pub enum Length {
     Auto(Auto),
 }
 
-/// The word `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Auto {

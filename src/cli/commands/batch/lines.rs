@@ -167,6 +167,7 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
         let answer = match ended {
             Ok(Some(c)) => {
                 *(if c.is_empty() { &mut empty } else { &mut written }) += 1;
+                failed += usize::from(c.is_incomplete());
                 object(&name, &c.text, &prompt, c.cut.as_deref(), &c.pieces, &c.made)
             }
             Ok(None) => return Ok(interrupted()),

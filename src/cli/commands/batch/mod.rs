@@ -134,7 +134,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     Ok(match summary {
         summary if summary.interrupted || interrupt.asked() => interrupted(),
         summary if summary.progress.broken() > 0 => FailureClass::Internal.exit_code(),
-        summary if summary.progress.failed + unreadable > 0 => SOME_FAILED,
+        summary if summary.progress.failed + summary.progress.incomplete + unreadable > 0 => SOME_FAILED,
         summary if summary.progress.empty > 0 && summary.progress.captioned == 0 => SOME_FAILED,
         _ => 0,
     })

@@ -74,6 +74,9 @@ impl Reporter {
                 "seconds": seconds(progress.elapsed), "tau": stats.tau, "tokens_per_second": stats.tokens_per_second,
                 "interrupted": summary.interrupted, "limited": summary.limited,
             });
+            if progress.incomplete > 0 {
+                line["incomplete"] = progress.incomplete.into();
+            }
             if progress.verified > 0 {
                 line["verified"] = progress.verified.into();
                 line["differing"] =
@@ -99,6 +102,12 @@ impl Reporter {
             tell!(
                 "hint: the model wrote nothing about {}: change --prompt, or give it more --frames, with --existing overwrite",
                 plural(progress.empty as u64, "video")
+            );
+        }
+        if progress.incomplete > 0 {
+            tell!(
+                "hint: the answer about {} is incomplete: raise --max-new-tokens, with --existing overwrite",
+                plural(progress.incomplete as u64, "video")
             );
         }
         if self.dense > 0 {

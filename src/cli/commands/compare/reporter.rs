@@ -56,7 +56,7 @@ impl<O: Write, E: Write> Reporter<O, E> {
             EventKind::Step(_) => {
                 self.progress.stage(Stage::Generate, log.token_count() as u64, self.limit as u64);
             }
-            EventKind::Done { .. } | EventKind::Failed(_) => self.close()?,
+            _ if event.ends_run() => self.close()?,
             _ => {}
         }
         Ok(())

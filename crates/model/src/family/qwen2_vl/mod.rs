@@ -22,7 +22,6 @@ pub const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and me
 {{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}\
 {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/// Qwen2-VL.
 pub(super) const QWEN2_VL: Family = Family {
     name: "Qwen2-VL",
     model_type: "qwen2_vl",
@@ -41,7 +40,6 @@ pub(super) const QWEN2_VL: Family = Family {
     },
 };
 
-/// Qwen2.5-VL.
 pub(super) const QWEN25_VL: Family = Family {
     name: "Qwen2.5-VL",
     model_type: "qwen2_5_vl",

@@ -16,7 +16,6 @@ use crate::{
 };
 use specreel_record::sampling::Rule;
 
-/// Qwen3.
 const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     model_type: "qwen3_vl_text",
     bias: false,
