@@ -27,8 +27,8 @@ mod quantized;
 mod vectors;
 
 pub use attention::{
-    Held, OnlineSoftmax, Panel, Queries, SEGMENT, Weights, add_weighted_f32, narrow, quantize_chunks,
-    scales_of, scores_f32,
+    Held, OnlineSoftmax, Panel, Queries, SEGMENT, Weights, add_weighted_f32, fix_key, fix_values,
+    holds_fixed, narrow, quantize_chunks, scales_of, scores_f32,
 };
 #[cfg(target_arch = "x86_64")]
 pub(crate) use blocks::{Avx512Kernel, avx512 as block_kernels};

@@ -20,8 +20,6 @@ use std::ops::Range;
 
 pub use softmax::OnlineSoftmax;
 
-#[cfg(target_arch = "x86_64")]
-use self::fixed::HeldValues as _;
 use super::{BLOCK, SLOTS, has_avx512, quantize_q8};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::{HalfKind, half::has_vectors};
@@ -42,6 +40,12 @@ const DIRECT: usize = 8;
 pub enum Held<'a> {
     F32(&'a [f32]),
     F16(&'a [u16]),
+    /// 16-bit integers, with a scale for each slot. Keys are in words of two dimensions, which take the place of a dimension in
+    /// the layout; values in words of two slots, `2 * i` and `2 * i + 1`.
+    Fixed {
+        integers: &'a [i16],
+        scales: &'a [f32],
+    },
     /// 8-bit values with scales.
     Q8 {
         /// Words of four values.
@@ -62,6 +66,9 @@ impl Held<'_> {
         match self {
             Held::F32(values) => Held::F32(&values[slot * d..]),
             Held::F16(values) => Held::F16(&values[slot * d..]),
+            Held::Fixed { integers, scales } => {
+                Held::Fixed { integers: &integers[slot * d..], scales: &scales[slot..] }
+            }
             Held::Q8 { quants, scales } => {
                 Held::Q8 { quants: &quants[slot * d / 4..], scales: &scales[slot * scales_of(d)..] }
             }
@@ -73,6 +80,9 @@ impl Held<'_> {
         let held = match self {
             Held::F32(values) => values.len() >= slots * d,
             Held::F16(values) => values.len() >= slots * d,
+            Held::Fixed { integers, scales } => {
+                integers.len() >= slots.next_multiple_of(2) * d && scales.len() >= slots
+            }
             Held::Q8 { quants, scales } => {
                 quants.len() >= slots * d / 4 && scales.len() >= slots * scales_of(d)
             }
@@ -124,11 +134,12 @@ impl Queries {
             }
         }
         #[cfg(target_arch = "x86_64")]
-        if matches!(keys, Held::F16(_)) && is_fixed(keys, d) {
+        if matches!(keys, Held::Fixed { .. }) {
             self.fixed.resize(self.values.len(), 0);
             self.fixed_scales.clear();
             for (query, fixed) in self.values.chunks_exact(d).zip(self.fixed.chunks_exact_mut(d)) {
-                self.fixed_scales.push(fixed::quantize_query(query, fixed));
+                // SAFETY: the features were detected, or nothing were held so.
+                self.fixed_scales.push(unsafe { fixed::fix_query(query, fixed) });
             }
         }
     }
@@ -167,6 +178,35 @@ pub fn narrow(row: &[f32], out: &mut [u16]) {
     }
 }
 
+/// True if this processor holds keys and values of 16 bits in fixed point: its integer dot products are the fastest.
+pub fn holds_fixed(d: usize) -> bool {
+    has_avx512() && d.is_multiple_of(BLOCK)
+}
+
+/// The largest magnitude of integers in a key.
+const LARGEST_KEY: f32 = 8192.0;
+/// The largest magnitude of integers in a row of values.
+const LARGEST_VALUE: f32 = 4096.0;
+
+/// Convert a key to fixed point; returns the scale, which is not a number if a value is not finite.
+pub fn fix_key(key: &[f32], out: &mut [i16]) -> f32 {
+    fix(key, LARGEST_KEY, out)
+}
+
+/// Convert a row of values to fixed point, as [`fix_key`].
+pub fn fix_values(values: &[f32], out: &mut [i16]) -> f32 {
+    fix(values, LARGEST_VALUE, out)
+}
+
+fn fix(row: &[f32], largest: f32, out: &mut [i16]) -> f32 {
+    assert!(holds_fixed(row.len()) && out.len() == row.len(), "the row is not held in fixed point");
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the features were detected.
+    return unsafe { fixed::fix(row, largest, out) };
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!("{largest}: only AVX-512 holds fixed point");
+}
+
 /// The weights of several queries on the slots of a segment.
 #[derive(Clone, Copy)]
 pub struct Weights<'a> {
@@ -203,14 +243,11 @@ pub struct Panel {
     fixed: FixedPanel,
 }
 
-/// Keys and values in fixed point, and weights.
+/// Values in fixed point, and weights.
 #[cfg(target_arch = "x86_64")]
 #[derive(Default)]
 struct FixedPanel {
-    keys: Vec<[i16; 2]>,
-    key_scales: Vec<f32>,
     values: Vec<[i16; 2]>,
-    /// Of the values.
     scales: Vec<f32>,
     value_factors: Vec<f32>,
     weights: Vec<i16>,
@@ -232,8 +269,6 @@ enum Keys<'a> {
     #[cfg(target_arch = "x86_64")]
     Q8(&'a [[u8; 4]], &'a [f32]),
     #[cfg(target_arch = "x86_64")]
-    Converting(fixed::HalfKeys<'a>),
-    #[cfg(target_arch = "x86_64")]
     Fixed(fixed::FixedKeys<'a>),
 }
 
@@ -253,8 +288,7 @@ enum Values<'a> {
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 enum FixedRows<'a> {
-    F16(fixed::Converting<'a, fixed::HalfValues<'a>>),
-    Q8(fixed::Converting<'a, fixed::ByteValues<'a>>),
+    Converting(fixed::ByteValues<'a>),
     Converted(fixed::FixedValues<'a>),
 }
 
@@ -272,7 +306,9 @@ impl Panel {
         keys.check(room, d);
         values.check(slots, d);
         #[cfg(target_arch = "x86_64")]
-        if is_fixed(values, d) {
+        if let Held::Fixed { .. } | Held::Q8 { .. } = values
+            && holds_fixed(d)
+        {
             return self.fixed.load(keys, values, slots, d, queries);
         }
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -306,12 +342,6 @@ impl Panel {
     }
 }
 
-/// True if attention to such values, of heads of `d`, is computed in fixed point.
-#[cfg(target_arch = "x86_64")]
-fn is_fixed(held: Held<'_>, d: usize) -> bool {
-    !matches!(held, Held::F32(_)) && has_avx512() && fixed::takes(d)
-}
-
 #[cfg(target_arch = "x86_64")]
 impl FixedPanel {
     fn load<'a>(
@@ -322,56 +352,36 @@ impl FixedPanel {
         d: usize,
         queries: usize,
     ) -> Segment<'a> {
-        let (room, even) = (slots.next_multiple_of(SLOTS), slots.next_multiple_of(2));
+        let even = slots.next_multiple_of(2);
         values.check(even, d);
-        let Self { keys: words, key_scales, values: pairs, scales, value_factors, weights, factors } = self;
         let keys = match keys {
-            Held::F32(keys) => Keys::F32(keys),
             Held::Q8 { quants, scales } => Keys::Q8(quants, scales),
-            Held::F16(keys) => {
-                let keys = fixed::HalfKeys { keys, d };
+            Held::Fixed { integers, scales } => {
+                Keys::Fixed(fixed::FixedKeys { words: integers.as_chunks().0, scales, d })
+            }
+            Held::F32(_) | Held::F16(_) => unreachable!("keys are of the values' type"),
+        };
+        let Self { values: words, scales, value_factors, weights, factors } = self;
+        let (rows, scales) = match values {
+            Held::Fixed { integers, scales } => {
+                let words = integers.as_chunks().0;
+                (FixedRows::Converted(fixed::FixedValues { words, d }), scales)
+            }
+            Held::Q8 { quants, scales: held } => {
+                scales.resize(slots.next_multiple_of(SLOTS), 0.0);
+                value_factors.resize(even * scales_of(d), 0.0);
+                fixed::factors(held, scales_of(d), &mut scales[..even], value_factors);
+                let rows = fixed::ByteValues { quants: quants.as_flattened(), factors: value_factors, d };
                 if queries <= fixed::DIRECT {
-                    Keys::Converting(keys)
+                    (FixedRows::Converting(rows), &scales[..])
                 } else {
-                    words.resize(room * d / 2, [0; 2]);
-                    key_scales.resize(room, 0.0);
-                    // SAFETY: the features were detected; the keys were checked, and the buffers have their size.
-                    unsafe { fixed::convert_keys(keys, words, key_scales) };
-                    Keys::Fixed(fixed::FixedKeys { words, scales: key_scales, d })
+                    words.resize(even / 2 * d, [0; 2]);
+                    // SAFETY: the features were detected; the values were checked.
+                    unsafe { fixed::convert(rows, words) };
+                    (FixedRows::Converted(fixed::FixedValues { words, d }), &scales[..])
                 }
             }
-        };
-        scales.resize(room, 0.0);
-        value_factors.resize(room * scales_of(d), 0.0);
-        // SAFETY: the features were detected; the values were checked.
-        let rows = unsafe {
-            match values {
-                Held::F16(values) => {
-                    let rows = fixed::HalfValues { values, d };
-                    rows.scales(&mut scales[..even], value_factors);
-                    FixedRows::F16(fixed::Converting { rows, factors: value_factors, d })
-                }
-                Held::Q8 { quants, scales: held } => {
-                    let rows = fixed::ByteValues { quants: quants.as_flattened(), scales: held, d };
-                    rows.scales(&mut scales[..even], value_factors);
-                    FixedRows::Q8(fixed::Converting { rows, factors: value_factors, d })
-                }
-                Held::F32(_) => unreachable!("values in f32 are not converted"),
-            }
-        };
-        let rows = if queries <= fixed::DIRECT {
-            rows
-        } else {
-            pairs.resize(even * d / 2, [0; 2]);
-            // SAFETY: as above.
-            unsafe {
-                match rows {
-                    FixedRows::F16(rows) => fixed::convert_values(rows, d, pairs),
-                    FixedRows::Q8(rows) => fixed::convert_values(rows, d, pairs),
-                    FixedRows::Converted(_) => {}
-                }
-            }
-            FixedRows::Converted(fixed::FixedValues { words: pairs, d })
+            Held::F32(_) | Held::F16(_) => unreachable!("these values are widened"),
         };
         Segment { d, slots, keys, values: Values::Fixed { rows, scales, weights, factors } }
     }
@@ -405,16 +415,10 @@ impl Segment<'_> {
                 unsafe { avx512::scores_q8(queries, range, quants, scales, blocks, out, stride) }
             }
             #[cfg(target_arch = "x86_64")]
-            Keys::Converting(_) | Keys::Fixed(_) => {
+            Keys::Fixed(keys) => {
                 assert!(queries.fixed.len() == queries.values.len(), "the queries are not converted");
                 // SAFETY: as above.
-                unsafe {
-                    match self.keys {
-                        Keys::Fixed(keys) => fixed::scores(queries, range, keys, blocks, out, stride),
-                        Keys::Converting(keys) => fixed::scores(queries, range, keys, blocks, out, stride),
-                        _ => {}
-                    }
-                }
+                unsafe { fixed::scores(queries, range, keys, blocks, out, stride) }
             }
         }
     }
@@ -442,8 +446,9 @@ impl Segment<'_> {
                 // SAFETY: as above.
                 unsafe {
                     match *values {
-                        FixedRows::F16(v) => fixed::add_weighted(weights, integers, factors, v, d, out),
-                        FixedRows::Q8(v) => fixed::add_weighted(weights, integers, factors, v, d, out),
+                        FixedRows::Converting(v) => {
+                            fixed::add_weighted(weights, integers, factors, v, d, out)
+                        }
                         FixedRows::Converted(v) => fixed::add_weighted(weights, integers, factors, v, d, out),
                     }
                 }
@@ -501,6 +506,7 @@ fn widen_values(held: Held<'_>, d: usize, out: &mut [f32]) {
                 *out = half::f16::from_bits(bits).to_f32();
             }
         }
+        Held::Fixed { .. } => unreachable!("integers are multiplied as they are"),
         Held::Q8 { quants, scales } => {
             portable::widen_q8(quants.as_flattened(), scales, d, out);
         }
