@@ -273,7 +273,10 @@ fn attention(name: &str, config: &TextConfig, kind: KvType, lengths: &[usize]) -
         let (mut row, mut read) = (Vec::new(), Vec::new());
         for _ in 0..reads {
             row.push(seconds(1, &mut || attend(&pass, &qkv, &cache))?);
-            read.push(seconds(1, &mut || Ok(sum(&buffer[..bytes / 8])))?);
+            read.push(seconds(1, &mut || {
+                sum(&buffer[..bytes / 8]);
+                Ok(())
+            })?);
         }
         let [row, read] = [row, read].map(|times| median(times).unwrap_or_default());
         println!(

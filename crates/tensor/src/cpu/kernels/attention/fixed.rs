@@ -97,7 +97,6 @@ fn dot(mut sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
 pub struct FixedKeys<'a> {
     pub words: &'a [[i16; 2]],
     pub scales: &'a [f32],
-    pub d: usize,
 }
 
 /// Rows of values.
@@ -340,7 +339,7 @@ pub unsafe fn add_weighted(
     while n < count {
         let left = count - n;
         let taken = left.div_ceil(left.div_ceil(6));
-        let (w, i, f) = (weights.from_query(n), &integers[n * weights.stride..], &factors[n..]);
+        let (w, i, f) = (weights.after(n), &integers[n * weights.stride..], &factors[n..]);
         let out = &mut out[n * d..];
         let mut at = 0;
         while at < d {

@@ -221,7 +221,8 @@ pub struct Weights<'a> {
 
 impl Weights<'_> {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    fn from_query(self, n: usize) -> Self {
+    /// Those of all queries but the first `n`.
+    fn after(self, n: usize) -> Self {
         Self { rows: &self.rows[n * self.stride..], keep: &self.keep[n..], ..self }
     }
 
@@ -357,7 +358,7 @@ impl FixedPanel {
         let keys = match keys {
             Held::Q8 { quants, scales } => Keys::Q8(quants, scales),
             Held::Fixed { integers, scales } => {
-                Keys::Fixed(fixed::FixedKeys { words: integers.as_chunks().0, scales, d })
+                Keys::Fixed(fixed::FixedKeys { words: integers.as_chunks().0, scales })
             }
             Held::F32(_) | Held::F16(_) => unreachable!("keys are of the values' type"),
         };

@@ -89,7 +89,7 @@ macro_rules! attention_tiles {
                 let left = count - n;
                 // Tiles of equal size: 8 queries are 4 and 4, not 6 and 2.
                 let taken = left.div_ceil(left.div_ceil(*[$($wn),+].last().unwrap_or(&1)));
-                let (w, o) = (weights.from_query(n), &mut out[n * d..]);
+                let (w, o) = (weights.after(n), &mut out[n * d..]);
                 let mut at = 0;
                 while at < d {
                     // SAFETY: the tile's queries and columns are within the slices, as the caller guarantees.
