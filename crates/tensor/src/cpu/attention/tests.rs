@@ -24,7 +24,7 @@ impl Layer {
         Self { shape, keys: row(kv_heads, 1), values: row(kv_heads, 2), queries }
     }
 
-    fn row<'a>(values: &'a [f32], width: usize, slot: usize) -> &'a [f32] {
+    fn row(values: &[f32], width: usize, slot: usize) -> &[f32] {
         &values[slot * width..][..width]
     }
 
@@ -125,7 +125,7 @@ fn a_path_of_a_tree_has_the_bits_of_a_chain() {
                 cache.advance(shared);
                 // Nodes alternate between the chain and branches of its nodes; the first ones were fed before.
                 let (nodes, before) = (2 * length, 7);
-                let slot = |node: usize| if node % 2 == 0 { shared + node / 2 } else { 3 };
+                let slot = |node: usize| if node.is_multiple_of(2) { shared + node / 2 } else { 3 };
                 layer.write(&mut cache, before, slot);
                 cache.advance(before);
                 layer.write(&mut cache, nodes - before, |r| slot(before + r));
@@ -138,7 +138,7 @@ fn a_path_of_a_tree_has_the_bits_of_a_chain() {
                 let own = |r: usize| shared + (before + r) / 2;
                 let tree = layer.attend(&cache, nodes - before, &mask, own, None);
                 let width = heads * d;
-                for r in (0..nodes - before).filter(|r| (before + r) % 2 == 0) {
+                for r in (0..nodes - before).filter(|r| (before + r).is_multiple_of(2)) {
                     let (got, want) = (&tree[r * width..][..width], &chain[own(r) * width..][..width]);
                     assert!(bits(got) == bits(want), "{kind:?} {heads} {d}: node {r} after {shared}");
                 }
@@ -183,7 +183,7 @@ fn probed_weights_are_those_of_the_whole_softmax() {
         layer.write(&mut cache, slots - 1, |r| r);
         cache.advance(slots - 1);
         layer.write(&mut cache, 1, |_| slots - 1);
-        let spans = VisualSpans::new([0..slots], slots).unwrap();
+        let spans = VisualSpans::new(std::iter::once(0..slots), slots).unwrap();
         let probe = AttentionProbe { spans, by_head: true };
         let mut probed = ProbedLayer::default();
         layer.attend(&cache, 1, &Mask::Causal, |_| slots - 1, Some((&probe, &mut probed)));
