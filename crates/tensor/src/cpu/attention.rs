@@ -1,8 +1,10 @@
 //! Attention of new rows over one layer of the cache, on the CPU.
 
+use std::ops::Range;
+
 use super::{
     cache::Cache,
-    kernels::{self, Queries, SLOTS},
+    kernels::{OnlineSoftmax, Panel, Queries, SEGMENT, SLOTS, Weights},
     linear::DisjointRowsMut,
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
@@ -52,24 +54,39 @@ impl ProbedLayer {
     }
 }
 
-/// Queries of one unit of work: a loaded key or value serves all of them.
-const QUERIES: usize = 64;
-/// Queries of a tile, to which units are rounded.
-const TILE: usize = 8;
-/// Scores of one unit beyond which it takes fewer queries, so that they stay in the processor's cache (1 MiB).
-const SCORES: usize = 1 << 18;
-/// Slots whose keys or values are used for all queries of a unit before the next ones are read.
-const SPAN: usize = 128;
+/// Queries of one unit of work, which share a converted segment of keys and values.
+const QUERIES: usize = 256;
+/// Queries whose scores are computed at once: whole tiles of all kernels.
+const TILE: usize = 24;
+/// Weights of one unit that a probe may keep (1 MiB).
+const PROBED: usize = 1 << 18;
 /// Slots from which a unit takes all queries of a key head, if that leaves a unit for each thread: the keys are read once.
 const LONG: usize = 2048;
+
+impl Mask {
+    /// The slots before the row's path (all of them in a chain), and the rest of its path within some of the slots that it sees,
+    /// counted in their order.
+    fn seen(&self, row: usize, shared: usize, slots: Range<usize>) -> (usize, &[usize]) {
+        match self {
+            Mask::Causal => ((shared + row + 1).clamp(slots.start, slots.end) - slots.start, &[]),
+            Mask::Paths { paths, .. } => {
+                let path = &paths[row];
+                let part = |slot: usize| slot.saturating_sub(shared).min(path.len());
+                let before = shared.clamp(slots.start, slots.end) - slots.start;
+                (before, &path[part(slots.start)..part(slots.end)])
+            }
+        }
+    }
+}
 
 /// `out[r]` (`heads × head_dim`) = attention of the queries `q(r)` over the slots in use before the pass and the visible new
 /// ones, whose keys and values are already written.
 ///
 /// With `quantized`, `out` is quantized too; a head must then be whole blocks.
 ///
-/// A row's sums run over its visible slots in ascending order, and its softmax over them without gaps. So the result of a tree
-/// node is bit-identical to the result of a chain's last row.
+/// A row's softmax runs over segments of the slots that it sees, without gaps and in ascending order, and so do the sums of each
+/// segment. So the result of a tree node is bit-identical to the result of a chain's last row, and a row's result is the same
+/// whatever rows are computed with it.
 #[expect(clippy::too_many_arguments, reason = "the operands of one layer's attention")]
 pub(crate) fn attend<'a>(
     cache: &Cache,
@@ -84,7 +101,7 @@ pub(crate) fn attend<'a>(
 ) {
     let AttentionShape { heads, kv_heads, head_dim: d } = shape;
     let group = heads / kv_heads;
-    let prefix = match mask {
+    let shared = match mask {
         Mask::Causal => cache.len(),
         Mask::Paths { shared, .. } => *shared,
     };
@@ -96,100 +113,120 @@ pub(crate) fn attend<'a>(
     });
     // A key head has the queries of all rows and of the heads of its group; a unit computes some of them.
     let queries = rows * group;
+    let total = cache.len() + rows;
     let pool = ThreadPool::global();
-    let single_threaded = rows * heads * d * (cache.len() + rows) < SINGLE_THREADED;
+    let single_threaded = rows * heads * d * total < SINGLE_THREADED;
+    let most = if probe.is_some() { (PROBED / total / TILE * TILE).clamp(TILE, QUERIES) } else { QUERIES };
     let taken = if single_threaded {
-        QUERIES
+        most
     } else {
-        let slots = cache.len() + rows;
-        let units = pool.members() * if slots < LONG { 2 } else { 1 };
-        let most = (SCORES / slots / TILE * TILE).clamp(TILE, QUERIES);
+        let units = pool.members() * if total < LONG { 2 } else { 1 };
         (queries * kv_heads).div_ceil(units).clamp(1, most)
     };
     let units = queries.div_ceil(taken);
+    let taken = queries.div_ceil(units);
     let unit = |unit: usize| {
         let (kv, first) = (unit / units, unit % units * taken);
         let queries = first..(first + taken).min(queries);
         let row_and_head = |n: usize| (n / group, kv * group + n % group);
-        let last_row = row_and_head(queries.end - 1).0;
-        let slots = match mask {
-            Mask::Causal => prefix + last_row + 1,
-            Mask::Paths { .. } => cache.len() + rows,
+        let seen_by = |row: usize| match mask {
+            Mask::Causal => shared + row + 1,
+            Mask::Paths { paths, .. } => shared + paths[row].len(),
         };
+        let rows = row_and_head(queries.start).0..row_and_head(queries.end - 1).0 + 1;
+        let longest = rows.map(seen_by).max().unwrap_or(0);
         let head = cache.head(layer, kv);
-        let stride = slots.next_multiple_of(SLOTS);
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { own, weights, factors, path: path_weights, sums, wide } = scratch;
+            let Scratch { own, panel, weights, softmax, path: path_weights, sums, probed } = scratch;
             let values = queries.clone().map(|n| {
                 let (r, h) = row_and_head(n);
                 &q(r)[h * d..(h + 1) * d]
             });
             own.set(d, scale, values, head.keys);
-            weights.resize(queries.len() * stride, 0.0);
-            for (start, count) in spans(slots) {
-                let keys = head.keys.from_slot(start, d);
-                kernels::scores(own, keys, count, wide, &mut weights[start..], stride);
-            }
-            factors.clear();
-            for (n, weights) in queries.clone().zip(weights.chunks_exact_mut(stride)) {
-                let weights = &mut weights[..slots];
-                let r = row_and_head(n).0;
-                let sum = match mask {
-                    Mask::Causal => {
-                        let (visible, hidden) = weights.split_at_mut(prefix + r + 1);
-                        hidden.fill(0.0);
-                        kernels::softmax_unnormalized(visible)
-                    }
-                    Mask::Paths { paths, .. } => {
-                        let path = &paths[r];
-                        // For the softmax the scores of the path move next to the prefix, as in a chain.
-                        for (to, row) in path.iter().enumerate() {
-                            weights[prefix + to] = weights[prefix + row];
-                        }
-                        let sum = kernels::softmax_unnormalized(&mut weights[..prefix + path.len()]);
-                        path_weights.clear();
-                        path_weights.extend_from_slice(&weights[prefix..prefix + path.len()]);
-                        weights[prefix..].fill(0.0);
-                        for (weight, row) in path_weights.iter().zip(path) {
-                            weights[prefix + row] = *weight;
-                        }
-                        sum
-                    }
-                };
-                factors.push(1.0 / sum);
-                if let Some((probe, peaks, shares)) = &probe {
-                    let at = r * heads + row_and_head(n).1;
-                    let spans = probe.spans.ranges_below(slots);
-                    let peak =
-                        spans.fold(0f32, |peak, span| weights[span].iter().copied().fold(peak, f32::max));
-                    // SAFETY: each row's head belongs to one unit.
-                    unsafe { peaks.set(at, peak / sum) };
-                    if probe.by_head {
-                        let width = probe.spans.len();
-                        // SAFETY: each row's head belongs to one unit.
-                        let shares = unsafe { shares.slice(at * width, width) };
-                        let probed = probe.spans.ranges_below(slots).flat_map(|span| &weights[span]);
-                        // Slots beyond the row's own have no weight; the buffer holds another layer's.
-                        let probed = probed.chain(std::iter::repeat(&0.0));
-                        shares.iter_mut().zip(probed).for_each(|(share, w)| *share = w / sum);
-                    }
-                }
-            }
+            softmax.reset(queries.len());
             sums.clear();
             sums.resize(queries.len() * d, 0.0);
-            for (start, count) in spans(slots) {
-                let values = head.values.from_slot(start, d);
-                kernels::add_weighted(&weights[start..], stride, values, count, d, wide, sums);
+            probed.clear();
+            probed.resize(if probe.is_some() { queries.len() * total } else { 0 }, 0.0);
+            for start in (0..longest).step_by(SEGMENT) {
+                let seen = start..(start + SEGMENT).min(longest);
+                // The slots that hold them: those of a tree have gaps.
+                let held = match mask {
+                    Mask::Paths { .. } if seen.end > shared => start.min(shared / SLOTS * SLOTS)..total,
+                    _ => seen.clone(),
+                };
+                let (keys, values) =
+                    (head.keys.from_slot(held.start, d), head.values.from_slot(held.start, d));
+                let mut segment = panel.load(keys, values, held.len(), d, queries.len());
+                for tile in (0..queries.len()).step_by(TILE) {
+                    let tile = tile..(tile + TILE).min(queries.len());
+                    let slots = match mask {
+                        Mask::Causal => {
+                            mask.seen(row_and_head(queries.start + tile.end - 1).0, shared, seen.clone()).0
+                        }
+                        Mask::Paths { .. } => held.len(),
+                    };
+                    if slots == 0 {
+                        continue;
+                    }
+                    let stride = slots.next_multiple_of(SLOTS);
+                    weights.resize(tile.len() * stride, 0.0);
+                    segment.scores(own, tile.clone(), slots, weights, stride);
+                    for (n, weights) in tile.clone().zip(weights.chunks_exact_mut(stride)) {
+                        let weights = &mut weights[..slots];
+                        let (before, path) =
+                            mask.seen(row_and_head(queries.start + n).0, shared, seen.clone());
+                        let place = |row: usize| shared + row - held.start;
+                        // For the softmax the scores of the path move next to those before it, as in a chain.
+                        for (to, row) in path.iter().enumerate() {
+                            weights[before + to] = weights[place(*row)];
+                        }
+                        softmax.weigh(n, &mut weights[..before + path.len()]);
+                        path_weights.clear();
+                        path_weights.extend_from_slice(&weights[before..before + path.len()]);
+                        weights[before..].fill(0.0);
+                        for (weight, row) in path_weights.iter().zip(path) {
+                            weights[place(*row)] = *weight;
+                        }
+                        if probe.is_some() {
+                            let probed = &mut probed[n * total..][..total];
+                            let keep = softmax.keep()[n];
+                            probed.iter_mut().for_each(|weight| *weight *= keep);
+                            probed[start..start + before].copy_from_slice(&weights[..before]);
+                            path.iter().for_each(|row| probed[shared + row] = weights[place(*row)]);
+                        }
+                    }
+                    let keep = &softmax.keep()[tile.clone()];
+                    let weights = Weights { rows: weights, stride, slots, keep };
+                    segment.add_weighted(weights, &mut sums[tile.start * d..tile.end * d]);
+                }
             }
-            for ((n, sum), factor) in queries.zip(sums.chunks_exact_mut(d)).zip(factors) {
-                sum.iter_mut().for_each(|v| *v *= *factor);
-                let (r, h) = row_and_head(n);
-                let at = (r * heads + h) * d;
+            for (n, sum) in sums.chunks_exact_mut(d).enumerate() {
+                let ((r, h), total_weight) = (row_and_head(queries.start + n), softmax.total(n));
+                let (factor, at) = (1.0 / total_weight, (r * heads + h) * d);
+                sum.iter_mut().for_each(|v| *v *= factor);
                 // SAFETY: each row's head belongs to one unit.
                 unsafe {
                     out.slice(at, d).copy_from_slice(sum);
                     if let Some(quantized) = &quantized {
                         quantized.quantize(at, sum);
+                    }
+                }
+                if let Some((probe, peaks, shares)) = &probe {
+                    let (at, weights) = (r * heads + h, &probed[n * total..][..total]);
+                    let spans = probe.spans.ranges_below(total);
+                    let peak =
+                        spans.fold(0f32, |peak, span| weights[span].iter().copied().fold(peak, f32::max));
+                    // SAFETY: each row's head belongs to one unit.
+                    unsafe { peaks.set(at, peak / total_weight) };
+                    if probe.by_head {
+                        let width = probe.spans.len();
+                        // SAFETY: each row's head belongs to one unit.
+                        let shares = unsafe { shares.slice(at * width, width) };
+                        let probed = probe.spans.ranges_below(total).flat_map(|span| &weights[span]);
+                        // Slots beyond the row's own have no weight; the buffer holds another layer's.
+                        let probed = probed.chain(std::iter::repeat(&0.0));
+                        shares.iter_mut().zip(probed).for_each(|(share, w)| *share = w / total_weight);
                     }
                 }
             }
@@ -202,25 +239,23 @@ pub(crate) fn attend<'a>(
     }
 }
 
-/// The spans of so many slots: the first slot of each, and its number of slots.
-fn spans(slots: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..slots).step_by(SPAN).map(move |start| (start, SPAN.min(slots - start)))
-}
-
 #[derive(Default)]
 struct Scratch {
     /// Queries, scaled by `1 / sqrt(head_dim)`.
     own: Queries,
-    /// Their scores, then their unnormalized weights.
+    panel: Panel,
+    /// The scores of a tile on a segment, then its weights.
     weights: Vec<f32>,
-    /// One over the sum of each query's weights.
-    factors: Vec<f32>,
+    softmax: OnlineSoftmax,
     path: Vec<f32>,
     sums: Vec<f32>,
-    /// Keys or values of a span, widened.
-    wide: Vec<f32>,
+    /// All weights of each query, if there is a probe.
+    probed: Vec<f32>,
 }
 
 thread_local! {
     static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
 }
+
+#[cfg(test)]
+mod tests;

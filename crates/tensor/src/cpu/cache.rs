@@ -210,6 +210,7 @@ mod tests {
                 Held::F16(values) => {
                     (0..4).map(|i| half::f16::from_bits(values[at(4, i)]).to_f32()).collect()
                 }
+                Held::Fixed { .. } => unreachable!("heads of four values are not held so"),
                 Held::Q8 { quants, scales } => {
                     quants[at(1, 0)].map(|q| (f32::from(q) - 128.0) * scales[at(1, 0)]).to_vec()
                 }

@@ -65,6 +65,10 @@ impl<T: Copy + Default> Plane<T> {
 pub(super) enum Stored {
     F32(Plane<f32>),
     F16(Plane<u16>),
+    /// Integers and scales of keys: see [`Held::Fixed`].
+    FixedKeys(Plane<[i16; 2]>, Plane<f32>),
+    /// The same of values.
+    FixedValues(Plane<i16>, Plane<f32>),
     /// Words of four values, and scales: see [`Held::Q8`].
     Q8(Plane<[u8; 4]>, Plane<f32>),
 }
@@ -75,27 +79,37 @@ macro_rules! each {
         match $stored {
             Self::F32($plane) => $body,
             Self::F16($plane) => $body,
-            Self::Q8(quants, scales) => {
-                {
-                    let $plane = quants;
-                    $body
-                }
-                let $plane = scales;
-                $body
-            }
+            Self::FixedKeys(words, scales) => each!(words, scales, $plane => $body),
+            Self::FixedValues(integers, scales) => each!(integers, scales, $plane => $body),
+            Self::Q8(quants, scales) => each!(quants, scales, $plane => $body),
         }
     };
+    ($first:ident, $second:ident, $plane:ident => $body:expr) => {{
+        {
+            let $plane = $first;
+            $body
+        }
+        let $plane = $second;
+        $body
+    }};
 }
 
 impl Stored {
     /// Interleaved keys for `heads × capacity` slots.
-    pub fn keys(kind: KvType, heads: usize, head_dim: usize, capacity: usize) -> Self {
-        Self::new(kind, heads, head_dim, capacity, SLOTS)
+    pub fn keys(kind: KvType, heads: usize, d: usize, capacity: usize) -> Self {
+        if kind == KvType::F16 && kernels::holds_fixed(d) {
+            let scales = Plane::new(heads, capacity, 1, SLOTS);
+            return Self::FixedKeys(Plane::new(heads, capacity, d / 2, SLOTS), scales);
+        }
+        Self::new(kind, heads, d, capacity, SLOTS)
     }
 
     /// Rows of values for `heads × capacity` slots.
-    pub fn values(kind: KvType, heads: usize, head_dim: usize, capacity: usize) -> Self {
-        Self::new(kind, heads, head_dim, capacity, 1)
+    pub fn values(kind: KvType, heads: usize, d: usize, capacity: usize) -> Self {
+        if kind == KvType::F16 && kernels::holds_fixed(d) {
+            return Self::FixedValues(Plane::new(heads, capacity, d, 2), Plane::new(heads, capacity, 1, 1));
+        }
+        Self::new(kind, heads, d, capacity, 1)
     }
 
     fn new(kind: KvType, heads: usize, d: usize, capacity: usize, lanes: usize) -> Self {
@@ -114,6 +128,8 @@ impl Stored {
         match self {
             Self::F32(plane) => plane.bytes(),
             Self::F16(plane) => plane.bytes(),
+            Self::FixedKeys(words, scales) => words.bytes() + scales.bytes(),
+            Self::FixedValues(integers, scales) => integers.bytes() + scales.bytes(),
             Self::Q8(quants, scales) => quants.bytes() + scales.bytes(),
         }
     }
@@ -122,6 +138,12 @@ impl Stored {
         match self {
             Self::F32(plane) => Held::F32(plane.head(head)),
             Self::F16(plane) => Held::F16(plane.head(head)),
+            Self::FixedKeys(words, scales) => {
+                Held::Fixed { integers: words.head(head).as_flattened(), scales: scales.head(head) }
+            }
+            Self::FixedValues(integers, scales) => {
+                Held::Fixed { integers: integers.head(head), scales: scales.head(head) }
+            }
             Self::Q8(quants, scales) => Held::Q8 { quants: quants.head(head), scales: scales.head(head) },
         }
     }
@@ -134,6 +156,18 @@ impl Stored {
                 buffer.half.resize(row.len(), 0);
                 kernels::narrow(row, &mut buffer.half);
                 plane.set(head, slot, buffer.half.iter().copied());
+            }
+            Self::FixedKeys(words, scales) => {
+                buffer.fixed.resize(row.len(), 0);
+                let scale = kernels::fix_key(row, &mut buffer.fixed);
+                words.set(head, slot, buffer.fixed.as_chunks::<2>().0.iter().copied());
+                scales.set(head, slot, [scale].into_iter());
+            }
+            Self::FixedValues(integers, scales) => {
+                buffer.fixed.resize(row.len(), 0);
+                let scale = kernels::fix_values(row, &mut buffer.fixed);
+                integers.set(head, slot, buffer.fixed.iter().copied());
+                scales.set(head, slot, [scale].into_iter());
             }
             Self::Q8(quants, scales) => {
                 buffer.quants.resize(row.len(), 0);
@@ -156,6 +190,14 @@ impl Stored {
         match (self, target) {
             (Self::F32(ours), Self::F32(theirs)) => ours.copy_to(theirs, head, from, to),
             (Self::F16(ours), Self::F16(theirs)) => ours.copy_to(theirs, head, from, to),
+            (Self::FixedKeys(words, scales), Self::FixedKeys(their_words, their_scales)) => {
+                words.copy_to(their_words, head, from, to);
+                scales.copy_to(their_scales, head, from, to);
+            }
+            (Self::FixedValues(integers, scales), Self::FixedValues(their_integers, their_scales)) => {
+                integers.copy_to(their_integers, head, from, to);
+                scales.copy_to(their_scales, head, from, to);
+            }
             (Self::Q8(quants, scales), Self::Q8(their_quants, their_scales)) => {
                 quants.copy_to(their_quants, head, from, to);
                 scales.copy_to(their_scales, head, from, to);
@@ -174,6 +216,7 @@ impl Stored {
 #[derive(Default)]
 pub(super) struct RowBuffer {
     half: Vec<u16>,
+    fixed: Vec<i16>,
     quants: Vec<i8>,
     scales: Vec<f32>,
 }

@@ -3,15 +3,13 @@
 use std::ops::Range;
 
 use super::{
-    kernels::{self, Held, SLOTS, activations},
+    kernels::{self, OnlineSoftmax, SEGMENT, SLOTS, Weights, activations},
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
 use crate::tower::{Angles, TowerLayout};
 
-/// Queries at a time: whole tiles of the scores (8) and of the weighted sums (5).
-const QUERIES: usize = 40;
-/// Keys at a time that all of those queries are multiplied with, so that they stay in the cache.
-const KEYS: usize = 256;
+/// Queries at a time: whole tiles of the scores (8) and of the weighted sums (6).
+const QUERIES: usize = 48;
 /// Patches of a window from which on every head is a unit of work of its own.
 const LARGE: usize = 256;
 
@@ -69,7 +67,7 @@ struct Scratch {
     values: Vec<f32>,
     row: Vec<f32>,
     weights: Vec<f32>,
-    factors: Vec<f32>,
+    softmax: OnlineSoftmax,
     sums: Vec<f32>,
 }
 
@@ -82,7 +80,7 @@ impl Job<'_> {
         let Self { window, queries, .. } = self;
         let (n, d) = (window.len(), self.layout.head_dim);
         let wide = d.next_multiple_of(SLOTS);
-        let Scratch { queries: q, keys, values, row, weights, factors, sums } = scratch;
+        let Scratch { queries: q, keys, values, row, weights, softmax, sums } = scratch;
         keys.resize(n.next_multiple_of(SLOTS) * d, 0.0);
         values.resize(n * wide, 0.0);
         row.resize(d, 0.0);
@@ -96,29 +94,30 @@ impl Job<'_> {
             self.load(i, 2, head, value);
             rest.fill(0.0);
         }
-        let scores = n.next_multiple_of(SLOTS);
         let scale = (d as f32).powf(-0.5);
         for start in queries.clone().step_by(QUERIES) {
             let count = QUERIES.min(queries.end - start);
             q.resize(count * d, 0.0);
-            // One row more: the part of a row from some key on reaches into the next.
-            weights.resize((count + 1) * scores, 0.0);
-            sums.resize(count * wide, 0.0);
             for (i, q) in q.chunks_exact_mut(d).enumerate() {
                 self.load(start + i, 0, head, q);
                 activations::scale(q, scale);
             }
-            for from in (0..n).step_by(KEYS) {
-                let (keys, weights) = (&keys[from * d..], &mut weights[from..]);
-                kernels::scores_f32(q, d, keys, KEYS.min(n - from).div_ceil(SLOTS), weights, scores);
+            softmax.reset(count);
+            sums.clear();
+            sums.resize(count * wide, 0.0);
+            for from in (0..n).step_by(SEGMENT) {
+                let slots = SEGMENT.min(n - from);
+                let stride = slots.next_multiple_of(SLOTS);
+                weights.resize(count * stride, 0.0);
+                kernels::scores_f32(q, d, &keys[from * d..], stride / SLOTS, weights, stride);
+                for (i, weights) in weights.chunks_exact_mut(stride).enumerate() {
+                    softmax.weigh(i, &mut weights[..slots]);
+                }
+                let weights = Weights { rows: weights, stride, slots, keep: softmax.keep() };
+                kernels::add_weighted_f32(weights, &values[from * wide..], wide, sums);
             }
-            factors.clear();
-            for weights in weights.chunks_exact_mut(scores).take(count) {
-                factors.push(1.0 / kernels::softmax_unnormalized(&mut weights[..n]));
-            }
-            sums.fill(0.0);
-            kernels::add_weighted(weights, scores, Held::F32(values), n, wide, &mut Vec::new(), sums);
-            for (i, (sum, factor)) in sums.chunks_exact_mut(wide).zip(&*factors).enumerate() {
+            for (i, sum) in sums.chunks_exact_mut(wide).enumerate() {
+                let factor = 1.0 / softmax.total(i);
                 sum.iter_mut().for_each(|sum| *sum *= factor);
                 let at = (self.first + window.start + start + i) * self.layout.hidden() + head * d;
                 // SAFETY: these rows of this head belong to one unit.

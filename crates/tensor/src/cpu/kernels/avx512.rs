@@ -200,12 +200,12 @@ fn exp(x: __m512) -> __m512 {
     _mm512_scalef_ps(y, n)
 }
 
-/// In place `exp(x - max)`; returns the sum.
+/// See [`super::softmax_unnormalized`].
 #[target_feature(enable = "avx512f")]
-pub(crate) fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+pub(crate) fn softmax_unnormalized(scores: &mut [f32], least: f32) -> (f32, f32) {
     let lowest = _mm512_set1_ps(f32::NEG_INFINITY);
     let mask = |n: usize| ((1u32 << n.min(16)) - 1) as __mmask16;
-    let mut peak = lowest;
+    let mut peak = _mm512_set1_ps(least);
     for chunk in scores.chunks(16) {
         // SAFETY: the mask covers the chunk.
         peak =
@@ -214,21 +214,21 @@ pub(crate) fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
     let peak = _mm512_reduce_max_ps(peak);
     if peak == f32::NEG_INFINITY {
         scores.fill(0.0);
-        return 0.0;
+        return (peak, 0.0);
     }
-    let (peak, mut sum) = (_mm512_set1_ps(peak), _mm512_setzero_ps());
+    let (largest, mut sum) = (_mm512_set1_ps(peak), _mm512_setzero_ps());
     for chunk in scores.chunks_mut(16) {
         let mask = mask(chunk.len());
         // SAFETY: the mask covers the chunk.
         let x = unsafe { _mm512_mask_loadu_ps(lowest, mask, chunk.as_ptr()) };
         // A masked score is -inf: its weight is 0, not the smallest value of the polynomial.
         let visible = _mm512_cmp_ps_mask::<_CMP_NEQ_OQ>(x, lowest);
-        let y = _mm512_maskz_mov_ps(visible, exp(_mm512_sub_ps(x, peak)));
+        let y = _mm512_maskz_mov_ps(visible, exp(_mm512_sub_ps(x, largest)));
         sum = _mm512_add_ps(sum, y);
         // SAFETY: as above.
         unsafe { _mm512_mask_storeu_ps(chunk.as_mut_ptr(), mask, y) };
     }
-    _mm512_reduce_add_ps(sum)
+    (peak, _mm512_reduce_add_ps(sum))
 }
 
 /// `sum_j exp(x[j] - max)`: short runs in f32, their sums in f64.

@@ -26,7 +26,10 @@ mod quantized;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vectors;
 
-pub use attention::{Held, Queries, add_weighted, narrow, quantize_chunks, scales_of, scores, scores_f32};
+pub use attention::{
+    Held, OnlineSoftmax, Panel, Queries, SEGMENT, Weights, add_weighted_f32, fix_key, fix_values,
+    holds_fixed, narrow, quantize_chunks, scales_of, scores_f32,
+};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use blocks::{Avx512Kernel, avx512 as block_kernels};
 pub use blocks::{BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks, quantize_blocks};
@@ -205,15 +208,16 @@ pub(crate) unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &Di
     unsafe { product.each(y, |o, r| portable::product_f32(&w[o * n..][..n], &x[r * n..][..n])) };
 }
 
-/// In place: `exp(scores - max)`; returns their sum. If all scores are minus infinity, all become 0, and so does the sum.
+/// In place: `exp(scores - max)`, where `max` is the largest score, but at least `least`; returns `max` and the sum. If all scores
+/// and `least` are minus infinity, all become 0, and so does the sum.
 #[inline]
-pub(crate) fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+pub(crate) fn softmax_unnormalized(scores: &mut [f32], least: f32) -> (f32, f32) {
     #[cfg(target_arch = "x86_64")]
     if has_avx512() {
         // SAFETY: the features were detected.
-        return unsafe { avx512::softmax_unnormalized(scores) };
+        return unsafe { avx512::softmax_unnormalized(scores, least) };
     }
-    with_avx2!(portable::softmax_unnormalized(scores: &mut [f32]) -> f32)
+    with_avx2!(portable::softmax_unnormalized(scores: &mut [f32], least: f32) -> (f32, f32))
 }
 
 /// `sum_j exp(x[j] - max)`, for `max` no less than any value.

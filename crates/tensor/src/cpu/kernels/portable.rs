@@ -69,27 +69,32 @@ pub(crate) fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) ->
 }
 
 #[inline(always)]
-pub(crate) fn softmax_unnormalized(scores: &mut [f32]) -> f32 {
+pub(crate) fn softmax_unnormalized(scores: &mut [f32], least: f32) -> (f32, f32) {
     let mut peaks = [f32::NEG_INFINITY; LANES];
-    for chunk in scores.chunks(LANES) {
+    let (whole, rest) = scores.as_chunks::<LANES>();
+    for chunk in whole {
         for (peak, &v) in peaks.iter_mut().zip(chunk) {
             *peak = peak.max(v);
         }
     }
-    let peak = peaks.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    let peak = peaks.iter().chain(rest).copied().fold(least, f32::max);
     if peak == f32::NEG_INFINITY {
         scores.fill(0.0);
-        return 0.0;
+        return (peak, 0.0);
+    }
+    for v in &mut *scores {
+        // A masked score is -inf: its weight is 0, not the smallest value of the polynomial.
+        *v = if *v == f32::NEG_INFINITY { 0.0 } else { exp(*v - peak) };
     }
     let mut sums = [0f32; LANES];
-    for chunk in scores.chunks_mut(LANES) {
+    let (whole, rest) = scores.as_chunks::<LANES>();
+    for chunk in whole {
         for (sum, v) in sums.iter_mut().zip(chunk) {
-            // A masked score is -inf: its weight is 0, not the smallest value of the polynomial.
-            *v = if *v == f32::NEG_INFINITY { 0.0 } else { exp(*v - peak) };
-            *sum += *v;
+            *sum += v;
         }
     }
-    sums.into_iter().sum()
+    sums.iter_mut().zip(rest).for_each(|(sum, v)| *sum += v);
+    (peak, sums.into_iter().sum())
 }
 
 #[inline(always)]

@@ -1,89 +1,37 @@
 //! Attention with AVX-512, and scores of 8-bit keys with VNNI.
 
-use std::arch::x86_64::*;
+use std::{arch::x86_64::*, ops::Range};
 
 use super::{
     super::{BLOCK, SLOTS},
-    Queries, scales_of,
+    Queries, Weights, scales_of,
     tiles::attention_tiles,
 };
 
 attention_tiles!(
     "avx512f", __m512, width 16, queries 8, f32, _mm512_loadu_ps,
     _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
-    scores [1 x 8, 2 x 8, 3 x 4, 4 x 4, 5 x 2, 6 x 2, 7 x 2, 8 x 2], sums [1, 2, 3, 4, 5, 6]
+    scores [1 x 8, 2 x 8, 3 x 4, 4 x 4, 5 x 2, 6 x 2, 7 x 2, 8 x 2], sums [1 x 4, 2 x 4, 3 x 4, 4 x 4, 5 x 4, 6 x 4]
 );
 
-/// 16-bit floats.
-pub mod half {
-    use std::arch::x86_64::*;
-
-    use super::{super::super::SLOTS, attention_tiles, load_f16};
-
-    attention_tiles!(
-        "avx512f", __m512, width 16, queries 8, u16, load_f16,
-        _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
-        scores [1 x 8, 2 x 8, 3 x 4, 4 x 4, 5 x 2, 6 x 2, 7 x 2, 8 x 2], sums [1, 2, 3, 4, 5, 6]
-    );
-}
-
-/// SAFETY: 16 values can be read.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn load_f16(at: *const u16) -> __m512 {
-    // SAFETY: the caller's.
-    _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(at.cast()) })
-}
-
-/// Widen 16-bit floats, as many as both slices have.
-#[target_feature(enable = "avx512f")]
-pub fn widen_f16(values: &[u16], out: &mut [f32]) {
-    let (values, rest) = values[..values.len().min(out.len())].as_chunks::<16>();
-    let (out, last) = out.as_chunks_mut::<16>();
-    for (value, out) in values.iter().zip(out) {
-        // SAFETY: both hold 16 values.
-        unsafe { _mm512_storeu_ps(out.as_mut_ptr(), load_f16(value.as_ptr())) };
-    }
-    for (&bits, out) in rest.iter().zip(last) {
-        *out = ::half::f16::from_bits(bits).to_f32();
-    }
-}
-
-/// Widen whole blocks of 8-bit values, as many as all slices have.
-#[target_feature(enable = "avx512f")]
-pub(crate) fn widen_q8(quants: &[u8], scales: &[f32], out: &mut [f32]) {
-    let (quants, out) = (quants.as_chunks::<BLOCK>().0, out.as_chunks_mut::<BLOCK>().0);
-    let zero = _mm512_set1_epi32(128);
-    for ((quants, &scale), out) in quants.iter().zip(scales).zip(out) {
-        let scale = _mm512_set1_ps(scale);
-        for half in [0, 16] {
-            // SAFETY: a block holds 32 values.
-            unsafe {
-                let bytes = _mm_loadu_si128(quants.as_ptr().add(half).cast());
-                let value = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), zero));
-                _mm512_storeu_ps(out.as_mut_ptr().add(half), _mm512_mul_ps(value, scale));
-            }
-        }
-    }
-}
-
-/// As `scores`, for 8-bit keys and quantized queries: the integer dot products of the blocks, scaled and added in order.
+/// As `scores`, for 8-bit keys and some of the quantized queries: the integer dot products of the blocks, scaled and added in order.
 ///
 /// SAFETY: `quants` holds `blocks` blocks of `d / 4 × SLOTS` words, `scales` as many blocks of `scales_of(d) × SLOTS`, `out`
 /// `count` rows of `stride >= blocks * SLOTS` values, the last one perhaps shorter; the queries are quantized.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(crate) unsafe fn scores_q8(
     queries: &Queries,
+    range: Range<usize>,
     quants: &[[u8; 4]],
     scales: &[f32],
     blocks: usize,
     out: &mut [f32],
     stride: usize,
 ) {
-    let count = queries.count();
-    let mut n = 0;
-    while n < count {
-        let left = count - n;
+    let mut n = range.start;
+    while n < range.end {
+        let left = range.end - n;
+        let out = &mut out[(n - range.start) * stride..];
         let taken = left.div_ceil(left.div_ceil(6));
         let mut block = 0;
         while block < blocks {
@@ -157,7 +105,7 @@ unsafe fn tile_q8<const N: usize, const V: usize>(
         }
         for (i, acc) in acc.into_iter().enumerate() {
             for (v, acc) in acc.into_iter().enumerate() {
-                _mm512_storeu_ps(out.as_mut_ptr().add((n + i) * stride + (block + v) * SLOTS), acc);
+                _mm512_storeu_ps(out.as_mut_ptr().add(i * stride + (block + v) * SLOTS), acc);
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Attention for processors without AVX2, and widening that no other implementation does.
+//! Attention for processors without AVX2 and NEON, and widening that no other implementation does.
 
 use super::{
-    super::{BLOCK, SLOTS},
-    scales_of,
+    super::{BLOCK, LANES, SLOTS},
+    Weights, scales_of,
 };
 
 /// See [`super::scores`].
@@ -20,12 +20,17 @@ pub fn scores(queries: &[f32], d: usize, keys: &[f32], blocks: usize, out: &mut 
 }
 
 /// See [`super::add_weighted`].
-pub fn add_weighted(weights: &[f32], stride: usize, values: &[f32], slots: usize, d: usize, out: &mut [f32]) {
-    for (weights, out) in weights.chunks(stride).zip(out.chunks_exact_mut(d)) {
-        for (&p, row) in weights.iter().zip(values.chunks_exact(d)).take(slots) {
-            for (o, v) in out.iter_mut().zip(row) {
-                *o += p * v;
+pub fn add_weighted(weights: Weights<'_>, values: &[f32], d: usize, out: &mut [f32]) {
+    for (n, out) in out.chunks_exact_mut(d).enumerate() {
+        let row = &weights.rows[n * weights.stride..][..weights.slots];
+        for (columns, out) in out.chunks_mut(LANES).enumerate() {
+            let mut sums = [0f32; LANES];
+            for (&weight, value) in row.iter().zip(values.chunks_exact(d)) {
+                for (sum, v) in sums.iter_mut().zip(&value[columns * LANES..][..out.len()]) {
+                    *sum += weight * v;
+                }
             }
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = *out * weights.keep[n] + sum);
         }
     }
 }
