@@ -15,6 +15,8 @@ use specreel_record::{Failure, FailureClass};
 
 /// An effect of at least this share of the paper's, on a logarithmic scale, is the paper's.
 const SHARE: f64 = 0.5;
+/// A smaller share is none.
+const LEAST: f64 = 0.1;
 /// What a figure that shall hold may fall below the paper's.
 const SLACK: f64 = 0.05;
 
@@ -207,7 +209,7 @@ impl Kind {
     fn verdict(self, paper: f64, effect: &Figure) -> Verdict {
         let Some((low, high)) = effect.interval else { return Verdict::Not };
         match self {
-            Kind::Gain if low <= 1.0 => Verdict::Not,
+            Kind::Gain if low <= 1.0 || effect.value.ln() < LEAST * paper.ln() => Verdict::Not,
             Kind::Gain if effect.value.ln() < SHARE * paper.ln() => Verdict::Partly,
             Kind::Gain => Verdict::Reproduced,
             Kind::Holds if low >= paper - SLACK => Verdict::Reproduced,
@@ -250,6 +252,7 @@ mod tests {
             (Kind::Gain, 2.0, 1.8, 2.2, Reproduced),
             (Kind::Gain, 2.0, 1.4, 1.5, Reproduced),
             (Kind::Gain, 2.0, 1.1, 1.3, Partly),
+            (Kind::Gain, 2.0, 1.02, 1.06, Not),
             (Kind::Gain, 2.0, 0.9, 2.9, Not),
             (Kind::Gain, 2.0, 0.5, 0.6, Not),
             (Kind::Holds, 0.99, 0.95, 0.99, Reproduced),

@@ -13,7 +13,7 @@ const LEAST: usize = 6;
 /// Most tokens by which the mean numbers of kept tokens may differ where the same share is kept.
 const MOST: f64 = 1.0;
 
-/// What is wrong with a table's rows in these results, in sentences. Rows that carry a sentence on how they deviate are excepted.
+/// What is wrong with a table's rows in these results, in sentences. Rows that say how they deviate may keep another number.
 pub fn problems(table: &Table, results: &Results) -> Vec<String> {
     let rows: Vec<Selected<'_>> =
         table.rows.iter().filter_map(|row| Selected::of(table, row, results)).collect();
@@ -21,9 +21,10 @@ pub fn problems(table: &Table, results: &Results) -> Vec<String> {
     for (at, row) in rows.iter().enumerate() {
         for other in rows[..at].iter().filter(|other| other.method.context != row.method.context) {
             let (a, b) = (&other.row.label, &row.row.label);
-            if row.kept == other.kept {
+            let deviates = [row, other].iter().any(|row| !row.row.deviates.is_empty());
+            if row.kept == other.kept && row.mean() > 0.0 {
                 problems.push(format!("{a} and {b} keep the same visual tokens on every clip"));
-            } else if row.share() == other.share() && (row.mean() - other.mean()).abs() > MOST {
+            } else if !deviates && row.share() == other.share() && (row.mean() - other.mean()).abs() > MOST {
                 let (first, second) = (other.mean(), row.mean());
                 problems.push(format!("{a} keeps {first:.1} visual tokens, and {b} {second:.1}"));
             }
@@ -42,7 +43,7 @@ struct Selected<'a> {
 
 impl<'a> Selected<'a> {
     fn of(table: &Table, row: &'a Row, results: &'a Results) -> Option<Selected<'a>> {
-        let method = row.method().ok().flatten().filter(|_| row.deviates.is_empty())?;
+        let method = row.method().ok().flatten()?;
         let key = table.condition(row).key(&method.name, &row.set);
         let mut runs: Vec<&ClipRun> = results.runs.iter().filter(|run| run.run == key).collect();
         runs.sort_by_key(|run| run.clip);

@@ -14,7 +14,7 @@ themselves.
 * **reproduced**: the effect is there with every drafter, its 95 % interval excludes none, and it is at least half of the paper's
   (on a logarithmic scale). A figure that shall hold is at most 5 points below the paper's.
 * **partly**: it is there, but smaller, or not with every drafter.
-* **not reproduced**: other clips may reverse it, or it is the opposite.
+* **not reproduced**: other clips may reverse it, it is less than a tenth of the paper's, or it is the opposite.
 * **cannot be tested here**: it needs what the embedded models lack.
 
 Counts are summed over the clips; in brackets the middle 95 % of resampled sets of clips. *Modelled* is the decoding speedup on the
