@@ -1,8 +1,8 @@
 //! Attention in 16-bit fixed point, with the dot products of VNNI: twice the multiply-adds of f32 in an instruction.
 //!
-//! Every query, key and row of values has a scale of its own and integers of 13 to 15 bits, so their rounding is no coarser than
-//! that of f16. Weights have a scale for each segment of slots. Sums of integers are exact: their order does not matter, and a
-//! row's result depends on nothing but the slots that it sees.
+//! Every query, key and row of values has a scale of its own and integers of 13 to 15 bits, so the error is about that of f16.
+//! Weights have a scale for each segment of slots. Sums of integers are exact: their order does not matter, and a row's result
+//! depends on nothing but the slots that it sees.
 
 use std::{
     arch::{asm, x86_64::*},

@@ -458,7 +458,7 @@ impl Segment<'_> {
     }
 }
 
-/// As [`Segment::scores`], in f32: `queries` are rows of `d` values, `keys` `blocks` interleaved blocks.
+/// As `Segment::scores`, in f32: `queries` are rows of `d` values, `keys` `blocks` interleaved blocks.
 pub fn scores_f32(queries: &[f32], d: usize, keys: &[f32], blocks: usize, out: &mut [f32], stride: usize) {
     let count = queries.len() / d;
     assert!(stride >= blocks * SLOTS && out.len() + stride >= count * stride + blocks * SLOTS);
@@ -476,7 +476,7 @@ pub fn scores_f32(queries: &[f32], d: usize, keys: &[f32], blocks: usize, out: &
     portable::scores(queries, d, keys, blocks, out, stride);
 }
 
-/// As [`Segment::add_weighted`], in f32.
+/// As `Segment::add_weighted`, in f32.
 pub fn add_weighted_f32(weights: Weights<'_>, values: &[f32], d: usize, out: &mut [f32]) {
     weights.check(out.len() / d);
     assert!(values.len() >= weights.slots * d, "fewer slots are held");
