@@ -66,7 +66,8 @@ pub(super) fn figure_text(measure: Measure, figure: &Figure) -> String {
     }
 }
 
-fn dash() -> String {
+/// What a cell without a figure shows.
+pub(super) fn dash() -> String {
     NOTHING.into()
 }
 

@@ -92,7 +92,7 @@ impl Verdict {
     }
 }
 
-/// A claim beside what was measured.
+/// A claim and what was measured.
 #[derive(Debug)]
 pub struct Judged {
     pub(crate) claim: &'static Claim,
@@ -153,7 +153,7 @@ impl Effect {
         };
         let upper = row(&self.row)?;
         let lower = self.over.as_deref().map(row).transpose()?;
-        let measure = if self.measure == Measure::Modelled { Measure::Speedup } else { self.measure };
+        let measure = self.measure.of_paper();
         let figure = |at: usize| {
             let row: &Row = &table.rows[at];
             let none = || broken(&format!("{}, {}: no {}", table.number, row.label, measure.title()));
@@ -164,9 +164,7 @@ impl Effect {
             None => figure(upper)?,
         };
         let of = |drafter: &Drafter<'_>| {
-            let is_own = |(other, compared): &&(&Paper, Compared)| {
-                other.name == paper.name && std::ptr::eq(compared.table(), table)
-            };
+            let is_own = |(_, compared): &&(&Paper, Compared)| std::ptr::eq(compared.table(), table);
             let (_, compared) = drafter.tables.iter().find(is_own)?;
             let figure = |at: usize| compared.rows[at].figures.get(&self.measure);
             match lower {

@@ -159,6 +159,11 @@ impl Measure {
         }
     }
 
+    /// The figure of the papers that it is compared with: a modelled speedup with the paper's.
+    pub(crate) fn of_paper(self) -> Measure {
+        if self == Measure::Modelled { Measure::Speedup } else { self }
+    }
+
     /// Its name in data.
     pub(crate) fn key(self) -> String {
         let name = serde_json::to_value(self).ok();

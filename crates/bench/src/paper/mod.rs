@@ -69,14 +69,13 @@ pub async fn run<R: Reporter>(
     let mut results = Results { header, runs: Vec::new() };
     let whole = measure::measure(&work, seeds, &mut runs, &mut clips, reporter, &mut results.runs).await;
     reporter.ended();
-    let unsound = unsound(&tables, &results);
-    show(&tables, &[results], reporter)?;
+    let unsound = report(&tables, &[results], reporter)?;
     match whole {
         Ok(true) if unsound > 0 => Err(Failure {
             class: FailureClass::Internal,
             error: format!(
                 "rows are not what their labels say, in {}: see the notes",
-                formats::plural(unsound as u64, "case")
+                formats::plural(unsound, "case")
             ),
             hint: Some(
                 "the results are kept; mend the rows, or say in `deviates` how they differ from the paper's"
@@ -88,21 +87,22 @@ pub async fn run<R: Reporter>(
     }
 }
 
-/// How many problems the tables' rows have.
-fn unsound(tables: &Tables, results: &Results) -> usize {
-    tables.iter().map(|(_, table)| guard::problems(table, results).len()).sum()
+/// Report the tables with these results: as data, as text, and as pages. Fails if they cannot be written.
+pub fn show<R: Reporter>(tables: &Tables, all: &[Results], reporter: &mut R) -> Result<(), R::Error> {
+    report(tables, all, reporter).map(|_| ())
 }
 
-/// Report the tables with these results: as data, as text, and as a page. Fails if they cannot be written.
-pub fn show<R: Reporter>(tables: &Tables, all: &[Results], reporter: &mut R) -> Result<(), R::Error> {
+/// As [`show`]; returns how many problems the rows have ([`guard`]).
+fn report<R: Reporter>(tables: &Tables, all: &[Results], reporter: &mut R) -> Result<u64, R::Error> {
     let columns = reporter.columns();
-    let mut text = String::new();
+    let (mut text, mut unsound) = (String::new(), 0);
     for results in all {
         let heading = format!("{}\n", clean(&cells::heading(&results.header, results.clips_done())));
         text += &hang(&heading, columns, 2);
         for &(paper, table) in tables {
             let compared = Compared::of(paper, table, results);
             for problem in guard::problems(table, results) {
+                unsound += 1;
                 reporter.note(&format!("{}: {problem}", cells::title(&paper.title, &compared)));
             }
             reporter.line(saved::TABLE, &compared)?;
@@ -118,7 +118,8 @@ pub fn show<R: Reporter>(tables: &Tables, all: &[Results], reporter: &mut R) -> 
             reporter.note(&format!("not explained: {difference}"));
         }
     }
-    reporter.table(&(text + &text::legend(columns)))
+    reporter.table(&(text + &text::legend(columns)))?;
+    Ok(unsound)
 }
 
 /// The profiles of the tables' hardware, each once. Fails if one is invalid.

@@ -96,8 +96,7 @@ impl Compared {
         let rows: Vec<ComparedRow> =
             table.rows.iter().map(|row| ComparedRow::of(table, row, results, &clips)).collect();
         let order = |&measure: &Measure| {
-            // A modelled speedup is compared with the paper's.
-            let theirs = if measure == Measure::Modelled { Measure::Speedup } else { measure };
+            let theirs = measure.of_paper();
             let paper: Vec<Option<f64>> = table.rows.iter().map(|row| row.paper_value(theirs)).collect();
             let ours: Vec<Option<&Figure>> = rows.iter().map(|row| row.figures.get(&measure)).collect();
             let pairs = pairs(&paper, &ours, |upper, lower| theirs.is_tie(upper, lower));

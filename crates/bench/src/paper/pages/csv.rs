@@ -16,7 +16,6 @@ pub fn figures(drafters: &[Drafter<'_>]) -> Result<String, Failure> {
                 // What was faster on the machine of the run is no figure of the paper's.
                 let here = [Measure::Speedup, Measure::EndToEnd];
                 for (measure, figure) in ours.figures.iter().filter(|(measure, _)| !here.contains(measure)) {
-                    let theirs = if *measure == Measure::Modelled { Measure::Speedup } else { *measure };
                     let (low, high) = figure.interval.unzip();
                     let fields = [
                         paper.name.clone(),
@@ -26,7 +25,7 @@ pub fn figures(drafters: &[Drafter<'_>]) -> Result<String, Failure> {
                         ours.run.clone().unwrap_or_default(),
                         ours.lossless.map(|lossless| lossless.to_string()).unwrap_or_default(),
                         measure.key(),
-                        number(row.figures.get(&theirs).copied()),
+                        number(row.figures.get(&measure.of_paper()).copied()),
                         drafter.name().to_owned(),
                         ours.clips.to_string(),
                         number(Some(figure.value)),

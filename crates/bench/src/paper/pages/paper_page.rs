@@ -3,12 +3,11 @@
 use super::{Drafter, conditions, pipes, replayed};
 use crate::paper::{
     catalog::{Paper, Row},
-    cells,
+    cells::{self, dash},
     measures::Measure,
     replay::ReplayedRow,
     results::Compared,
 };
-use specreel_client::present::formats::NOTHING;
 use specreel_record::Failure;
 
 /// The page; adds the differences that nobody has explained. Fails if a profile is invalid.
@@ -91,7 +90,7 @@ fn table(
         let mut line = vec![format!("{}{lossy}", row.label), methods[index].1.clone()];
         for &measure in &columns {
             if figures(table.rows.iter(), measure) {
-                let theirs = row.figures.get(&theirs(measure));
+                let theirs = row.figures.get(&measure.of_paper());
                 line.push(theirs.map_or_else(dash, |value| measure.text(*value)));
             }
             for (_, compared) in runs {
@@ -131,17 +130,12 @@ fn shown(compared: &Compared) -> Vec<Measure> {
     columns
 }
 
-/// The paper's measure that stands beside one of ours.
-fn theirs(measure: Measure) -> Measure {
-    if measure == Measure::Modelled { Measure::Speedup } else { measure }
-}
-
 fn title(measure: Measure) -> &'static str {
     if measure == Measure::Modelled { "speedup, modelled" } else { measure.title() }
 }
 
 fn figures<'a>(mut rows: impl Iterator<Item = &'a Row>, measure: Measure) -> bool {
-    rows.any(|row| row.figures.contains_key(&theirs(measure)))
+    rows.any(|row| row.figures.contains_key(&measure.of_paper()))
 }
 
 fn replayed_text(row: &Row, replayed: &[ReplayedRow], reasons: &mut Reasons) -> String {
@@ -201,8 +195,4 @@ fn orders(
         }
     }
     lines
-}
-
-fn dash() -> String {
-    NOTHING.into()
 }
