@@ -345,3 +345,28 @@ fn a_switch_that_fails_or_is_cancelled_leaves_the_old_models() {
     }
     assert_eq!(rig.switch(alone).unwrap().drafter, None);
 }
+
+/// One token is not worth a look at the video: what the drafter reads comes on top.
+#[test]
+fn an_automatic_context_is_chosen_by_what_it_costs_and_saves() {
+    let mut rig = Rig::new();
+    let method = Method::preset("naive-auto").unwrap();
+    let request = RunRequest { max_new_tokens: 1, method, ..rig.request("what is it") };
+    rig.handle.send(Command::Run(Box::new(request))).unwrap();
+    let (mut named, mut seen) = (None, None);
+    loop {
+        match rig.events.blocking_recv().unwrap().kind {
+            EventKind::Started(started) => named = Some(started.method["context"]["kind"].clone()),
+            EventKind::Prompt(prompt) => seen = Some(prompt),
+            EventKind::Done { stats, .. } => {
+                assert_eq!(stats.drafter_visual_tokens, 0);
+                break;
+            }
+            EventKind::Failed(failure) => panic!("{failure:?}"),
+            _ => {}
+        }
+    }
+    let seen = seen.unwrap();
+    assert_eq!((named.unwrap().as_str(), seen.kept), (Some("auto"), Some(vec![])));
+    assert_eq!(seen.notes, ["context = auto: the drafter sees no visual tokens"]);
+}

@@ -1,186 +1,24 @@
-//! The length of a chain that pays off, from measured times and acceptance.
-//!
-//! A step with K drafts costs `K · Td + T(K + 1)` and gives `1 + a + a² + … + a^K` tokens on average, where `a` is the chance
-//! that a draft passes once those before it have. T(rows) is a line through its latest passes; the chance is counted
-//! over its latest drafts. K = 0, autoregressive decoding, is among the choices: where drafting does not pay, it stops and is tried again
-//! occasionally.
+//! What pays off, from measured times and acceptance: the length of a chain, and how much of the video a drafter reads.
 
-use std::borrow::Cow;
+mod length;
+mod share;
 
-use super::fit::{FadingChance, PassTimes, UsualTime};
+pub(crate) use length::AutoLength;
+pub use length::LONGEST;
+pub use share::{SHARES, ShareCost, best_share};
 
-/// Longest chain that is considered.
-pub const LONGEST: usize = 24;
-/// Plain steps before a trial; doubled after each trial that did not pay.
-const REST: usize = 16;
-/// Most plain steps between two trials.
-const LONG_REST: usize = 256;
-/// Chain length of a trial.
-const TRY: usize = 2;
-/// Number of passes for which earlier knowledge counts.
-const GUESSED: usize = 4;
-/// Chain length of the first step.
-const FIRST: usize = 4;
-
-/// Chooses the length of the next chain.
-#[derive(Clone, Debug)]
-pub(crate) struct AutoLength {
-    passes: PassTimes,
-    /// Time of one target row, if it was known before the first pass.
-    row_ms: Option<f64>,
-    drafter_ms: UsualTime,
-    chance: FadingChance,
-    /// Plain steps since the last trial, and those before the next.
-    plain: usize,
-    rest: usize,
-}
-
-impl AutoLength {
-    /// Begin; `row_ms` is the time of one target row, where known.
-    pub fn new(row_ms: Option<f64>) -> Self {
-        Self {
-            passes: PassTimes::default(),
-            row_ms,
-            drafter_ms: UsualTime::default(),
-            chance: FadingChance::default(),
-            plain: 0,
-            rest: REST,
+/// The chain length up to [`LONGEST`] with the most tokens per millisecond, and that rate: a step with K drafts costs `K · drafter_ms +
+/// first_ms + K · more_ms` and gives `1 + a + a² + … + a^K` tokens on average, where `a` is the `chance` that a draft passes once those before it have.
+fn best_length(chance: f64, drafter_ms: f64, first_ms: f64, more_ms: f64) -> (usize, f64) {
+    let (mut emitted, mut term) = (0.0, 1.0);
+    let mut best = (0, f64::NEG_INFINITY);
+    for k in 0..=LONGEST {
+        emitted += term;
+        term *= chance;
+        let rate = emitted / (k as f64 * (drafter_ms + more_ms) + first_ms).max(1e-9);
+        if rate > best.1 {
+            best = (k, rate);
         }
     }
-
-    /// The length for the next step.
-    pub fn choose(&mut self) -> usize {
-        let best = self.best();
-        if best > 0 {
-            (self.plain, self.rest) = (0, REST);
-            return best;
-        }
-        self.plain += 1;
-        if self.plain > self.rest {
-            (self.plain, self.rest) = (0, (2 * self.rest).min(LONG_REST));
-            return TRY;
-        }
-        0
-    }
-
-    fn best(&self) -> usize {
-        let mut passes = Cow::Borrowed(&self.passes);
-        if let Some(ms) = self.row_ms.filter(|_| self.passes.len() < GUESSED) {
-            // A first guess: each further row a quarter of the first.
-            passes.to_mut().push(1, ms);
-            passes.to_mut().push(5, 2.0 * ms);
-        }
-        let (Some((first, more)), Some(drafter)) = (passes.line(), self.drafter_ms.value()) else {
-            return FIRST;
-        };
-        let chance = self.chance.value();
-        let (mut emitted, mut term) = (0.0, 1.0);
-        let mut best = (0, f64::NEG_INFINITY);
-        for k in 0..=LONGEST {
-            emitted += term;
-            term *= chance;
-            let rate = emitted / (k as f64 * drafter + first + more * k as f64).max(1e-9);
-            if rate > best.1 {
-                best = (k, rate);
-            }
-        }
-        best.0
-    }
-
-    /// Note a step: the rows of the verify pass, how many drafts were judged and passed, the times of the pass and of drafting.
-    pub fn note(&mut self, rows: usize, [drafts, accepted]: [usize; 2], verify_ms: f64, draft_ms: f64) {
-        self.passes.push(rows, verify_ms);
-        if drafts > 0 {
-            self.drafter_ms.push(draft_ms / drafts as f64);
-            self.chance.add(drafts, accepted);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rand::{RngExt, SeedableRng};
-    use rand_chacha::ChaCha8Rng;
-
-    use super::*;
-
-    /// Tokens per millisecond of a made-up pair, with K from `choose`.
-    fn rate(
-        chance: f64,
-        first: f64,
-        more: f64,
-        drafter: f64,
-        mut choose: impl FnMut() -> Option<usize>,
-    ) -> f64 {
-        let mut rng = ChaCha8Rng::seed_from_u64(3);
-        let mut auto = AutoLength::new(Some(first));
-        let (mut tokens, mut time) = (0.0, 0.0);
-        for _ in 0..400 {
-            let k = choose().unwrap_or_else(|| auto.choose());
-            let accepted = (0..k).take_while(|_| rng.random::<f64>() < chance).count();
-            let noise = rng.random_range(0.9..1.1);
-            let (verify, draft) = ((first + more * k as f64) * noise, drafter * k as f64);
-            auto.note(k + 1, [k, accepted], verify, draft);
-            tokens += accepted as f64 + 1.0;
-            time += verify + draft;
-        }
-        tokens / time
-    }
-
-    #[test]
-    fn it_approaches_the_best_fixed_length() {
-        for (chance, first, more, drafter) in
-            [(0.8, 1.0, 0.1, 0.1), (0.6, 1.0, 0.4, 0.15), (0.9, 5.0, 0.1, 0.5), (0.3, 1.0, 0.9, 0.5)]
-        {
-            let fixed = |k| rate(chance, first, more, drafter, || Some(k));
-            let best = (0..=LONGEST).map(fixed).fold(0.0, f64::max);
-            let auto = rate(chance, first, more, drafter, || None);
-            assert!(auto > 0.9 * best, "{chance} {first} {more} {drafter}: {auto} of {best}");
-        }
-    }
-
-    /// Other programs take a processor away in the middle of a pass, for many times as long as the pass: the lengths, and so the
-    /// accepted drafts, stay as on a quiet machine.
-    #[test]
-    fn a_busy_machine_does_not_change_the_lengths() {
-        let lengths = |interrupted: f64| {
-            let mut rng = ChaCha8Rng::seed_from_u64(11);
-            let mut auto = AutoLength::new(Some(0.2));
-            let mut sum = 0;
-            for _ in 0..400 {
-                let k = auto.choose();
-                let accepted = (0..k).take_while(|_| rng.random::<f64>() < 0.85).count();
-                let mut disturbed = |ms: f64| ms + if rng.random_bool(interrupted) { 4.0 } else { 0.0 };
-                auto.note(k + 1, [k, accepted], disturbed(0.2 + 0.03 * k as f64), disturbed(0.04 * k as f64));
-                sum += k;
-            }
-            f64::from(sum as u32) / 400.0
-        };
-        let (quiet, busy) = (lengths(0.0), lengths(0.3));
-        assert!((busy / quiet - 1.0).abs() < 0.2, "{quiet} and {busy} drafts per step");
-    }
-
-    #[test]
-    fn drafting_stops_where_it_never_pays() {
-        let mut auto = AutoLength::new(Some(1.0));
-        let lengths: Vec<usize> = (0..200)
-            .map(|_| {
-                let k = auto.choose();
-                auto.note(k + 1, [k, 0], 1.0 + k as f64, 0.5 * k as f64);
-                k
-            })
-            .collect();
-        assert!(lengths[20..].iter().filter(|&&k| k > 0).count() <= 200 / REST + 1, "{lengths:?}");
-        assert!(lengths[20..].iter().any(|&k| k > 0));
-    }
-
-    #[test]
-    fn extreme_times_are_harmless() {
-        let mut auto = AutoLength::new(None);
-        for ms in [0.0, f64::MAX / 1e10, 1e-300] {
-            let k = auto.choose();
-            assert!(k <= LONGEST);
-            auto.note(k + 1, [k, k], ms, ms);
-        }
-    }
+    best
 }

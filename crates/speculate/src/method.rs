@@ -132,8 +132,12 @@ impl Method {
 
     /// True if the target itself reads a part of the visual tokens: without a drafter, the context is the target's.
     pub fn prunes(&self) -> bool {
-        let reduced = !matches!(self.context, VisualContext::Full {} | VisualContext::None { .. });
-        !self.drafts() && reduced
+        !self.drafts() && self.context.is_reduced()
+    }
+
+    /// The same with another context, if there is one.
+    pub fn with_context(&self, context: Option<VisualContext>) -> Self {
+        Self { context: context.unwrap_or_else(|| self.context.clone()), ..self.clone() }
     }
 
     /// Drafts of a full step; `None` without a drafter, and where the number changes from step to step.
@@ -160,10 +164,31 @@ impl Drafter {
 }
 
 impl VisualContext {
+    /// The context that stands for one of the [`SHARES`](auto::SHARES) of `auto`: all, none, or SpecVLM's choice.
+    pub fn of_share(share: f64) -> Self {
+        let (positions, stamps) = Default::default();
+        match share {
+            share if share >= 1.0 => VisualContext::Full {},
+            share if share <= 0.0 => VisualContext::None { positions, stamps },
+            keep => VisualContext::Attention { keep, mass: 0.5, positions, stamps },
+        }
+    }
+
+    /// The share whose [`of_share`](Self::of_share) it is.
+    pub fn share(&self) -> Option<f64> {
+        auto::SHARES.into_iter().find(|share| *self == Self::of_share(*share))
+    }
+
+    /// True if it says which part of the visual tokens is kept.
+    pub fn is_reduced(&self) -> bool {
+        !matches!(self, VisualContext::Full {} | VisualContext::Auto {} | VisualContext::None { .. })
+    }
+
     /// Which positions the kept tokens have.
     pub fn placing(&self) -> Placing {
         match self {
             VisualContext::Full {}
+            | VisualContext::Auto {}
             | VisualContext::TopKKv { .. }
             | VisualContext::FastV { .. }
             | VisualContext::PDrop { .. }
@@ -185,6 +210,7 @@ impl VisualContext {
     pub fn stamps(&self) -> Stamps {
         match self {
             VisualContext::Full {}
+            | VisualContext::Auto {}
             | VisualContext::FastV { .. }
             | VisualContext::PDrop { .. }
             | VisualContext::SparseVlm { .. }

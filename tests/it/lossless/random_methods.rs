@@ -65,7 +65,8 @@ fn context(rng: &mut ChaCha8Rng) -> VisualContext {
     let positions = pick(rng, &[Placing::Original, Placing::Compact]);
     let stamps = pick(rng, &[Stamps::Keep, Stamps::Drop]);
     match rng.random_range(0..17) {
-        0..=2 => VisualContext::Full {},
+        0..=1 => VisualContext::Full {},
+        2 => VisualContext::Auto {},
         3 => VisualContext::None { positions, stamps },
         4 => VisualContext::Random { keep, seed: pick(rng, &[0, 7]), positions, stamps },
         5 => VisualContext::Uniform { keep, positions, stamps },

@@ -133,7 +133,7 @@ fn seen_share(method: &Method, text: usize, visual: usize, kept: Option<&[u32]>)
         (VisualContext::TopKKv { keep, .. }, _) => *keep,
         (_, Some(kept)) => share(kept.len()),
         (VisualContext::Streaming { first, last, .. }, None) => share(first + last),
-        (VisualContext::Full {}, None) => 1.0,
+        (VisualContext::Full {} | VisualContext::Auto {}, None) => 1.0,
         (VisualContext::None { .. }, None) => 0.0,
         (_, None) => {
             let mut numbers = method.numbers().into_iter();

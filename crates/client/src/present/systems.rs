@@ -1,6 +1,6 @@
 //! The systems that methods belong to, by the paper that a method's file names.
 
-use specreel_speculate::{Drafter, Method, VisualContext};
+use specreel_speculate::{Drafter, Method};
 
 /// Methods without a system of their own that are lossless.
 const BASELINES: &str = "Baselines";
@@ -35,7 +35,7 @@ pub fn system(method: &Method) -> &'static str {
     let paper = method.paper.as_deref().unwrap_or_default();
     // What a paper only compares with is not its system.
     let known = PAPERS.iter().find(|(title, _)| begins(paper, title) && !paper.contains("baseline"));
-    let reduced = !matches!(method.context, VisualContext::Full {} | VisualContext::None { .. });
+    let reduced = method.context.is_reduced();
     let built_in = Method::preset(&method.name).is_ok();
     match (known, &method.drafter) {
         (Some((_, system)), _) => system,
@@ -66,6 +66,8 @@ fn begins(paper: &str, title: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use specreel_speculate::VisualContext;
+
     use super::*;
 
     #[test]

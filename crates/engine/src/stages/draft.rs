@@ -1,13 +1,16 @@
 //! The drafter's side of a prefill: its visual tokens, and its own reading of the prompt.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, PoisonError},
+    time::Instant,
+};
 
 use crate::{
-    cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
+    cache::{Clip, ContextKey, DrafterContext, DrafterKey, Prefill, PrefixCache},
     events::{Stop, since},
     models::Models,
     stages::{KV_HEADROOM, Runner},
-    timing::Part,
+    timing::{Part, Rates, share::Question},
 };
 use specreel_model::{
     decoder::{Decoder, Sequence, States},
@@ -19,7 +22,7 @@ use specreel_model::{
 };
 use specreel_record::{Stage, Stats};
 use specreel_speculate::{
-    Drafter,
+    Drafter, VisualContext,
     context::{self, HeadInput, PrefillInput, Preparation, Selection},
 };
 
@@ -75,6 +78,24 @@ impl Runner<'_> {
             return Err(Stop::Cancelled);
         }
         Ok(selection)
+    }
+
+    /// The context that `auto` stands for in this run; `None` where the method names another one.
+    pub(crate) fn chosen_context(&self, clip: &Clip, context: &Prefill) -> Option<VisualContext> {
+        let question = Question {
+            method: &self.request.method,
+            models: self.models,
+            prompt: context.prompt.ids.len(),
+            visual: clip.facts.grid.len(),
+            patches: clip.patches.grid,
+            max_new_tokens: self.request.max_new_tokens,
+        };
+        match self.rates {
+            Some(rates) => {
+                question.context(&rates.lock().unwrap_or_else(PoisonError::into_inner), context.t1_ms)
+            }
+            None => question.context(&Rates::default(), context.t1_ms),
+        }
     }
 
     pub(crate) fn preparation<'p>(&'p self, prompt: &'p Prompt, clip: &'p Clip) -> Preparation<'p> {

@@ -7,7 +7,7 @@ use crate::{
     events::{Stop, since},
     memory,
     stages::{Runner, thinking::Thinking},
-    timing::{ContentionMeter, estimate},
+    timing::{ContentionMeter, estimate, share::Judged},
 };
 use specreel_model::{family::ModelError, grammar::Grammar};
 use specreel_record::{
@@ -178,6 +178,7 @@ impl Runner<'_> {
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let mut pace = Pace::default();
         let mut finite = true;
+        let mut judged = Judged::default();
         let autoregressive = !method.drafts();
         // The steps so far, when the last one ended, and how long it took.
         let (steps, last, took_ms) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(0.0));
@@ -214,6 +215,7 @@ impl Runner<'_> {
                 _ => {}
             }
             step.other_ms += since(started);
+            judged.add(step.judged, step.accepted);
             stats.add(&step);
             pace.add(&step);
             if !self.sender.send(EventKind::Step(step)) {
@@ -277,6 +279,7 @@ impl Runner<'_> {
         // Before the last event: a command that waits for it ends the process.
         if let Some(rates) = self.rates {
             let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
+            judged.teach(&mut rates, method, self.models);
             estimate::learn_writing(&mut rates, method, self.models, stats, context.prompt.ids.len());
         }
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });

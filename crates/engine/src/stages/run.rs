@@ -91,6 +91,26 @@ impl Runner<'_> {
         let cached_tokens = self.ensure_context(cache, &key, &mut stats)?;
         // From here on the context is changed in place: if the run fails, it is not trusted any more.
         cache.writing = Some(key.clone());
+        let (clip, context) = cache.entry(&key)?;
+        self.calibrate(context, since(started))?;
+        let Some(chosen) = self.chosen_context(clip, context) else {
+            return self.draft_and_verify(cache, key, cached_tokens, stats, None);
+        };
+        let request =
+            &RunRequest { method: self.request.method.with_context(Some(chosen)), ..self.request.clone() };
+        let note = format!("context = auto: the drafter {}", request.method.context.describe());
+        Runner { request, ..*self }.draft_and_verify(cache, key, cached_tokens, stats, Some(note))
+    }
+
+    /// From a prefilled context to the caption, with a note on how the method was chosen.
+    fn draft_and_verify(
+        &self,
+        cache: &mut PrefixCache,
+        key: ContextKey,
+        cached_tokens: usize,
+        mut stats: Stats,
+        chosen: Option<String>,
+    ) -> Result<Option<FinishedRun>, Stop> {
         let selection = self.select(cache, &key, &mut stats)?;
         let drafter_key = self.ensure_drafter(cache, &key, &selection, &mut stats)?;
         cache.trim(&key);
@@ -126,10 +146,10 @@ impl Runner<'_> {
                 .chain(self.demo_note())
                 .chain(self.stamps_note())
                 .chain(self.thinking_note())
+                .chain(chosen)
                 .collect(),
         }));
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
-        self.calibrate(context, since(started))?;
         let generated =
             self.generate(context, whole.as_mut(), drafter_key.as_ref(), &mut stats, plain_front_ms)?;
         if let Some(whole) = whole {

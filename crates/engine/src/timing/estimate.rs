@@ -15,6 +15,7 @@ use crate::{
         pace::{Part, Rate},
         probe,
         rates::{self, Rates},
+        share::Question,
     },
 };
 use specreel_model::{
@@ -90,16 +91,32 @@ impl Forecast<'_> {
         };
         let footprint = self.models.footprint.as_ref();
         estimate.peak_bytes = footprint.map(|footprint| footprint.peak_bytes(&layout.work));
-        let todo = self.todo();
+        // What an automatic context will be is known once the speeds are.
+        let todo = self.todo(&self.request.method);
         self.probe(rates, &todo);
-        self.time(rates, &todo, &mut estimate);
+        let method = self.method(rates);
+        self.time(rates, &method, &self.todo(&method), &mut estimate);
         estimate
     }
 
-    /// The stages of this run, without those that earlier runs left in the cache.
-    fn todo(&self) -> Vec<Todo<'_>> {
+    /// The run's method, with the context that `auto` stands for.
+    fn method(&self, rates: &Rates) -> Method {
+        let (request, layout) = (self.request, self.layout);
+        let question = Question {
+            method: &request.method,
+            models: self.models,
+            prompt: layout.prompt,
+            visual: layout.grid.len(),
+            patches: layout.patches,
+            max_new_tokens: request.max_new_tokens,
+        };
+        request.method.with_context(question.context(rates, 0.0))
+    }
+
+    /// The stages of this run with this method, without those that earlier runs left in the cache.
+    fn todo(&self, method: &Method) -> Vec<Todo<'_>> {
         let Self { cache, key, layout, .. } = *self;
-        let (target, method) = (&self.models.target, &self.request.method);
+        let target = &self.models.target;
         let clip = cache.clips.find(|other, _| *other == key.0);
         let context = cache.contexts.find(|other, _| other == key);
         let same_clip = cache.contexts.find(|other, _| other.0 == key.0).is_some();
@@ -183,7 +200,7 @@ impl Forecast<'_> {
     }
 
     /// Fill in the times of an estimate, unless the speed of some stage is not known.
-    fn time(&self, rates: &Rates, todo: &[Todo<'_>], estimate: &mut Estimate) {
+    fn time(&self, rates: &Rates, method: &Method, todo: &[Todo<'_>], estimate: &mut Estimate) {
         let mut times = [0.0; 3];
         let mut basis = Basis::Measured;
         for Todo { part, model, work } in todo {
@@ -191,7 +208,7 @@ impl Forecast<'_> {
             times[*part as usize] += rate.ms(work);
             basis = basis.max(known);
         }
-        if let Some((share, known)) = rates.get(&writing_key(&self.request.method, self.models)) {
+        if let Some((share, known)) = rates.get(&writing_key(method, self.models)) {
             times[Part::Token as usize] *= share.products;
             basis = basis.max(known);
         }

@@ -6,6 +6,7 @@ pub(crate) mod estimate;
 mod pace;
 mod probe;
 pub(crate) mod rates;
+pub(crate) mod share;
 
 pub(crate) use self::{
     contention::ContentionMeter,

@@ -116,7 +116,8 @@ fn tokens(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selec
     let n: usize = grid.iter().product();
     let plain = |kept: Vec<usize>| Selection { kept: Some(kept), ..Selection::default() };
     match *context {
-        VisualContext::Full {} => Selection::default(),
+        // Until its share is known, it may be all.
+        VisualContext::Full {} | VisualContext::Auto {} => Selection::default(),
         VisualContext::None { .. } => plain(Vec::new()),
         VisualContext::Random { keep, seed, .. } => {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -87,6 +87,9 @@ choices! {
     VisualContext: "context", "which visual tokens does the drafter see?" {
         /// All of them.
         "full" Full {} => "sees all visual tokens",
+        /// As many as pay off, by the times of this machine and the acceptance of earlier runs: all, none, or those with the most
+        /// attention (ours).
+        "auto" Auto {} => "sees as many visual tokens as pay off",
         /// None: text-only drafting.
         "none" None {
             /// Positions of the text after the video.

@@ -92,7 +92,7 @@ impl Method {
         let none = self.drafter == (Drafter::None {});
         let lookup = matches!(self.drafter, Drafter::Lookup { .. });
         let parallel = matches!(self.schedule, Schedule::Parallel { .. });
-        let reduced = !matches!(self.context, VisualContext::Full {} | VisualContext::None { .. });
+        let reduced = self.context.is_reduced();
         let needs_prefill = matches!(
             self.context,
             VisualContext::Attention { .. } | VisualContext::Variation { .. } | VisualContext::TopKKv { .. }
@@ -137,6 +137,19 @@ impl Method {
                 [drafter, context],
                 "the first layers share the target's own cache",
                 "pick context = full, or drafter = self",
+            ),
+            (
+                self.context == (VisualContext::Auto {})
+                    && !matches!(self.drafter, Drafter::Model {} | Drafter::Target { .. }),
+                [drafter, context],
+                "only a drafter that reads the video itself can be given less of it",
+                "pick drafter = model or self, or context = full or none",
+            ),
+            (
+                self.context == (VisualContext::Auto {}) && loosens,
+                [context, acceptance],
+                "an automatic context depends on measured times, and a loosened text would change with it",
+                "pick context = attention, or acceptance = exact",
             ),
             (
                 lookup && reduced,

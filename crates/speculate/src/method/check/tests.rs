@@ -199,6 +199,11 @@ fn clashes_name_both_choices_and_the_way_out() {
             "`drafter = lookup` and `acceptance = divergence` clash",
         ),
         ("shape.length=auto", "`shape = chain` and `acceptance = visual` clash"),
+        ("context.kind=auto", "`context = auto` and `acceptance = visual` clash"),
+        (
+            "context.kind=auto acceptance.kind=exact drafter.kind=lookup drafter.ngram=3",
+            "`drafter = lookup` and `context = auto` clash",
+        ),
         ("schedule.kind=parallel schedule.window=4", "`acceptance = visual` and `schedule = parallel` clash"),
         (
             "acceptance.at=before schedule.kind=parallel schedule.window=4",
