@@ -368,5 +368,38 @@ fn an_automatic_context_is_chosen_by_what_it_costs_and_saves() {
     }
     let seen = seen.unwrap();
     assert_eq!((named.unwrap().as_str(), seen.kept), (Some("auto"), Some(vec![])));
-    assert_eq!(seen.notes, ["context = auto: the drafter sees no visual tokens"]);
+    assert_eq!(seen.notes, ["chosen for this run: draft model that sees no visual tokens"]);
+}
+
+/// Whatever is chosen is lossless, and every choice that was open has been made.
+#[test]
+fn an_automatic_method_says_what_it_chose_and_writes_the_same_text() {
+    let mut rig = Rig::new();
+    let mut texts = Vec::new();
+    for method in ["autoregressive", "auto", "auto"] {
+        let method = Method::preset(method).unwrap();
+        let request = RunRequest { method, ..rig.request("what is it") };
+        rig.handle.send(Command::Run(Box::new(request))).unwrap();
+        let mut chosen = None;
+        loop {
+            match rig.events.blocking_recv().unwrap().kind {
+                EventKind::Prompt(prompt) => chosen = prompt.chosen,
+                EventKind::Done { ids, .. } => break texts.push((ids, chosen)),
+                EventKind::Failed(failure) => panic!("{failure:?}"),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(texts[0].1, None);
+    for (ids, chosen) in &texts[1..] {
+        assert_eq!(ids, &texts[0].0);
+        let chosen = chosen.as_ref().unwrap();
+        let method: Method = serde_json::from_value(chosen.method.clone()).unwrap();
+        assert_eq!(method.name, "auto");
+        assert!(method.validate().is_ok() && !method.describe().contains("pay"), "{}", method.describe());
+        // All that is loaded was considered.
+        let drafters: Vec<&str> = chosen.expected.iter().map(|of| of.drafter.as_str()).collect();
+        assert!(drafters.contains(&"no drafter") && drafters.len() == 3, "{drafters:?}");
+        assert!(chosen.expected.is_sorted_by(|a, b| a.ms <= b.ms), "{chosen:?}");
+    }
 }

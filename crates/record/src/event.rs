@@ -228,6 +228,31 @@ pub struct PromptSeen {
     /// Notes about the video: that it is damaged or truncated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What an automatic method stands for in this run; `None` where the method leaves nothing open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<Chosen>,
+}
+
+/// The choices that an automatic method made for a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Chosen {
+    /// The method without open choices, as in [`Started`].
+    pub method: serde_json::Value,
+    /// The drafter's name, as in [`Started`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drafter: Option<String>,
+    /// What each drafter was expected to take, the fastest first; empty where the speeds were not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<Expected>,
+}
+
+/// What a drafter was expected to take.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Expected {
+    /// The drafter and what it sees, in words.
+    pub drafter: String,
+    /// From the target's prefill to the last token, in milliseconds.
+    pub ms: f64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

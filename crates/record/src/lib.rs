@@ -52,8 +52,8 @@ pub use detection::Detection;
 pub use difference::{Change, Edit, difference};
 pub use estimate::{Basis, Estimate};
 pub use event::{
-    Draft, Event, EventKind, Failure, FailureClass, LoadedParts, PromptSeen, Ready, Stage, Started,
-    panic_words,
+    Chosen, Draft, Event, EventKind, Expected, Failure, FailureClass, LoadedParts, PromptSeen, Ready, Stage,
+    Started, panic_words,
 };
 pub use log::{RunLog, RunState};
 pub use median::median;

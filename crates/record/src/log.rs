@@ -104,6 +104,10 @@ impl RunLog {
             }
             EventKind::Prompt(prompt) => {
                 self.note(&prompt.notes);
+                if let (Some(started), Some(chosen)) = (&mut self.started, &prompt.chosen) {
+                    started.method.clone_from(&chosen.method);
+                    started.drafter.clone_from(&chosen.drafter);
+                }
                 self.prompt = Some(prompt.clone());
             }
             EventKind::Draft(draft) => self.draft = Some(draft.clone()),

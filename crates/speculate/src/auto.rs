@@ -1,11 +1,11 @@
 //! What pays off, from measured times and acceptance: the length of a chain, and how much of the video a drafter reads.
 
+mod choice;
 mod length;
-mod share;
 
+pub use choice::{DraftCost, SHARES, chance_at, usual_chance};
 pub(crate) use length::AutoLength;
 pub use length::LONGEST;
-pub use share::{SHARES, ShareCost, best_share};
 
 /// The chain length up to [`LONGEST`] with the most tokens per millisecond, and that rate: a step with K drafts costs `K · drafter_ms +
 /// first_ms + K · more_ms` and gives `1 + a + a² + … + a^K` tokens on average, where `a` is the `chance` that a draft passes once those before it have.

@@ -135,11 +135,6 @@ impl Method {
         !self.drafts() && self.context.is_reduced()
     }
 
-    /// The same with another context, if there is one.
-    pub fn with_context(&self, context: Option<VisualContext>) -> Self {
-        Self { context: context.unwrap_or_else(|| self.context.clone()), ..self.clone() }
-    }
-
     /// Drafts of a full step; `None` without a drafter, and where the number changes from step to step.
     pub fn draft_length(&self) -> Option<usize> {
         if !self.drafts() {
@@ -159,7 +154,7 @@ impl Drafter {
 
     /// True if it is a decoder, which has to prefill the prompt.
     pub fn reads(&self) -> bool {
-        !matches!(self, Drafter::None {} | Drafter::Lookup { .. })
+        !matches!(self, Drafter::None {} | Drafter::Auto {} | Drafter::Lookup { .. })
     }
 }
 

@@ -116,6 +116,7 @@ fn unused(args: &RunArgs, methods: &[&Method]) -> Vec<String> {
     if let Some(drafter) = &args.drafter {
         let kind = recipe(drafter);
         let uses = |method: &&Method| match method.drafter {
+            Drafter::Auto {} => true,
             Drafter::Model {} => kind.is_none(),
             Drafter::Head { recipe } => kind == Some(recipe),
             _ => false,
@@ -129,7 +130,9 @@ fn unused(args: &RunArgs, methods: &[&Method]) -> Vec<String> {
             notes.push(format!("--drafter {} is not used: {which}{not} with {what}", drafter.display()));
         }
     }
-    if args.drafter_device.is_some() && !methods.iter().any(|m| matches!(m.drafter, Drafter::Model {})) {
+    if args.drafter_device.is_some()
+        && !methods.iter().any(|m| matches!(m.drafter, Drafter::Auto {} | Drafter::Model {}))
+    {
         let not = if methods.len() == 1 { " has no" } else { " has a" };
         notes.push(format!("--drafter-device is not used: {which}{not} draft model"));
     }

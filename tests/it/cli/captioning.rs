@@ -11,7 +11,7 @@ use specreel_demo::Demo;
 use specreel_engine::{Command, Engine, EngineHandle, RunRequest};
 use specreel_model::ModelSpec;
 use specreel_record::{Event, EventKind, Promise, PromptSeen, Started, Stats, StopReason};
-use specreel_speculate::{Drafter, Method, Schedule};
+use specreel_speculate::{Drafter, Method, Schedule, VisualContext};
 use specreel_tensor::{DeviceChoice, WeightType};
 use tokio::sync::mpsc::Receiver;
 
@@ -153,9 +153,13 @@ fn agree(events: &[Event], method: &Method) {
         match &event.kind {
             EventKind::Started(Started { method: told, lossless, drafter, .. }) => {
                 assert_eq!((told["name"].as_str(), *lossless), (Some(name.as_str()), method.lossless()));
-                assert_eq!(drafter.is_some(), method.drafter != Drafter::None {}, "{name}");
+                let known = !matches!(method.drafter, Drafter::None {} | Drafter::Auto {});
+                assert_eq!(drafter.is_some(), known, "{name}");
             }
-            EventKind::Prompt(PromptSeen { grid, visual_tokens, prompt_ids, frames, kept, .. }) => {
+            EventKind::Prompt(PromptSeen {
+                grid, visual_tokens, prompt_ids, frames, kept, chosen, ..
+            }) => {
+                assert_eq!(chosen.is_some(), method.context == VisualContext::Auto {}, "{name}");
                 assert_eq!(grid.iter().product::<usize>(), *visual_tokens);
                 assert!(prompt_ids.len() > *visual_tokens && !frames.is_empty());
                 assert!(frames.is_sorted());

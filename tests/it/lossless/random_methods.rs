@@ -447,7 +447,8 @@ fn random_methods_add_up_and_are_lossless_where_they_claim_to_be() {
     let mut rng = ChaCha8Rng::seed_from_u64(20);
     let Walk { kinds, equal, repeated, loosened, ended } = walk(&mut rng, benches, METHODS, MOST);
     for axis in &AXES {
-        for kind in axis.kinds {
+        // What an automatic drafter stands for is decided by the engine.
+        for kind in axis.kinds.iter().filter(|kind| (axis.name, kind.name) != ("drafter", "auto")) {
             let runs = kinds.get(&(axis.name, kind.name)).copied().unwrap_or(0);
             assert!(runs >= 8, "{} = {} ran {runs} times: {kinds:?}", axis.name, kind.name);
         }

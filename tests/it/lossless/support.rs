@@ -305,7 +305,8 @@ impl Bench {
     fn drafter(&mut self, method: &Method, target: &mut Sequence) -> Option<HeadPrefill> {
         let self_draft = self.self_draft(method);
         let (model, embeddings) = match method.drafter {
-            Drafter::None {} | Drafter::Lookup { .. } => return None,
+            // The engine makes something else of an automatic one.
+            Drafter::None {} | Drafter::Auto {} | Drafter::Lookup { .. } => return None,
             Drafter::Head { .. } => (&self.target, &self.embeddings[0]),
             Drafter::Model {} => (&self.small, &self.embeddings[1]),
             Drafter::Target { .. } | Drafter::EarlyExit { .. } => (&self.target, &self.embeddings[0]),

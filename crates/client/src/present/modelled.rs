@@ -145,7 +145,7 @@ fn seen_share(method: &Method, text: usize, visual: usize, kept: Option<&[u32]>)
 
 fn drafting(method: &Method, dtype: &str) -> Drafting {
     match &method.drafter {
-        Drafter::None {} => Drafting::Nothing,
+        Drafter::None {} | Drafter::Auto {} => Drafting::Nothing,
         Drafter::Lookup { .. } => Drafting::Free,
         Drafter::Model {} => Drafting::Model,
         Drafter::Head { recipe, .. } => Drafting::Head(

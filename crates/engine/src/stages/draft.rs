@@ -6,11 +6,11 @@ use std::{
 };
 
 use crate::{
-    cache::{Clip, ContextKey, DrafterContext, DrafterKey, Prefill, PrefixCache},
+    cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
     events::{Stop, since},
     models::Models,
     stages::{KV_HEADROOM, Runner},
-    timing::{Part, Rates, share::Question},
+    timing::{Part, Rates, choice::Question},
 };
 use specreel_model::{
     decoder::{Decoder, Sequence, States},
@@ -20,9 +20,9 @@ use specreel_model::{
     processor::Patches,
     vision::VisionError,
 };
-use specreel_record::{Stage, Stats};
+use specreel_record::{Expected, Stage, Stats};
 use specreel_speculate::{
-    Drafter, VisualContext,
+    Drafter, Method,
     context::{self, HeadInput, PrefillInput, Preparation, Selection},
 };
 
@@ -80,21 +80,25 @@ impl Runner<'_> {
         Ok(selection)
     }
 
-    /// The context that `auto` stands for in this run; `None` where the method names another one.
-    pub(crate) fn chosen_context(&self, clip: &Clip, context: &Prefill) -> Option<VisualContext> {
+    /// The method with all choices made, for a prompt of so many tokens, and what each drafter is expected to take; `target_ms` is the
+    /// time of a target row, 0 if it is not known. `None` where the method leaves none open.
+    pub(crate) fn chosen_method(
+        &self,
+        clip: &Clip,
+        prompt: usize,
+        target_ms: f64,
+    ) -> Option<(Method, Vec<Expected>)> {
         let question = Question {
             method: &self.request.method,
             models: self.models,
-            prompt: context.prompt.ids.len(),
+            prompt,
             visual: clip.facts.grid.len(),
             patches: clip.patches.grid,
             max_new_tokens: self.request.max_new_tokens,
         };
         match self.rates {
-            Some(rates) => {
-                question.context(&rates.lock().unwrap_or_else(PoisonError::into_inner), context.t1_ms)
-            }
-            None => question.context(&Rates::default(), context.t1_ms),
+            Some(rates) => question.answer(&rates.lock().unwrap_or_else(PoisonError::into_inner), target_ms),
+            None => question.answer(&Rates::default(), target_ms),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
     events::{Stop, since},
     memory,
     stages::{Runner, thinking::Thinking},
-    timing::{ContentionMeter, estimate, share::Judged},
+    timing::{ContentionMeter, choice::Judged, estimate},
 };
 use specreel_model::{family::ModelError, grammar::Grammar};
 use specreel_record::{
@@ -279,7 +279,8 @@ impl Runner<'_> {
         // Before the last event: a command that waits for it ends the process.
         if let Some(rates) = self.rates {
             let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
-            judged.teach(&mut rates, method, self.models);
+            let seen = context.prompt.ids.len() - stats.visual_tokens + stats.drafter_visual_tokens;
+            judged.teach(&mut rates, method, self.models, stats.timings.td_ms, seen);
             estimate::learn_writing(&mut rates, method, self.models, stats, context.prompt.ids.len());
         }
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });

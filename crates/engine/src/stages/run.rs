@@ -10,8 +10,8 @@ use crate::{
 };
 use specreel_demo as assets;
 use specreel_model::draft_head::Recipe;
-use specreel_record::{EventKind, Failure, PromptSeen, Started, Stats, StopReason};
-use specreel_speculate::{Drafter, Stamps, context::Selection};
+use specreel_record::{Chosen, EventKind, Expected, Failure, PromptSeen, Started, Stats, StopReason};
+use specreel_speculate::{Drafter, Method, Stamps, VisualContext, context::Selection};
 
 /// A finished run, with the state to repeat it in a measurement.
 pub(crate) struct FinishedRun {
@@ -64,7 +64,7 @@ impl Runner<'_> {
 
     fn drafter_name(&self) -> Option<String> {
         match self.request.method.drafter {
-            Drafter::None {} => None,
+            Drafter::None {} | Drafter::Auto {} => None,
             Drafter::Model {} => self.models.drafter.as_ref().map(|d| d.name().to_owned()),
             Drafter::Target { dtype } => {
                 let name = self.models.target.name();
@@ -85,31 +85,63 @@ impl Runner<'_> {
         let mut stats = Stats::default();
         // Before the video is read: it may be refused.
         self.self_drafter()?;
-        self.models.mtp.load(&self.models.target, &self.request.method.drafter, || self.load_progress())?;
         let key = (self.clip_key(), self.request.reading());
         self.ensure_clip(cache, &key, &mut stats)?;
+        let mut chosen = None;
+        if self.request.method.drafter == (Drafter::Auto {}) {
+            let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
+            let prompt = self.lay_out(&clip.facts)?.ids.len();
+            if let Some((method, expected)) = self.chosen_method(clip, prompt, 0.0) {
+                // A draft model's context is chosen once the target's speed is known.
+                let open = matches!(method.drafter, Drafter::Model {});
+                let context = if open { VisualContext::Auto {} } else { method.context };
+                chosen = Some((
+                    RunRequest { method: Method { context, ..method }, ..self.request.clone() },
+                    expected,
+                ));
+            }
+        }
+        let (request, expected) = chosen.unzip();
+        let run = Runner { request: request.as_ref().unwrap_or(self.request), ..*self };
+        run.read_and_draft(cache, key, (started, stats), expected)
+    }
+
+    /// From a decoded clip to the caption; `expected` is what each drafter would take, if the drafter was a choice.
+    fn read_and_draft(
+        &self,
+        cache: &mut PrefixCache,
+        key: ContextKey,
+        (started, mut stats): (Instant, Stats),
+        expected: Option<Vec<Expected>>,
+    ) -> Result<Option<FinishedRun>, Stop> {
+        self.models.mtp.load(&self.models.target, &self.request.method.drafter, || self.load_progress())?;
         let cached_tokens = self.ensure_context(cache, &key, &mut stats)?;
         // From here on the context is changed in place: if the run fails, it is not trusted any more.
         cache.writing = Some(key.clone());
         let (clip, context) = cache.entry(&key)?;
         self.calibrate(context, since(started))?;
-        let Some(chosen) = self.chosen_context(clip, context) else {
-            return self.draft_and_verify(cache, key, cached_tokens, stats, None);
-        };
-        let request =
-            &RunRequest { method: self.request.method.with_context(Some(chosen)), ..self.request.clone() };
-        let note = format!("context = auto: the drafter {}", request.method.context.describe());
-        Runner { request, ..*self }.draft_and_verify(cache, key, cached_tokens, stats, Some(note))
+        let answer = self.chosen_method(clip, context.prompt.ids.len(), context.t1_ms);
+        let request = answer.map(|(method, _)| RunRequest { method, ..self.request.clone() });
+        let run = Runner { request: request.as_ref().unwrap_or(self.request), ..*self };
+        let is_chosen = request.is_some() || expected.is_some();
+        let chosen = is_chosen.then(|| run.chosen(expected.unwrap_or_default())).transpose()?;
+        run.draft_and_verify(cache, key, cached_tokens, stats, chosen)
     }
 
-    /// From a prefilled context to the caption, with a note on how the method was chosen.
+    /// The choices that were made for this run.
+    fn chosen(&self, expected: Vec<Expected>) -> Result<Chosen, Failure> {
+        let method = serde_json::to_value(&self.request.method).map_err(|e| internal(e.to_string()))?;
+        Ok(Chosen { method, drafter: self.drafter_name(), expected })
+    }
+
+    /// From a prefilled context to the caption.
     fn draft_and_verify(
         &self,
         cache: &mut PrefixCache,
         key: ContextKey,
         cached_tokens: usize,
         mut stats: Stats,
-        chosen: Option<String>,
+        chosen: Option<Chosen>,
     ) -> Result<Option<FinishedRun>, Stop> {
         let selection = self.select(cache, &key, &mut stats)?;
         let drafter_key = self.ensure_drafter(cache, &key, &selection, &mut stats)?;
@@ -146,8 +178,9 @@ impl Runner<'_> {
                 .chain(self.demo_note())
                 .chain(self.stamps_note())
                 .chain(self.thinking_note())
-                .chain(chosen)
+                .chain(chosen.as_ref().map(|chosen| self.choice_note(&chosen.expected)))
                 .collect(),
+            chosen,
         }));
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         let generated =
@@ -171,6 +204,25 @@ impl Runner<'_> {
     fn demo_note(&self) -> Option<String> {
         let is_foreign = self.models.embedded && !assets::is_embedded_clip(&self.request.video);
         is_foreign.then(|| assets::LIMITS_NOTE.to_owned())
+    }
+
+    /// What an automatic method does in this run.
+    fn choice_note(&self, expected: &[Expected]) -> String {
+        let Method { drafter, context, .. } = &self.request.method;
+        let sees = match drafter.reads() {
+            true => format!(" that {}", context.describe()),
+            false => String::new(),
+        };
+        let alone = Drafter::None {}.describe();
+        let first = expected.first().filter(|first| first.drafter != alone);
+        let why = first.zip(expected.iter().find(|of| of.drafter == alone)).map(|(first, without)| {
+            format!(
+                "; expected: {:.2} s from the prompt on, {:.2} s without drafts",
+                first.ms / 1e3,
+                without.ms / 1e3
+            )
+        });
+        format!("chosen for this run: {}{sees}{}", drafter.describe(), why.unwrap_or_default())
     }
 
     /// A note if the method drops time stamps, and the prompt has none.

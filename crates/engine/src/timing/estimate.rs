@@ -12,10 +12,10 @@ use crate::{
     command::RunRequest,
     models::{Models, memory_check::Work},
     timing::{
+        choice::Question,
         pace::{Part, Rate},
         probe,
         rates::{self, Rates},
-        share::Question,
     },
 };
 use specreel_model::{
@@ -91,7 +91,7 @@ impl Forecast<'_> {
         };
         let footprint = self.models.footprint.as_ref();
         estimate.peak_bytes = footprint.map(|footprint| footprint.peak_bytes(&layout.work));
-        // What an automatic context will be is known once the speeds are.
+        // What an automatic method will do is known once the speeds are.
         let todo = self.todo(&self.request.method);
         self.probe(rates, &todo);
         let method = self.method(rates);
@@ -99,7 +99,7 @@ impl Forecast<'_> {
         estimate
     }
 
-    /// The run's method, with the context that `auto` stands for.
+    /// The run's method, with the choices that it leaves open made.
     fn method(&self, rates: &Rates) -> Method {
         let (request, layout) = (self.request, self.layout);
         let question = Question {
@@ -110,7 +110,7 @@ impl Forecast<'_> {
             patches: layout.patches,
             max_new_tokens: request.max_new_tokens,
         };
-        request.method.with_context(question.context(rates, 0.0))
+        question.answer(rates, 0.0).map_or_else(|| request.method.clone(), |(method, _)| method)
     }
 
     /// The stages of this run with this method, without those that earlier runs left in the cache.

@@ -90,6 +90,7 @@ impl Method {
         let choice = |axis: usize| format!("{} = {}", AXES[axis].name, kinds[axis]);
         let [drafter, context, shape, acceptance, schedule] = [0, 1, 2, 3, 4];
         let none = self.drafter == (Drafter::None {});
+        let automatic = self.drafter == (Drafter::Auto {});
         let lookup = matches!(self.drafter, Drafter::Lookup { .. });
         let parallel = matches!(self.schedule, Schedule::Parallel { .. });
         let reduced = self.context.is_reduced();
@@ -139,8 +140,32 @@ impl Method {
                 "pick context = full, or drafter = self",
             ),
             (
+                automatic && self.context != (VisualContext::Auto {}),
+                [drafter, context],
+                "what a drafter can see depends on which one it is",
+                "pick context = auto, or a drafter",
+            ),
+            (
+                automatic && !chain,
+                [drafter, shape],
+                "prompt lookup, one of the choices, finds a chain",
+                "pick shape = chain, or a drafter",
+            ),
+            (
+                automatic && self.acceptance != (Acceptance::Exact {}),
+                [drafter, acceptance],
+                "the choice depends on measured times, and the text would change with it",
+                "pick acceptance = exact, or a drafter",
+            ),
+            (
+                automatic && parallel,
+                [drafter, schedule],
+                "draft heads and prompt lookup, among the choices, cannot overlap with the target",
+                "pick schedule = sequential, or a drafter",
+            ),
+            (
                 self.context == (VisualContext::Auto {})
-                    && !matches!(self.drafter, Drafter::Model {} | Drafter::Target { .. }),
+                    && !matches!(self.drafter, Drafter::Auto {} | Drafter::Model {} | Drafter::Target { .. }),
                 [drafter, context],
                 "only a drafter that reads the video itself can be given less of it",
                 "pick drafter = model or self, or context = full or none",

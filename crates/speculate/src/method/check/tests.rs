@@ -71,7 +71,7 @@ fn a_pruned_target_is_lossy() {
 #[test]
 fn presets_are_marked_as_documented() {
     let lossless = Method::presets().iter().filter(|m| m.lossless()).map(|m| m.name.as_str());
-    let known = "autoregressive naive naive-auto naive-tree sd-random sd-uniform sd-frames sd-random-tree \
+    let known = "autoregressive naive naive-auto auto naive-tree sd-random sd-uniform sd-frames sd-random-tree \
         sd-uniform-tree sd-window-front sd-window-middle sd-window-end sd-attention sd-fastvid \
         sd-dycoke text-only viskip lookup streaming layerskip twin specvlm specvlm-self sparrow \
         sparrow-chain msd vispec hivis eagle3 mtp pearl parallelvlm parallelvlm-self std";
@@ -203,6 +203,20 @@ fn clashes_name_both_choices_and_the_way_out() {
         (
             "context.kind=auto acceptance.kind=exact drafter.kind=lookup drafter.ngram=3",
             "`drafter = lookup` and `context = auto` clash",
+        ),
+        ("drafter.kind=auto acceptance.kind=exact", "`drafter = auto` and `context = uniform` clash"),
+        ("drafter.kind=auto context.kind=auto", "`drafter = auto` and `acceptance = visual` clash"),
+        (
+            "drafter.kind=auto context.kind=auto acceptance.kind=sampled",
+            "`drafter = auto` and `acceptance = sampled` clash",
+        ),
+        (
+            "drafter.kind=auto context.kind=auto acceptance.kind=exact shape.kind=static_tree",
+            "`drafter = auto` and `shape = static_tree` clash",
+        ),
+        (
+            "drafter.kind=auto context.kind=auto acceptance.kind=exact schedule.kind=parallel schedule.window=4",
+            "`drafter = auto` and `schedule = parallel` clash",
         ),
         ("schedule.kind=parallel schedule.window=4", "`acceptance = visual` and `schedule = parallel` clash"),
         (
