@@ -4,8 +4,7 @@ mod perform;
 
 use std::{io::IsTerminal, sync::atomic::AtomicBool};
 
-use crossterm::event::{Event as TerminalEvent, EventStream};
-use futures_util::StreamExt;
+use crossterm::event::Event as TerminalEvent;
 use tokio::sync::Notify;
 
 use super::*;
@@ -20,6 +19,7 @@ use super::{
     recorder::{PATIENCE, Recorder},
     signals::{Signal, Signals},
     terminal::{Features, Screen},
+    terminal_events::TerminalEvents,
     window::Window,
     worker::Workers,
 };
@@ -33,8 +33,6 @@ const ASKED: Duration = Duration::from_millis(400);
 const BATCH: usize = 512;
 /// How long a burst of keys is taken in before the next frame may be drawn.
 const BURST: Duration = Duration::from_millis(30);
-/// How long to wait for the next key of a burst.
-const AT_ONCE: Duration = Duration::from_micros(200);
 
 /// Run the studio on the terminal until the user leaves or a signal ends it.
 /// Errors: there is no terminal, it cannot be set up, or the key map or a theme is invalid: see [`StudioError`].
@@ -61,6 +59,8 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     // Errors in the user's files are shown on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
     let (engine, events) = client.split();
+    // The engine's threads are there by now, and keep theirs.
+    time_slice::shorten();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let through = Arc::new(Notify::new());
     let tell = Arc::clone(&through);
@@ -165,7 +165,7 @@ impl Driver {
             self.take_in(Msg::Key(key))?;
             self.frames.want_now();
         }
-        let mut keys = EventStream::new();
+        let mut keys = read_terminal()?;
         let mut signals = Signals::new()?;
         let mut next_tick = Instant::now() + TICK;
         while !self.leaving {
@@ -173,7 +173,7 @@ impl Driver {
                 // A reader of keys here would take them from the editor, and signals meant for the editor are dropped.
                 drop(keys);
                 self.edit(text, &mut channels).await?;
-                keys = EventStream::new();
+                keys = read_terminal()?;
                 signals = Signals::new()?;
             }
             let now = Instant::now();
@@ -215,7 +215,7 @@ impl Driver {
                         if self.leaving || self.edit.is_some() || begun.elapsed() > BURST {
                             break;
                         }
-                        next = match waiting().transpose() {
+                        next = match keys.waiting() {
                             Some(event) => Some(event),
                             None => break,
                         };
@@ -396,10 +396,6 @@ async fn next(channel: &mut Option<mpsc::Receiver<Msg>>) -> Option<Msg> {
     }
 }
 
-/// The next terminal event, if it is available.
-///
-/// Polled directly: the event stream reads one event at a time on another thread, with which 200 kB of text that arrives as keys
-/// takes a minute.
-fn waiting() -> std::io::Result<Option<TerminalEvent>> {
-    if crossterm::event::poll(AT_ONCE)? { crossterm::event::read().map(Some) } else { Ok(None) }
+fn read_terminal() -> Result<TerminalEvents, StudioError> {
+    TerminalEvents::start().map_err(|source| StudioError::Terminal { doing: "read from", source })
 }

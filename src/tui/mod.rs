@@ -38,11 +38,13 @@ mod scan;
 mod signals;
 mod studio;
 mod terminal;
+mod terminal_events;
 mod terminal_writer;
 #[cfg(test)]
 mod testing;
 mod text;
 mod theme;
+mod time_slice;
 mod training;
 mod update;
 mod view;
