@@ -185,6 +185,7 @@ fn padded_vocabularies_are_compared_without_padding() {
         ("qwen3_vl", "qwen3_vl_small"),
         ("smolvlm", "smolvlm_untied"),
         ("qwen3_5", "qwen3_5_untied"),
+        ("qwen3_5_moe", "qwen3_5_untied"),
     ] {
         let [large, small] = [large, small].map(|name| load(&fixture(name)).unwrap());
         assert_ne!(large.decoder().config().vocab, small.decoder().config().vocab);

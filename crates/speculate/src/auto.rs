@@ -19,6 +19,8 @@ const LONG_REST: usize = 256;
 const TRY: usize = 2;
 /// Number of passes for which earlier knowledge counts.
 const GUESSED: usize = 4;
+/// Rows of the longer of two passes that are guessed.
+pub(crate) const GUESSED_ROWS: usize = 5;
 /// Chain length of the first step.
 const FIRST: usize = 4;
 
@@ -28,6 +30,8 @@ pub(crate) struct AutoLength {
     passes: PassTimes,
     /// Time of one target row, if it was known before the first pass.
     row_ms: Option<f64>,
+    /// How many times as long [`GUESSED_ROWS`] rows are taken to last before the first passes.
+    guess: f64,
     drafter_ms: UsualTime,
     chance: FadingChance,
     /// Plain steps since the last trial, and those before the next.
@@ -36,11 +40,13 @@ pub(crate) struct AutoLength {
 }
 
 impl AutoLength {
-    /// Begin; `row_ms` is the time of one target row, where known.
-    pub fn new(row_ms: Option<f64>) -> Self {
+    /// Begin; `row_ms` is the time of one target row, where known, and `bytes` how many times as many bytes a pass of [`GUESSED_ROWS`]
+    /// rows reads: more than one row does in a mixture of experts.
+    pub fn new(row_ms: Option<f64>, bytes: f64) -> Self {
         Self {
             passes: PassTimes::default(),
             row_ms,
+            guess: bytes.max(2.0),
             drafter_ms: UsualTime::default(),
             chance: FadingChance::default(),
             plain: 0,
@@ -66,9 +72,9 @@ impl AutoLength {
     fn best(&self) -> usize {
         let mut passes = Cow::Borrowed(&self.passes);
         if let Some(ms) = self.row_ms.filter(|_| self.passes.len() < GUESSED) {
-            // A first guess: each further row a quarter of the first.
+            // A first guess: each further row a quarter of the first, or what its experts weigh.
             passes.to_mut().push(1, ms);
-            passes.to_mut().push(5, 2.0 * ms);
+            passes.to_mut().push(GUESSED_ROWS, self.guess * ms);
         }
         let (Some((first, more)), Some(drafter)) = (passes.line(), self.drafter_ms.value()) else {
             return FIRST;
@@ -104,22 +110,21 @@ mod tests {
 
     use super::*;
 
-    /// Tokens per millisecond of a made-up pair, with K from `choose`.
+    /// Tokens per millisecond of a made-up pair, with K from `choose`; `verify` is the time of a pass by its rows.
     fn rate(
         chance: f64,
-        first: f64,
-        more: f64,
+        verify: &dyn Fn(usize) -> f64,
         drafter: f64,
         mut choose: impl FnMut() -> Option<usize>,
     ) -> f64 {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
-        let mut auto = AutoLength::new(Some(first));
+        let mut auto = AutoLength::new(Some(verify(1)), 1.0);
         let (mut tokens, mut time) = (0.0, 0.0);
         for _ in 0..400 {
             let k = choose().unwrap_or_else(|| auto.choose());
             let accepted = (0..k).take_while(|_| rng.random::<f64>() < chance).count();
             let noise = rng.random_range(0.9..1.1);
-            let (verify, draft) = ((first + more * k as f64) * noise, drafter * k as f64);
+            let (verify, draft) = (verify(k + 1) * noise, drafter * k as f64);
             auto.note(k + 1, [k, accepted], verify, draft);
             tokens += accepted as f64 + 1.0;
             time += verify + draft;
@@ -127,16 +132,45 @@ mod tests {
         tokens / time
     }
 
+    fn is_near_the_best(chance: f64, verify: &dyn Fn(usize) -> f64, drafter: f64, what: &str) {
+        let fixed = |k| rate(chance, verify, drafter, || Some(k));
+        let best = (0..=LONGEST).map(fixed).fold(0.0, f64::max);
+        let auto = rate(chance, verify, drafter, || None);
+        assert!(auto > 0.9 * best, "{what}: {chance} {drafter}: {auto} of {best}");
+    }
+
     #[test]
     fn it_approaches_the_best_fixed_length() {
         for (chance, first, more, drafter) in
             [(0.8, 1.0, 0.1, 0.1), (0.6, 1.0, 0.4, 0.15), (0.9, 5.0, 0.1, 0.5), (0.3, 1.0, 0.9, 0.5)]
         {
-            let fixed = |k| rate(chance, first, more, drafter, || Some(k));
-            let best = (0..=LONGEST).map(fixed).fold(0.0, f64::max);
-            let auto = rate(chance, first, more, drafter, || None);
-            assert!(auto > 0.9 * best, "{chance} {first} {more} {drafter}: {auto} of {best}");
+            let line = |rows: usize| first + more * (rows - 1) as f64;
+            is_near_the_best(chance, &line, drafter, &format!("{first} {more}"));
         }
+    }
+
+    /// In a mixture of experts the first further rows read the most weights.
+    #[test]
+    fn it_approaches_the_best_fixed_length_where_rows_take_experts() {
+        let routing = specreel_tensor::experts::Routing { experts: 128, chosen: 8 };
+        for share in [0.4, 0.7] {
+            let verify = |rows: usize| 1.0 - share + share * routing.touched(rows) / 8.0 + 0.05 * rows as f64;
+            for (chance, drafter) in [(0.95, 0.1), (0.8, 0.2), (0.5, 0.3)] {
+                is_near_the_best(chance, &verify, drafter, &format!("experts, {share}"));
+            }
+        }
+    }
+
+    /// Without them the first guess would be less than what was measured, and weigh as much.
+    #[test]
+    fn experts_that_further_rows_read_shorten_the_first_chains() {
+        let first = |bytes: f64| {
+            let mut auto = AutoLength::new(Some(10.0), bytes);
+            auto.note(5, [4, 3], 35.0, 4.0);
+            auto.choose()
+        };
+        assert!(first(3.5) < first(1.0), "{} and {}", first(3.5), first(1.0));
+        assert_eq!(first(1.0), first(2.0));
     }
 
     /// Other programs take a processor away in the middle of a pass, for many times as long as the pass: the lengths, and so the
@@ -145,7 +179,7 @@ mod tests {
     fn a_busy_machine_does_not_change_the_lengths() {
         let lengths = |interrupted: f64| {
             let mut rng = ChaCha8Rng::seed_from_u64(11);
-            let mut auto = AutoLength::new(Some(0.2));
+            let mut auto = AutoLength::new(Some(0.2), 1.0);
             let mut sum = 0;
             for _ in 0..400 {
                 let k = auto.choose();
@@ -162,7 +196,7 @@ mod tests {
 
     #[test]
     fn drafting_stops_where_it_never_pays() {
-        let mut auto = AutoLength::new(Some(1.0));
+        let mut auto = AutoLength::new(Some(1.0), 1.0);
         let lengths: Vec<usize> = (0..200)
             .map(|_| {
                 let k = auto.choose();
@@ -176,7 +210,7 @@ mod tests {
 
     #[test]
     fn extreme_times_are_harmless() {
-        let mut auto = AutoLength::new(None);
+        let mut auto = AutoLength::new(None, 1.0);
         for ms in [0.0, f64::MAX / 1e10, 1e-300] {
             let k = auto.choose();
             assert!(k <= LONGEST);

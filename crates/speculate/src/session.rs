@@ -15,7 +15,7 @@ use specreel_tensor::Result;
 
 use super::{
     accept::relevance::VisualStates,
-    auto::AutoLength,
+    auto::{AutoLength, GUESSED_ROWS},
     draft::{DraftRequest, Form, Proposal, Proposer},
     gate::Gate,
     generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
@@ -68,8 +68,11 @@ impl<'a> Session<'a> {
             Shape::StaticTree { nodes } => Template::read(nodes).ok(),
             _ => None,
         };
-        let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. })
-            .then(|| AutoLength::new(config.row_ms));
+        let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. }).then(|| {
+            let decoder = inputs.target.decoder();
+            let bytes = decoder.pass_bytes(GUESSED_ROWS) as f64 / decoder.matrix_bytes().max(1) as f64;
+            AutoLength::new(config.row_ms, bytes)
+        });
         Self {
             taps: inputs.taps(needs.attention_peaks || method.shape.gate() > 0.0),
             root: inputs.root(),
