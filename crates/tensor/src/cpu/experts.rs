@@ -147,3 +147,88 @@ fn jobs<'a>(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        WeightType,
+        cpu::{builder::Builder, rows::gated},
+        experts::Routing,
+        weights::random_values,
+    };
+
+    const HIDDEN: usize = 256;
+    const WIDTH: usize = 512;
+    const EXPERTS: usize = 6;
+
+    fn matrix(name: &str, outputs: usize, inputs: usize, dtype: WeightType) -> Linear {
+        let mut builder = Builder::new(outputs, inputs, dtype);
+        builder.push(&random_values(name, &[outputs, inputs])).unwrap();
+        builder.finish(None)
+    }
+
+    /// Six experts, and a shared one that is narrower.
+    fn layer(dtype: WeightType) -> Experts<Linear> {
+        let expert = |at: usize| {
+            let width = if at < EXPERTS { WIDTH } else { HIDDEN };
+            [
+                matrix(&format!("up {at}"), 2 * width, HIDDEN, dtype),
+                matrix(&format!("down {at}"), HIDDEN, width, dtype),
+            ]
+        };
+        Experts {
+            routing: Routing { experts: EXPERTS, chosen: 2 },
+            router: matrix("router", EXPERTS + 1, HIDDEN, WeightType::F32),
+            experts: (0..=EXPERTS).map(expert).collect(),
+        }
+    }
+
+    fn rows(layer: &Experts<Linear>, values: &[f32]) -> Rows {
+        let mut rows = Rows::default();
+        rows.fill(values.len() / HIDDEN, HIDDEN, Some(&layer.router), &|r, to| {
+            to.copy_from_slice(&values[r * HIDDEN..][..HIDDEN]);
+        });
+        rows
+    }
+
+    fn mixed(layer: &Experts<Linear>, values: &[f32]) -> (Vec<f32>, usize) {
+        let (mut out, mut buffers) = (Rows::default(), ExpertRows::default());
+        let read = mix(layer, &rows(layer, values), &mut buffers, &mut out).unwrap();
+        (out.values, read)
+    }
+
+    /// Expert after expert, of one row.
+    fn one_by_one(layer: &Experts<Linear>, row: &[f32]) -> Vec<f32> {
+        let mut logits = vec![0.0; EXPERTS + 1];
+        layer.router.forward(row, 1, &mut logits, &mut QuantizedRows::default()).unwrap();
+        let mut sum = vec![0.0; HIDDEN];
+        for (expert, weight) in layer.routing.choose(&logits) {
+            let [gate_up, down] = &layer.experts[expert];
+            let mut x = Rows::default();
+            x.fill(1, HIDDEN, Some(gate_up), &|_, to| to.copy_from_slice(row));
+            let (mut between, mut y) = (Rows::default(), vec![0.0; HIDDEN]);
+            gated(gate_up, &x, &mut Vec::new(), Some(down), &mut between).unwrap();
+            down.forward_prepared(&between.values, &between.quantized, 1, &mut y).unwrap();
+            sum.iter_mut().zip(&y).for_each(|(sum, y)| *sum += weight * y);
+        }
+        sum
+    }
+
+    #[test]
+    fn a_row_is_the_sum_of_its_experts_among_any_other_rows() {
+        for dtype in WeightType::ALL {
+            let layer = layer(dtype);
+            let all = random_values("x", &[9, HIDDEN]);
+            let (together, read) = mixed(&layer, &all);
+            assert!((3..=EXPERTS).contains(&read), "{read} experts");
+            for (row, sum) in all.chunks_exact(HIDDEN).zip(together.chunks_exact(HIDDEN)) {
+                let alone = mixed(&layer, row);
+                assert_eq!(alone.1, 2);
+                let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(&alone.0), bits(sum), "{dtype:?}: alone");
+                assert_eq!(bits(&one_by_one(&layer, row)), bits(sum), "{dtype:?}: expert after expert");
+            }
+        }
+    }
+}
