@@ -1,5 +1,5 @@
 //! The decoders of all families against transformers, on the CPU, on a GPU and in candle's tensors: norms of queries and keys,
-//! alternating axes, biases, rows with DeepStack levels, and linear attention.
+//! alternating axes, biases, rows with DeepStack levels, linear attention, and experts.
 
 use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
 
@@ -12,8 +12,8 @@ use specreel_model::{
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
 
 use super::{
-    CHECKPOINTS, FAMILIES, NARROW, NEWER, Values, devices, difference, fixture, gpu::gpu_or_skip, load_on,
-    numbers, states, tensors, values,
+    CHECKPOINTS, EXPERTS, FAMILIES, NARROW, NEWER, Values, devices, devices_for, difference, fixture,
+    gpu::gpu_or_skip, load_on, numbers, states, tensors, values,
 };
 
 /// All devices with all types of keys and values that they have.
@@ -39,10 +39,11 @@ fn load(name: &str, device: &ComputeDevice) -> Arc<Decoder> {
     Arc::new(Decoder::load(&checkpoint, &config, &device, &mut |_, _| {}).unwrap())
 }
 
-/// The CPU and a GPU, which compute rows alike, and candle's tensors.
-fn everywhere(dtype: WeightType) -> Vec<ComputeDevice> {
+/// The CPU and a GPU, which compute rows alike, and candle's tensors, as far as they compute a checkpoint.
+fn everywhere(name: &str, dtype: WeightType) -> Vec<ComputeDevice> {
     let tensors = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
-    devices(dtype).into_iter().chain([tensors]).collect()
+    let tensors = (!EXPERTS.contains(&name)).then_some(tensors);
+    devices_for(name, dtype).into_iter().chain(tensors).collect()
 }
 
 /// Each of some checkpoints there.
@@ -51,7 +52,7 @@ fn everywhere_in_f32<const N: usize>(
 ) -> impl Iterator<Item = (&'static str, ComputeDevice)> {
     names
         .into_iter()
-        .flat_map(|name| everywhere(WeightType::F32).into_iter().map(move |device| (name, device)))
+        .flat_map(|name| everywhere(name, WeightType::F32).into_iter().map(move |device| (name, device)))
 }
 
 fn ids(of: &Tensor) -> Vec<u32> {
@@ -136,6 +137,7 @@ fn exact() -> Vec<(&'static str, ComputeDevice)> {
         .filter(|(name, device)| device.gpu().is_none() || !NARROW.contains(name))
         .map(|(name, device)| (name, device.with_kv_type(KvType::F32).unwrap()))
         .chain(everywhere_in_f32(NEWER))
+        .chain(everywhere_in_f32(EXPERTS))
         .collect()
 }
 
@@ -193,7 +195,7 @@ fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
 /// rows, and one at a time.
 #[test]
 fn long_texts_do_not_drift_from_transformers() {
-    for (name, device) in everywhere_in_f32(["qwen3_5", "qwen3_5_untied"]) {
+    for (name, device) in everywhere_in_f32(["qwen3_5", "qwen3_5_untied", EXPERTS[2], EXPERTS[3]]) {
         let expected = tensors(&format!("{name}/fixture.safetensors"));
         let decoder = load(name, &device);
         let (ids, head) = prompt_of(&decoder, &expected);
@@ -248,10 +250,14 @@ fn rows_have_the_same_bits_in_passes_of_any_number_of_rows() {
         (NEWER[3], WeightType::Q4_0),
         (NEWER[4], WeightType::F32),
         (NEWER[5], WeightType::Q8_0),
+        (EXPERTS[0], WeightType::Q8_0),
+        (EXPERTS[1], WeightType::F32),
+        (EXPERTS[2], WeightType::Q4_0),
+        (EXPERTS[3], WeightType::F16),
     ];
     for (name, dtype) in models {
         for (device, kind) in
-            devices(dtype).into_iter().flat_map(|d| KvType::ALL.map(|kind| (d.clone(), kind)))
+            devices_for(name, dtype).into_iter().flat_map(|d| KvType::ALL.map(|kind| (d.clone(), kind)))
         {
             let Ok(device) = device.with_kv_type(kind) else { continue };
             let decoder = load(name, &device);
@@ -398,7 +404,7 @@ fn each_level_is_added_after_its_own_layer() {
 
 #[test]
 fn every_weight_type_is_close_to_f32() {
-    for name in NEWER {
+    for name in NEWER.into_iter().chain(EXPERTS) {
         let read = |device: &ComputeDevice| {
             let decoder = load(name, device);
             let config = decoder.config();
@@ -408,12 +414,13 @@ fn every_weight_type_is_close_to_f32() {
         let exact = read(&ComputeDevice::cpu(WeightType::F32));
         let norm = |values: &[f32]| values.iter().map(|v| v * v).sum::<f32>().sqrt();
         for dtype in WeightType::ALL {
-            for device in everywhere(dtype) {
+            for device in everywhere(name, dtype) {
                 let got = read(&device);
                 let dot: f32 = got.iter().zip(&exact).map(|(a, b)| a * b).sum();
                 let cosine = dot / (norm(&got) * norm(&exact));
-                // Decays of random weights are steep: what few bits round changes all later rows.
-                let steep = name.starts_with("qwen3_5");
+                // Decays of random weights are steep: what few bits round changes all later rows. And it changes the choice of
+                // experts.
+                let steep = name.starts_with("qwen3_5") || EXPERTS.contains(&name);
                 let least = match dtype {
                     WeightType::F32 | WeightType::F16 => 0.9999,
                     WeightType::Bf16 | WeightType::Q8_0 | WeightType::Q6K => 0.99,
@@ -543,5 +550,19 @@ fn heads_that_a_gpu_does_not_compute_are_refused() {
     for name in NARROW {
         let failure = VideoLlm::load_on(&fixture(name), &device, &mut |_, _| {}).err().unwrap().to_string();
         assert!(failure.contains("heads of 12 values") && failure.contains("--device cpu"), "{failure}");
+    }
+}
+
+#[test]
+fn a_mixture_of_experts_is_refused_where_it_is_not_computed() {
+    let tensors = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
+    for device in gpu_or_skip(WeightType::F32).into_iter().chain([tensors]) {
+        for name in EXPERTS {
+            let error = VideoLlm::load_on(&fixture(name), &device, &mut |_, _| {}).err().unwrap();
+            let failure = specreel_record::Failure::from(error);
+            let words = format!("a mixture of experts is not available on {} yet", device.name());
+            assert!(failure.error.contains(&words), "{}", failure.error);
+            assert!(failure.hint.unwrap().contains("--device cpu"));
+        }
     }
 }

@@ -72,7 +72,7 @@ fn refused(dir: &Path, words: &[&str]) {
 #[test]
 fn inconsistent_checkpoints_are_refused() {
     type Break = fn(&mut Value);
-    let broken: [(&str, &str, Break, &[&str]); 14] = [
+    let broken: [(&str, &str, Break, &[&str]); 17] = [
         (
             "qwen2_vl",
             "config.json",
@@ -122,6 +122,24 @@ fn inconsistent_checkpoints_are_refused() {
         ("llava_ov", "config.json", |c| c["vision_feature_layer"] = json!(-2), &["vision_feature_layer"]),
         ("llava_ov", "config.json", |c| c["video_token_index"] = json!(7000), &["out of range"]),
         (
+            "qwen3_vl_moe",
+            "config.json",
+            |c| c["text_config"]["num_experts"] = json!(16),
+            &["mlp.gate.weight", "expected shape [16, 64] (from config.json), got [8, 64]"],
+        ),
+        (
+            "qwen3_vl_moe",
+            "config.json",
+            |c| c["text_config"]["num_experts_per_tok"] = json!(9),
+            &["`num_experts_per_tok` is 9, expected 1 to 8"],
+        ),
+        (
+            "qwen3_5_moe_untied",
+            "config.json",
+            |c| c["text_config"]["moe_intermediate_size"] = json!(32),
+            &["mlp.experts.0.gate_proj.weight", "expected shape [32, 32]"],
+        ),
+        (
             "llava_ov",
             "video_preprocessor_config.json",
             |c| c["size"] = json!({"shortest_edge": 384}),
@@ -155,6 +173,28 @@ fn missing_tensors_are_named() {
 }
 
 #[test]
+fn experts_that_are_not_whole_are_named() {
+    for (name, missing, words) in [
+        ("qwen3_vl_moe", "layers.2.mlp.gate.weight", "layers.2.mlp.gate.weight`: not in the weight files"),
+        ("qwen3_vl_moe", "layers.0.mlp.experts.down_proj", "layers.0.mlp.experts.down_proj`: missing"),
+        ("qwen3_5_moe", "layers.1.mlp.shared_expert_gate.weight", "shared_expert_gate.weight`: not in the"),
+    ] {
+        let dir = copy(name);
+        rename(&dir.path().join("model.safetensors"), |name| name.replace(missing, "elsewhere"));
+        refused(dir.path(), &[words]);
+    }
+    // Experts that are narrower after the activation than before.
+    let dir = copy("qwen3_vl_moe");
+    let path = dir.path().join("model.safetensors");
+    let mut all = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
+    let name = "model.language_model.layers.3.mlp.experts.down_proj";
+    let narrow = all[name].narrow(1, 0, 64).unwrap().contiguous().unwrap();
+    all.insert(name.to_owned(), narrow);
+    candle_core::safetensors::save(&all, &path).unwrap();
+    refused(dir.path(), &["layers.3.mlp.experts.gate_up_proj", "[8, 64, 192] does not fit [8, 64, 64]"]);
+}
+
+#[test]
 fn positions_can_be_chosen() {
     let clip = ClipFacts::steady(VisualGrid { t: 2, h: 2, w: 2 }, 4, 2.0);
     for name in FAMILIES.into_iter().chain(NEWER).chain(["gqa_tied"]) {
@@ -185,6 +225,7 @@ fn padded_vocabularies_are_compared_without_padding() {
         ("qwen3_vl", "qwen3_vl_small"),
         ("smolvlm", "smolvlm_untied"),
         ("qwen3_5", "qwen3_5_untied"),
+        ("qwen3_5_moe", "qwen3_5_untied"),
     ] {
         let [large, small] = [large, small].map(|name| load(&fixture(name)).unwrap());
         assert_ne!(large.decoder().config().vocab, small.decoder().config().vocab);

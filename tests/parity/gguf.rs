@@ -19,7 +19,7 @@ use specreel_model::{
 };
 use specreel_tensor::{ComputeDevice, LinearAttention, WeightType};
 
-use super::{devices, difference, fixture, gpu::gpu_or_skip, load_on, patches, values};
+use super::{EXPERTS, devices_for, difference, fixture, gpu::gpu_or_skip, load_on, patches, values};
 
 fn load(path: &str, dtype: WeightType) -> VideoLlm {
     load_at(path, ComputeDevice::cpu(dtype))
@@ -51,6 +51,8 @@ fn everything_but_the_weights_is_that_of_the_directory() {
         ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl"),
         ("gguf/qwen3_vl/model-bf16.gguf", "qwen3_vl"),
         ("gguf/qwen3_5/model-bf16.gguf", "qwen3_5"),
+        ("gguf/qwen3_vl_moe/model-bf16.gguf", "qwen3_vl_moe"),
+        ("gguf/qwen3_5_moe/model-bf16.gguf", "qwen3_5_moe"),
         ("gguf/smolvlm/model-bf16.gguf", "smolvlm"),
         ("gguf/smolvlm_untied/model-f16.gguf", "smolvlm_untied"),
     ] {
@@ -60,7 +62,9 @@ fn everything_but_the_weights_is_that_of_the_directory() {
         // The order of value heads may be another one.
         let tiled = a.text.linear.is_some_and(|linear| linear.tiled);
         let linear = b.text.linear.map(|linear| LinearAttention { tiled, ..linear });
-        let text = TextConfig { linear, ..b.text };
+        // A file does not say how wide dense layers would be where there are none.
+        let intermediate = if dir == "qwen3_5_moe" { a.text.intermediate } else { b.text.intermediate };
+        let text = TextConfig { linear, intermediate, ..b.text };
         assert_eq!((a.family, &a.text, a.video_token), (b.family, &text, b.video_token), "{dir}");
         let (a, b) = (load(file, WeightType::Auto), load(dir, WeightType::F32));
         let (text, other) = (a.tokenizer(), b.tokenizer());
@@ -100,10 +104,11 @@ fn floats_give_the_same_bits_as_the_directory() {
         ("gguf/gqa_tied/model-f32.gguf", "gqa_tied", WeightType::F32),
         ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl", WeightType::F16),
         ("gguf/qwen3_vl/model-bf16.gguf", "qwen3_vl", WeightType::Bf16),
+        ("gguf/qwen3_vl_moe/model-bf16.gguf", "qwen3_vl_moe", WeightType::Bf16),
         ("gguf/smolvlm/model-bf16.gguf", "smolvlm", WeightType::Bf16),
         ("gguf/smolvlm_untied/model-f16.gguf", "smolvlm_untied", WeightType::F16),
     ] {
-        for (own, device) in devices(WeightType::Auto).into_iter().zip(devices(dtype)) {
+        for (own, device) in devices_for(dir, WeightType::Auto).into_iter().zip(devices_for(dir, dtype)) {
             let (ours, theirs) = (load_at(file, own), load_at(dir, device));
             assert_eq!(difference(&logits(&ours, &IDS), &logits(&theirs, &IDS)), 0.0, "{dir}");
             // This tower's epsilon is the one that the converter writes where a checkpoint has none.
@@ -122,6 +127,8 @@ fn smaller_types_stay_near_the_directory() {
         ("qwen3_vl", &[("q8_0", 0.08)]),
         // Random states that hardly decay magnify it: in torch, the rounding of the weights alone moves a value by 0.31.
         ("qwen3_5", &[("q8_0", 0.5)]),
+        ("qwen3_vl_moe", &[("q8_0", 0.3)]),
+        ("qwen3_5_moe", &[("q8_0", 0.6)]),
         // The rows of queries and keys are also blocks.
         ("smolvlm", &[("q8_0", 0.08)]),
     ] {
@@ -134,7 +141,9 @@ fn smaller_types_stay_near_the_directory() {
             assert!(error > 0.0 && error < *tolerance, "{dir}, {file}: {error}");
             if *file == "q8_0" {
                 let own = difference(&logits(&load(dir, WeightType::Q8_0), &IDS), &exact) / spread;
-                assert!(error < 2.0 * own, "{dir}: {error}, converted here {own}");
+                // What is rounded in another way changes the choice of experts.
+                let factor = if EXPERTS.contains(&dir) { 3.0 } else { 2.0 };
+                assert!(error < factor * own, "{dir}: {error}, converted here {own}");
             }
         }
     }
@@ -143,16 +152,18 @@ fn smaller_types_stay_near_the_directory() {
 /// Value heads in another order, norms and decays in another form: values differ by a rounding of the decay at most.
 #[test]
 fn linear_attention_of_a_file_is_that_of_the_directory() {
-    let (file, dir) = ("gguf/qwen3_5/model-bf16.gguf", "qwen3_5");
-    let linear = ModelFiles::open(&fixture(file), None).unwrap().config().unwrap().text.linear.unwrap();
-    assert!(linear.tiled && linear.value_heads > linear.key_heads);
-    let ours = load(file, WeightType::Auto);
-    let theirs = load(dir, WeightType::Bf16);
-    let exact = logits(&theirs, &IDS);
-    let peak = values(&exact).iter().fold(0f32, |peak, value| peak.max(value.abs()));
-    let error = difference(&logits(&ours, &IDS), &exact) / peak;
-    assert!(error < 1e-5, "{error}");
-    assert_eq!(difference(&visual(&ours, dir), &visual(&theirs, dir)), 0.0);
+    for dir in ["qwen3_5", "qwen3_5_moe"] {
+        let file = &format!("gguf/{dir}/model-bf16.gguf");
+        let linear = ModelFiles::open(&fixture(file), None).unwrap().config().unwrap().text.linear.unwrap();
+        assert!(linear.tiled && linear.value_heads > linear.key_heads);
+        let ours = load(file, WeightType::Auto);
+        let theirs = load(dir, WeightType::Bf16);
+        let exact = logits(&theirs, &IDS);
+        let peak = values(&exact).iter().fold(0f32, |peak, value| peak.max(value.abs()));
+        let error = difference(&logits(&ours, &IDS), &exact) / peak;
+        assert!(error < 1e-5, "{dir}: {error}");
+        assert_eq!(difference(&visual(&ours, dir), &visual(&theirs, dir)), 0.0);
+    }
 }
 
 /// The layer for multi-token prediction is found in a file as in a directory, with the same values.

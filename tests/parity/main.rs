@@ -1,5 +1,5 @@
-//! Parity with transformers on tiny random checkpoints, see `make_fixtures.py`, `make_families.py` and `make_newer_families.py`,
-//! and with PySceneDetect on clips (`make_cuts.py`).
+//! Parity with transformers on tiny random checkpoints, see `make_fixtures.py`, `make_families.py`, `make_newer_families.py` and
+//! `make_experts.py`, and with PySceneDetect on clips (`make_cuts.py`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -35,6 +35,9 @@ const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_o
 const NEWER: [&str; 6] =
     ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
 
+/// Mixtures of experts, which only the CPU computes: of Qwen3-VL and Qwen3.5, with fused experts and split ones.
+const EXPERTS: [&str; 4] = ["qwen3_vl_moe", "qwen3_vl_moe_split", "qwen3_5_moe", "qwen3_5_moe_untied"];
+
 const CHECKPOINTS: [&str; 5] =
     ["gqa_tied", "gqa_untied_f16", "mha_tied_bf16", "sharded_untied", "nested_bf16"];
 
@@ -44,6 +47,11 @@ const NARROW: [&str; 2] = ["qwen2_vl_nested", "llava_ov_newer"];
 /// The devices that compute every row alike: the CPU, and a GPU where there is one.
 fn devices(dtype: WeightType) -> Vec<ComputeDevice> {
     [ComputeDevice::cpu(dtype)].into_iter().chain(gpu::gpu_or_skip(dtype)).collect()
+}
+
+/// Those of them that compute a checkpoint's feed-forward layers.
+fn devices_for(name: &str, dtype: WeightType) -> Vec<ComputeDevice> {
+    if EXPERTS.contains(&name) { vec![ComputeDevice::cpu(dtype)] } else { devices(dtype) }
 }
 
 fn load_on(name: &str, device: &ComputeDevice) -> VideoLlm {

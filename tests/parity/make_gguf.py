@@ -4,7 +4,8 @@
     python tests/parity/make_gguf.py DIR OUT TYPE [TOWER]  # one directory in Hugging Face layout, for example in q8_0 and f16
 
 Needs gguf, numpy and safetensors. Types are those that `gguf` quantises: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0. Names of
-tensors are those that `gguf` maps; metadata is what llama.cpp's converter writes for Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5 and SmolVLM2.
+tensors are those that `gguf` maps; metadata is what llama.cpp's converter writes for Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5 (both
+also with experts) and SmolVLM2.
 """
 
 import json
@@ -22,6 +23,8 @@ FIXTURES = [
     ("qwen2_vl", ["f16"], "f16"),
     ("qwen3_vl", ["bf16", "q8_0"], "bf16"),
     ("qwen3_5", ["bf16", "q8_0"], "bf16"),
+    ("qwen3_vl_moe", ["bf16", "q8_0"], "bf16"),
+    ("qwen3_5_moe", ["bf16", "q8_0"], "bf16"),
     ("smolvlm", ["bf16", "q8_0"], "bf16"),
     ("smolvlm_untied", ["f16"], "f16"),
 ]
@@ -101,7 +104,7 @@ def add_tokenizer(writer, folder, size):
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in parts["model"]["merges"]]
     writer.add_tokenizer_model("gpt2")
     # Qwen3.5's differs from Qwen2's for marks alone
-    preparations = {"smolvlm": "smollm", "qwen3_5": "qwen35"}
+    preparations = {"smolvlm": "smollm", "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35"}
     writer.add_tokenizer_pre(preparations.get(read_json(folder / "config.json")["model_type"], "qwen2"))
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
@@ -120,6 +123,8 @@ def add_tokenizer(writer, folder, size):
 ARCHITECTURES = {
     "qwen3_vl": gguf.MODEL_ARCH.QWEN3VL,
     "qwen3_5": gguf.MODEL_ARCH.QWEN35,
+    "qwen3_vl_moe": gguf.MODEL_ARCH.QWEN3VLMOE,
+    "qwen3_5_moe": gguf.MODEL_ARCH.QWEN35MOE,
     "smolvlm": gguf.MODEL_ARCH.LLAMA,
 }
 # those of layers for multi-token prediction, beside the names of a decoder's layer
@@ -134,8 +139,8 @@ PREDICTION = {
 def text_model(folder, config, weights, out, kind):
     text = config | config.get("text_config", {})
     layers, heads = text["num_hidden_layers"], text["num_attention_heads"]
-    family = config["model_type"]
-    architecture = ARCHITECTURES.get(family, gguf.MODEL_ARCH.QWEN2VL)
+    architecture = ARCHITECTURES.get(config["model_type"], gguf.MODEL_ARCH.QWEN2VL)
+    family = config["model_type"].removesuffix("_moe")
     writer = gguf.GGUFWriter(out, gguf.MODEL_ARCH_NAMES[architecture])
     rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
     writer.add_name(folder.name)
@@ -143,7 +148,14 @@ def text_model(folder, config, weights, out, kind):
     writer.add_embedding_length(text["hidden_size"])
     predicting = 1 if family == "qwen3_5" and any(name.startswith("mtp.") for name in weights) else 0
     writer.add_block_count(layers + predicting)
-    writer.add_feed_forward_length(text["intermediate_size"])
+    if "intermediate_size" in text:
+        writer.add_feed_forward_length(text["intermediate_size"])
+    if "num_experts" in text:
+        writer.add_expert_count(text["num_experts"])
+        writer.add_expert_used_count(text["num_experts_per_tok"])
+        writer.add_expert_feed_forward_length(text["moe_intermediate_size"])
+        if shared := text.get("shared_expert_intermediate_size"):
+            writer.add_expert_shared_feed_forward_length(shared)
     writer.add_head_count(heads)
     writer.add_head_count_kv(text["num_key_value_heads"])
     writer.add_rope_freq_base(text.get("rope_theta") or rope["rope_theta"])
@@ -171,9 +183,31 @@ def text_model(folder, config, weights, out, kind):
             continue
         if family == "smolvlm" and name.endswith(("q_proj.weight", "k_proj.weight")):
             values = pairs(values, heads if "q_proj" in name else text["num_key_value_heads"])
+        if ".mlp.experts." in name:
+            expert_tensors(writer, name, values, text["hidden_size"], kind)
+            continue
+        if name.endswith("shared_expert_gate.weight"):
+            values = values[0]
         new = name if name.startswith("blk.") else names.get_name(name, try_suffixes=(".weight", ".bias"))
-        add(writer, new, values, kind)
+        if new is None:
+            # a dense layer among layers of experts, which no published model has
+            layer, part = name.split(".")[2], name.split(".")[-2].removesuffix("_proj")
+            new = f"blk.{layer}.ffn_{part}.weight"
+        # the choice of experts is never quantized
+        add(writer, new, values, TYPES["f32"] if name.endswith("mlp.gate.weight") else kind)
     finish(writer)
+
+
+def expert_tensors(writer, name, values, width, kind):
+    """The experts of a layer as linear layers have them, gates and values apart."""
+    layer = name.split(".")[2]
+    is_down = "down_proj" in name
+    # of a transposed one, the states' width is on the other side
+    if values.shape[1 if is_down else 2] != width:
+        values = values.swapaxes(1, 2)
+    parts = {"down": values} if is_down else dict(zip(("gate", "up"), np.split(values, 2, axis=1), strict=True))
+    for part, of_part in parts.items():
+        add(writer, f"blk.{layer}.ffn_{part}_exps.weight", of_part, kind)
 
 
 def hybrid(writer, text, rope, predicting):
@@ -188,7 +222,7 @@ def hybrid(writer, text, rope, predicting):
     every = kinds.index("full_attention") + 1 if kinds else text["full_attention_interval"]
     if kinds:
         recurrent = [kind == "linear_attention" for kind in kinds] + [False] * predicting
-        writer.add_array("qwen35.attention.recurrent_layers", recurrent)
+        writer.add_array(f"{writer.arch}.attention.recurrent_layers", recurrent)
     writer.add_full_attention_interval(every)
     writer.add_rope_dimension_count(int(text["head_dim"] * rope.get("partial_rotary_factor", 0.25)))
     if predicting:
@@ -248,7 +282,7 @@ MERGER = {
 def tower(folder, config, weights, out, kind):
     vision, text = config["vision_config"], config | config.get("text_config", {})
     # the same tower
-    family = "qwen3_vl" if config["model_type"] == "qwen3_5" else config["model_type"]
+    family = config["model_type"].removesuffix("_moe").replace("qwen3_5", "qwen3_vl")
     newer = family == "qwen2_5_vl"
     writer = gguf.GGUFWriter(out, "clip")
     writer.add_type("mmproj")

@@ -172,7 +172,7 @@ def smol_tokenizer():
 class Qwen3:
     model, processor, config = Qwen3VLForConditionalGeneration, Qwen3VLProcessor, Qwen3VLConfig
     pad, tokenizer = "<|video_pad|>", staticmethod(functools.cache(qwen3_tokenizer))
-    template_settings = {}
+    template_settings, loading = {}, {}
 
     @staticmethod
     def write_text(path, tokenizer):
@@ -340,7 +340,7 @@ class Qwen3:
 class Smol:
     model, processor, config = SmolVLMForConditionalGeneration, SmolVLMProcessor, SmolVLMConfig
     pad, tokenizer = "<image>", staticmethod(functools.cache(smol_tokenizer))
-    template_settings = {}
+    template_settings, loading = {}, {}
 
     @staticmethod
     def write_text(path, tokenizer):
@@ -534,7 +534,7 @@ def weights_of(model, family, spec):
 
 def load(path, family):
     return family.model.from_pretrained(
-        path, dtype=torch.float64, attn_implementation="eager", local_files_only=True
+        path, dtype=torch.float64, attn_implementation="eager", local_files_only=True, **family.loading
     ).eval()
 
 

@@ -153,14 +153,14 @@ class Double(types.ModuleType):
 
 
 @contextlib.contextmanager
-def in_double():
+def in_double(modeling=modeling_qwen3_5):
     """What transformers casts to float32 stays float64."""
     single = torch.Tensor.float
-    modeling_qwen3_5.torch, torch.Tensor.float = Double("torch"), torch.Tensor.double
+    modeling.torch, torch.Tensor.float = Double("torch"), torch.Tensor.double
     try:
         yield
     finally:
-        modeling_qwen3_5.torch, torch.Tensor.float = torch, single
+        modeling.torch, torch.Tensor.float = torch, single
 
 
 class Qwen35(Qwen3):

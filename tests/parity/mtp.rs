@@ -77,7 +77,7 @@ fn layers_that_are_not_whole_or_have_more_are_refused() {
     };
     let error = refused("mtp.norm.weight", "mtp.morn.weight");
     assert!(error.contains("mtp.norm.weight") && error.contains("not in the weight files"), "{error}");
-    let error = refused("mtp.layers.0.mlp.up_proj.weight", "mtp.layers.1.mlp.up_proj.weight");
+    let error = refused("mtp.layers.0.input_layernorm.weight", "mtp.layers.1.input_layernorm.weight");
     assert!(error.contains("two layers"), "{error}");
     let other = VideoLlm::load(&fixture("qwen3_vl"), WeightType::F32, &mut |_, _| {}).unwrap();
     let dir = tempfile::tempdir().unwrap();

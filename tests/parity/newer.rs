@@ -1,5 +1,5 @@
 //! Qwen3-VL, SmolVLM2 and Qwen3.5 against transformers: what is sampled, written and resized, and whole runs from decoded frames.
-//! See `make_newer_families.py`, `make_qwen3_5.py` and `make_clips.py`.
+//! See `make_newer_families.py`, `make_qwen3_5.py`, `make_experts.py` and `make_clips.py`.
 
 use std::{collections::HashMap, fs, ops::ControlFlow, path::Path};
 
@@ -15,9 +15,9 @@ use specreel_tensor::{ComputeDevice, WeightType};
 use specreel_video::{Rule, Sampling, sampling};
 
 use super::{
-    NEWER, copy,
+    EXPERTS, NEWER, copy,
     decoder::log_softmax,
-    devices, difference, fixture,
+    devices_for, difference, fixture,
     frames::{Frame, PROMPT, cut, decoded_frames},
     json, numbers, tensors, values,
 };
@@ -159,9 +159,9 @@ fn same_run(model: &VideoLlm, case: &Case, visual: &States, name: &str) {
 
 #[test]
 fn runs_of_frames_equal_transformers() {
-    for name in NEWER {
+    for name in NEWER.into_iter().chain(EXPERTS) {
         let dir = one_step(name);
-        for device in devices(WeightType::F32) {
+        for device in devices_for(name, WeightType::F32) {
             let model = on(dir.path(), &device);
             for case in ["cut", "odd"] {
                 let case = Case(tensors(&format!("{name}/frames.safetensors")), case);
@@ -182,7 +182,7 @@ fn runs_of_frames_equal_transformers() {
 /// Resized frames may differ by single byte levels, which the ids survive; from the reference's own levels all is equal.
 #[test]
 fn runs_of_resized_frames_equal_transformers() {
-    for name in NEWER {
+    for name in NEWER.into_iter().chain(EXPERTS) {
         let model = load(&fixture(name));
         let case = Case(tensors(&format!("{name}/frames.safetensors")), "whole");
         let patches = cut_into_patches(model.processor(), &case.frames(), None);

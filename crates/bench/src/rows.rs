@@ -48,6 +48,8 @@ pub struct PassTime {
     pub rows: usize,
     /// Median, in milliseconds.
     pub ms: f64,
+    /// Of a mixture of experts: how many experts of a layer some row took, on average over its layers.
+    pub experts: Option<f64>,
 }
 
 /// Time passes of each number of rows over a context of `slots` tokens, and the prefill of that context. With a draft head, its
@@ -85,12 +87,13 @@ pub fn time(
     }
     let fill_ms = begun.elapsed().as_secs_f64() * 1e3;
     let mut times = vec![Vec::new(); rows.len()];
+    let mut experts = vec![None; rows.len()];
     let begun = Instant::now();
     for round in 0..all {
         if round > effort.warm_up && begun.elapsed() > effort.at_most {
             break;
         }
-        for (times, &rows) in times.iter_mut().zip(rows) {
+        for ((times, experts), &rows) in times.iter_mut().zip(&mut experts).zip(rows) {
             if progress(round, all).is_break() {
                 return Ok(None);
             }
@@ -100,20 +103,23 @@ pub fn time(
             sequence.synchronize()?;
             let ms = started.elapsed().as_secs_f64() * 1e3;
             sequence.truncate(slots);
+            let read = &pass.experts_read;
+            *experts = (!read.is_empty()).then(|| read.iter().sum::<usize>() as f64 / read.len() as f64);
             if round >= effort.warm_up {
                 times.push(ms);
             }
         }
     }
     let medians = times.into_iter().map(|times| median(times).unwrap_or_default());
-    let passes = rows.iter().zip(medians).map(|(&rows, ms)| PassTime { rows, ms }).collect();
+    let passes = rows.iter().zip(medians).zip(experts);
+    let passes = passes.map(|((&rows, ms), experts)| PassTime { rows, ms, experts }).collect();
     Ok(Some(Times { fill_ms, passes }))
 }
 
 /// The memory traffic and arithmetic of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Bytes of the matrices, each read once.
+    /// Bytes of the matrices that the pass reads, each once.
     pub weight_bytes: usize,
     /// Bytes of keys and values, each read once.
     pub cache_bytes: usize,
@@ -125,7 +131,7 @@ impl Work {
     /// The work of a pass of `rows` rows, and of their logits, over a context of `slots` tokens.
     pub fn of(decoder: &Decoder, slots: usize, rows: usize) -> Work {
         Work {
-            weight_bytes: decoder.matrix_bytes(),
+            weight_bytes: decoder.pass_bytes(rows),
             cache_bytes: decoder.cache_bytes(slots + rows),
             macs: macs(decoder.config(), slots, rows),
         }

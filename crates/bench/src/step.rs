@@ -5,6 +5,7 @@ use crate::rows::{Effort, Work};
 use specreel_checkpoint::{Checkpoint, ModelFiles};
 use specreel_client::present::grid::stacked;
 use specreel_model::{
+    config::Sparse,
     draft_head::{DraftHead, Recipe},
     family::{ModelError, VideoLlm},
     shapes,
@@ -56,6 +57,17 @@ struct Pass {
     ratio: f64,
     gigabytes_per_second: f64,
     gigamacs_per_second: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    experts: Option<PassExperts>,
+}
+
+/// Experts of a layer of which a pass reads the weights.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct PassExperts {
+    /// On average over the layers.
+    read: f64,
+    /// On average over independent rows.
+    expected: f64,
 }
 
 enum Source<'a> {
@@ -253,6 +265,7 @@ fn measure<R: Reporter>(
     );
     let times = times.map_err(ModelError::from)?;
     Ok(times.map(|times| {
+        let routing = model.decoder.config().sparse.as_ref().map(Sparse::routing);
         let one = times.passes.iter().find(|t| t.rows == 1).map_or(f64::NAN, |t| t.ms);
         let pass = |t: &rows::PassTime| {
             let mut work = Work::of(&model.decoder, slots, t.rows);
@@ -268,6 +281,10 @@ fn measure<R: Reporter>(
                 ratio: t.ms / one,
                 gigabytes_per_second: work.gigabytes_per_second(t.ms),
                 gigamacs_per_second: work.gigamacs_per_second(t.ms),
+                experts: t
+                    .experts
+                    .zip(routing)
+                    .map(|(read, routing)| PassExperts { read, expected: routing.touched(t.rows) }),
             }
         };
         (times.fill_ms, times.passes.iter().map(pass).collect())
@@ -298,6 +315,13 @@ fn table(curves: &[PassCurve], target_row: &[f64], columns: Option<usize>) -> St
         }
         row("  GB/s".into(), &|p| format!("{:.1}", p.gigabytes_per_second));
         row("  GMAC/s".into(), &|p| format!("{:.1}", p.gigamacs_per_second));
+        if curve.passes.iter().any(|pass| pass.experts.is_some()) {
+            let of = |p: &Pass, value: fn(PassExperts) -> f64| {
+                p.experts.map_or_else(String::new, |experts| format!("{:.1}", value(experts)))
+            };
+            row("  experts".into(), &|p| of(p, |experts| experts.read));
+            row("  expected".into(), &|p| of(p, |experts| experts.expected));
+        }
     }
     out += &stacked(&cells, columns);
     let fills: Vec<String> = curves.iter().map(|c| format!("{} in {:.0} ms", c.slots, c.fill_ms)).collect();
@@ -316,8 +340,14 @@ mod tests {
 
     #[test]
     fn rows_are_columns_and_the_drafter_is_compared_with_the_target() {
-        let pass =
-            |rows, ms, ratio| Pass { rows, ms, ratio, gigabytes_per_second: 2.0, gigamacs_per_second: 40.0 };
+        let pass = |rows, ms, ratio, experts| Pass {
+            rows,
+            ms,
+            ratio,
+            gigabytes_per_second: 2.0,
+            gigamacs_per_second: 40.0,
+            experts: Some(PassExperts { read: experts, expected: experts + 0.5 }),
+        };
         let curve = PassCurve {
             model: "small".into(),
             role: "drafter",
@@ -328,7 +358,7 @@ mod tests {
             held: 100,
             fill_ms: 12.4,
             weight_bytes: 1_500_000,
-            passes: vec![pass(1, 0.05, 1.0), pass(4, 0.1, 2.0)],
+            passes: vec![pass(1, 0.05, 1.0, 8.0), pass(4, 0.1, 2.0, 28.25)],
         };
         assert_eq!(
             table(&[curve], &[0.5], None),
@@ -339,6 +369,8 @@ mod tests {
              \x20 vs target   0.100x  0.200x\n\
              \x20 GB/s           2.0     2.0\n\
              \x20 GMAC/s        40.0    40.0\n\
+             \x20 experts        8.0    28.2\n\
+             \x20 expected       8.5    28.8\n\
              prefill: 100 in 12 ms\n"
         );
     }

@@ -10,6 +10,7 @@ mod mapped;
 mod quantized;
 mod read;
 mod tensors;
+mod transposed;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -28,6 +29,7 @@ use super::{files, gguf, names};
 use crate::{
     ModelFiles, WeightCache,
     adapter::Adapter,
+    experts::{self, ExpertMatrix},
     quantized::{Quantization, QuantizedMatrix},
     shard::Shard,
 };
@@ -49,11 +51,13 @@ pub struct StoredTensor<'a> {
 pub struct Checkpoint {
     files: ModelFiles,
     shards: Vec<Shard>,
-    /// Name in the file -> shard, except of what quantized matrices are stored in.
+    /// Name in the file -> shard, except of what quantized matrices and fused experts are stored in.
     names: HashMap<String, usize>,
     quantization: Option<Quantization>,
     /// By the names of the tensors that they stand for.
     quantized: BTreeMap<String, QuantizedMatrix>,
+    /// The matrices of experts that fused tensors hold, by the names that they have in other files.
+    experts: BTreeMap<String, ExpertMatrix>,
     adapter: Option<Adapter>,
     /// The files are in MLX's layout, where norms are stored as 1 + w.
     adds_to_norms: bool,
@@ -129,6 +133,7 @@ impl Checkpoint {
             Some(quantization) => quantization.matrices(&mut names, &shards),
             None => BTreeMap::new(),
         };
+        let experts = experts::split(&mut names, &shards)?;
         let adds_to_norms =
             adapted::adds_to_norms(names.iter().filter_map(|(name, shard)| {
                 Some((name.as_str(), &shards[*shard].tensors.get(name)?.shape[..]))
@@ -139,6 +144,7 @@ impl Checkpoint {
             names,
             quantization,
             quantized,
+            experts,
             adds_to_norms,
             random: false,
             ..Self::empty(files)
@@ -152,6 +158,7 @@ impl Checkpoint {
             names: HashMap::new(),
             quantization: None,
             quantized: BTreeMap::new(),
+            experts: BTreeMap::new(),
             adapter: None,
             adds_to_norms: false,
             mapped: BTreeMap::new(),
@@ -240,7 +247,13 @@ impl Checkpoint {
             dtype: matrix.dtype(),
             bytes: matrix.bytes(),
         });
-        in_shards.chain(quantized).chain(self.mapped.iter().filter_map(|(name, tensor)| {
+        let experts = self.experts.iter().map(|(name, matrix)| StoredTensor {
+            name,
+            shape: &matrix.shape,
+            dtype: format!("{:?}", matrix.stored.info.dtype).to_lowercase(),
+            bytes: matrix.bytes(),
+        });
+        in_shards.chain(quantized).chain(experts).chain(self.mapped.iter().filter_map(|(name, tensor)| {
             let dtype = tensor.parts.first()?.kind.name().to_owned();
             Some(StoredTensor { name, shape: &tensor.shape, dtype, bytes: tensor.bytes() })
         }))
@@ -313,22 +326,28 @@ impl Checkpoint {
             Some(Origin::Plain(&self.shards[part.shard], &part.info))
         });
         replaced.or_else(|| {
-            names.iter().find_map(|name| match (self.quantized.get(name), self.names.get(name)) {
-                (Some(matrix), _) => Some(Origin::Quantized(matrix)),
-                (None, Some(shard)) => {
-                    let shard = &self.shards[*shard];
-                    Some(Origin::Plain(shard, shard.tensors.get(name)?))
+            names.iter().find_map(|name| {
+                if let Some(matrix) = self.quantized.get(name) {
+                    return Some(Origin::Quantized(matrix));
                 }
-                (None, None) => None,
+                if let Some(matrix) = self.experts.get(name) {
+                    let shard = &self.shards[matrix.stored.shard];
+                    return Some(match matrix.column {
+                        None => Origin::Plain(shard, &matrix.stored.info),
+                        Some(first) => Origin::Transposed(matrix, first),
+                    });
+                }
+                let shard = &self.shards[*self.names.get(name)?];
+                Some(Origin::Plain(shard, shard.tensors.get(name)?))
             })
         })
     }
 
-    /// A tensor that is not quantized.
+    /// A tensor whose rows are stored one after the other, as floats or integers.
     fn find(&self, name: &str) -> Option<(&Shard, &TensorInfo)> {
         match self.stored_in(name)? {
             Origin::Plain(shard, info) => Some((shard, info)),
-            Origin::Quantized(_) => None,
+            Origin::Quantized(_) | Origin::Transposed(..) => None,
         }
     }
 }
@@ -338,6 +357,8 @@ impl Checkpoint {
 enum Origin<'a> {
     Plain(&'a Shard, &'a TensorInfo),
     Quantized(&'a QuantizedMatrix),
+    /// The outputs are columns of the tensor, from this one on.
+    Transposed(&'a ExpertMatrix, usize),
 }
 
 impl Origin<'_> {
@@ -345,6 +366,7 @@ impl Origin<'_> {
         match self {
             Self::Plain(_, info) => &info.shape,
             Self::Quantized(matrix) => &matrix.shape,
+            Self::Transposed(matrix, _) => &matrix.shape,
         }
     }
 }

@@ -16,6 +16,7 @@
 
 mod adapter;
 mod checkpoint;
+mod experts;
 pub mod files;
 pub mod gguf;
 pub(crate) mod header;

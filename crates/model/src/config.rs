@@ -2,9 +2,11 @@
 //!
 //! Both layouts are supported: the original flat one, and the newer one with the language model under `text_config`.
 
+pub(crate) mod experts;
 pub(crate) mod hybrid;
 pub(crate) mod text;
 
+pub use experts::Sparse;
 use specreel_tensor::{KvType, LinearAttention, WeightType};
 
 /// The language model's configuration.
@@ -42,6 +44,8 @@ pub struct TextConfig {
     pub norm_offset: bool,
     /// The layers with linear attention; `None` if all have full attention.
     pub linear: Option<LinearAttention>,
+    /// The layers of experts; `None` if all feed-forward layers are dense.
+    pub sparse: Option<Sparse>,
     /// DeepStack levels n: a visual token has 1 + n embeddings, of which one is added after each of the first n layers. 0 for
     /// none.
     pub deepstack: usize,
@@ -54,6 +58,22 @@ pub struct TextConfig {
 impl TextConfig {
     pub fn is_linear(&self, layer: usize) -> bool {
         self.linear.is_some_and(|linear| !(layer + 1).is_multiple_of(linear.every))
+    }
+
+    /// The experts of a layer, if it has some.
+    pub fn experts(&self, layer: usize) -> Option<&Sparse> {
+        self.sparse.as_ref().filter(|sparse| sparse.is_sparse(layer))
+    }
+
+    /// Width of the values between the two matrices of a dense feed-forward layer, or of all experts of a row together.
+    pub fn active_intermediate(&self, layer: usize) -> usize {
+        self.experts(layer).map_or(self.intermediate, Sparse::active)
+    }
+
+    /// Parameters of the experts that a row does not take.
+    pub fn idle_parameters(&self) -> u64 {
+        let idle = |sparse: &Sparse| (sparse.experts - sparse.chosen) * 3 * self.hidden * sparse.width;
+        (0..self.layers).filter_map(|layer| self.experts(layer)).map(|sparse| idle(sparse) as u64).sum()
     }
 
     /// Number of layers with full attention: those that have keys and values in the cache.

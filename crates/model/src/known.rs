@@ -20,7 +20,8 @@ pub struct KnownModel {
     pub id: &'static str,
     /// The name of its shape, see [`shapes`].
     pub shape: &'static str,
-    /// Ids of models that can draft for it, the best first: the closest to a fifth of its size.
+    /// Ids of models that can draft for it, the best first: the closest to a fifth of its size, of which experts that a token does
+    /// not take are no part.
     pub drafters: &'static [&'static str],
     /// Who publishes GGUF files of it, as `OWNER/NAME-GGUF`, and their types; `None` if nobody is known to.
     pub gguf: Option<KnownGguf>,
@@ -59,9 +60,12 @@ const LLAVA_7B: &str = "llava-hf/llava-onevision-qwen2-7b-ov-hf";
 /// Drafters of the 27B sizes: Qwen3.5, 3.6 and 3.8 have the same vocabulary.
 const FOR_27B: &[&str] = &[QWEN35_4B, QWEN35_9B, QWEN35_2B, QWEN35_08B];
 
+/// Drafters of the 35B sizes, of whose parameters a token takes 3.5B.
+const FOR_35B: &[&str] = &[QWEN35_08B, QWEN35_2B];
+
 /// All of them, by family, the smallest first.
 #[rustfmt::skip]
-pub const KNOWN: [KnownModel; 28] = [
+pub const KNOWN: [KnownModel; 31] = [
     KnownModel { id: SMOL_256M, shape: "smolvlm2-256m", drafters: &[], gguf: gguf("ggml-org", &[Q80, F16]), stored: Stored::F32 },
     KnownModel { id: SMOL_500M, shape: "smolvlm2-500m", drafters: &[SMOL_256M], gguf: gguf("ggml-org", &[Q80, F16]), stored: Stored::F32 },
     KnownModel { id: "HuggingFaceTB/SmolVLM2-2.2B-Instruct", shape: "smolvlm2-2.2b", drafters: &[SMOL_500M, SMOL_256M], gguf: gguf("ggml-org", &[Q4KM, Q80, F16]), stored: Stored::F32 },
@@ -73,11 +77,14 @@ pub const KNOWN: [KnownModel; 28] = [
     KnownModel { id: "Qwen/Qwen3.5-27B", shape: "qwen3.5-27b", drafters: FOR_27B, gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
     KnownModel { id: "Qwen/Qwen3.6-27B", shape: "qwen3.5-27b", drafters: FOR_27B, gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
     KnownModel { id: "Qwen/Qwen3.8-27B", shape: "qwen3.5-27b", drafters: FOR_27B, gguf: gguf("ggml-org", &[Q4KM, Q80]), stored: Stored::Predicting },
+    KnownModel { id: "Qwen/Qwen3.5-35B-A3B", shape: "qwen3.5-35b-a3b", drafters: FOR_35B, gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
+    KnownModel { id: "Qwen/Qwen3.6-35B-A3B", shape: "qwen3.5-35b-a3b", drafters: FOR_35B, gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
     KnownModel { id: QWEN3_2B, shape: "qwen3-vl-2b", drafters: &[], gguf: gguf("Qwen", &[Q4KM, Q80, F16]), stored: Stored::Model },
     KnownModel { id: "internlm/CapRL-Qwen3VL-2B", shape: "qwen3-vl-2b", drafters: &[], gguf: None, stored: Stored::Model },
     KnownModel { id: QWEN3_4B, shape: "qwen3-vl-4b", drafters: &[QWEN3_2B], gguf: gguf("Qwen", &[Q4KM, Q80, F16]), stored: Stored::Model },
     KnownModel { id: "internlm/CapRL-Qwen3VL-4B", shape: "qwen3-vl-4b", drafters: &[QWEN3_2B], gguf: None, stored: Stored::Model },
     KnownModel { id: QWEN3_8B, shape: "qwen3-vl-8b", drafters: &[QWEN3_2B, QWEN3_4B], gguf: gguf("Qwen", &[Q4KM, Q80, F16]), stored: Stored::Model },
+    KnownModel { id: "Qwen/Qwen3-VL-30B-A3B-Instruct", shape: "qwen3-vl-30b-a3b", drafters: &[QWEN3_2B], gguf: gguf("Qwen", &[Q4KM, Q80, F16]), stored: Stored::Model },
     KnownModel { id: "Qwen/Qwen3-VL-32B-Instruct", shape: "qwen3-vl-32b", drafters: &[QWEN3_8B, QWEN3_4B, QWEN3_2B], gguf: gguf("Qwen", &[Q4KM, Q80]), stored: Stored::Model },
     KnownModel { id: QWEN25_3B, shape: "qwen2.5-vl-3b", drafters: &[], gguf: gguf("ggml-org", &[Q4KM, Q80, F16]), stored: Stored::Model },
     KnownModel { id: QWEN25_7B, shape: "qwen2.5-vl-7b", drafters: &[QWEN25_3B], gguf: gguf("ggml-org", &[Q4KM, Q80, F16]), stored: Stored::Model },
@@ -97,6 +104,8 @@ pub struct KnownSizes {
     pub family: &'static Family,
     /// Parameters of the language model.
     pub text: u64,
+    /// Those that a token takes: not all experts.
+    pub active: u64,
     /// Parameters of the vision tower and its projector.
     pub tower: u64,
     /// Bytes of its safetensors files.
@@ -114,7 +123,8 @@ impl KnownModel {
         let tower = config.tower().ok()?;
         let (text, tower) = (count(parts::tensors(&config.text)), count(vision::parts::tensors(&tower)));
         let bytes = self.stored.bytes(&config.text, text + tower);
-        Some(KnownSizes { family: config.family, text, tower, bytes })
+        let active = text - config.text.idle_parameters();
+        Some(KnownSizes { family: config.family, text, active, tower, bytes })
     }
 
     /// The repository of its GGUF files, their types, and the bytes of each, the vision tower in f16 included.
@@ -218,6 +228,8 @@ mod tests {
             ("qwen3-vl-4b", 4437.816),
             ("qwen3-vl-8b", 8767.124),
             ("qwen3-vl-32b", 33_357.390),
+            ("qwen3-vl-30b-a3b", 31_070.754),
+            ("qwen3.5-35b-a3b", 35_107.182),
             ("qwen2-vl-2b", 2208.986),
             ("qwen2-vl-7b", 8291.376),
             ("qwen2.5-vl-3b", 3754.623),
@@ -233,12 +245,22 @@ mod tests {
     }
 
     #[test]
+    fn a_token_takes_few_of_the_experts() {
+        for (id, billions) in [("Qwen/Qwen3-VL-30B-A3B-Instruct", 3.35), ("Qwen/Qwen3.5-35B-A3B", 3.45)] {
+            let sizes = KnownModel::find(id).unwrap().sizes().unwrap();
+            assert!((sizes.active as f64 / 1e9 - billions).abs() < 0.01, "{id}: {}", sizes.active);
+        }
+        let dense = KnownModel::find(QWEN3_2B).unwrap().sizes().unwrap();
+        assert_eq!(dense.active, dense.text);
+    }
+
+    #[test]
     fn drafters_are_smaller_models_of_the_family_that_cut_frames_alike() {
         for known in &KNOWN {
             assert_eq!(KnownModel::find(&known.id.to_lowercase()), Some(known));
-            let parameters = known.sizes().unwrap().text;
+            let parameters = known.sizes().unwrap().active;
             let distance = |id: &str| {
-                let theirs = KnownModel::find(id).unwrap().sizes().unwrap().text;
+                let theirs = KnownModel::find(id).unwrap().sizes().unwrap().active;
                 ((theirs * 5) as f64 / parameters as f64).ln().abs()
             };
             assert!(known.drafters.is_sorted_by(|a, b| distance(a) <= distance(b)), "{}", known.id);

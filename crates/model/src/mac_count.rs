@@ -74,12 +74,17 @@ pub fn token(c: &TextConfig, before: usize) -> MacCount {
 pub fn row(c: &TextConfig) -> f64 {
     let (query, key) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
     let gates = if c.output_gate { query } else { 0 };
-    let (attention, ffn) = (c.attention_layers(), 3 * c.hidden * c.intermediate);
+    let attention = c.attention_layers();
+    let feed_forward = |layer: usize| {
+        let router = c.experts(layer).map_or(0, |sparse| sparse.experts);
+        c.hidden * (3 * c.active_intermediate(layer) + router)
+    };
     let linear = c
         .linear
         .map_or(0, |l| c.hidden * (l.channels() + 2 * l.values() + 2 * l.value_heads) + 4 * l.state());
     let attended = attention * c.hidden * (2 * query + gates + 2 * key);
-    (attended + (c.layers - attention) * linear + c.layers * ffn) as f64
+    let layers: usize = (0..c.layers).map(feed_forward).sum();
+    (attended + (c.layers - attention) * linear + layers) as f64
 }
 
 /// The multiply-adds of a vision tower on the patches of a video, and how many of them are done when its progress says so.

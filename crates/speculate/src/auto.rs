@@ -6,6 +6,17 @@ mod length;
 pub use choice::{DraftCost, SHARES, chance_at, usual_chance};
 pub(crate) use length::AutoLength;
 pub use length::LONGEST;
+use specreel_model::decoder::Decoder;
+
+/// Rows of the longer of two passes that are guessed.
+const GUESSED_ROWS: usize = 5;
+
+/// Time of a further row of the target's pass relative to the first one, before passes have been measured: a quarter or, in a
+/// mixture of experts, what the pass reads more.
+pub fn further_row(target: &Decoder) -> f64 {
+    let bytes = target.pass_bytes(GUESSED_ROWS) as f64 / target.matrix_bytes().max(1) as f64;
+    (bytes.max(2.0) - 1.0) / (GUESSED_ROWS - 1) as f64
+}
 
 /// The chain length up to [`LONGEST`] with the most tokens per millisecond, and that rate: a step with K drafts costs `K · drafter_ms +
 /// first_ms + K · more_ms` and gives `1 + a + a² + … + a^K` tokens on average, where `a` is the `chance` that a draft passes once those before it have.

@@ -15,7 +15,7 @@ use specreel_tensor::Result;
 
 use super::{
     accept::relevance::VisualStates,
-    auto::AutoLength,
+    auto::{AutoLength, further_row},
     draft::{DraftRequest, Form, Proposal, Proposer},
     gate::Gate,
     generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
@@ -69,7 +69,7 @@ impl<'a> Session<'a> {
             _ => None,
         };
         let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. })
-            .then(|| AutoLength::new(config.row_ms));
+            .then(|| AutoLength::new(config.row_ms, further_row(inputs.target.decoder())));
         Self {
             taps: inputs.taps(needs.attention_peaks || method.shape.gate() > 0.0),
             root: inputs.root(),

@@ -46,6 +46,7 @@ pub mod candle;
 pub mod cpu;
 mod device;
 mod error;
+pub mod experts;
 pub mod fused;
 pub mod gpu;
 mod kv;

@@ -62,6 +62,8 @@ pub enum Importance {
     /// One of those in the first layers that are kept at 5 bits among 4.
     Early,
     Head,
+    /// The router of a layer of experts, whose choice small differences change.
+    Router,
 }
 
 /// Weight type of the language model's matrices.
@@ -138,12 +140,14 @@ impl WeightType {
         }
     }
 
-    /// The type of a matrix if this one was requested: the head is at least q6_k, and important matrices of early layers at least q5_k.
+    /// The type of a matrix if this one was requested: the head is at least q6_k, important matrices of early layers at least q5_k, and
+    /// routers f32.
     pub fn kept(self, importance: Importance) -> WeightType {
         use BlockKind::{Iq4Nl, Q4K, Q8_0};
         match (importance, self) {
             (Importance::Head, Self::Of(TensorType::Blocks(kind))) if kind != Q8_0 => Self::Q6K,
             (Importance::Early, Self::Of(TensorType::Blocks(Q4K | Iq4Nl))) => Self::Q5K,
+            (Importance::Router, _) => Self::F32,
             _ => self,
         }
     }
@@ -202,21 +206,21 @@ mod tests {
 
     #[test]
     fn important_matrices_are_kept_at_a_higher_type() {
-        use Importance::{Early, Head, Usual};
+        use Importance::{Early, Head, Router, Usual};
         use WeightType as W;
-        for (requested, usual, early, head) in [
-            (W::Auto, W::Auto, W::Auto, W::Auto),
-            (W::Bf16, W::Bf16, W::Bf16, W::Bf16),
-            (W::Q8_0, W::Q8_0, W::Q8_0, W::Q8_0),
-            (W::Q6K, W::Q6K, W::Q6K, W::Q6K),
-            (W::Q5K, W::Q5K, W::Q5K, W::Q6K),
-            (W::Q4K, W::Q4K, W::Q5K, W::Q6K),
-            (W::IQ4_NL, W::IQ4_NL, W::Q5K, W::Q6K),
-            (W::Q4_0, W::Q4_0, W::Q4_0, W::Q6K),
-            (W::Q3K, W::Q3K, W::Q3K, W::Q6K),
+        for (requested, usual, early, head, router) in [
+            (W::Auto, W::Auto, W::Auto, W::Auto, W::F32),
+            (W::Bf16, W::Bf16, W::Bf16, W::Bf16, W::F32),
+            (W::Q8_0, W::Q8_0, W::Q8_0, W::Q8_0, W::F32),
+            (W::Q6K, W::Q6K, W::Q6K, W::Q6K, W::F32),
+            (W::Q5K, W::Q5K, W::Q5K, W::Q6K, W::F32),
+            (W::Q4K, W::Q4K, W::Q5K, W::Q6K, W::F32),
+            (W::IQ4_NL, W::IQ4_NL, W::Q5K, W::Q6K, W::F32),
+            (W::Q4_0, W::Q4_0, W::Q4_0, W::Q6K, W::F32),
+            (W::Q3K, W::Q3K, W::Q3K, W::Q6K, W::F32),
         ] {
-            let found = [Usual, Early, Head].map(|importance| requested.kept(importance));
-            assert_eq!(found, [usual, early, head], "{requested:?}");
+            let found = [Usual, Early, Head, Router].map(|importance| requested.kept(importance));
+            assert_eq!(found, [usual, early, head, router], "{requested:?}");
         }
     }
 

@@ -10,7 +10,10 @@ use rand_chacha::ChaCha8Rng;
 
 use super::sample::Batch;
 use specreel_checkpoint::Checkpoint;
-use specreel_model::{config::TextConfig, draft_head::layer_of};
+use specreel_model::{
+    config::{Sparse, TextConfig},
+    draft_head::{last_attention_layer, layer_of},
+};
 use specreel_tensor::{CheckpointError, Weights};
 
 /// Names of the tensors below `model.layers.0.` of every layer.
@@ -43,6 +46,32 @@ pub struct TrainedLayer {
     head: Tensor,
 }
 
+/// A matrix of one dense feed-forward layer in place of as many experts as a row takes: the first ones at equal weights, and the
+/// shared one at the weight of a gate of 0.
+fn joined(
+    sparse: &Sparse,
+    hidden: usize,
+    part: &str,
+    read: impl Fn(&str, &[usize]) -> std::result::Result<Vec<f32>, CheckpointError>,
+) -> std::result::Result<Vec<f32>, CheckpointError> {
+    let routed = (0..sparse.chosen)
+        .map(|expert| (format!("experts.{expert}"), sparse.width, 1.0 / sparse.chosen as f32));
+    let shared = sparse.shared.map(|width| ("shared_expert".to_owned(), width, 0.5));
+    let is_down = part.starts_with("down_proj");
+    let mut rows = vec![Vec::new(); if is_down { hidden } else { 1 }];
+    for (expert, width, weight) in routed.chain(shared) {
+        if is_down {
+            let values = read(&expert, &[hidden, width])?;
+            for (row, values) in rows.iter_mut().zip(values.chunks_exact(width)) {
+                row.extend(values.iter().map(|value| value * weight));
+            }
+        } else {
+            rows[0].extend(read(&expert, &[width, hidden])?);
+        }
+    }
+    Ok(rows.concat())
+}
+
 pub struct Losses {
     pub total: Tensor,
     /// Mean state loss of the first pass.
@@ -63,7 +92,7 @@ impl TrainedLayer {
     ) -> std::result::Result<Self, CheckpointError> {
         let (source, config) = (config, &layer_of(config));
         let d = config.hidden;
-        let last = (0..source.layers).rfind(|layer| !source.is_linear(*layer)).unwrap_or_default();
+        let last = last_attention_layer(source);
         let read = |name: &str, shape: &[usize]| {
             let mut values = target.f32(name, shape)?;
             if source.norm_offset && name.ends_with("norm.weight") {
@@ -74,14 +103,17 @@ impl TrainedLayer {
         let mut values = BTreeMap::new();
         for part in Self::parts(config) {
             let (name, shape) = (format!("model.layers.{last}.{part}"), Self::shape(config, part));
-            let loaded = match source.output_gate && part == "self_attn.q_proj.weight" {
+            let loaded = match (source.experts(last), part.strip_prefix("mlp.")) {
+                (Some(sparse), Some(part)) => joined(sparse, d, part, |expert, shape| {
+                    read(&format!("model.layers.{last}.mlp.{expert}.{part}"), shape)
+                })?,
                 // Each head's query is followed by its gate.
-                true => {
+                _ if source.output_gate && part == "self_attn.q_proj.weight" => {
                     let both = read(&name, &[2 * shape[0], shape[1]])?;
                     let heads = both.chunks_exact(2 * config.head_dim * d);
                     heads.flat_map(|head| &head[..config.head_dim * d]).copied().collect()
                 }
-                false => read(&name, &shape)?,
+                _ => read(&name, &shape)?,
             };
             values.insert(format!("model.layers.0.{part}"), (loaded, shape));
         }

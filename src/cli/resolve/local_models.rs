@@ -257,14 +257,14 @@ pub struct Candidates(Vec<Candidate>);
 
 struct Candidate {
     model: LocalModel,
-    text_parameters: Option<u64>,
+    active_parameters: Option<u64>,
     interface: OnceCell<Result<Interface, String>>,
 }
 
 impl Candidate {
     fn new(model: LocalModel) -> Self {
-        let text_parameters = Facts::read(&model.dir).ok().map(|facts| facts.text_parameters);
-        Self { model, text_parameters, interface: OnceCell::new() }
+        let active_parameters = Facts::read(&model.dir).ok().map(|facts| facts.active_parameters);
+        Self { model, active_parameters, interface: OnceCell::new() }
     }
 
     fn interface(&self) -> Result<&Interface, String> {
@@ -277,7 +277,7 @@ impl Candidate {
             return Some("it is the target".into());
         }
         let check = || self.interface()?.check_drafter(drafter.interface()?);
-        match (drafter.text_parameters.zip(self.text_parameters), check()) {
+        match (drafter.active_parameters.zip(self.active_parameters), check()) {
             (_, Err(problem)) => Some(problem),
             (Some((theirs, ours)), Ok(())) if theirs < ours => None,
             _ => Some("it is not smaller than the target".into()),
@@ -299,18 +299,20 @@ impl Candidates {
         self.of(target, |target| self.0.iter().map(|candidate| target.obstacle(candidate)).collect())
     }
 
-    /// The models that can draft for the one in `target`, best first: a fifth of its size is best.
+    /// The models that can draft for the one in `target`, best first: a fifth of its size is best, of which experts that a token does
+    /// not take are no part.
     pub fn drafters(&self, target: &Path) -> Vec<&LocalModel> {
         self.of(target, |target| {
-            let parameters = target.text_parameters.unwrap_or(0);
-            let is_smaller =
-                |candidate: &&Candidate| candidate.text_parameters.is_some_and(|theirs| theirs < parameters);
+            let parameters = target.active_parameters.unwrap_or(0);
+            let is_smaller = |candidate: &&Candidate| {
+                candidate.active_parameters.is_some_and(|theirs| theirs < parameters)
+            };
             let smaller = self.0.iter().filter(is_smaller);
             let mut fitting: Vec<_> =
                 smaller.filter(|candidate| target.obstacle(candidate).is_none()).collect();
             // Distance from a fifth, by ratio.
             let distance = |candidate: &&Candidate| {
-                let theirs = candidate.text_parameters.unwrap_or(0);
+                let theirs = candidate.active_parameters.unwrap_or(0);
                 ((theirs.max(1) * 5) as f64 / parameters.max(1) as f64).ln().abs()
             };
             fitting.sort_by(|a, b| distance(a).total_cmp(&distance(b)));

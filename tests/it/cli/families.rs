@@ -10,15 +10,17 @@ use crate::cli::{Program, event, events, fixture};
 /// All frames of the clip, which lasts less than a second.
 const FRAMES: [&str; 2] = ["--frames", "4"];
 /// Target, drafter, and visual tokens of four frames of 64 × 48 pixels as time × rows × columns.
-const PAIRS: [(&str, &str, [u64; 3]); 5] = [
+const PAIRS: [(&str, &str, [u64; 3]); 7] = [
     ("qwen2_vl", "qwen2_vl_nested", [2, 2, 2]),
     ("llava_ov", "llava_ov_newer", [4, 3, 3]),
     ("qwen3_vl", "qwen3_vl_small", [2, 2, 2]),
     ("smolvlm", "smolvlm_untied", [4, 2, 2]),
     ("qwen3_5", "qwen3_5_untied", [2, 2, 2]),
+    ("qwen3_vl_moe", "qwen3_vl", [2, 2, 2]),
+    ("qwen3_5_moe", "qwen3_5", [2, 2, 2]),
 ];
 /// Those that write a time stamp before every frame or pair of frames.
-const STAMPED: [&str; 3] = ["qwen3_vl", "smolvlm", "qwen3_5"];
+const STAMPED: [&str; 5] = ["qwen3_vl", "smolvlm", "qwen3_5", "qwen3_vl_moe", "qwen3_5_moe"];
 
 #[test]
 fn captions_are_lossless_and_report_the_grid() {

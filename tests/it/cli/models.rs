@@ -164,12 +164,13 @@ fn a_published_head_is_inspected_with_its_target() {
 }
 
 #[test]
-fn a_mixture_of_experts_is_refused_by_name_before_its_weights() {
+fn impossible_experts_are_refused_by_name_before_the_weights() {
     let mut experts = files();
-    experts[0].bytes = br#"{"model_type": "qwen3_vl_moe"}"#.to_vec();
+    experts[0].bytes =
+        br#"{"model_type": "qwen3_vl_moe", "num_experts": 4, "num_experts_per_tok": 8}"#.to_vec();
     let (program, hub) = (Program::new(), Server::start(experts, Box::new(|_, _, _| {})));
     let pulled = run(&program, &hub.address, &["models", "pull", "me/model"]).ends(3);
-    for part in ["`qwen3_vl_moe`", "mixture-of-experts", "hint: use a dense size"] {
+    for part in ["`num_experts_per_tok` is 8, expected 1 to 4", "hint: "] {
         assert!(pulled.stderr.contains(part), "{part}: {}", pulled.stderr);
     }
     assert!(!hub.requests.lock().unwrap().iter().any(|r| r.path.ends_with("model.safetensors")));

@@ -105,10 +105,21 @@ pub fn mtp(target: &VideoLlm) -> DraftHead {
         }
     }
     random("layers.0.self_attn.o_proj.weight", &[d, q]);
-    for name in ["gate", "up"] {
-        random(&format!("layers.0.mlp.{name}_proj.weight"), &[c.intermediate, d]);
+    let mut dense = |name: &str, width: usize| {
+        random(&format!("layers.0.mlp.{name}gate_proj.weight"), &[width, d]);
+        random(&format!("layers.0.mlp.{name}up_proj.weight"), &[width, d]);
+        random(&format!("layers.0.mlp.{name}down_proj.weight"), &[d, width]);
+    };
+    match &c.sparse {
+        None => dense("", c.intermediate),
+        Some(sparse) => {
+            sparse.shared.iter().for_each(|width| dense("shared_expert.", *width));
+            random("layers.0.mlp.shared_expert_gate.weight", &[1, d]);
+            random("layers.0.mlp.gate.weight", &[sparse.experts, d]);
+            random("layers.0.mlp.experts.gate_up_proj", &[sparse.experts, 2 * sparse.width, d]);
+            random("layers.0.mlp.experts.down_proj", &[sparse.experts, d, sparse.width]);
+        }
     }
-    random("layers.0.mlp.down_proj.weight", &[d, c.intermediate]);
     let neutral = if c.norm_offset { 0.0 } else { 1.0 };
     let mut norm = |name: &str, width: usize| {
         tensors.insert(format!("mtp.{name}.weight"), tensor(vec![neutral; width], &[width]));

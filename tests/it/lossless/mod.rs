@@ -20,13 +20,15 @@ use specreel_speculate::{
 use specreel_tensor::{KvType, WeightType};
 use support::{Bench, Written};
 
-const FAMILIES: [&[&str]; 7] = [
+const FAMILIES: [&[&str]; 9] = [
     &["gqa_tied", "mha_tied_bf16", "nested_bf16", "sharded_untied"],
     &["qwen2_vl", "qwen2_vl_nested"],
     &["llava_ov", "llava_ov_newer"],
     &["qwen3_vl", "qwen3_vl_small"],
     &["smolvlm", "smolvlm_untied"],
     &["qwen3_5", "qwen3_5_untied"],
+    &["qwen3_vl_moe", "qwen3_vl_moe_split", "qwen3_vl"],
+    &["qwen3_5_moe", "qwen3_5_moe_untied"],
     // The types of the files, whichever is requested.
     &["gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q8_0.gguf", "gguf/gqa_tied/model-q4_0.gguf"],
 ];
@@ -196,6 +198,8 @@ fn every_drafter_shape_and_schedule_is_lossless() {
         ("qwen3_vl", "qwen3_vl_small", WeightType::F32, KvType::F16),
         ("smolvlm", "smolvlm_untied", WeightType::Q8_0, KvType::F32),
         ("qwen3_5", "qwen3_5_untied", WeightType::F32, KvType::F16),
+        ("qwen3_vl_moe", "qwen3_vl", WeightType::Q8_0, KvType::F16),
+        ("qwen3_5_moe", "qwen3_5", WeightType::F32, KvType::F32),
     ];
     for (clip, (model, small, dtype, kv_type)) in pairs.into_iter().enumerate() {
         let mut bench = Bench::with_kv_type(model, small, dtype, kv_type, clip as u64);
@@ -207,7 +211,7 @@ fn every_drafter_shape_and_schedule_is_lossless() {
             methods.retain(|method| {
                 let chosen = matches!(method.context, VisualContext::TopKKv { .. });
                 let parallel = matches!(method.schedule, Schedule::Parallel { .. });
-                !(model == "qwen3_5" && chosen && parallel)
+                !(model.starts_with("qwen3_5") && chosen && parallel)
             });
             (runs, refused) = (runs + methods.len(), refused + all - methods.len());
             let drafts = are_lossless(&mut bench, sampler, 33, methods);
@@ -215,7 +219,7 @@ fn every_drafter_shape_and_schedule_is_lossless() {
         }
     }
     assert_eq!(runs + refused, pairs.len() * methods.len());
-    assert!(refused < 20, "{refused}");
+    assert!(refused < 40, "{refused}");
     assert!(accepted > 3000 && rejected > 3000, "{accepted} accepted, {rejected} rejected");
 }
 
@@ -240,6 +244,8 @@ fn a_drafter_that_sees_everything_is_always_right() {
         ("qwen3_vl", "qwen3_vl_small", false),
         ("smolvlm", "smolvlm_untied", true),
         ("qwen3_5", "qwen3_5_untied", false),
+        ("qwen3_vl_moe_split", "qwen3_vl_moe", false),
+        ("qwen3_5_moe_untied", "qwen3_5_moe", false),
     ] {
         let mut bench = Bench::new(model, small, WeightType::Q8_0, 2);
         for words in WHOLE.into_iter().chain(["attention keep=1.0 mass=0.5"]) {
@@ -409,6 +415,7 @@ fn states_of_tapped_layers_do_not_depend_on_when_they_are_read() {
         ("qwen3_vl", "qwen3_vl_small"),
         ("llava_ov", "llava_ov_newer"),
         ("qwen3_5", "qwen3_5_untied"),
+        ("qwen3_vl_moe", "qwen3_vl"),
     ] {
         for dtype in [WeightType::F32, WeightType::Q8_0] {
             let [read, again] = Bench::new(target, small, dtype, 1).states_read();

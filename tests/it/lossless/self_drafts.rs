@@ -28,6 +28,7 @@ fn self_drafts_change_no_token() {
         ("qwen3_vl", "qwen3_vl_small", WeightType::F16),
         ("smolvlm", "smolvlm_untied", WeightType::F32),
         ("qwen3_5", "qwen3_5_untied", WeightType::F32),
+        ("qwen3_vl_moe", "qwen3_vl_moe_split", WeightType::F32),
     ] {
         let mut bench = Bench::with_kv_type(name, small, dtype, KvType::F16, 1);
         for words in ["full", "uniform keep=0.5"] {

@@ -109,6 +109,7 @@ impl Checkpoint {
             None => return Ok(None),
             Some(Origin::Plain(shard, info)) => self.units(name, shard, info, &|_, _, _| Ok(()))?,
             Some(Origin::Quantized(matrix)) => self.quantized_hash(matrix)?,
+            Some(Origin::Transposed(matrix, _)) => self.whole(&matrix.stored)?.1,
         };
         Ok(Some(match self.delta(name)? {
             None => hash,

@@ -144,6 +144,7 @@ impl Checkpoint {
         match self.stored_in(name)? {
             Origin::Plain(_, info) => half_kind(info.dtype),
             Origin::Quantized(matrix) => matrix.half_kind(),
+            Origin::Transposed(matrix, _) => half_kind(matrix.stored.info.dtype),
         }
     }
 
@@ -169,6 +170,7 @@ impl Checkpoint {
         let (shard, info) = match origin {
             Origin::Plain(shard, info) => (shard, info),
             Origin::Quantized(matrix) => return self.unpacked(name, matrix, take),
+            Origin::Transposed(matrix, first) => return self.transposed(name, matrix, first, take),
         };
         if !adapted::is_channels_last(name, &info.shape) {
             return self.widened(name, shard, info, take);
@@ -220,10 +222,15 @@ impl Checkpoint {
     pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<Origin<'_>, CheckpointError> {
         let origin = self.stored_in(name).ok_or_else(|| self.missing(name))?;
         self.check_shape(name, origin.shape(), shape)?;
-        let problem = match origin {
-            Origin::Quantized(matrix) => matrix.check().err(),
-            Origin::Plain(_, info) if matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16) => None,
-            Origin::Plain(_, info) => Some(format!("expected type F32, F16 or BF16, got {:?}", info.dtype)),
+        let dtype = match origin {
+            Origin::Quantized(_) => None,
+            Origin::Plain(_, info) => Some(info.dtype),
+            Origin::Transposed(matrix, _) => Some(matrix.stored.info.dtype),
+        };
+        let problem = match (origin, dtype) {
+            (Origin::Quantized(matrix), _) => matrix.check().err(),
+            (_, Some(Dtype::F32 | Dtype::F16 | Dtype::BF16) | None) => None,
+            (_, Some(other)) => Some(format!("expected type F32, F16 or BF16, got {other:?}")),
         };
         problem.map_or(Ok(origin), |problem| Err(CheckpointError::tensor(name, &problem)))
     }
@@ -251,7 +258,7 @@ impl Checkpoint {
     pub(super) fn report(&self) -> Result<(), CheckpointError> {
         let Some(progress) = &self.progress else { return Ok(()) };
         // A tied head is read twice.
-        let total = self.names.len() + self.quantized.len() + self.mapped.len();
+        let total = self.names.len() + self.quantized.len() + self.experts.len() + self.mapped.len();
         match progress(self.read.load(Ordering::Relaxed).min(total), total) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => {
@@ -269,7 +276,7 @@ impl Checkpoint {
 }
 
 /// Append values of a floating-point type as f32.
-fn widen(bytes: &[u8], dtype: Dtype, values: &mut Vec<f32>) {
+pub(super) fn widen(bytes: &[u8], dtype: Dtype, values: &mut Vec<f32>) {
     match dtype {
         Dtype::F16 => {
             values.extend(bytes.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b).to_f32()));

@@ -44,8 +44,15 @@ pub(crate) struct Architecture {
     pub(super) tower_tensors: fn(&Arc<GgufFile>) -> Named,
 }
 
-pub(crate) static SUPPORTED: [Architecture; 5] =
-    [qwen2_vl::QWEN2_VL, qwen2_vl::QWEN25_VL, qwen3_vl::QWEN3_VL, qwen3_5::QWEN3_5, smolvlm::SMOLVLM];
+pub(crate) static SUPPORTED: [Architecture; 7] = [
+    qwen2_vl::QWEN2_VL,
+    qwen2_vl::QWEN25_VL,
+    qwen3_vl::QWEN3_VL,
+    qwen3_vl::MOE,
+    qwen3_5::QWEN3_5,
+    qwen3_5::MOE,
+    smolvlm::SMOLVLM,
+];
 
 /// The architecture of every mmproj file.
 pub const TOWER: &str = "clip";
@@ -81,13 +88,14 @@ pub fn is_shared(text: &str) -> bool {
 
 /// Why an architecture is refused.
 pub fn unsupported(text: &str) -> String {
-    let experts = if text.ends_with("moe") { " (a mixture of experts)" } else { "" };
-    format!("unsupported architecture `{text}`{experts}, expected one of: {}", supported_text())
+    format!("unsupported architecture `{text}`, expected one of: {}", supported_text())
 }
 
 /// The supported projectors with their families, for messages.
 pub(crate) fn supported_projectors() -> String {
-    SUPPORTED.iter().map(|row| format!("{} ({})", row.projector, row.family)).collect::<Vec<_>>().join(", ")
+    let mut all: Vec<_> = SUPPORTED.iter().map(|row| format!("{} ({})", row.projector, row.family)).collect();
+    all.dedup();
+    all.join(", ")
 }
 
 /// `general.architecture`; empty if the file has none.
@@ -119,7 +127,6 @@ pub(super) fn text_config(file: &GgufFile) -> Result<Value, String> {
         "num_hidden_layers": integer("block_count")?,
         "num_attention_heads": integer("attention.head_count")?,
         "num_key_value_heads": m.integer(&key("attention.head_count_kv"))?,
-        "intermediate_size": integer("feed_forward_length")?,
         "max_position_embeddings": m.integer(&key("context_length"))?,
         "rope_theta": m.number(&key("rope.freq_base"))?,
         "rms_norm_eps": m.number(&key("attention.layer_norm_rms_epsilon"))?,
@@ -129,8 +136,29 @@ pub(super) fn text_config(file: &GgufFile) -> Result<Value, String> {
     if let Some(width) = m.integer(&key("attention.key_length"))? {
         config["head_dim"] = width.into();
     }
+    let dense = m.integer(&key("feed_forward_length"))?;
+    config["intermediate_size"] = match m.integer(&key("expert_count"))?.filter(|count| *count > 0) {
+        None => dense.ok_or_else(|| format!("`{}` is missing", key("feed_forward_length")))?,
+        Some(experts) => {
+            let width = integer("expert_feed_forward_length")?;
+            config["num_experts"] = experts.into();
+            config["num_experts_per_tok"] = integer("expert_used_count")?.into();
+            config["moe_intermediate_size"] = width.into();
+            if let Some(shared) = m.integer(&key("expert_shared_feed_forward_length"))? {
+                config["shared_expert_intermediate_size"] = shared.into();
+            }
+            let layers = config["num_hidden_layers"].as_u64().unwrap_or(0).min(LAYERS);
+            let is_dense = |layer: &u64| file.tensors.contains_key(&format!("blk.{layer}.ffn_gate.weight"));
+            config["mlp_only_layers"] = (0..layers).filter(is_dense).collect();
+            dense.unwrap_or(width)
+        }
+    }
+    .into();
     Ok(config)
 }
+
+/// Most layers whose kind is looked up.
+const LAYERS: u64 = 1024;
 
 /// The frequencies of M-RoPE's three axes.
 pub(super) fn sections(file: &GgufFile) -> Result<Vec<u64>, String> {

@@ -28,6 +28,13 @@ impl GgufTensor {
     pub fn bytes(&self) -> usize {
         self.values() / self.kind.block() * self.kind.block_bytes()
     }
+
+    /// A matrix of some of its rows; `None` if rows are not whole blocks.
+    pub(super) fn rows(&self, first: usize, shape: [usize; 2]) -> Option<Self> {
+        let whole = shape[1].is_multiple_of(self.kind.block());
+        let row = shape[1] / self.kind.block() * self.kind.block_bytes();
+        whole.then(|| Self { shape: shape.to_vec(), at: self.at + first * row, ..self.clone() })
+    }
 }
 
 /// A mapped file, or all parts of a split one.

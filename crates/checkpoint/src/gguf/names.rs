@@ -68,7 +68,7 @@ pub(super) type Pair = (&'static str, &'static str);
 const TEXT: [Pair; 3] =
     [("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
 
-const LAYER: [Pair; 11] = [
+const LAYER: [Pair; 16] = [
     ("attn_norm", "input_layernorm"),
     ("attn_q_norm", "self_attn.q_norm"),
     ("attn_k_norm", "self_attn.k_norm"),
@@ -80,7 +80,26 @@ const LAYER: [Pair; 11] = [
     ("ffn_gate", "mlp.gate_proj"),
     ("ffn_up", "mlp.up_proj"),
     ("ffn_down", "mlp.down_proj"),
+    ("ffn_gate_inp", "mlp.gate"),
+    (SHARED_GATE, "mlp.shared_expert_gate"),
+    ("ffn_gate_shexp", "mlp.shared_expert.gate_proj"),
+    ("ffn_up_shexp", "mlp.shared_expert.up_proj"),
+    ("ffn_down_shexp", "mlp.shared_expert.down_proj"),
 ];
+
+/// The gate of the shared expert: a row, which files have as a vector.
+const SHARED_GATE: &str = "ffn_gate_inp_shexp";
+
+/// The matrices of all experts of a layer, one after the other, and which of each expert's they are.
+const EXPERTS: [(&str, &[&str]); 4] = [
+    ("ffn_gate_exps.weight", &["gate_proj"]),
+    ("ffn_up_exps.weight", &["up_proj"]),
+    ("ffn_gate_up_exps.weight", &["gate_proj", "up_proj"]),
+    ("ffn_down_exps.weight", &["down_proj"]),
+];
+
+/// Most experts of a layer.
+const MOST_EXPERTS: usize = 4096;
 
 /// The tensors of Qwen2-VL and Qwen2.5-VL outside of the blocks.
 pub(super) const MERGER: [Pair; 3] =
@@ -131,13 +150,42 @@ pub(super) fn block<'n>(name: &'n str, prefix: &str) -> Option<(usize, &'n str)>
 pub(super) fn text(file: &Arc<GgufFile>) -> Named {
     let mut named = Named::new();
     for (name, tensor) in &file.tensors {
+        let mut tensor = tensor.clone();
         let ours = match block(name, "blk") {
-            Some((layer, rest)) => renamed(&LAYER, rest).map(|rest| format!("model.layers.{layer}.{rest}")),
+            Some((layer, rest)) => {
+                let of_experts = experts(rest, &tensor);
+                if !of_experts.is_empty() {
+                    for (rest, part) in of_experts {
+                        insert(&mut named, format!("model.layers.{layer}.{rest}"), file, vec![part]);
+                    }
+                    continue;
+                }
+                if rest.starts_with(SHARED_GATE) && tensor.shape.len() == 1 {
+                    tensor.shape.insert(0, 1);
+                }
+                renamed(&LAYER, rest).map(|rest| format!("model.layers.{layer}.{rest}"))
+            }
             None => renamed(&TEXT, name),
         };
-        insert(&mut named, ours.unwrap_or_else(|| name.clone()), file, vec![tensor.clone()]);
+        insert(&mut named, ours.unwrap_or_else(|| name.clone()), file, vec![tensor]);
     }
     named
+}
+
+/// The matrices of each expert in a layer's tensor of this name; none if it is no tensor of experts.
+fn experts(name: &str, tensor: &GgufTensor) -> Vec<(String, GgufTensor)> {
+    let Some((_, matrices)) = EXPERTS.iter().find(|(theirs, _)| *theirs == name) else { return Vec::new() };
+    let [count, rows, inputs] = tensor.shape[..] else { return Vec::new() };
+    if count > MOST_EXPERTS || !rows.is_multiple_of(matrices.len()) {
+        return Vec::new();
+    }
+    let rows = rows / matrices.len();
+    let all = (0..count).flat_map(|expert| matrices.iter().map(move |matrix| (expert, matrix)));
+    let parts = all.enumerate().map(|(index, (expert, matrix))| {
+        let name = format!("mlp.experts.{expert}.{matrix}.weight");
+        Some((name, tensor.rows(index * rows, [rows, inputs])?))
+    });
+    parts.collect::<Option<_>>().unwrap_or_default()
 }
 
 /// The name of a feed-forward layer in a file that does not exchange the names of the two.

@@ -1,4 +1,4 @@
-//! Qwen3.5 as GGUF (`qwen35`), with dense language models.
+//! Qwen3.5 as GGUF (`qwen35`, with experts `qwen35moe`).
 //!
 //! Norms hold 1 + w, except those of linear attention; the decay of a head is stored as -exp(`A_log`). Where there are more value
 //! heads than key heads, value heads are tiled: the first of each key head, then the second of each. All tensors keep that order
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     GgufFile,
-    architecture::{Architecture, required, sections},
+    architecture::{Architecture, name_of, required, sections},
     names::{self, Named, Pair, Stored},
     qwen3_vl::{self, QWEN3_VL},
 };
@@ -28,6 +28,9 @@ pub(crate) const QWEN3_5: Architecture = Architecture {
     text_tensors,
     ..QWEN3_VL
 };
+
+/// Qwen3.5 with experts.
+pub(crate) const MOE: Architecture = Architecture { text: "qwen35moe", model_type: "qwen3_5_moe", ..QWEN3_5 };
 
 /// The tensors of a layer that other families lack.
 const LAYER: [Pair; 8] = [
@@ -52,13 +55,18 @@ const PREDICTION: [Pair; 4] = [
     ("nextn.shared_head_norm", "norm"),
 ];
 
+/// A key of this architecture.
+fn key(file: &GgufFile, name: &str) -> Result<String, String> {
+    Ok(format!("{}.{name}", name_of(file)?))
+}
+
 fn integer(file: &GgufFile, name: &str) -> Result<u64, String> {
-    required(file, &format!("qwen35.{name}"))
+    required(file, &key(file, name)?)
 }
 
 /// The decoder's layers, and those for multi-token prediction after them.
 fn layers(file: &GgufFile) -> Result<(u64, u64), String> {
-    let predicting = file.metadata.integer("qwen35.nextn_predict_layers")?.unwrap_or(0);
+    let predicting = file.metadata.integer(&key(file, "nextn_predict_layers")?)?.unwrap_or(0);
     let all = integer(file, "block_count")?;
     match all.checked_sub(predicting).filter(|layers| *layers > 0) {
         Some(layers) => Ok((layers, predicting)),
@@ -70,12 +78,11 @@ fn text_config(file: &GgufFile, config: &mut Value) -> Result<(), String> {
     let (layers, predicting) = layers(file)?;
     let (values, heads) = (integer(file, "ssm.inner_size")?, integer(file, "ssm.time_step_rank")?);
     let value_dim = values.checked_div(heads).filter(|width| width.checked_mul(heads) == Some(values));
-    let value_dim = value_dim.ok_or_else(|| {
-        format!("`qwen35.ssm.inner_size` ({values}) is not a multiple of its {heads} heads")
-    })?;
+    let value_dim = value_dim
+        .ok_or_else(|| format!("`ssm.inner_size` ({values}) is not a multiple of its {heads} heads"))?;
     let (width, rotated) = (integer(file, "attention.key_length")?, integer(file, "rope.dimension_count")?);
     if rotated > width {
-        return Err(format!("`qwen35.rope.dimension_count` is {rotated}, a head has {width} values"));
+        return Err(format!("`rope.dimension_count` is {rotated}, a head has {width} values"));
     }
     let keys = integer(file, "ssm.group_count")?;
     config["num_hidden_layers"] = layers.into();
@@ -88,14 +95,14 @@ fn text_config(file: &GgufFile, config: &mut Value) -> Result<(), String> {
         "partial_rotary_factor": rotated as f64 / width.max(1) as f64,
     });
     config["full_attention_interval"] =
-        file.metadata.integer("qwen35.full_attention_interval")?.unwrap_or(INTERVAL).into();
+        file.metadata.integer(&key(file, "full_attention_interval")?)?.unwrap_or(INTERVAL).into();
     config["linear_conv_kernel_dim"] = integer(file, "ssm.conv_kernel")?.into();
     config["linear_key_head_dim"] = integer(file, "ssm.state_size")?.into();
     config["linear_value_head_dim"] = value_dim.into();
     config["linear_num_key_heads"] = keys.into();
     config["linear_num_value_heads"] = heads.into();
     config["linear_value_heads_tiled"] = (keys != heads).into();
-    if let Some(recurrent) = file.metadata.booleans("qwen35.attention.recurrent_layers")? {
+    if let Some(recurrent) = file.metadata.booleans(&key(file, "attention.recurrent_layers")?)? {
         let kinds = recurrent.iter().take(layers as usize);
         let kinds = kinds.map(|linear| if *linear { "linear_attention" } else { "full_attention" });
         config["layer_types"] = kinds.collect::<Vec<_>>().into();

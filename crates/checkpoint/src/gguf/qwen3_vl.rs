@@ -1,4 +1,4 @@
-//! Qwen3-VL as GGUF.
+//! Qwen3-VL as GGUF (`qwen3vl`, with experts `qwen3vlmoe`).
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     GgufFile,
-    architecture::{Architecture, TowerSizes, required, rows, sections, vision_integer},
+    architecture::{Architecture, TowerSizes, name_of, required, rows, sections, vision_integer},
     names::{self, Named, Pair},
     qwen2_vl::{ENDS, OUTPUT, TEMPORAL},
 };
@@ -28,6 +28,9 @@ pub const QWEN3_VL: Architecture = Architecture {
     tower_tensors,
 };
 
+/// Qwen3-VL with experts.
+pub const MOE: Architecture = Architecture { text: "qwen3vlmoe", model_type: "qwen3_vl_moe", ..QWEN3_VL };
+
 /// A merger of DeepStack: `v.deepstack.N`, where N is the block whose states it merges.
 const DEEPSTACK: [Pair; 3] = [("norm", "norm"), ("fc1", "linear_fc1"), ("fc2", "linear_fc2")];
 
@@ -45,7 +48,7 @@ fn text_config(file: &GgufFile, config: &mut Value) -> Result<(), String> {
     config["rope_scaling"] =
         json!({ "rope_type": "default", "mrope_interleaved": true, "mrope_section": sections(file)? });
     // The width of a head does not follow from the states' width.
-    required(file, "qwen3vl.attention.key_length").map(|_| ())
+    required(file, &format!("{}.attention.key_length", name_of(file)?)).map(|_| ())
 }
 
 fn vision_config(file: &GgufFile) -> Result<Value, String> {

@@ -21,7 +21,7 @@ use specreel_model::{
 use specreel_record::Expected;
 use specreel_speculate::{
     Acceptance, Drafter, Method, Schedule, Shape, VisualContext,
-    auto::{DraftCost, SHARES, chance_at, usual_chance},
+    auto::{DraftCost, SHARES, chance_at, further_row, usual_chance},
 };
 
 /// Length of a text of which only a higher limit is known: captions rarely fill it.
@@ -115,6 +115,7 @@ impl Question<'_> {
 
     fn best(&self, drafter: Drafter, rates: &Rates, speeds: &Speeds) -> Option<Candidate> {
         let tokens = min(self.max_new_tokens, USUAL_TOKENS);
+        let further = further_row(self.models.target.decoder());
         let chance = |share: f64| {
             Some(rates.get(&key(&format!("passing {share}"), &drafter, self.models)?)?.0.products)
         };
@@ -128,7 +129,7 @@ impl Question<'_> {
                 _ => chance(share).unwrap_or(usual),
             };
             let [front_ms, row_ms] = self.times(&drafter, share, rates, speeds);
-            let ms = DraftCost { front_ms, row_ms, chance }.expected_ms(tokens, speeds.target_ms);
+            let ms = DraftCost { front_ms, row_ms, chance }.expected_ms(tokens, speeds.target_ms, further);
             Candidate { drafter: drafter.clone(), context, ms }
         });
         timed.min_by(|a, b| a.ms.total_cmp(&b.ms))

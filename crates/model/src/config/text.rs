@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{TextConfig, hybrid::Hybrid};
+use super::{TextConfig, experts::ExpertSizes, hybrid::Hybrid};
 
 /// What a kind of language model fixes: its architecture, and the values of keys that files leave out.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct LanguageModel {
     pub deepstack: bool,
     /// Linear attention in most layers, and norms whose weights are stored as their difference from 1.
     pub(crate) hybrid: Option<Hybrid>,
+    /// Layers of experts.
+    pub(crate) experts: Option<ExpertSizes>,
     /// Flags of files that this crate's decoder does not compute.
     pub refused: &'static [&'static str],
     /// Keys of the placeholder of a visual token.
@@ -62,6 +64,7 @@ pub(crate) const QWEN2: LanguageModel = LanguageModel {
     one_axis: false,
     deepstack: false,
     hybrid: None,
+    experts: None,
     refused: &["use_sliding_window"],
     video_token: &["video_token_id", "video_token_index"],
     default_video_token: None,
@@ -100,19 +103,6 @@ struct RawRope {
 }
 
 impl LanguageModel {
-    /// Refuse a mixture of experts by its name.
-    pub(crate) fn refuse_experts(raw: &Value) -> Result<(), String> {
-        let types = ["/model_type", "/text_config/model_type"];
-        let found =
-            types.iter().filter_map(|at| raw.pointer(at)?.as_str()).find(|name| name.contains("_moe"));
-        match found {
-            None => Ok(()),
-            Some(name) => Err(format!(
-                "unsupported architecture `{name}`: mixture-of-experts models are not supported, only dense ones"
-            )),
-        }
-    }
-
     /// The key of the placeholder of a visual token.
     pub(crate) fn video_token_key(&self, raw: &Value) -> &'static str {
         let found = self.video_token.iter().find(|key| raw.get(key).is_some_and(Value::is_u64));
@@ -271,6 +261,7 @@ impl RawText {
             rotary_dim,
             norm_offset: hybrid.is_some(),
             linear: hybrid.and_then(|hybrid| hybrid.linear),
+            sparse: model.experts.as_ref().map(|experts| experts.resolve(merged)).transpose()?,
             deepstack: 0,
             norm_eps: self.rms_norm_eps.unwrap_or(1e-6) as f32,
             max_positions: self.max_position_embeddings.unwrap_or(model.max_positions),

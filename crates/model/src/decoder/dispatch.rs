@@ -196,8 +196,14 @@ pub trait DeviceDecoder: Send + Sync {
     /// Bytes of the matrices that are parts of mapped files: the system may take their memory back, and reads them again.
     fn mapped_bytes(&self) -> usize;
 
-    /// Bytes of the matrices that a pass of one row and its logits read. It reads single rows of the embedding table.
-    fn matrix_bytes(&self) -> usize;
+    /// Bytes of the matrices that a pass of `rows` rows and its logits read; of a mixture of experts, what independent rows read on
+    /// average. A pass reads single rows of the embedding table.
+    fn pass_bytes(&self, rows: usize) -> usize;
+
+    /// [`DeviceDecoder::pass_bytes`] of one row.
+    fn matrix_bytes(&self) -> usize {
+        self.pass_bytes(1)
+    }
 
     /// Bytes of a draft head's projection.
     fn projection_bytes(&self) -> usize;

@@ -5,6 +5,8 @@ use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     LinearWeights, Weights,
+    experts::Experts,
+    fused::FusedMatrix,
     ops::{HeadNorms, Loaded, Norm, Ops},
 };
 
@@ -14,8 +16,12 @@ pub(super) struct Layer<D: Ops> {
     pub(super) mixer: Mixer<D>,
     pub(super) output: D::Matrix,
     pub(super) post_norm: Norm<D::Vector>,
-    pub(super) gate_up: D::Matrix,
-    pub(super) down: D::Matrix,
+    pub(super) feed_forward: FeedForward<D>,
+}
+
+pub(super) enum FeedForward<D: Ops> {
+    Dense { gate_up: D::Matrix, down: D::Matrix },
+    Sparse(Experts<D::Matrix>),
 }
 
 /// The tensors of a layer besides its matrices.
@@ -38,7 +44,7 @@ pub(super) enum Mixer<D: Ops> {
 
 impl<D: Ops> Layer<D> {
     pub(super) fn load(ops: &D, checkpoint: &Checkpoint, config: &TextConfig, index: usize) -> Loaded<Self> {
-        let [entering, ..] = parts::layer(config, index);
+        let [entering, _] = parts::attention(config, index);
         let norm = parts::norm(ops, &parts::input_norm(index), config, checkpoint)?;
         let entry = Some((norm, ops.matrix(&entering, checkpoint)?));
         Ok(Self { entry, ..Self::load_entered(ops, checkpoint, config, index)? })
@@ -51,15 +57,14 @@ impl<D: Ops> Layer<D> {
         config: &TextConfig,
         index: usize,
     ) -> Loaded<Self> {
-        let [_, output, gate_up, down] = parts::layer(config, index);
+        let [_, output] = parts::attention(config, index);
         let post_norm = format!("model.layers.{index}.post_attention_layernorm.weight");
         Ok(Self {
             entry: None,
             mixer: Mixer::load(ops, checkpoint, config, index)?,
             output: ops.matrix(&output, checkpoint)?,
             post_norm: parts::norm(ops, &post_norm, config, checkpoint)?,
-            gate_up: ops.matrix(&gate_up, checkpoint)?,
-            down: ops.matrix(&down, checkpoint)?,
+            feed_forward: FeedForward::load(ops, checkpoint, config, index)?,
         })
     }
 
@@ -73,7 +78,54 @@ impl<D: Ops> Layer<D> {
 
     pub(super) fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
         let entry = self.entry.iter().map(|(_, qkv)| qkv);
-        entry.chain([&self.output, &self.gate_up, &self.down])
+        entry.chain([&self.output]).chain(self.feed_forward.matrices())
+    }
+
+    /// Bytes that a pass of so many rows reads.
+    pub(super) fn pass_bytes(&self, rows: usize) -> usize {
+        let entry = self.entry.as_ref().map_or(0, |(_, qkv)| D::matrix_bytes(qkv));
+        entry + D::matrix_bytes(&self.output) + self.feed_forward.pass_bytes(rows)
+    }
+}
+
+impl<D: Ops> FeedForward<D> {
+    fn load(ops: &D, checkpoint: &Checkpoint, c: &TextConfig, index: usize) -> Loaded<Self> {
+        let pair = |[gate_up, down]: &[FusedMatrix; 2]| {
+            Ok([ops.matrix(gate_up, checkpoint)?, ops.matrix(down, checkpoint)?])
+        };
+        Ok(match parts::feed_forward(c, index) {
+            parts::FeedForward::Dense(matrices) => {
+                let [gate_up, down] = pair(&matrices)?;
+                Self::Dense { gate_up, down }
+            }
+            parts::FeedForward::Sparse { routing, router, experts } => Self::Sparse(Experts {
+                routing,
+                router: ops.matrix(&router, checkpoint)?,
+                experts: experts.iter().map(pair).collect::<Loaded<_>>()?,
+            }),
+        })
+    }
+
+    fn matrices(&self) -> Box<dyn Iterator<Item = &D::Matrix> + '_> {
+        match self {
+            Self::Dense { gate_up, down } => Box::new([gate_up, down].into_iter()),
+            Self::Sparse(experts) => Box::new(experts.matrices()),
+        }
+    }
+
+    fn pass_bytes(&self, rows: usize) -> usize {
+        match self {
+            Self::Dense { gate_up, down } => D::matrix_bytes(gate_up) + D::matrix_bytes(down),
+            Self::Sparse(experts) => experts.pass_bytes(rows, D::matrix_bytes),
+        }
+    }
+
+    /// The matrix that takes the normed rows.
+    pub(super) fn first(&self) -> &D::Matrix {
+        match self {
+            Self::Dense { gate_up, .. } => gate_up,
+            Self::Sparse(experts) => &experts.router,
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The decoder of Qwen2, Qwen3 and Llama: grouped-query attention with rotary positions, SwiGLU, RMS norms.
 //!
 //! Weight layout (`model.layers.N.…`): `self_attn.{q,k,v}_proj.weight` (with `bias`: Qwen2), `self_attn.{q,k}_norm.weight` (Qwen3),
-//! `self_attn.o_proj.weight`, `mlp.{gate,up,down}_proj.weight`, `input_layernorm.weight`, `post_attention_layernorm.weight`; `model.norm.weight`,
+//! `self_attn.o_proj.weight`, `mlp.{gate,up,down}_proj.weight` (of layers of experts: `mlp.gate.weight`, the router, and
+//! `mlp.experts.N.{gate,up,down}_proj.weight`), `input_layernorm.weight`, `post_attention_layernorm.weight`; `model.norm.weight`,
 //! `model.embed_tokens.weight`, `lm_head.weight` (absent if tied). q, k, v are fused into one matrix, and gate and up.
 //!
 //! A forward pass takes rows of embeddings, their positions (which are not cache slots), a mask among the new rows, and the
@@ -58,6 +59,8 @@ pub struct Pass {
     pub after_layers: Vec<States>,
     /// Attention weights of the rows, if requested.
     pub attention: Option<AttentionStats>,
+    /// For each layer of experts, how many of them some row took, without the shared one.
+    pub experts_read: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

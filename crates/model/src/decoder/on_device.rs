@@ -8,7 +8,7 @@ use super::{
     cache::HybridCache,
     check_pass,
     dispatch::{DeviceDecoder, SequenceCache},
-    layer::{Layer, Mixer},
+    layer::{FeedForward, Layer, Mixer},
     parts,
     rope::Rope,
 };
@@ -19,7 +19,7 @@ use specreel_tensor::{
     attention::AttentionShape,
     fused::FusedMatrix,
     logits::Logits,
-    ops::{Input, Loaded, Norm, Ops, Out, Part, PassSpec, Residual},
+    ops::{Input, Loaded, NO_EXPERTS, Norm, Ops, Out, Part, PassSpec, Residual},
     recurrent::RecurrentPass,
     states::States,
     store::check_maps,
@@ -63,6 +63,14 @@ fn check_heads<D: Ops>(ops: &D, config: &TextConfig) -> Loaded<()> {
     if ops.computes(width) { Ok(()) } else { Err(CheckpointError::tensor(key, &problem)) }
 }
 
+/// Check that a device computes a model's feed-forward layers.
+fn check_experts<D: Ops>(ops: &D, config: &TextConfig) -> Loaded<()> {
+    match config.sparse {
+        Some(_) if !ops.computes_experts() => Err(CheckpointError::tensor(parts::ROUTER, NO_EXPERTS)),
+        _ => Ok(()),
+    }
+}
+
 impl<D: Ops> OnDevice<D> {
     /// Load from a checkpoint, matrix by matrix. See [`super::Decoder::load`].
     pub fn load(
@@ -72,6 +80,7 @@ impl<D: Ops> OnDevice<D> {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Loaded<Self> {
         check_heads(&ops, config)?;
+        check_experts(&ops, config)?;
         let c = config;
         let total = c.layers + 1;
         progress(0, total);
@@ -97,6 +106,7 @@ impl<D: Ops> OnDevice<D> {
     /// The same model with a layer of its own, and its norm and positions.
     fn around(&self, layer: Layer<D>, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
         check_heads(&self.ops, config)?;
+        check_experts(&self.ops, config)?;
         Ok(Self {
             projection: None,
             layers: vec![Arc::new(layer)],
@@ -183,12 +193,13 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
         self.ops.chunk()
     }
 
-    fn matrix_bytes(&self) -> usize {
-        self.matrices().map(D::matrix_bytes).sum()
+    fn pass_bytes(&self, rows: usize) -> usize {
+        let layers: usize = self.layers.iter().map(|layer| layer.pass_bytes(rows)).sum();
+        layers + D::matrix_bytes(&self.head)
     }
 
     fn bytes(&self) -> usize {
-        self.matrix_bytes() + D::table_bytes(&self.table)
+        self.matrices().map(D::matrix_bytes).sum::<usize>() + D::table_bytes(&self.table)
     }
 
     fn mapped_bytes(&self) -> usize {
@@ -281,6 +292,7 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
             ops.columns(work, wide, 0..c.hidden, x)?;
         }
         let mut tapped = vec![None; taps.after_layers.len()];
+        let mut experts_read = Vec::new();
         // True if `projected` is yet to be added to the residual stream.
         let mut pending = false;
         for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
@@ -320,9 +332,17 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
             ops.product(work, &layer.output, attended, all, projected)?;
 
             let residual = Residual { x, part: all, add: Some(projected) };
-            ops.norm(work, residual, &layer.post_norm, Out::before(&layer.gate_up, normed))?;
-            ops.gated(work, &layer.gate_up, normed, Out::before(&layer.down, gated))?;
-            ops.product(work, &layer.down, gated, all, projected)?;
+            let first = layer.feed_forward.first();
+            ops.norm(work, residual, &layer.post_norm, Out::before(first, normed))?;
+            match &layer.feed_forward {
+                FeedForward::Dense { gate_up, down } => {
+                    ops.gated(work, gate_up, normed, Out::before(down, gated))?;
+                    ops.product(work, down, gated, all, projected)?;
+                }
+                FeedForward::Sparse(experts) => {
+                    experts_read.push(ops.mix_experts(work, experts, normed, projected)?);
+                }
+            }
             pending = true;
 
             // The first levels belong to the first layers; the levels of skipped layers are not among the columns.
@@ -354,7 +374,7 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
         let before_norm = taps.before_norm.then(|| ops.take(work, x)).transpose()?;
         let attention = ops.finish(work, &pass, &mut cache.attention)?;
         cache.advance(recurring.as_ref());
-        Ok(Pass { states, before_norm, after_layers, attention })
+        Ok(Pass { states, before_norm, after_layers, attention, experts_read })
     }
 
     fn synchronize(&self, workspace: &mut Workspace) -> Result<()> {

@@ -4,61 +4,113 @@ use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     CheckpointError, Importance, LinearAttention, TensorType, WeightType, Weights,
+    experts::Routing,
     fused::FusedMatrix,
     ops::{Loaded, Norm, Ops},
 };
 
 /// The embedding table, `vocab × hidden`.
 pub(super) const TABLE: &str = "model.embed_tokens.weight";
+/// The first layer's router.
+pub(super) const ROUTER: &str = "model.layers.0.mlp.gate.weight";
 /// The norm before the head.
 pub(super) const NORM: &str = "model.norm.weight";
 
-/// The matrices of a layer: what enters its attention; output; gate and up; down.
+/// A matrix of a layer, of tensors below the layer's name.
+fn matrix(index: usize, tensors: &[(&str, usize)], inputs: usize) -> FusedMatrix {
+    FusedMatrix {
+        tensors: tensors.iter().map(|(name, rows)| (format!("model.layers.{index}.{name}"), *rows)).collect(),
+        inputs,
+        bias: false,
+        importance: Importance::Usual,
+    }
+}
+
+/// The matrices of a layer's attention: what enters it, and its output.
 ///
 /// What enters full attention are queries (each followed by a gate for the head's output), keys and values.
 /// What enters linear attention are queries, keys and values; the gate of its output; one column for each head's update and one
 /// for its decay.
-pub(super) fn layer(c: &TextConfig, index: usize) -> [FusedMatrix; 4] {
+pub(super) fn attention(c: &TextConfig, index: usize) -> [FusedMatrix; 2] {
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
-    let matrix = |tensors: &[(&str, usize)], inputs: usize, bias: bool| FusedMatrix {
-        tensors: tensors.iter().map(|(name, rows)| (format!("model.layers.{index}.{name}"), *rows)).collect(),
-        inputs,
-        bias,
-        importance: Importance::Usual,
-    };
-    // As llama.cpp's Q4_K_S, which keeps the values alone: here they are in one matrix with queries and keys.
-    let early = |within: usize| if index < within { Importance::Early } else { Importance::Usual };
     let gates = if c.output_gate { q } else { 0 };
     let [entry, output] = match c.linear.filter(|_| c.is_linear(index)) {
-        None => [
-            matrix(
-                &[("self_attn.q_proj", q + gates), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)],
-                c.hidden,
-                c.bias,
-            ),
-            matrix(&[("self_attn.o_proj", c.hidden)], q, false),
-        ],
-        Some(l) => [
-            matrix(
-                &[
-                    ("linear_attn.in_proj_qkv", l.channels()),
-                    ("linear_attn.in_proj_z", l.values()),
-                    ("linear_attn.in_proj_b", l.value_heads),
-                    ("linear_attn.in_proj_a", l.value_heads),
-                ],
-                c.hidden,
-                false,
-            ),
-            matrix(&[("linear_attn.out_proj", c.hidden)], l.values(), false),
-        ],
+        None => {
+            let tensors =
+                [("self_attn.q_proj", q + gates), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)];
+            let entry = matrix(index, &tensors, c.hidden);
+            [FusedMatrix { bias: c.bias, ..entry }, matrix(index, &[("self_attn.o_proj", c.hidden)], q)]
+        }
+        Some(l) => {
+            let tensors = [
+                ("linear_attn.in_proj_qkv", l.channels()),
+                ("linear_attn.in_proj_z", l.values()),
+                ("linear_attn.in_proj_b", l.value_heads),
+                ("linear_attn.in_proj_a", l.value_heads),
+            ];
+            [
+                matrix(index, &tensors, c.hidden),
+                matrix(index, &[("linear_attn.out_proj", c.hidden)], l.values()),
+            ]
+        }
     };
-    let down = matrix(&[("mlp.down_proj", c.hidden)], c.intermediate, false);
-    [
-        FusedMatrix { importance: early(4), ..entry },
-        output,
-        matrix(&[("mlp.gate_proj", c.intermediate), ("mlp.up_proj", c.intermediate)], c.hidden, false),
-        FusedMatrix { importance: early(c.layers / 8), ..down },
-    ]
+    [FusedMatrix { importance: early(index, 4), ..entry }, output]
+}
+
+/// As llama.cpp's Q4_K_S, which keeps the values alone: here they are in one matrix with queries and keys.
+fn early(index: usize, within: usize) -> Importance {
+    if index < within { Importance::Early } else { Importance::Usual }
+}
+
+/// The matrices of a feed-forward layer.
+pub(super) enum FeedForward {
+    /// Gate and up; down.
+    Dense([FusedMatrix; 2]),
+    Sparse {
+        routing: Routing,
+        /// A logit for each expert, and the gate of the shared expert if there is one.
+        router: FusedMatrix,
+        /// Those of each expert, the shared one last.
+        experts: Vec<[FusedMatrix; 2]>,
+    },
+}
+
+pub(super) fn feed_forward(c: &TextConfig, index: usize) -> FeedForward {
+    let pair = |name: &str, width: usize| {
+        let part = |part: &str| format!("mlp.{name}{part}_proj");
+        let down = matrix(index, &[(&part("down"), c.hidden)], width);
+        [
+            matrix(index, &[(&part("gate"), width), (&part("up"), width)], c.hidden),
+            FusedMatrix { importance: early(index, c.layers / 8), ..down },
+        ]
+    };
+    let Some(sparse) = c.experts(index) else {
+        return FeedForward::Dense(pair("", c.intermediate));
+    };
+    let shared = sparse.shared.map(|width| (("mlp.shared_expert_gate", 1), pair("shared_expert.", width)));
+    let gates = shared.iter().map(|(gate, _)| *gate);
+    let outputs: Vec<(&str, usize)> = [("mlp.gate", sparse.experts)].into_iter().chain(gates).collect();
+    FeedForward::Sparse {
+        routing: sparse.routing(),
+        router: FusedMatrix { importance: Importance::Router, ..matrix(index, &outputs, c.hidden) },
+        experts: (0..sparse.experts)
+            .map(|expert| pair(&format!("experts.{expert}."), sparse.width))
+            .chain(shared.map(|(_, pair)| pair))
+            .collect(),
+    }
+}
+
+/// All matrices of a layer.
+fn layer(c: &TextConfig, index: usize) -> Vec<FusedMatrix> {
+    let mut all = Vec::from(attention(c, index));
+    match feed_forward(c, index) {
+        FeedForward::Dense(pair) => all.extend(pair),
+        FeedForward::Sparse { router, experts, .. } => {
+            all.push(router);
+            all.extend(experts.into_iter().flatten());
+        }
+    }
+    all
 }
 
 /// The weights of a norm as they are multiplied.
@@ -194,9 +246,13 @@ pub(crate) fn matrices(c: &TextConfig) -> impl Iterator<Item = FusedMatrix> {
 /// The fallback of a type whose blocks do not divide some row: the type, and the row's width.
 pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(TensorType, usize)> {
     let linear = c.linear.map_or(c.hidden, |l| l.values());
-    let widths = [c.hidden, c.heads * c.head_dim, linear, c.intermediate];
+    let widths = [c.hidden, c.heads * c.head_dim, linear];
+    let down = (0..c.layers).flat_map(|index| match c.experts(index) {
+        None => vec![c.intermediate],
+        Some(sparse) => [sparse.width].into_iter().chain(sparse.shared).collect(),
+    });
     let WeightType::Of(requested) = dtype else { return None };
-    let odd = widths.into_iter().find(|&inputs| dtype.fitting(inputs) != requested)?;
+    let odd = widths.into_iter().chain(down).find(|&inputs| dtype.fitting(inputs) != requested)?;
     Some((dtype.fitting(odd), odd))
 }
 
@@ -205,6 +261,8 @@ mod tests {
     use super::*;
     use crate::{decoder::Decoder, family::VlConfig};
     use specreel_tensor::ComputeDevice;
+
+    const EXPERTS: [&str; 4] = ["qwen3_vl_moe", "qwen3_vl_moe_split", "qwen3_5_moe", "qwen3_5_moe_untied"];
 
     fn fixture(name: &str) -> (Checkpoint, TextConfig) {
         let dir = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -216,6 +274,7 @@ mod tests {
     #[test]
     fn all_tensors_but_those_of_the_tower_are_listed() {
         let newer = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
+        let newer = newer.into_iter().chain(EXPERTS);
         for name in ["gqa_tied", "gqa_untied_f16", "nested_bf16", "sharded_untied"].into_iter().chain(newer) {
             let (checkpoint, config) = fixture(name);
             let listed = tensors(&config);
@@ -239,7 +298,10 @@ mod tests {
             ("smolvlm", 2),
             ("qwen3_5", 2),
             ("qwen3_5_untied", 2),
-        ] {
+        ]
+        .into_iter()
+        .chain(EXPERTS.map(|name| (name, 2)))
+        {
             let (checkpoint, config) = fixture(name);
             for dtype in WeightType::ALL {
                 let loaded =

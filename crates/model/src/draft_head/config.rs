@@ -148,7 +148,7 @@ pub struct DraftHeadConfig {
 }
 
 /// The form of a trained head's layer for a target: as the target's layers with full attention, where all of a head is
-/// rotated, nothing is gated, and norms hold their weights.
+/// rotated, nothing is gated, norms hold their weights, and the experts of a row are one dense feed-forward layer.
 pub fn layer_of(target: &TextConfig) -> TextConfig {
     let third = target.head_dim / 6;
     let even = [target.head_dim / 2 - 2 * third, third, third];
@@ -159,8 +159,15 @@ pub fn layer_of(target: &TextConfig) -> TextConfig {
         rotary_dim: target.head_dim,
         norm_offset: false,
         linear: None,
+        sparse: None,
+        intermediate: target.active_intermediate(last_attention_layer(target)),
         ..target.clone()
     }
+}
+
+/// The last layer with full attention, from which a head's layer is initialized.
+pub fn last_attention_layer(target: &TextConfig) -> usize {
+    (0..target.layers).rfind(|layer| !target.is_linear(*layer)).unwrap_or_default()
 }
 
 /// Queries of ViSpec's adaptor: one row in place of the visual tokens, and the vector for text rows.
@@ -283,6 +290,7 @@ impl DraftHeadConfig {
             rotary_dim: self.head_dim,
             norm_offset: false,
             linear: None,
+            sparse: None,
             deepstack: 0,
             norm_eps: self.rms_norm_eps,
             ..target.clone()

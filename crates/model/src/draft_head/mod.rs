@@ -25,7 +25,9 @@ use std::{
 
 use specreel_tensor::{CheckpointError, Result};
 
-pub use config::{DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows, layer_of};
+pub use config::{
+    DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows, last_attention_layer, layer_of,
+};
 pub use eagle3::DraftVocabulary;
 pub use published::Eagle3Config;
 pub use states::{ReadStates, StateReader, TextStates};

@@ -13,7 +13,7 @@ use super::{
     eagle3::Pairs,
 };
 use crate::{
-    config::TextConfig,
+    config::{Sparse, TextConfig},
     decoder::{Decoder, parts},
 };
 use specreel_checkpoint::Checkpoint;
@@ -28,7 +28,7 @@ const EMBEDDINGS: &str = "model.embed_tokens.weight";
 /// An LM head of its own.
 const HEAD: &str = "lm_head.weight";
 /// A tensor of a second layer.
-const SECOND: &str = "model.layers.1.mlp.up_proj.weight";
+const SECOND: &str = "model.layers.1.input_layernorm.weight";
 
 /// True if a checkpoint has such a layer.
 pub fn is_in(checkpoint: &Checkpoint) -> bool {
@@ -47,7 +47,8 @@ pub(super) fn config(target: &Decoder, name: &str) -> specreel_tensor::Result<Dr
 }
 
 fn layer(target: &TextConfig) -> TextConfig {
-    TextConfig { layers: 1, linear: None, deepstack: 0, ..target.clone() }
+    let sparse = target.sparse.clone().map(|sparse| Sparse { every: 1, dense: Vec::new(), ..sparse });
+    TextConfig { layers: 1, linear: None, sparse, deepstack: 0, ..target.clone() }
 }
 
 /// Parameters of such a layer of a target: of its one layer and norm, its projection, and the two norms before that.

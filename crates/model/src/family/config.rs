@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Family;
 use crate::{
-    config::{TextConfig, text::LanguageModel},
+    config::TextConfig,
     vision::{TowerConfig, VisionError},
 };
 use specreel_checkpoint::files;
@@ -38,22 +38,16 @@ impl VlConfig {
         if !path.ends_with("config.json") {
             return CheckpointError::file(path, &problem);
         }
-        let hint = if problem.contains("mixture-of-experts") {
-            "use a dense size, such as Qwen/Qwen3-VL-8B-Instruct; specreel models known lists them".to_owned()
-        } else {
-            let families: Vec<&str> = Family::ALL.iter().map(|family| family.name).collect();
-            format!(
-                "pass a checkpoint directory as downloaded from the Hugging Face hub; supported: {}",
-                families.join(", ")
-            )
-        };
+        let hint = format!(
+            "pass a checkpoint directory as downloaded from the Hugging Face hub; supported: {}",
+            Family::names().join(", ")
+        );
         CheckpointError::file_hint(path, problem, hint)
     }
 
     /// The configuration in the JSON value of a `config.json`. Fails if the architecture is not supported, or sizes are
     /// impossible.
     pub fn resolve(raw: serde_json::Value) -> Result<Self, String> {
-        LanguageModel::refuse_experts(&raw)?;
         let family = Family::of(&raw)?;
         let model = &family.language_model;
         let text = model.config(&raw)?;

@@ -74,7 +74,7 @@ impl From<VisionError> for Failure {
         use VisionError as E;
         let (class, hint) = match &error {
             E::Config { .. } | E::Setting { .. } | E::Parse(_) => {
-                let families = Family::ALL.map(|family| family.name).join(", ");
+                let families = Family::names().join(", ");
                 let hint =
                     format!("use a checkpoint with its family's own vision tower; supported: {families}");
                 (FailureClass::Input, Some(hint))

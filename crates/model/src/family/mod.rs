@@ -34,18 +34,27 @@ pub use source::ReadModel;
 pub use video_llm::VideoLlm;
 
 impl Family {
-    pub const ALL: [&'static Family; 6] = [
+    pub const ALL: [&'static Family; 8] = [
         &qwen2_vl::QWEN2_VL,
         &qwen2_vl::QWEN25_VL,
         &llava_onevision::FAMILY,
         &qwen3_vl::FAMILY,
+        &qwen3_vl::MOE,
         &qwen3_5::FAMILY,
+        &qwen3_5::MOE,
         &smolvlm::FAMILY,
     ];
 
     /// True if prompts have a time stamp before the visual tokens of every temporal grid.
     pub fn writes_stamps(&self) -> bool {
         self.video_text.is_some()
+    }
+
+    /// The name of each, once.
+    pub fn names() -> Vec<&'static str> {
+        let mut names = Self::ALL.map(|family| family.name).to_vec();
+        names.dedup();
+        names
     }
 
     /// All names, comma-separated.
@@ -70,9 +79,10 @@ impl Family {
     }
 }
 
+/// Models with and without experts are one family: they have the same prompts, tokens and frames, and draft for each other.
 impl PartialEq for Family {
     fn eq(&self, other: &Self) -> bool {
-        self.model_type == other.model_type
+        self.name == other.name
     }
 }
 
@@ -93,15 +103,19 @@ mod tests {
     #[test]
     fn families_are_found_by_either_name() {
         for family in Family::ALL {
-            assert_eq!(Family::of(&json!({"model_type": family.model_type})), Ok(family));
-            assert_eq!(Family::of(&json!({"architectures": [family.architecture]})), Ok(family));
+            for config in
+                [json!({"model_type": family.model_type}), json!({"architectures": [family.architecture]})]
+            {
+                assert_eq!(Family::of(&config).map(|found| found.model_type), Ok(family.model_type));
+            }
         }
     }
 
     #[test]
     fn newer_families_write_the_time() {
         let stamped = Family::ALL.into_iter().filter(|family| family.writes_stamps());
-        let names: Vec<&str> = stamped.map(|family| family.name).collect();
+        let mut names: Vec<&str> = stamped.map(|family| family.name).collect();
+        names.dedup();
         assert_eq!(names, ["Qwen3-VL", "Qwen3.5", "SmolVLM2"]);
     }
 

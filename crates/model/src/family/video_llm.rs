@@ -90,6 +90,11 @@ impl VideoLlm {
     ) -> Result<Self, ModelError> {
         let files = checkpoint.files();
         let config = files.config()?;
+        if config.text.sparse.is_some() && !(device.is_batch_invariant() && device.gpu().is_none()) {
+            let problem = format!("a mixture of experts is not available on {} yet", device.name());
+            let hint = "add --device cpu, or use a dense size; specreel models known lists them";
+            return Err(CheckpointError::file_hint(&files.config_path(), problem, hint).into());
+        }
         let tokenizer = config.family.prepare_tokenizer(files.tokenizer()?, config.video_token)?;
         let template = files.template(config.family)?;
         let tower_config = config.tower()?;

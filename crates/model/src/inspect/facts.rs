@@ -64,6 +64,8 @@ pub struct Facts {
     pub text: TextConfig,
     /// Parameters of the language model.
     pub text_parameters: u64,
+    /// Those of them that a token takes: not all experts.
+    pub active_parameters: u64,
     /// Parameters of the rest: vision tower and projector.
     pub tower_parameters: u64,
     /// Bytes per value of the loaded embedding table.
@@ -99,6 +101,7 @@ impl Facts {
         Ok(Self {
             family: config.family,
             text_parameters: count(parts::tensors(&config.text)),
+            active_parameters: count(parts::tensors(&config.text)) - config.text.idle_parameters(),
             tower_parameters: count(vision::parts::tensors(&tower)),
             table: 2,
             stored: None,
@@ -138,6 +141,7 @@ impl Facts {
         });
         Self {
             family: config.family,
+            active_parameters: listed.saturating_sub(config.text.idle_parameters()),
             text: config.text,
             text_parameters: listed,
             tower_parameters: all.saturating_sub(listed),
@@ -202,7 +206,10 @@ impl Facts {
         let line = c.heads * c.head_dim + 2 * c.kv_heads * c.head_dim;
         // Embeddings from the tower and in the prompt, and the final states that methods use.
         let kept = visual * (2 * 4 * self.tower.width() + states);
-        let rows = DECODER_ROWS * 4 * (6 * c.hidden + 2 * line + 4 * c.intermediate);
+        let experts = c.sparse.as_ref();
+        // Every expert of a row has a copy of it, gates and values, and a result.
+        let experts = experts.map_or(0, |sparse| (sparse.chosen + 1) * 3 * c.hidden + 4 * sparse.active());
+        let rows = DECODER_ROWS * 4 * (6 * c.hidden + 2 * line + 4 * c.intermediate + experts);
         let TowerSizes { hidden, ffn, .. } = self.tower.rules().sizes();
         let tower = sample.map_or(0, |sample| {
             // States, queries, keys, values and sums of the grids that share products.

@@ -69,6 +69,9 @@ pub struct Inspection {
     pub text: Option<TextConfig>,
     /// Parameters of the language model, and of the rest.
     pub parameters: Option<[u64; 2]>,
+    /// Of a mixture of experts: parameters of the language model that a token takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_parameters: Option<u64>,
     /// How the weights are quantized in safetensors files, if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization: Option<String>,
@@ -205,6 +208,7 @@ impl Inspection {
             family: None,
             text: None,
             parameters: None,
+            active_parameters: None,
             quantization: None,
             shares: Vec::new(),
             bytes: 0,
@@ -224,6 +228,7 @@ impl Inspection {
     fn measure(&mut self, facts: &Facts) {
         let sample = facts.sample(&EXAMPLE);
         self.parameters = Some([facts.text_parameters, facts.tower_parameters]);
+        self.active_parameters = facts.text.sparse.is_some().then_some(facts.active_parameters);
         self.example = sample.map(|sample| [sample.visual, EXAMPLE.frames]);
         // A GGUF file has one form, regardless of the request.
         let types: &[WeightType] =

@@ -67,7 +67,7 @@ impl GgufType {
 
     /// Bytes of 256 values of a tensor, by the rules of llama.cpp's quantizer.
     fn block(self, text: &TextConfig, name: &str, axes: usize) -> usize {
-        if axes < 2 || name.contains("conv1d") {
+        if axes < 2 || name.contains("conv1d") || name.contains("mlp.gate.") || name.contains("expert_gate") {
             return 4 * 256;
         }
         let is_head = name.starts_with(if text.tied { "model.embed_tokens" } else { "lm_head" });

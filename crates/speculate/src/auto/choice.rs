@@ -11,8 +11,6 @@ pub const SHARES: [f64; 6] = [0.0, 0.05, 0.1, 0.25, 0.5, 1.0];
 const BLIND: f64 = 2.5;
 /// The same with a tenth of them: 1.7 times on the embedded pair, 1.0 to 1.3 times in SpecVLM's Table 1.
 const TENTH: f64 = 1.3;
-/// Time of a further row of a verify pass relative to the first one.
-const FURTHER_ROW: f64 = 0.25;
 
 /// What drafting takes, in milliseconds, and what it gives.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,9 +24,10 @@ pub struct DraftCost {
 }
 
 impl DraftCost {
-    /// The time until a text of `tokens` is written with chains of the best length; `target_ms` is the time of a target row.
-    pub fn expected_ms(&self, tokens: usize, target_ms: f64) -> f64 {
-        let (_, rate) = best_length(self.chance, self.row_ms, target_ms, FURTHER_ROW * target_ms);
+    /// The time until a text of `tokens` is written with chains of the best length; `target_ms` is the time of a target row, and
+    /// `further` what another row of its pass costs, relative to it ([`further_row`](super::further_row)).
+    pub fn expected_ms(&self, tokens: usize, target_ms: f64, further: f64) -> f64 {
+        let (_, rate) = best_length(self.chance, self.row_ms, target_ms, further * target_ms);
         self.front_ms + tokens as f64 / rate
     }
 }
@@ -74,7 +73,7 @@ mod tests {
                 row_ms: 5.0 + 5.0 * share,
                 chance: chance_at(share, known, 0.75),
             };
-            cost.expected_ms(tokens, 100.0)
+            cost.expected_ms(tokens, 100.0, 0.25)
         };
         SHARES.into_iter().min_by(|a, b| ms(*a).total_cmp(&ms(*b))).unwrap()
     }
@@ -117,8 +116,11 @@ mod tests {
     #[test]
     fn what_drafts_nothing_takes_what_the_target_takes() {
         let alone = DraftCost { front_ms: 0.0, row_ms: 0.0, chance: 0.0 };
-        assert_eq!(alone.expected_ms(50, 10.0), 500.0);
-        assert!(DraftCost { chance: 0.9, row_ms: 1.0, ..alone }.expected_ms(50, 10.0) < 300.0);
-        assert_eq!(DraftCost { chance: 0.1, row_ms: 99.0, front_ms: 7.0 }.expected_ms(50, 10.0), 507.0);
+        assert_eq!(alone.expected_ms(50, 10.0, 0.25), 500.0);
+        let fast = DraftCost { chance: 0.9, row_ms: 1.0, ..alone };
+        assert!(fast.expected_ms(50, 10.0, 0.25) < 300.0);
+        // Experts that every further row reads.
+        assert!(fast.expected_ms(50, 10.0, 0.7) > 1.5 * fast.expected_ms(50, 10.0, 0.25));
+        assert_eq!(DraftCost { chance: 0.1, row_ms: 99.0, front_ms: 7.0 }.expected_ms(50, 10.0, 0.25), 507.0);
     }
 }

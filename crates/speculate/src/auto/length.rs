@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::best_length;
+use super::{GUESSED_ROWS, best_length};
 use crate::fit::{FadingChance, PassTimes, UsualTime};
 
 /// Longest chain that is considered.
@@ -27,6 +27,8 @@ pub struct AutoLength {
     passes: PassTimes,
     /// Time of one target row, if it was known before the first pass.
     row_ms: Option<f64>,
+    /// Time of a further row relative to the first one, before the first passes.
+    further: f64,
     drafter_ms: UsualTime,
     chance: FadingChance,
     /// Plain steps since the last trial, and those before the next.
@@ -35,11 +37,13 @@ pub struct AutoLength {
 }
 
 impl AutoLength {
-    /// Begin; `row_ms` is the time of one target row, where known.
-    pub fn new(row_ms: Option<f64>) -> Self {
+    /// Begin; `row_ms` is the time of one target row, where known, and `further` what another row of its pass is taken to cost, relative
+    /// to it ([`further_row`](super::further_row)).
+    pub fn new(row_ms: Option<f64>, further: f64) -> Self {
         Self {
             passes: PassTimes::default(),
             row_ms,
+            further,
             drafter_ms: UsualTime::default(),
             chance: FadingChance::default(),
             plain: 0,
@@ -65,9 +69,8 @@ impl AutoLength {
     fn best(&self) -> usize {
         let mut passes = Cow::Borrowed(&self.passes);
         if let Some(ms) = self.row_ms.filter(|_| self.passes.len() < GUESSED) {
-            // A first guess: each further row a quarter of the first.
             passes.to_mut().push(1, ms);
-            passes.to_mut().push(5, 2.0 * ms);
+            passes.to_mut().push(GUESSED_ROWS, ms + self.further * (GUESSED_ROWS - 1) as f64 * ms);
         }
         let (Some((first, more)), Some(drafter)) = (passes.line(), self.drafter_ms.value()) else {
             return FIRST;
@@ -92,22 +95,21 @@ mod tests {
 
     use super::*;
 
-    /// Tokens per millisecond of a made-up pair, with K from `choose`.
+    /// Tokens per millisecond of a made-up pair, with K from `choose`; `verify` is the time of a pass by its rows.
     fn rate(
         chance: f64,
-        first: f64,
-        more: f64,
+        verify: &dyn Fn(usize) -> f64,
         drafter: f64,
         mut choose: impl FnMut() -> Option<usize>,
     ) -> f64 {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
-        let mut auto = AutoLength::new(Some(first));
+        let mut auto = AutoLength::new(Some(verify(1)), 0.25);
         let (mut tokens, mut time) = (0.0, 0.0);
         for _ in 0..400 {
             let k = choose().unwrap_or_else(|| auto.choose());
             let accepted = (0..k).take_while(|_| rng.random::<f64>() < chance).count();
             let noise = rng.random_range(0.9..1.1);
-            let (verify, draft) = ((first + more * k as f64) * noise, drafter * k as f64);
+            let (verify, draft) = (verify(k + 1) * noise, drafter * k as f64);
             auto.note(k + 1, [k, accepted], verify, draft);
             tokens += accepted as f64 + 1.0;
             time += verify + draft;
@@ -115,16 +117,44 @@ mod tests {
         tokens / time
     }
 
+    fn is_near_the_best(chance: f64, verify: &dyn Fn(usize) -> f64, drafter: f64, what: &str) {
+        let fixed = |k| rate(chance, verify, drafter, || Some(k));
+        let best = (0..=LONGEST).map(fixed).fold(0.0, f64::max);
+        let auto = rate(chance, verify, drafter, || None);
+        assert!(auto > 0.9 * best, "{what}: {chance} {drafter}: {auto} of {best}");
+    }
+
     #[test]
     fn it_approaches_the_best_fixed_length() {
         for (chance, first, more, drafter) in
             [(0.8, 1.0, 0.1, 0.1), (0.6, 1.0, 0.4, 0.15), (0.9, 5.0, 0.1, 0.5), (0.3, 1.0, 0.9, 0.5)]
         {
-            let fixed = |k| rate(chance, first, more, drafter, || Some(k));
-            let best = (0..=LONGEST).map(fixed).fold(0.0, f64::max);
-            let auto = rate(chance, first, more, drafter, || None);
-            assert!(auto > 0.9 * best, "{chance} {first} {more} {drafter}: {auto} of {best}");
+            let line = |rows: usize| first + more * (rows - 1) as f64;
+            is_near_the_best(chance, &line, drafter, &format!("{first} {more}"));
         }
+    }
+
+    /// In a mixture of experts the first further rows read the most weights.
+    #[test]
+    fn it_approaches_the_best_fixed_length_where_rows_take_experts() {
+        let routing = specreel_tensor::experts::Routing { experts: 128, chosen: 8 };
+        for share in [0.4, 0.7] {
+            let verify = |rows: usize| 1.0 - share + share * routing.touched(rows) / 8.0 + 0.05 * rows as f64;
+            for (chance, drafter) in [(0.95, 0.1), (0.8, 0.2), (0.5, 0.3)] {
+                is_near_the_best(chance, &verify, drafter, &format!("experts, {share}"));
+            }
+        }
+    }
+
+    /// Without them the first guess would be less than what was measured, and weigh as much.
+    #[test]
+    fn experts_that_further_rows_read_shorten_the_first_chains() {
+        let first = |further: f64| {
+            let mut auto = AutoLength::new(Some(10.0), further);
+            auto.note(5, [4, 3], 35.0, 4.0);
+            auto.choose()
+        };
+        assert!(first(0.625) < first(0.25), "{} and {}", first(0.625), first(0.25));
     }
 
     /// Other programs take a processor away in the middle of a pass, for many times as long as the pass: the lengths, and so the
@@ -133,7 +163,7 @@ mod tests {
     fn a_busy_machine_does_not_change_the_lengths() {
         let lengths = |interrupted: f64| {
             let mut rng = ChaCha8Rng::seed_from_u64(11);
-            let mut auto = AutoLength::new(Some(0.2));
+            let mut auto = AutoLength::new(Some(0.2), 0.25);
             let mut sum = 0;
             for _ in 0..400 {
                 let k = auto.choose();
@@ -150,7 +180,7 @@ mod tests {
 
     #[test]
     fn drafting_stops_where_it_never_pays() {
-        let mut auto = AutoLength::new(Some(1.0));
+        let mut auto = AutoLength::new(Some(1.0), 0.25);
         let lengths: Vec<usize> = (0..200)
             .map(|_| {
                 let k = auto.choose();
@@ -164,7 +194,7 @@ mod tests {
 
     #[test]
     fn extreme_times_are_harmless() {
-        let mut auto = AutoLength::new(None);
+        let mut auto = AutoLength::new(None, 0.25);
         for ms in [0.0, f64::MAX / 1e10, 1e-300] {
             let k = auto.choose();
             assert!(k <= LONGEST);

@@ -224,7 +224,8 @@ impl Linear {
         rows: usize,
         y: &mut [f32],
     ) -> Result<()> {
-        self.columns(x, rows, self.outputs, y, quantized, &|_, _| {})
+        run(&[Job::new(self, x, quantized, rows, y)?], &|_, _| {});
+        Ok(())
     }
 
     /// True if [`Linear::forward_gated`] can quantize its result in these forms: its units are whole blocks.
@@ -248,21 +249,16 @@ impl Linear {
             crate::bail!("{} gated values for {rows} rows of {width}", out.len());
         }
         let out = DisjointSliceMut::new(out);
-        self.columns(x, rows, width, y, quantized, &|columns, y| {
-            for r in 0..rows {
-                let part = |start: usize| (r * self.outputs + start + columns.start, columns.len());
-                let ((gate, n), (up, _)) = (part(0), part(width));
-                let at = r * width + columns.start;
-                // SAFETY: these columns are this unit's. Units are whole blocks if the width is.
-                unsafe {
-                    let out = out.slice(at, n);
-                    kernels::swiglu(y.slice(gate, n), y.slice(up, n), out);
-                    if let Some(next) = &next {
-                        next.quantize(at, out);
-                    }
+        let jobs = [Job::new(self, x, quantized, rows, y)?.of_pairs()];
+        // SAFETY: these columns are a unit's. Units are whole blocks if the width is.
+        run(&jobs, &|job, columns| unsafe {
+            jobs[job].gate(columns, &out, |at, out| {
+                if let Some(next) = &next {
+                    next.quantize(at, out);
                 }
-            }
-        })
+            });
+        });
+        Ok(())
     }
 
     fn check(&self, x: &[f32], rows: usize, y: &[f32]) -> Result<()> {
@@ -276,77 +272,137 @@ impl Linear {
         }
         Ok(())
     }
+}
 
-    /// Compute all columns of `y`, in units of `0..period` that include every `period`-th column; `then` follows each unit.
-    fn columns(
-        &self,
-        x: &[f32],
+/// The product of a matrix and some rows, `y = x Wᵀ + b`.
+pub(super) struct Job<'a> {
+    matrix: &'a Linear,
+    x: &'a [f32],
+    quantized: &'a QuantizedRows,
+    rows: usize,
+    y: DisjointSliceMut<'a>,
+    /// A unit computes some of so many columns, and those that follow them at this distance.
+    period: usize,
+}
+
+impl<'a> Job<'a> {
+    /// The product for rows that are quantized already in the forms of the matrix. Fails if `x` or `y` has another length.
+    pub fn new(
+        matrix: &'a Linear,
+        x: &'a [f32],
+        quantized: &'a QuantizedRows,
         rows: usize,
-        period: usize,
-        y: &mut [f32],
-        quantized: &QuantizedRows,
-        then: &(dyn Fn(Range<usize>, &DisjointSliceMut<'_>) + Sync),
-    ) -> Result<()> {
-        self.check(x, rows, y)?;
-        let (inputs, outputs) = (self.inputs, self.outputs);
-        let blocks = quantized.blocks();
-        let product = |columns: Range<usize>, y: &DisjointSliceMut<'_>| {
-            for part in &self.parts {
-                let (from, to) = (columns.start.max(part.outputs.start), columns.end.min(part.outputs.end));
-                if from < to {
-                    let first = part.outputs.start;
-                    let columns = from - first..to - first;
-                    let product = Product {
-                        inputs,
-                        outputs: part.outputs.len(),
-                        rows,
-                        columns,
-                        first,
-                        stride: outputs,
-                    };
-                    // SAFETY: each unit has columns of its own.
-                    unsafe {
-                        match &part.weight {
-                            Weight::Stored(Values::F32(w)) => kernels::product_f32(&product, w, x, y),
-                            Weight::Stored(Values::Half(kind, w)) => {
-                                kernels::product_half(&product, *kind, w, x, y);
-                            }
-                            Weight::Stored(Values::Blocks(w)) => {
-                                kernels::product_blocks(&product, w, blocks, y);
-                            }
-                            Weight::Panels(w) => kernels::product_panels(&product, w, x, y),
-                            Weight::Q8(w) => kernels::product_q8(&product, w, blocks.q8, y),
-                        }
-                    }
-                }
-            }
-        };
-        let y = DisjointSliceMut::new(y);
-        let unit = |columns: Range<usize>| {
-            for start in (0..outputs).step_by(period) {
-                let columns = start + columns.start..start + columns.end;
-                product(columns.clone(), &y);
-                if let Some(bias) = &self.bias {
-                    for r in 0..rows {
-                        // SAFETY: these columns are this unit's.
-                        let y = unsafe { y.slice(r * outputs + columns.start, columns.len()) };
-                        y.iter_mut().zip(&bias[columns.clone()]).for_each(|(y, b)| *y += b);
-                    }
-                }
-            }
-            then(columns, &y);
-        };
-        if rows * inputs * outputs < SINGLE_THREADED {
-            unit(0..period);
-        } else {
-            let pool = ThreadPool::global();
-            // Several units for each thread, so that they end at the same time; large ones, so that data prefetched for the next
-            // outputs is used by the same thread.
-            let size = (period / (UNITS * pool.members())).next_multiple_of(UNIT).clamp(UNIT, LARGEST_UNIT);
-            pool.run(period.div_ceil(size), &|i| unit(i * size..((i + 1) * size).min(period)));
-        }
-        Ok(())
+        y: &'a mut [f32],
+    ) -> Result<Self> {
+        matrix.check(x, rows, y)?;
+        Ok(Self { matrix, x, quantized, rows, y: DisjointSliceMut::new(y), period: matrix.outputs })
     }
+
+    /// The same product, whose outputs are gates and as many values: a unit computes some of both.
+    pub fn of_pairs(self) -> Self {
+        Self { period: self.matrix.outputs / 2, ..self }
+    }
+
+    /// For a product of gates and as many values: `out[r] = silu(gate[r]) * value[r]`, some columns of all rows. `then` gets the
+    /// index of the first value of each row, and its values.
+    ///
+    /// # Safety
+    /// The columns are those of one unit, which were computed.
+    pub unsafe fn gate(
+        &self,
+        columns: Range<usize>,
+        out: &DisjointSliceMut<'_>,
+        then: impl Fn(usize, &[f32]),
+    ) {
+        let (outputs, width, n) = (self.matrix.outputs, self.period, columns.len());
+        for r in 0..self.rows {
+            let (gate, at) = (r * outputs + columns.start, r * width + columns.start);
+            // SAFETY: these columns are this unit's.
+            unsafe {
+                let out = out.slice(at, n);
+                kernels::swiglu(self.y.slice(gate, n), self.y.slice(gate + width, n), out);
+                then(at, out);
+            }
+        }
+    }
+
+    /// Compute the columns of one unit.
+    fn unit(&self, columns: &Range<usize>) {
+        let outputs = self.matrix.outputs;
+        for start in (0..outputs).step_by(self.period) {
+            let columns = start + columns.start..start + columns.end;
+            self.product(columns.clone());
+            if let Some(bias) = &self.matrix.bias {
+                for r in 0..self.rows {
+                    // SAFETY: these columns are this unit's.
+                    let y = unsafe { self.y.slice(r * outputs + columns.start, columns.len()) };
+                    y.iter_mut().zip(&bias[columns.clone()]).for_each(|(y, b)| *y += b);
+                }
+            }
+        }
+    }
+
+    fn product(&self, columns: Range<usize>) {
+        let Self { matrix, x, rows, ref y, .. } = *self;
+        let blocks = self.quantized.blocks();
+        for part in &matrix.parts {
+            let (from, to) = (columns.start.max(part.outputs.start), columns.end.min(part.outputs.end));
+            if from < to {
+                let first = part.outputs.start;
+                let product = Product {
+                    inputs: matrix.inputs,
+                    outputs: part.outputs.len(),
+                    rows,
+                    columns: from - first..to - first,
+                    first,
+                    stride: matrix.outputs,
+                };
+                // SAFETY: each unit has columns of its own.
+                unsafe {
+                    match &part.weight {
+                        Weight::Stored(Values::F32(w)) => kernels::product_f32(&product, w, x, y),
+                        Weight::Stored(Values::Half(kind, w)) => {
+                            kernels::product_half(&product, *kind, w, x, y);
+                        }
+                        Weight::Stored(Values::Blocks(w)) => kernels::product_blocks(&product, w, blocks, y),
+                        Weight::Panels(w) => kernels::product_panels(&product, w, x, y),
+                        Weight::Q8(w) => kernels::product_q8(&product, w, blocks.q8, y),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Compute all columns of all jobs, in units that any thread takes; `then` follows each unit, with the number of its job.
+pub(super) fn run(jobs: &[Job<'_>], then: &(dyn Fn(usize, Range<usize>) + Sync)) {
+    let unit = |job: usize, columns: Range<usize>| {
+        jobs[job].unit(&columns);
+        then(job, columns);
+    };
+    let macs: usize = jobs.iter().map(|job| job.rows * job.matrix.inputs * job.matrix.outputs).sum();
+    if macs < SINGLE_THREADED {
+        jobs.iter().enumerate().for_each(|(at, job)| unit(at, 0..job.period));
+        return;
+    }
+    let pool = ThreadPool::global();
+    // Several units for each thread, so that they end at the same time; large ones, so that data prefetched for the next
+    // outputs is used by the same thread.
+    let columns: usize = jobs.iter().map(|job| job.period).sum();
+    let size = (columns / (UNITS * pool.members())).next_multiple_of(UNIT).clamp(UNIT, LARGEST_UNIT);
+    let mut units = 0;
+    let ends: Vec<usize> = jobs
+        .iter()
+        .map(|job| {
+            units += job.period.div_ceil(size);
+            units
+        })
+        .collect();
+    pool.run(units, &|i| {
+        let job = ends.partition_point(|end| *end <= i);
+        let start = (i - job.checked_sub(1).map_or(0, |before| ends[before])) * size;
+        unit(job, start..(start + size).min(jobs[job].period));
+    });
 }
 
 #[cfg(test)]

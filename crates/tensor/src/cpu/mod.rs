@@ -5,6 +5,7 @@
 pub mod attention;
 pub mod builder;
 pub mod cache;
+pub(crate) mod experts;
 pub mod forms;
 pub mod kernels;
 pub mod linear;

@@ -17,6 +17,7 @@ use crate::{
     cpu::{
         attention::{self, ProbedLayer},
         cache::Cache,
+        experts::{self, ExpertRows},
         forms::{Forms, QuantizedRows},
         kernels::{self, activations},
         linear::Linear,
@@ -27,6 +28,7 @@ use crate::{
         thread_pool::{DisjointSliceMut, ThreadPool},
         tower_attention,
     },
+    experts::Experts,
     fused::FusedMatrix,
     logits::Logits,
     recurrent::RecurrentPass,
@@ -67,6 +69,7 @@ pub struct CpuWork {
     quantized: QuantizedRows,
     /// Gates and values before they are multiplied.
     gate_up: Vec<f32>,
+    experts: ExpertRows,
 }
 
 pub struct Embeddings {
@@ -116,6 +119,10 @@ impl Ops for CpuOps {
     type Work = CpuWork;
 
     fn is_exact(&self) -> bool {
+        true
+    }
+
+    fn computes_experts(&self) -> bool {
         true
     }
 
@@ -300,6 +307,16 @@ impl Ops for CpuOps {
 
     fn gated(&self, work: &mut CpuWork, matrix: &Linear, x: &Rows, out: Out<'_, Self>) -> Result<()> {
         gated(matrix, x, &mut work.gate_up, out.next, out.rows)
+    }
+
+    fn mix_experts(
+        &self,
+        work: &mut CpuWork,
+        layer: &Experts<Linear>,
+        x: &Rows,
+        out: &mut Rows,
+    ) -> Result<usize> {
+        experts::mix(layer, x, &mut work.experts, out)
     }
 
     fn activate(

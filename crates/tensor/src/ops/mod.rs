@@ -25,12 +25,16 @@ use crate::{
     CheckpointError, LinearAttention, LinearWeights, Result, Weights,
     attention::{AttentionProbe, AttentionShape, AttentionStats, Mask},
     cache::DeviceCache,
+    experts::Experts,
     fused::FusedMatrix,
     logits::Logits,
     recurrent::{RecurrentPass, RecurrentStates},
     states::States,
     tower::{Activation, Tap, TowerLayout},
 };
+
+/// Why a device refuses a model.
+pub const NO_EXPERTS: &str = "a mixture of experts is computed on the CPU only: add --device cpu";
 
 /// What is loaded from a checkpoint.
 pub type Loaded<T> = std::result::Result<T, CheckpointError>;
@@ -190,6 +194,11 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
         true
     }
 
+    /// True if layers of experts are computed.
+    fn computes_experts(&self) -> bool {
+        false
+    }
+
     /// Rows of a prefill pass, which fill the device.
     fn chunk(&self) -> usize;
 
@@ -313,6 +322,19 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
         x: &Self::Rows,
         out: Out<'_, Self>,
     ) -> Result<()>;
+
+    /// `out` = a feed-forward layer of experts: for each row the sum of the results of its experts, by their weights (see
+    /// [`Experts`]). Rows are as the layer's router takes them. Returns the number of experts that were read, without the
+    /// shared one.
+    fn mix_experts(
+        &self,
+        _work: &mut Self::Work,
+        _layer: &Experts<Self::Matrix>,
+        _x: &Self::Rows,
+        _out: &mut Self::Rows,
+    ) -> Result<usize> {
+        crate::bail!("{NO_EXPERTS}")
+    }
 
     /// `out` = an activation function of `x`, which may be overwritten.
     fn activate(

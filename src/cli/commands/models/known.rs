@@ -61,7 +61,13 @@ fn table(here: &[Here], width: Option<usize>) -> String {
         rows.push(vec![
             known.id.to_owned(),
             sizes.map_or_else(dash, |sizes| sizes.family.name.to_owned()),
-            sizes.map_or_else(dash, |sizes| parameters(sizes.text + sizes.tower)),
+            sizes.map_or_else(dash, |sizes| {
+                let all = parameters(sizes.text + sizes.tower);
+                match sizes.text - sizes.active {
+                    0 => all,
+                    _ => format!("{all}, {} per token", parameters(sizes.active)),
+                }
+            }),
             sizes.map_or_else(dash, |sizes| bytes(sizes.bytes)),
             gguf(known).unwrap_or_else(dash),
             model.fits().map_or_else(dash, str::to_owned),
@@ -122,6 +128,7 @@ fn as_json(model: &Here) -> Value {
         "id": known.id,
         "family": sizes.map(|sizes| sizes.family.model_type),
         "parameters": sizes.map(|sizes| sizes.text + sizes.tower),
+        "active_parameters": sizes.map(|sizes| sizes.active),
         "bytes": sizes.map(|sizes| sizes.bytes),
         "gguf": gguf,
         "memory": model.memory,

@@ -116,6 +116,9 @@ fn converted(of: Conversion) -> Vec<String> {
     vec![format!("  {count}{}", color::plain(&of.tensor)), shape, of.dtype.to_owned(), reason]
 }
 
+/// Tokens of a verify pass for which its experts are shown: a root and five drafts.
+const DRAFTED: usize = 6;
+
 fn words(
     found: &Inspection,
     dir: &Path,
@@ -135,7 +138,12 @@ fn words(
         row("family", family.clone());
     }
     if let Some([text, rest]) = found.parameters {
-        row("parameters", format!("{} language model, {} vision", parameters(text), parameters(rest)));
+        let active = found.active_parameters.map(|active| format!(" ({} per token)", parameters(active)));
+        let active = active.unwrap_or_default();
+        row(
+            "parameters",
+            format!("{} language model{active}, {} vision", parameters(text), parameters(rest)),
+        );
     }
     if let Some(quantization) = &found.quantization {
         row("quantization", quantization.clone());
@@ -158,6 +166,19 @@ fn words(
                 "{layers}, hidden size {hidden}, feed-forward {ffn}, {heads} heads, {kv} key-value heads"
             ),
         );
+        if let Some(sparse) = &text.sparse {
+            let shared = if sparse.shared.is_some() { ", and a shared one" } else { "" };
+            row(
+                "experts",
+                format!(
+                    "{} per layer, feed-forward {}; {} per token{shared}; {:.0} in a pass of {DRAFTED} independent tokens",
+                    sparse.experts,
+                    sparse.width,
+                    sparse.chosen,
+                    sparse.routing().touched(DRAFTED)
+                ),
+            );
+        }
         let known = found.vocabulary.map(|n| format!("{n} tokens, ")).unwrap_or_default();
         let tied = if text.tied { ", head tied" } else { "" };
         row("vocabulary", format!("{known}{} embeddings{tied}", text.vocab));

@@ -39,6 +39,7 @@ fn config(every: usize) -> TextConfig {
             kernel: 4,
             tiled: every == 2,
         }),
+        sparse: None,
         deepstack: 0,
         ..tiny
     }

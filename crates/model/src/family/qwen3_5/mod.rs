@@ -1,4 +1,4 @@
-//! Qwen3.5, dense sizes.
+//! Qwen3.5, dense sizes and mixtures of experts.
 //!
 //! Frames, tower and time stamps of Qwen3-VL without DeepStack; a language model with linear attention (gated delta rule,
 //! arXiv:2412.06464) in three of four layers, which may think before it answers.
@@ -10,6 +10,7 @@ use super::{
     qwen3_vl::{self, VisionConfig},
 };
 use crate::config::{
+    experts::ExpertSizes,
     hybrid::Hybrid,
     text::{LanguageModel, Sizes},
 };
@@ -35,6 +36,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
         },
         rotated: 0.25,
     }),
+    experts: None,
     refused: &["use_sliding_window", "attention_bias", "language_model_only"],
     video_token: &["video_token_id"],
     default_video_token: Some(248_057),
@@ -62,4 +64,26 @@ pub(super) const FAMILY: Family = Family {
     // Files of the smaller sizes name only the end of the text.
     end_of_turn: Some(prompt::END_OF_TURN),
     ..qwen3_vl::FAMILY
+};
+
+/// The sizes with experts; the defaults are the 35B model's.
+pub(super) const MOE: Family = Family {
+    model_type: "qwen3_5_moe",
+    architecture: "Qwen3_5MoeForConditionalGeneration",
+    language_model: LanguageModel {
+        model_type: "qwen3_5_moe_text",
+        experts: Some(ExpertSizes { experts: 256, chosen: 8, width: 512, shared: Some(512) }),
+        sizes: Some(Sizes {
+            hidden: 2048,
+            // No layer is dense.
+            intermediate: 512,
+            layers: 40,
+            heads: 16,
+            kv_heads: Some(2),
+            head_dim: Some(256),
+            vocab: 248_320,
+        }),
+        ..LANGUAGE_MODEL
+    },
+    ..FAMILY
 };

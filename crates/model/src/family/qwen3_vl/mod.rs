@@ -1,4 +1,4 @@
-//! Qwen3-VL (arXiv:2511.21631), dense sizes.
+//! Qwen3-VL (arXiv:2511.21631), dense sizes and mixtures of experts.
 //!
 //! Frames in pairs near their aspect ratio; a tower with learned, interpolated positions and rotary ones, whose states after
 //! some blocks become further embeddings of each visual token (DeepStack).
@@ -11,7 +11,10 @@ pub use config::VisionConfig;
 
 use super::Family;
 use crate::{
-    config::text::{LanguageModel, Sizes},
+    config::{
+        experts::ExpertSizes,
+        text::{LanguageModel, Sizes},
+    },
     processor::VisualRope,
 };
 use specreel_record::sampling::Rule;
@@ -24,6 +27,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     one_axis: false,
     deepstack: true,
     hybrid: None,
+    experts: None,
     refused: &["use_sliding_window", "attention_bias"],
     video_token: &["video_token_id"],
     default_video_token: Some(151_656),
@@ -53,4 +57,25 @@ pub(super) const FAMILY: Family = Family {
     end_of_turn: None,
     video_text: Some(prompt::video_text),
     positions: |_, _| VisualRope::GRIDS,
+};
+
+/// The sizes with experts.
+pub(super) const MOE: Family = Family {
+    model_type: "qwen3_vl_moe",
+    architecture: "Qwen3VLMoeForConditionalGeneration",
+    language_model: LanguageModel {
+        model_type: "qwen3_vl_moe_text",
+        experts: Some(ExpertSizes { experts: 60, chosen: 4, width: 1408, shared: None }),
+        sizes: Some(Sizes {
+            hidden: 2048,
+            intermediate: 5632,
+            layers: 24,
+            heads: 16,
+            kv_heads: Some(16),
+            head_dim: None,
+            vocab: 151_936,
+        }),
+        ..LANGUAGE_MODEL
+    },
+    ..FAMILY
 };

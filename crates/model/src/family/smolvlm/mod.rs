@@ -23,6 +23,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     one_axis: true,
     deepstack: false,
     hybrid: None,
+    experts: None,
     refused: &["attention_bias", "mlp_bias"],
     video_token: &["image_token_id"],
     default_video_token: Some(128_257),
