@@ -45,3 +45,38 @@ impl Checkpoint {
         Ok(hash)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use specreel_tensor::Weights;
+
+    #[test]
+    fn experts_of_one_tensor_have_hashes_and_rows_of_their_own() {
+        for (name, transposed) in [("qwen3_vl_moe", true), ("qwen3_5_moe", false)] {
+            let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures");
+            let checkpoint = Checkpoint::open(&Path::new(fixtures).join(name)).unwrap();
+            let experts = checkpoint.tensors().filter(|tensor| tensor.name.contains(".mlp.experts."));
+            let mut first = Vec::new();
+            for tensor in experts {
+                let shape = [tensor.shape[0], tensor.shape[1]];
+                let is_transposed = matches!(checkpoint.stored_in(tensor.name), Some(Origin::Transposed(..)));
+                assert_eq!(is_transposed, transposed, "{name}");
+                let rows = Mutex::new(vec![f32::NAN; shape[0] * shape[1]]);
+                let hash = checkpoint.rows_parallel(tensor.name, shape, &|row, values| {
+                    rows.lock().unwrap()[row * shape[1]..][..values.len()].copy_from_slice(values);
+                    Ok(())
+                });
+                assert_eq!(Some(hash.unwrap()), checkpoint.hash(tensor.name).unwrap(), "{}", tensor.name);
+                let rows = rows.into_inner().unwrap();
+                assert_eq!(rows, checkpoint.f32(tensor.name, &shape).unwrap());
+                assert_eq!(tensor.bytes, 2 * rows.len() as u64);
+                first.push(rows[..4].to_vec());
+            }
+            let all = first.len();
+            first.sort_by(|a, b| a.partial_cmp(b).unwrap());
+            first.dedup();
+            assert!(all > 50 && first.len() == all, "{name}: matrices begin alike");
+        }
+    }
+}
