@@ -137,7 +137,7 @@ fn too_many(error: &std::io::Error) -> Failure {
 }
 
 /// The failure of a runtime, signal handler or thread that cannot be set up.
-fn refused(error: std::io::Error) -> End {
+pub fn refused(error: std::io::Error) -> End {
     End::Failed(match is_too_many(&error) {
         true => too_many(&error),
         false => Failure::internal(

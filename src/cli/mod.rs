@@ -31,7 +31,7 @@ pub use args::Cli;
 use args::{Command, StudioArgs, batch::BatchArgs, caption::CaptionArgs, part::PartArgs, run::OutputArgs};
 use commands::{
     caption, compare, complete, dataset, doctor, inspect, manual, mcp, methods, models, replay, scenes,
-    serve, train,
+    serve, train, watch,
 };
 use config::Config;
 use end::End;
@@ -98,6 +98,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
     match cli.command {
         None => studio(cli.studio, &config, run_studio),
         Some(Command::Caption(mut args)) => caption::run(&mut args, &config),
+        Some(Command::Watch(args)) => watch::run(&args, &config),
         Some(Command::Compare(args)) => compare::run(args, &config),
         Some(Command::Inspect(args)) => inspect::run(&args, &config),
         Some(Command::Bench(args)) => bench::run(*args, &config),

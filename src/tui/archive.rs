@@ -45,7 +45,10 @@ impl SessionEntry {
     pub fn new(path: &Path, age_s: u64, bytes: u64, mut runs: Vec<RunLog>) -> Option<Self> {
         let started = runs.first()?.started()?.clone();
         runs.iter_mut().for_each(RunLog::cut_off);
-        let segments = started.segment.map(|segment| (runs.len().min(segment.count), segment.count));
+        let segments = started.segment.map(|segment| match segment.count {
+            0 => (runs.len(), runs.len()),
+            count => (runs.len().min(count), count),
+        });
         let mut state = runs.last()?.state().clone();
         if segments.is_some_and(|(begun, count)| begun < count) && runs.last()?.is_finished() {
             state = RunState::CutOff;

@@ -218,10 +218,11 @@ fn unpack(files: &[Embedded], place: &Path) -> io::Result<()> {
 
 /// True if the file has exactly these bytes.
 fn same(path: &Path, bytes: &[u8]) -> bool {
-    let Ok(mut file) = fs::File::open(path) else { return false };
-    if !file.metadata().is_ok_and(|m| m.is_file() && m.len() == bytes.len() as u64) {
+    // Before it is opened: a named pipe would wait for its writer.
+    if !fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == bytes.len() as u64) {
         return false;
     }
+    let Ok(mut file) = fs::File::open(path) else { return false };
     let mut buffer = vec![0; 1 << 20];
     bytes.chunks(buffer.len()).all(|wanted| {
         let read = &mut buffer[..wanted.len()];

@@ -1,12 +1,12 @@
 //! Requests and commands to the engine.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use specreel_model::{ModelSpec, processor::FrameLimits, template::Question};
 pub use specreel_model::{grammar::Constraint, template::Turn};
 use specreel_record::{Promise, Segment, Span};
 use specreel_speculate::{Method, Sampler, VisualContext};
-use specreel_video::Sampling;
+use specreel_video::{HeldFrames, Sampling};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRequest {
@@ -16,6 +16,8 @@ pub struct RunRequest {
     /// The part of the video to sample; none is all of it. The models see it as a clip that begins at 0; reported time stamps
     /// refer to the whole video.
     pub span: Option<Span>,
+    /// The frames of that part, if it cannot be read from a file: it is a segment of a stream, which `video` names.
+    pub held: Option<Arc<HeldFrames>>,
     /// Which piece that is, if a video is captioned piece by piece; only reported.
     pub segment: Option<Segment>,
     /// The first piece's run, if this run sums up the captions of the pieces; only reported.
@@ -69,6 +71,7 @@ impl Default for RunRequest {
             run: 1,
             video: PathBuf::new(),
             span: None,
+            held: None,
             segment: None,
             summary_of: None,
             before: Vec::new(),

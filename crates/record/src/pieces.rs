@@ -45,10 +45,11 @@ impl<'a> Pieces<'a> {
         notes
     }
 
-    /// Finished pieces and all pieces of the video; `None` for a run that is not about a piece.
+    /// Finished pieces and all pieces of the video, of a stream those that have begun; `None` for a run that is not about a piece.
     pub fn progress(&self) -> Option<(usize, usize)> {
         let segment = self.logs.iter().find_map(|log| segment(log))?;
-        Some((self.logs.iter().filter(|log| log.is_finished()).count(), segment.count))
+        let count = if segment.count == 0 { self.logs.len() } else { segment.count };
+        Some((self.logs.iter().filter(|log| log.is_finished()).count(), count))
     }
 
     /// Why they ended, if the last one is done: `length` if any of them stopped there.
@@ -61,7 +62,7 @@ impl<'a> Pieces<'a> {
     /// True if no further piece follows: the last one is over and is the video's last, or did not finish.
     pub fn is_over(&self) -> bool {
         self.logs.last().is_some_and(|log| {
-            let more = segment(log).is_some_and(|segment| segment.index + 1 < segment.count);
+            let more = segment(log).is_some_and(|segment| segment.continues());
             log.is_over() && !(more && log.is_finished())
         })
     }

@@ -67,8 +67,25 @@ pub struct Segment {
     pub first: u64,
     /// Index of the piece, from 0.
     pub index: usize,
-    /// Number of pieces.
+    /// Number of pieces; 0 if it is not known, because they are pieces of a stream.
     pub count: usize,
+}
+
+impl Segment {
+    /// True if others may follow.
+    pub fn continues(&self) -> bool {
+        self.index + 1 < self.count || self.count == 0
+    }
+}
+
+/// `2 of 5`, counted from 1; `2` where the number of pieces is not known.
+impl std::fmt::Display for Segment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.count {
+            0 => write!(f, "{}", self.index + 1),
+            count => write!(f, "{} of {count}", self.index + 1),
+        }
+    }
 }
 
 /// How a caption becomes cues of subtitles.

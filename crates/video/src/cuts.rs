@@ -5,11 +5,17 @@
 //! the threshold on is a cut. Of cuts that follow each other within the shortest scene length, the first one counts, and the last
 //! one once the picture has been calm for that length, so that a flash or a burst of short shots is no scene of its own.
 
-use std::ops::{ControlFlow, Range};
+use std::{
+    ops::{ControlFlow, Range},
+    path::Path,
+};
 
 use ffmpeg_next::frame;
 
-use super::{Error, Video, picture::Converter, thumbnail::fit, timeline::ROUNDING_S, walk::Walk};
+use super::{
+    Error, Video, orientation::Orientation, picture::Converter, thumbnail::fit, timeline::ROUNDING_S,
+    walk::Walk,
+};
 
 /// Longest side in pixels at which frames are compared.
 const SIDE: u32 = 256;
@@ -48,10 +54,9 @@ pub(super) fn find(
     let Video { source, timeline, probe } = video;
     let (start, orientation) = (timeline.seconds(frames.start), source.orientation);
     let total = timeline.seconds(frames.end.saturating_sub(1)) - start;
-    let size = orientation.size(probe.width, probe.height);
-    let mut converter = Converter::new(orientation, Some(fit(size, (SIDE, SIDE))));
+    let mut scores = Scores::new(orientation, (probe.width, probe.height));
     let mut walk = Walk::new(source, timeline, frames.collect())?;
-    let (mut picture, mut before) = (frame::Video::empty(), Vec::new());
+    let mut picture = frame::Video::empty();
     let (mut filter, mut cuts) = (Filter::new(scenes.shortest_s), Vec::new());
     let mut count = 0;
     while let Some(index) = walk.next(&mut picture)? {
@@ -60,12 +65,33 @@ pub(super) fn find(
             return Err(Error::Interrupted);
         }
         count += 1;
-        let mut pixels = converter.convert(walk.path(), index, at, &picture)?.rgb;
-        pixels.as_chunks_mut().0.iter_mut().for_each(|pixel| *pixel = hsv(*pixel));
-        cuts.extend(filter.push(at, difference(&before, &pixels) >= scenes.threshold));
-        before = pixels;
+        let score = scores.push(walk.path(), index, at, &picture)?;
+        cuts.extend(filter.push(at, score >= scenes.threshold));
     }
     Ok(cuts)
+}
+
+/// How much each frame differs from the one before it.
+pub(super) struct Scores {
+    converter: Converter,
+    before: Vec<u8>,
+}
+
+impl Scores {
+    /// Of a video whose frames are shown at this size.
+    pub fn new(orientation: Orientation, (width, height): (u32, u32)) -> Self {
+        let size = fit(orientation.size(width, height), (SIDE, SIDE));
+        Self { converter: Converter::new(orientation, Some(size)), before: Vec::new() }
+    }
+
+    /// The score of the next frame, from 0 to 255.
+    pub fn push(&mut self, path: &Path, index: usize, at: f64, from: &frame::Video) -> Result<f64, Error> {
+        let mut pixels = self.converter.convert(path, index, at, from)?.rgb;
+        pixels.as_chunks_mut().0.iter_mut().for_each(|pixel| *pixel = hsv(*pixel));
+        let score = difference(&self.before, &pixels);
+        self.before = pixels;
+        Ok(score)
+    }
 }
 
 /// The mean absolute difference of two frames; 0 if there is no frame before.
@@ -93,7 +119,7 @@ fn hsv([r, g, b]: [u8; 3]) -> [u8; 3] {
 }
 
 /// Merges cuts that follow each other too fast.
-struct Filter {
+pub(super) struct Filter {
     shortest_s: f64,
     /// The last cut before merging; at first, the first frame.
     last: Option<f64>,
@@ -104,12 +130,12 @@ struct Filter {
 }
 
 impl Filter {
-    fn new(shortest_s: f64) -> Self {
+    pub fn new(shortest_s: f64) -> Self {
         Self { shortest_s, last: None, merging_from: None, has_cut: false }
     }
 
     /// The next frame, and whether it differs enough from the one before. Returns a cut, which may be earlier.
-    fn push(&mut self, at: f64, differs: bool) -> Option<f64> {
+    pub fn push(&mut self, at: f64, differs: bool) -> Option<f64> {
         let is_long = |from: f64, to: f64| to - from >= self.shortest_s - ROUNDING_S;
         let last = *self.last.get_or_insert(at);
         let calm = is_long(last, at);

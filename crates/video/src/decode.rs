@@ -1,11 +1,11 @@
 //! An opened video, and its sampled frames one at a time.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use ffmpeg_next::frame;
 
 use super::{
-    Error, Frame, Plan, Probe, Rule, Sampling,
+    Error, Frame, HeldFrames, Plan, Probe, Rule, Sampling,
     picture::Converter,
     probe, sampling, segments,
     source::Source,
@@ -113,13 +113,9 @@ impl Video {
         plan.indices.iter_mut().for_each(|index| *index += part.start);
         plan.timestamps_s = plan.indices.iter().map(|&i| timeline.seconds(i)).collect();
         let start = timeline.seconds(part.start);
-        let in_part: Vec<f64> = plan.timestamps_s.iter().map(|seconds| seconds - start).collect();
         // Both ends of an interval are rounded to ticks.
-        let rounding = timeline.tick + ROUNDING_S;
-        if in_part.iter().zip(&plan.seconds).any(|(real, even)| (real - even).abs() > rounding) {
-            plan.seconds = in_part;
-            plan.duration_s = timeline.seconds(part.end - 1) - start + 1.0 / timeline.fps_of(&part);
-        }
+        let length = timeline.seconds(part.end - 1) - start + 1.0 / timeline.fps_of(&part);
+        retime(&mut plan, start, timeline.tick + ROUNDING_S, length);
         Ok(plan)
     }
 
@@ -143,13 +139,21 @@ impl Video {
             plan,
         };
         Ok(Frames {
-            walk: Walk::new(source, timeline, decoded.plan.indices.clone())?,
+            from: Pictures::Walk(Box::new(Walk::new(source, timeline, decoded.plan.indices.clone())?)),
             converter: Converter::new(turned, size),
             picture: frame::Video::empty(),
             decoded,
             exact: 0,
             over: false,
         })
+    }
+}
+
+/// Replace the even times of a plan for a part from `start` on by the real ones, where they differ by more than `rounding`.
+pub(super) fn retime(plan: &mut Plan, start: f64, rounding: f64, length: f64) {
+    let real: Vec<f64> = plan.timestamps_s.iter().map(|seconds| seconds - start).collect();
+    if real.iter().zip(&plan.seconds).any(|(real, even)| (real - even).abs() > rounding) {
+        (plan.seconds, plan.duration_s) = (real, length);
     }
 }
 
@@ -164,13 +168,18 @@ pub fn stills(path: &Path, count: usize, max: (u32, u32)) -> Result<Frames, Erro
 /// The frames of a plan in order, decoded as they are asked for: each should be resized at once, so that one is in memory. The
 /// last item is an error if the file cannot be read any further, or none of the frames could be decoded.
 pub struct Frames {
-    walk: Walk,
+    from: Pictures,
     converter: Converter,
     picture: frame::Video,
     decoded: Decoded,
     /// Decoded frames that were planned, and not the next good ones in their place.
     exact: usize,
     over: bool,
+}
+
+enum Pictures {
+    Walk(Box<Walk>),
+    Held(Arc<HeldFrames>),
 }
 
 impl Iterator for Frames {
@@ -184,15 +193,37 @@ impl Iterator for Frames {
 }
 
 impl Frames {
+    /// The frames of a plan of held frames.
+    pub(super) fn held(held: Arc<HeldFrames>, decoded: Decoded) -> Self {
+        let converter = Converter::new(held.orientation, None);
+        let picture = frame::Video::empty();
+        Self { from: Pictures::Held(held), converter, picture, decoded, exact: 0, over: false }
+    }
+
     fn decode(&mut self) -> Result<Option<Frame>, Error> {
-        let Some(index) = self.walk.next(&mut self.picture)? else {
-            let why = self.walk.last_error.map_or("no frames".to_owned(), |error| error.to_string());
-            return if self.decoded.delivered > 0 { Ok(None) } else { Err(nothing(self.walk.path(), &why)) };
+        let frame = match &mut self.from {
+            Pictures::Walk(walk) => {
+                let Some(index) = walk.next(&mut self.picture)? else {
+                    let why = walk.last_error.map_or("no frames".to_owned(), |error| error.to_string());
+                    return if self.decoded.delivered > 0 {
+                        Ok(None)
+                    } else {
+                        Err(nothing(walk.path(), &why))
+                    };
+                };
+                let seconds = walk.timeline.seconds(index);
+                self.converter.convert(walk.path(), index, seconds, &self.picture)?
+            }
+            Pictures::Held(held) => {
+                let Some(&index) = self.decoded.plan.indices.get(self.decoded.delivered) else {
+                    return Ok(None);
+                };
+                let held_frame = held.at(index);
+                self.converter.convert(&held.name, index, held_frame.at, &held_frame.item.picture)?
+            }
         };
-        let seconds = self.walk.timeline.seconds(index);
-        let frame = self.converter.convert(self.walk.path(), index, seconds, &self.picture)?;
         self.decoded.delivered += 1;
-        self.exact += usize::from(self.decoded.plan.indices.binary_search(&index).is_ok());
+        self.exact += usize::from(self.decoded.plan.indices.binary_search(&frame.index).is_ok());
         Ok(Some(frame))
     }
 
@@ -200,14 +231,18 @@ impl Frames {
     pub fn finish(self) -> Decoded {
         let (found, promised) = (self.exact, self.decoded.plan.indices.len());
         let missing = (found < promised).then_some(Truncated { promised, found });
-        let decoded = Decoded { damaged: self.walk.damaged(), missing, ..self.decoded };
+        let (path, damaged) = match &self.from {
+            Pictures::Walk(walk) => (walk.path(), walk.damaged()),
+            Pictures::Held(held) => (held.name.as_path(), self.decoded.damaged),
+        };
+        let decoded = Decoded { damaged, missing, ..self.decoded };
         for note in decoded.notes().iter().filter(|_| !decoded.still) {
-            tracing::warn!(path = %self.walk.path().display(), "{note}");
+            tracing::warn!(path = %path.display(), "{note}");
         }
         decoded
     }
 }
 
-fn nothing(path: &Path, detail: &str) -> Error {
+pub(super) fn nothing(path: &Path, detail: &str) -> Error {
     Error::NothingDecoded { path: path.into(), detail: detail.to_owned() }
 }

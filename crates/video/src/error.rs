@@ -72,7 +72,16 @@ pub enum Error {
     /// As many scenes.
     #[error("{}: {pieces} scenes; the maximum is {MAX_SEGMENTS}", .path.display())]
     Scenes { path: PathBuf, pieces: usize },
-    /// The search for scenes was ended.
+    /// An MP4 file that has pictures, but not the index that follows them.
+    #[error("{}: an MP4 file has no index until it is complete", .0.display())]
+    Unfinished(PathBuf),
+    /// A URL that cannot be opened.
+    #[error("{}: cannot open the stream ({detail})", .path.display())]
+    Connection { path: PathBuf, detail: String },
+    /// A stream that ended unexpectedly.
+    #[error("{}: the stream was interrupted ({detail})", .path.display())]
+    Broken { path: PathBuf, detail: String },
+    /// Reading was ended.
     #[error("interrupted")]
     Interrupted,
     /// The requested frames are invalid.
@@ -127,6 +136,11 @@ impl Error {
             Error::Scenes { .. } => {
                 "raise --scene-threshold or --min-segment, or limit the part with --start and --end"
             }
+            Error::Unfinished(_) => {
+                "record fragmented MP4 (ffmpeg -movflags frag_keyframe+empty_moov), MPEG-TS or Matroska"
+            }
+            Error::Connection { .. } => "check the URL, and that its server runs",
+            Error::Broken { .. } => "start again with --resume when the stream is back",
             Error::Sampling(SamplingError::Fps(_) | SamplingError::Frames(_)) => {
                 "leave out --fps and --frames for the model's default"
             }

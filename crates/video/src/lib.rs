@@ -6,7 +6,8 @@
 //! ([`thumbnail`](fn@thumbnail)) take a path. It knows nothing about models: consumers resize each frame at once, so memory stays at a few
 //! frames however long the video is.
 //!
-//! A file is read through a Rust file handle, never by URL: names such as `http:…` or `concat:…` have no special meaning.
+//! A file is read through a Rust file handle, never by URL: names such as `http:…` or `concat:…` have no special meaning. Only a
+//! [`Stream`] that is opened as a URL is one. [`follow`](fn@follow) divides streams into segments while they come.
 //!
 //! ```
 //! use specreel_scenes::{Scene, encode};
@@ -23,12 +24,16 @@ pub mod cuts;
 pub mod decode;
 pub mod error;
 pub mod folder;
+mod follow;
+mod held;
 pub mod orientation;
 pub mod picture;
 pub mod probe;
 pub mod sampling;
+mod segmenter;
 pub mod segments;
 mod source;
+mod stream;
 pub mod thumbnail;
 mod timeline;
 mod walk;
@@ -36,10 +41,13 @@ mod walk;
 pub use cuts::Scenes;
 pub use decode::{Decoded, Frames, Video, stills};
 pub use error::Error;
+pub use follow::{Options, Watcher, follow};
+pub use held::{Footage, HeldFrames};
 pub use picture::Frame;
 pub use probe::{FrameCount, Probe, probe};
 pub use sampling::{Plan, Rule, Sampling, Spacing};
 pub use segments::{Division, segments, segments_with};
+pub use stream::{Stop, Stream, is_url, shown_url};
 pub use thumbnail::thumbnail;
 pub use timeline::Truncated;
 

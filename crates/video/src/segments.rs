@@ -22,7 +22,7 @@ pub const MAX_SEGMENTS: usize = 1000;
 const SLACK_S: f64 = 1.0;
 
 /// Fewest frames of a part.
-const MIN_FRAMES: usize = 2;
+pub(super) const MIN_FRAMES: usize = 2;
 
 /// How a video is divided into segments.
 #[derive(Clone, Copy, Debug, PartialEq)]

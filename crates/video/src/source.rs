@@ -24,10 +24,10 @@ const MAX_AREA: u64 = 16_384 * 8_192;
 const REFUSED: [&str; 8] = ["tty", "hls", "dash", "concat", "sdp", "imf", "rtsp", "lrc"];
 
 /// Bytes that identify the kind of file.
-const HEAD: u64 = 512;
+pub(super) const HEAD: u64 = 512;
 
 /// Read buffer in bytes.
-const BUFFER: usize = 256 * 1024;
+pub(super) const BUFFER: usize = 256 * 1024;
 
 /// An opened container; all streams but the video are discarded.
 pub(super) struct Source {
@@ -45,26 +45,22 @@ impl Source {
     pub fn open(path: &Path) -> Result<Self, Error> {
         super::init();
         let (file, bytes, head) = open_file(path)?;
-        let refuse = |detail: String| match kind(&head) {
-            Kind::Mp4 => Error::Damaged { path: path.into(), detail },
-            // FFmpeg's error repeats the text, or does not help (a lack of memory).
-            Kind::Text(kind) => Error::NotVideo { path: path.into(), detail: kind.into() },
-            Kind::Other => Error::NotVideo { path: path.into(), detail },
-        };
-        let mut input = StreamIo::from_read_seek_with_capacity(file, BUFFER)
-            .and_then(|io| {
-                let mut options = ffmpeg::Dictionary::new();
-                // No protocol has this name: a file that refers to other ones, such as a playlist, cannot open them.
-                options.set("protocol_whitelist", "none");
-                format::input_from_stream(io, None, Some(options))
-            })
-            .map_err(|e| refuse(e.to_string()))?;
-        let name = input.format().name().to_owned();
-        if name.split(',').any(|n| REFUSED.contains(&n)) {
-            return Err(refuse(format!("{name} is not supported")));
-        }
+        let input = StreamIo::from_read_seek_with_capacity(file, BUFFER)
+            .and_then(|io| format::input_from_stream(io, None, Some(offline())))
+            .map_err(|e| refused(path, &head, &e.to_string()))?;
+        check_format(path, &head, &input)?;
+        Self::of(path, bytes, &head, input)
+    }
+
+    /// Choose the video stream of an opened container, whose first bytes are these where they are known.
+    pub(super) fn of(
+        path: &Path,
+        bytes: u64,
+        head: &[u8],
+        mut input: format::context::Input,
+    ) -> Result<Self, Error> {
         let stream = choose(&input).ok_or_else(|| match describe(&input) {
-            found if found.is_empty() => refuse("no streams".into()),
+            found if found.is_empty() => refused(path, head, "no streams"),
             found => Error::NoVideoStream { path: path.into(), found },
         })?;
         let has_audio = input.streams().any(|s| s.parameters().medium() == media::Type::Audio);
@@ -211,6 +207,31 @@ pub(super) fn is_hidden(packet: &Packet) -> bool {
 /// A rational as a number, if it is positive.
 fn ratio(r: Rational) -> Option<f64> {
     (r.numerator() > 0 && r.denominator() > 0).then(|| f64::from(r.numerator()) / f64::from(r.denominator()))
+}
+
+/// Options of a demuxer that reads its own bytes and nothing else.
+pub(super) fn offline() -> ffmpeg::Dictionary<'static> {
+    // No protocol has this name: a file that refers to other ones, such as a playlist, cannot open them.
+    ffmpeg::Dictionary::from_iter([("protocol_whitelist", "none")])
+}
+
+/// Why a container that begins with these bytes cannot be read.
+pub(super) fn refused(path: &Path, head: &[u8], detail: &str) -> Error {
+    match kind(head) {
+        Kind::Mp4 => Error::Damaged { path: path.into(), detail: detail.into() },
+        // FFmpeg's error repeats the text, or does not help (a lack of memory).
+        Kind::Text(kind) => Error::NotVideo { path: path.into(), detail: kind.into() },
+        Kind::Other => Error::NotVideo { path: path.into(), detail: detail.into() },
+    }
+}
+
+/// Refuse a demuxer that opens other files.
+pub(super) fn check_format(path: &Path, head: &[u8], input: &format::context::Input) -> Result<(), Error> {
+    let name = input.format().name().to_owned();
+    match name.split(',').any(|n| REFUSED.contains(&n)) {
+        true => Err(refused(path, head, &format!("{name} is not supported"))),
+        false => Ok(()),
+    }
 }
 
 /// Open the file and inspect its first bytes.

@@ -229,7 +229,7 @@ impl Timeline {
             0 | 1 => return self.fps,
             n => (n - 1) as f64 / (self.seconds(part.end - 1) - self.seconds(part.start)),
         };
-        if !own.is_finite() || (0.5..2.0).contains(&(self.fps / own)) { self.fps } else { own }
+        near_rate(self.fps, own)
     }
 
     /// The frame at a time stamp, or the nearest one.
@@ -289,6 +289,11 @@ impl Timeline {
             Kind::Counted => None,
         }
     }
+}
+
+/// The frame rate of a part: the stated one, unless the part's own differs by a factor of two.
+pub(super) fn near_rate(stated: f64, own: f64) -> f64 {
+    if !own.is_finite() || (0.5..2.0).contains(&(stated / own)) { stated } else { own }
 }
 
 /// The first of `n` indices for which `before` does not hold; it holds for those below.

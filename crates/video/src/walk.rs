@@ -11,10 +11,10 @@ use super::{
 };
 
 /// Decoder threads; the other cores are left to the model.
-const THREADS: usize = 2;
+pub(super) const THREADS: usize = 2;
 
 /// Give up after this many decoding errors in a row.
-const MAX_ERRORS: usize = 1000;
+pub(super) const MAX_ERRORS: usize = 1000;
 
 /// How many frames before the keyframe a second attempt starts, and the total number of such attempts.
 const BACK_OFF: usize = 16;

@@ -20,6 +20,7 @@ pub mod serve;
 pub mod train;
 pub mod values;
 mod version;
+pub mod watch;
 
 use std::path::PathBuf;
 
@@ -43,6 +44,7 @@ use scenes::ScenesArgs;
 use serve::ServeArgs;
 use train::TrainArgs;
 use values::choice;
+use watch::WatchArgs;
 
 use specreel_client::{Charset, ImageProtocol, Layer};
 use specreel_record::Pace;
@@ -87,6 +89,7 @@ impl Cli {
     pub fn json(&self) -> bool {
         match &self.command {
             Some(Command::Caption(args)) => args.output.json,
+            Some(Command::Watch(args)) => args.json,
             Some(Command::Compare(args)) => args.output.json,
             Some(Command::Inspect(args)) => args.json,
             Some(Command::Bench(args)) => args.json,
@@ -107,6 +110,8 @@ impl Cli {
 pub enum Command {
     /// Caption a video, or many
     Caption(Box<CaptionArgs>),
+    /// Caption the segments of a stream, or of a file that is still written, as they end
+    Watch(Box<WatchArgs>),
     /// Compare methods on one clip and prompt
     Compare(CompareArgs),
     /// Show which visual tokens the drafter sees, and their scores

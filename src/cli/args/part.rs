@@ -23,6 +23,20 @@ pub struct SpanArgs {
     pub end: Option<f64>,
 }
 
+/// Options of scene detection.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct SceneArgs {
+    /// Difference between two frames that counts as a cut, from 0 to 255 (--segments scenes) [default: 27]
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "T", value_parser = threshold)]
+    pub scene_threshold: Option<f64>,
+    /// Shortest scene; cuts that follow each other faster are merged (--segments scenes) [default: 2]
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
+    pub min_segment: Option<f64>,
+    /// Longest segment; longer scenes are divided evenly (--segments scenes) [default: 120]
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
+    pub max_segment: Option<f64>,
+}
+
 /// The prompt of a summary.
 const SUMMARY: &str = "Summarize the whole video from these captions, from its beginning to its end, with the times of what matters.";
 
@@ -35,15 +49,8 @@ pub struct PartArgs {
     /// for each scene
     #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS|scenes", value_parser = segments)]
     pub segments: Option<Segments>,
-    /// Difference between two frames that counts as a cut, from 0 to 255 (--segments scenes) [default: 27]
-    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "T", value_parser = threshold)]
-    pub scene_threshold: Option<f64>,
-    /// Shortest scene; cuts that follow each other faster are merged (--segments scenes) [default: 2]
-    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
-    pub min_segment: Option<f64>,
-    /// Longest segment; longer scenes are divided evenly (--segments scenes) [default: 120]
-    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS", value_parser = length)]
-    pub max_segment: Option<f64>,
+    #[command(flatten)]
+    pub scenes: SceneArgs,
     /// After the segments, caption the whole video from their captions; with PROMPT, by this prompt
     #[arg(
         long,
@@ -117,7 +124,7 @@ fn time(text: &str) -> Result<f64, String> {
     seconds(text).ok_or_else(|| example.to_owned())
 }
 
-fn segments(text: &str) -> Result<Segments, String> {
+pub fn segments(text: &str) -> Result<Segments, String> {
     match text {
         "scenes" => Ok(Segments::Scenes),
         _ if seconds(text).is_none() => Err("expected a time, such as 30 or 1:30, or `scenes`".into()),

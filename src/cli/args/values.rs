@@ -46,6 +46,10 @@ pub fn top_p(text: &str) -> Result<f32, String> {
     number(text, |p| *p > 0.0 && *p <= 1.0, "a number above 0, up to 1")
 }
 
+pub fn seconds(text: &str) -> Result<f64, String> {
+    number(text, |s| (0.0..=86_400.0).contains(s), "seconds from 0 to 86400")
+}
+
 pub fn share(text: &str) -> Result<f64, String> {
     number(text, |s| (0.0..=1.0).contains(s), "a number from 0 to 1")
 }

@@ -14,7 +14,7 @@ use specreel_engine::memory_check;
 use specreel_record::{Span, Verification};
 
 /// Exit code if an answer ended before it was what `--schema` or `--grammar` asks for.
-const INCOMPLETE: i32 = 5;
+pub(super) const INCOMPLETE: i32 = 5;
 
 pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     if let Some(code) = super::models::offer::first(args, config)? {
@@ -163,7 +163,7 @@ fn seconds(request: &RunRequest) -> f64 {
 }
 
 /// Print one run, and return the exit code.
-async fn one<O: Write, E: Write>(
+pub(super) async fn one<O: Write, E: Write>(
     client: &mut Client,
     request: RunRequest,
     log: &mut RunLog,

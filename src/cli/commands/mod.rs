@@ -17,6 +17,7 @@ pub mod replay;
 pub mod scenes;
 pub mod serve;
 pub mod train;
+pub mod watch;
 
 use std::{
     io::{self, IsTerminal, Write},

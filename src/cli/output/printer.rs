@@ -21,7 +21,7 @@ use specreel_client::present::{
     verdicts::Role,
 };
 use specreel_record::{
-    Event, EventKind, Failure, RunLog, Segment, Span, Stage, Started, StopReason, Verdict,
+    Event, EventKind, Failure, RunLog, Segment, Span, Stage, Started, Stats, StopReason, Verdict,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -50,8 +50,10 @@ pub struct Printer<O, E> {
     style: Style,
     progress: Progress,
     session: Option<OutputFile>,
-    /// The current run, after those on earlier pieces of the same video.
+    /// The current run, after those on earlier pieces of the same video; of a stream, only after the first.
     runs: Vec<RunLog>,
+    /// How many pieces of the stream are not among them, and their statistics.
+    dropped: (usize, Stats),
     /// The style that is switched on in `out`.
     painted: String,
     ends_line: bool,
@@ -92,6 +94,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             progress,
             session,
             runs: vec![RunLog::new(0)],
+            dropped: Default::default(),
             painted: String::new(),
             ends_line: true,
             wrapper: Wrapper::new(style.columns),
@@ -208,6 +211,12 @@ impl<O: Write, E: Write> Printer<O, E> {
             } else {
                 self.end_outline()?;
             }
+        }
+        // A stream may have any number of pieces.
+        if self.segment().is_some_and(|segment| segment.count == 0) && self.runs.len() > 2 {
+            let before = self.runs.remove(1);
+            self.dropped.0 += 1;
+            self.dropped.1.add_run(before.stats());
         }
         self.begin()?;
         // All pieces of a video run with the same models and method.
@@ -381,9 +390,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             }
         }
         match self.segment() {
-            Some(piece)
-                if reason != StopReason::Cancelled && (piece.index + 1 < piece.count || self.summarizes) =>
-            {
+            Some(piece) if reason != StopReason::Cancelled && (piece.continues() || self.summarizes) => {
                 self.close()?
             }
             _ => self.end()?,
@@ -409,6 +416,16 @@ impl<O: Write, E: Write> Printer<O, E> {
     /// Expect a run that sums up the pieces after them.
     pub fn summarizes(&mut self, summarizes: bool) {
         self.summarizes = summarizes;
+    }
+
+    /// What happened to the stream that the pieces are parts of: a line of JSON, or a note.
+    pub fn news(&mut self, json: &serde_json::Value, note: &str) -> Result<(), PrintError> {
+        if self.style.json {
+            writeln!(self.out, "{json}")?;
+            self.out.flush()?;
+        }
+        self.say(&color::plain(&format!("note: {note}\n")))?;
+        Ok(())
     }
 
     /// End the output: no piece of the video follows.

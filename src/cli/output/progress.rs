@@ -73,7 +73,7 @@ impl Progress {
         });
         if self.stage != Some(stage) {
             self.stage = Some(stage);
-            let piece = self.piece.map(|p| format!("segment {} of {}: ", p.index + 1, p.count));
+            let piece = self.piece.map(|p| format!("segment {p}: "));
             let label = if self.label.is_empty() { String::new() } else { format!("{}: ", self.label) };
             bar.set_message(label + &piece.unwrap_or_default() + stage.doing());
         }

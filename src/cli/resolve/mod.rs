@@ -76,6 +76,20 @@ pub fn as_typed(failure: Failure, file: &Path, typed: &Path) -> Failure {
 
 /// One run on the whole video, not yet checked against the available memory.
 pub fn whole_video(video: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
+    captioned(video, &|| self::video(video), args, config)
+}
+
+/// Runs on a stream that is called so; nothing of it is read.
+pub fn stream(typed: &Path, name: &Path, args: &RunArgs, config: &Config) -> Result<Caption, Failure> {
+    captioned(typed, &|| Ok(name.into()), args, config)
+}
+
+fn captioned(
+    video: &Path,
+    file: &dyn Fn() -> Result<PathBuf, Failure>,
+    args: &RunArgs,
+    config: &Config,
+) -> Result<Caption, Failure> {
     let settings = Settings::merge(args.layer(), config);
     if stdin_video::is_meant(video) && settings.prompt.value.as_deref() == Some(stdin_video::NAME) {
         let failure = Failure::usage(
@@ -84,7 +98,7 @@ pub fn whole_video(video: &Path, args: &RunArgs, config: &Config) -> Result<Capt
         );
         return Err(failure);
     }
-    let video = self::video(video)?;
+    let video = file()?;
     let models = models(&settings, args.rope)?;
     let request = request(video, args, &settings, &models)?;
     Ok(Caption { models, request })

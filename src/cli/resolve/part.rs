@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::check_prompt;
 use crate::cli::{
-    args::part::{Format, PartArgs, Segments, SpanArgs},
+    args::part::{Format, PartArgs, SceneArgs, Segments, SpanArgs},
     config::Config,
 };
 use specreel_client::Transcript;
@@ -43,6 +43,50 @@ impl SpanArgs {
     }
 }
 
+impl SceneArgs {
+    /// Fails if the options contradict each other, or have no effect on such segments (class usage).
+    pub fn check(&self, segments: Option<Segments>) -> Result<(), Failure> {
+        let limits = [
+            ("--scene-threshold", self.scene_threshold),
+            ("--min-segment", self.min_segment),
+            ("--max-segment", self.max_segment),
+        ];
+        if segments != Some(Segments::Scenes)
+            && let Some((option, _)) = limits.iter().find(|(_, value)| value.is_some())
+        {
+            return Err(Failure::usage(
+                format!("{option} is an option of --segments scenes"),
+                "add --segments scenes",
+            ));
+        }
+        let Scenes { shortest_s, longest_s, .. } = self.scenes();
+        if longest_s < 2.0 * shortest_s {
+            return Err(Failure::usage(
+                format!("--max-segment {longest_s} is less than twice --min-segment {shortest_s}"),
+                "the parts of a scene that is too long must not be too short",
+            ));
+        }
+        Ok(())
+    }
+
+    /// How a video is divided into such segments.
+    pub fn division(&self, segments: Segments) -> Division {
+        match segments {
+            Segments::Seconds(seconds) => Division::Even(seconds),
+            Segments::Scenes => Division::Scenes(self.scenes()),
+        }
+    }
+
+    fn scenes(&self) -> Scenes {
+        let default = Scenes::default();
+        Scenes {
+            threshold: self.scene_threshold.unwrap_or(default.threshold),
+            shortest_s: self.min_segment.unwrap_or(default.shortest_s),
+            longest_s: self.max_segment.unwrap_or(default.longest_s),
+        }
+    }
+}
+
 impl PartArgs {
     pub fn cues(&self, config: &Config) -> Cues {
         self.cues.or(config.values.cues).unwrap_or_default()
@@ -51,19 +95,7 @@ impl PartArgs {
     /// Check the options without the video. Fails if they contradict each other (class usage).
     pub fn check(&self) -> Result<(), Failure> {
         self.span.check()?;
-        let limits = [
-            ("--scene-threshold", self.scene_threshold),
-            ("--min-segment", self.min_segment),
-            ("--max-segment", self.max_segment),
-        ];
-        if self.segments != Some(Segments::Scenes)
-            && let Some((option, _)) = limits.iter().find(|(_, value)| value.is_some())
-        {
-            return Err(Failure::usage(
-                format!("{option} is an option of --segments scenes"),
-                "add --segments scenes",
-            ));
-        }
+        self.scenes.check(self.segments)?;
         if self.summary.is_some() {
             if self.segments.is_none() {
                 return Err(Failure::usage(
@@ -78,33 +110,17 @@ impl PartArgs {
                 ));
             }
         }
-        match self.division() {
-            Some(Division::Scenes(Scenes { shortest_s, longest_s, .. })) if longest_s < 2.0 * shortest_s => {
-                Err(Failure::usage(
-                    format!("--max-segment {longest_s} is less than twice --min-segment {shortest_s}"),
-                    "the parts of a scene that is too long must not be too short",
-                ))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// How the video is divided; `None` if it is not.
+    pub fn division(&self) -> Option<Division> {
+        self.segments.map(|segments| self.scenes.division(segments))
     }
 
     /// What is said in the video, if that is given.
     pub fn transcript(&self) -> Result<Option<Transcript>, Failure> {
         self.transcript.as_deref().map(Transcript::read).transpose()
-    }
-
-    /// How the video is divided; `None` if it is not.
-    pub fn division(&self) -> Option<Division> {
-        let default = Scenes::default();
-        self.segments.map(|segments| match segments {
-            Segments::Seconds(seconds) => Division::Even(seconds),
-            Segments::Scenes => Division::Scenes(Scenes {
-                threshold: self.scene_threshold.unwrap_or(default.threshold),
-                shortest_s: self.min_segment.unwrap_or(default.shortest_s),
-                longest_s: self.max_segment.unwrap_or(default.longest_s),
-            }),
-        })
     }
 
     /// The runs of a request, and notes on the transcript: itself for a whole video as text, else one for each piece. `progress`

@@ -45,6 +45,11 @@ pub fn read() -> Result<PathBuf, Failure> {
     Ok(SPOOLED.get_or_init(|| spooled).path.clone())
 }
 
+/// The failure of a stdin without bytes.
+pub fn empty() -> Failure {
+    missing("no video on stdin: it is empty")
+}
+
 fn missing(error: &str) -> Failure {
     let hint = "pipe one in, for example: specreel caption - < video.mp4";
     Failure::usage(error, hint)
@@ -108,7 +113,7 @@ fn copy(
         io::Write::write_all(file, &buffer[..read]).map_err(unwritable)?;
     }
     if total == 0 {
-        return Err(missing("no video on stdin: it is empty"));
+        return Err(empty());
     }
     Ok(())
 }

@@ -24,10 +24,10 @@ pub(super) fn segments(model: &Model, run: &Run, theme: &Theme, columns: usize) 
     let mut whole = Stats::default();
     runs.iter().for_each(|run| whole.add_run(run.stats()));
     let done = runs.iter().filter(|run| run.log.is_finished()).count();
-    let place = format!("{} of {} · {span}", segment.index + 1, segment.count);
+    let place = format!("{segment} · {span}");
     let mut words = format!(
         "{done} of {} done · {} tokens · {} tok/s",
-        segment.count,
+        if segment.count == 0 { runs.len() } else { segment.count },
         whole.emitted,
         rate(whole.tokens_per_second)
     );

@@ -205,7 +205,7 @@ fn which(model: &Model, run: &Run) -> Option<String> {
         return Some(format!("clip {} of {}", batch.over() + 1, batch.clips.len()));
     }
     if let Some(segment) = run.subject.segment {
-        return Some(format!("segment {} of {}", segment.index + 1, segment.count));
+        return Some(format!("segment {segment}"));
     }
     let lanes = &model.comparison.as_ref()?.lanes;
     let at = lanes.iter().position(|lane| lane.run == run.id())?;

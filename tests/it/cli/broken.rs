@@ -25,7 +25,8 @@ fn unusual_videos() {
     let whole = Clip::of(30).write();
     program.file("one-frame.mp4", one);
     program.file("one-pixel.mkv", Clip::lossless(2, 1, 1, Pixel::YUV444P).write().bytes());
-    program.file("faststart-cut.mp4", Clip { faststart: true, ..Clip::of(60) }.write().cut(0.7).bytes());
+    program
+        .file("faststart-cut.mp4", Clip { movflags: "faststart", ..Clip::of(60) }.write().cut(0.7).bytes());
     program.file("no extension", whole.bytes());
     for name in ["one-frame.mp4", "one-pixel.mkv", "faststart-cut.mp4", "no extension"] {
         let done = program.run(&["caption", name, "--json", "--max-new-tokens", "2"]).silent().last();

@@ -72,7 +72,7 @@ fn a_damaged_video_is_noted_and_captioned_deterministically() {
 #[test]
 fn a_truncated_video_is_noted_with_both_lengths() {
     let program = Program::new();
-    program.file("cut.mp4", Clip { faststart: true, ..Clip::of(100) }.write().cut(0.5).bytes());
+    program.file("cut.mp4", Clip { movflags: "faststart", ..Clip::of(100) }.write().cut(0.5).bytes());
     let json = program.run(&["caption", "cut.mp4", "--max-new-tokens", "4", "--json"]);
     assert!(notes(&json)[0].contains("of 4.0 s"), "{}", json.stdout);
     // The note is printed once for all segments.

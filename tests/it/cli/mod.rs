@@ -23,6 +23,7 @@ mod shells;
 mod structured;
 mod tools;
 mod training;
+mod watching;
 mod weight_cache;
 
 use std::{

@@ -240,7 +240,7 @@ fn videos_that_are_refused() {
 #[test]
 fn parts_of_videos_that_are_refused() {
     let mut t = Transcript::new();
-    t.file("cut.mp4", Clip { faststart: true, ..Clip::of(100) }.write().cut(0.5).bytes());
+    t.file("cut.mp4", Clip { movflags: "faststart", ..Clip::of(100) }.write().cut(0.5).bytes());
     t.run_all(
         "caption demo",
         "--start 3 --end 2 | --start 1:70 | --end -4 | --segments 0.2 | --segments 0 | --start 0:50 | \

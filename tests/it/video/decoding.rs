@@ -184,7 +184,7 @@ fn rotated_clips_are_upright() {
 
 #[test]
 fn a_truncated_file_gives_its_frames_and_a_note() {
-    let file = Clip { faststart: true, ..Clip::h264(100, 10) }.write().cut(0.6);
+    let file = Clip { movflags: "faststart", ..Clip::h264(100, 10) }.write().cut(0.6);
     let (decoded, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Frames(10));
     let note = decoded.truncated.expect("a note");
     assert_eq!(note.promised, 100);
@@ -261,7 +261,7 @@ fn part(path: &Path, start: f64, end: f64, sampling: Sampling) -> Result<(Vec<us
 fn a_part_is_sampled_like_a_separate_clip() {
     for clip in [
         Clip::h264(200, 25),
-        Clip { faststart: true, ..Clip::of(200) },
+        Clip { movflags: "faststart", ..Clip::of(200) },
         Clip { extension: "mkv", ..Clip::h264(200, 50) },
         // A single group of pictures: no keyframe to seek to.
         Clip::h264(200, 300),

@@ -27,8 +27,8 @@ pub struct Clip {
     pub b_frames: usize,
     /// Open groups of pictures: frames after a keyframe may refer to frames before it.
     pub open: bool,
-    /// The index precedes the media data.
-    pub faststart: bool,
+    /// The muxer's `movflags`; `faststart` puts the index before the media data.
+    pub movflags: &'static str,
 }
 
 pub const H264: &[&str] = &["libx264", "mpeg4"];
@@ -46,7 +46,7 @@ impl Clip {
             group: 12,
             b_frames: 0,
             open: false,
-            faststart: false,
+            movflags: "",
         }
     }
 
@@ -96,8 +96,8 @@ impl Clip {
         stream.set_time_base(tick);
         stream.set_avg_frame_rate(Rational(25, 1));
         let mut options = Dictionary::new();
-        if self.faststart {
-            options.set("movflags", "faststart");
+        if !self.movflags.is_empty() {
+            options.set("movflags", self.movflags);
         }
         output.write_header_with(options).unwrap();
         let tick_out = output.stream(0).unwrap().time_base();

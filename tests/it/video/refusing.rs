@@ -81,9 +81,10 @@ fn absurd_dimensions() {
 
 #[test]
 fn truncation_at_any_point_does_not_panic() {
-    for clip in
-        [Clip { faststart: true, ..Clip::h264(30, 10) }, Clip { extension: "mkv", ..Clip::h264(30, 10) }]
-    {
+    for clip in [
+        Clip { movflags: "faststart", ..Clip::h264(30, 10) },
+        Clip { extension: "mkv", ..Clip::h264(30, 10) },
+    ] {
         let file = clip.write();
         for percent in (0..100).step_by(7) {
             let cut = file.cut(f64::from(percent) / 100.0);

@@ -43,8 +43,11 @@ pub fn request_bytes(spec: &ModelSpec, request: &RunRequest) -> Option<u64> {
 
 /// What a request samples of its video, by a family's rule; `None` if the video cannot be read.
 pub(crate) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
-    let probe = video::probe(&request.video).ok()?;
-    let all = probe.frame_count.get();
+    let probe = match &request.held {
+        Some(held) => held.probe().clone(),
+        None => video::probe(&request.video).ok()?,
+    };
+    let all = request.held.as_ref().map_or(probe.frame_count.get(), |held| held.total());
     let total =
         request.span.map_or(all, |span| all.min((span.seconds() * probe.fps).ceil().max(1.0) as usize));
     let plan = video::sampling::plan(total, probe.fps, rule, request.sampling).ok()?;

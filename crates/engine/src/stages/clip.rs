@@ -11,7 +11,7 @@ use crate::{
 };
 use specreel_model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError, VideoProcessor};
 use specreel_record::{Stage, Stats};
-use specreel_video::{Plan, Probe, Sampling, Video};
+use specreel_video::{Footage, Plan, Probe, Sampling};
 
 /// Sees the size of the frames (height, width), the plan of sampling, and the effect of a limit of visual tokens, before anything
 /// is decoded.
@@ -21,7 +21,8 @@ impl Runner<'_> {
     /// What identifies the clip: the file as it is now, and how it is sampled.
     pub(crate) fn clip_key(&self) -> ClipKey {
         let path = &self.request.video;
-        let metadata = std::fs::metadata(path).ok();
+        // A stream has no file, or one that grows meanwhile; its parts differ by their times.
+        let metadata = if self.request.held.is_some() { None } else { std::fs::metadata(path).ok() };
         ClipKey {
             path: std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()),
             bytes: metadata.as_ref().map_or(0, std::fs::Metadata::len),
@@ -66,7 +67,7 @@ impl Runner<'_> {
         let started = Instant::now();
         let (request, processor) = (self.request, self.models.target.processor());
         let rule = sampling::frames(self.models.target.family(), processor.config());
-        let video = Video::open(&request.video)?;
+        let video = Footage::open(&request.video, request.held.as_ref())?;
         let mut plan = video.plan(request.span, &rule, request.sampling)?;
         let (planned, thinned) = self.frame_plan(video.probe(), plan.indices.len())?;
         if planned.frames < plan.indices.len() {
@@ -81,7 +82,7 @@ impl Runner<'_> {
             ControlFlow::Break(()) => Err(Stop::Cancelled),
         };
         proceed(0)?;
-        let mut frames = video.frames(plan, None)?;
+        let mut frames = video.frames(plan)?;
         for frame in &mut frames {
             let frame = frame?;
             let (height, width) = (frame.height as usize, frame.width as usize);

@@ -15,13 +15,30 @@ impl<O: Write, E: Write> Printer<O, E> {
     pub fn report(&mut self) -> Result<(), PrintError> {
         let Some(reason) = self.due.take() else { return Ok(()) };
         self.close()?;
-        let runs = Pieces::of(&self.runs);
-        let stats = runs.stats();
-        if stats.emitted == 0 && reason == StopReason::Cancelled {
-            self.say("interrupted\n")?;
+        if !Pieces::of(&self.runs).is_over() {
             return Ok(());
         }
-        if !runs.is_over() {
+        self.figures(reason)
+    }
+
+    /// End the output of a stream's pieces, which end for this reason, with their statistics.
+    pub fn end_stream(&mut self, reason: StopReason) -> Result<(), PrintError> {
+        self.end()?;
+        if self.run().run() == 0 {
+            return Ok(());
+        }
+        self.figures(reason)
+    }
+
+    fn figures(&mut self, reason: StopReason) -> Result<(), PrintError> {
+        let runs = Pieces::of(&self.runs);
+        let mut stats = runs.stats();
+        let (dropped, before) = &self.dropped;
+        if *dropped > 0 {
+            stats.add_run(before);
+        }
+        if stats.emitted == 0 && reason == StopReason::Cancelled {
+            self.say("interrupted\n")?;
             return Ok(());
         }
         let mut text = String::new();
@@ -33,7 +50,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         let mut row =
             |name: &str, value: &str| text += &hang(&format!("{name:<NAMES$}{value}\n"), columns, NAMES);
         if let Some((done, count)) = runs.progress() {
-            row("segments", &format!("{done} of {count}"));
+            row("segments", &format!("{} of {}", done + dropped, count + dropped));
         }
         let legend = self.legend(&stats);
         if !legend.is_empty() {
@@ -79,7 +96,7 @@ impl<O: Write, E: Write> Printer<O, E> {
         self.progress.clear();
         let words = verification(found);
         let words = match self.segment() {
-            Some(piece) => format!("segment {} of {}: {words}", piece.index + 1, piece.count),
+            Some(piece) => format!("segment {piece}: {words}"),
             None => words,
         };
         let name = if found.is_broken() { "error:" } else { "verified" };
