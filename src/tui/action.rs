@@ -105,7 +105,7 @@ actions! {
     Delete "delete" "delete the selected run, or remove the selected model";
     Batch "batch" "show the batch: clips that are captioned together";
     Retry "retry" "caption the clips of the batch that failed or were left";
-    EditCaption "edit_caption" "edit the clip's caption";
+    EditCaption "edit_caption" "edit the caption of the clip, or of the segment";
     SidecarForm "sidecar" "switch the form of the files next to the clips";
     Existing "existing" "switch the treatment of clips that have such a file";
     Yes "yes" "confirm";

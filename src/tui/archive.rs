@@ -131,7 +131,7 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
         // Inside a text the quotes would be escaped.
         let head = String::from_utf8_lossy(&line[..line.len().min(MAX_HEAD)]);
         let is_wanted = |event: &str| head.contains(&format!("\"event\":\"{event}\""));
-        if ["started", "done", "failed", "speed", "verified"].into_iter().any(is_wanted)
+        if ["started", "done", "failed", "speed", "verified", "edited"].into_iter().any(is_wanted)
             && let Ok(line) = serde_json::from_slice(&line)
         {
             fold(&mut logs, line);
@@ -139,6 +139,20 @@ fn logs(mut file: File, bytes: u64) -> io::Result<Vec<RunLog>> {
         line.clear();
     }
     Ok(logs)
+}
+
+/// Append an event to a file of runs; an incomplete last line is removed.
+pub(crate) fn append(path: &Path, event: &Event) -> io::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at as u64 + 1);
+    file.set_len(whole)?;
+    file.seek(SeekFrom::Start(whole))?;
+    let mut line = serde_json::to_vec(&RecordedEvent { at_ms: None, event: event.clone() })?;
+    line.push(b'\n');
+    file.write_all(&line)?;
+    file.sync_data()
 }
 
 /// Take in an event: one that starts a run begins a log.
@@ -175,7 +189,7 @@ fn last_lines(file: &mut File, bytes: u64) -> io::Result<Vec<RecordedEvent>> {
         while let Some(begin) = rest.iter().rposition(|b| *b == b'\n') {
             // An incomplete line, as a killed program leaves it, is skipped.
             if let Ok(line) = serde_json::from_slice::<RecordedEvent>(&rest[begin + 1..]) {
-                let is_later = matches!(line.event.kind, EventKind::Speed { .. } | EventKind::Verified(_));
+                let is_later = line.event.is_late();
                 let is_end = line.event.ends_run();
                 lines.insert(0, line);
                 if !is_later {
@@ -259,6 +273,19 @@ mod tests {
         assert_eq!(list[1].state, RunState::Done(StopReason::Eos));
         assert_eq!((list[1].text.as_str(), list[1].stats.emitted), (long.trim(), 12));
         assert_eq!(super::list(&dir.path().join("none")), Ok(vec![]));
+    }
+
+    #[test]
+    fn an_edited_caption_takes_the_place_of_the_first_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let done = ended(StopReason::Eos, "A star.", &[], Stats::default());
+        write(dir.path(), "a.jsonl", &[testing::started("/v/star.mp4", "naive"), done], "{\"run\":1,\"ev");
+        let file = dir.path().join("a.jsonl");
+        for text in ["A sun.", "The sun."] {
+            append(&file, &Event::new(1, EventKind::Edited { text: text.into() })).unwrap();
+            assert_eq!(list(dir.path()).unwrap()[0].text, text);
+        }
+        assert_eq!(load(&file).unwrap().lines.len(), 4);
     }
 
     #[test]

@@ -89,6 +89,8 @@ pub enum Effect {
     CancelBatch,
     /// Save an edited caption; answered by [`Msg::CaptionSaved`].
     SaveCaption(Box<CaptionEdit>),
+    /// Save a changed caption with its run: in this file of runs, or else where the run is recorded.
+    SaveEdit(Box<Event>, Option<PathBuf>),
     /// List models for the loaded pair and a run; answered by [`Msg::Models`].
     ListModels(Box<(ModelPair, RunRequest)>),
     /// Find the files of a pair; answered by [`Msg::PairOpened`].

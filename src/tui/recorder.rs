@@ -19,6 +19,8 @@ use specreel_record::{Started, StopReason, session::RecordedEvent};
 const WAITING: usize = 4096;
 /// Files that stay open: the speed of a run may be measured, and the run verified, once others have begun.
 const OPEN: usize = 4;
+/// Files that are known after that: their captions may be edited.
+const KNOWN: usize = 200;
 /// How long the studio's end waits for the disk.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -119,6 +121,7 @@ fn record(
 ) {
     // The last one is that of the current run.
     let mut open: VecDeque<Recording> = VecDeque::new();
+    let mut closed: VecDeque<(Vec<u64>, PathBuf)> = VecDeque::new();
     let mut write = |at, event: Event| {
         let run = event.run;
         if let EventKind::Started(Started { segment, .. }) = &event.kind {
@@ -128,10 +131,17 @@ fn record(
                 Some(last) => last.runs.push(run),
                 None => open.push_back(Recording::create(create, folder, at, &event)?),
             }
-            open.drain(..open.len().saturating_sub(OPEN));
+            closed.extend(open.drain(..open.len().saturating_sub(OPEN)).map(|old| (old.runs, old.path)));
+            closed.drain(..closed.len().saturating_sub(KNOWN));
         }
         // A run is recorded from its start or not at all.
-        let Some(place) = open.iter().position(|open| open.runs.contains(&run)) else { return Ok(()) };
+        let Some(place) = open.iter().position(|open| open.runs.contains(&run)) else {
+            let file = closed.iter().find(|(runs, _)| runs.contains(&run));
+            return match file.filter(|_| matches!(event.kind, EventKind::Edited { .. })) {
+                Some((_, path)) => archive::append(path, &event),
+                None => Ok(()),
+            };
+        };
         let is_kept = open[place].write(at, event);
         if !matches!(is_kept, Ok(true)) {
             open.remove(place);
@@ -268,6 +278,28 @@ mod tests {
 
     fn started(video: &str) -> EventKind {
         testing::started(video, "naive")
+    }
+
+    #[test]
+    fn a_caption_is_edited_in_its_file_however_many_runs_follow() {
+        let dir = tempfile::tempdir().unwrap();
+        let (messages, _inbox) = tokio::sync::mpsc::channel(4);
+        let mut recorder = Recorder::start(Some(dir.path().into()), messages);
+        for run in 1..=6 {
+            recorder.event(&event(run, started(&format!("/v/clip{run}.mp4"))));
+            recorder.event(&event(run, done("A")));
+        }
+        for run in [1, 6] {
+            recorder.event(&event(run, EventKind::Edited { text: format!("Edited {run}.") }));
+        }
+        assert_eq!(recorder.finish(LONG), None);
+        let text = |clip: &str| {
+            let mut files = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().path());
+            let file = files.find(|file| file.to_str().unwrap().contains(clip)).unwrap();
+            Session::read(&file).unwrap().lines.pop().unwrap().event.kind
+        };
+        let edited = |run: u64| EventKind::Edited { text: format!("Edited {run}.") };
+        assert_eq!([text("clip1"), text("clip6")], [edited(1), edited(6)]);
     }
 
     #[test]

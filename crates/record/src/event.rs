@@ -323,6 +323,10 @@ pub enum EventKind {
     },
     /// A finished run was compared with autoregressive decoding.
     Verified(Verification),
+    /// A person has changed the caption of a finished run. It replaces earlier events of this kind.
+    Edited {
+        text: String,
+    },
 }
 
 impl Event {
@@ -330,7 +334,13 @@ impl Event {
         Self { run, kind }
     }
 
-    /// True for the last event of its run; only a late [`EventKind::Speed`] or [`EventKind::Verified`] may follow.
+    /// True for an event that may follow the last one of its run.
+    pub fn is_late(&self) -> bool {
+        matches!(self.kind, EventKind::Speed { .. } | EventKind::Verified(_) | EventKind::Edited { .. })
+    }
+
+    /// True for the last event of its run; only a late [`EventKind::Speed`], [`EventKind::Verified`] or
+    /// [`EventKind::Edited`] may follow.
     pub fn ends_run(&self) -> bool {
         matches!(self.kind, EventKind::Done { .. } | EventKind::Failed(_))
     }

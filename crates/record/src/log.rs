@@ -44,6 +44,7 @@ pub struct RunLog {
     stats: Stats,
     speed: Speed,
     verification: Option<Verification>,
+    edited: Option<String>,
 }
 
 impl RunLog {
@@ -58,7 +59,7 @@ impl RunLog {
         Self { run, planned: Some((name.to_owned(), lossless)), ..Self::default() }
     }
 
-    /// Take in an event. Once the run is over, only `speed` and `verified` change anything.
+    /// Take in an event. Once the run is over, only `speed`, `verified` and `edited` change anything.
     ///
     /// Bytes that never become a character appear only in the whole text of the `done` event; they become a last chunk, whose
     /// verdict belongs to the tokens still waiting for text, or is `plain`.
@@ -75,6 +76,9 @@ impl RunLog {
             EventKind::Verified(verification) if event.run == self.run && self.is_finished() => {
                 self.stats.equality = Some(verification.equality.clone());
                 self.verification = Some(verification.clone());
+            }
+            EventKind::Edited { text } if event.run == self.run && self.is_finished() => {
+                self.edited = Some(text.clone());
             }
             _ if (event.run == self.run || event.run == 0) && !self.is_over() => {
                 self.fold(event);
@@ -119,7 +123,7 @@ impl RunLog {
                 self.ids.clone_from(ids);
                 self.stats = (**stats).clone();
             }
-            EventKind::Speed { .. } | EventKind::Verified(_) => {}
+            EventKind::Speed { .. } | EventKind::Verified(_) | EventKind::Edited { .. } => {}
         }
     }
 
@@ -256,14 +260,22 @@ impl RunLog {
         &self.thinking
     }
 
-    /// The caption so far.
+    /// The caption so far, or what a person has made of it.
     pub fn shown(&self) -> String {
-        self.chunks.iter().map(|chunk| chunk.text.as_str()).collect()
+        match &self.edited {
+            Some(text) => text.clone(),
+            None => self.chunks.iter().map(|chunk| chunk.text.as_str()).collect(),
+        }
     }
 
-    /// The whole caption as the `done` event gave it; empty before.
+    /// The whole caption as the `done` event gave it, or what a person has made of it; empty before.
     pub fn text(&self) -> &str {
-        &self.text
+        self.edited.as_deref().unwrap_or(&self.text)
+    }
+
+    /// The caption if a person has changed it; its tokens are the models' still.
+    pub fn edited(&self) -> Option<&str> {
+        self.edited.as_deref()
     }
 
     /// All emitted ids as the `done` event gave them; empty before.

@@ -181,6 +181,10 @@ impl<O: Write, E: Write> Printer<O, E> {
                 self.verified(found)?;
                 Ok(Flow::Go)
             }
+            EventKind::Edited { text } => {
+                self.say(&color::plain(&format!("note: edited later: {}\n", text.trim())))?;
+                Ok(Flow::Go)
+            }
             _ => Ok(Flow::Go),
         }
     }

@@ -66,6 +66,15 @@ impl Driver {
                         |problem| Msg::CaptionSaved { video: unsaved, caption: lost, outcome: Err(problem) };
                     self.workers.run(save, lost);
                 }
+                Effect::SaveEdit(event, None) => {
+                    if let Some(unrecorded) = self.recorder.event(&event) {
+                        self.take_in(unrecorded)?;
+                    }
+                }
+                Effect::SaveEdit(event, Some(file)) => self.workers.quietly(move || {
+                    archive::append(&file, &event)
+                        .map_err(|e| format!("cannot save the caption to {}: {e}", file.display()))
+                }),
                 Effect::ListModels(about) => {
                     let store = self.models.clone();
                     self.workers.answer(Msg::Models, move || {

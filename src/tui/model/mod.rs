@@ -72,6 +72,14 @@ pub(crate) struct Waiting {
     pub run: Run,
 }
 
+/// A segment whose caption is edited.
+#[derive(Clone, Debug)]
+pub(crate) struct EditedSegment {
+    pub run: u64,
+    /// The timeline, to which the editor returns.
+    pub timeline: Overlay,
+}
+
 #[derive(Clone)]
 pub(crate) struct Model {
     pub size: (u16, u16),
@@ -92,6 +100,8 @@ pub(crate) struct Model {
     /// Clips that are captioned after all of those.
     pub clip_queue: VecDeque<Waiting>,
     pub batches: Batches,
+    /// The segment whose caption is in the editor.
+    pub edited: Option<EditedSegment>,
     /// The subject of a run in segments, until the segments are known.
     pub cutting: Option<Subject>,
     /// The segment length as it was last typed.
@@ -161,6 +171,7 @@ impl Model {
             proof: None,
             queue: VecDeque::new(),
             clip_queue: VecDeque::new(),
+            edited: None,
             batches: Batches::new(config.sidecar, config.existing, config.cues),
             cutting: None,
             segment_length: "30".into(),

@@ -15,7 +15,13 @@ use specreel_speculate::Method;
 pub(crate) type Replay = std::ops::Range<u64>;
 
 /// The first run of a session with those that belong to it, numbered from `first`, each at its beginning.
-pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) -> Option<Vec<Run>> {
+pub(crate) fn runs(
+    first: u64,
+    session: Session,
+    file: Option<&Path>,
+    pace: Pace,
+    methods: &Methods,
+) -> Option<Vec<Run>> {
     let times = session.times();
     let number = session.runs().first().copied()?;
     let mut numbers = Vec::new();
@@ -46,6 +52,7 @@ pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) 
     // Run numbers of another session mean nothing here.
     let segments: Arc<[Span]> =
         runs.iter().filter_map(|run| run.subject.segment.and(run.subject.span)).collect();
+    let summary = summary(&session, number);
     let mut events: Vec<Vec<(f64, Event)>> = vec![Vec::new(); runs.len()];
     for (line, at) in session.lines.into_iter().zip(times) {
         if let Some(track) = numbers.iter().position(|n| *n == line.event.run) {
@@ -58,7 +65,25 @@ pub(crate) fn runs(first: u64, session: Session, pace: Pace, methods: &Methods) 
         run.log = Player::recorded(RunLog::new(run.id()), pace, events);
         run.log.cut_off();
     }
+    for (run, number) in runs.iter_mut().zip(numbers) {
+        run.saved = file.map(|file| (file.into(), number));
+    }
+    if let Some(last) = runs.last_mut() {
+        last.summary = summary;
+    }
     Some(runs)
+}
+
+/// What sums up the segments whose first run has this number.
+fn summary(session: &Session, first: u64) -> Option<String> {
+    let is_summary = |event: &Event| match &event.kind {
+        EventKind::Started(started) => started.summary_of == Some(first),
+        _ => false,
+    };
+    let run = session.lines.iter().rfind(|line| is_summary(&line.event))?.event.run;
+    let mut log = RunLog::new(run);
+    session.lines.iter().for_each(|line| _ = log.apply(&line.event));
+    log.is_finished().then(|| text::clean(log.text().trim()))
 }
 
 /// A run as its `started` event describes it, before any event.
@@ -83,6 +108,8 @@ pub(crate) fn described(id: u64, started: &Started, pace: Pace, methods: &Method
         autoregressive: method["drafter"]["kind"] == "none",
         lossless: *lossless,
         replayed: false,
+        saved: None,
+        summary: None,
         cancelling: false,
         log: Player::live(RunLog::new(id), pace),
     }

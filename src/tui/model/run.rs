@@ -61,6 +61,10 @@ pub(crate) struct Run {
     pub lossless: bool,
     /// It is played from a saved run.
     pub replayed: bool,
+    /// The file of runs that it is played from, and its number there.
+    pub saved: Option<(PathBuf, u64)>,
+    /// What sums up the segments of which it is the last, in a saved run.
+    pub summary: Option<String>,
     /// The user asked for its end.
     pub cancelling: bool,
     /// The log of its played part, and the rest of its events, all sanitized.

@@ -21,6 +21,8 @@ pub(crate) struct Sessions {
     /// Indices of the entries that match the filter, the best first; of equal ones the newest.
     pub shown: Vec<usize>,
     pub cursor: usize,
+    /// The one that is being read.
+    pub loading: Option<PathBuf>,
     /// Asking whether to delete the selected one.
     pub confirm: bool,
 }

@@ -101,7 +101,12 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Edit if matches!(model.overlay, Some(Overlay::Edit(_))) => edit::ask_value(model),
         Action::Edit => edit::open(model),
         Action::Reset => edit::reset(model),
-        Action::Save if model.overlay == Some(Overlay::EditCaption) => return batch::save(model),
+        Action::Save if model.overlay == Some(Overlay::EditCaption) => {
+            return match model.edited.clone() {
+                Some(segment) => timeline::save(model, &segment),
+                None => batch::save(model),
+            };
+        }
         Action::Save => edit::ask_name(model),
         Action::NextKnob => {
             follow_picker(model);
@@ -141,6 +146,9 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::MarkAll => model.library.toggle_all(),
         Action::Batch => batch::open(model),
         Action::Retry => return batch::retry(model),
+        Action::EditCaption if matches!(model.overlay, Some(Overlay::Timeline { .. })) => {
+            timeline::edit(model)
+        }
         Action::EditCaption => batch::edit(model),
         Action::SidecarForm => model.batches.next_sidecar(),
         Action::Existing => model.batches.next_existing(),

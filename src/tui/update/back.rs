@@ -72,7 +72,7 @@ fn leave_editor(model: &mut Model) -> Vec<Effect> {
         return ask(model, Action::Back, "to discard your changes");
     }
     model.batches.editor = None;
-    model.overlay = Some(Overlay::Batch);
+    model.overlay = Some(model.edited.take().map_or(Overlay::Batch, |segment| segment.timeline));
     Vec::new()
 }
 

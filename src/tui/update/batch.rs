@@ -266,6 +266,7 @@ pub(super) fn is_in_the_way(model: &mut Model) -> bool {
 }
 
 pub(super) fn edit(model: &mut Model) {
+    model.edited = None;
     let clip = model.batches.shown().and_then(Batch::selected);
     match clip.and_then(|clip| clip.caption.as_ref()) {
         Some(caption) if caption.text.len() > MAX_PROMPT_BYTES => {
@@ -279,8 +280,12 @@ pub(super) fn edit(model: &mut Model) {
     }
 }
 
-/// True if the caption in the editor differs from the clip's.
+/// True if the caption in the editor differs from the clip's, or the segment's.
 pub(super) fn is_changed(model: &Model) -> bool {
+    if let Some(run) = model.edited.as_ref().and_then(|segment| model.runs.get(segment.run)) {
+        let edited = model.batches.editor.as_ref().map(PromptEditor::text);
+        return edited.as_deref() != Some(run.log.whole().text().trim());
+    }
     let clip = model.batches.shown().and_then(Batch::selected).and_then(|clip| clip.caption.as_ref());
     let edited = model.batches.editor.as_ref().map(PromptEditor::text);
     edited.as_deref() != clip.map(|caption| caption.text.trim())

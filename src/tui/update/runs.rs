@@ -165,6 +165,8 @@ pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pac
         lossless: method.lossless(),
         method: Some(method),
         replayed: false,
+        saved: None,
+        summary: None,
         cancelling: false,
         log: Player::live(RunLog::new(id), pace),
     }

@@ -392,3 +392,56 @@ fn a_segment_is_captioned_again_in_its_place() {
     let captions: Vec<&str> = text.lines().map(|line| line.split("] ").nth(1).unwrap()).collect();
     assert_eq!(captions, ["A ball.", "It jumps.", "It stops."]);
 }
+
+#[test]
+fn a_segments_caption_is_edited_in_its_place() {
+    let mut studio = two_of_three();
+    press(&mut studio, "T ctrl-e");
+    assert!(notice(&mut studio).contains("no caption that can be edited"), "it is running");
+    press(&mut studio, "up ctrl-e");
+    assert!(screen(&studio).contains("Caption of Red ball · 0:10 – 0:20"), "{}", screen(&studio));
+    press(&mut studio, "space T w i c e .");
+    press(&mut studio, "esc");
+    assert!(notice(&mut studio).ends_with("again to discard your changes"));
+    let effects = press(&mut studio, "ctrl-s");
+    let edited = Event::new(2, EventKind::Edited { text: "It rolls. Twice.".into() });
+    assert_eq!(effects, [Effect::SaveEdit(Box::new(edited), None)]);
+    // Back on the timeline, which finds it.
+    press(&mut studio, "t w i c e");
+    assert!(screen(&studio).contains("(edited) It rolls. Twice."), "{}", screen(&studio));
+    press(&mut studio, "enter");
+    assert!(screen(&studio).contains("It rolls. Twice. (edited)"), "{}", screen(&studio));
+    let log = studio.model().runs.all[1].log.whole();
+    assert_eq!((log.text(), log.chunks()[0].text.as_str()), ("It rolls. Twice.", "It rolls."));
+    let json = export::write(studio.model(), specreel_client::present::export::Format::Json);
+    assert_eq!(json.matches("\"edited\": true").count(), 1, "{json}");
+    // Unchanged, nothing is saved.
+    assert!(press(&mut studio, "T home ctrl-e ctrl-s").is_empty());
+    assert!(studio.model().runs.all[0].log.edited().is_none());
+}
+
+#[test]
+fn a_saved_segment_is_edited_in_its_file_and_a_summary_is_shown() {
+    let mut session = session();
+    let about = Started { summary_of: Some(7), ..about("/v/clip.mp4", "naive") };
+    let mut add = |run, kind| session.lines.push(RecordedEvent { at_ms: None, event: Event::new(run, kind) });
+    let ends = |run, text| match done(run, StopReason::Eos, text) {
+        Msg::Engine(end) => end.kind,
+        _ => panic!("no event"),
+    };
+    add(8, ends(8, "Some words."));
+    add(9, EventKind::Started(about));
+    add(9, ends(9, "Words in all."));
+    let mut studio = ready();
+    studio.model().sessions.loading = Some("/sessions/a.jsonl".into());
+    studio.handle(Msg::Loaded(Ok(session)));
+    assert!(!screen(&studio).contains("Words in all."), "it is not played yet");
+    for _ in 0..4 {
+        studio.handle(Msg::Advance(10_000.0));
+    }
+    let said = screen(&studio);
+    assert!(said.contains("Summary") && said.contains("Words in all."), "{said}");
+    let effects = press(&mut studio, "T home ctrl-e ! ctrl-s");
+    let edited = Event::new(7, EventKind::Edited { text: "Some words.!".into() });
+    assert_eq!(effects, [Effect::SaveEdit(Box::new(edited), Some("/sessions/a.jsonl".into()))]);
+}

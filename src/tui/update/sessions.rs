@@ -36,6 +36,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
     if path.is_none() {
         model.overlay = Some(Overlay::Sessions);
     }
+    model.sessions.loading.clone_from(&path);
     path.map(Effect::Load).into_iter().collect()
 }
 
@@ -57,7 +58,8 @@ pub(super) fn loaded(model: &mut Model, session: Result<Session, String>) {
         Err(problem) => return model.note(Tone::Bad, problem),
     };
     let (first, pace) = (model.runs.next, model.config.pace);
-    let Some(runs) = replay::runs(first, session, pace, &model.methods) else {
+    let file = model.sessions.loading.take();
+    let Some(runs) = replay::runs(first, session, file.as_deref(), pace, &model.methods) else {
         return model.note(Tone::Bad, "this saved run has no started event");
     };
     watch::end_replay(model);

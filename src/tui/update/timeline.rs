@@ -1,7 +1,8 @@
 //! The timeline of the shown clip: going to one of its segments, and captioning one again.
 
 use super::*;
-use crate::tui::model::timeline;
+use crate::tui::model::{EditedSegment, prompt::MAX_PROMPT_BYTES, timeline};
+use specreel_record::{Event, EventKind};
 
 pub(super) fn open(model: &mut Model) {
     let shown = model.runs.shown().and_then(|run| run.subject.segment);
@@ -48,6 +49,42 @@ pub(super) fn again(model: &mut Model) -> Vec<Effect> {
     let waiting = runs::waiting(model, subject, method);
     model.queue.push_back(waiting);
     runs::start_waiting(model)
+}
+
+/// Edit the caption of the segment under the cursor.
+pub(super) fn edit(model: &mut Model) {
+    let Some(timeline @ Overlay::Timeline { query, cursor }) = &model.overlay else { return };
+    let run = picked(model, query, *cursor).and_then(|(_, id)| model.runs.get(id?));
+    match run.map(|run| (run.id(), run.log.whole())).filter(|(_, log)| log.is_finished()) {
+        Some((_, log)) if log.text().len() > MAX_PROMPT_BYTES => {
+            model.note(Tone::Bad, "the caption is too long to edit here");
+        }
+        Some((run, log)) => {
+            model.batches.editor = Some(PromptEditor::new(log.text().trim()));
+            model.edited = Some(EditedSegment { run, timeline: timeline.clone() });
+            model.overlay = Some(Overlay::EditCaption);
+        }
+        None => model.note(Tone::Info, "this segment has no caption that can be edited"),
+    }
+}
+
+/// Take the caption in the editor for the segment's, and save it with its run.
+pub(super) fn save(model: &mut Model, segment: &EditedSegment) -> Vec<Effect> {
+    let Some(text) = model.batches.editor.take().map(|editor| editor.text()) else { return Vec::new() };
+    model.edited = None;
+    model.overlay = Some(segment.timeline.clone());
+    let records = model.config.record && model.sessions.folder.is_some();
+    let Some(run) = model.runs.get_mut(segment.run) else { return Vec::new() };
+    if run.log.whole().text().trim() == text {
+        return Vec::new();
+    }
+    run.apply(&Event::new(segment.run, EventKind::Edited { text: text.clone() }));
+    let (file, number) = run.saved.clone().unzip();
+    let is_saved = file.is_some() || (records && !run.replayed);
+    let event = Event::new(number.unwrap_or(segment.run), EventKind::Edited { text });
+    let words = if is_saved { "saved with the run" } else { "kept for this session: runs are not saved" };
+    model.note(Tone::Info, words);
+    if is_saved { vec![Effect::SaveEdit(Box::new(event), file)] } else { Vec::new() }
 }
 
 /// The index of the segment under the cursor, and its run.

@@ -159,7 +159,10 @@ fn details(model: &Model, clip: &BatchClip, area: Rect, theme: &Theme) -> Text<'
 
 pub(super) fn edit(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(editor) = &model.batches.editor else { return };
-    let title = model.batches.shown().and_then(Batch::selected).map(|clip| clip.title.clone());
+    let title = match &model.edited {
+        Some(segment) => model.runs.get(segment.run).map(|run| run.subject.name()),
+        None => model.batches.shown().and_then(Batch::selected).map(|clip| clip.title.clone()),
+    };
     let title = format!("Caption of {}", text::fit(&title.unwrap_or_default(), 60));
     let rows = (editor.editor.lines().len() as u16).clamp(6, 12) + 2;
     let key = |action| model.keymap.keys(model.key_context(), action).first().map(ToString::to_string);

@@ -81,6 +81,13 @@ pub(super) fn lay(model: &Model, theme: &Theme, columns: usize) -> Laid {
         }
         writer.caption(run, run.id() == shown.id());
     }
+    if let Some(summary) =
+        runs.last().filter(|run| !run.log.is_unseen()).and_then(|run| run.summary.as_deref())
+    {
+        writer.gap();
+        writer.say(vec![("Summary".into(), theme.style(Role::Dim))]);
+        writer.say(vec![(summary.into(), Style::new())]);
+    }
     let more = model.queue.iter().filter(|w| shown.group().is_some() && w.run.group() == shown.group());
     let more = more.count();
     if more > 0 {
@@ -177,6 +184,11 @@ impl Writer<'_> {
         // The inspector's cursor is on tokens.
         let scene = run.log.scene().filter(|_| cursor.is_none());
         let settled = scene.as_ref().map_or(usize::MAX, |scene| scene.first_token);
+        if let Some(edited) = run.log.edited().filter(|_| cursor.is_none()) {
+            // No token has written it.
+            let note = (Cow::Borrowed(" (edited)"), theme.style(Role::Dim));
+            return self.say(vec![(Cow::Borrowed(edited), Style::new()), note]);
+        }
         let chunks = run.log.chunks().iter().take_while(|chunk| chunk.tokens.start < settled);
         let parts = chunks.flat_map(|p| {
             let here = cursor.is_some_and(|n| p.tokens.contains(&n));

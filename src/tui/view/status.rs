@@ -237,7 +237,7 @@ fn useful(model: &Model) -> &'static [Action] {
         },
         KeyContext::CaptionEdit => &[Save, Newline, Back],
         KeyContext::Pick => &[Choose, Pick, Back],
-        KeyContext::Timeline => &[Choose, Again, Down, Back, ClearLine],
+        KeyContext::Timeline => &[Choose, Again, EditCaption, Down, Back, ClearLine],
         KeyContext::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
             Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, NextProfile, Back],
             _ => &[NextPane, Down, Choose, NextProfile, Back],

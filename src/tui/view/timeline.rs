@@ -86,8 +86,10 @@ fn row(model: &Model, piece: &Piece<'_>, columns: usize, theme: &Theme) -> Row<'
 
 /// The caption of a run, or why it has none.
 fn words(run: &Run) -> String {
-    match run.log.whole().failure() {
-        Some(failure) => failure.error.clone(),
-        None => run.log.whole().shown().trim().to_owned(),
+    let log = run.log.whole();
+    match (log.failure(), log.edited()) {
+        (Some(failure), _) => failure.error.clone(),
+        (None, Some(edited)) => format!("(edited) {}", edited.trim()),
+        (None, None) => log.shown().trim().to_owned(),
     }
 }

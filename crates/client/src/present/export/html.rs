@@ -98,6 +98,9 @@ pub(super) fn paragraph(class: &str, html: &str) -> String {
 
 /// The caption in the styles of its verdicts, with the reason as the title of each chunk.
 pub(super) fn caption(log: &RunLog) -> String {
+    if let Some(text) = log.edited() {
+        return format!("{} (edited)", escape(text.trim()));
+    }
     if log.chunks().is_empty() {
         return escape(log.text().trim());
     }

@@ -33,6 +33,9 @@ pub(super) fn write(names: &Names<'_>, runs: &Pieces<'_>) -> String {
 }
 
 fn caption(run: &RunLog) -> String {
+    if let Some(text) = run.edited() {
+        return format!("{} (edited)", escape(text.trim()));
+    }
     let mut out = String::new();
     for chunk in run.chunks() {
         let (text, loosened) = (escape(&chunk.text), !chunk.verdict.is_strict());

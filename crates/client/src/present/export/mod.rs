@@ -112,7 +112,11 @@ impl Format {
             Format::Vtt => subtitle_file(Subtitles::Vtt, cues, runs),
             Format::Chapters => Outline::Chapters.file(&captions(runs), None),
             Format::Youtube => Outline::Youtube.file(&captions(runs), None),
-            Format::Json => Outline::Json.file(&captions(runs), None),
+            Format::Json => {
+                let captions = captions(runs);
+                let lines = captions.iter().zip(edited(runs));
+                outline::json_file(lines.map(|((span, text), edited)| (*span, text.as_str(), edited)), None)
+            }
         }
     }
 }
@@ -169,8 +173,19 @@ fn subtitle_file(kind: Subtitles, cues: Cues, runs: &Pieces<'_>) -> String {
 
 /// The captions of the runs that finished, or their events, with times.
 fn captions(runs: &Pieces<'_>) -> Vec<(Span, String)> {
-    let finished = runs.logs().iter().filter(|run| run.is_finished());
-    finished.filter_map(|run| Some(timed(span(run)?, &run.shown()))).flatten().collect()
+    timed_runs(runs).flat_map(|(_, captions)| captions).collect()
+}
+
+/// Whether a person has changed each of these captions.
+fn edited(runs: &Pieces<'_>) -> Vec<bool> {
+    timed_runs(runs)
+        .flat_map(|(run, captions)| captions.into_iter().map(|_| run.edited().is_some()))
+        .collect()
+}
+
+fn timed_runs<'a>(runs: &Pieces<'a>) -> impl Iterator<Item = (&'a RunLog, Vec<(Span, String)>)> {
+    let finished: Vec<&RunLog> = runs.logs().iter().copied().filter(|run| run.is_finished()).collect();
+    finished.into_iter().filter_map(|run| Some((run, timed(span(run)?, &run.shown()))))
 }
 
 #[cfg(test)]

@@ -32,12 +32,7 @@ impl Outline {
                 summary + &lines.collect::<String>()
             }
             Outline::Json => {
-                let event = |(span, text): &(Span, String)| json!({ "start": span.start, "end": span.end, "text": text.trim() });
-                let mut whole = json!({ "events": captions.iter().map(event).collect::<Vec<_>>() });
-                if let Some(summary) = summary {
-                    whole["summary"] = summary.trim().into();
-                }
-                serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
+                json_file(captions.iter().map(|(span, text)| (*span, text.as_str(), false)), summary)
             }
         }
     }
@@ -49,6 +44,25 @@ impl Outline {
             format!("YouTube shows chapters if there are at least {YOUTUBE_CHAPTERS}, of {YOUTUBE_S} seconds or more; these are {count}")
         })
     }
+}
+
+/// Captions with times, and whether a person has changed each, as JSON.
+pub(super) fn json_file<'a>(
+    captions: impl Iterator<Item = (Span, &'a str, bool)>,
+    summary: Option<&str>,
+) -> String {
+    let event = |(span, text, edited): (Span, &str, bool)| {
+        let mut event = json!({ "start": span.start, "end": span.end, "text": text.trim() });
+        if edited {
+            event["edited"] = true.into();
+        }
+        event
+    };
+    let mut whole = json!({ "events": captions.map(event).collect::<Vec<_>>() });
+    if let Some(summary) = summary {
+        whole["summary"] = summary.trim().into();
+    }
+    serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
 }
 
 fn chapters(captions: &[(Span, String)], summary: Option<&str>) -> String {
