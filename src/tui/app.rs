@@ -59,8 +59,6 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     // Errors in the user's files are shown on the normal screen.
     let (studio, begin) = Studio::new(&config)?;
     let (engine, events) = client.split();
-    // The engine's threads are there by now, and keep theirs.
-    time_slice::shorten();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let through = Arc::new(Notify::new());
     let tell = Arc::clone(&through);

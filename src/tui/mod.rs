@@ -44,7 +44,6 @@ mod terminal_writer;
 mod testing;
 mod text;
 mod theme;
-mod time_slice;
 mod training;
 mod update;
 mod view;
