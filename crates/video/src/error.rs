@@ -75,6 +75,9 @@ pub enum Error {
     /// An MP4 file that has pictures, but not the index that follows them.
     #[error("{}: an MP4 file has no index until it is complete", .0.display())]
     Unfinished(PathBuf),
+    /// An MP4 file whose index follows its pictures, from a reader that cannot seek.
+    #[error("{}: the index of this MP4 file comes after its pictures, so it cannot be read from a pipe", .0.display())]
+    IndexLast(PathBuf),
     /// A URL that cannot be opened.
     #[error("{}: cannot open the stream ({detail})", .path.display())]
     Connection { path: PathBuf, detail: String },
@@ -135,6 +138,9 @@ impl Error {
             Error::Segments { .. } => "use longer segments, or limit the part with --start and --end",
             Error::Scenes { .. } => {
                 "raise --scene-threshold or --min-segment, or limit the part with --start and --end"
+            }
+            Error::IndexLast(_) => {
+                "pass the file itself, or write its index first: ffmpeg -i IN -c copy -movflags +faststart OUT.mp4"
             }
             Error::Unfinished(_) => {
                 "record fragmented MP4 (ffmpeg -movflags frag_keyframe+empty_moov), MPEG-TS or Matroska"

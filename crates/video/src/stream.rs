@@ -73,9 +73,13 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Read a container from a reader, such as stdin. Fails as [`probe`](fn@super::probe), also if there are no bytes.
+    /// Read a container from a reader, such as stdin. Fails as [`probe`](fn@super::probe), also if there are no bytes, and for an MP4
+    /// file whose index follows its pictures.
     pub fn pipe(name: &Path, reader: impl Read + Send + 'static, stop: &Stop) -> Result<Self, Error> {
         let (head, reader) = with_head(name, reader)?;
+        if index_is_last(&mut Cursor::new(&head)) {
+            return Err(Error::IndexLast(name.into()));
+        }
         let input = StreamIo::from_read_with_capacity(reader, BUFFER).and_then(|io| {
             let stop = stop.clone();
             format::input_from_stream_with_interrupt(io, None, Some(offline()), move || stop())
@@ -319,8 +323,8 @@ impl<W: FnMut(u32) -> bool> Read for Growing<W> {
     }
 }
 
-/// True for an MP4 file whose pictures come before their index.
-fn index_is_last(file: &mut File) -> bool {
+/// True for an MP4 file whose pictures come before their index, as far as `file` goes.
+fn index_is_last(file: &mut (impl Read + Seek)) -> bool {
     let mut at = 0;
     loop {
         let mut header = [0; 16];

@@ -243,3 +243,14 @@ fn an_mp4_file_is_readable_once_it_has_its_index() {
     let (_, ended) = of(&whole.cut(0.6));
     assert!(matches!(ended, Err(Error::Unfinished(_))), "{ended:?}");
 }
+
+#[test]
+fn a_pipe_with_an_index_at_its_end_is_refused_in_words() {
+    let file = Clip { extension: "mp4", ..Clip::of(40) }.write();
+    let refused = piped(file.bytes()).err().unwrap();
+    assert!(matches!(refused, Error::IndexLast(_)), "{refused:?}");
+    assert_eq!(
+        refused.to_string(),
+        "-: the index of this MP4 file comes after its pictures, so it cannot be read from a pipe"
+    );
+}
