@@ -53,7 +53,7 @@ impl TerminalEvents {
 impl Drop for TerminalEvents {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // It ends within a moment: it waits for nothing else.
+        // The dropped sender wakes it, and it ends.
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }

@@ -371,7 +371,7 @@ fn an_automatic_context_is_chosen_by_what_it_costs_and_saves() {
     assert_eq!(seen.notes, ["chosen for this run: draft model that sees no visual tokens"]);
 }
 
-/// Whatever is chosen is lossless, and every choice that was open has been made.
+/// Any choice is lossless, and none is left open.
 #[test]
 fn an_automatic_method_says_what_it_chose_and_writes_the_same_text() {
     let mut rig = Rig::new();

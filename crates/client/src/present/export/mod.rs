@@ -113,9 +113,11 @@ impl Format {
             Format::Chapters => Outline::Chapters.file(&captions(runs), None),
             Format::Youtube => Outline::Youtube.file(&captions(runs), None),
             Format::Json => {
-                let captions = captions(runs);
-                let lines = captions.iter().zip(edited(runs));
-                outline::json_file(lines.map(|((span, text), edited)| (*span, text.as_str(), edited)), None)
+                let runs: Vec<_> = timed_runs(runs).collect();
+                let lines = runs.iter().flat_map(|(run, captions)| {
+                    captions.iter().map(|(span, text)| (*span, text.as_str(), run.edited().is_some()))
+                });
+                outline::json_file(lines, None)
             }
         }
     }
@@ -176,13 +178,7 @@ fn captions(runs: &Pieces<'_>) -> Vec<(Span, String)> {
     timed_runs(runs).flat_map(|(_, captions)| captions).collect()
 }
 
-/// Whether a person has changed each of these captions.
-fn edited(runs: &Pieces<'_>) -> Vec<bool> {
-    timed_runs(runs)
-        .flat_map(|(run, captions)| captions.into_iter().map(|_| run.edited().is_some()))
-        .collect()
-}
-
+/// The runs that finished, with their captions or events.
 fn timed_runs<'a>(runs: &Pieces<'a>) -> impl Iterator<Item = (&'a RunLog, Vec<(Span, String)>)> {
     let finished: Vec<&RunLog> = runs.logs().iter().copied().filter(|run| run.is_finished()).collect();
     finished.into_iter().filter_map(|run| Some((run, timed(span(run)?, &run.shown()))))
