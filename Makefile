@@ -22,13 +22,14 @@ run: setup
 setup:
 	@sh scripts/setup.sh build
 
+# Tests run side by side, so what candle computes has one thread in each.
 test:
 	@sh scripts/setup.sh test
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 	cargo test --locked --workspace --doc --quiet
-	@if cargo nextest --version >/dev/null 2>&1; then cargo nextest run --locked --workspace --test-threads $$(( $$(nproc) + 1 )); else cargo test --locked --workspace --all-targets; fi
+	@if cargo nextest --version >/dev/null 2>&1; then RAYON_NUM_THREADS=1 cargo nextest run --locked --workspace --test-threads $$(( $$(nproc) + 1 )); else cargo test --locked --workspace --all-targets; fi
 
 dist:
 	@sh scripts/dist.sh $(ARCH)

@@ -17,21 +17,11 @@ use std::{
     },
 };
 
+use bytemuck::Pod;
 use guard::Guard;
 
-/// Types that any bytes are valid values of.
-///
-/// # Safety
-/// Every bit pattern is a value, and the type has no padding.
-pub unsafe trait Plain: Copy + 'static {}
-// SAFETY: integers and floats take any bits.
-unsafe impl Plain for u8 {}
-// SAFETY: as above.
-unsafe impl Plain for i8 {}
-// SAFETY: as above.
-unsafe impl Plain for u16 {}
-// SAFETY: as above.
-unsafe impl Plain for f32 {}
+/// Bytes of a huge page; a smaller array has none.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// The files that are mapped now.
 static MAPS: Mutex<Vec<Weak<FileMap>>> = Mutex::new(Vec::new());
@@ -115,7 +105,7 @@ impl Drop for FileMap {
 
 /// Values that are owned, or a part of a mapped file. Clones share the values.
 #[derive(Clone)]
-pub enum Store<T: Plain> {
+pub enum Store<T: Pod> {
     Owned(Arc<Vec<T>>),
     /// `len` values from byte `at` of a file on: in bounds and aligned, see [`Store::mapped`].
     Mapped {
@@ -127,7 +117,7 @@ pub enum Store<T: Plain> {
     },
 }
 
-impl<T: Plain> Store<T> {
+impl<T: Pod> Store<T> {
     /// `len` values from byte `at` of a file on; `None` if they are not in the file, or not aligned for their type.
     pub fn mapped(map: &Arc<FileMap>, at: usize, len: usize) -> Option<Self> {
         let end = len.checked_mul(size_of::<T>())?.checked_add(at)?;
@@ -138,6 +128,25 @@ impl<T: Plain> Store<T> {
             len,
             kind: std::marker::PhantomData,
         })
+    }
+
+    /// So many zeros. The system provides their memory when it is first written, by the thread that writes it, in huge pages where
+    /// it can: a fault for each small page of a model takes seconds, and holds up the threads that draw and answer.
+    pub(crate) fn zeros(len: usize) -> Self {
+        let values = vec![T::zeroed(); len];
+        #[cfg(target_os = "linux")]
+        {
+            let (start, end) = (values.as_ptr() as usize, values.as_ptr().wrapping_add(len) as usize);
+            let page = rustix::param::page_size();
+            let (start, end) = (start.next_multiple_of(page), end / page * page);
+            if end.saturating_sub(start) >= HUGE_PAGE {
+                // SAFETY: whole pages of an allocation, whose contents stay. Without huge pages nothing changes.
+                let _ = unsafe {
+                    rustix::mm::madvise(start as *mut _, end - start, rustix::mm::Advice::LinuxHugepage)
+                };
+            }
+        }
+        values.into()
     }
 
     /// The owned values, to be filled. Panics if they are mapped, or shared with a clone.
@@ -153,9 +162,7 @@ impl<T: Plain> Store<T> {
 
     /// The values as bytes, in the order of this processor.
     pub fn as_bytes(&self) -> &[u8] {
-        let values: &[T] = self;
-        // SAFETY: plain values have no padding, and any alignment is one of bytes.
-        unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+        bytemuck::cast_slice(self)
     }
 
     /// True if the values are a part of a mapped file.
@@ -164,7 +171,7 @@ impl<T: Plain> Store<T> {
     }
 }
 
-impl<T: Plain> Deref for Store<T> {
+impl<T: Pod> Deref for Store<T> {
     type Target = [T];
 
     #[inline]
@@ -179,7 +186,7 @@ impl<T: Plain> Deref for Store<T> {
     }
 }
 
-impl<T: Plain> From<Vec<T>> for Store<T> {
+impl<T: Pod> From<Vec<T>> for Store<T> {
     fn from(values: Vec<T>) -> Self {
         Self::Owned(Arc::new(values))
     }

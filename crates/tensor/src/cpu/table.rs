@@ -29,10 +29,9 @@ pub enum Values {
 impl Values {
     /// Zeros. Panics if they are not whole blocks.
     pub fn zeros(kind: TensorType, values: usize) -> Self {
-        // Zeroed memory is provided by the system when it is first written, by the thread that writes it.
         match kind {
-            TensorType::F32 => Self::F32(vec![0.0; values].into()),
-            TensorType::Half(kind) => Self::Half(kind, vec![0; values].into()),
+            TensorType::F32 => Self::F32(Store::zeros(values)),
+            TensorType::Half(kind) => Self::Half(kind, Store::zeros(values)),
             TensorType::Blocks(kind) => Self::Blocks(Blocks::zeros(kind, values)),
         }
     }

@@ -33,8 +33,8 @@ impl FloatPanels {
     pub fn empty(outputs: usize, inputs: usize, kind: Option<HalfKind>) -> Self {
         let values = outputs.next_multiple_of(PANEL) * inputs;
         let values = match kind {
-            None => Values::F32(vec![0.0; values].into()),
-            Some(kind) => Values::Half(kind, vec![0; values].into()),
+            None => Values::F32(Store::zeros(values)),
+            Some(kind) => Values::Half(kind, Store::zeros(values)),
         };
         Self { values, inputs, outputs }
     }

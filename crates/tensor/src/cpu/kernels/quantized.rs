@@ -49,9 +49,8 @@ impl Panels {
     /// Panels with scales of zero.
     fn empty(outputs: usize, inputs: usize) -> Self {
         let (panels, blocks) = (outputs.div_ceil(PANEL), inputs / BLOCK);
-        let (quants, scales) =
-            (vec![0u8; panels * blocks * PANEL * BLOCK], vec![0f32; panels * blocks * PANEL]);
-        Self { quants: quants.into(), scales: scales.into(), blocks }
+        let quants = Store::zeros(panels * blocks * PANEL * BLOCK);
+        Self { quants, scales: Store::zeros(panels * blocks * PANEL), blocks }
     }
 
     /// Rearrange rows; padding outputs of the last panel have scales of zero.
@@ -167,8 +166,8 @@ impl Weights8 {
         if in_panels() {
             return Self(Layout::Panels(Panels::empty(outputs, inputs)));
         }
-        let (quants, scales) = (vec![0i8; outputs * inputs], vec![0f32; outputs * inputs / BLOCK]);
-        Self(Layout::Rows { quants: quants.into(), scales: scales.into() })
+        let (quants, scales) = (Store::zeros(outputs * inputs), Store::zeros(outputs * inputs / BLOCK));
+        Self(Layout::Rows { quants, scales })
     }
 
     /// The matrix of `outputs × inputs` whose [`Weights8::arrays`] are at these places of a file; `None` if they are not in it, or

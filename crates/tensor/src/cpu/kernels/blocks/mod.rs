@@ -68,7 +68,7 @@ impl Blocks {
     /// A matrix of `values` zeros. Panics if they are not whole blocks.
     pub fn zeros(kind: BlockKind, values: usize) -> Self {
         assert!(values.is_multiple_of(kind.values()), "the values are not whole blocks");
-        Self { kind, bytes: vec![0; values / kind.values() * kind.bytes()].into() }
+        Self { kind, bytes: Store::zeros(values / kind.values() * kind.bytes()) }
     }
 
     /// Quantize and append values. Panics if they are not whole blocks, one is too large, or the blocks belong to a file.
