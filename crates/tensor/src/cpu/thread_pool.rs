@@ -2,8 +2,8 @@
 //!
 //! A layer of a small model is some tens of microseconds of work; waking a sleeping thread costs as much. The workers spin for
 //! about a millisecond after each job before they sleep, so that the many short jobs of one pass start at once, and an idle
-//! program uses no CPU. A job is split into units that idle threads take; a worker that wakes up too late finds the job closed,
-//! and the caller does not wait for it.
+//! program uses no CPU. While they spin, they give way to the threads of other programs. A job is split into units that idle
+//! threads take; a worker that wakes up too late finds the job closed, and the caller does not wait for it.
 
 use std::sync::{
     Arc, Mutex, OnceLock, TryLockError,
@@ -15,6 +15,8 @@ const OPEN: u64 = 1 << 31;
 const JOB: u64 = 1 << 32;
 /// Spins before a worker sleeps: about a millisecond, longer than a drafter takes for its chain.
 const MAX_SPINS: u32 = 40_000;
+/// Spins before a waiting thread lets another program's thread run: tens of microseconds.
+const SPINS_PER_YIELD: u32 = 1_000;
 
 type Job = *const (dyn Fn(usize) + Sync);
 
@@ -120,14 +122,25 @@ impl ThreadPool {
         }
         let own = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take_units(shared, work)));
         shared.state.fetch_and(!OPEN, Ordering::AcqRel);
+        let mut spins = 0;
         while shared.state.load(Ordering::Acquire) & (OPEN - 1) != 0 {
-            std::hint::spin_loop();
+            wait(&mut spins);
         }
         let worker_panicked = shared.panicked.swap(false, Ordering::Relaxed);
         if let Err(panic) = own {
             std::panic::resume_unwind(panic);
         }
         assert!(!worker_panicked, "a compute thread panicked");
+    }
+}
+
+/// Wait a moment. Where processors are short, the thread that is waited for may need this one.
+fn wait(spins: &mut u32) {
+    *spins = spins.wrapping_add(1);
+    if spins.is_multiple_of(SPINS_PER_YIELD) {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
     }
 }
 
@@ -171,9 +184,8 @@ fn worker(shared: &Shared, index: usize) {
             }
             continue;
         }
-        spins += 1;
         if spins < MAX_SPINS {
-            std::hint::spin_loop();
+            wait(&mut spins);
             continue;
         }
         shared.asleep[index].store(true, Ordering::SeqCst);
