@@ -69,7 +69,7 @@ mkdir -p "$work/ffmpeg"
 (cd "$work/ffmpeg" && "$ffmpeg/configure" $cross --prefix="$prefix" --extra-cflags="$flags -I$prefix/include" --extra-ldflags="-L$prefix/lib" \
     --pkg-config-flags=--static --enable-static --disable-shared --enable-pic --disable-stripping --disable-debug \
     --disable-everything --disable-autodetect --disable-programs --disable-doc --disable-network \
-    --disable-avdevice --disable-avfilter --disable-swresample --enable-zlib --enable-libdav1d --enable-protocol=file,pipe \
+    --disable-avdevice --disable-avfilter --enable-zlib --enable-libdav1d --enable-protocol=file,pipe \
     --enable-parsers --enable-demuxer="$(list demuxers)" --enable-decoder="$(list decoders)" \
     --enable-encoder=mpeg4 --enable-muxer=mp4 &&
     # Glibc 2.28 has sysctl, Zig's headers do not; and FFmpeg would name its options, with paths of this machine.

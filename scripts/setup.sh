@@ -11,7 +11,7 @@ log() { printf 'setup: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 has_ffmpeg() {
-    have pkg-config && pkg-config --exists libavcodec libavformat libavutil libswscale
+    have pkg-config && pkg-config --exists libavcodec libavformat libavutil libswresample libswscale
 }
 
 has_compiler() { have cc || have gcc || have clang; }
@@ -52,7 +52,7 @@ if ! { has_ffmpeg && has_compiler && has_libclang && { has_rust || have curl; } 
     if have apt-get; then
         as_root apt-get update -q
         as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-            build-essential pkg-config libclang-dev libavcodec-dev libavformat-dev libavutil-dev libswscale-dev \
+            build-essential pkg-config libclang-dev libavcodec-dev libavformat-dev libavutil-dev libswresample-dev libswscale-dev \
             curl ca-certificates
     elif have dnf; then
         # The full FFmpeg if RPM Fusion is enabled, else Fedora's ffmpeg-free.
@@ -65,12 +65,12 @@ if ! { has_ffmpeg && has_compiler && has_libclang && { has_rust || have curl; } 
         has_libclang || brew install llvm
     else
         log "error: no supported package manager (apt, dnf, pacman, brew); install manually:"
-        has_ffmpeg || log "  pkg-config and FFmpeg libraries with headers: libavcodec libavformat libavutil libswscale"
+        has_ffmpeg || log "  pkg-config and FFmpeg libraries with headers: libavcodec libavformat libavutil libswresample libswscale"
         has_compiler || log "  a C compiler"
         has_libclang || log "  libclang"
         exit 1
     fi
-    has_ffmpeg || { log "error: FFmpeg headers not found (pkg-config libavcodec libavformat libavutil libswscale)"; exit 1; }
+    has_ffmpeg || { log "error: FFmpeg headers not found (pkg-config libavcodec libavformat libavutil libswresample libswscale)"; exit 1; }
     has_compiler || { log "error: no C compiler found"; exit 1; }
     has_libclang || { log "error: libclang not found; set LIBCLANG_PATH to its directory"; exit 1; }
 fi

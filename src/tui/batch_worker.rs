@@ -91,7 +91,7 @@ fn run(
     let mut outputs = Outputs::open(options, &clips).map_err(|failure| failure.error)?;
     let (part, polish) = (Part::default(), Polish::default());
     let mut batch =
-        Batch { client, interrupt, request, part, transcript: None, polish, limit: None, verify: None };
+        Batch { client, interrupt, request, part, said: &|_| Ok(None), polish, limit: None, verify: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let ended = runtime.block_on(batch.run(clips, &mut outputs, &mut Teller { news, sidecar }));

@@ -22,8 +22,8 @@ pub struct Batch<'a> {
     /// The request of each caption, without video, part and prompt. Its number is the first run's.
     pub request: RunRequest,
     pub part: Part,
-    /// What is said in the clips, which then are one.
-    pub transcript: Option<&'a Transcript>,
+    /// What is said in a clip, if anything is known of it.
+    pub said: &'a dyn Fn(&Path) -> Result<Option<Transcript>, Failure>,
     pub polish: Polish,
     /// At most this many clips are captioned.
     pub limit: Option<usize>,
@@ -39,6 +39,8 @@ struct Job {
     stamp: Option<(u64, u64)>,
     /// The prompts, without what is said in the clip.
     prompts: Vec<String>,
+    /// Where what is said in it comes from.
+    said: Option<String>,
     /// For each prompt the runs of all pieces.
     requests: Vec<Vec<RunRequest>>,
 }
@@ -192,20 +194,38 @@ impl Batch<'_> {
         };
         let path = clip.path();
         let stamp = stamp(&path);
-        let spans = self.spans(&path, outputs.are_timed())?;
         let prompts: Vec<String> = prompts.iter().map(|&number| outputs.prompts()[number].clone()).collect();
-        let requests = prompts.iter().map(|prompt| self.runs(&path, &spans, prompt)).collect();
-        Ok(Ok(Job { clip: clip.clone(), _claims: claims, stamp, prompts, requests }))
+        let (said, requests) = self.plan(&path, &prompts, outputs.are_timed())?;
+        Ok(Ok(Job { clip: clip.clone(), _claims: claims, stamp, prompts, said, requests }))
+    }
+
+    /// Where what is said in a video comes from, and for each prompt the runs of all its pieces.
+    fn plan(
+        &self,
+        path: &Path,
+        prompts: &[String],
+        timed: bool,
+    ) -> Result<(Option<String>, Vec<Vec<RunRequest>>), Failure> {
+        let said = (self.said)(path)?;
+        let spans = self.spans(path, timed || said.is_some())?;
+        let requests = prompts.iter().map(|prompt| self.runs(path, &spans, prompt, said.as_ref())).collect();
+        Ok((said.map(|said| said.file), requests))
     }
 
     /// A run on each of these parts of a video.
-    fn runs(&self, path: &Path, spans: &[Option<Span>], prompt: &str) -> Vec<RunRequest> {
+    fn runs(
+        &self,
+        path: &Path,
+        spans: &[Option<Span>],
+        prompt: &str,
+        said: Option<&Transcript>,
+    ) -> Vec<RunRequest> {
         let count = spans.len();
         let piece = |(index, span): (usize, &Option<Span>)| RunRequest {
             video: path.to_owned(),
             span: *span,
             segment: self.part.segments.map(|_| Segment { first: 0, index, count }),
-            prompt: match (self.transcript, span) {
+            prompt: match (said, span) {
                 (Some(transcript), Some(span)) => transcript.prompt(prompt, *span),
                 _ => prompt.to_owned(),
             },
@@ -218,7 +238,7 @@ impl Batch<'_> {
     /// The parts of a video that are captioned; none is the whole video.
     fn spans(&self, path: &Path, timed: bool) -> Result<Vec<Option<Span>>, Failure> {
         let Part { start, end, segments } = self.part;
-        if self.part == Part::default() && !timed && self.transcript.is_none() {
+        if self.part == Part::default() && !timed {
             return Ok(vec![None]);
         }
         let spans =
@@ -276,7 +296,7 @@ impl Batch<'_> {
                 }
                 logs.push(log);
             }
-            captions.push(self.written(prompt, &logs));
+            captions.push(self.written(job, prompt, &logs));
             logs.iter().for_each(|log| progress.stats.add_run(log.stats()));
         }
         if stamp(&job.clip.path()) != job.stamp {
@@ -312,14 +332,13 @@ impl Batch<'_> {
         run: &mut u64,
         report: &mut R,
     ) -> Result<Result<Option<Caption>, Failure>, Halt> {
-        let spans = match self.spans(path, false) {
-            Ok(spans) => spans,
+        let prompts = vec![self.request.prompt.clone()];
+        let (said, requests) = match self.plan(path, &prompts, false) {
+            Ok(planned) => planned,
             Err(failure) => return Ok(Err(failure)),
         };
-        let prompts = vec![self.request.prompt.clone()];
-        let requests = vec![self.runs(path, &spans, &self.request.prompt)];
         let clip = Clip::of_file(path);
-        let job = Job { stamp: stamp(path), clip, _claims: Vec::new(), prompts, requests };
+        let job = Job { stamp: stamp(path), clip, _claims: Vec::new(), prompts, said, requests };
         Ok(match self.caption(&job, None, run, false, &mut Progress::default(), report).await? {
             End::Captions(captions) => Ok(captions.into_iter().next()),
             End::Failed(failure) => Err(failure),
@@ -340,7 +359,7 @@ impl Batch<'_> {
         Ok(RunRequest { video, span, prompt, measure: false, ..self.request.clone() })
     }
 
-    fn written(&self, prompt: &str, logs: &[RunLog]) -> Caption {
+    fn written(&self, job: &Job, prompt: &str, logs: &[RunLog]) -> Caption {
         let polished: Vec<_> =
             logs.iter().map(|log| Polish { prefix: None, ..self.polish.clone() }.apply(log.text())).collect();
         let joined = polished.iter().map(|piece| piece.text.as_str()).collect::<Vec<_>>().join(" ");
@@ -350,7 +369,7 @@ impl Batch<'_> {
         let pieces = spans.zip(&polished).map(|(span, piece)| (span, piece.text.clone())).collect();
         let cut = (!cut.is_empty()).then(|| cut.join("; "));
         let mut made = made(logs);
-        made.extend(self.transcript.map(|said| ("transcript".into(), said.file.clone().into())));
+        made.extend(job.said.iter().map(|said| ("transcript".into(), said.clone().into())));
         made.extend(answer(logs).map(|answer| ("answer".into(), answer)));
         if logs.iter().all(|log| log.text().trim().is_empty()) {
             made.insert("empty".into(), true.into());

@@ -1,4 +1,5 @@
-//! What is said in a video: a file of subtitles or of a speech recognizer, and the part of it that goes into a prompt.
+//! What is said in a video: a file of subtitles or of a speech recognizer, or what a speech model hears, and the part of it that goes
+//! into a prompt.
 //!
 //! Read are SubRip, WebVTT, and JSON as Whisper, whisper.cpp and transformers write it. The text may be UTF-8 or UTF-16; anything
 //! else is taken for Windows-1252. A damaged cue is left out, with a note. Cues are put in order; a line that is repeated by the next
@@ -20,7 +21,7 @@ const SHARED_S: f64 = 1.0;
 /// The lines of a transcript, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
-    /// The file, as it was named.
+    /// The file, or the speech model, as it was named.
     pub file: String,
     lines: Vec<Line>,
     notes: Vec<String>,
@@ -70,6 +71,12 @@ impl Transcript {
         } else {
             Ok(Self { lines, notes, ..Self::default() })
         }
+    }
+
+    /// What a speech model of this name heard, with notes of its own.
+    pub fn heard(model: &str, lines: Vec<(Span, String)>, notes: Vec<String>) -> Self {
+        let line = |(span, text)| Line { span, text };
+        Self { file: model.to_owned(), lines: lines.into_iter().map(line).collect(), notes }
     }
 
     /// What the user should know: what could not be read, and, of a video of this many seconds, what is past its end.

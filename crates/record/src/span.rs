@@ -19,6 +19,11 @@ impl Span {
         self.end - self.start
     }
 
+    /// The same, so many seconds later.
+    pub fn later(&self, seconds: f64) -> Self {
+        Self { start: self.start + seconds, end: self.end + seconds }
+    }
+
     /// True if it begins at or after 0 and ends after it began.
     pub fn is_sound(&self) -> bool {
         self.start >= 0.0 && self.end.is_finite() && self.start < self.end

@@ -4,6 +4,8 @@ mod resume;
 
 use self::resume::Kept;
 
+use std::cell::RefCell;
+
 use super::*;
 use crate::cli::output::{
     printer::{PrintError, Printer, Style},
@@ -44,12 +46,16 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     let file = caption.request.video.clone();
     let out_terminal = std::io::stdout().is_terminal();
     let shown = !(output.quiet || output.json && out_terminal);
-    let mut search = Progress::new(shown);
-    let divided = part.runs(caption.request, &mut |done, total| {
-        search.scenes(done, total);
-        ControlFlow::Continue(())
-    });
-    search.clear();
+    let search = RefCell::new(Progress::new(shown));
+    let look = |doing: &'static str| {
+        let search = &search;
+        move |done: f64, total: f64| {
+            search.borrow_mut().looking(doing, done, total);
+            ControlFlow::Continue(())
+        }
+    };
+    let divided = part.runs(caption.request, &mut look("listening"), &mut look("finding scenes"));
+    search.into_inner().clear();
     let (mut requests, notes) = divided.map_err(|failure| resolve::as_typed(failure, &file, video))?;
     if !output.quiet && !output.json {
         notes.iter().for_each(|note| tell!("note: {note}"));

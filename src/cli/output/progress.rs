@@ -79,11 +79,11 @@ impl Progress {
         }
     }
 
-    /// Show how many seconds of a video were searched for scenes, of how many.
-    pub fn scenes(&mut self, done: f64, total: f64) {
+    /// Show how many seconds of a video were gone through, of how many, and what for.
+    pub fn looking(&mut self, doing: &'static str, done: f64, total: f64) {
         self.stage(Stage::Decode, done as u64, total as u64);
         if let Some(bar) = &self.bar {
-            bar.set_message("finding scenes");
+            bar.set_message(doing);
         }
     }
 

@@ -7,6 +7,7 @@ pub mod model_store;
 mod models;
 mod part;
 pub mod prompts;
+pub mod speech;
 pub mod stdin_video;
 pub mod user_methods;
 pub mod weight_cache;

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use super::check_prompt;
+use super::{check_prompt, speech::Speech};
 use crate::cli::{
     args::part::{Format, PartArgs, SceneArgs, Segments, SpanArgs},
     config::Config,
 };
-use specreel_client::Transcript;
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Failure, Segment, Span, clock};
 use specreel_video::{self as video, Division, Sampling, Scenes, cuts::Progress};
@@ -118,24 +117,20 @@ impl PartArgs {
         self.segments.map(|segments| self.scenes.division(segments))
     }
 
-    /// What is said in the video, if that is given.
-    pub fn transcript(&self) -> Result<Option<Transcript>, Failure> {
-        self.transcript.as_deref().map(Transcript::read).transpose()
-    }
-
-    /// The runs of a request, and notes on the transcript: itself for a whole video as text, else one for each piece. `progress`
-    /// reports the search for scenes.
+    /// The runs of a request, and notes on what is said: itself for a whole video as text, else one for each piece. `listening`
+    /// reports how far a speech model is, `searching` the search for scenes.
     pub fn runs(
         &self,
         request: RunRequest,
-        progress: Progress<'_>,
+        listening: Progress<'_>,
+        searching: Progress<'_>,
     ) -> Result<(Vec<RunRequest>, Vec<String>), Failure> {
         let Self { span, segments, format, .. } = *self;
-        let transcript = self.transcript()?;
+        let transcript = Speech::of(self)?.in_video(&request.video, span, listening)?;
         if span.is_whole() && segments.is_none() && format == Format::Text && transcript.is_none() {
             return Ok((vec![request], Vec::new()));
         }
-        let spans = video::segments_with(&request.video, span.start, span.end, self.division(), progress)?;
+        let spans = video::segments_with(&request.video, span.start, span.end, self.division(), searching)?;
         let end = spans.last().filter(|_| self.span.end.is_none()).map_or(f64::INFINITY, |last| last.end);
         let notes = transcript.as_ref().map(|transcript| transcript.notes(end)).unwrap_or_default();
         let (first, count) = (request.run, spans.len());

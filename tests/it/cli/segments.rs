@@ -1,6 +1,9 @@
 //! Parts of a video, and long videos in segments: text with time stamps, subtitles, events.
 
-use std::io::{BufRead, BufReader, Read};
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::Path,
+};
 
 use serde_json::Value;
 
@@ -225,6 +228,46 @@ fn what_is_said_is_in_the_prompt_of_its_segment() {
     caption(&program, &["--transcript", "none.srt"]).ends(3).said("transcript none.srt: no such file");
     std::fs::write(program.home().join("words.txt"), "no times").unwrap();
     caption(&program, &["--transcript", "words.txt"]).ends(3).said("it holds no line with a time");
+}
+
+#[test]
+fn what_a_speech_model_hears_is_in_the_prompt_of_its_segment() {
+    let program = Program::new();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/whisper");
+    let clip = program.home().join("sound.mp4");
+    std::fs::copy(fixtures.join("sound.mp4"), &clip).unwrap();
+    let model = fixtures.to_str().unwrap();
+    let heard = |args: &[&str]| {
+        program.run(&[&["caption", "sound.mp4", "--transcribe", model], &SHORT[..], args].concat())
+    };
+    let run = heard(&["--json", "--segments", "4", "--prompt", "Describe."]).silent();
+    let prompts: Vec<String> = events(&run.stdout)
+        .iter()
+        .filter(|event| event["event"] == "started")
+        .map(|event| event["prompt"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(
+        prompts[0].starts_with("What is said in the video:\n[") && prompts[0].ends_with("\n\nDescribe."),
+        "{prompts:?}"
+    );
+    heard(&[]).ok().said("note: the spoken language is `");
+    heard(&["--language", "tlh"]).ends(2).said("hint: use one of: de, en, fr");
+
+    // Several videos, one of them without sound.
+    let line =
+        ["caption", "sound.mp4", "demo", "--language", "en", "--out", "rows.jsonl", "--transcribe", model];
+    program.run(&[&line, &SHORT[..]].concat()).ok();
+    let rows = std::fs::read_to_string(program.home().join("rows.jsonl")).unwrap();
+    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| row["transcript"] == model), "{rows:?}");
+
+    program
+        .run(&["caption", "demo", "--transcribe", "nobody/whisper"])
+        .ends(3)
+        .said("specreel models pull nobody/whisper");
+    program.run(&["caption", "demo", "--transcribe", "."]).ends(3).said("config.json");
+    program.run(&["caption", "demo", "--language", "en"]).ends(2).said("--transcribe");
 }
 
 #[test]

@@ -74,11 +74,12 @@ fn sample(args: &CaptionArgs, plan: &Plan, todo: &[&Clip]) -> Result<Option<Samp
     }
     let (mut client, interrupt) = loading(plan.models.clone(), args.run.ignore_memory)?;
     let runtime = runtime()?;
+    let said = |clip: &Path| plan.said(clip, &interrupt);
     let samples = SAMPLES.min(todo.len());
     for number in 0..samples {
         let clip = todo[number * todo.len() / samples];
         let prompt = plan.prompts.first().map(String::as_str).unwrap_or_default();
-        let request = match plan.batch(&mut client, &interrupt).sample(clip, prompt) {
+        let request = match plan.batch(&mut client, &interrupt, &said).sample(clip, prompt) {
             Ok(request) => RunRequest { run: number as u64 + 1, estimate_only: true, ..request },
             Err(failure) => {
                 bad.push((clip.path(), failure));

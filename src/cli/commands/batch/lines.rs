@@ -146,7 +146,8 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
             }
         };
         waits.store(false, Ordering::SeqCst);
-        let mut batch = plan.batch(&mut client, &interrupt);
+        let said = |clip: &Path| plan.said(clip, &interrupt);
+        let mut batch = plan.batch(&mut client, &interrupt, &said);
         if let Some(prompt) = prompt {
             batch.request.prompt = limited(prompt, args.run.max_words);
             // The preset's prompt was replaced.

@@ -8,8 +8,11 @@ use self::report::Reporter;
 
 use super::*;
 use crate::cli::{
-    args::{batch::BatchArgs, part::Format},
-    resolve::{prompts::limited, stdin_video},
+    args::{
+        batch::BatchArgs,
+        part::{Format, SpanArgs},
+    },
+    resolve::{prompts::limited, speech::Speech, stdin_video},
 };
 use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, find};
 use specreel_client::Transcript;
@@ -31,7 +34,7 @@ struct Plan {
     request: RunRequest,
     prompts: Vec<String>,
     part: Part,
-    transcript: Option<Transcript>,
+    speech: Speech,
     polish: Polish,
     cues: Cues,
     limit: Option<usize>,
@@ -58,7 +61,7 @@ impl Plan {
             request,
             prompts,
             part: Part { start: span.start, end: span.end, segments: args.part.division() },
-            transcript: args.part.transcript()?,
+            speech: Speech::of(&args.part)?,
             polish: Polish { prefix: args.batch.prefix.clone(), clean: args.batch.clean },
             cues: args.part.cues(config),
             limit: args.batch.limit.map(|limit| limit as usize),
@@ -68,17 +71,30 @@ impl Plan {
 
     /// The settings that distinguish this run's captions from another run's.
     fn job(&self, shard: Option<Shard>) -> String {
-        let Self { models, request, part, transcript, polish, cues, .. } = self;
+        let Self { models, request, part, speech, polish, cues, .. } = self;
         let request = RunRequest { run: 0, ..request.clone() };
         format!("{:?} {:?} {request:?} {part:?} {polish:?} {shard:?} {cues:?}", models.target, models.drafter)
             + &models.lora.as_ref().map(|lora| format!(" {lora:?}")).unwrap_or_default()
-            + &transcript.as_ref().map(|said| format!(" {said:?}")).unwrap_or_default()
+            + &speech.job()
     }
 
-    fn batch<'a>(&'a self, client: &'a mut Client, interrupt: &'a Interrupt) -> Batch<'a> {
+    fn batch<'a>(
+        &self,
+        client: &'a mut Client,
+        interrupt: &'a Interrupt,
+        said: &'a dyn Fn(&Path) -> Result<Option<Transcript>, Failure>,
+    ) -> Batch<'a> {
         let (request, part, polish) = (self.request.clone(), self.part, self.polish.clone());
-        let transcript = self.transcript.as_ref();
-        Batch { client, interrupt, request, part, transcript, polish, limit: self.limit, verify: self.verify }
+        Batch { client, interrupt, request, part, said, polish, limit: self.limit, verify: self.verify }
+    }
+
+    /// What is said in a clip. Fails if it is interrupted, or the sound cannot be decoded.
+    fn said(&self, clip: &Path, interrupt: &Interrupt) -> Result<Option<Transcript>, Failure> {
+        let Part { start, end, .. } = self.part;
+        self.speech.in_video(clip, SpanArgs { start, end }, &mut |_, _| match interrupt.asked() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
     }
 }
 
@@ -95,10 +111,10 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
             .map_err(|error| Failure::usage(format!("--shard: {error}"), "name the part: --shard I/N"))
     });
     let shard = shard.transpose()?;
-    if plan.transcript.is_some() && found.clips.len() != 1 {
+    if matches!(plan.speech, Speech::File(_)) && found.clips.len() != 1 {
         return Err(Failure::usage(
             format!("--transcript is for one video; these are {}", found.clips.len()),
-            "caption each with its own transcript",
+            "caption each with its own transcript, or use --transcribe",
         )
         .into());
     }
@@ -126,7 +142,8 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
         report.unreadable(path, failure)?;
     }
     let unreadable = found.unreadable.len();
-    let mut batch = plan.batch(&mut client, &interrupt);
+    let said = |clip: &Path| plan.said(clip, &interrupt);
+    let mut batch = plan.batch(&mut client, &interrupt, &said);
     let ended = runtime()?.block_on(batch.run(clips, &mut outputs, &mut report));
     report.clear();
     let summary = ended.map_err(halted)?;
@@ -166,7 +183,10 @@ fn check(args: &CaptionArgs) -> Result<(), Failure> {
         ));
     }
     if part.transcript.is_some() && batch.stdin {
-        return Err(Failure::usage("--transcript is for one video", "leave out --stdin"));
+        return Err(Failure::usage(
+            "--transcript is for one video",
+            "leave out --stdin, or use --transcribe",
+        ));
     }
     if output.save.is_some() || args.steps {
         let option = if args.steps { "--steps" } else { "--save" };

@@ -1,0 +1,202 @@
+//! The sound of a video, as speech recognizers take it: one channel, 16,000 samples a second.
+
+use std::path::{Path, PathBuf};
+
+use ffmpeg_next::{self as ffmpeg, ChannelLayout, codec, ffi, format, frame, media, software::resampling};
+
+use super::{Error, source::Source, walk::MAX_ERRORS};
+
+/// Samples per second.
+pub const SAMPLE_RATE: u32 = 16_000;
+
+/// Sound that is further than this from where its time stamp says is moved there, in seconds.
+const DRIFT_S: f64 = 0.1;
+
+/// A time stamp that is further away is damaged, in seconds.
+const MAX_JUMP_S: f64 = 3600.0;
+
+/// The sound of a video from a time on. Silence stands where there is none, so that a sample's place is its time.
+pub struct Sound {
+    path: PathBuf,
+    input: format::context::Input,
+    stream: usize,
+    /// Seconds per tick of the stream's time stamps, and the time stamp in seconds of the first sample that is wanted.
+    tick: f64,
+    start_s: f64,
+    decoder: ffmpeg::decoder::Audio,
+    resampler: Option<resampling::Context>,
+    /// Samples that were decoded and not read yet.
+    ready: Vec<f32>,
+    /// The place of the sample that is decoded next, counted from `start_s`; `None` before the first time stamp.
+    position: Option<i64>,
+    /// The place behind the last sample in `ready`.
+    end: i64,
+    errors: usize,
+    drained: bool,
+}
+
+impl Sound {
+    /// Open the sound of a video from a time on, in seconds from its first frame; `None` if it has none. Fails if the file is no
+    /// video, or its sound cannot be decoded.
+    pub fn open(path: &Path, from_s: f64) -> Result<Option<Self>, Error> {
+        let source = Source::open(path)?;
+        let first = source.video().map(|video| video.start_time()).filter(|&t| t != ffi::AV_NOPTS_VALUE);
+        let start_s = first.unwrap_or_default() as f64 * source.tick() + from_s;
+        let Source { mut input, path, .. } = source;
+        let Some(stream) = input.streams().best(media::Type::Audio) else { return Ok(None) };
+        let (index, base, parameters) = (stream.index(), stream.time_base(), stream.parameters());
+        let tick = f64::from(base.numerator()) / f64::from(base.denominator().max(1));
+        let name = parameters.id().name();
+        let fail = |e: ffmpeg::Error| Error::NoDecoder {
+            path: path.clone(),
+            codec: name.into(),
+            detail: e.to_string(),
+        };
+        let mut decoder = codec::Context::from_parameters(parameters).map_err(fail)?.decoder();
+        decoder.set_packet_time_base(base);
+        let decoder = decoder.audio().map_err(fail)?;
+        for mut stream in input.streams_mut() {
+            let discard = match stream.index() == index {
+                true => ffi::AVDiscard::AVDISCARD_DEFAULT,
+                false => ffi::AVDiscard::AVDISCARD_ALL,
+            };
+            // SAFETY: the pointer is a stream of the open `input`; `discard` is a plain field that callers may set.
+            unsafe { (*stream.as_mut_ptr()).discard = discard };
+        }
+        if from_s > 0.0 && tick > 0.0 {
+            let target = (start_s / tick) as i64;
+            // SAFETY: `input` is open and `index` is one of its streams. Where it cannot seek, it is read from its beginning.
+            unsafe {
+                ffi::av_seek_frame(input.as_mut_ptr(), index as i32, target, ffi::AVSEEK_FLAG_BACKWARD)
+            };
+        }
+        Ok(Some(Self {
+            path,
+            input,
+            stream: index,
+            tick,
+            start_s,
+            decoder,
+            resampler: None,
+            ready: Vec::new(),
+            position: None,
+            end: 0,
+            errors: 0,
+            drained: false,
+        }))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next `count` samples, -1 to 1; fewer at the end of the sound.
+    pub fn read(&mut self, count: usize) -> Vec<f32> {
+        while self.ready.len() < count && self.decode() {}
+        self.ready.drain(..count.min(self.ready.len())).collect()
+    }
+
+    /// Decode a frame. False at the end.
+    fn decode(&mut self) -> bool {
+        let mut frame = frame::Audio::empty();
+        while !self.drained {
+            match self.decoder.receive_frame(&mut frame) {
+                Ok(()) => {
+                    self.take(&frame);
+                    return true;
+                }
+                Err(ffmpeg::Error::Eof) => {
+                    self.drained = true;
+                    self.flush();
+                    return !self.ready.is_empty();
+                }
+                Err(ffmpeg::Error::Other { errno: ffmpeg::error::EAGAIN }) => self.feed(),
+                Err(_) => {
+                    self.errors += 1;
+                    self.feed();
+                }
+            }
+        }
+        false
+    }
+
+    /// Give the decoder a packet, or tell it that there are no more. What it refuses is left out.
+    fn feed(&mut self) {
+        let stream = self.stream;
+        let packet =
+            self.input.packets().find(|(found, _)| found.index() == stream).map(|(_, packet)| packet);
+        let refused = match packet.filter(|_| self.errors < MAX_ERRORS) {
+            Some(packet) => self.decoder.send_packet(&packet),
+            None => self.decoder.send_eof(),
+        };
+        if refused.is_err() {
+            self.errors += 1;
+        }
+    }
+
+    /// Resample a frame, and put it where its time stamp says.
+    fn take(&mut self, frame: &frame::Audio) {
+        let layout = match frame.channel_layout() {
+            layout if layout.is_empty() => ChannelLayout::default(i32::from(frame.channels())),
+            layout => layout,
+        };
+        if let Some(stamp) = frame.timestamp().or(frame.pts()) {
+            let due = (stamp as f64 * self.tick - self.start_s) * f64::from(SAMPLE_RATE);
+            let off_s = self.position.map(|at| (due - at as f64).abs() / f64::from(SAMPLE_RATE));
+            if off_s.is_none_or(|off| off > DRIFT_S && off < MAX_JUMP_S) {
+                self.flush();
+                self.position = Some(due.round() as i64);
+            }
+        }
+        let is_same = self.resampler.as_ref().is_some_and(|resampler| {
+            let input = resampler.input();
+            (input.format, input.channel_layout, input.rate) == (frame.format(), layout, frame.rate())
+        });
+        if !is_same {
+            self.flush();
+            let output = format::Sample::F32(format::sample::Type::Packed);
+            self.resampler = resampling::Context::get(
+                frame.format(),
+                layout,
+                frame.rate(),
+                output,
+                ChannelLayout::MONO,
+                SAMPLE_RATE,
+            )
+            .ok();
+        }
+        let expected = frame.samples() as u64 * u64::from(SAMPLE_RATE) / u64::from(frame.rate().max(1));
+        self.resample(Some(frame), expected as usize);
+    }
+
+    /// Take what is left in the resampler.
+    fn flush(&mut self) {
+        self.resample(None, 0);
+        self.resampler = None;
+    }
+
+    fn resample(&mut self, frame: Option<&frame::Audio>, expected: usize) {
+        let Some(resampler) = &mut self.resampler else { return };
+        let waiting = resampler.delay().map_or(0, |delay| delay.output.max(0) as usize);
+        let output = format::Sample::F32(format::sample::Type::Packed);
+        let mut samples = frame::Audio::new(output, expected + waiting + 64, ChannelLayout::MONO);
+        samples.set_rate(SAMPLE_RATE);
+        let done = match frame {
+            Some(frame) => resampler.run(frame, &mut samples),
+            None => resampler.flush(&mut samples),
+        };
+        if done.is_err() {
+            self.errors += 1;
+            return;
+        }
+        let samples = samples.plane::<f32>(0);
+        let position = self.position.unwrap_or_default();
+        let silence = usize::try_from(position - self.end).unwrap_or_default();
+        let unwanted = usize::try_from(self.end - position).unwrap_or_default().min(samples.len());
+        self.ready.extend(std::iter::repeat_n(0.0, silence));
+        self.ready
+            .extend(samples[unwanted..].iter().map(|s| if s.is_finite() { s.clamp(-1.0, 1.0) } else { 0.0 }));
+        self.position = Some(position + samples.len() as i64);
+        self.end = self.end.max(position + samples.len() as i64);
+    }
+}

@@ -1,0 +1,87 @@
+//! What is said in a video, for its prompts: from a file, or heard by a speech model.
+
+use std::{cell::RefCell, ops::ControlFlow, path::Path};
+
+use crate::cli::args::part::{PartArgs, SpanArgs};
+use specreel_client::Transcript;
+use specreel_record::Failure;
+use specreel_speech::{Recognizer, Sound};
+use specreel_video::{self as video, cuts::Progress};
+
+/// Where it comes from.
+pub enum Speech {
+    Nothing,
+    File(Transcript),
+    Model(Ear),
+}
+
+/// A speech model.
+pub struct Ear {
+    /// As it was named.
+    name: String,
+    language: Option<String>,
+    recognizer: RefCell<Recognizer>,
+}
+
+impl Speech {
+    /// Read the file, or load the model, that the options name. Fails if it cannot be used (class input).
+    pub fn of(args: &PartArgs) -> Result<Self, Failure> {
+        match (&args.transcript, &args.transcribe) {
+            (Some(file), _) => Ok(Self::File(Transcript::read(file)?)),
+            (None, Some(model)) => {
+                let name = model.display().to_string();
+                let refuse =
+                    |(problem, hint)| Failure::input(format!("speech model {name}: {problem}"), hint);
+                let dir = super::local_models::directory(model).map_err(refuse)?;
+                let recognizer = RefCell::new(Recognizer::open(&dir)?);
+                Ok(Self::Model(Ear { name, language: args.language.clone(), recognizer }))
+            }
+            (None, None) => Ok(Self::Nothing),
+        }
+    }
+
+    /// What distinguishes the captions with this from those without, for a run that is resumed.
+    pub fn job(&self) -> String {
+        match self {
+            Self::Nothing => String::new(),
+            Self::File(transcript) => format!(" {transcript:?}"),
+            Self::Model(ear) => format!(" {} {:?}", ear.name, ear.language),
+        }
+    }
+
+    /// What is said in a part of a video; `None` if nothing is known. `progress` gets the seconds that were heard, of how many; a
+    /// break ends it. Fails if the sound cannot be decoded, or the model does not know the language.
+    pub fn in_video(
+        &self,
+        file: &Path,
+        span: SpanArgs,
+        progress: Progress<'_>,
+    ) -> Result<Option<Transcript>, Failure> {
+        let ear = match self {
+            Self::Nothing => return Ok(None),
+            Self::File(transcript) => return Ok(Some(transcript.clone())),
+            Self::Model(ear) => ear,
+        };
+        let start = span.start.unwrap_or_default();
+        let length = video::probe(file)?.duration_s;
+        let end = span.end.map_or(length, |end| end.min(length));
+        let Some(sound) = Sound::open(file, start)? else {
+            let note = "the video has no sound, so nothing is said in it".to_owned();
+            return Ok(Some(Transcript::heard(&ear.name, Vec::new(), vec![note])));
+        };
+        let mut flow = ControlFlow::Continue(());
+        let mut heard = |seconds: f64| {
+            flow = progress(start + seconds, end);
+            flow
+        };
+        let mut recognizer = ear.recognizer.borrow_mut();
+        let said = recognizer.listen(sound, end - start, ear.language.as_deref(), &mut heard)?;
+        if flow.is_break() {
+            return Err(video::Error::Interrupted.into());
+        }
+        let lines = said.lines.into_iter().map(|line| (line.span.later(start), line.text)).collect();
+        let language = said.language.filter(|_| ear.language.is_none());
+        let notes = language.map(|code| format!("the spoken language is `{code}`; --language sets another"));
+        Ok(Some(Transcript::heard(&ear.name, lines, notes.into_iter().collect())))
+    }
+}
