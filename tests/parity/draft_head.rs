@@ -39,6 +39,7 @@ impl Reference {
             answer: shape[1]..shape[2],
             visual: values(of("visual")),
             visual_positions: self.positions(&format!("{i}.visual_positions")),
+            ..Sample::default()
         }
     }
 

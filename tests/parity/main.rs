@@ -5,6 +5,7 @@
 
 mod cuts;
 mod decoder;
+mod dflash;
 mod draft_head;
 mod eagle3;
 mod families;

@@ -11,6 +11,7 @@
 //! | SmolVLM2 | `model.text_model.…`, `lm_head.weight`, `model.vision_model.…`, `model.connector.…` | the same |
 //! | MiniCPM-V 4.6 | `model.language_model.…`, `model.vision_tower.…`, `model.merger.…` | the same |
 //! | layers for multi-token prediction | `mtp.…`, or `model.mtp.…` | the same |
+//! | DFlash heads | `layers.N.…`, `norm.weight` | the same |
 //! | EAGLE-3 heads | `midlayer.…` or `layers.0.…` for `model.layers.0.…`, `norm.weight` | the same |
 //! | Qwen-VL as saved by mlx-vlm | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.…` | the same |
 //! | LLaVA-OneVision | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.vision_model.…`, `image_newline` | `model.language_model.…`, `lm_head.weight`, `model.vision_tower.…`, `model.image_newline` |

@@ -66,5 +66,6 @@ const fn needs_head(recipe: Recipe) -> &'static str {
         Recipe::Hivis => "drafts with a draft head (recipe hivis)",
         Recipe::Eagle3 => "drafts with an EAGLE-3 head",
         Recipe::Mtp => "drafts with the target's own layer for multi-token prediction",
+        Recipe::Dflash => "drafts with a DFlash head",
     }
 }

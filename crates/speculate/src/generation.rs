@@ -2,7 +2,7 @@
 
 use super::{
     accept::{Row, relevance::VisualStates},
-    draft::{DraftHeadState, Lookup, ModelDrafter, Proposer},
+    draft::{BlockDrafter, DraftHeadState, Lookup, ModelDrafter, Proposer},
     method::{AcceptedRows, Drafter, Method, Schedule, VisualContext},
     sampling::Sampler,
     schedule::{DraftToken, Tally},
@@ -130,8 +130,11 @@ pub(super) fn drafter<'a>(
     }
     let dense = matches!(method.context, VisualContext::TopKKv { rows: AcceptedRows::Dense, .. });
     let root = prompt.last().copied().unwrap_or_default();
-    sequence.map(|sequence| {
-        Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)) as Box<dyn Proposer + 'a>
+    let sequence = sequence?;
+    let block = head.as_ref().map(DraftHeadState::layer).filter(|head| head.block().is_some());
+    Some(match block {
+        Some(head) => Box::new(BlockDrafter::new(sequence, root, head)?),
+        None => Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)),
     })
 }
 

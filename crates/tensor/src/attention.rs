@@ -11,8 +11,9 @@ pub enum Mask {
     Paths {
         /// Every row sees the slots before this one.
         shared: usize,
-        /// The other slots that row `r` sees, counted from `shared`, ascending, its own last: the path from the tree's root to
-        /// its node. Nodes fed in earlier passes may be on it.
+        /// The other slots that row `r` sees, counted from `shared`, ascending, its own among them: in a tree the path from the root
+        /// to its node, on which nodes of earlier passes may be. Rows of a block that is drafted at once also see later rows of
+        /// their pass.
         paths: Vec<Vec<usize>>,
     },
 }

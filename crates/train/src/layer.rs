@@ -262,9 +262,7 @@ impl TrainedLayer {
     }
 
     fn norm(&self, x: &Tensor, weight: &Tensor) -> Result<Tensor> {
-        let mean = x.sqr()?.mean_keepdim(D::Minus1)?;
-        let scale = (mean + f64::from(self.config.norm_eps))?.sqrt()?.recip()?;
-        x.broadcast_mul(&scale)?.broadcast_mul(weight)
+        norm(x, weight, self.config.norm_eps)
     }
 
     /// States at the text rows, `B × T × width`, from the states before them.
@@ -321,15 +319,9 @@ impl TrainedLayer {
 
     /// Rotate heads (`B × heads × rows × head_dim`) by their positions; `from` is the first row's index in the batch's tables.
     fn rotate(&self, x: &Tensor, batch: &Batch, from: usize) -> Result<Tensor> {
-        let (rows, half) = (x.dim(2)?, self.config.head_dim / 2);
+        let rows = x.dim(2)?;
         let table = |t: &Tensor| t.narrow(2, from, rows)?.contiguous();
-        let (cos, sin) = (table(&batch.rotation.0)?, table(&batch.rotation.1)?);
-        let (a, b) = (x.narrow(3, 0, half)?, x.narrow(3, half, half)?);
-        let turned = [
-            (a.broadcast_mul(&cos)? - b.broadcast_mul(&sin)?)?,
-            (b.broadcast_mul(&cos)? + a.broadcast_mul(&sin)?)?,
-        ];
-        Tensor::cat(&turned, 3)
+        rotate(x, (&table(&batch.rotation.0)?, &table(&batch.rotation.1)?))
     }
 
     /// The losses of a batch: a first pass on the target's states, then `recursions` passes on the head's own outputs (MTP). For each pass:
@@ -370,12 +362,28 @@ impl TrainedLayer {
     }
 }
 
-fn softmax(x: &Tensor) -> Result<Tensor> {
+/// `x / sqrt(mean(x²) + eps) · weight` over the last axis.
+pub(crate) fn norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
+    let mean = x.sqr()?.mean_keepdim(D::Minus1)?;
+    let scale = (mean + f64::from(eps))?.sqrt()?.recip()?;
+    x.broadcast_mul(&scale)?.broadcast_mul(weight)
+}
+
+/// Rotate heads (`… × rows × head_dim`) by cosines and sines of their rows (`rows × head_dim / 2`, or as many axes).
+pub(crate) fn rotate(x: &Tensor, (cos, sin): (&Tensor, &Tensor)) -> Result<Tensor> {
+    let half = x.dim(D::Minus1)? / 2;
+    let (a, b) = (x.narrow(D::Minus1, 0, half)?, x.narrow(D::Minus1, half, half)?);
+    let turned =
+        [(a.broadcast_mul(cos)? - b.broadcast_mul(sin)?)?, (b.broadcast_mul(cos)? + a.broadcast_mul(sin)?)?];
+    Tensor::cat(&turned, D::Minus1)
+}
+
+pub(crate) fn softmax(x: &Tensor) -> Result<Tensor> {
     let e = x.broadcast_sub(&x.max_keepdim(D::Minus1)?.detach())?.exp()?;
     e.broadcast_div(&e.sum_keepdim(D::Minus1)?)
 }
 
-fn log_softmax(x: &Tensor) -> Result<Tensor> {
+pub(crate) fn log_softmax(x: &Tensor) -> Result<Tensor> {
     let x = x.broadcast_sub(&x.max_keepdim(D::Minus1)?.detach())?;
     x.broadcast_sub(&x.exp()?.sum_keepdim(D::Minus1)?.log()?)
 }

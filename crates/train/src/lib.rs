@@ -2,7 +2,7 @@
 //!
 //! The target captions the clips itself, and its tokens and states are the only training data. A text stage uses the text rows
 //! alone; the visual stage that follows puts visual rows before them (IVSB). Each step adds passes on the head's own outputs
-//! (MTP). See `docs/draft-heads.md`.
+//! (MTP). A DFlash head learns to draft blocks instead, in one stage. See `docs/draft-heads.md`.
 //!
 //! ```
 //! use specreel_model::draft_head::Recipe;
@@ -14,6 +14,7 @@
 //! ```
 
 mod adamw;
+mod blocks;
 mod clips;
 mod error;
 mod layer;
@@ -24,6 +25,7 @@ mod store;
 mod teacher;
 
 pub use adamw::{AdamW, Rule};
+pub use blocks::{BlockOptions, Blocks, TrainedBlocks};
 pub use clips::{Clips, Pixels};
 pub use error::TrainError;
 pub use layer::{Losses, TrainedLayer};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::BlockOptions;
 use specreel_model::draft_head::{Recipe, VisualRows};
 
 /// Everything that determines the result besides the target and the clips. A run can be resumed only with the same options.
@@ -42,6 +43,9 @@ pub struct Options {
     pub token_weight: f64,
     /// Width of the uniform noise on the target's states for texts of 512 tokens; shorter texts get more (EAGLE).
     pub noise: f64,
+    /// Of a DFlash head, which has none of the recursions and stages, no visual rows and no state loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<BlockOptions>,
     /// End the schedule after this many minutes. Such runs are not reproducible.
     pub minutes: Option<f64>,
     pub seed: u64,
@@ -49,26 +53,31 @@ pub struct Options {
 
 impl Options {
     /// The defaults of a recipe. Losses, optimizer and noise are EAGLE's, on which the other recipes build. There is no training of
-    /// [`Recipe::Eagle3`] heads and [`Recipe::Mtp`] layers; its defaults are MSD's.
+    /// [`Recipe::Eagle3`] heads and [`Recipe::Mtp`] layers; its defaults are MSD's. Those of DFlash are its paper's, in one stage.
     pub fn of(recipe: Recipe) -> Self {
         let (visual_rows, hidden, recursions) = match recipe {
             Recipe::Sparrow => (VisualRows::Middle, 0.5, 1),
-            Recipe::Msd | Recipe::Eagle3 | Recipe::Mtp => (VisualRows::Embeddings, 0.0, 0),
+            Recipe::Msd | Recipe::Eagle3 | Recipe::Mtp | Recipe::Dflash => (VisualRows::Embeddings, 0.0, 0),
             Recipe::Vispec => (VisualRows::Embeddings, 0.0, 1),
             Recipe::Hivis => (VisualRows::Embeddings, 1.0, 2),
+        };
+        let blocks = (recipe == Recipe::Dflash).then(BlockOptions::default);
+        let (text_share, learning_rate, noise) = match blocks {
+            Some(_) => (0.0, 6e-4, 0.0),
+            None => (0.5, 3e-5, 0.2),
         };
         Self {
             recipe,
             visual_rows,
             hidden,
             recursions,
-            text_share: 0.5,
+            text_share,
             prompt: "Describe the video in detail.".into(),
             max_new_tokens: 256,
             epochs: 20,
             batch: 16,
             keep: 256,
-            learning_rate: 3e-5,
+            learning_rate,
             last_rate: 0.05,
             warm_up: 200,
             betas: [0.9, 0.95],
@@ -76,7 +85,8 @@ impl Options {
             clip: 0.5,
             state_weight: 1.0,
             token_weight: 0.1,
-            noise: 0.2,
+            noise,
+            blocks,
             minutes: None,
             seed: 0,
         }

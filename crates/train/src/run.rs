@@ -4,13 +4,14 @@
 //! stays bounded for any number of clips. All randomness follows from the seed and the number of the step, and a resumed
 //! round is captioned again: the result is the same however often the run is interrupted.
 
-use std::{path::Path, time::Instant};
+use std::{collections::BTreeMap, path::Path, time::Instant};
 
+use candle_core::Var;
 use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    AdamW, Clips, Options, TrainError, TrainedLayer,
+    AdamW, Blocks, Clips, Options, TrainError, TrainedBlocks, TrainedLayer,
     adamw::Rule,
     sample::{Batch, Sample},
     store::{Account, Point, Stage, Store},
@@ -99,25 +100,35 @@ pub fn train(
     let text = decoder.config().clone();
     let mark = TargetIdentity::of(&decoder, teacher.model().name())?;
     let (store, begun) = Store::open(job.out, options, &mark, &job.clips.describe())?;
-    let config = DraftHeadConfig::like(&text, mark, options.recipe, options.visual_rows);
-    let layer = TrainedLayer::new(&Checkpoint::open(job.target)?, &text, options.seed)?;
+    let checkpoint = Checkpoint::open(job.target)?;
+    let config = match &options.blocks {
+        None => DraftHeadConfig::like(&text, mark, options.recipe, options.visual_rows),
+        Some(blocks) => blocks.config(&text, mark, teacher.model().visual_token()),
+    };
     let layer = match config.num_queries {
-        0 => layer,
-        queries => layer.with_adaptor(queries, options.seed)?,
+        _ if config.dflash.is_some() => {
+            Trained::Blocks(TrainedBlocks::new(&checkpoint, &text, &config, options.seed)?)
+        }
+        0 => Trained::Layer(TrainedLayer::new(&checkpoint, &text, options.seed)?),
+        queries => {
+            let layer = TrainedLayer::new(&checkpoint, &text, options.seed)?;
+            Trained::Layer(layer.with_adaptor(queries, options.seed)?)
+        }
     };
     let (mut adam, mut account) = (AdamW::default(), Account::default());
     match begun {
-        Some(_) => account = store.resume(&layer, &mut adam)?,
+        Some(_) => account = store.resume(layer.vars(), &mut adam)?,
         None => {
             (account.data, account.clips) = (job.clips.describe(), job.clips.len());
             // A directory that cannot be written is reported before the work, not after it.
-            store.save_first(&layer, &config, &adam, &account)?;
+            store.save_first(layer.vars(), &config, &adam, &account)?;
         }
     }
     tell(News::Begun { steps: account.steps });
     let rope = Rope::new(&layer_of(&text));
     let (queries, began) = (config.num_queries, Instant::now());
-    let mut run = Run { job, layer, queries, adam, account, rope, sums: Vec::new(), tokens: 0, began };
+    let mask = config.dflash.as_ref().map_or(0, |block| block.mask_token_id);
+    let mut run = Run { job, layer, queries, mask, adam, account, rope, sums: Vec::new(), tokens: 0, began };
     let (before, mut saved) = (run.account.seconds, Instant::now());
     let mut why = String::new();
     loop {
@@ -159,13 +170,13 @@ pub fn train(
             run.step(&samples, &steps[run.account.round_steps], way, tell)?;
             run.account.seconds = before + run.began.elapsed().as_secs_f64();
             if saved.elapsed().as_secs_f64() >= job.save_every {
-                store.save(&run.layer, &config, &run.adam, &run.account)?;
+                store.save(run.layer.vars(), &config, &run.adam, &run.account)?;
                 tell(News::Saved);
                 saved = Instant::now();
             }
         }
         if stop() {
-            store.save(&run.layer, &config, &run.adam, &run.account)?;
+            store.save(run.layer.vars(), &config, &run.adam, &run.account)?;
             tell(News::Saved);
             return Ok(Outcome::Stopped(run.account));
         }
@@ -178,16 +189,33 @@ pub fn train(
     }
     run.point(1.0, tell);
     run.account.finished = true;
-    store.save(&run.layer, &config, &run.adam, &run.account)?;
+    store.save(run.layer.vars(), &config, &run.adam, &run.account)?;
     tell(News::Saved);
     Ok(Outcome::Finished(run.account))
 }
 
+/// What is trained.
+enum Trained {
+    Layer(TrainedLayer),
+    Blocks(TrainedBlocks),
+}
+
+impl Trained {
+    fn vars(&self) -> &BTreeMap<String, Var> {
+        match self {
+            Trained::Layer(layer) => layer.vars(),
+            Trained::Blocks(blocks) => blocks.vars(),
+        }
+    }
+}
+
 struct Run<'a> {
     job: &'a Job<'a>,
-    layer: TrainedLayer,
+    layer: Trained,
     /// Rows to which it compresses a run of visual tokens; 0 if it does not.
     queries: usize,
+    /// The token that holds a place in a block.
+    mask: u32,
     adam: AdamW,
     account: Account,
     rope: Rope,
@@ -244,21 +272,34 @@ impl Run<'_> {
     ) -> Result<(), TrainError> {
         let (options, account) = (self.job.options, &mut self.account);
         let mut rng = random(options.seed, account.steps as u64, 2);
-        let picked: Vec<(&Sample, bool)> = chosen
-            .iter()
-            .map(|&i| (&samples[i], account.stage == Stage::Visual && rng.random::<f64>() >= options.hidden))
-            .collect();
-        let wide = options.noise as f32 * NOISE_LENGTH;
-        let mut noise = |rows: usize| match wide {
-            0.0 => 0.0,
-            wide => (rng.random::<f32>() - 0.5) * wide / rows as f32,
+        let (losses, rows) = match &self.layer {
+            Trained::Blocks(trained) => {
+                let sizes = options.blocks.clone().unwrap_or_default();
+                let blocks = chosen
+                    .iter()
+                    .map(|&i| Blocks::new(&samples[i], &sizes, self.mask, &self.rope, &mut rng))
+                    .collect::<candle_core::Result<Vec<_>>>()?;
+                (trained.losses(&blocks)?, blocks.iter().map(|blocks| blocks.rows).sum())
+            }
+            Trained::Layer(layer) => {
+                let shown = |rng: &mut ChaCha8Rng| {
+                    account.stage == Stage::Visual && rng.random::<f64>() >= options.hidden
+                };
+                let picked: Vec<(&Sample, bool)> =
+                    chosen.iter().map(|&i| (&samples[i], shown(&mut rng))).collect();
+                let wide = options.noise as f32 * NOISE_LENGTH;
+                let mut noise = |rows: usize| match wide {
+                    0.0 => 0.0,
+                    wide => (rng.random::<f32>() - 0.5) * wide / rows as f32,
+                };
+                let batch = match self.queries {
+                    0 => Batch::new(&picked, &self.rope, &mut noise)?,
+                    queries => Batch::compressed(&picked, queries, &self.rope, &mut noise)?,
+                };
+                let weights = (options.state_weight, options.token_weight);
+                (layer.losses(&batch, options.recursions, weights)?, batch.rows)
+            }
         };
-        let batch = match self.queries {
-            0 => Batch::new(&picked, &self.rope, &mut noise)?,
-            queries => Batch::compressed(&picked, queries, &self.rope, &mut noise)?,
-        };
-        let weights = (options.state_weight, options.token_weight);
-        let losses = self.layer.losses(&batch, options.recursions, weights)?;
         let loss = f64::from(losses.total.to_scalar::<f32>()?);
         if !loss.is_finite() {
             return Err(TrainError::Diverged { steps: account.steps });
@@ -273,8 +314,8 @@ impl Run<'_> {
         account.steps += 1;
         account.round_steps += 1;
         account.text_steps += usize::from(account.stage == Stage::Text);
-        account.tokens += batch.rows as u64;
-        self.tokens += batch.rows as u64;
+        account.tokens += rows as u64;
+        self.tokens += rows as u64;
         let agreement = |at: Option<&f32>| at.map_or(f64::NAN, |share| f64::from(*share));
         self.sums.push(Point {
             step: account.steps,

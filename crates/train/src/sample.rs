@@ -24,6 +24,9 @@ pub struct Sample {
     /// Inputs at the visual rows, `rows × width`.
     pub visual: Vec<f32>,
     pub visual_positions: Positions,
+    /// The target's states at all rows after the layers that a DFlash head reads, concatenated, `rows × layers · width`; else empty.
+    pub context: Vec<f32>,
+    pub context_positions: Positions,
 }
 
 /// Visual tokens between two text rows.
@@ -230,6 +233,7 @@ mod tests {
             answer: rows - 2..rows,
             visual: vec![7.0; visual * 2],
             visual_positions: Positions::text(0, visual),
+            ..Sample::default()
         }
     }
 

@@ -3,12 +3,13 @@
 //! Files are written under a temporary name and then renamed, so that a kill or a full disk leaves the previous checkpoint.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs,
     io::Write,
     path::{Path, PathBuf},
 };
 
+use candle_core::Var;
 use half::bf16;
 use safetensors::{
     SafeTensors,
@@ -16,7 +17,7 @@ use safetensors::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{AdamW, Options, TrainError, TrainedLayer};
+use super::{AdamW, Options, TrainError};
 use specreel_model::draft_head::{DraftHeadConfig, TargetIdentity};
 
 /// File of the weights in f32 and the optimizer's moments.
@@ -139,7 +140,7 @@ impl Store {
     }
 
     /// Restore weights and moments; returns the progress that belongs to them. Fails if the state is missing or damaged.
-    pub fn resume(&self, layer: &TrainedLayer, adam: &mut AdamW) -> Result<Account, TrainError> {
+    pub fn resume(&self, vars: &BTreeMap<String, Var>, adam: &mut AdamW) -> Result<Account, TrainError> {
         let path = self.dir.join(STATE);
         let damaged = |problem: String| TrainError::Damaged { path: path.clone(), problem };
         let bytes = fs::read(&path).map_err(|e| damaged(e.to_string()))?;
@@ -151,7 +152,7 @@ impl Store {
             let view = file.tensor(&name).map_err(|e| damaged(e.to_string()))?;
             Ok(view.data().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
         };
-        for (name, var) in layer.vars() {
+        for (name, var) in vars {
             let values = read(format!("weight.{name}"))?;
             if values.len() != var.elem_count() {
                 return Err(damaged(format!("`{name}` has {} values", values.len())));
@@ -169,13 +170,13 @@ impl Store {
     /// previous checkpoint is kept.
     pub fn save(
         &self,
-        layer: &TrainedLayer,
+        vars: &BTreeMap<String, Var>,
         config: &DraftHeadConfig,
         adam: &AdamW,
         account: &Account,
     ) -> Result<(), TrainError> {
         let (mut state, mut model) = (Vec::new(), Vec::new());
-        for (name, var) in layer.vars() {
+        for (name, var) in vars {
             let (values, shape) = (var.flatten_all()?.to_vec1::<f32>()?, var.dims().to_vec());
             let short = values.iter().flat_map(|v| bf16::from_f32(*v).to_le_bytes()).collect::<Vec<u8>>();
             model.push((name.clone(), Dtype::BF16, shape.clone(), short));
@@ -205,12 +206,12 @@ impl Store {
     /// The first save, into an empty directory. If it fails, the directory is emptied again, so that the command can be repeated.
     pub(crate) fn save_first(
         &self,
-        layer: &TrainedLayer,
+        vars: &BTreeMap<String, Var>,
         config: &DraftHeadConfig,
         adam: &AdamW,
         account: &Account,
     ) -> Result<(), TrainError> {
-        self.save(layer, config, adam, account).inspect_err(|_| {
+        self.save(vars, config, adam, account).inspect_err(|_| {
             for name in ["config.json", "model.safetensors", STATE, ACCOUNT] {
                 let _ = fs::remove_file(self.dir.join(name));
             }

@@ -10,7 +10,7 @@ use super::{
 use specreel_engine::clip_facts;
 use specreel_model::{
     decoder::{Cache, Input, LogitNeeds, Mask, Pass, Positions, States, Taps, Workspace, with_slice},
-    draft_head::VisualRows,
+    draft_head::{VisualRows, tapped},
     family::{ModelError, VideoLlm},
 };
 use specreel_speculate::context::layers_of;
@@ -46,16 +46,19 @@ impl Teacher {
         let rows: Vec<usize> = (0..prompt.ids.len()).collect();
         let input = model.embed(&prompt, Some(&embeddings), &rows)?;
         let middle = layers_of(model, 0.5) - 1;
-        let taps = Taps {
-            after_layers: if options.visual_rows == VisualRows::Middle { vec![middle] } else { vec![] },
-            ..Taps::default()
-        };
+        let blocks = options.blocks.as_ref().map(|blocks| blocks.target_layers(decoder.config()));
+        let is_middle = blocks.is_none() && options.visual_rows == VisualRows::Middle;
+        let after_layers = blocks.clone().unwrap_or(if is_middle { vec![middle] } else { vec![] });
+        let taps = Taps { after_layers, ..Taps::default() };
         let width = decoder.config().hidden;
         let visual: Vec<usize> = prompt.visual.rows().collect();
         let mut sample = Sample { visual_positions: prompt.positions.select(&visual), ..Sample::default() };
-        if options.visual_rows == VisualRows::Embeddings {
+        if blocks.is_none() && options.visual_rows == VisualRows::Embeddings {
             // The head reads the input of the first layer, without later additions.
             with_slice(&embeddings.columns(0..width)?, |values| sample.visual.extend_from_slice(values))?;
+        }
+        if blocks.is_some() {
+            sample.context_positions = prompt.positions.clone();
         }
         self.cache.truncate(0);
         let mut last: Option<States> = None;
@@ -74,7 +77,9 @@ impl Teacher {
                     }
                 }
             })?;
-            if let Some(states) = pass.after_layers.first() {
+            if blocks.is_some() {
+                with_slice(&tapped(&pass, &decoder)?, |states| sample.context.extend_from_slice(states))?;
+            } else if let Some(states) = pass.after_layers.first() {
                 with_slice(states, |states| {
                     let states = (from..).zip(states.chunks_exact(width));
                     for (_, state) in states.filter(|(row, _)| prompt.visual.contains(*row)) {
@@ -99,16 +104,22 @@ impl Teacher {
                 break;
             }
             let at = Positions::text(position, 1);
-            let pass = self.pass(&[id][..], &at, &Taps::default())?;
+            let taps = if blocks.is_some() { taps.clone() } else { Taps::default() };
+            let pass = self.pass(&[id][..], &at, &taps)?;
             with_slice(&pass.states, |state| sample.states.extend_from_slice(state))?;
+            if blocks.is_some() {
+                with_slice(&tapped(&pass, &decoder)?, |states| sample.context.extend_from_slice(states))?;
+                sample.context_positions.axes.iter_mut().for_each(|axis| axis.push(position));
+            }
             sample.ids.push(id);
             sample.positions.axes.iter_mut().for_each(|axis| axis.push(position));
             last = Some(pass.states);
         }
         sample.answer = first..sample.ids.len();
         let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
-        Ok((finite(&sample.states) && finite(&sample.visual) && finite(&sample.before_breaks))
-            .then_some(sample))
+        let parts = [&sample.states, &sample.visual, &sample.before_breaks, &sample.context];
+        let all_finite = parts.into_iter().all(|values| finite(values));
+        Ok(all_finite.then_some(sample))
     }
 
     fn pass<'a>(

@@ -11,7 +11,7 @@ use crate::cli::args::{
 use specreel_model::draft_head::{Recipe, VisualRows};
 use specreel_record::Failure;
 use specreel_tensor::{DeviceChoice, WeightType};
-use specreel_train::{Clips, Options};
+use specreel_train::{BlockOptions, Clips, Options};
 
 const DATA: &str = "Data";
 const RECIPE: &str = "Recipe";
@@ -61,6 +61,24 @@ pub struct TrainArgs {
     /// Share of the clips of the visual stage whose visual rows are hidden [default: 0.5; msd, vispec 0; hivis 1]
     #[arg(long, help_heading = RECIPE, value_name = "SHARE", value_parser = share)]
     pub hidden: Option<f64>,
+    /// dflash: rows of a block, the root's and one for each drafted token [default: 16]
+    #[arg(long, help_heading = RECIPE, value_name = "N", value_parser = value_parser!(u32).range(2..=64))]
+    pub block: Option<u32>,
+    /// dflash: layers of the head [default: 5]
+    #[arg(long, help_heading = RECIPE, value_name = "N", value_parser = value_parser!(u32).range(1..=64))]
+    pub layers: Option<u32>,
+    /// dflash: width of its feed-forward layers [default: the target's]
+    #[arg(long, help_heading = RECIPE, value_name = "N", value_parser = value_parser!(u32).range(1..=1_048_576))]
+    pub feed_forward: Option<u32>,
+    /// dflash: number of the target's layers whose states it reads [default: 5]
+    #[arg(long, help_heading = RECIPE, value_name = "N", value_parser = value_parser!(u32).range(1..=64))]
+    pub taps: Option<u32>,
+    /// dflash: most blocks of a caption in a step [default: 32]
+    #[arg(long, help_heading = RECIPE, value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
+    pub anchors: Option<u32>,
+    /// dflash: places of a block over which the loss fades to 1/e [default: 7; 4 for blocks of 8]
+    #[arg(long, help_heading = RECIPE, value_name = "PLACES", value_parser = positive)]
+    pub fade: Option<f64>,
     /// Share of the clips for the text stage, which has no visual rows [default: 0.5]
     #[arg(long, help_heading = RECIPE, value_name = "SHARE", value_parser = share)]
     pub text_share: Option<f64>,
@@ -73,7 +91,7 @@ pub struct TrainArgs {
     /// Captioned clips kept in memory [default: 256]
     #[arg(long, help_heading = DATA, value_name = "N", value_parser = value_parser!(u32).range(1..=65536))]
     pub keep: Option<u32>,
-    /// Peak learning rate [default: 0.00003]
+    /// Peak learning rate; dflash 0.0006 [default: 0.00003]
     #[arg(long, help_heading = OPTIMIZATION, value_name = "R", value_parser = positive)]
     pub learning_rate: Option<f64>,
     /// Warm-up steps until the peak learning rate [default: 200]
@@ -85,7 +103,7 @@ pub struct TrainArgs {
     /// Token-loss weight: cross-entropy with the target's distribution [default: 0.1]
     #[arg(long, help_heading = OPTIMIZATION, value_name = "W", value_parser = weight)]
     pub token_weight: Option<f64>,
-    /// Amplitude of the noise added to the target's states [default: 0.2]
+    /// Amplitude of the noise added to the target's states; dflash 0 [default: 0.2]
     #[arg(long, help_heading = OPTIMIZATION, value_name = "W", value_parser = weight)]
     pub noise: Option<f64>,
     /// Gradient clipping value [default: 0.5]
@@ -119,6 +137,8 @@ pub enum What {
     Vispec,
     /// HiViS: drafts from the target's states, learns from text rows alone
     Hivis,
+    /// DFlash: drafts a block in one pass, from the target's states after several layers
+    Dflash,
 }
 
 impl What {
@@ -133,6 +153,7 @@ impl What {
             What::Msd => Recipe::Msd,
             What::Vispec => Recipe::Vispec,
             What::Hivis => Recipe::Hivis,
+            What::Dflash => Recipe::Dflash,
         }
     }
 }
@@ -155,6 +176,7 @@ impl TrainArgs {
             ));
         }
         let count = |given: Option<u32>, default: usize| given.map_or(default, |n| n as usize);
+        let blocks = self.blocks()?;
         let options = Options {
             visual_rows: if self.no_ivsb { VisualRows::Embeddings } else { base.visual_rows },
             hidden: if self.no_vata { 0.0 } else { self.hidden.unwrap_or(base.hidden) },
@@ -171,6 +193,7 @@ impl TrainArgs {
             token_weight: self.token_weight.unwrap_or(base.token_weight),
             noise: self.noise.unwrap_or(base.noise),
             clip: self.clip.unwrap_or(base.clip),
+            blocks,
             minutes: self.minutes,
             seed: self.seed,
             ..base
@@ -182,6 +205,54 @@ impl TrainArgs {
             ));
         }
         Ok(options)
+    }
+
+    /// The sizes of a DFlash head; `None` for other heads. Fails if a flag belongs to the others.
+    fn blocks(&self) -> Result<Option<BlockOptions>, Failure> {
+        let is_dflash = self.what == What::Dflash;
+        let its = [
+            ("--block", self.block.is_some()),
+            ("--layers", self.layers.is_some()),
+            ("--feed-forward", self.feed_forward.is_some()),
+            ("--taps", self.taps.is_some()),
+            ("--anchors", self.anchors.is_some()),
+            ("--fade", self.fade.is_some()),
+        ];
+        let others = [
+            ("--no-mtp", self.no_mtp),
+            ("--recursions", self.recursions.is_some()),
+            ("--no-ivsb", self.no_ivsb),
+            ("--no-vata", self.no_vata),
+            ("--hidden", self.hidden.is_some()),
+            ("--text-share", self.text_share.is_some()),
+            ("--state-weight", self.state_weight.is_some()),
+            ("--token-weight", self.token_weight.is_some()),
+            ("--noise", self.noise.is_some()),
+        ];
+        let wrong = if is_dflash { &others[..] } else { &its[..] };
+        if let Some((flag, _)) = wrong.iter().find(|(_, given)| *given) {
+            let (name, why, instead) = match is_dflash {
+                true => ("dflash", "which has one pass, one stage and one loss", "sparrow"),
+                false => (self.what.name(), "which drafts no blocks", "dflash"),
+            };
+            return Err(Failure::usage(
+                format!("{flag} cannot be used with {name}, {why}"),
+                format!("leave out {flag}, or train {instead}"),
+            ));
+        }
+        if !is_dflash {
+            return Ok(None);
+        }
+        let count = |given: Option<u32>, default: usize| given.map_or(default, |n| n as usize);
+        let usual = BlockOptions::of(count(self.block, BlockOptions::default().size));
+        Ok(Some(BlockOptions {
+            layers: count(self.layers, usual.layers),
+            feed_forward: self.feed_forward.map(|width| width as usize),
+            taps: count(self.taps, usual.taps),
+            anchors: count(self.anchors, usual.anchors),
+            fade: self.fade.unwrap_or(usual.fade),
+            ..usual
+        }))
     }
 
     pub fn clips(&self) -> Result<Clips, Failure> {
@@ -233,6 +304,20 @@ mod tests {
         let without = Options { visual_rows: VisualRows::Embeddings, ..whole };
         assert_eq!(of("sparrow --out o --no-ivsb"), without);
         assert_eq!(of("msd --out o").recipe, Recipe::Msd);
+        let dflash = of("dflash --out o");
+        assert_eq!(dflash, Options::of(Recipe::Dflash));
+        let small = of("dflash --out o --block 8 --layers 2 --feed-forward 64 --taps 3 --anchors 9");
+        let sizes =
+            BlockOptions { layers: 2, feed_forward: Some(64), taps: 3, anchors: 9, ..BlockOptions::of(8) };
+        assert_eq!(small, Options { blocks: Some(sizes), ..dflash });
+        for (line, words) in [
+            ("dflash --out o --no-mtp", "--no-mtp cannot be used with dflash"),
+            ("dflash --out o --text-share 0.5", "--text-share cannot be used with dflash"),
+            ("sparrow --out o --block 8", "--block cannot be used with sparrow, which drafts no blocks"),
+        ] {
+            let failure = args(line).options().unwrap_err();
+            assert!(failure.error.starts_with(words), "{}", failure.error);
+        }
     }
 
     #[test]
@@ -258,6 +343,14 @@ mod tests {
             ("--token-weight", base.token_weight.to_string()),
             ("--noise", base.noise.to_string()),
             ("--clip", base.clip.to_string()),
+            ("--block", BlockOptions::default().size.to_string()),
+            ("--layers", BlockOptions::default().layers.to_string()),
+            ("--taps", BlockOptions::default().taps.to_string()),
+            ("--anchors", BlockOptions::default().anchors.to_string()),
+            (
+                "--fade",
+                format!("{}; {} for blocks of 8", BlockOptions::default().fade, BlockOptions::of(8).fade),
+            ),
         ] {
             let after = help.split_once(&format!("{flag} <")).unwrap().1;
             // To the next flag.

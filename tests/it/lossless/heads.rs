@@ -139,3 +139,70 @@ pub fn mtp(target: &VideoLlm) -> DraftHead {
     candle_core::safetensors::save(&tensors, dir.path().join("model.safetensors")).unwrap();
     DraftHead::own(Checkpoint::open(dir.path()).unwrap(), target.decoder(), "random").unwrap()
 }
+
+/// A DFlash head of two layers that drafts what the target's state at the token before the root speaks for, disturbed by random layers,
+/// one of which sees few rows: it is right now and then.
+pub fn dflash(target: &VideoLlm) -> DraftHead {
+    let c = &layer_of(target.decoder().config());
+    let (d, cpu) = (c.hidden, &Device::Cpu);
+    let tensor = |values: Vec<f32>, shape: &[usize]| Tensor::from_vec(values, shape, cpu).unwrap();
+    let mut tensors = HashMap::new();
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    for layer in 0..2 {
+        let mut random = |name: &str, shape: &[usize], scale: f32| {
+            let name = format!("layers.{layer}.{name}.weight");
+            let seed = (name.len() + 31 * layer) as u64;
+            let values = noise(shape.iter().product(), seed).into_iter().map(|v| v * scale).collect();
+            tensors.insert(name, tensor(values, shape));
+        };
+        random("self_attn.q_proj", &[q, d], 0.1);
+        random("self_attn.k_proj", &[kv, d], 0.1);
+        random("self_attn.v_proj", &[kv, d], 0.6);
+        random("self_attn.o_proj", &[d, q], 0.6);
+        random("mlp.gate_proj", &[48, d], 0.1);
+        random("mlp.up_proj", &[48, d], 0.1);
+        random("mlp.down_proj", &[d, 48], 0.1);
+        for (name, width) in [
+            ("input_layernorm", d),
+            ("post_attention_layernorm", d),
+            ("self_attn.q_norm", c.head_dim),
+            ("self_attn.k_norm", c.head_dim),
+        ] {
+            let ones = Tensor::ones(width, DType::F32, cpu).unwrap();
+            tensors.insert(format!("layers.{layer}.{name}.weight"), ones);
+        }
+    }
+    for name in ["hidden_norm.weight", "norm.weight"] {
+        tensors.insert(name.to_owned(), Tensor::ones(d, DType::F32, cpu).unwrap());
+    }
+    // Of the two states the last.
+    let last = (0..d * 2 * d).map(|i| if i % (2 * d) == d + i / (2 * d) { 1.0 } else { 0.0 }).collect();
+    tensors.insert("fc.weight".to_owned(), tensor(last, &[d, 2 * d]));
+    let rope = c.mrope_section.map(|section| {
+        serde_json::json!({ "type": "mrope", "mrope_section": section, "mrope_interleaved": c.interleaved })
+    });
+    let config = serde_json::json!({
+        "architectures": ["DFlashDraftModel"],
+        "model_type": "qwen3",
+        "block_size": 6,
+        "dflash_config": { "mask_token_id": 3, "target_layer_ids": [0, c.layers - 1] },
+        "hidden_size": d,
+        "intermediate_size": 48,
+        "is_causal": false,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "sliding_window": 16,
+        "num_attention_heads": c.heads,
+        "num_key_value_heads": c.kv_heads,
+        "num_hidden_layers": 2,
+        "num_target_layers": c.layers,
+        "head_dim": c.head_dim,
+        "rms_norm_eps": c.norm_eps,
+        "rope_theta": c.rope_theta,
+        "rope_scaling": rope,
+        "vocab_size": c.vocab,
+    });
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    candle_core::safetensors::save(&tensors, dir.path().join("model.safetensors")).unwrap();
+    DraftHead::load(dir.path(), target.decoder()).unwrap()
+}

@@ -119,7 +119,8 @@ fn exact_acceptance_is_autoregressive_decoding() {
 /// All that can propose, under every shape and schedule that goes with it.
 fn speculative() -> Vec<Method> {
     let (model, own) = (Drafter::Model {}, Drafter::SELF);
-    let [sparrow, msd, vispec, hivis, eagle3, mtp] = Recipe::ALL.map(|recipe| Drafter::Head { recipe });
+    let [sparrow, msd, vispec, hivis, eagle3, mtp, dflash] =
+        Recipe::ALL.map(|recipe| Drafter::Head { recipe });
     let lookup = Drafter::Lookup { ngram: 3, min_ngram: 1, occurrence: Occurrence::Latest };
     let drafters = [
         (&model, "full"),
@@ -145,6 +146,9 @@ fn speculative() -> Vec<Method> {
         (&mtp, "none"),
         (&eagle3, "none"),
         (&eagle3, "uniform keep=0.3 positions='compact'"),
+        (&dflash, "full"),
+        (&dflash, "none"),
+        (&dflash, "uniform keep=0.3 positions='compact'"),
     ];
     let nodes = ["0", "1", "00", "01", "10", "000", "100"].map(String::from).to_vec();
     let shapes = [
@@ -358,6 +362,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
     let eagle3 = chain(Drafter::Head { recipe: Recipe::Eagle3 }, VisualContext::Full {});
     let mtp = chain(Drafter::Head { recipe: Recipe::Mtp }, VisualContext::Full {});
     let vispec = chain(Drafter::Head { recipe: Recipe::Vispec }, VisualContext::Full {});
+    let dflash = chain(Drafter::Head { recipe: Recipe::Dflash }, VisualContext::Full {});
     let own = chain(Drafter::SELF, context("none"));
     let mut early = 0;
     for (sampled, temperature, top_p, limit) in [
@@ -367,6 +372,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
         (&eagle3, 8.0, 0.7, 3),
         (&mtp, 8.0, 0.7, 3),
         (&vispec, 8.0, 0.7, 3),
+        (&dflash, 8.0, 0.7, 3),
         (&own, 6.0, 0.75, 3),
         (&parallel, 6.0, 0.8, 4),
     ] {

@@ -29,7 +29,8 @@ fn bench(family: &[&str]) -> Bench {
 /// All contexts, each with a drafter that it goes with.
 pub fn methods(keep: f64) -> Vec<Method> {
     let (model, own) = (&Drafter::Model {}, &Drafter::SELF);
-    let [sparrow, msd, vispec, hivis, eagle3, mtp] = &Recipe::ALL.map(|recipe| Drafter::Head { recipe });
+    let [sparrow, msd, vispec, hivis, eagle3, mtp, dflash] =
+        &Recipe::ALL.map(|recipe| Drafter::Head { recipe });
     [
         (model, "full"),
         (model, "random KEEP seed=3"),
@@ -54,6 +55,8 @@ pub fn methods(keep: f64) -> Vec<Method> {
         (eagle3, "uniform KEEP"),
         (mtp, "full"),
         (mtp, "uniform KEEP"),
+        (dflash, "full"),
+        (dflash, "uniform KEEP"),
     ]
     .map(|(drafter, words)| {
         let context = context(&words.replace("KEEP", &format!("keep={keep:?}")));

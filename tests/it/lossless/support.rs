@@ -113,7 +113,7 @@ fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> D
         queries => layer.with_adaptor(queries, 7).unwrap(),
     };
     let (store, _) = Store::open(dir.path(), &options, &mark, "").unwrap();
-    store.save(&layer, &config, &AdamW::default(), &Account::default()).unwrap();
+    store.save(layer.vars(), &config, &AdamW::default(), &Account::default()).unwrap();
     DraftHead::load(dir.path(), decoder).unwrap()
 }
 
@@ -169,6 +169,7 @@ impl Bench {
             layer(name, &target, Recipe::Hivis, VisualRows::Embeddings),
             heads::eagle3(&target),
             heads::mtp(&target),
+            heads::dflash(&target),
         ];
         let turn = seed as usize % 3;
         let grid = target.processor().visual_grid(noise(&target, seed).grid).unwrap();

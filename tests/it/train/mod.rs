@@ -11,7 +11,7 @@ use specreel_model::{
 };
 use specreel_scenes::{Scene, encode};
 use specreel_tensor::{ComputeDevice, WeightType};
-use specreel_train::{Account, Clips, Job, News, Options, Outcome, TrainError, train};
+use specreel_train::{Account, BlockOptions, Clips, Job, News, Options, Outcome, TrainError, train};
 
 use crate::fixture;
 
@@ -128,11 +128,38 @@ fn heads_of_other_layers_are_learned_and_load() {
     }
 }
 
+/// A head that drafts blocks, of targets with other positions and forms of layers.
+#[test]
+fn blocks_are_learned_and_load() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["gqa_tied", "qwen3_vl", "qwen3_5"] {
+        let out = dir.path().join(name);
+        let blocks = BlockOptions { layers: 2, feed_forward: Some(40), taps: 2, ..BlockOptions::of(5) };
+        let options = Options { epochs: 20, blocks: Some(blocks), ..options(Recipe::Dflash) };
+        let (outcome, _) = run_for(&fixture(name), &Clips::Scenes { count: 4 }, &options, &out, &|_| false);
+        let Ok(Outcome::Finished(account)) = outcome else { panic!("{name}: {outcome:?}") };
+        let (first, last) = (account.curve[0], account.curve[account.curve.len() - 1]);
+        assert!(last.loss < 0.8 * first.loss, "{name}: {} {}", first.loss, last.loss);
+        assert_eq!(account.text_steps, 0, "it has one stage");
+        let model = VideoLlm::load(&fixture(name), WeightType::Q8_0, &mut |_, _| {}).unwrap();
+        let head = DraftHead::load(&out, model.decoder()).unwrap();
+        let block = head.block().unwrap();
+        assert_eq!((block.block_size, block.layers.len(), head.taps().len()), (5, 2, 2));
+        assert_eq!(block.mask_token_id, model.visual_token());
+    }
+}
+
 #[test]
 fn broken_off_anywhere_it_ends_the_same() {
+    for recipe in [Recipe::Sparrow, Recipe::Dflash] {
+        ends_the_same(recipe);
+    }
+}
+
+fn ends_the_same(recipe: Recipe) {
     let dir = tempfile::tempdir().unwrap();
     let clips = Clips::Scenes { count: 7 };
-    let options = options(Recipe::Sparrow);
+    let options = options(recipe);
     let once = dir.path().join("once");
     let account = whole(&clips, &options, &once);
     let again = dir.path().join("again");

@@ -15,6 +15,7 @@ use specreel_model::{
     processor::{Grid, VisualGrid},
 };
 use specreel_record::{EventKind, Failure, FailureClass};
+use specreel_speculate::{Length, Shape};
 use specreel_video::{Plan, sampling};
 
 impl Runner<'_> {
@@ -24,6 +25,7 @@ impl Runner<'_> {
         let (request, method) = (self.request, &self.request.method);
         method.validate()?;
         method.check_parts(&self.models.parts(), self.models.target.name())?;
+        self.check_block()?;
         sampling::check(request.sampling).map_err(|e| Failure::from(specreel_video::Error::from(e)))?;
         if request.prompt.trim().is_empty() {
             return Err(input("the prompt is empty".into(), "ask something about the video"));
@@ -42,6 +44,27 @@ impl Runner<'_> {
             return Err(input(error, "1 samples from the whole distribution"));
         }
         Ok(())
+    }
+
+    /// Check that a draft head that drafts blocks drafts chains as long as the method's.
+    fn check_block(&self) -> Result<(), Failure> {
+        let (Shape::Chain { length: Length::Fixed(length), .. } | Shape::TwoBranch { length }) =
+            &self.request.method.shape
+        else {
+            return Ok(());
+        };
+        let block = self.draft_head().and_then(|head| Some((head.name(), head.block()?)));
+        match block.filter(|(_, block)| *length > block.most_drafts()) {
+            None => Ok(()),
+            Some((name, block)) => Err(input(
+                format!(
+                    "the method drafts {length} tokens, but {name} drafts {} at once (its blocks have {} rows)",
+                    block.most_drafts(),
+                    block.block_size
+                ),
+                "set shape.length to at most that number, or to auto",
+            )),
+        }
     }
 
     /// Check the prompt's length and the memory for a video that has been opened but not decoded: the frames of `plan`, resized to

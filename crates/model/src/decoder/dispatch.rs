@@ -164,8 +164,8 @@ pub trait DeviceDecoder: Send + Sync {
     /// model.
     fn with_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder>;
 
-    /// As [`DeviceDecoder::with_layer`], without the projection of its rows.
-    fn with_inner_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder>;
+    /// As [`DeviceDecoder::with_layer`], of all layers that `config` counts, without a projection of their rows.
+    fn with_inner_layers(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder>;
 
     /// As [`DeviceDecoder::with_layer`], a layer whose queries, keys and values enter with its rows (EAGLE-3), and a head of its own
     /// with `outputs` rows, if it has one.
@@ -240,6 +240,16 @@ pub trait DeviceDecoder: Send + Sync {
         taps: &Taps,
         workspace: &mut Workspace,
     ) -> Result<Pass>;
+
+    /// Append rows that are no tokens (`rows × width`) to the cache: every layer keeps their keys and values, computed from
+    /// the rows as they are. Fails if the rows have another width, or the cache is of another device or model.
+    fn inject(
+        &self,
+        rows: &States,
+        positions: &Positions,
+        cache: &mut Cache,
+        workspace: &mut Workspace,
+    ) -> Result<()>;
 
     /// Wait until an accelerator has completed all work that was queued in this workspace.
     fn synchronize(&self, workspace: &mut Workspace) -> Result<()>;

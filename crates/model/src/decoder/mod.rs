@@ -102,8 +102,10 @@ fn check_pass(
     }
     if let Mask::Paths { shared, paths } = mask {
         for (row, path) in paths.iter().enumerate() {
-            let own = path.last().map(|last| shared + last) == Some(before + row);
-            if *shared > before || !own || !path.is_sorted_by(|a, b| a < b) {
+            let ascending = path.is_sorted_by(|a, b| a < b);
+            let own = (before + row).checked_sub(*shared).is_some_and(|own| path.contains(&own));
+            let inside = path.last().is_some_and(|last| shared + last < before + rows);
+            if *shared > before || !ascending || !own || !inside {
                 specreel_tensor::bail!(
                     "row {row} of a tree after {before} slots has the path {path:?} from slot {shared} on"
                 );
@@ -162,9 +164,12 @@ mod tests {
         };
         assert_eq!(paths(5, [&[0], &[0, 1]]), Some(2));
         assert_eq!(paths(3, [&[0, 2], &[1, 3]]), Some(2));
+        assert_eq!(paths(5, [&[0, 1], &[0, 1]]), Some(2), "rows of a block see each other");
+        assert_eq!(paths(0, [&[3, 4, 5, 6], &[4, 5, 6]]), Some(2), "within a window");
         assert_eq!(paths(6, [&[0], &[1]]), None, "slots that are not in use are shared");
         assert_eq!(paths(5, [&[0], &[0]]), None, "a path that ends before its row");
-        assert_eq!(paths(5, [&[0], &[0, 2]]), None, "a path that ends after its row");
+        assert_eq!(paths(5, [&[0], &[0, 2]]), None, "a path without its row");
+        assert_eq!(paths(5, [&[0], &[1, 2]]), None, "a path that ends after the pass");
         assert_eq!(paths(3, [&[2], &[2, 1, 3]]), None, "a path out of order");
         assert_eq!(paths(5, [&[0], &[]]), None, "an empty path");
     }

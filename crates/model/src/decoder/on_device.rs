@@ -103,13 +103,13 @@ impl<D: Ops> OnDevice<D> {
         })
     }
 
-    /// The same model with a layer of its own, and its norm and positions.
-    fn around(&self, layer: Layer<D>, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
+    /// The same model with layers of its own, and their norm and positions.
+    fn around(&self, layers: Vec<Layer<D>>, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
         check_heads(&self.ops, config)?;
         check_experts(&self.ops, config)?;
         Ok(Self {
             projection: None,
-            layers: vec![Arc::new(layer)],
+            layers: layers.into_iter().map(Arc::new).collect(),
             norm: Arc::new(parts::norm(&self.ops, parts::NORM, config, checkpoint)?),
             rope: Rope::new(config),
             config: config.clone(),
@@ -155,12 +155,13 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
     fn with_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder> {
         let projection = Some(Arc::new(self.ops.matrix(&parts::projection(config), checkpoint)?));
         let layer = Layer::load(&self.ops, checkpoint, config, 0)?;
-        Ok(Decoder::new(Self { projection, ..self.around(layer, checkpoint, config)? }))
+        Ok(Decoder::new(Self { projection, ..self.around(vec![layer], checkpoint, config)? }))
     }
 
-    fn with_inner_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder> {
-        let layer = Layer::load(&self.ops, checkpoint, config, 0)?;
-        self.around(layer, checkpoint, config).map(Decoder::new)
+    fn with_inner_layers(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder> {
+        let layers = (0..config.layers).map(|index| Layer::load(&self.ops, checkpoint, config, index));
+        let layers = layers.collect::<Loaded<_>>()?;
+        self.around(layers, checkpoint, config).map(Decoder::new)
     }
 
     fn with_entered_layer(
@@ -174,7 +175,7 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
             Some(rows) => Arc::new(self.ops.matrix(&parts::own_head(config, rows), checkpoint)?),
         };
         let layer = Layer::load_entered(&self.ops, checkpoint, config, 0)?;
-        Ok(Decoder::new(Self { head, ..self.around(layer, checkpoint, config)? }))
+        Ok(Decoder::new(Self { head, ..self.around(vec![layer], checkpoint, config)? }))
     }
 
     fn matrix(&self, list: &FusedMatrix, checkpoint: &Checkpoint) -> Loaded<Matrix> {
@@ -375,6 +376,39 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
         let attention = ops.finish(work, &pass, &mut cache.attention)?;
         cache.advance(recurring.as_ref());
         Ok(Pass { states, before_norm, after_layers, attention, experts_read })
+    }
+
+    fn inject(
+        &self,
+        rows: &States,
+        positions: &Positions,
+        cache: &mut Cache,
+        workspace: &mut Workspace,
+    ) -> Result<()> {
+        let (c, ops) = (&self.config, &self.ops);
+        let Some(cache) = cache.on_mut::<D>() else {
+            specreel_tensor::bail!("the decoder and the cache are on different devices")
+        };
+        check_pass(Input::States(rows), positions, &Mask::Causal, cache.len(), 0, c, None)?;
+        let (cos, sin) = self.rope.tables(positions);
+        let (count, layers) = (rows.rows(), c.attention_layers());
+        let mask = &Mask::Causal;
+        let pass = PassSpec { rows: count, layers, shape: self.shape(), cos, sin, mask, probe: None };
+        let Buffers { work, x, normed, qkv, .. } = workspace.of::<D>();
+        ops.begin(work, &pass, &mut cache.attention)?;
+        ops.load(work, &self.table, Input::States(rows), x)?;
+        for layer in &self.layers {
+            let (Some((_, matrix)), Mixer::Attention { picked: None, number, .. }) =
+                (&layer.entry, &layer.mixer)
+            else {
+                specreel_tensor::bail!("keys and values cannot be injected into layers of this form");
+            };
+            ops.part(work, x, Part::all(count), Out::before(matrix, normed))?;
+            ops.product(work, matrix, normed, Part::all(count), qkv)?;
+            ops.store(work, &pass, qkv, layer.head_norms(c.norm_eps), &mut cache.attention, *number)?;
+        }
+        ops.finish(work, &pass, &mut cache.attention)?;
+        Ok(())
     }
 
     fn synchronize(&self, workspace: &mut Workspace) -> Result<()> {

@@ -1,5 +1,6 @@
 //! A sequence: a decoder with the cache, positions and buffers of one text.
 
+mod blocks;
 mod history;
 mod slots;
 mod staged;

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::published::{self, Eagle3Config};
+use super::{
+    dflash::BlockConfig,
+    published::{self, Eagle3Config},
+};
 use crate::config::TextConfig;
 use specreel_tensor::CheckpointError;
 
@@ -28,11 +31,20 @@ pub enum Recipe {
     Eagle3,
     /// The target's own layer for multi-token prediction, in the target's checkpoint.
     Mtp,
+    /// DFlash: drafts a block in one pass, from keys and values of the target's states after several layers.
+    Dflash,
 }
 
 impl Recipe {
-    pub const ALL: [Recipe; 6] =
-        [Recipe::Sparrow, Recipe::Msd, Recipe::Vispec, Recipe::Hivis, Recipe::Eagle3, Recipe::Mtp];
+    pub const ALL: [Recipe; 7] = [
+        Recipe::Sparrow,
+        Recipe::Msd,
+        Recipe::Vispec,
+        Recipe::Hivis,
+        Recipe::Eagle3,
+        Recipe::Mtp,
+        Recipe::Dflash,
+    ];
 
     /// Its name in methods, files and on the command line.
     pub const fn name(self) -> &'static str {
@@ -43,6 +55,7 @@ impl Recipe {
             Recipe::Hivis => "hivis",
             Recipe::Eagle3 => "eagle3",
             Recipe::Mtp => "mtp",
+            Recipe::Dflash => "dflash",
         }
     }
 
@@ -60,6 +73,9 @@ impl Recipe {
             }
             Recipe::Mtp => {
                 "use a target whose files have one (Qwen3.5: tensors `mtp.…`), or the method sparrow with a head that you train"
+            }
+            Recipe::Dflash => {
+                "download the head that was published for this target, or train one with `specreel train dflash`, and add --drafter DIR"
             }
         }
     }
@@ -145,6 +161,9 @@ pub struct DraftHeadConfig {
     /// What only an EAGLE-3 head has; its file has another layout.
     #[serde(skip)]
     pub eagle3: Option<Eagle3Config>,
+    /// What only a DFlash head has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dflash: Option<BlockConfig>,
 }
 
 /// The form of a trained head's layer for a target: as the target's layers with full attention, where all of a head is
@@ -208,6 +227,19 @@ impl DraftHeadConfig {
             target: identity,
             num_queries: if recipe == Recipe::Vispec { QUERIES } else { 0 },
             eagle3: None,
+            dflash: None,
+        }
+    }
+
+    /// The same for a head that drafts blocks (DFlash): as published ones, its layers norm queries and keys and have no biases.
+    /// `intermediate` is the width of its feed-forward layers, if it is another one.
+    pub fn with_blocks(self, intermediate: Option<usize>, block: BlockConfig) -> Self {
+        Self {
+            intermediate_size: intermediate.unwrap_or(self.intermediate_size),
+            attention_bias: false,
+            qk_norm: true,
+            dflash: Some(block),
+            ..self
         }
     }
 
@@ -256,6 +288,12 @@ impl DraftHeadConfig {
                 self.num_queries,
                 if self.recipe == Recipe::Vispec { "1 to 256" } else { "none" }
             ));
+        }
+        if let Some(problem) = self.dflash.as_ref().and_then(BlockConfig::problem) {
+            return Some(problem);
+        }
+        if (self.recipe == Recipe::Dflash) != self.dflash.is_some() {
+            return Some(format!("`dflash` does not go with the recipe {}", self.recipe.name()));
         }
         if !heads.is_multiple_of(kv) {
             return Some(format!(

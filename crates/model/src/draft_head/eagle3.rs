@@ -271,7 +271,7 @@ fn check_embeddings(checkpoint: &Checkpoint, target: &Decoder) -> Result<(), Che
 }
 
 /// Append `x / sqrt(mean(x²) + eps) · weight`.
-fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
+pub(super) fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
     let mean = x.iter().map(|value| value * value).sum::<f32>() / x.len().max(1) as f32;
     let scale = 1.0 / (mean + eps).sqrt();
     out.extend(x.iter().zip(weight).map(|(value, weight)| value * scale * weight));

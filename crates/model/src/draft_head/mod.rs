@@ -1,6 +1,6 @@
 //! A trained draft head: one decoder layer that drafts from its target's states (Sparrow, MSD; the architecture is EAGLE's).
-//! EAGLE-3 heads have a layout of their own: see [`eagle3`]. A target's own layer for multi-token prediction is also one: see
-//! [`mtp`].
+//! EAGLE-3 heads have a layout of their own: see [`eagle3`]. So have DFlash heads, of several layers: see [`dflash`]. A target's own
+//! layer for multi-token prediction is also one: see [`mtp`].
 //!
 //! The input row of token t is z = FC([embedding of t ; the target's final state before t]) (Sparrow, eq. 1). It passes
 //! through one decoder layer and a norm; the output approximates the target's final state at t, from which the target's LM
@@ -12,6 +12,7 @@
 //! of heads that the target's layers have.
 
 mod config;
+pub mod dflash;
 pub mod eagle3;
 pub mod mtp;
 mod published;
@@ -28,6 +29,7 @@ use specreel_tensor::{CheckpointError, Result};
 pub use config::{
     DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows, last_attention_layer, layer_of,
 };
+pub use dflash::{BlockAttention, BlockConfig};
 pub use eagle3::DraftVocabulary;
 pub use published::Eagle3Config;
 pub use states::{ReadStates, StateReader, TextStates};
@@ -45,6 +47,8 @@ enum Rows {
     Projected,
     Eagle3(eagle3::Eagle3),
     Mtp(eagle3::Pairs),
+    /// Embeddings; what it makes are context rows.
+    Blocks(dflash::Blocks),
 }
 
 pub struct DraftHead {
@@ -72,9 +76,15 @@ impl DraftHead {
             return Err(CheckpointError::file(&dir.join("config.json"), &problem));
         }
         let checkpoint = Checkpoint::open(dir)?;
-        let (decoder, rows) = match config.eagle3.as_ref() {
-            None => (target.with_layer(&checkpoint, &config.layer(target.config()))?, Rows::Projected),
-            Some(own) => {
+        let (decoder, rows) = match (config.eagle3.as_ref(), config.dflash.as_ref()) {
+            (None, None) => {
+                (target.with_layer(&checkpoint, &config.layer(target.config()))?, Rows::Projected)
+            }
+            (None, Some(own)) => {
+                let (decoder, rows) = dflash::Blocks::load(&checkpoint, &config, own, target)?;
+                (decoder, Rows::Blocks(rows))
+            }
+            (Some(own), _) => {
                 let (decoder, rows) = eagle3::Eagle3::load(&checkpoint, &config, own, target)?;
                 (decoder, Rows::Eagle3(rows))
             }
@@ -110,18 +120,28 @@ impl DraftHead {
         &self.config
     }
 
-    /// Its layer between the target's embeddings and LM head.
+    /// Its layers between the target's embeddings and LM head.
     pub fn decoder(&self) -> &Arc<Decoder> {
         &self.decoder
     }
 
     /// Layers of the target after which it reads states (0 = the first); empty if it reads the final states alone.
     pub fn taps(&self) -> &[usize] {
-        self.eagle3().map_or(&[], |own| &own.taps)
+        match &self.rows {
+            Rows::Eagle3(own) => &own.taps,
+            Rows::Blocks(own) => &own.taps,
+            _ => &[],
+        }
+    }
+
+    /// How it drafts blocks, if it does (DFlash). Its sequence holds context rows, as [`reduce`](Self::reduce) makes them
+    /// ([`Sequence::inject`](crate::decoder::Sequence::inject)).
+    pub fn block(&self) -> Option<&BlockConfig> {
+        self.config.dflash.as_ref()
     }
 
     /// True if it reads the whole prompt from the target's states: visual tokens are rows like text
-    /// ([`fuse_embedded`](Self::fuse_embedded)), and a row has the position of the one before it.
+    /// ([`fuse_embedded`](Self::fuse_embedded)), and a row has the position of the row whose state it reads.
     pub fn reads_all_rows(&self) -> bool {
         !matches!(self.rows, Rows::Projected)
     }
@@ -136,9 +156,10 @@ impl DraftHead {
     /// The target's states as [`DraftHead::fuse`] takes them, `rows × width`: of a head with [`taps`](Self::taps), states after
     /// these layers are concatenated and projected; final states are used as they are. Fails if the states have another width.
     pub fn reduce(&self, states: &States) -> Result<States> {
-        match self.eagle3() {
-            None => Ok(states.clone()),
-            Some(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
+        match &self.rows {
+            Rows::Eagle3(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
+            Rows::Blocks(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
+            Rows::Projected | Rows::Mtp(_) => Ok(states.clone()),
         }
     }
 
@@ -201,6 +222,7 @@ impl DraftHead {
             Rows::Projected => specreel_tensor::bail!("the draft head fuses text alone"),
             Rows::Eagle3(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
             Rows::Mtp(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
+            Rows::Blocks(_) => Ok(embeddings.clone()),
         }
     }
 
@@ -216,12 +238,13 @@ impl DraftHead {
         self.workspace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of the matrices that make its input rows.
+    /// Bytes of the matrices that make its input or context rows.
     pub fn projection_bytes(&self) -> usize {
         let rows = match &self.rows {
             Rows::Projected => self.decoder.projection_bytes(),
             Rows::Eagle3(own) => own.bytes(),
             Rows::Mtp(own) => own.projection.bytes(),
+            Rows::Blocks(own) => own.bytes(),
         };
         rows + self.adaptor.as_ref().map_or(0, vispec::Adaptor::bytes)
     }

@@ -90,5 +90,5 @@ pub(super) fn load(checkpoint: Checkpoint, target: &Decoder) -> Result<(Decoder,
         norms: [norm("embedding")?, norm("hidden")?],
         eps: layer.norm_eps,
     };
-    Ok((target.with_inner_layer(&checkpoint, &layer)?, own))
+    Ok((target.with_inner_layers(&checkpoint, &layer)?, own))
 }

@@ -1,10 +1,13 @@
-//! `config.json` of an EAGLE-3 head in the published layouts: EAGLE's and SpecForge's, flat, and the layout of *speculators*, with the
-//! layer under `transformer_layer_config`.
+//! `config.json` of a head in the published layouts. EAGLE-3: EAGLE's and SpecForge's, flat, and the layout of *speculators*, with
+//! the layer under `transformer_layer_config`. DFlash: z-lab's, flat, with its own keys under `dflash_config`.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::config::{DraftHeadConfig, MODEL_TYPE, Recipe, TargetIdentity, VisualRows};
+use super::{
+    config::{DraftHeadConfig, MODEL_TYPE, Recipe, TargetIdentity, VisualRows},
+    dflash::{BlockAttention, BlockConfig, usual_layers},
+};
 
 /// Its names among the architectures of a flat `config.json`. vLLM's registry maps all of them to one layer.
 const ARCHITECTURES: [&str; 5] = [
@@ -16,14 +19,18 @@ const ARCHITECTURES: [&str; 5] = [
 ];
 
 /// Heads of other kinds, by their architectures.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 7] = [
     ("EagleLlamaForCausalLM", "EAGLE"),
     ("EagleLlama4ForCausalLM", "EAGLE"),
     ("EagleMistralForCausalLM", "EAGLE"),
     ("PEagleDraftModel", "P-EAGLE"),
     ("PeagleLlamaForCausalLM", "P-EAGLE"),
-    ("DFlashDraftModel", "DFlash"),
+    ("DFlash2DraftModel", "DFlash 2"),
+    ("DSparkDraftModel", "DSpark"),
 ];
+
+/// A DFlash head.
+const DFLASH: &str = "DFlashDraftModel";
 
 /// `speculators_model_type` of an EAGLE-3 head.
 const SPECULATORS: &str = "eagle3";
@@ -54,6 +61,10 @@ impl RawKind {
 
     fn is_eagle3(&self) -> bool {
         ARCHITECTURES.iter().any(|name| self.is_named(name))
+    }
+
+    fn is_dflash(&self) -> bool {
+        self.speculators_model_type.is_none() && self.is_named(DFLASH)
     }
 
     fn other(&self) -> Option<&'static str> {
@@ -129,8 +140,12 @@ fn silu() -> String {
 
 /// True for the text of a published `config.json` of a draft head, of which some are refused.
 pub(super) fn is_published(text: &str) -> bool {
-    serde_json::from_str::<RawKind>(text)
-        .is_ok_and(|kind| kind.speculators_model_type.is_some() || kind.is_eagle3() || kind.other().is_some())
+    serde_json::from_str::<RawKind>(text).is_ok_and(|kind| {
+        kind.speculators_model_type.is_some()
+            || kind.is_eagle3()
+            || kind.is_dflash()
+            || kind.other().is_some()
+    })
 }
 
 /// The configuration in a published `config.json`.
@@ -140,7 +155,11 @@ pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
         T::deserialize(value).map_err(|e| e.to_string())
     }
     let raw: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
-    let (kind, head): (RawKind, RawHead) = (parse(&raw)?, parse(&raw)?);
+    let kind: RawKind = parse(&raw)?;
+    if kind.is_dflash() {
+        return resolve_blocks(parse(&raw)?, parse(&raw)?);
+    }
+    let head: RawHead = parse(&raw)?;
     let (layer, norm_before_residual) = match kind.speculators_model_type.as_deref() {
         Some(SPECULATORS) => {
             let layer = raw.get("transformer_layer_config").ok_or("missing `transformer_layer_config`")?;
@@ -152,7 +171,7 @@ pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
             return Err(format!("`speculators_model_type` is {other}, expected {SPECULATORS}"));
         }
         None => match kind.other().filter(|_| !kind.is_eagle3()) {
-            Some(other) => return Err(format!("a draft head of {other}, expected one of EAGLE-3")),
+            Some(other) => return Err(format!("a draft head of {other}, expected one of EAGLE-3 or DFlash")),
             None => (parse(&raw)?, head.norm_before_residual.unwrap_or(false)),
         },
     };
@@ -226,6 +245,115 @@ fn resolve(layer: RawLayer, head: RawHead, norm_before_residual: bool) -> Result
             draft_vocab: head.draft_vocab_size.unwrap_or(layer.vocab_size),
             layers,
             norm_before_residual,
+        }),
+        dflash: None,
+    })
+}
+
+/// The keys of a DFlash head that are not the layers'.
+#[derive(Deserialize)]
+struct RawBlocks {
+    num_target_layers: Option<usize>,
+    layer_types: Option<Vec<String>>,
+    sliding_window: Option<usize>,
+    is_causal: Option<bool>,
+    #[serde(default)]
+    attention_bias: bool,
+    quantization_config: Option<Value>,
+    dflash_config: Option<RawBlock>,
+    #[serde(flatten)]
+    outside: RawBlock,
+}
+
+/// Keys that are under `dflash_config`, or in some files at the top level.
+#[derive(Deserialize)]
+struct RawBlock {
+    block_size: Option<usize>,
+    mask_token_id: Option<u32>,
+    target_layer_ids: Option<Vec<usize>>,
+    output_multiplier: Option<f64>,
+    final_logit_softcapping: Option<f64>,
+    input_embedding_scale: Option<f64>,
+}
+
+/// Rows of a block where a description does not say it.
+const USUAL_BLOCK: usize = 16;
+
+fn resolve_blocks(layer: RawLayer, head: RawBlocks) -> Result<DraftHeadConfig, String> {
+    let rope = Rope::of(layer.rope_scaling.as_ref().or(layer.rope_parameters.as_ref()))?;
+    let inside = head.dflash_config.as_ref();
+    let scales = [inside, Some(&head.outside)].into_iter().flatten().flat_map(|keys| {
+        [
+            ("output_multiplier", keys.output_multiplier, 1.0),
+            ("final_logit_softcapping", keys.final_logit_softcapping, 0.0),
+            ("input_embedding_scale", keys.input_embedding_scale, 1.0),
+        ]
+    });
+    let scaled = scales.filter_map(|(key, value, usual)| Some((key, value?, usual)));
+    if let Some((key, value, usual)) = scaled.into_iter().find(|(_, value, usual)| value != usual) {
+        return Err(format!("`{key}` is {value}, expected {usual}"));
+    }
+    for (is_refused, problem) in [
+        (layer.hidden_act != "silu", format!("`hidden_act` is {}, expected silu", layer.hidden_act)),
+        (layer.mlp_bias, "`mlp_bias` is true, expected false".into()),
+        (head.attention_bias, "`attention_bias` is true, expected false".into()),
+        (head.quantization_config.is_some(), "its weights are quantized, expected f32, f16 or bf16".into()),
+    ] {
+        if is_refused {
+            return Err(problem);
+        }
+    }
+    let count = layer.num_hidden_layers;
+    let types = head.layer_types.unwrap_or_else(|| vec!["full_attention".into(); count]);
+    if types.len() != count {
+        return Err(format!("`layer_types` names {} layers, `num_hidden_layers` is {count}", types.len()));
+    }
+    let attention = |kind: &String| match kind.as_str() {
+        "full_attention" => Ok(BlockAttention { window: None, causal: head.is_causal.unwrap_or(false) }),
+        // Such layers are causal where a file does not say it.
+        "sliding_attention" => match head.sliding_window {
+            Some(window) => {
+                Ok(BlockAttention { window: Some(window), causal: head.is_causal.unwrap_or(true) })
+            }
+            None => Err("missing `sliding_window`, which layers of `layer_types` need".to_owned()),
+        },
+        other => Err(format!("`layer_types` has {other}, expected full_attention or sliding_attention")),
+    };
+    let layers = types.iter().map(attention).collect::<Result<_, _>>()?;
+    let block = |key: fn(&RawBlock) -> Option<usize>| inside.and_then(key).or(key(&head.outside));
+    let mask = inside.and_then(|keys| keys.mask_token_id).or(head.outside.mask_token_id);
+    let named =
+        inside.and_then(|keys| keys.target_layer_ids.clone()).or(head.outside.target_layer_ids.clone());
+    let read = named.or_else(|| Some(usual_layers(head.num_target_layers?, count)));
+    Ok(DraftHeadConfig {
+        model_type: MODEL_TYPE.into(),
+        recipe: Recipe::Dflash,
+        visual_rows: VisualRows::Embeddings,
+        intermediate_size: layer.intermediate_size,
+        num_attention_heads: layer.num_attention_heads,
+        num_key_value_heads: layer.num_key_value_heads.unwrap_or(layer.num_attention_heads),
+        head_dim: layer.head_dim.unwrap_or(layer.hidden_size / layer.num_attention_heads.max(1)),
+        rope_theta: layer.rope_theta.or(rope.theta).unwrap_or(10_000.0),
+        mrope_section: rope.section,
+        mrope_interleaved: rope.interleaved,
+        attention_bias: false,
+        qk_norm: true,
+        rms_norm_eps: layer.rms_norm_eps,
+        target: TargetIdentity {
+            name: String::new(),
+            hidden_size: layer.hidden_size,
+            vocab_size: layer.vocab_size,
+            num_hidden_layers: head.num_target_layers.unwrap_or(0),
+            fingerprint: String::new(),
+        },
+        num_queries: 0,
+        eagle3: None,
+        dflash: Some(BlockConfig {
+            block_size: block(|keys| keys.block_size).unwrap_or(USUAL_BLOCK),
+            mask_token_id: mask.ok_or("missing `mask_token_id` under `dflash_config`")?,
+            target_layer_ids: read
+                .ok_or("missing `target_layer_ids` under `dflash_config`, and `num_target_layers`")?,
+            layers,
         }),
     })
 }

@@ -165,6 +165,11 @@ impl VideoLlm {
         &self.name
     }
 
+    /// The token that holds the place of a visual token in a prompt. It is never written.
+    pub fn visual_token(&self) -> u32 {
+        self.config.video_token
+    }
+
     /// The type of most of the language model's weights, if they are used as a GGUF file has them.
     pub fn stored_type(&self) -> Option<&'static str> {
         self.stored.filter(|_| self.device.is_batch_invariant())

@@ -30,6 +30,8 @@ pub struct AutoLength {
     /// Time of a further row relative to the first one, before the first passes.
     further: f64,
     drafter_ms: UsualTime,
+    /// True if a chain takes as long to draft as a token.
+    at_once: bool,
     chance: FadingChance,
     /// Plain steps since the last trial, and those before the next.
     plain: usize,
@@ -45,10 +47,16 @@ impl AutoLength {
             row_ms,
             further,
             drafter_ms: UsualTime::default(),
+            at_once: false,
             chance: FadingChance::default(),
             plain: 0,
             rest: REST,
         }
+    }
+
+    /// For a drafter that drafts any chain in the same time (DFlash).
+    pub fn at_once(self, at_once: bool) -> Self {
+        Self { at_once, ..self }
     }
 
     /// The length for the next step.
@@ -75,14 +83,19 @@ impl AutoLength {
         let (Some((first, more)), Some(drafter)) = (passes.line(), self.drafter_ms.value()) else {
             return FIRST;
         };
-        best_length(self.chance.value(), drafter, first, more).0
+        if !self.at_once {
+            return best_length(self.chance.value(), drafter, first, more).0;
+        }
+        let (length, rate) = best_length(self.chance.value(), 0.0, drafter + first, more);
+        // Without drafts there is nothing to draft either.
+        if rate * first > 1.0 { length } else { 0 }
     }
 
     /// Note a step: the rows of the verify pass, how many drafts were judged and passed, the times of the pass and of drafting.
     pub fn note(&mut self, rows: usize, [drafts, accepted]: [usize; 2], verify_ms: f64, draft_ms: f64) {
         self.passes.push(rows, verify_ms);
         if drafts > 0 {
-            self.drafter_ms.push(draft_ms / drafts as f64);
+            self.drafter_ms.push(if self.at_once { draft_ms } else { draft_ms / drafts as f64 });
             self.chance.add(drafts, accepted);
         }
     }
@@ -190,6 +203,26 @@ mod tests {
             .collect();
         assert!(lengths[20..].iter().filter(|&&k| k > 0).count() <= 200 / REST + 1, "{lengths:?}");
         assert!(lengths[20..].iter().any(|&k| k > 0));
+    }
+
+    #[test]
+    fn what_drafts_at_once_drafts_more() {
+        let length = |at_once: bool| {
+            let mut auto = AutoLength::new(Some(1.0), 0.1).at_once(at_once);
+            for _ in 0..40 {
+                let k = auto.choose();
+                auto.note(k + 1, [k, k * 4 / 5], 1.0 + 0.1 * k as f64, if k > 0 { 0.8 } else { 0.0 });
+            }
+            auto.choose()
+        };
+        assert!(length(true) > length(false), "{} and {}", length(true), length(false));
+        // A block that takes longer than the tokens that it saves.
+        let mut auto = AutoLength::new(Some(1.0), 0.1).at_once(true);
+        (0..40).for_each(|_| {
+            let k = auto.choose();
+            auto.note(k + 1, [k, k / 4], 1.0 + 0.1 * k as f64, 5.0);
+        });
+        assert_eq!(auto.best(), 0);
     }
 
     #[test]

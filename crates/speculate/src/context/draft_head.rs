@@ -9,7 +9,7 @@ use super::{
 use crate::method::Placing;
 use specreel_model::{
     decoder::{Positions, Sequence, States},
-    draft_head::{DraftHead, ReadStates, StateReader, TextStates, VisualRows},
+    draft_head::{BlockConfig, DraftHead, ReadStates, StateReader, TextStates, VisualRows},
     family::ModelError,
 };
 
@@ -159,6 +159,9 @@ impl Preparation<'_> {
         states: &ReadStates,
         progress: OnProgress<'_>,
     ) -> Result<Option<Sequence>, ModelError> {
+        if let Some(block) = input.head.block() {
+            return self.prefill_of_context(input, block, states, progress);
+        }
         let (head, prompt) = (input.head, self.prompt);
         let rows: Vec<usize> = self.rows(input.selection).into_iter().filter(|row| *row > 0).collect();
         let read: Vec<usize> = rows.iter().map(|row| row - 1).collect();
@@ -184,6 +187,34 @@ impl Preparation<'_> {
             }
         };
         input.feed(&parts, at, progress)
+    }
+
+    /// The prefill of a head that drafts blocks: a context row for every token, from the target's state at it. Rows that no block can
+    /// see are left out.
+    fn prefill_of_context(
+        &self,
+        input: &HeadInput<'_>,
+        block: &BlockConfig,
+        states: &ReadStates,
+        progress: OnProgress<'_>,
+    ) -> Result<Option<Sequence>, ModelError> {
+        let (head, prompt) = (input.head, self.prompt);
+        let mut rows = self.rows(input.selection);
+        let at = match input.placing {
+            Placing::Original if head.config().mrope_section.is_none() => {
+                let axis: Vec<u32> = rows.iter().map(|row| *row as u32).collect();
+                (Positions { axes: [axis.clone(), axis.clone(), axis] }, (prompt.ids.len() - 1) as u32)
+            }
+            placing => placed(prompt, &rows, placing),
+        };
+        let unseen = block.reach().map_or(0, |reach| rows.len().saturating_sub(reach));
+        rows.drain(..unseen);
+        let (positions, next) = (at.0.slice(unseen..unseen + rows.len()), at.1);
+        let slots = rows.len() + input.room + block.block_size;
+        let mut sequence = Sequence::new(head.decoder().clone(), slots);
+        let context = states.rows.select(&rows)?;
+        let whole = sequence.inject_prompt(&context, &positions, next, progress)?;
+        Ok(whole.then_some(sequence))
     }
 
     /// The states of all rows of the prompt but its last that a head reads ([`DraftHead::reads_all_rows`]); from a pass of its own

@@ -1,9 +1,12 @@
 //! Drafters: a drafter proposes a tree of tokens and then learns which of them were accepted.
 
+mod block;
+mod choices;
 mod head_state;
 mod lookup;
 mod model;
 
+pub use block::BlockDrafter;
 pub use head_state::DraftHeadState;
 pub use lookup::Lookup;
 pub use model::ModelDrafter;

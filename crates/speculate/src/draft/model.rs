@@ -1,18 +1,15 @@
 //! A drafter that is a decoder: a smaller model, the target itself with fewer visual tokens or fewer layers, or a draft head on
 //! the target's states.
 
-use std::{borrow::Cow, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use specreel_tensor::Result;
 
-use super::{DraftHeadState, DraftRequest, Form, Proposal, Proposer};
-use crate::{
-    sampling::{Purpose, Sampler, draw},
-    tree::Tree,
-};
+use super::{DraftHeadState, DraftRequest, Form, Proposal, Proposer, choices};
+use crate::tree::Tree;
+use choices::{Choices, add};
 use specreel_model::{
-    decoder::{Input, LogitNeeds, LogitRow, Pass, Sequence, States, Taps},
-    draft_head::DraftVocabulary,
+    decoder::{Input, Pass, Sequence, States, Taps},
     grammar::Allowed,
 };
 
@@ -33,15 +30,6 @@ pub struct ModelDrafter<'a> {
     /// Take accepted tokens' keys and values from the target's cache: only where the two are one model.
     dense: bool,
     head: Option<DraftHeadState<'a>>,
-}
-
-/// The drafter's predictions after one node.
-#[derive(Default)]
-struct Choices {
-    /// Most likely ids with natural-log probabilities, best first; empty if the drafter has none that the grammar allows.
-    best: Vec<(u32, f32)>,
-    /// The distribution, if requested.
-    distribution: Option<Arc<Vec<f32>>>,
 }
 
 impl<'a> ModelDrafter<'a> {
@@ -163,42 +151,13 @@ impl<'a> ModelDrafter<'a> {
         branches: &[Vec<u32>],
     ) -> Result<Vec<Choices>> {
         let logits = self.sequence.logits(&pass.states.narrow(rows.start, rows.len())?)?;
-        let plain = Sampler { temperature: 1.0, top_p: 1.0, seed: 0 };
         let own = self.head.as_ref().and_then(DraftHeadState::vocabulary);
-        let needs = LogitNeeds {
-            vocab: own.map_or(request.vocab, |own| own.rows_below(request.vocab)),
-            whole: request.sampler.is_some() || request.distributions || request.grammar.is_some(),
-            top: count,
-            ids: Vec::new(),
-        };
-        let id_of = |row: u32| own.map_or(row, |own| own.id(row));
         let allowed = branches.iter().map(|branch| request.allowed(branch));
         let allowed: Vec<Allowed> = allowed.collect::<Result<_>>()?;
-        let at = |branch: &[u32]| request.position + branch.len();
-        logits.read(&needs, |rows| {
+        logits.read(&choices::needs(request, count, own), |rows| {
             rows.into_iter()
                 .zip(allowed.iter().zip(branches))
-                .map(|(row, (allowed, branch))| {
-                    let Some(row) = &allowed.restrict(row, id_of)? else { return Ok(Choices::default()) };
-                    if let Some(sampler) = &request.sampler {
-                        let q = sampler.distribution(&whole(row, own, request.vocab)?);
-                        let mut rng = sampler.rng(at(branch), Purpose::Draft);
-                        let id = draw(&q, rand::RngExt::random(&mut rng));
-                        let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
-                        return Ok(Choices { best: vec![(id, log_q)], distribution: Some(Arc::new(q)) });
-                    }
-                    let facts = row.facts();
-                    let mut best: Vec<(u32, f32)> = match count {
-                        1 => vec![(id_of(facts.argmax), facts.log_probability(facts.max))],
-                        _ => row.top(count).into_iter().map(|(row, p)| (id_of(row), p)).collect(),
-                    };
-                    best.retain(|(id, _)| allowed.allows(*id));
-                    let distribution = match request.distributions {
-                        true => Some(Arc::new(plain.distribution(&whole(row, own, request.vocab)?))),
-                        false => None,
-                    };
-                    Ok(Choices { best, distribution })
-                })
+                .map(|(row, (allowed, branch))| Choices::of(row, allowed, branch.len(), request, count, own))
                 .collect()
         })?
     }
@@ -363,12 +322,6 @@ impl<'a> ModelDrafter<'a> {
     }
 }
 
-/// Add the chosen token to the proposal, with the distribution that it was taken from.
-fn add(proposal: &mut Proposal, parent: Option<usize>, choice: (u32, f32), from: &Choices) -> usize {
-    proposal.distributions.extend(from.distribution.clone());
-    proposal.tree.push(parent, choice.0, Some(choice.1.exp()))
-}
-
 impl Proposer for ModelDrafter<'_> {
     fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal> {
         if request.depth == 0 {
@@ -420,12 +373,6 @@ impl Proposer for ModelDrafter<'_> {
         self.unseen.push(root);
         Ok(())
     }
-}
-
-/// The logits of the target's ids in a row; a head with fewer ids gives the others no chance.
-fn whole<'r>(row: &'r LogitRow<'_>, own: Option<&DraftVocabulary>, vocab: usize) -> Result<Cow<'r, [f32]>> {
-    let values = row.values()?;
-    Ok(own.map_or_else(|| values.into(), |own| own.spread(values, vocab).into()))
 }
 
 fn since(started: Instant) -> f64 {

@@ -16,7 +16,7 @@ presets! {
     "autoregressive" "naive" "naive-auto" "auto" "naive-tree" "sd-random" "sd-uniform" "sd-frames" "sd-random-tree"
     "sd-uniform-tree" "sd-window-front" "sd-window-middle" "sd-window-end" "sd-attention" "sd-fastvid" "sd-dycoke"
     "text-only" "viskip" "lookup" "streaming" "layerskip" "twin" "specvlm" "specvlm-self" "sparrow"
-    "sparrow-chain" "msd" "vispec" "hivis" "eagle3" "mtp" "pearl" "parallelvlm" "parallelvlm-self" "std" "lvspec" "lvspec-tree" "lvspec-self" "fly"
+    "sparrow-chain" "msd" "vispec" "hivis" "eagle3" "mtp" "dflash" "dflash-tree" "pearl" "parallelvlm" "parallelvlm-self" "std" "lvspec" "lvspec-tree" "lvspec-self" "fly"
     "fly-entropy" "lenient" "typical" "divergence" "glance" "random-loose"
     "fastv" "pdrop" "sparsevlm" "dycoke"
 }

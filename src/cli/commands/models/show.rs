@@ -75,27 +75,37 @@ fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
         let rows = [
             ("directory", dir.display().to_string()),
             ("kind", format!("draft head trained for one target (recipe {recipe})")),
-            (
-                "target",
-                match &config.eagle3 {
-                    None => format!(
-                        "{}: {} layers, hidden size {}, vocabulary {}",
-                        target.name, target.num_hidden_layers, target.hidden_size, target.vocab_size
-                    ),
-                    Some(own) => {
-                        let colon = if target.name.is_empty() { "" } else { ": " };
-                        format!(
-                            "{}{colon}hidden size {}, vocabulary {}, of which it drafts {}",
-                            target.name, target.hidden_size, target.vocab_size, own.draft_vocab
-                        )
-                    }
-                },
-            ),
+            ("target", {
+                // Published heads do not always name it, nor count its layers.
+                let colon = if target.name.is_empty() { "" } else { ": " };
+                let layers = match target.num_hidden_layers {
+                    0 => String::new(),
+                    layers => format!("{layers} layers, "),
+                };
+                let drafted = config.eagle3.as_ref().map(|own| own.draft_vocab);
+                let drafted = drafted.map_or_else(String::new, |n| format!(", of which it drafts {n}"));
+                format!(
+                    "{}{colon}{layers}hidden size {}, vocabulary {}{drafted}",
+                    target.name, target.hidden_size, target.vocab_size
+                )
+            }),
             ("files", units::bytes(bytes)),
             ("methods", methods.join(", ")),
         ];
-        let rows: Vec<Vec<String>> =
-            rows.map(|(name, value)| vec![name.to_owned(), color::plain(&value).into_owned()]).to_vec();
+        let block = config.dflash.as_ref().map(|own| {
+            let read: Vec<String> = own.target_layer_ids.iter().map(usize::to_string).collect();
+            let (layers, read) = (own.layers.len(), read.join(", "));
+            let drafts = own.most_drafts();
+            format!("{drafts} tokens in one pass of {layers} layers, from states after layers {read} (0 = the first)")
+        });
+        let mut rows = Vec::from(rows);
+        if let Some(block) = block {
+            rows.insert(3, ("drafts", block));
+        }
+        let rows: Vec<Vec<String>> = rows
+            .into_iter()
+            .map(|(name, value)| vec![name.to_owned(), color::plain(&value).into_owned()])
+            .collect();
         let shown = dir.display().to_string();
         format!(
             "{}\n{}\nuse it with its target and --drafter {}\n",

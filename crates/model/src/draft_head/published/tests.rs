@@ -77,7 +77,7 @@ fn what_the_head_does_not_compute_is_refused() {
         ),
         (r#""hidden_size": 3584,"#, "", "hidden_size"),
         ("LlamaForCausalLMEagle3", "EagleLlamaForCausalLM", "a draft head of EAGLE,"),
-        ("LlamaForCausalLMEagle3", "DFlashDraftModel", "a draft head of DFlash,"),
+        ("LlamaForCausalLMEagle3", "DFlash2DraftModel", "a draft head of DFlash 2,"),
     ] {
         let problem = changed(from, to).unwrap_err();
         assert!(problem.contains(words), "{problem}");
@@ -133,6 +133,59 @@ fn files_of_speculators_are_read() {
         (r#""target_hidden_size": null"#, r#""norm_output": true"#, "norm_output"),
         (r#"layer_ids": null"#, r#"layer_ids": [2, 46, 91, 93]"#, "three layers"),
         (r#""use_cache": true"#, r#""use_sliding_window": true"#, "use_sliding_window"),
+    ] {
+        let problem = changed(from, to).unwrap_err();
+        assert!(problem.contains(words), "{problem}");
+    }
+}
+
+/// A file in the layout of `z-lab/Qwen3.5-…-DFlash`.
+const DFLASH_FILE: &str = r#"{
+    "architectures": ["DFlashDraftModel"], "attention_bias": false, "attention_dropout": 0.0, "block_size": 16,
+    "dflash_config": {"mask_token_id": 248070, "target_layer_ids": [1, 16, 31, 46, 61]}, "dtype": "bfloat16",
+    "head_dim": 128, "hidden_act": "silu", "hidden_size": 5120, "intermediate_size": 17408,
+    "layer_types": ["sliding_attention", "full_attention"], "max_position_embeddings": 262144, "model_type": "qwen3",
+    "num_attention_heads": 32, "num_hidden_layers": 2, "num_key_value_heads": 8, "num_target_layers": 64,
+    "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 10000000, "sliding_window": 2048,
+    "tie_word_embeddings": false, "use_sliding_window": true, "vocab_size": 248320
+}"#;
+
+#[test]
+fn dflash_heads_are_read() {
+    let changed = |from: &str, to: &str| {
+        assert!(DFLASH_FILE.contains(from), "{from}");
+        read(&DFLASH_FILE.replace(from, to))
+    };
+    assert!(is_published(DFLASH_FILE));
+    let config = read(DFLASH_FILE).unwrap();
+    assert_eq!((config.recipe, config.head_dim, config.num_key_value_heads), (Recipe::Dflash, 128, 8));
+    assert_eq!((config.rope_theta, config.mrope_section, config.qk_norm), (1e7, None, true));
+    let target = &config.target;
+    assert_eq!((target.hidden_size, target.vocab_size, target.num_hidden_layers), (5120, 248_320, 64));
+    let own = config.dflash.unwrap();
+    assert_eq!((own.block_size, own.mask_token_id), (16, 248_070));
+    assert_eq!(own.target_layer_ids, [1, 16, 31, 46, 61]);
+    let near = BlockAttention { window: Some(2048), causal: true };
+    assert_eq!(own.layers, [near, BlockAttention::default()]);
+    // Newer files say all of it under `dflash_config`, and that their blocks see later rows.
+    let inside = r#""is_causal": false, "dflash_config": {"block_size": 8, "mask_token_id""#;
+    let newer = changed(r#""dflash_config": {"mask_token_id""#, inside).unwrap().dflash.unwrap();
+    assert_eq!((newer.block_size, newer.layers[0].causal), (8, false));
+    let unnamed = changed(r#", "target_layer_ids": [1, 16, 31, 46, 61]"#, "").unwrap().dflash.unwrap();
+    assert_eq!(unnamed.target_layer_ids, [1, 61]);
+    for (from, to, words) in [
+        (r#""mask_token_id": 248070, "#, "", "missing `mask_token_id`"),
+        (r#""sliding_window": 2048,"#, "", "missing `sliding_window`"),
+        (r#""full_attention""#, r#""linear_attention""#, "`layer_types` has linear_attention"),
+        (r#""num_hidden_layers": 2"#, r#""num_hidden_layers": 5"#, "`layer_types` names 2 layers"),
+        (r#""rope_scaling": null"#, r#""rope_scaling": {"rope_type": "yarn"}"#, "yarn"),
+        (r#""attention_bias": false"#, r#""attention_bias": true"#, "attention_bias"),
+        (r#""mask_token_id""#, r#""output_multiplier": 0.5, "mask_token_id""#, "`output_multiplier` is 0.5"),
+        (
+            "DFlashDraftModel",
+            "DFlash2DraftModel",
+            "a draft head of DFlash 2, expected one of EAGLE-3 or DFlash",
+        ),
     ] {
         let problem = changed(from, to).unwrap_err();
         assert!(problem.contains(words), "{problem}");

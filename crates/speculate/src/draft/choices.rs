@@ -1,0 +1,84 @@
+//! What a drafter predicts after a branch of its proposal.
+
+use std::{borrow::Cow, sync::Arc};
+
+use specreel_tensor::Result;
+
+use super::{DraftRequest, Proposal};
+use crate::sampling::{Purpose, Sampler, draw};
+use specreel_model::{
+    decoder::{LogitNeeds, LogitRow},
+    draft_head::DraftVocabulary,
+    grammar::Allowed,
+};
+
+/// The drafter's predictions after one branch.
+#[derive(Clone, Default)]
+pub(super) struct Choices {
+    /// Most likely ids with natural-log probabilities, best first; empty if the drafter has none that the grammar allows.
+    pub best: Vec<(u32, f32)>,
+    /// The distribution, if requested.
+    pub distribution: Option<Arc<Vec<f32>>>,
+}
+
+impl Choices {
+    /// Up to `count` choices after a branch of `drafted` tokens, after which the grammar allows `allowed`, from the row that
+    /// predicts what follows. `own` are the ids of the row, if they are not the target's.
+    pub fn of(
+        row: LogitRow<'_>,
+        allowed: &Allowed,
+        drafted: usize,
+        request: &DraftRequest<'_>,
+        count: usize,
+        own: Option<&DraftVocabulary>,
+    ) -> Result<Self> {
+        let id_of = |row: u32| own.map_or(row, |own| own.id(row));
+        let Some(row) = &allowed.restrict(row, id_of)? else { return Ok(Self::default()) };
+        if let Some(sampler) = &request.sampler {
+            let q = sampler.distribution(&whole(row, own, request.vocab)?);
+            let mut rng = sampler.rng(request.position + drafted, Purpose::Draft);
+            let id = draw(&q, rand::RngExt::random(&mut rng));
+            let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
+            return Ok(Self { best: vec![(id, log_q)], distribution: Some(Arc::new(q)) });
+        }
+        let facts = row.facts();
+        let mut best: Vec<(u32, f32)> = match count {
+            1 => vec![(id_of(facts.argmax), facts.log_probability(facts.max))],
+            _ => row.top(count).into_iter().map(|(row, p)| (id_of(row), p)).collect(),
+        };
+        best.retain(|(id, _)| allowed.allows(*id));
+        let plain = Sampler { temperature: 1.0, top_p: 1.0, seed: 0 };
+        let distribution = match request.distributions {
+            true => Some(Arc::new(plain.distribution(&whole(row, own, request.vocab)?))),
+            false => None,
+        };
+        Ok(Self { best, distribution })
+    }
+}
+
+/// What has to be known of the rows for `count` choices.
+pub(super) fn needs(request: &DraftRequest<'_>, count: usize, own: Option<&DraftVocabulary>) -> LogitNeeds {
+    LogitNeeds {
+        vocab: own.map_or(request.vocab, |own| own.rows_below(request.vocab)),
+        whole: request.sampler.is_some() || request.distributions || request.grammar.is_some(),
+        top: count,
+        ids: Vec::new(),
+    }
+}
+
+/// Add the chosen token to the proposal, with the distribution that it was taken from.
+pub(super) fn add(
+    proposal: &mut Proposal,
+    parent: Option<usize>,
+    choice: (u32, f32),
+    from: &Choices,
+) -> usize {
+    proposal.distributions.extend(from.distribution.clone());
+    proposal.tree.push(parent, choice.0, Some(choice.1.exp()))
+}
+
+/// The logits of the target's ids in a row; a head with fewer ids gives the others no chance.
+fn whole<'r>(row: &'r LogitRow<'_>, own: Option<&DraftVocabulary>, vocab: usize) -> Result<Cow<'r, [f32]>> {
+    let values = row.values()?;
+    Ok(own.map_or_else(|| values.into(), |own| own.spread(values, vocab).into()))
+}
