@@ -279,7 +279,8 @@ fn rows_have_the_same_bits_in_passes_of_any_number_of_rows() {
                 let (mut cache, mut ws, mut parts) = (decoder.cache(8), Workspace::default(), Vec::new());
                 for start in (0..count).step_by(rows) {
                     let n = rows.min(count - start);
-                    let (input, at) = (input.narrow(start, n).unwrap(), visual(count).slice(start..start + n));
+                    let (input, at) =
+                        (input.narrow(start, n).unwrap(), visual(count).slice(start..start + n));
                     let pass =
                         decoder.forward(&input, &at, &Mask::Causal, &mut cache, &taps, &mut ws).unwrap();
                     let taps = pass.after_layers.iter().chain(&pass.before_norm).chain([&pass.states]);

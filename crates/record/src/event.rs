@@ -310,7 +310,7 @@ pub enum EventKind {
     Failed(Failure),
     /// The speed of a run, measured while the engine was idle. It replaces the speed of `done`, and of earlier events of this kind.
     Speed {
-        /// The speedup; `None` if nothing could be measured, and what was known before stands.
+        /// The speedup; `None` if nothing could be measured; the last known figure still applies.
         #[serde(
             default,
             deserialize_with = "speedup::with_interval",

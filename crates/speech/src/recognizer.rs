@@ -224,21 +224,22 @@ impl Recognizer {
         self.model.encoder.forward(&mel, true)
     }
 
-    /// Logits of what follows the last of these tokens, and of each before it. `fresh` tells a new window.
-    fn logits(&mut self, ids: &[u32], features: &Tensor, fresh: bool) -> candle_core::Result<Tensor> {
+    /// The decoder's states at these tokens: `1 × tokens × d_model`. `fresh` drops what was kept of the window before.
+    fn states(&mut self, ids: &[u32], features: &Tensor, fresh: bool) -> candle_core::Result<Tensor> {
         let ids = Tensor::new(ids, &Device::Cpu)?.unsqueeze(0)?;
         self.model.decoder.forward(&ids, features, fresh)
     }
 
-    fn row(&self, states: &Tensor, at: usize) -> candle_core::Result<Vec<f32>> {
+    /// The logits of what follows token `at`.
+    fn logits(&self, states: &Tensor, at: usize) -> candle_core::Result<Vec<f32>> {
         let state = states.i((.., at..=at))?.contiguous()?;
         self.model.decoder.final_linear(&state)?.flatten_all()?.to_vec1()
     }
 
     /// The likeliest language of a window.
     fn detect(&mut self, features: &Tensor) -> candle_core::Result<(String, u32)> {
-        let states = self.logits(&[self.start], features, true)?;
-        let logits = self.row(&states, 0)?;
+        let states = self.states(&[self.start], features, true)?;
+        let logits = self.logits(&states, 0)?;
         let by_logit =
             |a: &&(String, u32), b: &&(String, u32)| logits[a.1 as usize].total_cmp(&logits[b.1 as usize]);
         match self.languages.iter().max_by(by_logit) {
@@ -275,11 +276,11 @@ impl Recognizer {
         let mut written = Written { ids: Vec::new(), log_probability: 0.0, silence: 0.0 };
         let mut sum = 0.0;
         loop {
-            let states = self.logits(&ids, features, written.ids.is_empty())?;
+            let states = self.states(&ids, features, written.ids.is_empty())?;
             if let (true, Some(silence)) = (written.ids.is_empty(), self.silence) {
-                written.silence = log_probability(&self.row(&states, 0)?, silence).exp();
+                written.silence = log_probability(&self.logits(&states, 0)?, silence).exp();
             }
-            let mut logits = self.row(&states, ids.len() - 1)?;
+            let mut logits = self.logits(&states, ids.len() - 1)?;
             self.ids.apply(&ids[prompt..], &mut logits);
             let id = choose(&logits, temperature, &mut random);
             let Some(id) = id else { candle_core::bail!("the speech model computed no numbers") };

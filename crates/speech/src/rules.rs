@@ -1,11 +1,11 @@
 //! Which tokens may come next: Whisper's rules of times (Radford et al. 2022, "Robust Speech Recognition via Large-Scale Weak
-//! Supervision", and its code). Text stands between two times, times do not go back, and the first is within the first second.
+//! Supervision", and its code). A line is text between two times, times never decrease, and the first is within the first second.
 
 use std::ops::Range;
 
 use specreel_record::Span;
 
-/// Seconds between two times that a token can tell.
+/// Resolution of the time tokens, in seconds.
 pub const TICK_S: f64 = 0.02;
 
 /// The tokens with a meaning of their own.
@@ -58,7 +58,7 @@ impl Ids {
                 forbid(self.times.start..earliest);
             }
         }
-        // A time is written where one of them is likelier than any text.
+        // A time comes next if all times together are likelier than the likeliest text.
         let (text, times) = logits.split_at(logits.len().min(self.times.start as usize));
         let largest = times.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let all = largest + times.iter().map(|logit| (logit - largest).exp()).sum::<f32>().ln();
@@ -67,12 +67,12 @@ impl Ids {
         }
     }
 
-    /// The lines that a window's tokens tell, each with its time from the window's beginning, in seconds, and where the next window
-    /// begins. `length_s` is how long the window is.
+    /// The lines in a window's tokens, with their times in seconds from the start of the window, and the time at which the next window
+    /// starts. `length_s` is the length of the window.
     pub fn lines<'a>(&self, ids: &'a [u32], length_s: f64) -> (Vec<(Span, &'a [u32])>, f64) {
         let is_time = |id: &u32| self.times.contains(id);
         let seconds = |id: u32| f64::from(id - self.times.start) * TICK_S;
-        // Two times follow each other where one line ends and the next begins.
+        // Two times in a row end one line and start the next.
         let mut ends: Vec<usize> =
             (1..ids.len()).filter(|&at| is_time(&ids[at - 1]) && is_time(&ids[at])).collect();
         let ends_with_one = match ids {

@@ -15,7 +15,7 @@ const DRIFT_S: f64 = 0.1;
 /// A time stamp that is further away is damaged, in seconds.
 const MAX_JUMP_S: f64 = 3600.0;
 
-/// The sound of a video from a time on. Silence stands where there is none, so that a sample's place is its time.
+/// The sound of a video from a given time on. Gaps are filled with silence, so that the index of a sample is its time.
 pub struct Sound {
     path: PathBuf,
     input: format::context::Input,
@@ -120,7 +120,7 @@ impl Sound {
         false
     }
 
-    /// Give the decoder a packet, or tell it that there are no more. What it refuses is left out.
+    /// Send the decoder the next packet, or the end of the stream. Packets that it rejects are skipped.
     fn feed(&mut self) {
         let stream = self.stream;
         let packet =

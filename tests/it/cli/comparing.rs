@@ -149,8 +149,8 @@ fn measured_speeds_follow_the_runs_and_are_in_the_comparison() {
         assert!(!lines[..last_done].iter().any(|line| is_its_own(&line)), "runs come before measurements");
         let told = lines.iter().rfind(is_its_own).unwrap_or_else(|| panic!("no speed of run {run}"));
         assert_eq!(told["measuring"], false);
-        // A busy machine may leave too few pairs for an interval, or none that is possible; then the figure before stands: of
-        // the measurement so far, or of the run itself, if it has one.
+        // A busy machine may leave too few pairs for an interval, or only impossible ones; then the last figure before that
+        // counts: of the measurement, or of the run itself.
         let done = lines.iter().find(|line| line["run"] == run && line["event"] == "done").unwrap();
         let of_measurement = lines.iter().rev().filter(is_its_own).map(|line| &line["speedup"]);
         let known = of_measurement.chain([&done["stats"]["speedup"]]).find(|speedup| speedup.is_object());

@@ -81,7 +81,7 @@ impl Program {
             .env("HOME", self.home())
             // The same device on every machine.
             .env("SPECREEL_GPU", "off")
-            // The software driver's compiled shaders, which take seconds, are those of the program before.
+            // Compiling shaders takes the software driver seconds; tests share what it keeps.
             .env("MESA_SHADER_CACHE_DIR", env!("CARGO_TARGET_TMPDIR"))
             .env("LANG", "C.UTF-8")
             .env("TERM", "xterm-256color")

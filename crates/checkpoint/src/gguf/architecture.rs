@@ -10,8 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    GgufFile,
-    minicpmv4_6,
+    GgufFile, minicpmv4_6,
     names::{self, Named},
     qwen2_vl, qwen3_5, qwen3_vl, smolvlm,
 };

@@ -124,7 +124,8 @@ mod tests {
     /// Sections for three axes have no effect where all axes hold the same positions, in any form.
     #[test]
     fn minicpmv_has_the_language_model_of_qwen_with_one_axis() {
-        let published = include_str!("../../../../tests/parity/fixtures/published/configs/minicpm-v-4.6.json");
+        let published =
+            include_str!("../../../../tests/parity/fixtures/published/configs/minicpm-v-4.6.json");
         let mut raw: Value = serde_json::from_str(published).unwrap();
         let config = VlConfig::resolve(raw.clone()).unwrap();
         assert_eq!((config.family.name, config.text.mrope_section), ("MiniCPM-V 4.6", None));

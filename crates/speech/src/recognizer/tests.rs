@@ -64,8 +64,8 @@ fn tokens_equal_those_of_transformers() {
     for language in ["de", "en"] {
         let id = recognizer.language(language).unwrap().unwrap();
         let prompt = [recognizer.start, id, recognizer.transcribe.unwrap()];
-        let states = recognizer.logits(&prompt, &features, true).unwrap();
-        let logits = recognizer.row(&states, 2).unwrap();
+        let states = recognizer.states(&prompt, &features, true).unwrap();
+        let logits = recognizer.logits(&states, 2).unwrap();
         let theirs = numbers(&expected["written"][language]["logits"]);
         for (ours, theirs) in logits.iter().step_by(97).zip(theirs) {
             // The library's GELU is an approximation.
