@@ -12,7 +12,7 @@ const LOOSENING: &str = "Other loosening rules";
 const OWN: &str = "Your own";
 
 /// How a paper's title begins, and the system that it presents.
-const PAPERS: [(&str, &str); 13] = [
+const PAPERS: [(&str, &str); 14] = [
     ("See the Forest for the Trees", "LVSpec"),
     ("SpecVLM", "SpecVLM"),
     ("ParallelVLM", "ParallelVLM"),
@@ -24,6 +24,7 @@ const PAPERS: [(&str, &str); 13] = [
     ("HiViS", "HiViS"),
     ("EAGLE-3", "EAGLE-3"),
     ("DeepSeek-V3", "MTP"),
+    ("DFlash", "DFlash"),
     ("MMSpec", "ViSkip"),
     ("Training-Free Loosely Speculative", "FLy"),
 ];

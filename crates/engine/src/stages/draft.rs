@@ -180,6 +180,10 @@ impl Runner<'_> {
         let decoder = match (&self.request.method.drafter, &self.models.drafter) {
             (Drafter::Model {}, Some(drafter)) => drafter.decoder(),
             (Drafter::Target { .. }, _) => self.models.target.decoder(),
+            (Drafter::Head { .. }, _) => match self.draft_head().filter(|head| head.block().is_some()) {
+                Some(head) => head.decoder(),
+                None => return 0,
+            },
             _ => return 0,
         };
         decoder.cache_bytes(slots) as u64

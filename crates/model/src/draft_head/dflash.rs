@@ -105,7 +105,8 @@ impl BlockConfig {
         if self.layers.is_empty() || self.layers.len() > 64 {
             return Some(format!("the head has {} layers, expected 1 to 64", self.layers.len()));
         }
-        if let Some(window) = self.reach().filter(|window| *window < size) {
+        let narrowest = self.layers.iter().filter_map(|layer| layer.window).min();
+        if let Some(window) = narrowest.filter(|window| *window < size) {
             return Some(format!("`sliding_window` is {window}, less than a block of {size}"));
         }
         self.target_layer_ids.is_empty().then(|| "`target_layer_ids` is empty".into())
@@ -242,6 +243,10 @@ mod tests {
             (BlockConfig { block_size: 1, ..config.clone() }, "`block_size` is 1, expected 2 to 64"),
             (BlockConfig { block_size: 65, ..config.clone() }, "`block_size` is 65"),
             (BlockConfig { block_size: 9, ..all }, "`sliding_window` is 8, less than a block of 9"),
+            (
+                BlockConfig { block_size: 9, ..config.clone() },
+                "`sliding_window` is 8, less than a block of 9",
+            ),
             (BlockConfig { layers: Vec::new(), ..config.clone() }, "0 layers"),
             (BlockConfig { target_layer_ids: Vec::new(), ..config }, "`target_layer_ids` is empty"),
         ] {

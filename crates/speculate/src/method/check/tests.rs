@@ -74,7 +74,7 @@ fn presets_are_marked_as_documented() {
     let known = "autoregressive naive naive-auto auto naive-tree sd-random sd-uniform sd-frames sd-random-tree \
         sd-uniform-tree sd-window-front sd-window-middle sd-window-end sd-attention sd-fastvid \
         sd-dycoke text-only viskip lookup streaming layerskip twin specvlm specvlm-self sparrow \
-        sparrow-chain msd vispec hivis eagle3 mtp pearl parallelvlm parallelvlm-self std";
+        sparrow-chain msd vispec hivis eagle3 mtp dflash dflash-tree pearl parallelvlm parallelvlm-self std";
     assert!(lossless.eq(known.split(' ')), "{known}");
 }
 
