@@ -72,7 +72,7 @@ fn refused(dir: &Path, words: &[&str]) {
 #[test]
 fn inconsistent_checkpoints_are_refused() {
     type Break = fn(&mut Value);
-    let broken: [(&str, &str, Break, &[&str]); 17] = [
+    let broken: [(&str, &str, Break, &[&str]); 20] = [
         (
             "qwen2_vl",
             "config.json",
@@ -119,6 +119,19 @@ fn inconsistent_checkpoints_are_refused() {
             |c| c["vision_config"]["image_size"] = json!(90),
             &["picture", "90", "76"],
         ),
+        (
+            "minicpmv4_6",
+            "processor_config.json",
+            |c| c["video_processor"]["downsample_mode"] = json!("4x"),
+            &["downsample_mode", "is 4, expected 2"],
+        ),
+        (
+            "minicpmv4_6",
+            "processor_config.json",
+            |c| c["video_processor"]["stack_frames"] = json!(2),
+            &["stack_frames = 2", "not stacked"],
+        ),
+        ("minicpmv4_6", "config.json", |c| c["merger_times"] = json!(2), &["merger_times is 2"]),
         ("llava_ov", "config.json", |c| c["vision_feature_layer"] = json!(-2), &["vision_feature_layer"]),
         ("llava_ov", "config.json", |c| c["video_token_index"] = json!(7000), &["out of range"]),
         (
@@ -199,7 +212,7 @@ fn positions_can_be_chosen() {
     let clip = ClipFacts::steady(VisualGrid { t: 2, h: 2, w: 2 }, 4, 2.0);
     for name in FAMILIES.into_iter().chain(NEWER).chain(["gqa_tied"]) {
         let model = load(&fixture(name)).unwrap();
-        let one_axis = ["llava_onevision", "smolvlm"].contains(&model.family().model_type);
+        let one_axis = ["llava_onevision", "smolvlm", "minicpmv4_6"].contains(&model.family().model_type);
         let own = model.prompt("x", &clip).unwrap();
         assert_eq!(own.next as usize == own.ids.len(), one_axis, "{name}");
         let model = model.with_rope(Rope::Sequential).unwrap();
@@ -226,12 +239,15 @@ fn padded_vocabularies_are_compared_without_padding() {
         ("smolvlm", "smolvlm_untied"),
         ("qwen3_5", "qwen3_5_untied"),
         ("qwen3_5_moe", "qwen3_5_untied"),
+        ("minicpmv4_6", "minicpmv4_6_4x"),
     ] {
         let [large, small] = [large, small].map(|name| load(&fixture(name)).unwrap());
         assert_ne!(large.decoder().config().vocab, small.decoder().config().vocab);
         large.tokenizer().same_vocabulary(small.tokenizer()).unwrap();
         assert!(large.tokenizer().vocabulary() < large.decoder().config().vocab);
-        assert!(large.processor().config().cuts_like(small.processor().config()));
+        let alike = large.processor().config().cuts_like(small.processor().config());
+        // One of them makes a visual token of 16 patches, the other of four.
+        assert_eq!(alike, large.family().name != "MiniCPM-V 4.6");
     }
 }
 

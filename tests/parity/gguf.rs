@@ -55,6 +55,8 @@ fn everything_but_the_weights_is_that_of_the_directory() {
         ("gguf/qwen3_5_moe/model-bf16.gguf", "qwen3_5_moe"),
         ("gguf/smolvlm/model-bf16.gguf", "smolvlm"),
         ("gguf/smolvlm_untied/model-f16.gguf", "smolvlm_untied"),
+        ("gguf/minicpmv4_6/model-bf16.gguf", "minicpmv4_6"),
+        ("gguf/minicpmv4_6_4x/model-f16.gguf", "minicpmv4_6_4x"),
     ] {
         let (ours, theirs) =
             (ModelFiles::open(&fixture(file), None).unwrap(), ModelFiles::open(&fixture(dir), None).unwrap());
@@ -127,6 +129,7 @@ fn smaller_types_stay_near_the_directory() {
         ("qwen3_vl", &[("q8_0", 0.08)]),
         // Random states that hardly decay magnify it: in torch, the rounding of the weights alone moves a value by 0.31.
         ("qwen3_5", &[("q8_0", 0.5)]),
+        ("minicpmv4_6", &[("q8_0", 0.5)]),
         ("qwen3_vl_moe", &[("q8_0", 0.3)]),
         ("qwen3_5_moe", &[("q8_0", 0.6)]),
         // The rows of queries and keys are also blocks.
@@ -152,7 +155,7 @@ fn smaller_types_stay_near_the_directory() {
 /// Value heads in another order, norms and decays in another form: values differ by a rounding of the decay at most.
 #[test]
 fn linear_attention_of_a_file_is_that_of_the_directory() {
-    for dir in ["qwen3_5", "qwen3_5_moe"] {
+    for dir in ["qwen3_5", "minicpmv4_6", "qwen3_5_moe"] {
         let file = &format!("gguf/{dir}/model-bf16.gguf");
         let linear = ModelFiles::open(&fixture(file), None).unwrap().config().unwrap().text.linear.unwrap();
         assert!(linear.tiled && linear.value_heads > linear.key_heads);
@@ -199,6 +202,7 @@ fn blocks_on_a_gpu_are_close_to_the_same_on_the_cpu() {
         ("gqa_tied/model-q4_0.gguf", 0.01),
         ("qwen3_vl/model-q8_0.gguf", 0.01),
         ("qwen3_5/model-bf16.gguf", 1e-4),
+        ("minicpmv4_6/model-bf16.gguf", 1e-4),
         ("smolvlm/model-q8_0.gguf", 0.03),
         // Inputs have one scale for 32 values on a GPU, for 256 on the CPU.
         ("mix/model-q4_k_m.gguf", 0.1),

@@ -1,5 +1,5 @@
-//! Parity with transformers on tiny random checkpoints, see `make_fixtures.py`, `make_families.py`, `make_newer_families.py` and
-//! `make_experts.py`, and with PySceneDetect on clips (`make_cuts.py`).
+//! Parity with transformers on tiny random checkpoints, see `make_fixtures.py`, `make_families.py`, `make_newer_families.py`,
+//! `make_minicpmv.py` and `make_experts.py`, and with PySceneDetect on clips (`make_cuts.py`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -31,9 +31,17 @@ use specreel_tensor::{ComputeDevice, WeightType};
 
 const FAMILIES: [&str; 4] = ["qwen2_vl", "qwen2_vl_nested", "llava_ov", "llava_ov_newer"];
 
-/// Checkpoints of Qwen3-VL, SmolVLM2 and Qwen3.5, two sizes of each.
-const NEWER: [&str; 6] =
-    ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
+/// Checkpoints of Qwen3-VL, SmolVLM2, Qwen3.5 and MiniCPM-V 4.6, two sizes of each.
+const NEWER: [&str; 8] = [
+    "qwen3_vl",
+    "qwen3_vl_small",
+    "smolvlm",
+    "smolvlm_untied",
+    "qwen3_5",
+    "qwen3_5_untied",
+    "minicpmv4_6",
+    "minicpmv4_6_4x",
+];
 
 /// Mixtures of experts, which only the CPU computes: of Qwen3-VL and Qwen3.5, with fused experts and split ones.
 const EXPERTS: [&str; 4] = ["qwen3_vl_moe", "qwen3_vl_moe_split", "qwen3_5_moe", "qwen3_5_moe_untied"];

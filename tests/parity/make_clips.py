@@ -1,22 +1,24 @@
-"""Make `fixtures/clips.json`, and frames through the processors of Qwen3-VL and SmolVLM2: what these sample, write and resize.
+"""Make `fixtures/clips.json`, and frames through the processors of Qwen3-VL, SmolVLM2 and MiniCPM-V: what these sample, write and
+resize.
 
     python tests/parity/make_clips.py [OUT]
 
-Runs after `make_newer_families.py`, whose checkpoints and packages it uses. Nothing is decoded: a clip is its header's number
+Runs after `make_newer_families.py` and `make_minicpmv.py`, whose checkpoints and packages it uses. Nothing is decoded: a clip is its header's number
 of frames, rate and duration, and stands in the prompt with black frames.
 
     clips.json                        per family: clips (sampled frames, times, prompts, positions) and sizes; number words
-    processor/qwen3_vl_<case>.safetensors, processor/smolvlm_<case>.safetensors    frames in, byte levels of patches out
+    processor/<family>_<case>.safetensors    frames in, byte levels of patches out; of qwen3_vl, smolvlm and minicpmv
 """
 
 import json
 
 import torch
 from make_fixtures import OUT, moving_frames
+from make_minicpmv import VIDEO, MiniCPM
 from make_newer_families import PATCH, PICTURE, PROMPT, Qwen3, Smol, release_form
 from num2words import num2words
 from safetensors.torch import save_file
-from transformers import Qwen3VLVideoProcessor, SmolVLMVideoProcessor
+from transformers import MiniCPMV4_6VideoProcessor, Qwen3VLVideoProcessor, SmolVLMVideoProcessor
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize
 from transformers.models.smolvlm.video_processing_smolvlm import get_resize_output_image_size
 from transformers.video_utils import VideoMetadata
@@ -186,6 +188,41 @@ def smolvlm_sizes(longest):
     return rows
 
 
+def minicpmv_rows(processor):
+    """Every clip without slices and picture numbers; short prompts with their ids. No frame is sampled twice."""
+    rows = []
+    messages = [{"role": "user", "content": [{"type": "video"}, {"type": "text", "text": PROMPT}]}]
+    text = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    for name, clip in CLIPS.items():
+        indices = list(dict.fromkeys(processor.video_processor.sample_frames(metadata(clip))))
+        described = metadata(clip, indices)
+        row = {"name": name, "frames": clip[0], "fps": clip[1], "duration": described.duration, "indices": indices}
+        if len(indices) <= 64:
+            row["timestamps"] = described.timestamps
+        if len(indices) <= 10:
+            frames = torch.zeros((len(indices), 3, 112, 112), dtype=torch.uint8)
+            out = processor(
+                text=[text], videos=[frames], video_metadata=[described], do_sample_frames=False, return_tensors="pt", **VIDEO
+            )
+            ids = out["input_ids"][0].tolist()
+            assert out["target_sizes_videos"].tolist() == [[8, 8]] * len(indices)
+            pad = MiniCPM.tokenizer().token_to_id(MiniCPM.pad)
+            spans = [id for i, id in enumerate(ids) if id != pad or ids[i - 1] != pad]
+            row |= {"text": MiniCPM.tokenizer().decode(spans, skip_special_tokens=False), "ids": ids}
+            row |= {"grid": [len(indices), 8, 8]}
+        rows.append(row)
+    return rows
+
+
+def minicpmv_sizes():
+    """Height, width, and the resized height and width for visual tokens of 16 patches and of four."""
+    processor = MiniCPMV4_6VideoProcessor()
+    both = lambda size: [
+        side for mode in ("16x", "4x") for side in processor.find_best_resize(size, 448, PATCH, True, mode)
+    ]
+    return [[height, width, *both((height, width))] for height, width in SIZES]
+
+
 def resized():
     """Frames that the processors resize, and what these make of them."""
     for case, (n, height, width, high) in {"tall": (3, 100, 37, 12_000), "wide": (2, 45, 130, 20_000)}.items():
@@ -209,6 +246,17 @@ def resized():
         raw = raw.permute(0, 2, 4, 1, 3, 5).reshape(side * side, -1)
         limits = torch.tensor([2 * PICTURE, PICTURE])
         write_resized(f"smolvlm_{case}", frames, raw, torch.tensor([1, side, side]), limits)
+    for case, (height, width, scale, mode) in {"tall": (100, 37, 112, "16x"), "wide": (45, 130, 150, "4x")}.items():
+        frames = moving_frames(2, height, width, 60)
+        video = torch.from_numpy(frames).permute(0, 3, 1, 2).contiguous()
+        processor = MiniCPMV4_6VideoProcessor(scale_resolution=scale, downsample_mode=mode, max_slice_nums=1)
+        about = [metadata((2, 1.0, None), [0, 1])]
+        out = processor(videos=[video], video_metadata=about, return_tensors="pt", do_sample_frames=False)
+        raw, merge = (out["pixel_values_videos"][0] + 1.0) * 127.5, MiniCPM.merge({"mode": mode})
+        raw = raw.view(3, PATCH, -1, PATCH).permute(2, 0, 1, 3).reshape(-1, 3 * PATCH * PATCH)
+        grid = torch.tensor([2, *out["target_sizes_videos"][0].tolist()])
+        raw = MiniCPM.in_squares(raw, grid.tolist(), merge)
+        write_resized(f"minicpmv_{case}", frames, raw, grid, torch.tensor([scale, merge]))
 
 
 def write_resized(name, frames, raw, grid, limits):
@@ -218,7 +266,7 @@ def write_resized(name, frames, raw, grid, limits):
         "frames": torch.from_numpy(frames),  # [n, h, w, 3] u8
         "levels": levels.to(torch.uint8).contiguous(),  # [patches, patch]
         "grid": grid,  # [3] patches
-        "limits": limits,  # Qwen3-VL: pixels of a clip; SmolVLM2: longest edge, side of the square
+        "limits": limits,  # Qwen3-VL: pixels of a clip; SmolVLM2: longest edge, side of the square; MiniCPM-V: scale, patches
     }
     save_file(tensors, OUT / "processor" / f"{name}.safetensors")
     print(f"processor {name}: {tuple(frames.shape)} -> {grid.tolist()}")
@@ -242,7 +290,7 @@ class Rope:
 def main():
     processors = {
         name: family.processor.from_pretrained(OUT / name, local_files_only=True)
-        for name, family in {"qwen3_vl": Qwen3, "smolvlm": Smol}.items()
+        for name, family in {"qwen3_vl": Qwen3, "smolvlm": Smol, "minicpmv4_6": MiniCPM}.items()
     }
     Rope.load(OUT / "qwen3_vl")
     tables = {
@@ -256,6 +304,7 @@ def main():
             "sizes": smolvlm_sizes(2048),
             "sizes_of_checkpoint": smolvlm_sizes(4 * PICTURE),
         },
+        "minicpmv4_6": {"clips": minicpmv_rows(processors["minicpmv4_6"]), "sizes": minicpmv_sizes()},
         "words": {n: num2words(n) for n in [*range(1, 131), 199, 200, 256, 300, 768, 999, 1000, 1001, 1234, 10000]},
         # one decimal of a number of seconds, halves to even where they are exact
         "seconds": [[s, f"{s:.1f}"] for s in (0.0, 0.05, 0.15, 0.25, 0.35, 0.45, 0.75, 1.25, 2.45, 9.95, 59.95, 3599.95)],

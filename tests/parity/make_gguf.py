@@ -5,7 +5,7 @@
 
 Needs gguf, numpy and safetensors. Types are those that `gguf` quantises: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0. Names of
 tensors are those that `gguf` maps; metadata is what llama.cpp's converter writes for Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5 (both
-also with experts) and SmolVLM2.
+also with experts), SmolVLM2 and MiniCPM-V 4.6.
 """
 
 import json
@@ -27,6 +27,8 @@ FIXTURES = [
     ("qwen3_5_moe", ["bf16", "q8_0"], "bf16"),
     ("smolvlm", ["bf16", "q8_0"], "bf16"),
     ("smolvlm_untied", ["f16"], "f16"),
+    ("minicpmv4_6", ["bf16", "q8_0"], "bf16"),
+    ("minicpmv4_6_4x", ["f16"], "f16"),
 ]
 TYPES = {
     "f32": gguf.GGMLQuantizationType.F32,
@@ -104,7 +106,7 @@ def add_tokenizer(writer, folder, size):
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in parts["model"]["merges"]]
     writer.add_tokenizer_model("gpt2")
     # Qwen3.5's differs from Qwen2's for marks alone
-    preparations = {"smolvlm": "smollm", "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35"}
+    preparations = {"smolvlm": "smollm", "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35", "minicpmv4_6": "qwen35"}
     writer.add_tokenizer_pre(preparations.get(read_json(folder / "config.json")["model_type"], "qwen2"))
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
@@ -126,6 +128,7 @@ ARCHITECTURES = {
     "qwen3_vl_moe": gguf.MODEL_ARCH.QWEN3VLMOE,
     "qwen3_5_moe": gguf.MODEL_ARCH.QWEN35MOE,
     "smolvlm": gguf.MODEL_ARCH.LLAMA,
+    "minicpmv4_6": gguf.MODEL_ARCH.QWEN35,
 }
 # those of layers for multi-token prediction, beside the names of a decoder's layer
 PREDICTION = {
@@ -136,11 +139,16 @@ PREDICTION = {
 }
 
 
+# how names of tensors begin that belong to a tower
+TOWERS = ("visual.", "model.vision_model.", "model.connector.", "model.vision_tower.", "model.merger.")
+
+
 def text_model(folder, config, weights, out, kind):
     text = config | config.get("text_config", {})
     layers, heads = text["num_hidden_layers"], text["num_attention_heads"]
     architecture = ARCHITECTURES.get(config["model_type"], gguf.MODEL_ARCH.QWEN2VL)
-    family = config["model_type"].removesuffix("_moe")
+    # the same language model
+    family = config["model_type"].removesuffix("_moe").replace("minicpmv4_6", "qwen3_5")
     writer = gguf.GGUFWriter(out, gguf.MODEL_ARCH_NAMES[architecture])
     rope = text.get("rope_scaling") or text.get("rope_parameters") or {}
     writer.add_name(folder.name)
@@ -161,6 +169,9 @@ def text_model(folder, config, weights, out, kind):
     writer.add_rope_freq_base(text.get("rope_theta") or rope["rope_theta"])
     if "mrope_section" in rope:
         writer.add_rope_dimension_sections(rope["mrope_section"] + [0])
+    elif config["model_type"] == "minicpmv4_6":
+        # as the converter has it: Qwen3.5's, without effect on positions that are equal on all axes
+        writer.add_rope_dimension_sections([11, 11, 10, 0])
     writer.add_layer_norm_rms_eps(text["rms_norm_eps"])
     if "head_dim" in text:
         writer.add_key_length(text["head_dim"])
@@ -177,7 +188,7 @@ def text_model(folder, config, weights, out, kind):
     for name, values in weights.items():
         if family == "qwen3_5":
             name, values = hybrid_tensor(name, values, text, layers)
-        if name.startswith(("visual.", "model.vision_model.", "model.connector.")):
+        if name.startswith(TOWERS):
             continue
         if name == "lm_head.weight" and text["tie_word_embeddings"]:
             continue
@@ -266,7 +277,22 @@ def pairs(values, heads):
     return values.reshape(heads, 2, values.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(values.shape)
 
 
-PROJECTORS = {"qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger", "smolvlm": "idefics3"}
+def minicpmv_name(name):
+    """The name of a tensor of MiniCPM-V 4.6's tower, as llama.cpp has it."""
+    for ours, theirs in [
+        ("model.merger.mlp.0.pre_norm", "mm.input_norm"), ("model.merger.mlp.0.linear_1", "mm.up"),
+        ("model.merger.mlp.0.linear_2", "mm.down"), ("model.vision_tower.", "v."), ("post_layernorm", "post_ln"),
+        ("embeddings.patch_embedding", "patch_embd"), ("embeddings.position_embedding", "position_embd"),
+        ("encoder.layers.", "blk."), ("layer_norm1", "ln1"), ("layer_norm2", "ln2"), ("self_attn.out_proj", "attn_out"),
+        ("self_attn.q_proj", "attn_q"), ("self_attn.k_proj", "attn_k"), ("self_attn.v_proj", "attn_v"), ("mlp.fc1", "ffn_up"),
+        ("mlp.fc2", "ffn_down"), ("vit_merger.pre_norm", "vit_merger.ds_ln"),
+        ("vit_merger.linear_1", "vit_merger.ds_ffn_up"), ("vit_merger.linear_2", "vit_merger.ds_ffn_down"),
+    ]:  # fmt: skip
+        name = name.replace(ours, theirs)
+    return name
+
+
+PROJECTORS = {"minicpmv4_6": "minicpmv4_6", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger", "smolvlm": "idefics3"}
 MERGER = {
     f"visual.{ours}.{suffix}": f"{theirs}.{suffix}"
     for ours, theirs in [
@@ -291,6 +317,9 @@ def tower(folder, config, weights, out, kind):
     writer.add_vision_projection_dim(text["hidden_size"])
     patch, depth = vision["patch_size"], vision.get("depth") or vision["num_hidden_layers"]
     side = round(vision.get("num_position_embeddings", 0) ** 0.5) * patch
+    if family == "minicpmv4_6":
+        # as the converter has it: what frames are scaled to
+        side, vision = read_json(folder / "processor_config.json")["image_processor"]["scale_resolution"], vision | {"image_size": 0}
     writer.add_vision_image_size(vision.get("image_size") or side or 560)
     writer.add_vision_patch_size(patch)
     writer.add_vision_embedding_length(vision["embed_dim"] if family == "qwen2_vl" else vision["hidden_size"])
@@ -299,6 +328,7 @@ def tower(folder, config, weights, out, kind):
     writer.add_vision_block_count(depth)
     writer.add_vision_head_count(vision.get("num_heads") or vision["num_attention_heads"])
     images = read_json(folder / "preprocessor_config.json")
+    images = images or read_json(folder / "processor_config.json")["image_processor"]
     writer.add_vision_image_mean(images["image_mean"])
     writer.add_vision_image_std(images["image_std"])
     if family == "smolvlm":
@@ -306,6 +336,11 @@ def tower(folder, config, weights, out, kind):
         writer.add_vision_attention_layernorm_eps(vision.get("layer_norm_eps", 1e-5))
         writer.add_vision_projector_scale_factor(config["scale_factor"])
         writer.add_vision_preproc_image_size(images["size"]["longest_edge"])
+        writer.add_vision_use_gelu(True)
+    elif family == "minicpmv4_6":
+        writer.add_vision_attention_layernorm_eps(vision["layer_norm_eps"])
+        writer.add_vision_projector_scale_factor({"16x": 4, "4x": 2}[config["downsample_mode"]])
+        writer.add_array("clip.vision.wa_layer_indexes", [config["insert_layer_id"]])
         writer.add_vision_use_gelu(True)
     else:
         writer.add_vision_attention_layernorm_eps(text["rms_norm_eps"])
@@ -322,7 +357,10 @@ def tower(folder, config, weights, out, kind):
     # enough numbers for the layers of the merger, too
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.MMPROJ, max(depth, 3))
     for name, values in weights.items():
-        if not name.startswith(("visual.", "model.vision_model.", "model.connector.")):
+        if not name.startswith(TOWERS):
+            continue
+        if family == "minicpmv4_6":
+            add(writer, minicpmv_name(name), values, kind)
             continue
         if name == "visual.patch_embed.proj.weight":
             for frame, suffix in enumerate(["", ".1"]):

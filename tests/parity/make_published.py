@@ -6,7 +6,8 @@ Needs transformers 5.23, tokenizers 0.22, jinja2, gguf, and pip and npm with the
 `tests/parity/fixtures/published`:
 
     templates/*.jinja   as published by the models' owners, from the package trl 1.16.0 on PyPI; of SmolVLM2 the template that
-                        transformers uses for videos, whatever the checkpoint's own
+                        transformers uses for videos, whatever the checkpoint's own; `minicpmv4_6.jinja` is not made, but kept (see
+                        README.md)
     qwen, smolvlm2      of the models with these tokens:
         tokenizer.json  the first merges, and those that the prompts need, renumbered in the order of their ids
         generation_config.json   the end tokens
@@ -34,6 +35,8 @@ OUT = pathlib.Path(__file__).parent / "fixtures" / "published"
 QWEN = ["qwen2_5_vl", "qwen3_vl", "qwen3_5_think", "qwen3_5_nothink", "qwen3_6", "qwen3_8"]
 # So many of Qwen's merges are kept anyway, so that prompts of other tests have some.
 MERGES = 1000
+# Has Qwen3.5's tokens, and some of its own, none of which are in its template.
+MINICPMV = "minicpmv4_6"
 # The `added_tokens.json` of all sizes of SmolVLM2, from id 49152 to 49279.
 RESERVED = [f"<|reserved_special_token_{index}|>" for index in range(88)]
 ROWS = [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
@@ -161,5 +164,6 @@ with tempfile.TemporaryDirectory() as folder:
 (OUT / "templates").mkdir(parents=True, exist_ok=True)
 for name, source in templates.items():
     (OUT / "templates" / f"{name}.jinja").write_text(source)
-write(OUT / "qwen", {name: templates[name] for name in QWEN}, qwen, MERGES, [151645, 151643])
+templates[MINICPMV] = (OUT / "templates" / f"{MINICPMV}.jinja").read_text()
+write(OUT / "qwen", {name: templates[name] for name in [*QWEN, MINICPMV]}, qwen, MERGES, [151645, 151643])
 write(OUT / "smolvlm2", {"smolvlm2": templates["smolvlm2"]}, smolvlm, 0, [49279])

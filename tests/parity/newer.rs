@@ -1,5 +1,5 @@
-//! Qwen3-VL, SmolVLM2 and Qwen3.5 against transformers: what is sampled, written and resized, and whole runs from decoded frames.
-//! See `make_newer_families.py`, `make_qwen3_5.py`, `make_experts.py` and `make_clips.py`.
+//! Qwen3-VL, SmolVLM2, Qwen3.5 and MiniCPM-V against transformers: what is sampled, written and resized, and whole runs from decoded
+//! frames. See `make_newer_families.py`, `make_qwen3_5.py`, `make_minicpmv.py`, `make_experts.py` and `make_clips.py`.
 
 use std::{collections::HashMap, fs, ops::ControlFlow, path::Path};
 
@@ -64,7 +64,8 @@ impl Case {
 fn one_step(name: &str) -> tempfile::TempDir {
     let dir = copy(name);
     let path = dir.path().join("preprocessor_config.json");
-    let mut settings: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let Ok(file) = fs::read(&path) else { return dir };
+    let mut settings: serde_json::Value = serde_json::from_slice(&file).unwrap();
     if !settings["max_image_size"].is_null() {
         settings["size"] = settings["max_image_size"].clone();
     }
@@ -165,7 +166,13 @@ fn runs_of_frames_equal_transformers() {
             let model = on(dir.path(), &device);
             for case in ["cut", "odd"] {
                 let case = Case(tensors(&format!("{name}/frames.safetensors")), case);
-                let side = if name.starts_with("qwen3") { 96 } else { 90 };
+                // Of a size that is not resized.
+                let side = match name {
+                    "minicpmv4_6" => 112,
+                    "minicpmv4_6_4x" => 84,
+                    _ if name.starts_with("qwen3") => 96,
+                    _ => 90,
+                };
                 let frames: Vec<Frame> = case.frames().iter().map(|frame| cut(frame, side)).collect();
                 let patches = cut_into_patches(model.processor(), &frames, None);
                 let name = &format!("{name} {} on {}", case.1, device.name());
@@ -236,8 +243,11 @@ fn clips(family: &str) -> Vec<Clip> {
 }
 
 /// The families of `clips.json`, with their rules and patches of a frame.
-const TABLES: [(&str, Rule, (usize, usize)); 2] =
-    [("qwen3_vl", Rule::QWEN3_VL, (4, 6)), ("smolvlm", Rule::SMOLVLM, (6, 6))];
+const TABLES: [(&str, Rule, (usize, usize)); 3] = [
+    ("qwen3_vl", Rule::QWEN3_VL, (4, 6)),
+    ("smolvlm", Rule::SMOLVLM, (6, 6)),
+    ("minicpmv4_6", Rule::MINICPM_V, (8, 8)),
+];
 
 #[test]
 fn sampled_frames_and_times_equal_transformers() {
@@ -361,16 +371,37 @@ fn sizes_of_frames_equal_transformers() {
         }
     }
     assert!(refused > 0);
+    for row in json("clips.json")["minicpmv4_6"]["sizes"].as_array().unwrap() {
+        let row: Vec<usize> = serde_json::from_value(row.clone()).unwrap();
+        for (merge, size) in [(4, &row[2..4]), (2, &row[4..])] {
+            let processor = VideoProcessor::new(ProcessorConfig::minicpmv(14, merge)).unwrap();
+            let got = processor.target_size(row[0], row[1], 1, None);
+            match row[0].max(row[1]) > 200 * row[0].min(row[1]) {
+                true => assert!(matches!(got, Err(ProcessorError::Size { .. })), "{row:?}"),
+                false => assert_eq!(got.unwrap(), (size[0], size[1]), "{row:?}"),
+            }
+        }
+    }
 }
 
 /// Frames of other sizes, resized as by the processors; SmolVLM2's go by way of their longest edge.
 #[test]
 fn resized_frames_equal_transformers() {
-    for case in ["qwen3_vl_tall", "qwen3_vl_wide", "smolvlm_tall", "smolvlm_wide", "smolvlm_larger"] {
+    for case in [
+        "qwen3_vl_tall",
+        "qwen3_vl_wide",
+        "smolvlm_tall",
+        "smolvlm_wide",
+        "smolvlm_larger",
+        "minicpmv_tall",
+        "minicpmv_wide",
+    ] {
         let expected = tensors(&format!("processor/{case}.safetensors"));
         let limits: Vec<usize> = numbers(&expected["limits"]).into_iter().map(|v| v as usize).collect();
         let config = if case.starts_with("qwen3_vl") {
             ProcessorConfig { min_pixels: limits[0], max_pixels: limits[1], ..ProcessorConfig::qwen3_vl() }
+        } else if case.starts_with("minicpmv") {
+            ProcessorConfig { max_pixels: limits[0].pow(2), ..ProcessorConfig::minicpmv(14, limits[1]) }
         } else {
             ProcessorConfig { longest_edge: Some(limits[0]), ..ProcessorConfig::smolvlm(limits[1], 14, 3) }
         };

@@ -15,7 +15,7 @@ use specreel_model::{
     processor::{Grid, Patches},
     vision::{Tower, TowerConfig, VisionError},
 };
-use specreel_tensor::{ComputeDevice, WeightType};
+use specreel_tensor::{ComputeDevice, WeightType, Weights};
 
 use super::{
     CHECKPOINTS, FAMILIES, NEWER, copy, difference, fixture, gpu, json as read, patches, states, tensors,
@@ -68,13 +68,15 @@ fn embed(tower: &Tower, patches: &Patches) -> States {
     }
 }
 
-/// The states that the reference has: SmolVLM2's after the last norm, which is a part of the projection here.
+/// The states that the reference has: SmolVLM2's and MiniCPM-V's after the last norm, which is a part of the projection here.
 fn reference_states(name: &str, states: States) -> States {
-    if !name.starts_with("smolvlm") {
-        return states;
-    }
-    let weights = tensors(&format!("{name}/model.safetensors"));
-    let of = |kind: &str| values(&weights[&format!("model.vision_model.post_layernorm.{kind}")]);
+    let last = match name {
+        _ if name.starts_with("smolvlm") => "vision_model.post_layernorm",
+        _ if name.starts_with("minicpmv") => "vision_tower.post_layernorm",
+        _ => return states,
+    };
+    let checkpoint = Checkpoint::open(&fixture(name)).unwrap();
+    let of = |kind: &str| checkpoint.f32(&format!("{last}.{kind}"), &[states.shape().1]).unwrap();
     let (weight, bias) = (of("weight"), of("bias"));
     let eps =
         read(&format!("{name}/config.json"))["vision_config"]["layer_norm_eps"].as_f64().unwrap_or(1e-6);
@@ -278,7 +280,7 @@ fn progress_counts_layers_a_break_cancels_and_patches_that_do_not_fit_are_refuse
 #[test]
 fn wrong_configs_and_weights_are_refused_by_name() {
     type Break = fn(&mut Value);
-    let broken: [(&str, Break, &str); 17] = [
+    let broken: [(&str, Break, &str); 23] = [
         ("qwen3_vl", |c| c["vision_config"]["out_hidden_size"] = json!(96), "merger.linear_fc2"),
         ("qwen3_vl", |c| c["vision_config"]["intermediate_size"] = json!(96), "mlp.linear_fc1"),
         ("qwen3_vl", |c| c["vision_config"]["num_position_embeddings"] = json!(64), "pos_embed"),
@@ -312,6 +314,12 @@ fn wrong_configs_and_weights_are_refused_by_name() {
         ("smolvlm", |c| c["vision_config"]["image_size"] = json!(132), "position_embedding"),
         ("smolvlm", |c| c["scale_factor"] = json!(2), "modality_projection"),
         ("smolvlm", |c| c["scale_factor"] = json!(4), "scale_factor"),
+        ("minicpmv4_6", |c| c["vision_config"]["image_size"] = json!(140), "position_embedding"),
+        ("minicpmv4_6", |c| c["vision_config"]["intermediate_size"] = json!(64), "mlp.fc1"),
+        ("minicpmv4_6", |c| c["vision_config"]["num_hidden_layers"] = json!(5), "encoder.layers.4"),
+        ("minicpmv4_6", |c| c["insert_layer_id"] = json!(2), "vision_config.insert_layer_id is 1"),
+        ("minicpmv4_6", |c| c["merger_times"] = json!(2), "merger_times is 2"),
+        ("minicpmv4_6_4x", |c| c["downsample_mode"] = json!("2x"), "downsample_mode is \"2x\""),
     ];
     for (name, change, word) in broken {
         let mut value = read(&format!("{name}/config.json"));

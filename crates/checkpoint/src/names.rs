@@ -1,13 +1,15 @@
 //! Tensor names in the different checkpoint layouts.
 //!
 //! This crate uses one name per tensor: `model.…`, `lm_head.weight`, `visual.…` (the towers of Qwen-VL), `vision_tower.…`,
-//! `multi_modal_projector.…`, `image_newline` (LLaVA-OneVision), `vision_model.…`, `connector.…` (SmolVLM2). Files contain
+//! `multi_modal_projector.…`, `image_newline` (LLaVA-OneVision), `vision_model.…`, `connector.…` (SmolVLM2), `vision_tower.…`,
+//! `merger.…` (MiniCPM-V). Files contain
 //!
 //! | family | as first published | as saved by newer versions of transformers |
 //! |---|---|---|
 //! | Qwen2-VL, Qwen2.5-VL | `model.…`, `visual.…` | `model.language_model.…`, `model.visual.…` |
 //! | Qwen3-VL | `model.language_model.…`, `model.visual.…` | the same |
 //! | SmolVLM2 | `model.text_model.…`, `lm_head.weight`, `model.vision_model.…`, `model.connector.…` | the same |
+//! | MiniCPM-V 4.6 | `model.language_model.…`, `model.vision_tower.…`, `model.merger.…` | the same |
 //! | layers for multi-token prediction | `mtp.…`, or `model.mtp.…` | the same |
 //! | EAGLE-3 heads | `midlayer.…` or `layers.0.…` for `model.layers.0.…`, `norm.weight` | the same |
 //! | Qwen-VL as saved by mlx-vlm | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.…` | the same |
@@ -82,6 +84,7 @@ mod tests {
             ("model.norm.weight", &["norm.weight"]),
             ("vision_model.a", &["model.vision_model.a"]),
             ("connector.a", &["model.connector.a"]),
+            ("merger.a", &["model.merger.a"]),
             ("lm_head.weight", &["lm_head.weight", "language_model.lm_head.weight"]),
             ("image_newline", &["image_newline", "model.image_newline"]),
             ("visual.a", &["visual.a", "model.visual.a", "vision_tower.a"]),

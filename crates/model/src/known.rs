@@ -33,13 +33,17 @@ pub struct KnownModel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownGguf {
     pub owner: &'static str,
+    /// The end of the repository's name, `GGUF` or as its owner spells it.
+    suffix: &'static str,
     /// Types of the language model, the smallest first.
     pub types: &'static [GgufType],
 }
 
 const fn gguf(owner: &'static str, types: &'static [GgufType]) -> Option<KnownGguf> {
-    Some(KnownGguf { owner, types })
+    Some(KnownGguf { owner, suffix: "GGUF", types })
 }
+
+const MINICPM_GGUF: Option<KnownGguf> = Some(KnownGguf { owner: "openbmb", suffix: "gguf", types: &[Q4KM] });
 
 const QWEN3_2B: &str = "Qwen/Qwen3-VL-2B-Instruct";
 const QWEN3_4B: &str = "Qwen/Qwen3-VL-4B-Instruct";
@@ -65,7 +69,7 @@ const FOR_35B: &[&str] = &[QWEN35_08B, QWEN35_2B];
 
 /// All of them, by family, the smallest first.
 #[rustfmt::skip]
-pub const KNOWN: [KnownModel; 31] = [
+pub const KNOWN: [KnownModel; 33] = [
     KnownModel { id: SMOL_256M, shape: "smolvlm2-256m", drafters: &[], gguf: gguf("ggml-org", &[Q80, F16]), stored: Stored::F32 },
     KnownModel { id: SMOL_500M, shape: "smolvlm2-500m", drafters: &[SMOL_256M], gguf: gguf("ggml-org", &[Q80, F16]), stored: Stored::F32 },
     KnownModel { id: "HuggingFaceTB/SmolVLM2-2.2B-Instruct", shape: "smolvlm2-2.2b", drafters: &[SMOL_500M, SMOL_256M], gguf: gguf("ggml-org", &[Q4KM, Q80, F16]), stored: Stored::F32 },
@@ -79,6 +83,8 @@ pub const KNOWN: [KnownModel; 31] = [
     KnownModel { id: "Qwen/Qwen3.8-27B", shape: "qwen3.5-27b", drafters: FOR_27B, gguf: gguf("ggml-org", &[Q4KM, Q80]), stored: Stored::Predicting },
     KnownModel { id: "Qwen/Qwen3.5-35B-A3B", shape: "qwen3.5-35b-a3b", drafters: FOR_35B, gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
     KnownModel { id: "Qwen/Qwen3.6-35B-A3B", shape: "qwen3.5-35b-a3b", drafters: FOR_35B, gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Predicting },
+    KnownModel { id: "openbmb/MiniCPM-V-4.6", shape: "minicpm-v-4.6", drafters: &[], gguf: MINICPM_GGUF, stored: Stored::Model },
+    KnownModel { id: "openbmb/MiniCPM-V-4.6-Thinking", shape: "minicpm-v-4.6", drafters: &[], gguf: MINICPM_GGUF, stored: Stored::Model },
     KnownModel { id: QWEN3_2B, shape: "qwen3-vl-2b", drafters: &[], gguf: gguf("Qwen", &[Q4KM, Q80, F16]), stored: Stored::Model },
     KnownModel { id: "internlm/CapRL-Qwen3VL-2B", shape: "qwen3-vl-2b", drafters: &[], gguf: None, stored: Stored::Model },
     KnownModel { id: QWEN3_4B, shape: "qwen3-vl-4b", drafters: &[QWEN3_2B], gguf: gguf("Qwen", &[Q4KM, Q80, F16]), stored: Stored::Model },
@@ -134,7 +140,7 @@ impl KnownModel {
         let tower = 2 * count(vision::parts::tensors(&config.tower().ok()?));
         let name = self.id.split_once('/').map_or(self.id, |(_, name)| name);
         let bytes = |kind: &GgufType| (*kind, kind.bytes(&config.text) + tower);
-        Some((format!("{}/{name}-GGUF", gguf.owner), gguf.types.iter().map(bytes).collect()))
+        Some((format!("{}/{name}-{}", gguf.owner, gguf.suffix), gguf.types.iter().map(bytes).collect()))
     }
 
     /// Estimates of the memory that it takes in these types, without a drafter; `None` if its shape is not known.
@@ -192,6 +198,10 @@ mod tests {
             let found = kind.bytes(&config.text);
             assert!(off(found, bytes) < 1e-3, "{id} {}: {found}", kind.name());
         }
+        // Of this, its owner and others say: 529 MB, and 1109 MB for the tower.
+        let (repository, files) = KnownModel::find("openbmb/MiniCPM-V-4.6").unwrap().gguf_files().unwrap();
+        assert_eq!((repository.as_str(), files.len()), ("openbmb/MiniCPM-V-4.6-gguf", 1));
+        assert!(off(files[0].1, 529_000_000 + 1_109_000_000) < 1e-2, "{files:?}");
         // With the tower, whose file has 1,159,029,824 bytes.
         let (repository, files) = KnownModel::find(QWEN3_8B).unwrap().gguf_files().unwrap();
         assert_eq!((repository.as_str(), files.len()), ("Qwen/Qwen3-VL-8B-Instruct-GGUF", 3));
@@ -224,6 +234,7 @@ mod tests {
             ("qwen3.5-4b", 4539.265),
             ("qwen3.5-9b", 9409.814),
             ("qwen3.5-27b", 27_356.729),
+            ("minicpm-v-4.6", 1300.428),
             ("qwen3-vl-2b", 2127.532),
             ("qwen3-vl-4b", 4437.816),
             ("qwen3-vl-8b", 8767.124),

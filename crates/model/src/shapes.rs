@@ -32,12 +32,15 @@ mod tests {
     #[test]
     fn a_published_file_has_the_sizes_of_its_shape() {
         // Qwen3.6 and 3.8 have the sizes of Qwen3.5.
-        let file = include_str!("../../../tests/parity/fixtures/published/configs/qwen3.8-27b.json");
-        let published = VlConfig::resolve(serde_json::from_str(file).unwrap()).unwrap();
-        let known = config("qwen3.5-27b").unwrap();
-        assert_eq!(published.text, known.text);
-        assert_eq!((published.family, published.video_token), (known.family, known.video_token));
-        assert_eq!(published.tower().unwrap().rules().sizes(), known.tower().unwrap().rules().sizes());
+        let qwen = include_str!("../../../tests/parity/fixtures/published/configs/qwen3.8-27b.json");
+        let minicpm = include_str!("../../../tests/parity/fixtures/published/configs/minicpm-v-4.6.json");
+        for (file, shape) in [(qwen, "qwen3.5-27b"), (minicpm, "minicpm-v-4.6")] {
+            let published = VlConfig::resolve(serde_json::from_str(file).unwrap()).unwrap();
+            let known = config(shape).unwrap();
+            assert_eq!(published.text, known.text);
+            assert_eq!((published.family, published.video_token), (known.family, known.video_token));
+            assert_eq!(published.tower().unwrap().rules().sizes(), known.tower().unwrap().rules().sizes());
+        }
     }
 
     #[test]

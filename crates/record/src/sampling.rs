@@ -17,6 +17,9 @@ pub enum Spacing {
         /// Seconds at each end.
         skip_s: f64,
     },
+    /// A frame at the beginning of every period, the truncated index of its time. Of a video of more periods than the maximum of
+    /// frames, so many of the frames at every tenth of a second, at truncated indices of a linspace over them.
+    Periods,
 }
 
 /// Default sampling of a model family.
@@ -49,6 +52,9 @@ impl Rule {
         multiple: 1,
         spacing: Spacing::Truncated { skip_s: 1.0 },
     };
+    /// MiniCPM-V: a frame at the beginning of every second, up to 128.
+    pub const MINICPM_V: Rule =
+        Rule { default_fps: 1.0, min_frames: 1, max_frames: 128, multiple: 1, spacing: Spacing::Periods };
 
     /// Any number of frames, independent of models.
     pub const ANY: Rule = Rule {

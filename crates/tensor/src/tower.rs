@@ -51,6 +51,11 @@ impl TowerLayout {
         self.heads * self.head_dim
     }
 
+    /// Rows of a grid's result.
+    pub fn results(&self) -> usize {
+        self.taps.first().map_or(0, Vec::len)
+    }
+
     /// Taps of a result that is the rows in another order.
     pub fn reordered(rows: impl IntoIterator<Item = u32>) -> Vec<Vec<Tap>> {
         vec![rows.into_iter().map(|row| Tap { row, weight: 1.0 }).collect()]

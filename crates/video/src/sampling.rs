@@ -110,6 +110,10 @@ pub fn plan(
             let n = fit(wanted, last - start + 1, rule.multiple);
             linspace(start, last, n, f64::floor)
         }
+        Spacing::Periods => {
+            let n = fit(wanted, total_frames, rule.multiple);
+            in_periods(total_frames, video_fps, fps, n)
+        }
     };
     let n = indices.len();
     let seconds: Vec<f64> = indices.iter().map(|&i| i as f64 / video_fps).collect();
@@ -129,6 +133,7 @@ fn by_rate(total: usize, video_fps: f64, fps: f64, (min, max): (usize, usize), r
     let exact = match rule.spacing {
         Spacing::Whole | Spacing::Rounded => exact,
         Spacing::Truncated { .. } => exact.round_ties_even(),
+        Spacing::Periods => exact.ceil(),
     };
     let min = min.next_multiple_of(rule.multiple);
     // The upper bound takes precedence, as in the reference.
@@ -151,6 +156,26 @@ fn without_ends(total: usize, video_fps: f64, skip_s: f64, least_s: f64) -> (usi
     let skip = skip_s * video_fps;
     let (start, last) = (skip as usize, ((total as f64 - skip) as usize).min(total - 1));
     if start < last { (start, last) } else { whole }
+}
+
+/// The frames at the beginning of periods of 1 / `fps` seconds, if there are `n` of them. Of more, `n` of the frames at every tenth
+/// of a second; of fewer, `n` frames evenly from the first to the last.
+fn in_periods(total: usize, video_fps: f64, fps: f64, n: usize) -> Vec<usize> {
+    let seconds = total as f64 / video_fps;
+    let last = total - 1;
+    let at = |seconds: f64| ((seconds * video_fps) as usize).min(last);
+    let periods = seconds * fps;
+    let mut indices: Vec<usize> = if periods.ceil() == n as f64 {
+        (0..n).map(|i| at(i as f64 / fps)).collect()
+    } else if periods > n as f64 {
+        let tenths = ((seconds / 0.1) as usize).max(1);
+        let tenth = |i: usize| at(i as f64 / 10.0);
+        linspace(0, tenths - 1, n, f64::floor).into_iter().map(tenth).collect()
+    } else {
+        linspace(0, last, n, f64::floor)
+    };
+    indices.dedup();
+    indices
 }
 
 /// linspace(first, last, n) in double precision, rounded to increasing whole numbers; `n` is at most the frames from first to

@@ -10,17 +10,20 @@ use crate::cli::{Program, event, events, fixture};
 /// All frames of the clip, which lasts less than a second.
 const FRAMES: [&str; 2] = ["--frames", "4"];
 /// Target, drafter, and visual tokens of four frames of 64 × 48 pixels as time × rows × columns.
-const PAIRS: [(&str, &str, [u64; 3]); 7] = [
+const PAIRS: [(&str, &str, [u64; 3]); 9] = [
     ("qwen2_vl", "qwen2_vl_nested", [2, 2, 2]),
     ("llava_ov", "llava_ov_newer", [4, 3, 3]),
     ("qwen3_vl", "qwen3_vl_small", [2, 2, 2]),
     ("smolvlm", "smolvlm_untied", [4, 2, 2]),
     ("qwen3_5", "qwen3_5_untied", [2, 2, 2]),
+    ("minicpmv4_6", "minicpmv4_6_4x", [4, 2, 2]),
+    ("minicpmv4_6_4x", "minicpmv4_6", [4, 3, 4]),
     ("qwen3_vl_moe", "qwen3_vl", [2, 2, 2]),
     ("qwen3_5_moe", "qwen3_5", [2, 2, 2]),
 ];
-/// Those that write a time stamp before every frame or pair of frames.
-const STAMPED: [&str; 5] = ["qwen3_vl", "smolvlm", "qwen3_5", "qwen3_vl_moe", "qwen3_5_moe"];
+/// Those that write a time stamp before every frame or pair of frames, or marks around it.
+const STAMPED: [&str; 7] =
+    ["qwen3_vl", "smolvlm", "qwen3_5", "minicpmv4_6", "minicpmv4_6_4x", "qwen3_vl_moe", "qwen3_5_moe"];
 
 #[test]
 fn captions_are_lossless_and_report_the_grid() {
@@ -254,7 +257,8 @@ fn every_preset_runs_with_time_stamps_in_the_prompt() {
     let program = Program::with_clip();
     for (target, drafter, _) in PAIRS.iter().filter(|pair| STAMPED.contains(&pair.0)) {
         // Linear attention needs all visual tokens.
-        let fits = |preset: &&Method| !(preset.prunes() && target.starts_with("qwen3_5"));
+        let hybrid = target.starts_with("qwen3_5") || target.starts_with("minicpmv");
+        let fits = |preset: &&Method| !(preset.prunes() && hybrid);
         let presets: Vec<&Method> = Method::presets()
             .iter()
             .filter(|preset| !matches!(preset.drafter, Drafter::Head { .. }))

@@ -15,6 +15,7 @@ fn a_gate_leaves_steps_without_drafts_and_changes_no_token() {
         ("qwen3_vl", "qwen3_vl_small"),
         ("smolvlm", "smolvlm_untied"),
         ("qwen3_5", "qwen3_5_untied"),
+        ("minicpmv4_6_4x", "minicpmv4_6"),
     ] {
         let mut bench = Bench::new(model, small, WeightType::F32, 1);
         for (drafter, sampler) in

@@ -28,6 +28,7 @@ fn self_drafts_change_no_token() {
         ("qwen3_vl", "qwen3_vl_small", WeightType::F16),
         ("smolvlm", "smolvlm_untied", WeightType::F32),
         ("qwen3_5", "qwen3_5_untied", WeightType::F32),
+        ("minicpmv4_6", "minicpmv4_6_4x", WeightType::Q8_0),
         ("qwen3_vl_moe", "qwen3_vl_moe_split", WeightType::F32),
     ] {
         let mut bench = Bench::with_kv_type(name, small, dtype, KvType::F16, 1);
@@ -47,14 +48,15 @@ fn self_drafts_change_no_token() {
 /// A self-draft is the same decoder as a checkpoint that was loaded in its weight type.
 #[test]
 fn a_self_draft_is_the_checkpoint_in_its_weight_type() {
-    for name in ["gqa_tied", "qwen3_vl", "llava_ov", "qwen3_5"] {
+    for name in ["gqa_tied", "qwen3_vl", "llava_ov", "qwen3_5", "minicpmv4_6"] {
         let load = |dtype| VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
         let (target, loaded) = (load(WeightType::F32), load(WeightType::Q4_0));
         let checkpoint = VideoLlm::open(&ModelFiles::open(&fixture(name), None).unwrap()).unwrap();
         let draft = Arc::new(target.self_draft(&checkpoint, WeightType::Q4_0).unwrap());
         assert!(draft.bytes() < target.decoder().bytes());
         let config = target.processor().config();
-        let size = config.fixed.unwrap_or((4 * config.patch, 6 * config.patch));
+        let token = config.patch * config.merge;
+        let size = config.fixed.unwrap_or((2 * token, 3 * token));
         let grid = specreel_model::processor::layout::Grid {
             t: 2,
             h: size.0 / config.patch,

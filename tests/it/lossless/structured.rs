@@ -15,13 +15,14 @@ use super::{
     support::{Bench, Written},
 };
 
-const PAIRS: [(&str, &str, WeightType); 6] = [
+const PAIRS: [(&str, &str, WeightType); 7] = [
     ("gqa_tied", "nested_bf16", WeightType::Q8_0),
     ("qwen2_vl_nested", "qwen2_vl", WeightType::F32),
     ("llava_ov", "llava_ov_newer", WeightType::Q8_0),
     ("qwen3_vl", "qwen3_vl_small", WeightType::F32),
     ("smolvlm", "smolvlm_untied", WeightType::F32),
     ("qwen3_5", "qwen3_5_untied", WeightType::Q8_0),
+    ("minicpmv4_6", "minicpmv4_6_4x", WeightType::F32),
 ];
 const SCHEMAS: usize = 3;
 const METHODS: usize = 30;

@@ -117,6 +117,33 @@ fn layer(name: &str, target: &VideoLlm, recipe: Recipe, visual: VisualRows) -> D
     DraftHead::load(dir.path(), decoder).unwrap()
 }
 
+/// A random clip in the patches of a model: of as many visual tokens for all models of a family.
+fn noise(model: &VideoLlm, seed: u64) -> Patches {
+    let config = model.processor().config();
+    let turn = seed as usize % 3;
+    let grid = match config.fixed {
+        // Pictures, which have a size of their own.
+        Some((height, width)) => {
+            Grid { t: [2, 4, 1][turn], h: height / config.patch, w: width / config.patch }
+        }
+        None => {
+            let (t, h, w) = [(2, 2, 3), (4, 3, 2), (1, 1, 1)][turn];
+            Grid { t, h: h * config.merge, w: w * config.merge }
+        }
+    };
+    let (rows, row) = (grid.t * grid.h * grid.w, config.row());
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let data = (0..rows * row)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
+        .collect();
+    Patches { data, grid, row }
+}
+
 impl Bench {
     pub fn new(target: &str, small: &str, dtype: WeightType, seed: u64) -> Self {
         Self::with_kv_type(target, small, dtype, KvType::Auto, seed)
@@ -143,32 +170,14 @@ impl Bench {
             heads::eagle3(&target),
             heads::mtp(&target),
         ];
-        let config = target.processor().config();
         let turn = seed as usize % 3;
-        let grid = match config.fixed {
-            // Pictures, which have a size of their own.
-            Some((height, width)) => {
-                Grid { t: [2, 4, 1][turn], h: height / config.patch, w: width / config.patch }
-            }
-            None => [Grid { t: 2, h: 4, w: 6 }, Grid { t: 4, h: 6, w: 4 }, Grid { t: 1, h: 2, w: 2 }][turn],
-        };
-        let (rows, row) = (grid.t * grid.h * grid.w, config.row());
-        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let data = (0..rows * row)
-            .map(|_| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-            })
-            .collect();
-        let patches = Patches { data, grid, row };
-        let grid = target.processor().visual_grid(grid).unwrap();
-        let clip = ClipFacts::steady(grid, grid.t * config.temporal, 2.0);
+        let grid = target.processor().visual_grid(noise(&target, seed).grid).unwrap();
+        let clip = ClipFacts::steady(grid, grid.t * target.processor().config().temporal, 2.0);
         let prompt = target.prompt(["Describe it.", "What moves?", "x"][turn], &clip).unwrap();
         let vocab = target.tokenizer().vocabulary().min(small.tokenizer().vocabulary());
-        let encode =
-            |model: &VideoLlm| model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let encode = |model: &VideoLlm| {
+            model.encode(&noise(model, seed), &mut |_, _| ControlFlow::Continue(())).unwrap()
+        };
         let embeddings = [encode(&target), encode(&small)];
         let ends = target.tokenizer().end_ids().to_vec();
         let mut bench = Self {

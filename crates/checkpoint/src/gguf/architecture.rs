@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    GgufFile,
+    GgufFile, minicpmv4_6,
     names::{self, Named},
     qwen2_vl, qwen3_5, qwen3_vl, smolvlm,
 };
@@ -44,13 +44,14 @@ pub(crate) struct Architecture {
     pub(super) tower_tensors: fn(&Arc<GgufFile>) -> Named,
 }
 
-pub(crate) static SUPPORTED: [Architecture; 7] = [
+pub(crate) static SUPPORTED: [Architecture; 8] = [
     qwen2_vl::QWEN2_VL,
     qwen2_vl::QWEN25_VL,
     qwen3_vl::QWEN3_VL,
     qwen3_vl::MOE,
     qwen3_5::QWEN3_5,
     qwen3_5::MOE,
+    minicpmv4_6::MINICPMV4_6,
     smolvlm::SMOLVLM,
 ];
 

@@ -10,6 +10,7 @@ mod file;
 pub mod file_names;
 mod header;
 mod metadata;
+mod minicpmv4_6;
 mod model;
 mod names;
 mod parts;

@@ -114,6 +114,18 @@ pub(super) const GATED: [Pair; 3] =
 /// The plain feed-forward layers of a block (Qwen2-VL).
 pub(super) const PLAIN: [Pair; 2] = [("ffn_up", "mlp.fc1"), ("ffn_down", "mlp.fc2")];
 
+/// The tensors of a block of SigLIP.
+const SIGLIP_BLOCK: [Pair; 8] = [
+    ("ln1", "layer_norm1"),
+    ("ln2", "layer_norm2"),
+    ("attn_q", "self_attn.q_proj"),
+    ("attn_k", "self_attn.k_proj"),
+    ("attn_v", "self_attn.v_proj"),
+    ("attn_out", "self_attn.out_proj"),
+    ("ffn_up", "mlp.fc1"),
+    ("ffn_down", "mlp.fc2"),
+];
+
 /// The kernel over patches, for the first frame of two.
 const PATCHES: &str = "v.patch_embd.weight";
 
@@ -189,7 +201,7 @@ fn experts(name: &str, tensor: &GgufTensor) -> Vec<(String, GgufTensor)> {
 }
 
 /// The name of a feed-forward layer in a file that does not exchange the names of the two.
-pub(super) fn unswapped(rest: &str, swapped: bool) -> String {
+fn unswapped(rest: &str, swapped: bool) -> String {
     match rest.split_once('.') {
         Some(("ffn_up", kind)) if swapped => format!("ffn_down.{kind}"),
         Some(("ffn_down", kind)) if swapped => format!("ffn_up.{kind}"),
@@ -237,6 +249,23 @@ pub(super) fn qwen_tower(file: &Arc<GgufFile>, ffn: &[Pair], others: &[Pair]) ->
             stored: Stored::Values,
         };
         named.insert("visual.patch_embed.proj.weight".into(), tensor);
+    }
+    named
+}
+
+/// The tensors of a SigLIP tower below `at`, and `others` outside of the blocks.
+pub(super) fn siglip(file: &Arc<GgufFile>, at: &str, others: &[Pair]) -> Named {
+    let mut named = Named::new();
+    let swapped = swaps_feed_forward(file);
+    for (name, tensor) in &file.tensors {
+        let ours = match block(name, "v.blk") {
+            Some((number, rest)) => renamed(&SIGLIP_BLOCK, &unswapped(rest, swapped))
+                .map(|rest| format!("{at}.encoder.layers.{number}.{rest}")),
+            None => renamed(others, name),
+        };
+        if let Some(ours) = ours {
+            insert(&mut named, ours, file, vec![tensor.clone()]);
+        }
     }
     named
 }

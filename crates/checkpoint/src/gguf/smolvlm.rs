@@ -35,17 +35,6 @@ const TOWER: [Pair; 4] = [
     ("mm.model.fc", "connector.modality_projection.proj"),
 ];
 
-const BLOCK: [Pair; 8] = [
-    ("ln1", "layer_norm1"),
-    ("ln2", "layer_norm2"),
-    ("attn_q", "self_attn.q_proj"),
-    ("attn_k", "self_attn.k_proj"),
-    ("attn_v", "self_attn.v_proj"),
-    ("attn_out", "self_attn.out_proj"),
-    ("ffn_up", "mlp.fc1"),
-    ("ffn_down", "mlp.fc2"),
-];
-
 fn text_config(file: &GgufFile, config: &mut Value) -> Result<(), String> {
     // Llama's base, where a file does not say.
     if config["rope_theta"].is_null() {
@@ -105,17 +94,5 @@ fn text_tensors(file: &Arc<GgufFile>) -> Named {
 }
 
 fn tower_tensors(file: &Arc<GgufFile>) -> Named {
-    let mut named = Named::new();
-    let swapped = names::swaps_feed_forward(file);
-    for (name, tensor) in &file.tensors {
-        let ours = match names::block(name, "v.blk") {
-            Some((number, rest)) => names::renamed(&BLOCK, &names::unswapped(rest, swapped))
-                .map(|rest| format!("vision_model.encoder.layers.{number}.{rest}")),
-            None => names::renamed(&TOWER, name),
-        };
-        if let Some(ours) = ours {
-            names::insert(&mut named, ours, file, vec![tensor.clone()]);
-        }
-    }
-    named
+    names::siglip(file, "vision_model", &TOWER)
 }

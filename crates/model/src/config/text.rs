@@ -16,7 +16,7 @@ pub struct LanguageModel {
     pub qk_norm: bool,
     /// Where M-RoPE's axes alternate: their frequencies by default.
     pub interleaved: Option<[usize; 3]>,
-    pub one_axis: bool,
+    pub axes: Axes,
     /// Embeddings of visual tokens are also added after the first layers.
     pub deepstack: bool,
     /// Linear attention in most layers, and norms whose weights are stored as their difference from 1.
@@ -34,6 +34,17 @@ pub struct LanguageModel {
     pub max_positions: usize,
     /// Where files may leave out sizes: their defaults.
     pub sizes: Option<Sizes>,
+}
+
+/// The axes of a kind of language model's positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axes {
+    /// Time, row and column, if the file shares the frequencies among them.
+    Three,
+    /// One. A file that shares the frequencies is refused.
+    One,
+    /// One. A file may share the frequencies among three axes: all of them hold the same positions.
+    Equal,
 }
 
 /// The sizes of a configuration that names none: saved files leave out values equal to them.
@@ -61,7 +72,7 @@ pub(crate) const QWEN2: LanguageModel = LanguageModel {
     bias: true,
     qk_norm: false,
     interleaved: None,
-    one_axis: false,
+    axes: Axes::Three,
     deepstack: false,
     hybrid: None,
     experts: None,
@@ -219,6 +230,7 @@ impl RawText {
             model.hybrid.as_ref().map(|hybrid| hybrid.resolve(merged, layers, head_dim)).transpose()?;
         let rotary_dim = hybrid.as_ref().map_or(head_dim, |hybrid| hybrid.rotary_dim);
         let section = rope.as_ref().and_then(|r| r.mrope_section.as_deref());
+        let section = section.filter(|_| model.axes != Axes::Equal);
         let mrope_section = match section.or(model.interleaved.as_ref().map(<[usize; 3]>::as_slice)) {
             None => None,
             // The fourth of four axes has none.
@@ -278,16 +290,17 @@ pub(super) fn is_silu(name: &str) -> bool {
 fn check_rope(rope: Option<&RawRope>, model: &LanguageModel) -> Result<(), String> {
     let Some(rope) = rope else { return Ok(()) };
     // A language model without three axes knows no M-RoPE.
-    let known: &[&str] = if model.one_axis { &["default"] } else { &["mrope", "default"] };
+    let known: &[&str] = if model.axes == Axes::One { &["default"] } else { &["mrope", "default"] };
     if let Some(kind) = rope.kind.as_deref().or(rope.rope_type.as_deref())
         && !known.contains(&kind)
     {
         return Err(format!("unsupported rope type `{kind}`, expected {}", known.join(" or ")));
     }
-    if model.one_axis && rope.mrope_section.is_some() {
+    if model.axes == Axes::One && rope.mrope_section.is_some() {
         return Err("`mrope_section` is not supported: the model has positions of one axis".into());
     }
     match (model.interleaved.is_some(), rope.mrope_interleaved) {
+        _ if model.axes == Axes::Equal => Ok(()),
         (true, Some(false)) => Err("`mrope_interleaved` is false, expected true".into()),
         (false, Some(true)) => Err("`mrope_interleaved` is true, expected false".into()),
         _ => Ok(()),

@@ -274,14 +274,14 @@ mod tests {
     #[test]
     fn all_tensors_but_those_of_the_tower_are_listed() {
         let newer = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
-        let newer = newer.into_iter().chain(EXPERTS);
+        let newer = newer.into_iter().chain(["minicpmv4_6", "minicpmv4_6_4x"]).chain(EXPERTS);
         for name in ["gqa_tied", "gqa_untied_f16", "nested_bf16", "sharded_untied"].into_iter().chain(newer) {
             let (checkpoint, config) = fixture(name);
             let listed = tensors(&config);
             for (tensor, shape) in &listed {
                 checkpoint.verify(tensor, shape).unwrap();
             }
-            let tower = ["visual", "vision_model", "connector"];
+            let tower = ["visual", "vision_model", "connector", "vision_tower", "model.merger"];
             let text = checkpoint.tensors().filter(|t| !tower.iter().any(|part| t.name.contains(part)));
             assert_eq!(text.count(), listed.len(), "{name}");
         }
@@ -298,6 +298,7 @@ mod tests {
             ("smolvlm", 2),
             ("qwen3_5", 2),
             ("qwen3_5_untied", 2),
+            ("minicpmv4_6", 2),
         ]
         .into_iter()
         .chain(EXPERTS.map(|name| (name, 2)))

@@ -9,6 +9,7 @@ mod error;
 #[cfg(test)]
 mod layout_tests;
 pub mod llava_onevision;
+pub mod minicpmv4_6;
 mod prompt;
 mod prompt_ids;
 pub mod qwen2_vl;
@@ -34,7 +35,7 @@ pub use source::ReadModel;
 pub use video_llm::VideoLlm;
 
 impl Family {
-    pub const ALL: [&'static Family; 8] = [
+    pub const ALL: [&'static Family; 9] = [
         &qwen2_vl::QWEN2_VL,
         &qwen2_vl::QWEN25_VL,
         &llava_onevision::FAMILY,
@@ -42,10 +43,11 @@ impl Family {
         &qwen3_vl::MOE,
         &qwen3_5::FAMILY,
         &qwen3_5::MOE,
+        &minicpmv4_6::FAMILY,
         &smolvlm::FAMILY,
     ];
 
-    /// True if prompts have a time stamp before the visual tokens of every temporal grid.
+    /// True if prompts have text around the visual tokens of every temporal grid: its time, or marks alone.
     pub fn writes_stamps(&self) -> bool {
         self.video_text.is_some()
     }
@@ -112,11 +114,29 @@ mod tests {
     }
 
     #[test]
-    fn newer_families_write_the_time() {
+    fn newer_families_write_around_every_grid() {
         let stamped = Family::ALL.into_iter().filter(|family| family.writes_stamps());
         let mut names: Vec<&str> = stamped.map(|family| family.name).collect();
         names.dedup();
-        assert_eq!(names, ["Qwen3-VL", "Qwen3.5", "SmolVLM2"]);
+        assert_eq!(names, ["Qwen3-VL", "Qwen3.5", "MiniCPM-V 4.6", "SmolVLM2"]);
+    }
+
+    /// Sections for three axes have no effect where all axes hold the same positions, in any form.
+    #[test]
+    fn minicpmv_has_the_language_model_of_qwen_with_one_axis() {
+        let published =
+            include_str!("../../../../tests/parity/fixtures/published/configs/minicpm-v-4.6.json");
+        let mut raw: Value = serde_json::from_str(published).unwrap();
+        let config = VlConfig::resolve(raw.clone()).unwrap();
+        assert_eq!((config.family.name, config.text.mrope_section), ("MiniCPM-V 4.6", None));
+        assert!(config.text.linear.is_some() && config.text.qk_norm && config.text.tied);
+        assert_eq!((config.text.rotary_dim, config.text.rope_theta), (64, 1e7));
+        let rope = &mut raw["text_config"]["rope_parameters"];
+        rope["mrope_section"] = json!([11, 11, 10]);
+        rope["mrope_interleaved"] = true.into();
+        assert_eq!(VlConfig::resolve(raw.clone()).unwrap().text, config.text);
+        raw["text_config"]["model_type"] = json!("llama");
+        assert!(VlConfig::resolve(raw).unwrap_err().contains("expected qwen3_5_text"));
     }
 
     #[test]

@@ -320,8 +320,12 @@ mod tests {
     fn a_tower_takes_the_memory_of_its_matrices() {
         let video =
             SampledVideo { frames: 8, size: (144, 192), limits: FrameLimits::default(), new_tokens: 64 };
-        for part in ["assets/demo/target", "tests/parity/fixtures/qwen3_vl", "tests/parity/fixtures/smolvlm"]
-        {
+        for part in [
+            "assets/demo/target",
+            "tests/parity/fixtures/qwen3_vl",
+            "tests/parity/fixtures/smolvlm",
+            "tests/parity/fixtures/minicpmv4_6",
+        ] {
             let facts = facts(part);
             let checkpoint =
                 Checkpoint::open(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(part))

@@ -19,6 +19,8 @@ const MAX_EDGE: usize = 4096;
 pub enum PixelScope {
     /// One resized frame.
     Frame,
+    /// One resized frame, which becomes about as large as the maximum whatever its own size.
+    Scaled,
     /// All resized frames of a video together.
     Video {
         /// Maximum visual tokens of a temporal grid, where there is such a limit.
@@ -112,6 +114,10 @@ struct Raw {
     num_frames: Value,
     cap_pixels_per_frame: Value,
     max_video_tokens: Value,
+    scale_resolution: Value,
+    downsample_mode: Value,
+    max_num_frames: Value,
+    stack_frames: Value,
 }
 
 /// An invalid setting of a file.
@@ -145,7 +151,9 @@ impl Raw {
             _ => return invalid("fps", fps, "expected a number above 0, up to 1000"),
         };
         let max_frames = of("max_frames").unwrap_or(&self.max_frames);
-        let max_frames = count("max_frames", max_frames)?.or(count("num_frames", &self.num_frames)?);
+        let max_frames = count("max_frames", max_frames)?
+            .or(count("num_frames", &self.num_frames)?)
+            .or(count("max_num_frames", &self.max_num_frames)?);
         Ok(SamplingSettings { fps, min_frames: count("min_frames", &self.min_frames)?, max_frames })
     }
 }
@@ -221,6 +229,23 @@ impl ProcessorConfig {
         }
     }
 
+    /// The defaults of MiniCPM-V: frames are scaled to about 448 × 448 pixels near their aspect ratio, and squares of
+    /// `merge` × `merge` patches become one visual token.
+    pub fn minicpmv(patch: usize, merge: usize) -> Self {
+        Self {
+            patch,
+            temporal: 1,
+            merge,
+            mean: [0.5; 3],
+            std: [0.5; 3],
+            min_pixels: (patch * merge).pow(2),
+            max_pixels: 448 * 448,
+            scope: PixelScope::Scaled,
+            sampling: Some(SamplingSettings::default()),
+            ..Self::default()
+        }
+    }
+
     /// Apply the files in `dir`: those for images (patches, mean, deviation; their limits are not for videos), then those for
     /// videos (the same, and the size or its limits).
     pub fn load(mut self, dir: &Path) -> Result<Self, ProcessorError> {
@@ -234,6 +259,10 @@ impl ProcessorConfig {
             // Without a file for videos, frames are resized like images.
             if let Some(raw) = video.or(image) {
                 self.resize_as(&raw)?;
+            }
+        } else if self.scope == PixelScope::Scaled {
+            for raw in [&image, &video].into_iter().flatten() {
+                self.scale_as(raw)?;
             }
         } else if let Some(video) = video {
             self.sampling = self.sampling.map(|_| video.sampling()).transpose()?;
@@ -285,6 +314,34 @@ impl ProcessorConfig {
             self.fixed = Some((side("height"), side("width")));
         }
         self.sampling = self.sampling.map(|_| raw.sampling()).transpose()?;
+        Ok(())
+    }
+
+    /// Take the size that frames are scaled to, the sampling and the size of a visual token from a file.
+    fn scale_as(&mut self, raw: &Raw) -> Result<(), ProcessorError> {
+        match count("scale_resolution", &raw.scale_resolution)? {
+            Some(side) if side > MAX_EDGE => {
+                return invalid("scale_resolution", &raw.scale_resolution, "expected 1 to 4096 pixels");
+            }
+            Some(side) => self.max_pixels = side * side,
+            None => {}
+        }
+        match raw.downsample_mode.as_str() {
+            _ if raw.downsample_mode.is_null() => {}
+            Some("4x") => self.merge = 2,
+            Some("16x") => self.merge = 4,
+            _ => return invalid("downsample_mode", &raw.downsample_mode, "expected \"4x\" or \"16x\""),
+        }
+        self.min_pixels = (self.patch * self.merge).pow(2);
+        if count("stack_frames", &raw.stack_frames)?.is_some_and(|frames| frames > 1) {
+            return invalid("stack_frames", &raw.stack_frames, "expected 1: frames are not stacked");
+        }
+        let sampling = raw.sampling()?;
+        self.sampling = self.sampling.map(|before| SamplingSettings {
+            fps: sampling.fps.or(before.fps),
+            min_frames: sampling.min_frames.or(before.min_frames),
+            max_frames: sampling.max_frames.or(before.max_frames),
+        });
         Ok(())
     }
 

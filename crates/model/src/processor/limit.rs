@@ -48,7 +48,7 @@ impl VideoProcessor {
         let least_pixels = |frames: usize| {
             let (minimum, maximum) = self.bounds(frames, limits.pixels);
             let cells = match self.config.scope {
-                PixelScope::Frame => 1,
+                PixelScope::Frame | PixelScope::Scaled => 1,
                 PixelScope::Video { .. } => frames.max(temporal),
             };
             minimum.max(cells * self.config.factor().pow(2)).min(maximum as usize)
@@ -190,6 +190,33 @@ mod tests {
         let both = FrameLimits { pixels: Some(64 * 96), tokens: Some(30) };
         let both = qwen3.plan(size, 16, both).unwrap();
         assert!(both.tokens <= 30 && both.size.0 * both.size.1 <= 64 * 96, "{both:?}");
+    }
+
+    /// Frames that are scaled to one size, whatever their own.
+    #[test]
+    fn scaled_frames_become_smaller_and_then_fewer() {
+        let minicpm = VideoProcessor::new(ProcessorConfig::minicpmv(14, 4)).unwrap();
+        let size = (720, 1280);
+        let natural = minicpm.plan(size, 16, FrameLimits::default()).unwrap();
+        assert_eq!(natural, FramePlan { frames: 16, size: (336, 616), tokens: 16 * 66 });
+        assert_eq!(plan(&minicpm, size, 16, natural.tokens), natural);
+        assert_eq!(plan(&minicpm, (72, 128), 16, usize::MAX), natural, "small frames are enlarged");
+        let smaller = plan(&minicpm, size, 16, 600);
+        assert_eq!(smaller, FramePlan { frames: 16, size: (224, 448), tokens: 16 * 32 });
+        assert_eq!(plan(&minicpm, size, 16, 16), FramePlan { frames: 16, size: (56, 56), tokens: 16 });
+        assert_eq!(plan(&minicpm, size, 16, 5).frames, 5);
+        assert!(minicpm.plan(size, 16, limits(0)).is_err());
+        // A limit of pixels holds, and one above the family's size changes nothing.
+        for most in [56 * 56, 56 * 112, 100_000, 206_975, 206_976, usize::MAX] {
+            let limits = FrameLimits { pixels: Some(most), tokens: None };
+            let plan = minicpm.plan(size, 16, limits).unwrap();
+            assert!(plan.size.0 * plan.size.1 <= most, "{most}: {plan:?}");
+            assert_eq!(plan == natural, most >= 336 * 616, "{most}");
+        }
+        assert!(matches!(
+            minicpm.target_size(720, 1280, 16, Some(3135)),
+            Err(ProcessorError::Limit { limit: 3135, least: 3136 })
+        ));
     }
 
     proptest! {

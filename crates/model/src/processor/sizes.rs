@@ -38,6 +38,9 @@ impl VideoProcessor {
         match (config.scope, max_pixels) {
             (PixelScope::Frame, Some(limit)) => (config.min_pixels.min(limit), limit as f64),
             (PixelScope::Frame, None) => (config.min_pixels, config.max_pixels_for(n_frames)),
+            (PixelScope::Scaled, limit) => {
+                (config.min_pixels, limit.map_or(f64::INFINITY, |limit| limit as f64))
+            }
             (PixelScope::Video { max_tokens }, limit) => {
                 let frames = n_frames.max(config.temporal);
                 let max = match max_tokens {
@@ -64,6 +67,7 @@ impl VideoProcessor {
         let factor = self.config.factor();
         match self.config.scope {
             PixelScope::Frame => smart_resize(height, width, factor, min_pixels, max_pixels),
+            PixelScope::Scaled => scaled_within((height, width), factor, self.config.max_pixels, max_pixels),
             PixelScope::Video { .. } => {
                 let frames = (n_frames, self.config.temporal);
                 smart_resize_video(frames, (height, width), factor, min_pixels, max_pixels)
@@ -152,6 +156,40 @@ fn smart_resize_video(
         sides
     };
     Ok((sides[0].max(f) as usize, sides[1].max(f) as usize))
+}
+
+/// A size of about `pixels` pixels near the aspect ratio, with sides that are multiples of `factor`: the arithmetic of MiniCPM-V's
+/// processor for a frame without slices.
+fn scaled((height, width): (usize, usize), factor: usize, pixels: usize) -> (usize, usize) {
+    let ratio = width as f64 / height as f64;
+    let height = ((pixels as f64).sqrt() / ratio.sqrt()).floor();
+    let width = (height * ratio).floor();
+    let f = factor as f64;
+    let whole = |side: f64| ((side / f).round_ties_even() * f).max(f) as usize;
+    (whole(height), whole(width))
+}
+
+/// As [`scaled`]; if that has more than `most` pixels, the largest such size that has not.
+fn scaled_within(
+    (height, width): (usize, usize),
+    factor: usize,
+    pixels: usize,
+    most: f64,
+) -> Result<(usize, usize), ProcessorError> {
+    check(height, width)?;
+    check_ratio(height, width, [height, width].map(|side| side as f64))?;
+    let at = |pixels: usize| scaled((height, width), factor, pixels);
+    let fits = |(height, width): (usize, usize)| (height * width) as f64 <= most;
+    if fits(at(pixels)) {
+        return Ok(at(pixels));
+    }
+    // The smallest size is one visual token. A size never shrinks when its pixels grow.
+    let (mut low, mut high) = (1, pixels);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if fits(at(middle)) { low = middle } else { high = middle - 1 }
+    }
+    Ok(at(low))
 }
 
 /// The size (height, width) at which the longest edge is `longest`, as the processor of SmolVLM computes it: the other edge is an

@@ -74,6 +74,7 @@ fn templates_say_what_they_offer() {
         ("qwen3_5_nothink", true, false),
         ("qwen3_6", true, false),
         ("qwen3_8", true, true),
+        ("minicpmv4_6", true, false),
     ] {
         let template = template(name);
         assert_eq!((template.offers_thinking(), template.offers_effort()), (thinking, effort), "{name}");

@@ -41,6 +41,10 @@ pub(super) struct Buffers<D: Ops> {
     hidden: D::Rows,
     gated: D::Rows,
     sums: D::Rows,
+    /// States that are made of several, of the whole chunk.
+    merged: D::Rows,
+    /// States between two norms.
+    normed: D::Rows,
     /// The output of each projector, of the whole chunk.
     pub(crate) projected: Vec<D::Rows>,
 }
@@ -56,6 +60,8 @@ impl<D: Ops> Default for Buffers<D> {
             hidden: D::Rows::default(),
             gated: D::Rows::default(),
             sums: D::Rows::default(),
+            merged: D::Rows::default(),
+            normed: D::Rows::default(),
             projected: Vec::new(),
         }
     }
@@ -66,6 +72,38 @@ enum Mlp<D: Ops> {
     Plain { first: D::Matrix, activation: Activation, second: D::Matrix },
 }
 
+impl<D: Ops> Mlp<D> {
+    /// The matrix that takes the input.
+    fn first(&self) -> &D::Matrix {
+        match self {
+            Self::Gated { gate_up: first, .. } | Self::Plain { first, .. } => first,
+        }
+    }
+
+    /// Of rows as the first matrix takes them, to a part of `out`; `hidden` and `gated` are used in between.
+    fn forward(
+        &self,
+        ops: &D,
+        work: &mut D::Work,
+        (input, hidden, gated): (&D::Rows, &mut D::Rows, &mut D::Rows),
+        part: Part,
+        out: &mut D::Rows,
+    ) -> Result<()> {
+        let second = match self {
+            Self::Gated { gate_up, down } => {
+                ops.gated(work, gate_up, input, Out::before(down, gated))?;
+                down
+            }
+            Self::Plain { first, activation, second } => {
+                ops.product(work, first, input, Part::all(part.rows), hidden)?;
+                ops.activate(work, *activation, hidden, Out::before(second, gated))?;
+                second
+            }
+        };
+        ops.product(work, second, gated, part, out)
+    }
+}
+
 pub(super) struct Layer<D: Ops> {
     norm1: Norm<D::Vector>,
     qkv: D::Matrix,
@@ -73,6 +111,7 @@ pub(super) struct Layer<D: Ops> {
     norm2: Norm<D::Vector>,
     mlp: Mlp<D>,
     windows: bool,
+    joined: usize,
 }
 
 impl<D: Ops> Layer<D> {
@@ -94,7 +133,13 @@ impl<D: Ops> Layer<D> {
                 },
             },
             windows: parts.windows,
+            joined: parts.joined,
         })
+    }
+
+    /// States that become one.
+    pub fn joined(&self) -> usize {
+        self.joined
     }
 
     pub fn bytes(&self) -> usize {
@@ -113,7 +158,7 @@ impl<D: Ops> Layer<D> {
         (rows, hidden): (usize, usize),
         buffers: &mut Buffers<D>,
     ) -> Result<()> {
-        let Buffers { work, x, qkv, attended, input, hidden: middle, gated, sums, .. } = buffers;
+        let Buffers { work, x, qkv, attended, input, hidden: middle, gated, sums, merged, .. } = buffers;
         let parts = || Part::each(rows, ops.rows_at_once(hidden));
         for part in parts() {
             let residual = Residual { x, part, add: None };
@@ -125,21 +170,25 @@ impl<D: Ops> Layer<D> {
             let own = Part::all(part.rows);
             ops.part(work, attended, part, Out::before(&self.output, input))?;
             ops.product(work, &self.output, input, own, sums)?;
-            let residual = Residual { x, part, add: Some(sums) };
-            match &self.mlp {
-                Mlp::Gated { gate_up, down } => {
-                    ops.norm(work, residual, &self.norm2, Out::before(gate_up, input))?;
-                    ops.gated(work, gate_up, input, Out::before(down, gated))?;
-                    ops.product(work, down, gated, own, sums)?;
-                }
-                Mlp::Plain { first, activation, second } => {
-                    ops.norm(work, residual, &self.norm2, Out::before(first, input))?;
-                    ops.product(work, first, input, own, middle)?;
-                    ops.activate(work, *activation, middle, Out::before(second, gated))?;
-                    ops.product(work, second, gated, own, sums)?;
-                }
+            if self.joined > 1 {
+                ops.add(work, x, part, sums)?;
+                continue;
             }
+            let residual = Residual { x, part, add: Some(sums) };
+            ops.norm(work, residual, &self.norm2, Out::before(self.mlp.first(), input))?;
+            self.mlp.forward(ops, work, (input, middle, gated), own, sums)?;
             ops.add(work, x, part, sums)?;
+        }
+        if self.joined > 1 {
+            let rows = rows / self.joined;
+            for part in Part::each(rows, ops.rows_at_once(self.joined * hidden)) {
+                let residual = Residual { x, part, add: None };
+                ops.norm(work, residual, &self.norm2, Out::before(self.mlp.first(), input))?;
+                self.mlp.forward(ops, work, (input, middle, gated), part, merged)?;
+            }
+            ops.blend(work, layout, x, grids, sums)?;
+            ops.add(work, merged, Part::all(rows), sums)?;
+            std::mem::swap(x, merged);
         }
         ops.catch_up(work)
     }
@@ -151,6 +200,7 @@ pub(super) struct Projector<D: Ops> {
     /// The layer whose states it takes.
     pub after: usize,
     norm: Option<Norm<D::Vector>>,
+    joint_norm: Option<Norm<D::Vector>>,
     joined: usize,
     first: D::Matrix,
     second: Option<D::Matrix>,
@@ -167,6 +217,7 @@ impl<D: Ops> Projector<D> {
         Ok(Self {
             after: parts.after,
             norm: parts.norm.as_ref().map(load_norm).transpose()?,
+            joint_norm: parts.joint_norm.as_ref().map(load_norm).transpose()?,
             joined: parts.joined,
             first: matrix(&parts.first, parts.second.is_some())?,
             second: parts.second.as_ref().map(|list| matrix(list, false)).transpose()?,
@@ -180,21 +231,28 @@ impl<D: Ops> Projector<D> {
 
     /// Project `rows` rows of states to the `nth` rows of the projected.
     pub fn forward(&self, ops: &D, rows: usize, nth: usize, buffers: &mut Buffers<D>) -> Result<()> {
-        let Buffers { work, x, input, hidden, gated, projected, .. } = buffers;
+        let Buffers { work, x, input, hidden, gated, normed, projected, .. } = buffers;
         if projected.len() <= nth {
             projected.resize_with(nth + 1, D::Rows::default);
         }
         let projected = &mut projected[nth];
         for part in Part::each(rows / self.joined, ops.rows_at_once(self.width)) {
             // Rows of the norm in an input row.
-            let within = self.norm.as_ref().map_or(self.joined, |norm| norm.joined);
+            let within =
+                self.norm.as_ref().or(self.joint_norm.as_ref()).map_or(self.joined, |norm| norm.joined);
             let n = part.rows;
             let states =
                 Part { start: part.start * within, rows: n * within, of: rows / self.joined * within };
             let out = Out::before(&self.first, input);
-            match &self.norm {
-                Some(norm) => ops.norm(work, Residual { x, part: states, add: None }, norm, out)?,
-                None => ops.part(work, x, states, out)?,
+            let residual = Residual { x, part: states, add: None };
+            match (&self.norm, &self.joint_norm) {
+                (Some(norm), Some(joint)) => {
+                    ops.norm(work, residual, norm, Out { rows: normed, next: None })?;
+                    let residual = Residual { x: normed, part: Part::all(n), add: None };
+                    ops.norm(work, residual, joint, out)?;
+                }
+                (Some(norm), None) | (None, Some(norm)) => ops.norm(work, residual, norm, out)?,
+                (None, None) => ops.part(work, x, states, out)?,
             }
             let Some(second) = &self.second else {
                 ops.product(work, &self.first, input, part, projected)?;

@@ -1,8 +1,9 @@
 //! What a tower computes, on any device.
 //!
 //! One forward pass for all towers: patches are embedded by a matrix, pass layers of attention and feed-forward layers, and are
-//! merged or projected to visual embeddings, of the last layer's states and perhaps of some earlier layers' states. Temporal grids do not attend to each other; as many as fit into bounded memory are
-//! computed together.
+//! merged or projected to visual embeddings, of the last layer's states and perhaps of some earlier layers' states. A layer may join
+//! states, so that those after it have fewer rows. Temporal grids do not attend to each other; as many as fit into bounded memory
+//! are computed together.
 
 use super::{
     EncodeProgress, Output, TowerConfig, VisionError, chunks,
@@ -73,11 +74,13 @@ impl<D: Ops> DeviceTower for OnDevice<D> {
     ) -> Result<States, VisionError> {
         let (ops, grid) = (&self.ops, patches.grid);
         chunks::check(patches, self.config.row(), self.config.rules().mismatch(grid))?;
-        let layout = self.config.rules().layout(grid, output);
+        let rules = self.config.rules();
+        let layout = rules.layout(grid, output);
         let (per_grid, hidden) = (layout.order.len(), layout.hidden());
         let layout = ops.layout(layout)?;
+        let merged = rules.merged_layout(grid, output).map(|layout| ops.layout(layout)).transpose()?;
         let mut buffers = Buffers::<D>::default();
-        let interpolated = match (&self.positions, self.config.rules().positions(grid)) {
+        let interpolated = match (&self.positions, rules.positions(grid)) {
             (Some(table), Some(taps)) => Some(ops.interpolate(&mut buffers.work, table, hidden, &taps)?),
             _ => None,
         };
@@ -98,8 +101,12 @@ impl<D: Ops> DeviceTower for OnDevice<D> {
             if let Some(positions) = positions {
                 ops.add_positions(&mut buffers.work, &layout, &mut buffers.x, positions)?;
             }
+            let (mut rows, mut layout) = (rows, &layout);
             for (index, layer) in self.layers.iter().enumerate() {
-                layer.forward(ops, &layout, grids, (rows, hidden), &mut buffers)?;
+                layer.forward(ops, layout, grids, (rows, hidden), &mut buffers)?;
+                if layer.joined() > 1 {
+                    (rows, layout) = (rows / layer.joined(), merged.as_ref().unwrap_or(layout));
+                }
                 for (nth, projector) in projectors.iter().enumerate().filter(|(_, p)| p.after == index) {
                     projector.forward(ops, rows, nth, &mut buffers)?;
                 }
@@ -110,7 +117,7 @@ impl<D: Ops> DeviceTower for OnDevice<D> {
                 Output::States => std::slice::from_ref(x),
                 Output::Embeddings => projected,
             };
-            let result = ops.result(work, &layout, blocks, grids)?;
+            let result = ops.result(work, layout, blocks, grids)?;
             // So that measured times include the work.
             ops.catch_up(&mut buffers.work)?;
             Ok(result)

@@ -31,6 +31,8 @@ pub(crate) struct LayerParts {
     pub mlp: MlpParts,
     /// Attention within windows, else among all patches of a temporal grid.
     pub windows: bool,
+    /// States that the feed-forward layer takes together: they become one, its result and their mean. 1 in most layers.
+    pub joined: usize,
 }
 
 pub(crate) enum MlpParts {
@@ -46,6 +48,8 @@ pub(crate) struct ProjectorParts {
     pub after: usize,
     /// The norm of its input: of each state, or of all states of an input row together, as its width says.
     pub norm: Option<NormParts>,
+    /// A second norm, of all states of an input row together, after one of each state.
+    pub joint_norm: Option<NormParts>,
     /// States of an input row.
     pub joined: usize,
     pub first: FusedMatrix,
@@ -61,7 +65,9 @@ pub(crate) fn matrix(tensors: &[(&str, usize)], inputs: usize, bias: bool) -> Fu
 impl TowerParts {
     fn norms(&self) -> impl Iterator<Item = &NormParts> {
         let layers = self.layers.iter().flat_map(|layer| [&layer.norm1, &layer.norm2]);
-        layers.chain(self.projectors.iter().filter_map(|projector| projector.norm.as_ref()))
+        let projectors =
+            self.projectors.iter().flat_map(|projector| [&projector.norm, &projector.joint_norm]);
+        layers.chain(projectors.flatten())
     }
 
     /// Weights of the first and the last matrices, which have more bits than the others in a tower of 8 bits.
@@ -122,7 +128,16 @@ mod tests {
 
     #[test]
     fn the_list_is_what_towers_in_files_consist_of() {
-        for name in ["gqa_tied", "qwen2_vl", "llava_ov", "qwen3_vl", "smolvlm", "qwen3_5"] {
+        for name in [
+            "gqa_tied",
+            "qwen2_vl",
+            "llava_ov",
+            "qwen3_vl",
+            "smolvlm",
+            "qwen3_5",
+            "minicpmv4_6",
+            "minicpmv4_6_4x",
+        ] {
             let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
                 .join("tests/parity/fixtures")
                 .join(name);
@@ -131,8 +146,12 @@ mod tests {
             for (tensor, shape) in &listed {
                 checkpoint.verify(tensor, shape).unwrap();
             }
-            // SmolVLM2 reads SigLIP's last norm, LLaVA-OneVision does not.
-            let unread = ["vision_tower.vision_model.post_layernorm", "vision_model.head"];
+            // SmolVLM2 reads SigLIP's last norm, LLaVA-OneVision does not. Without a layer that joins states, it is not read.
+            let unread = [
+                "vision_tower.vision_model.post_layernorm",
+                "vision_model.head",
+                if name == "minicpmv4_6_4x" { "vit_merger" } else { "none" },
+            ];
             let found = checkpoint.tensors().filter(|tensor| {
                 !tensor.name.contains("lm_head")
                     && !["model.layers.", "language_model.", "text_model.", "model.norm.", "embed_tokens."]

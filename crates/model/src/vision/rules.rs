@@ -101,8 +101,14 @@ pub(crate) trait TowerRules: Debug + Send + Sync {
         None
     }
 
-    /// The layout of a grid without mismatch.
+    /// The layout of a grid without mismatch. In a tower with a layer that joins states, it ends with the means of the joined
+    /// states.
     fn layout(&self, grid: Grid, output: Output) -> TowerLayout;
+
+    /// The layout of the joined states, in a tower with a layer that joins states.
+    fn merged_layout(&self, _: Grid, _: Output) -> Option<TowerLayout> {
+        None
+    }
 
     /// The multiply-adds of a grid.
     fn mac_count(&self, grid: Grid) -> TowerMacCount;
@@ -151,8 +157,9 @@ impl TowerConfig {
         self.0.sizes().row
     }
 
+    /// Layers, among them one that joins states.
     pub fn layers(&self) -> usize {
-        self.0.sizes().layers
+        self.0.parts().layers.len()
     }
 
     /// Values of a visual token's row: its embeddings, concatenated.

@@ -128,6 +128,7 @@ impl SiglipConfig {
                     second: matrix(&[(&at("mlp.fc2"), d)], ffn, true),
                 },
                 windows: false,
+                joined: 1,
             }
         };
         let positions = format!("{at}.embeddings.position_embedding.weight");

@@ -106,6 +106,25 @@ fn add_tap(to: &mut [f32], row: &[f32], weight: f32) {
     to.iter_mut().zip(row).for_each(|(to, row)| *to += row * weight);
 }
 
+/// Add to the results of grids what the layout's taps make of each block of rows, which has a width. The blocks' results are
+/// next to each other.
+fn blend(layout: &TowerLayout, blocks: &[(&[f32], usize)], grids: usize, results: &mut [f32]) {
+    let (per_grid, width) = (layout.results(), blocks.iter().map(|(_, width)| width).sum());
+    let results = DisjointSliceMut::new(results);
+    each_row(grids * per_grid, width, &|at| {
+        // SAFETY: each row belongs to one unit.
+        let mut rest = unsafe { results.slice(at * width, width) };
+        for (values, width) in blocks {
+            let (to, others) = rest.split_at_mut(*width);
+            for Tap { row, weight } in layout.taps.iter().map(|taps| taps[at % per_grid]) {
+                let row = at / per_grid * layout.sources + row as usize;
+                add_tap(to, &values[row * width..][..*width], weight);
+            }
+            rest = others;
+        }
+    });
+}
+
 impl Ops for CpuOps {
     type Matrix = Linear;
     type Vector = Vec<f32>;
@@ -510,24 +529,28 @@ impl Ops for CpuOps {
         Ok(work.stats.take())
     }
 
+    fn blend(
+        &self,
+        _: &mut CpuWork,
+        layout: &TowerLayout,
+        rows: &Rows,
+        grids: usize,
+        out: &mut Rows,
+    ) -> Result<()> {
+        let width = rows.values.len() / (grids * layout.sources).max(1);
+        let to = out.reserve(grids * layout.results(), width);
+        to.fill(0.0);
+        blend(layout, &[(&rows.values, width)], grids, to);
+        Ok(())
+    }
+
     fn result(&self, _: &mut CpuWork, layout: &TowerLayout, blocks: &[Rows], grids: usize) -> Result<States> {
         let of_block = |block: &Rows| block.values.len() / (grids * layout.sources).max(1);
-        let width = blocks.iter().map(of_block).sum();
-        let per_grid = layout.taps.first().map_or(0, Vec::len);
-        let mut values = vec![0f32; grids * per_grid * width];
-        let result = DisjointSliceMut::new(&mut values);
-        each_row(grids * per_grid, width, &|at| {
-            // SAFETY: each row belongs to one unit.
-            let mut rest = unsafe { result.slice(at * width, width) };
-            for block in blocks {
-                let (to, others) = rest.split_at_mut(of_block(block));
-                for Tap { row, weight } in layout.taps.iter().map(|taps| taps[at % per_grid]) {
-                    let row = at / per_grid * layout.sources + row as usize;
-                    add_tap(to, &block.values[row * to.len()..][..to.len()], weight);
-                }
-                rest = others;
-            }
-        });
+        let blocks: Vec<(&[f32], usize)> =
+            blocks.iter().map(|block| (&block.values[..], of_block(block))).collect();
+        let width = blocks.iter().map(|(_, width)| width).sum();
+        let mut values = vec![0f32; grids * layout.results() * width];
+        blend(layout, &blocks, grids, &mut values);
         States::new(values, width)
     }
 

@@ -11,7 +11,7 @@ mod work;
 use std::{ops::Range, sync::Arc};
 
 use self::{
-    tower::{GpuLayout, GridAttention, blend, copy_back, copy_part, fit, with_part},
+    tower::{GpuLayout, blend, copy_back, copy_part, fit, with_part},
     work::{GpuWork, again, given},
 };
 use super::{HeadNorms, Input, Loaded, Norm, Ops, Out, Part, PassSpec, Residual};
@@ -380,11 +380,7 @@ impl Ops for GpuOps {
     ) -> Result<()> {
         let stream = work.stream(&self.gpu);
         let stream = &mut stream.lock();
-        let attention = match work.tower.attention.take().filter(|attention| attention.grids == grids) {
-            Some(attention) => attention,
-            None => GridAttention::new(&self.gpu, stream, layout, grids)?,
-        };
-        let attention = work.tower.attention.insert(attention);
+        let attention = work.tower.attention(&self.gpu, stream, layout, grids)?;
         let of = if windows { &mut attention.windows } else { &mut attention.whole };
         of.store(stream, qkv, attention.angles.as_ref(), &attention.cache, 0)?;
         Ok(of.attend(stream, qkv, &attention.cache, 0, out, None)?)
@@ -475,6 +471,17 @@ impl Ops for GpuOps {
         let stream = work.stream(&self.gpu);
         let gaze = work.gaze.as_mut().filter(|_| pass.probe.is_some());
         Ok(gaze.map(|gaze| gaze.read(&mut stream.lock())).transpose()?)
+    }
+
+    fn blend(
+        &self,
+        work: &mut GpuWork,
+        layout: &GpuLayout,
+        rows: &Rows,
+        _: usize,
+        out: &mut Rows,
+    ) -> Result<()> {
+        Ok(layout.blend.apply(&mut work.stream(&self.gpu).lock(), &[rows], out)?)
     }
 
     fn result(&self, work: &mut GpuWork, layout: &GpuLayout, blocks: &[Rows], _: usize) -> Result<States> {

@@ -463,6 +463,16 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
         cache: &mut Self::Cache,
     ) -> Result<Option<AttentionStats>>;
 
+    /// `out` = the rows of `grids` temporal grids that the layout's taps make of `rows`.
+    fn blend(
+        &self,
+        work: &mut Self::Work,
+        layout: &Self::Layout,
+        rows: &Self::Rows,
+        grids: usize,
+        out: &mut Self::Rows,
+    ) -> Result<()>;
+
     /// The result of `grids` temporal grids, made of each of `blocks` by the layout's taps; the blocks' results are next to
     /// each other in its rows. There is at least one block.
     fn result(

@@ -472,6 +472,18 @@ impl Ops for TensorOps {
         work.0.take().and_then(|pass| pass.probe).map(ProbeSums::finish).transpose()
     }
 
+    fn blend(
+        &self,
+        _: &mut TensorWork,
+        layout: &TensorLayout,
+        rows: &Rows,
+        grids: usize,
+        out: &mut Rows,
+    ) -> Result<()> {
+        out.0 = Some(layout.blend(rows.get()?, grids)?.flatten(0, 1)?);
+        Ok(())
+    }
+
     fn result(
         &self,
         _: &mut TensorWork,
@@ -479,11 +491,7 @@ impl Ops for TensorOps {
         blocks: &[Rows],
         grids: usize,
     ) -> Result<States> {
-        let of_block = |block: &Rows| {
-            let rows = block.get()?;
-            let (all, width) = rows.dims2()?;
-            layout.taps.sum(&rows.reshape((grids, all / grids.max(1), width))?)
-        };
+        let of_block = |block: &Rows| layout.blend(block.get()?, grids);
         let blocks = blocks.iter().map(of_block).collect::<Result<Vec<_>>>()?;
         let all = concatenate(blocks, 2)?;
         Ok(States::Tensor(all.flatten(0, 1)?.to_dtype(DType::F32)?))

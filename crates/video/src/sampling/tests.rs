@@ -177,6 +177,26 @@ fn smolvlm_rounds_the_count_truncates_the_indices_and_leaves_the_ends_out() {
 }
 
 #[test]
+fn minicpmv_takes_the_first_frame_of_every_second() {
+    let rule = &Rule::MINICPM_V;
+    let indices = |total, fps, sampling| plan(total, fps, rule, sampling).unwrap().indices;
+    assert_eq!(indices(12, 24.0, Sampling::Auto), [0]);
+    assert_eq!(indices(60, 24.0, Sampling::Auto), [0, 24, 48]);
+    assert_eq!(indices(120, 24_000.0 / 1001.0, Sampling::Auto), [0, 23, 47, 71, 95, 119]);
+    assert_eq!(indices(60, 24.0, Sampling::Fps(2.0)), [0, 12, 24, 36, 48]);
+    // 128 seconds have 128 frames, and 129 as many: tenths of a second, evenly chosen.
+    assert_eq!(indices(3072, 24.0, Sampling::Auto)[127], 127 * 24);
+    let longer = indices(3096, 24.0, Sampling::Auto);
+    assert_eq!((longer.len(), longer[1], longer[127]), (128, 24, 3093));
+    // More than one for every second are spread from the first frame to the last.
+    assert_eq!(indices(48, 24.0, Sampling::Frames(4)), [0, 15, 31, 47]);
+    assert_eq!(indices(240, 24.0, Sampling::Frames(4)), [0, 79, 158, 237]);
+    // No frame twice.
+    assert_eq!(indices(5, 0.5, Sampling::Auto), [0, 1, 2, 3, 4]);
+    assert_eq!(indices(20, 10.0, Sampling::Fps(1000.0)).len(), 20);
+}
+
+#[test]
 fn files_of_a_checkpoint_change_its_rule() {
     let rule = Rule::SMOLVLM.with(Some(2.0), None, Some(8));
     assert_eq!((n(90, 30.0, &rule, Sampling::Auto), n(900, 30.0, &rule, Sampling::Auto)), (6, 8));

@@ -57,6 +57,7 @@ fn parts(LlavaConfig { tower, bias, out }: &LlavaConfig) -> TowerParts {
     let projector = ProjectorParts {
         after: tower.layers - 1,
         norm: None,
+        joint_norm: None,
         joined: 1,
         first: matrix(&[("multi_modal_projector.linear_1", *out)], tower.hidden, *bias),
         second: Some(matrix(&[("multi_modal_projector.linear_2", *out)], *out, *bias)),

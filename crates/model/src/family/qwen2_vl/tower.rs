@@ -79,6 +79,7 @@ fn parts(config: &VisionConfig) -> TowerParts {
                 },
             },
             windows: !config.full_attention[index],
+            joined: 1,
         }
     };
     let joined = config.merge * config.merge;
@@ -90,6 +91,7 @@ fn parts(config: &VisionConfig) -> TowerParts {
         projectors: vec![ProjectorParts {
             after: config.depth - 1,
             norm: Some(norm("visual.merger.ln_q".into())),
+            joint_norm: None,
             joined,
             first: matrix(&[("visual.merger.mlp.0", width)], width, true),
             second: Some(matrix(&[("visual.merger.mlp.2", config.out)], width, true)),

@@ -3,7 +3,7 @@
 //! Frames, tower and time stamps of Qwen3-VL without DeepStack; a language model with linear attention (gated delta rule,
 //! arXiv:2412.06464) in three of four layers, which may think before it answers.
 
-mod prompt;
+pub(super) mod prompt;
 
 use super::{
     Family,
@@ -12,17 +12,17 @@ use super::{
 use crate::config::{
     experts::ExpertSizes,
     hybrid::Hybrid,
-    text::{LanguageModel, Sizes},
+    text::{Axes, LanguageModel, Sizes},
 };
 use specreel_tensor::LinearAttention;
 
 /// Qwen3.5; the defaults are the 9B model's.
-const LANGUAGE_MODEL: LanguageModel = LanguageModel {
+pub(super) const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     model_type: "qwen3_5_text",
     bias: false,
     qk_norm: true,
     interleaved: Some([11, 11, 10]),
-    one_axis: false,
+    axes: Axes::Three,
     deepstack: false,
     hybrid: Some(Hybrid {
         linear: LinearAttention {

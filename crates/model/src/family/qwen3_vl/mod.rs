@@ -13,7 +13,7 @@ use super::Family;
 use crate::{
     config::{
         experts::ExpertSizes,
-        text::{LanguageModel, Sizes},
+        text::{Axes, LanguageModel, Sizes},
     },
     processor::VisualRope,
 };
@@ -24,7 +24,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     bias: false,
     qk_norm: true,
     interleaved: Some([24, 20, 20]),
-    one_axis: false,
+    axes: Axes::Three,
     deepstack: true,
     hybrid: None,
     experts: None,

@@ -115,6 +115,7 @@ fn parts(config: &VisionConfig) -> TowerParts {
                 second: matrix(&[(&at("mlp.linear_fc2"), d)], ffn, true),
             },
             windows: false,
+            joined: 1,
         }
     };
     let (joined, width) = (config.joined(), config.joined() * d);
@@ -123,6 +124,7 @@ fn parts(config: &VisionConfig) -> TowerParts {
         ProjectorParts {
             after,
             norm: Some(norm(at("norm"), normed)),
+            joint_norm: None,
             joined,
             first: matrix(&[(&at("linear_fc1"), width)], width, true),
             second: Some(matrix(&[(&at("linear_fc2"), config.out)], width, true)),

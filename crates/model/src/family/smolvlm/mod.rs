@@ -10,7 +10,7 @@ pub use config::VisionConfig;
 
 use super::Family;
 use crate::{
-    config::text::{LanguageModel, Sizes},
+    config::text::{Axes, LanguageModel, Sizes},
     processor::VisualRope,
 };
 use specreel_record::sampling::Rule;
@@ -20,7 +20,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     bias: false,
     qk_norm: false,
     interleaved: None,
-    one_axis: true,
+    axes: Axes::One,
     deepstack: false,
     hybrid: None,
     experts: None,

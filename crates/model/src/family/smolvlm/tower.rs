@@ -56,6 +56,7 @@ impl TowerRules for VisionConfig {
         let projector = ProjectorParts {
             after: self.tower.layers - 1,
             norm: Some(norm),
+            joint_norm: None,
             joined,
             first: matrix(&projection, joined * self.tower.hidden, false),
             second: None,

@@ -124,17 +124,42 @@ fn smolvlm_s_file_for_images_has_what_videos_need() {
 fn published_files_say_what_the_families_do() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures/published/processors");
     let smolvlm2 = SamplingSettings { fps: Some(1.0), min_frames: None, max_frames: Some(64) };
+    let minicpmv = SamplingSettings { fps: None, min_frames: None, max_frames: Some(128) };
     for (name, family, sampling) in [
         ("smolvlm2", ProcessorConfig::smolvlm(512, 16, 4), Some(smolvlm2)),
         ("llava_onevision", ProcessorConfig::pictures(384, 14, 2), None),
         ("qwen2_vl", ProcessorConfig::default(), None),
         ("qwen2_5_vl", ProcessorConfig::default(), None),
         ("qwen3_vl", ProcessorConfig::qwen3_vl(), Some(SamplingSettings::default())),
+        ("minicpmv4_6", ProcessorConfig::minicpmv(14, 4), Some(minicpmv)),
     ] {
         let expected = ProcessorConfig { sampling, ..family.clone() };
         // Unless the files are read, it differs.
         let other = ProcessorConfig { mean: [0.1; 3], std: [0.9; 3], ..family };
         assert_eq!(other.load(&Path::new(folder).join(name)).unwrap(), expected, "{name}");
+    }
+}
+
+#[test]
+fn minicpmv_scales_frames_and_says_how_many_patches_are_a_token() {
+    let family = ProcessorConfig::minicpmv(14, 4);
+    let images = r#"{"scale_resolution": 448, "max_slice_nums": 9, "patch_size": 14}"#;
+    assert_eq!(with_files(family.clone(), &[(IMAGES, images)]).unwrap(), family);
+    let saved = r#"{"image_processor": {"scale_resolution": 300, "downsample_mode": "16x"},
+        "video_processor": {"scale_resolution": 200, "downsample_mode": "4x", "max_num_frames": 16, "stack_frames": 1}}"#;
+    let config = with_files(family.clone(), &[(BOTH, saved)]).unwrap();
+    assert_eq!((config.max_pixels, config.min_pixels, config.merge), (40_000, 28 * 28, 2));
+    assert_eq!(config.sampling.unwrap().max_frames, Some(16));
+    for (name, text) in [
+        ("downsample_mode", r#"{"downsample_mode": "8x"}"#),
+        ("downsample_mode", r#"{"downsample_mode": 4}"#),
+        ("stack_frames", r#"{"stack_frames": 3}"#),
+        ("scale_resolution", r#"{"scale_resolution": 0}"#),
+        ("scale_resolution", r#"{"scale_resolution": 100000}"#),
+        ("max_num_frames", r#"{"max_num_frames": 0}"#),
+    ] {
+        let error = with_files(family.clone(), &[(VIDEOS, text)]).unwrap_err().to_string();
+        assert!(error.contains(name), "{text}: {error}");
     }
 }
 

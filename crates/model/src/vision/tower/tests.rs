@@ -9,6 +9,7 @@ use crate::{
     family::{
         VlConfig,
         llava_onevision::LlavaConfig,
+        minicpmv4_6,
         qwen2_vl::{Generation, VisionConfig},
         qwen3_vl, smolvlm,
     },
@@ -21,7 +22,7 @@ fn go(_: usize, _: usize) -> ControlFlow<()> {
 }
 
 /// Towers of all kinds, with heads of 16 and 24 values and widths that are not whole blocks.
-fn configs() -> [(&'static str, TowerConfig, Grid); 5] {
+fn configs() -> [(&'static str, TowerConfig, Grid); 7] {
     let windows = json!({
         "depth": 3, "hidden_size": 48, "intermediate_size": 72, "num_heads": 3, "out_hidden_size": 64,
         "window_size": 112, "fullatt_block_indexes": [1],
@@ -39,6 +40,13 @@ fn configs() -> [(&'static str, TowerConfig, Grid); 5] {
         "hidden_size": 48, "image_size": 62, "intermediate_size": 88, "num_attention_heads": 2, "patch_size": 14,
         "num_hidden_layers": 2,
     }});
+    let joining = |mode| -> TowerConfig {
+        let config = json!({"downsample_mode": mode, "insert_layer_id": 0, "vision_config": {
+            "hidden_size": 48, "image_size": 76, "intermediate_size": 88, "num_attention_heads": 2, "patch_size": 14,
+            "num_hidden_layers": 3,
+        }});
+        minicpmv4_6::VisionConfig::from_json(&config, 64).unwrap().into()
+    };
     let qwen = |config: &serde_json::Value, generation| -> TowerConfig {
         VisionConfig::from_json(config, generation).unwrap().into()
     };
@@ -52,6 +60,8 @@ fn configs() -> [(&'static str, TowerConfig, Grid); 5] {
             smolvlm::VisionConfig::from_json(&squares, 64).unwrap().into(),
             Grid { t: 3, h: 4, w: 4 },
         ),
+        ("minicpmv4_6", joining("16x"), Grid { t: 2, h: 8, w: 12 }),
+        ("minicpmv4_6 4x", joining("4x"), Grid { t: 2, h: 6, w: 4 }),
     ]
 }
 

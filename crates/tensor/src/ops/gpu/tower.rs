@@ -39,14 +39,39 @@ impl GpuLayout {
 /// What a tower keeps between layers.
 #[derive(Debug, Default)]
 pub(crate) struct TowerWork {
-    pub(super) attention: Option<GridAttention>,
+    /// One for each layout of a tower, for as many grids as were attended to last.
+    attention: Vec<GridAttention>,
     /// A part of rows, or rows before they are padded.
     pub(super) spare: Rows,
 }
 
+impl TowerWork {
+    /// Attention among the rows of so many grids of a layout.
+    pub(super) fn attention(
+        &mut self,
+        gpu: &Gpu,
+        stream: &mut Stream,
+        layout: &GpuLayout,
+        grids: usize,
+    ) -> gpu::Result<&mut GridAttention> {
+        let rows = layout.layout.order.len();
+        self.attention.retain(|attention| attention.grids == grids);
+        let at = match self.attention.iter().position(|attention| attention.rows == rows) {
+            Some(at) => at,
+            None => {
+                self.attention.push(GridAttention::new(gpu, stream, layout, grids)?);
+                self.attention.len() - 1
+            }
+        };
+        Ok(&mut self.attention[at])
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct GridAttention {
-    pub(super) grids: usize,
+    grids: usize,
+    /// Rows of a grid.
+    rows: usize,
     /// Among the rows of a grid, and of a window.
     pub(super) whole: Attention,
     pub(super) windows: Attention,
@@ -75,7 +100,7 @@ impl GridAttention {
             }
             Ok::<_, GpuError>(buffer)
         });
-        Ok(Self { grids, whole, windows, cache, angles: angles.transpose()? })
+        Ok(Self { grids, rows: per_grid, whole, windows, cache, angles: angles.transpose()? })
     }
 }
 

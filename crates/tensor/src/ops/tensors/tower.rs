@@ -18,7 +18,7 @@ pub struct TensorLayout {
     pub(super) layout: TowerLayout,
     /// Cosines and sines, `rows × head_dim / 2`.
     pub(super) angles: Option<[Tensor; 2]>,
-    pub(super) taps: Taps,
+    taps: Taps,
 }
 
 /// For each list of taps, the rows, and the weights (`rows × 1`) unless they are all 1.
@@ -73,6 +73,12 @@ impl TensorLayout {
             None => None,
         };
         Ok(Self { angles, taps: Taps::new(&layout.taps, dtype, device)?, layout })
+    }
+
+    /// What the taps make of the rows of `grids` grids: `[grids, results, width]`.
+    pub(super) fn blend(&self, rows: &Tensor, grids: usize) -> Result<Tensor> {
+        let (all, width) = rows.dims2()?;
+        self.taps.sum(&rows.reshape((grids, all / grids.max(1), width))?)
     }
 
     pub(super) fn batches(&self, windows: bool) -> Vec<Batch> {
