@@ -64,10 +64,10 @@ pub struct PartArgs {
     /// What is said in the video, for the prompt of each segment: SubRip, WebVTT, or Whisper's JSON
     #[arg(long, help_heading = "Video", value_name = "FILE")]
     pub transcript: Option<PathBuf>,
-    /// Recognize what is said in the video with a Whisper model (directory or id), for the prompt of each segment
+    /// Recognize speech with this Whisper model (directory or id), for the prompt of each segment
     #[arg(long, help_heading = "Video", value_name = "MODEL", conflicts_with = "transcript")]
     pub transcribe: Option<PathBuf>,
-    /// Language that is spoken, such as `en` [default: found in the first half minute]
+    /// Language of the speech, such as `en` [default: detected]
     #[arg(long, help_heading = "Video", value_name = "CODE", requires = "transcribe")]
     pub language: Option<String>,
     /// Output format

@@ -254,13 +254,14 @@ fn what_a_speech_model_hears_is_in_the_prompt_of_its_segment() {
     heard(&["--language", "tlh"]).ends(2).said("hint: use one of: de, en, fr");
 
     // Several videos, one of them without sound.
-    let line =
-        ["caption", "sound.mp4", "demo", "--language", "en", "--out", "rows.jsonl", "--transcribe", model];
-    program.run(&[&line, &SHORT[..]].concat()).ok();
-    let rows = std::fs::read_to_string(program.home().join("rows.jsonl")).unwrap();
-    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let many = ["caption", "sound.mp4", "demo", "--language", "en", "--sidecar", "json", "--out-dir", "."];
+    program.run(&[&many, &SHORT[..], &["--transcribe", model]].concat()).ok();
+    let rows: Vec<_> = files_with(&program, "json").into_iter().map(std::fs::read_to_string).collect();
     assert_eq!(rows.len(), 2);
-    assert!(rows.iter().all(|row| row["transcript"] == model), "{rows:?}");
+    for row in rows {
+        let row: Value = serde_json::from_str(&row.unwrap()).unwrap();
+        assert_eq!(row["captions"][0]["transcript"], model, "{row}");
+    }
 
     program
         .run(&["caption", "demo", "--transcribe", "nobody/whisper"])
