@@ -12,7 +12,7 @@ use specreel_video::{self as video, cuts::Progress};
 pub enum Speech {
     Nothing,
     File(Transcript),
-    Model(Ear),
+    Model(Box<Ear>),
 }
 
 /// A speech model.
@@ -34,7 +34,7 @@ impl Speech {
                     |(problem, hint)| Failure::input(format!("speech model {name}: {problem}"), hint);
                 let dir = super::local_models::directory(model).map_err(refuse)?;
                 let recognizer = RefCell::new(Recognizer::open(&dir)?);
-                Ok(Self::Model(Ear { name, language: args.language.clone(), recognizer }))
+                Ok(Self::Model(Box::new(Ear { name, language: args.language.clone(), recognizer })))
             }
             (None, None) => Ok(Self::Nothing),
         }
