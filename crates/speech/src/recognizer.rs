@@ -84,6 +84,17 @@ struct Written {
     silence: f64,
 }
 
+impl Written {
+    fn is_uncertain(&self) -> bool {
+        self.log_probability < MIN_LOG_PROBABILITY
+    }
+
+    /// True if it is to be left out.
+    fn is_silence(&self) -> bool {
+        self.silence > SILENCE && self.is_uncertain()
+    }
+}
+
 impl Recognizer {
     /// Open a model: `config.json`, `tokenizer.json`, `model.safetensors` and, if it is there, `generation_config.json`. Fails
     /// (class input) if a file is missing or damaged, or it is no Whisper model.
@@ -252,10 +263,8 @@ impl Recognizer {
     fn write(&mut self, features: &Tensor, language: Option<u32>, seed: u64) -> candle_core::Result<Written> {
         let mut last = self.write_once(features, language, 0.0, seed)?;
         for temperature in TEMPERATURES.into_iter().skip(1) {
-            let is_silent = last.silence > SILENCE && last.log_probability < MIN_LOG_PROBABILITY;
-            let fails = last.log_probability < MIN_LOG_PROBABILITY
-                || compression(&self.text(&last.ids)) > MAX_COMPRESSION;
-            if is_silent || !fails {
+            let fails = || last.is_uncertain() || compression(&self.text(&last.ids)) > MAX_COMPRESSION;
+            if last.is_silence() || !fails() {
                 break;
             }
             last = self.write_once(features, language, temperature, seed)?;
@@ -297,7 +306,7 @@ impl Recognizer {
 
     /// The lines of a window that begins at `start_s`, and how many of its seconds they cover.
     fn lines(&self, written: Written, start_s: f64, length_s: f64) -> (Vec<Line>, f64) {
-        if written.silence > SILENCE && written.log_probability < MIN_LOG_PROBABILITY {
+        if written.is_silence() {
             return (Vec::new(), length_s);
         }
         let (lines, next) = self.ids.lines(&written.ids, length_s);

@@ -34,7 +34,7 @@ const HIDDEN: f32 = -1e9;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockOptions {
-    /// Rows of a block: the anchor's, and those of the tokens that are drafted.
+    /// Rows of a block: one for the anchor and one for each drafted token.
     pub size: usize,
     pub layers: usize,
     /// Width of the feed-forward layers; `None` = the target's.

@@ -25,7 +25,7 @@ pub const LARGEST_BLOCK: usize = 64;
 /// What only a DFlash head has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockConfig {
-    /// Rows of a block: the root's, and those of the tokens that it drafts.
+    /// Rows of a block: one for the root and one for each drafted token.
     pub block_size: usize,
     /// The token that holds a place of the block.
     pub mask_token_id: u32,

@@ -219,34 +219,15 @@ fn resolve(layer: RawLayer, head: RawHead, norm_before_residual: bool) -> Result
         return Err("`eagle_aux_hidden_state_layer_ids` names other than three layers".into());
     }
     let verifier = head.speculators_config.and_then(|config| config.verifier?.name_or_path);
+    let described = described(Recipe::Eagle3, &layer, rope);
     Ok(DraftHeadConfig {
-        model_type: MODEL_TYPE.into(),
-        recipe: Recipe::Eagle3,
-        visual_rows: VisualRows::Embeddings,
-        intermediate_size: layer.intermediate_size,
-        num_attention_heads: layer.num_attention_heads,
-        num_key_value_heads: layer.num_key_value_heads.unwrap_or(layer.num_attention_heads),
-        head_dim: layer.head_dim.unwrap_or(layer.hidden_size / layer.num_attention_heads.max(1)),
-        rope_theta: layer.rope_theta.or(rope.theta).unwrap_or(10_000.0),
-        mrope_section: rope.section,
-        mrope_interleaved: rope.interleaved,
-        attention_bias: false,
-        qk_norm: false,
-        rms_norm_eps: layer.rms_norm_eps,
-        target: TargetIdentity {
-            name: verifier.unwrap_or_default(),
-            hidden_size: layer.hidden_size,
-            vocab_size: layer.vocab_size,
-            num_hidden_layers: 0,
-            fingerprint: String::new(),
-        },
-        num_queries: 0,
+        target: TargetIdentity { name: verifier.unwrap_or_default(), ..described.target },
         eagle3: Some(Eagle3Config {
             draft_vocab: head.draft_vocab_size.unwrap_or(layer.vocab_size),
             layers,
             norm_before_residual,
         }),
-        dflash: None,
+        ..described
     })
 }
 
@@ -325,9 +306,27 @@ fn resolve_blocks(layer: RawLayer, head: RawBlocks) -> Result<DraftHeadConfig, S
     let named =
         inside.and_then(|keys| keys.target_layer_ids.clone()).or(head.outside.target_layer_ids.clone());
     let read = named.or_else(|| Some(usual_layers(head.num_target_layers?, count)));
+    let described = described(Recipe::Dflash, &layer, rope);
+    let num_hidden_layers = head.num_target_layers.unwrap_or(0);
     Ok(DraftHeadConfig {
+        qk_norm: true,
+        target: TargetIdentity { num_hidden_layers, ..described.target },
+        dflash: Some(BlockConfig {
+            block_size: block(|keys| keys.block_size).unwrap_or(USUAL_BLOCK),
+            mask_token_id: mask.ok_or("missing `mask_token_id` under `dflash_config`")?,
+            target_layer_ids: read
+                .ok_or("missing `target_layer_ids` under `dflash_config`, and `num_target_layers`")?,
+            layers,
+        }),
+        ..described
+    })
+}
+
+/// The part of a head's configuration that all published layouts share.
+fn described(recipe: Recipe, layer: &RawLayer, rope: Rope) -> DraftHeadConfig {
+    DraftHeadConfig {
         model_type: MODEL_TYPE.into(),
-        recipe: Recipe::Dflash,
+        recipe,
         visual_rows: VisualRows::Embeddings,
         intermediate_size: layer.intermediate_size,
         num_attention_heads: layer.num_attention_heads,
@@ -337,25 +336,19 @@ fn resolve_blocks(layer: RawLayer, head: RawBlocks) -> Result<DraftHeadConfig, S
         mrope_section: rope.section,
         mrope_interleaved: rope.interleaved,
         attention_bias: false,
-        qk_norm: true,
+        qk_norm: false,
         rms_norm_eps: layer.rms_norm_eps,
         target: TargetIdentity {
             name: String::new(),
             hidden_size: layer.hidden_size,
             vocab_size: layer.vocab_size,
-            num_hidden_layers: head.num_target_layers.unwrap_or(0),
+            num_hidden_layers: 0,
             fingerprint: String::new(),
         },
         num_queries: 0,
         eagle3: None,
-        dflash: Some(BlockConfig {
-            block_size: block(|keys| keys.block_size).unwrap_or(USUAL_BLOCK),
-            mask_token_id: mask.ok_or("missing `mask_token_id` under `dflash_config`")?,
-            target_layer_ids: read
-                .ok_or("missing `target_layer_ids` under `dflash_config`, and `num_target_layers`")?,
-            layers,
-        }),
-    })
+        dflash: None,
+    }
 }
 
 /// Its rotary positions: on one axis, or on the target's three.

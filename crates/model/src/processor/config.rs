@@ -19,7 +19,7 @@ const MAX_EDGE: usize = 4096;
 pub enum PixelScope {
     /// One resized frame.
     Frame,
-    /// One resized frame, which becomes about as large as the maximum whatever its own size.
+    /// One resized frame: smaller and larger frames alike become about as large as the maximum.
     Scaled,
     /// All resized frames of a video together.
     Video {

@@ -192,7 +192,7 @@ mod tests {
         assert!(both.tokens <= 30 && both.size.0 * both.size.1 <= 64 * 96, "{both:?}");
     }
 
-    /// Frames that are scaled to one size, whatever their own.
+    /// Frames that are all scaled to one size.
     #[test]
     fn scaled_frames_become_smaller_and_then_fewer() {
         let minicpm = VideoProcessor::new(ProcessorConfig::minicpmv(14, 4)).unwrap();
