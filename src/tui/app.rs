@@ -98,6 +98,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         leaving: false,
     };
     let channels = Channels { events, engine_lives: true, inbox, painted };
+    turns::ask_for_short();
     let ended = runtime.block_on(driver.run(begin, answers.keys, channels));
     // The user does not wait for workers, such as a scan of a slow disk.
     runtime.shutdown_background();

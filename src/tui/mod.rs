@@ -45,6 +45,7 @@ mod testing;
 mod text;
 mod theme;
 mod training;
+mod turns;
 mod update;
 mod view;
 mod window;

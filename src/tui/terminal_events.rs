@@ -1,47 +1,67 @@
 //! What the terminal sends, read on a thread of its own.
 //!
-//! Crossterm's stream takes a lock whenever it is polled, which another thread of it holds while it waits for input: polled together
-//! with all else that the studio waits for, it gave the processor away several times for each frame, and on a busy machine a
-//! thread that does so waits for milliseconds.
+//! Crossterm's stream of events is not used: it has a thread that may still wait for input after the stream is dropped, and on a
+//! busy machine takes the first keys from an editor. Here one thread waits for the terminal and for its own end alike, and
+//! whoever drops [`TerminalEvents`] knows that nobody reads any more. It is also one thread less between a key and its frame.
 
-use std::{io, thread::JoinHandle, time::Duration};
+use std::{
+    fs::File,
+    io::{self, IsTerminal, PipeReader, PipeWriter},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    sync::mpsc::{SyncSender, sync_channel},
+    time::{Duration, Instant},
+};
 
-use crossterm::event::{Event, EventStream};
-use futures_util::StreamExt;
-use tokio::sync::{mpsc, oneshot};
+use super::turns;
+use crossterm::event::Event;
+use filedescriptor::{POLLIN, pollfd};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
 
-/// How long to wait for the next event of a burst.
-const AT_ONCE: Duration = Duration::from_micros(200);
+/// How long to look for an event that is there already.
+const AT_ONCE: Duration = Duration::from_micros(50);
 /// Events that are read ahead of the studio.
 const AHEAD: usize = 4096;
+/// Crossterm waits for the rest of a key that arrived in part; the studio does not.
+const GRACE: Duration = Duration::from_millis(500);
 
 pub struct TerminalEvents {
     events: mpsc::Receiver<io::Result<Event>>,
+    resized: Signal,
     /// Dropped to stop the thread.
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    stop: Option<PipeWriter>,
+    /// Disconnected once the thread has ended.
+    ended: std::sync::mpsc::Receiver<()>,
 }
 
 impl TerminalEvents {
     /// Begin to read. Another reader of the terminal must wait until this one is dropped.
     pub fn start() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let resized = signal(SignalKind::window_change())?;
+        let terminal = terminal()?;
+        let (stopped, stop) = io::pipe()?;
         let (sender, events) = mpsc::channel(AHEAD);
-        let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::Builder::new().name("keys".into()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    _ = stopped => {}
-                    () = read(&sender) => {}
-                }
-            });
+        let (end, ended) = sync_channel(0);
+        std::thread::Builder::new().name("keys".into()).spawn(move || {
+            turns::ask_for_short();
+            if let Err(error) = read(&sender, &terminal, &stopped) {
+                sender.blocking_send(Err(error)).ok();
+            }
+            drop::<SyncSender<()>>(end);
         })?;
-        Ok(Self { events, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { events, resized, stop: Some(stop), ended })
     }
 
     /// The next event; `None` once the terminal is gone.
     pub async fn next(&mut self) -> Option<io::Result<Event>> {
-        self.events.recv().await
+        tokio::select! {
+            event = self.events.recv() => event,
+            Some(()) = self.resized.recv() => {
+                Some(crossterm::terminal::size().map(|(columns, rows)| Event::Resize(columns, rows)))
+            }
+        }
     }
 
     /// The next event that has been read already.
@@ -52,31 +72,58 @@ impl TerminalEvents {
 
 impl Drop for TerminalEvents {
     fn drop(&mut self) {
+        // A thread whose events nobody takes waits for room.
+        self.events.close();
         drop(self.stop.take());
-        // The dropped sender wakes it, and it ends.
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
+        self.ended.recv_timeout(GRACE).ok();
     }
 }
 
-/// Send events until the terminal is gone or cannot be read.
-async fn read(sender: &mpsc::Sender<io::Result<Event>>) {
-    let mut stream = EventStream::new();
-    while let Some(event) = stream.next().await {
-        let mut next = Some(event);
-        // Polled directly: the stream reads one event at a time on another thread, with which 200 kB of text that arrives as keys
-        // takes a minute.
-        while let Some(event) = next {
-            let failed = event.is_err();
-            if sender.send(event).await.is_err() || failed {
-                return;
+/// The terminal that crossterm reads.
+fn terminal() -> io::Result<OwnedFd> {
+    let stdin = io::stdin();
+    if stdin.is_terminal() {
+        return stdin.as_fd().try_clone_to_owned();
+    }
+    File::open("/dev/tty").map(OwnedFd::from)
+}
+
+/// Send events until the terminal is gone, cannot be read, or `stopped` is.
+fn read(
+    sender: &mpsc::Sender<io::Result<Event>>,
+    terminal: &OwnedFd,
+    stopped: &PipeReader,
+) -> io::Result<()> {
+    let of = |fd| pollfd { fd, events: POLLIN, revents: 0 };
+    let mut sources = [of(terminal.as_raw_fd()), of(stopped.as_raw_fd())];
+    loop {
+        while let Some(event) = read_already()? {
+            // The studio hears of a new size by the signal, whether or not a key follows it.
+            if !matches!(event, Event::Resize(..)) && sender.blocking_send(Ok(event)).is_err() {
+                return Ok(());
             }
-            next = waiting().transpose();
+        }
+        match filedescriptor::poll(&mut sources, None) {
+            Err(filedescriptor::Error::Poll(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
+            polled => polled.map_err(io::Error::other)?,
+        };
+        let [terminal, stopped] = sources;
+        if stopped.revents != 0 || terminal.revents & !POLLIN != 0 {
+            return Ok(());
         }
     }
 }
 
-fn waiting() -> io::Result<Option<Event>> {
-    if crossterm::event::poll(AT_ONCE)? { crossterm::event::read().map(Some) } else { Ok(None) }
+/// The next event of what the terminal has sent.
+fn read_already() -> io::Result<Option<Event>> {
+    loop {
+        let begun = Instant::now();
+        if crossterm::event::poll(AT_ONCE)? {
+            return crossterm::event::read().map(Some);
+        }
+        // Where the processor was taken away meanwhile, crossterm may not have looked at all.
+        if begun.elapsed() < 2 * AT_ONCE {
+            return Ok(None);
+        }
+    }
 }

@@ -41,6 +41,7 @@ impl TerminalWriter {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
         let of_thread = Arc::clone(&shared);
         std::thread::Builder::new().name("terminal".into()).spawn(move || {
+            turns::ask_for_short();
             loop {
                 let mut state = of_thread.lock();
                 while state.waiting.is_empty() && !state.closed {
