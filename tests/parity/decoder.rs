@@ -232,7 +232,8 @@ fn long_texts_do_not_drift_from_transformers() {
         let whole = values(&pass.states.narrow(ids.len(), 300).unwrap());
         close(&whole, "one pass");
         // With one.
-        for step in [1, 7, 64] {
+        let steps = if device.gpu().is_some() { &[7, 64][..] } else { &[1, 7, 64] };
+        for &step in steps {
             let mut sequence = Sequence::new(decoder.clone(), 8);
             assert!(sequence.prefill(&head, &at, next, &mut |_, _| {}, &mut going).unwrap());
             let mut states = Vec::new();
@@ -263,14 +264,18 @@ fn rows_have_the_same_bits_in_passes_of_any_number_of_rows() {
         (EXPERTS[2], WeightType::Q4_0),
         (EXPERTS[3], WeightType::F16),
     ];
-    for (name, dtype) in models {
+    for (nth, (name, dtype)) in models.into_iter().enumerate() {
         for (device, kind) in
             devices_for(name, dtype).into_iter().flat_map(|d| KvType::ALL.map(|kind| (d.clone(), kind)))
         {
+            // A software driver is slow: there, each model has one type.
+            if device.gpu().is_some() && kind != [KvType::F32, KvType::F16][nth % 2] {
+                continue;
+            }
             let Ok(device) = device.with_kv_type(kind) else { continue };
             let decoder = load(name, &device);
             let config = decoder.config();
-            // A software driver is slow, and its kernels have fewer shapes.
+            // And its kernels have fewer shapes.
             let count = if device.gpu().is_some() { 70 } else { 150 };
             let input = noise(config.hidden, 1 + config.deepstack, count);
             let taps =
@@ -415,7 +420,7 @@ fn each_level_is_added_after_its_own_layer() {
 
 #[test]
 fn every_weight_type_is_close_to_f32() {
-    for name in NEWER.into_iter().chain(EXPERTS) {
+    for (of, name) in NEWER.into_iter().chain(EXPERTS).enumerate() {
         let read = |device: &ComputeDevice| {
             let decoder = load(name, device);
             let config = decoder.config();
@@ -424,8 +429,11 @@ fn every_weight_type_is_close_to_f32() {
         };
         let exact = read(&ComputeDevice::cpu(WeightType::F32));
         let norm = |values: &[f32]| values.iter().map(|v| v * v).sum::<f32>().sqrt();
-        for dtype in WeightType::ALL {
-            for device in everywhere(name, dtype) {
+        for (nth, dtype) in WeightType::ALL.into_iter().enumerate() {
+            let mut devices = everywhere(name, dtype);
+            // All types on the CPU, which is the first; elsewhere each in some of the families.
+            devices.truncate(if (of + nth) % 3 == 0 { usize::MAX } else { 1 });
+            for device in devices {
                 let got = read(&device);
                 let dot: f32 = got.iter().zip(&exact).map(|(a, b)| a * b).sum();
                 let cosine = dot / (norm(&got) * norm(&exact));

@@ -20,7 +20,7 @@ fn gpu(dtype: WeightType, kv_type: KvType) -> Option<ComputeDevice> {
 fn every_drafter_shape_and_schedule_is_lossless_on_a_gpu() {
     let Some(device) = gpu(WeightType::Q8_0, KvType::F16) else { return };
     let mut bench = Bench::on("gqa_tied", "nested_bf16", &device, 0);
-    let [mut accepted, mut rejected] = are_lossless(&mut bench, GREEDY, 15, part_of_speculative(0, 4));
+    let [mut accepted, mut rejected] = are_lossless(&mut bench, GREEDY, 15, part_of_speculative(0, 8));
     let warm = Sampler { temperature: 0.9, top_p: 1.0, seed: 3 };
     let drawn = are_lossless(&mut bench, warm, 15, part_of_speculative(1, 12));
     (accepted, rejected) = (accepted + drawn[0], rejected + drawn[1]);
@@ -38,8 +38,8 @@ fn families_and_files_are_lossless_on_a_gpu() {
     for (clip, (target, small, dtype, kv_type)) in pairs.into_iter().enumerate() {
         let Some(device) = gpu(dtype, kv_type) else { return };
         let mut bench = Bench::on(target, small, &device, clip as u64);
-        let [accepted, rejected] = are_lossless(&mut bench, GREEDY, 15, part_of_speculative(clip, 12));
-        assert!(accepted + rejected > 50, "{target}: {accepted} accepted, {rejected} rejected");
+        let [accepted, rejected] = are_lossless(&mut bench, GREEDY, 15, part_of_speculative(clip, 24));
+        assert!(accepted + rejected > 25, "{target}: {accepted} accepted, {rejected} rejected");
     }
 }
 
@@ -88,7 +88,7 @@ fn random_methods_on_a_gpu_add_up_and_are_lossless_where_they_claim_to_be() {
         }
         bench
     });
-    let walk = walk(&mut ChaCha8Rng::seed_from_u64(21), benches, 60, 12);
+    let walk = walk(&mut ChaCha8Rng::seed_from_u64(21), benches, 36, 12);
     assert!(walk.equal >= 30 && walk.repeated >= 20 && walk.loosened >= 10, "{walk:?}");
 }
 
