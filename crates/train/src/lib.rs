@@ -2,7 +2,7 @@
 //!
 //! The target captions the clips itself, and its tokens and states are the only training data. A text stage uses the text rows
 //! alone; the visual stage that follows puts visual rows before them (IVSB). Each step adds passes on the head's own outputs
-//! (MTP). A DFlash head learns to draft blocks instead, in one stage. See `docs/draft-heads.md`.
+//! (MTP). A DFlash head learns to draft blocks instead, and an EAGLE-3 head to go on from its own outputs as in drafting; both in one stage. See `docs/draft-heads.md`.
 //!
 //! ```
 //! use specreel_model::draft_head::Recipe;
@@ -16,6 +16,7 @@
 mod adamw;
 mod blocks;
 mod clips;
+mod eagle;
 mod error;
 mod layer;
 mod options;
@@ -27,6 +28,7 @@ mod teacher;
 pub use adamw::{AdamW, Rule};
 pub use blocks::{BlockOptions, Blocks, TrainedBlocks};
 pub use clips::{Clips, Pixels};
+pub use eagle::{Rows, TrainedEagle};
 pub use error::TrainError;
 pub use layer::{Losses, TrainedLayer};
 pub use options::Options;

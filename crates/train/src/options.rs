@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::BlockOptions;
-use specreel_model::draft_head::{Recipe, VisualRows};
+use specreel_model::{
+    config::TextConfig,
+    draft_head::{Eagle3Config, Recipe, VisualRows},
+};
 
 /// Everything that determines the result besides the target and the clips. A run can be resumed only with the same options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,7 +18,7 @@ pub struct Options {
     /// Share of the clips whose visual rows are hidden in the visual stage, so that the head learns to draft without them (VATA;
     /// *ours*, the paper hides them only at inference). 0 hides none.
     pub hidden: f64,
-    /// Passes on the head's own outputs after the first pass (MTP); the paper uses one.
+    /// Passes on the head's own outputs after the first pass (MTP; of EAGLE-3, the training-time test); Sparrow's paper uses one.
     pub recursions: usize,
     /// Share of the clips used by the text stage.
     pub text_share: f64,
@@ -53,18 +56,20 @@ pub struct Options {
 
 impl Options {
     /// The defaults of a recipe. Losses, optimizer and noise are EAGLE's, on which the other recipes build. There is no training of
-    /// [`Recipe::Eagle3`] heads and [`Recipe::Mtp`] layers; its defaults are MSD's. Those of DFlash are its paper's, in one stage.
+    /// [`Recipe::Mtp`] layers; its defaults are MSD's. EAGLE-3 and DFlash have one stage, and their papers' defaults.
     pub fn of(recipe: Recipe) -> Self {
         let (visual_rows, hidden, recursions) = match recipe {
             Recipe::Sparrow => (VisualRows::Middle, 0.5, 1),
-            Recipe::Msd | Recipe::Eagle3 | Recipe::Mtp | Recipe::Dflash => (VisualRows::Embeddings, 0.0, 0),
+            Recipe::Msd | Recipe::Mtp | Recipe::Dflash => (VisualRows::Embeddings, 0.0, 0),
+            Recipe::Eagle3 => (VisualRows::Embeddings, 0.0, 6),
             Recipe::Vispec => (VisualRows::Embeddings, 0.0, 1),
             Recipe::Hivis => (VisualRows::Embeddings, 1.0, 2),
         };
         let blocks = (recipe == Recipe::Dflash).then(BlockOptions::default);
-        let (text_share, learning_rate, noise) = match blocks {
-            Some(_) => (0.0, 6e-4, 0.0),
-            None => (0.5, 3e-5, 0.2),
+        let (text_share, learning_rate, noise) = match recipe {
+            Recipe::Dflash => (0.0, 6e-4, 0.0),
+            Recipe::Eagle3 => (0.0, 5e-5, 0.0),
+            _ => (0.5, 3e-5, 0.2),
         };
         Self {
             recipe,
@@ -89,6 +94,15 @@ impl Options {
             blocks,
             minutes: None,
             seed: 0,
+        }
+    }
+
+    /// Layers of the target whose states the head reads; none if it reads the final states alone.
+    pub fn target_layers(&self, target: &TextConfig) -> Vec<usize> {
+        match (&self.blocks, self.recipe) {
+            (Some(blocks), _) => blocks.target_layers(target),
+            (None, Recipe::Eagle3) => Eagle3Config::like(target).layers.unwrap_or_default(),
+            _ => Vec::new(),
         }
     }
 

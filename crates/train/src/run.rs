@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    AdamW, Blocks, Clips, Options, TrainError, TrainedBlocks, TrainedLayer,
+    AdamW, Blocks, Clips, Options, Rows, TrainError, TrainedBlocks, TrainedEagle, TrainedLayer,
     adamw::Rule,
     sample::{Batch, Sample},
     store::{Account, Point, Stage, Store},
@@ -20,7 +20,7 @@ use super::{
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
     decoder::rope::Rope,
-    draft_head::{DraftHeadConfig, TargetIdentity, layer_of},
+    draft_head::{DraftHeadConfig, Eagle3Config, Recipe, TargetIdentity, layer_of},
 };
 use specreel_tensor::ComputeDevice;
 
@@ -105,9 +105,16 @@ pub fn train(
         None => DraftHeadConfig::like(&text, mark, options.recipe, options.visual_rows),
         Some(blocks) => blocks.config(&text, mark, teacher.model().visual_token()),
     };
+    let config = match options.recipe {
+        Recipe::Eagle3 => config.with_eagle3(Eagle3Config::like(&text)),
+        _ => config,
+    };
     let layer = match config.num_queries {
         _ if config.dflash.is_some() => {
             Trained::Blocks(TrainedBlocks::new(&checkpoint, &text, &config, options.seed)?)
+        }
+        _ if config.eagle3.is_some() => {
+            Trained::Eagle(TrainedEagle::new(&checkpoint, &text, &config, options.seed)?)
         }
         0 => Trained::Layer(TrainedLayer::new(&checkpoint, &text, options.seed)?),
         queries => {
@@ -198,6 +205,7 @@ pub fn train(
 enum Trained {
     Layer(TrainedLayer),
     Blocks(TrainedBlocks),
+    Eagle(TrainedEagle),
 }
 
 impl Trained {
@@ -205,6 +213,7 @@ impl Trained {
         match self {
             Trained::Layer(layer) => layer.vars(),
             Trained::Blocks(blocks) => blocks.vars(),
+            Trained::Eagle(eagle) => eagle.vars(),
         }
     }
 }
@@ -280,6 +289,14 @@ impl Run<'_> {
                     .map(|&i| Blocks::new(&samples[i], &sizes, self.mask, &self.rope, &mut rng))
                     .collect::<candle_core::Result<Vec<_>>>()?;
                 (trained.losses(&blocks)?, blocks.iter().map(|blocks| blocks.rows).sum())
+            }
+            Trained::Eagle(trained) => {
+                let rows = chosen
+                    .iter()
+                    .map(|&i| Rows::new(&samples[i], &self.rope, trained.embeddings()))
+                    .collect::<candle_core::Result<Vec<_>>>()?;
+                let learned = rows.iter().map(|rows| rows.learned).sum();
+                (trained.losses(&rows, options.recursions)?, learned)
             }
             Trained::Layer(layer) => {
                 let shown = |rng: &mut ChaCha8Rng| {

@@ -24,7 +24,10 @@ pub struct Sample {
     /// Inputs at the visual rows, `rows × width`.
     pub visual: Vec<f32>,
     pub visual_positions: Positions,
-    /// The target's states at all rows after the layers that a DFlash head reads, concatenated, `rows × layers · width`; else empty.
+    /// Embeddings of the prompt's rows, `rows × width`, for a head that reads them all like text (EAGLE-3); else empty.
+    pub embeddings: Vec<f32>,
+    /// The target's states at all rows after the layers that an EAGLE-3 or DFlash head reads, concatenated, `rows × layers · width`;
+    /// else empty.
     pub context: Vec<f32>,
     pub context_positions: Positions,
 }

@@ -10,7 +10,7 @@ use super::{
 use specreel_engine::clip_facts;
 use specreel_model::{
     decoder::{Cache, Input, LogitNeeds, Mask, Pass, Positions, States, Taps, Workspace, with_slice},
-    draft_head::{VisualRows, tapped},
+    draft_head::{Recipe, VisualRows, tapped},
     family::{ModelError, VideoLlm},
 };
 use specreel_speculate::context::layers_of;
@@ -46,18 +46,21 @@ impl Teacher {
         let rows: Vec<usize> = (0..prompt.ids.len()).collect();
         let input = model.embed(&prompt, Some(&embeddings), &rows)?;
         let middle = layers_of(model, 0.5) - 1;
-        let blocks = options.blocks.as_ref().map(|blocks| blocks.target_layers(decoder.config()));
-        let is_middle = blocks.is_none() && options.visual_rows == VisualRows::Middle;
-        let after_layers = blocks.clone().unwrap_or(if is_middle { vec![middle] } else { vec![] });
-        let taps = Taps { after_layers, ..Taps::default() };
+        let layers = options.target_layers(decoder.config());
+        let reads_layers = !layers.is_empty();
+        let is_middle = !reads_layers && options.visual_rows == VisualRows::Middle;
+        let taps = Taps { after_layers: if is_middle { vec![middle] } else { layers }, ..Taps::default() };
         let width = decoder.config().hidden;
         let visual: Vec<usize> = prompt.visual.rows().collect();
         let mut sample = Sample { visual_positions: prompt.positions.select(&visual), ..Sample::default() };
-        if blocks.is_none() && options.visual_rows == VisualRows::Embeddings {
+        if options.recipe == Recipe::Eagle3 {
+            with_slice(&input.columns(0..width)?, |values| sample.embeddings.extend_from_slice(values))?;
+        }
+        if !reads_layers && options.visual_rows == VisualRows::Embeddings {
             // The head reads the input of the first layer, without later additions.
             with_slice(&embeddings.columns(0..width)?, |values| sample.visual.extend_from_slice(values))?;
         }
-        if blocks.is_some() {
+        if reads_layers {
             sample.context_positions = prompt.positions.clone();
         }
         self.cache.truncate(0);
@@ -77,7 +80,7 @@ impl Teacher {
                     }
                 }
             })?;
-            if blocks.is_some() {
+            if reads_layers {
                 with_slice(&tapped(&pass, &decoder)?, |states| sample.context.extend_from_slice(states))?;
             } else if let Some(states) = pass.after_layers.first() {
                 with_slice(states, |states| {
@@ -104,10 +107,10 @@ impl Teacher {
                 break;
             }
             let at = Positions::text(position, 1);
-            let taps = if blocks.is_some() { taps.clone() } else { Taps::default() };
+            let taps = if reads_layers { taps.clone() } else { Taps::default() };
             let pass = self.pass(&[id][..], &at, &taps)?;
             with_slice(&pass.states, |state| sample.states.extend_from_slice(state))?;
-            if blocks.is_some() {
+            if reads_layers {
                 with_slice(&tapped(&pass, &decoder)?, |states| sample.context.extend_from_slice(states))?;
                 sample.context_positions.axes.iter_mut().for_each(|axis| axis.push(position));
             }
@@ -117,7 +120,8 @@ impl Teacher {
         }
         sample.answer = first..sample.ids.len();
         let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
-        let parts = [&sample.states, &sample.visual, &sample.before_breaks, &sample.context];
+        let parts =
+            [&sample.states, &sample.visual, &sample.before_breaks, &sample.embeddings, &sample.context];
         let all_finite = parts.into_iter().all(|values| finite(values));
         Ok(all_finite.then_some(sample))
     }

@@ -49,7 +49,7 @@ pub struct TrainArgs {
     /// Disable the passes on the head's own outputs (MTP)
     #[arg(long, help_heading = RECIPE, conflicts_with = "recursions")]
     pub no_mtp: bool,
-    /// Passes on the head's own outputs after the first one [default: 1; msd 0; hivis 2]
+    /// Passes on the head's own outputs after the first one [default: 1; msd 0; hivis 2; eagle3 6]
     #[arg(long, help_heading = RECIPE, value_name = "N", value_parser = value_parser!(u32).range(0..=8))]
     pub recursions: Option<u32>,
     /// sparrow: use the visual embeddings instead of the target's states after half of its layers (IVSB)
@@ -91,7 +91,7 @@ pub struct TrainArgs {
     /// Captioned clips kept in memory [default: 256]
     #[arg(long, help_heading = DATA, value_name = "N", value_parser = value_parser!(u32).range(1..=65536))]
     pub keep: Option<u32>,
-    /// Peak learning rate; dflash 0.0006 [default: 0.00003]
+    /// Peak learning rate; eagle3 0.00005, dflash 0.0006 [default: 0.00003]
     #[arg(long, help_heading = OPTIMIZATION, value_name = "R", value_parser = positive)]
     pub learning_rate: Option<f64>,
     /// Warm-up steps until the peak learning rate [default: 200]
@@ -103,7 +103,7 @@ pub struct TrainArgs {
     /// Token-loss weight: cross-entropy with the target's distribution [default: 0.1]
     #[arg(long, help_heading = OPTIMIZATION, value_name = "W", value_parser = weight)]
     pub token_weight: Option<f64>,
-    /// Amplitude of the noise added to the target's states; dflash 0 [default: 0.2]
+    /// Amplitude of the noise added to the target's states; eagle3 and dflash 0 [default: 0.2]
     #[arg(long, help_heading = OPTIMIZATION, value_name = "W", value_parser = weight)]
     pub noise: Option<f64>,
     /// Gradient clipping value [default: 0.5]
@@ -137,6 +137,8 @@ pub enum What {
     Vispec,
     /// HiViS: drafts from the target's states, learns from text rows alone
     Hivis,
+    /// EAGLE-3: drafts from the target's states after three layers, at all rows of the prompt
+    Eagle3,
     /// DFlash: drafts a block in one pass, from the target's states after several layers
     Dflash,
 }
@@ -153,6 +155,7 @@ impl What {
             What::Msd => Recipe::Msd,
             What::Vispec => Recipe::Vispec,
             What::Hivis => Recipe::Hivis,
+            What::Eagle3 => Recipe::Eagle3,
             What::Dflash => Recipe::Dflash,
         }
     }
@@ -218,9 +221,8 @@ impl TrainArgs {
             ("--anchors", self.anchors.is_some()),
             ("--fade", self.fade.is_some()),
         ];
+        let passes = [("--no-mtp", self.no_mtp), ("--recursions", self.recursions.is_some())];
         let others = [
-            ("--no-mtp", self.no_mtp),
-            ("--recursions", self.recursions.is_some()),
             ("--no-ivsb", self.no_ivsb),
             ("--no-vata", self.no_vata),
             ("--hidden", self.hidden.is_some()),
@@ -229,12 +231,17 @@ impl TrainArgs {
             ("--token-weight", self.token_weight.is_some()),
             ("--noise", self.noise.is_some()),
         ];
-        let wrong = if is_dflash { &others[..] } else { &its[..] };
+        let (wrong, why, instead) = match self.what {
+            What::Dflash => {
+                ([&passes[..], &others].concat(), "which has one pass, one stage and one loss", "sparrow")
+            }
+            What::Eagle3 if others.iter().any(|(_, given)| *given) => {
+                (others.to_vec(), "which has one stage and one loss", "sparrow")
+            }
+            _ => (its.to_vec(), "which drafts no blocks", "dflash"),
+        };
         if let Some((flag, _)) = wrong.iter().find(|(_, given)| *given) {
-            let (name, why, instead) = match is_dflash {
-                true => ("dflash", "which has one pass, one stage and one loss", "sparrow"),
-                false => (self.what.name(), "which drafts no blocks", "dflash"),
-            };
+            let name = self.what.name();
             return Err(Failure::usage(
                 format!("{flag} cannot be used with {name}, {why}"),
                 format!("leave out {flag}, or train {instead}"),

@@ -2,16 +2,22 @@
 
 use std::{
     cell::Cell,
+    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
+use candle_core::Tensor;
+use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    draft_head::{DraftHead, Recipe, VisualRows},
+    decoder::{Pass, Sequence, States, rope::Rope},
+    draft_head::{DraftHead, Recipe, VisualRows, layer_of},
     family::VideoLlm,
 };
 use specreel_scenes::{Scene, encode};
-use specreel_tensor::{ComputeDevice, WeightType};
-use specreel_train::{Account, BlockOptions, Clips, Job, News, Options, Outcome, TrainError, train};
+use specreel_tensor::{ComputeDevice, WeightType, Weights};
+use specreel_train::{
+    Account, BlockOptions, Clips, Job, News, Options, Outcome, Rows, Teacher, TrainError, TrainedEagle, train,
+};
 
 use crate::fixture;
 
@@ -152,6 +158,86 @@ fn blocks_are_learned_and_load() {
         assert_eq!((block.block_size, block.layers.len()), (5, 2));
         assert_eq!(head.taps(), small_blocks().target_layers(model.decoder().config()));
         assert_eq!(block.mask_token_id, model.visual_token());
+    }
+}
+
+/// A head that reads three layers of its target, and goes on from its own outputs in training as in drafting.
+#[test]
+fn eagle3_is_learned_and_loads() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["gqa_tied", "qwen3_vl", "qwen3_5"] {
+        let out = dir.path().join(name);
+        let options = Options { epochs: 20, recursions: 3, ..options(Recipe::Eagle3) };
+        let (outcome, _) = run_for(&fixture(name), &Clips::Scenes { count: 4 }, &options, &out, &|_| false);
+        let Ok(Outcome::Finished(account)) = outcome else { panic!("{name}: {outcome:?}") };
+        let (first, last) = (account.curve[0], account.curve[account.curve.len() - 1]);
+        assert!(last.loss < 0.8 * first.loss, "{name}: {} {}", first.loss, last.loss);
+        assert_eq!(account.text_steps, 0, "it has one stage");
+        let model =
+            VideoLlm::load_on(&fixture(name), &ComputeDevice::cpu(WeightType::F32), &mut |_, _| {}).unwrap();
+        let head = DraftHead::load(&out, model.decoder()).unwrap();
+        assert_eq!(head.taps(), options.target_layers(model.decoder().config()));
+        assert_eq!(
+            (head.taps().len(), head.vocabulary().unwrap().len()),
+            (3, model.decoder().config().vocab)
+        );
+        passes_are_those_of_drafting(&fixture(name), &out, &model, &head, &options);
+    }
+}
+
+/// The k-th pass of the training-time test gives what the k-th draft of a chain is read from, wherever the chain begins.
+fn passes_are_those_of_drafting(
+    target: &Path,
+    out: &Path,
+    model: &VideoLlm,
+    head: &DraftHead,
+    options: &Options,
+) {
+    let (decoder, saved) = (model.decoder(), Checkpoint::open(out).unwrap());
+    let (text, config) = (decoder.config(), head.config());
+    let trained = TrainedEagle::new(&Checkpoint::open(target).unwrap(), text, config, 0).unwrap();
+    for (name, var) in trained.vars() {
+        let values = saved.f32(name, var.dims()).unwrap();
+        var.set(&Tensor::from_vec(values, var.shape(), var.device()).unwrap()).unwrap();
+    }
+    let mut teacher = Teacher::load(target, &ComputeDevice::cpu(WeightType::F32)).unwrap();
+    let clip = Clips::Scenes { count: 1 }.pixels(0, model.family(), model.processor()).unwrap();
+    let sample = teacher.caption(&clip, options).unwrap().unwrap();
+    let rows = Rows::new(&sample, &Rope::new(&layer_of(text)), trained.embeddings()).unwrap();
+    let passes = trained.forward(&rows, options.recursions).unwrap();
+
+    let width = text.hidden;
+    let prompt = States::new(sample.embeddings.clone(), width).unwrap();
+    let caption = &sample.ids[sample.answer.start + 1..];
+    let ids_at = |row: usize| &caption[row - prompt.rows()..][..1];
+    let embeddings = States::cat(&[prompt.clone(), decoder.embed(caption).unwrap()]).unwrap();
+    let context = States::new(sample.context.clone(), 3 * width).unwrap();
+    let close = |own: &[f32], pass: usize, place: usize| {
+        let said = passes[pass].get(place).unwrap().to_vec1::<f32>().unwrap();
+        let far = own.iter().zip(&said).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(far < 1e-3, "{}: pass {pass} at {place}: {far}", target.display());
+    };
+    for place in [0, 1, rows.learned - 1 - options.recursions] {
+        // Rows that are known when the chain begins: the last is the `place`-th learned one.
+        let known = embeddings.rows() - rows.learned + place;
+        let before = head.reduce(&context.narrow(0, known).unwrap()).unwrap().to_vec().unwrap();
+        let read = head.fuse_embedded(&embeddings.narrow(1, known).unwrap(), &before).unwrap();
+        let mut sequence = Sequence::new(head.decoder().clone(), known + 8);
+        let mut own = Vec::new();
+        let mut keep = |_: usize, pass: &Pass| {
+            own = head.own_states(pass).narrow(pass.states.rows() - 1, 1)?.to_vec()?;
+            Ok(())
+        };
+        let at = sample.context_positions.slice(0..known);
+        let next = at.axes[0][known - 1] + 1;
+        let going = &mut |_, _| ControlFlow::Continue(());
+        assert!(sequence.prefill_tapped(&read, &at, next, &head.own_taps(), &mut keep, going).unwrap());
+        close(&own, 0, place);
+        for pass in 1..=options.recursions {
+            let row = head.fuse(ids_at(known + pass), &own).unwrap();
+            own = head.own_states(&sequence.feed_input(&row, &head.own_taps()).unwrap()).to_vec().unwrap();
+            close(&own, pass, place);
+        }
     }
 }
 

@@ -69,7 +69,7 @@ impl Recipe {
             Recipe::Vispec => "train one for this target with `specreel train vispec`, and add --drafter DIR",
             Recipe::Hivis => "train one for this target with `specreel train hivis`, and add --drafter DIR",
             Recipe::Eagle3 => {
-                "download the head that was published for this target (config.json, model.safetensors), and add --drafter DIR"
+                "download the head that was published for this target, or train one with `specreel train eagle3`, and add --drafter DIR"
             }
             Recipe::Mtp => {
                 "use a target whose files have one (Qwen3.5: tensors `mtp.…`), or the method sparrow with a head that you train"
@@ -158,8 +158,8 @@ pub struct DraftHeadConfig {
     /// Queries of the adaptor that compresses the visual tokens of a ViSpec head; 0 = it has none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub num_queries: usize,
-    /// What only an EAGLE-3 head has; its file has another layout.
-    #[serde(skip)]
+    /// What only an EAGLE-3 head has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eagle3: Option<Eagle3Config>,
     /// What only a DFlash head has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -243,6 +243,11 @@ impl DraftHeadConfig {
         }
     }
 
+    /// The same for an EAGLE-3 head: its layer neither norms queries and keys nor has biases.
+    pub fn with_eagle3(self, eagle3: Eagle3Config) -> Self {
+        Self { attention_bias: false, qk_norm: false, eagle3: Some(eagle3), ..self }
+    }
+
     /// True if `DIR/config.json` is readable and describes a draft head.
     pub fn is_in(dir: &Path) -> bool {
         #[derive(Deserialize)]
@@ -292,8 +297,13 @@ impl DraftHeadConfig {
         if let Some(problem) = self.dflash.as_ref().and_then(BlockConfig::problem) {
             return Some(problem);
         }
-        if (self.recipe == Recipe::Dflash) != self.dflash.is_some() {
-            return Some(format!("`dflash` does not go with the recipe {}", self.recipe.name()));
+        for (key, recipe, has) in [
+            ("dflash", Recipe::Dflash, self.dflash.is_some()),
+            ("eagle3", Recipe::Eagle3, self.eagle3.is_some()),
+        ] {
+            if (self.recipe == recipe) != has {
+                return Some(format!("`{key}` does not go with the recipe {}", self.recipe.name()));
+            }
         }
         if !heads.is_multiple_of(kv) {
             return Some(format!(
