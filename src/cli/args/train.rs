@@ -311,6 +311,9 @@ mod tests {
         let without = Options { visual_rows: VisualRows::Embeddings, ..whole };
         assert_eq!(of("sparrow --out o --no-ivsb"), without);
         assert_eq!(of("msd --out o").recipe, Recipe::Msd);
+        let eagle3 = of("eagle3 --out o");
+        assert_eq!(eagle3, Options::of(Recipe::Eagle3));
+        assert_eq!(of("eagle3 --out o --recursions 3"), Options { recursions: 3, ..eagle3 });
         let dflash = of("dflash --out o");
         assert_eq!(dflash, Options::of(Recipe::Dflash));
         let small = of("dflash --out o --block 8 --layers 2 --feed-forward 64 --taps 3 --anchors 9");
@@ -320,6 +323,11 @@ mod tests {
         for (line, words) in [
             ("dflash --out o --no-mtp", "--no-mtp cannot be used with dflash"),
             ("dflash --out o --text-share 0.5", "--text-share cannot be used with dflash"),
+            (
+                "eagle3 --out o --noise 0.1",
+                "--noise cannot be used with eagle3, which has one stage and one loss",
+            ),
+            ("eagle3 --out o --block 8", "--block cannot be used with eagle3, which drafts no blocks"),
             ("sparrow --out o --block 8", "--block cannot be used with sparrow, which drafts no blocks"),
         ] {
             let failure = args(line).options().unwrap_err();
@@ -330,14 +338,18 @@ mod tests {
     #[test]
     fn the_help_states_the_defaults() {
         let help = <TestCli as clap::CommandFactory>::command().render_help().to_string();
-        let [base, msd, hivis] = [Recipe::Sparrow, Recipe::Msd, Recipe::Hivis].map(Options::of);
+        let recipes = [Recipe::Sparrow, Recipe::Msd, Recipe::Hivis, Recipe::Eagle3, Recipe::Dflash];
+        let [base, msd, hivis, eagle3, dflash] = recipes.map(Options::of);
         assert_eq!(msd.hidden, Options::of(Recipe::Vispec).hidden);
         for (flag, value) in [
             ("--max-new-tokens", base.max_new_tokens.to_string()),
             ("--prompt", base.prompt),
             (
                 "--recursions",
-                format!("{}; msd {}; hivis {}", base.recursions, msd.recursions, hivis.recursions),
+                format!(
+                    "{}; msd {}; hivis {}; eagle3 {}",
+                    base.recursions, msd.recursions, hivis.recursions, eagle3.recursions
+                ),
             ),
             ("--hidden", format!("{}; msd, vispec {}; hivis {}", base.hidden, msd.hidden, hivis.hidden)),
             ("--text-share", base.text_share.to_string()),
@@ -364,6 +376,13 @@ mod tests {
             let text: String =
                 after.split("\n      --").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(text.contains(&format!("[default: {value}]")), "{flag} {value}: {text}");
+        }
+        for (flag, words) in [
+            ("--learning-rate", format!("eagle3 {}, dflash {}", eagle3.learning_rate, dflash.learning_rate)),
+            ("--noise", format!("eagle3 and dflash {}", dflash.noise)),
+        ] {
+            assert_eq!(eagle3.noise, dflash.noise);
+            assert!(help.split_once(&format!("{flag} <")).unwrap().1.contains(&words), "{flag}: {words}");
         }
     }
 }
