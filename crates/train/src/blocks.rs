@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 
 use candle_core::{D, DType, Device, Result, Tensor, Var};
-use rand::{RngExt, SeedableRng, seq::SliceRandom};
+use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    begin::{FirstValues, Tables},
     layer::{Losses, log_softmax, norm, rotate, softmax},
     sample::Sample,
 };
@@ -25,7 +26,7 @@ use specreel_model::{
         dflash::usual_layers,
     },
 };
-use specreel_tensor::{CheckpointError, Weights};
+use specreel_tensor::CheckpointError;
 
 /// What hides a row.
 const HIDDEN: f32 = -1e9;
@@ -171,10 +172,7 @@ impl Blocks {
 pub struct TrainedBlocks {
     config: TextConfig,
     vars: BTreeMap<String, Var>,
-    /// `vocab × width`.
-    embeddings: Tensor,
-    /// `vocab × width`.
-    head: Tensor,
+    tables: Tables,
 }
 
 impl TrainedBlocks {
@@ -189,16 +187,10 @@ impl TrainedBlocks {
         let block = config.dflash.as_ref();
         let block = block.ok_or_else(|| CheckpointError::tensor("fc.weight", "the head drafts no blocks"))?;
         let c = TextConfig { layers: block.layers.len(), ..config.layer(source) };
-        let (d, vocab) = (c.hidden, c.vocab);
+        let d = c.hidden;
         let (q, kv, ffn) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.intermediate);
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut values: Vec<(String, Vec<f32>, Vec<usize>)> = Vec::new();
-        let mut matrix = |name: String, rows: usize, inputs: usize| {
-            let bound = 1.0 / (inputs as f32).sqrt();
-            let drawn = (0..rows * inputs).map(|_| (rng.random::<f32>() * 2.0 - 1.0) * bound).collect();
-            values.push((format!("{name}.weight"), drawn, vec![rows, inputs]));
-        };
-        matrix("fc".into(), d, block.target_layer_ids.len() * d);
+        let mut values = FirstValues::new(seed);
+        values.matrix("fc", d, block.target_layer_ids.len() * d);
         for layer in 0..c.layers {
             for (part, rows, inputs) in [
                 ("self_attn.q_proj", q, d),
@@ -209,11 +201,10 @@ impl TrainedBlocks {
                 ("mlp.up_proj", ffn, d),
                 ("mlp.down_proj", d, ffn),
             ] {
-                matrix(format!("model.layers.{layer}.{part}"), rows, inputs);
+                values.matrix(&format!("model.layers.{layer}.{part}"), rows, inputs);
             }
         }
-        let mut ones = |name: String, width: usize| values.push((name, vec![1.0; width], vec![width]));
-        ones("hidden_norm.weight".into(), d);
+        values.norm("hidden_norm", d);
         for layer in 0..c.layers {
             for (part, width) in [
                 ("input_layernorm", d),
@@ -221,27 +212,11 @@ impl TrainedBlocks {
                 ("self_attn.q_norm", c.head_dim),
                 ("self_attn.k_norm", c.head_dim),
             ] {
-                ones(format!("model.layers.{layer}.{part}.weight"), width);
+                values.norm(&format!("model.layers.{layer}.{part}"), width);
             }
         }
-        let mut last = target.f32("model.norm.weight", &[d])?;
-        if source.norm_offset {
-            last.iter_mut().for_each(|value| *value += 1.0);
-        }
-        values.push(("model.norm.weight".into(), last, vec![d]));
-        let tensor = |e: candle_core::Error| CheckpointError::tensor("model.layers.0", &e.to_string());
-        let frozen = |name: &str| {
-            let values = target.f32(name, &[vocab, d])?;
-            Tensor::from_vec(values, (vocab, d), &Device::Cpu).map_err(tensor)
-        };
-        let embeddings = frozen("model.embed_tokens.weight")?;
-        let head = if c.tied { embeddings.clone() } else { frozen("lm_head.weight")? };
-        let vars = values.into_iter().map(|(name, values, shape)| {
-            let made = Tensor::from_vec(values, shape, &Device::Cpu).and_then(|t| Var::from_tensor(&t));
-            made.map(|var| (name, var)).map_err(tensor)
-        });
-        let vars = vars.collect::<std::result::Result<_, _>>()?;
-        Ok(Self { config: c, vars, embeddings, head })
+        values.last_norm(target, source)?;
+        Ok(Self { tables: Tables::of(target, &c)?, vars: values.vars()?, config: c })
     }
 
     /// Trainable variables, sorted by name.
@@ -267,7 +242,7 @@ impl TrainedBlocks {
     pub fn forward(&self, blocks: &Blocks) -> Result<Tensor> {
         let c = &self.config;
         let context = self.norm(&self.linear(&blocks.context, "fc")?, "hidden_norm")?;
-        let mut x = self.embeddings.index_select(&blocks.ids, 0)?;
+        let mut x = self.tables.embeddings.index_select(&blocks.ids, 0)?;
         let (rows, n) = (context.dim(0)?, x.dim(0)?);
         let (cos, sin) = &blocks.rotation;
         let own = (&cos.narrow(0, rows, n)?, &sin.narrow(0, rows, n)?);
@@ -306,8 +281,8 @@ impl TrainedBlocks {
         let (mut weight, mut right, mut rows, mut firsts, mut first_right) = (0f64, 0f32, 0, 0f32, 0f32);
         for blocks in captions {
             let out = self.forward(blocks)?.index_select(&blocks.learned, 0)?;
-            let said = out.matmul(&self.head.t()?)?;
-            let logits = blocks.states.matmul(&self.head.t()?)?;
+            let said = out.matmul(&self.tables.head.t()?)?;
+            let logits = blocks.states.matmul(&self.tables.head.t()?)?;
             let entropy = (softmax(&logits)? * log_softmax(&said)?)?.sum(D::Minus1)?.neg()?;
             let loss = (entropy * &blocks.weights)?.sum_all()?;
             weight += f64::from(blocks.weights.sum_all()?.to_scalar::<f32>()?);
@@ -331,6 +306,8 @@ impl TrainedBlocks {
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+
     use super::*;
 
     #[test]

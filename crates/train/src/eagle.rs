@@ -8,16 +8,15 @@
 use std::collections::BTreeMap;
 
 use candle_core::{D, DType, Device, Result, Tensor, Var};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use super::{
+    begin::{FirstValues, Tables},
     layer::{Losses, log_softmax, norm, rotate, softmax},
     sample::Sample,
 };
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{config::TextConfig, decoder::rope::Rope, draft_head::DraftHeadConfig};
-use specreel_tensor::{CheckpointError, Weights};
+use specreel_tensor::CheckpointError;
 
 /// What hides a row.
 const HIDDEN: f32 = -1e9;
@@ -83,10 +82,7 @@ struct KeysAndValues {
 pub struct TrainedEagle {
     config: TextConfig,
     vars: BTreeMap<String, Var>,
-    /// `vocab × width`.
-    embeddings: Tensor,
-    /// `vocab × width`.
-    head: Tensor,
+    tables: Tables,
 }
 
 impl TrainedEagle {
@@ -99,46 +95,27 @@ impl TrainedEagle {
         seed: u64,
     ) -> std::result::Result<Self, CheckpointError> {
         let c = config.layer(source);
-        let (d, vocab) = (c.hidden, c.vocab);
+        let d = c.hidden;
         let (q, kv, ffn) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.intermediate);
         let part = |name: &str| format!("model.layers.0.{name}");
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut values: Vec<(String, Vec<f32>, Vec<usize>)> = Vec::new();
+        let mut values = FirstValues::new(seed);
+        values.matrix("fc", d, TAPS * d);
         for (name, rows, inputs) in [
-            ("fc".into(), d, TAPS * d),
-            (part("self_attn.q_proj"), q, 2 * d),
-            (part("self_attn.k_proj"), kv, 2 * d),
-            (part("self_attn.v_proj"), kv, 2 * d),
-            (part("self_attn.o_proj"), d, q),
-            (part("mlp.gate_proj"), ffn, d),
-            (part("mlp.up_proj"), ffn, d),
-            (part("mlp.down_proj"), d, ffn),
+            ("self_attn.q_proj", q, 2 * d),
+            ("self_attn.k_proj", kv, 2 * d),
+            ("self_attn.v_proj", kv, 2 * d),
+            ("self_attn.o_proj", d, q),
+            ("mlp.gate_proj", ffn, d),
+            ("mlp.up_proj", ffn, d),
+            ("mlp.down_proj", d, ffn),
         ] {
-            let bound = 1.0 / (inputs as f32).sqrt();
-            let drawn = (0..rows * inputs).map(|_| (rng.random::<f32>() * 2.0 - 1.0) * bound).collect();
-            values.push((format!("{name}.weight"), drawn, vec![rows, inputs]));
+            values.matrix(&part(name), rows, inputs);
         }
         for name in ["input_layernorm", "hidden_norm", "post_attention_layernorm"] {
-            values.push((part(&format!("{name}.weight")), vec![1.0; d], vec![d]));
+            values.norm(&part(name), d);
         }
-        let mut last = target.f32("model.norm.weight", &[d])?;
-        if source.norm_offset {
-            last.iter_mut().for_each(|value| *value += 1.0);
-        }
-        values.push(("model.norm.weight".into(), last, vec![d]));
-        let tensor = |e: candle_core::Error| CheckpointError::tensor("model.layers.0", &e.to_string());
-        let frozen = |name: &str| {
-            let values = target.f32(name, &[vocab, d])?;
-            Tensor::from_vec(values, (vocab, d), &Device::Cpu).map_err(tensor)
-        };
-        let embeddings = frozen("model.embed_tokens.weight")?;
-        let head = if c.tied { embeddings.clone() } else { frozen("lm_head.weight")? };
-        let vars = values.into_iter().map(|(name, values, shape)| {
-            let made = Tensor::from_vec(values, shape, &Device::Cpu).and_then(|t| Var::from_tensor(&t));
-            made.map(|var| (name, var)).map_err(tensor)
-        });
-        let vars = vars.collect::<std::result::Result<_, _>>()?;
-        Ok(Self { config: c, vars, embeddings, head })
+        values.last_norm(target, source)?;
+        Ok(Self { tables: Tables::of(target, &c)?, vars: values.vars()?, config: c })
     }
 
     /// Trainable variables, sorted by name.
@@ -148,7 +125,7 @@ impl TrainedEagle {
 
     /// The target's embeddings, `vocab × width`.
     pub fn embeddings(&self) -> &Tensor {
-        &self.embeddings
+        &self.tables.embeddings
     }
 
     fn var(&self, name: &str) -> Result<&Tensor> {
@@ -262,11 +239,11 @@ impl TrainedEagle {
         let (mut right, mut counts) = (vec![0f32; recursions + 1], vec![0usize; recursions + 1]);
         let mut entropies: Vec<Option<Tensor>> = vec![None; recursions + 1];
         for rows in captions {
-            let logits = rows.states.matmul(&self.head.t()?)?;
+            let logits = rows.states.matmul(&self.tables.head.t()?)?;
             let (wanted, best) = (softmax(&logits)?, logits.argmax(D::Minus1)?);
             for (pass, out) in self.forward(rows, recursions)?.iter().enumerate() {
                 let n = out.dim(0)?;
-                let said = self.norm(out, "model.norm")?.matmul(&self.head.t()?)?;
+                let said = self.norm(out, "model.norm")?.matmul(&self.tables.head.t()?)?;
                 let entropy = (wanted.narrow(0, pass, n)? * log_softmax(&said)?)?.sum_all()?.neg()?;
                 let same = said.argmax(D::Minus1)?.eq(&best.narrow(0, pass, n)?)?.to_dtype(DType::F32)?;
                 right[pass] += same.sum_all()?.to_scalar::<f32>()?;

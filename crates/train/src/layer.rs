@@ -8,7 +8,10 @@ use candle_core::{D, DType, Device, Result, Tensor, Var};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::sample::Batch;
+use super::{
+    begin::{FirstValues, Tables},
+    sample::Batch,
+};
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
     config::{Sparse, TextConfig},
@@ -40,10 +43,7 @@ const ADAPTOR: u64 = 0x76_6973;
 pub struct TrainedLayer {
     config: TextConfig,
     vars: BTreeMap<String, Var>,
-    /// `vocab × width`.
-    embeddings: Tensor,
-    /// `vocab × width`.
-    head: Tensor,
+    tables: Tables,
 }
 
 /// A matrix of one dense feed-forward layer in place of as many experts as a row takes: the first ones at equal weights, and the
@@ -100,7 +100,7 @@ impl TrainedLayer {
             }
             Ok::<_, CheckpointError>(values)
         };
-        let mut values = BTreeMap::new();
+        let mut values = FirstValues::new(seed);
         for part in Self::parts(config) {
             let (name, shape) = (format!("model.layers.{last}.{part}"), Self::shape(config, part));
             let loaded = match (source.experts(last), part.strip_prefix("mlp.")) {
@@ -115,32 +115,12 @@ impl TrainedLayer {
                 }
                 _ => read(&name, &shape)?,
             };
-            values.insert(format!("model.layers.0.{part}"), (loaded, shape));
+            values.given(&format!("model.layers.0.{part}"), loaded, shape);
         }
-        values.insert("model.norm.weight".into(), (read("model.norm.weight", &[d])?, vec![d]));
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let bound = 1.0 / (2.0 * d as f32).sqrt();
-        let mut random =
-            |n: usize| (0..n).map(|_| (rng.random::<f32>() * 2.0 - 1.0) * bound).collect::<Vec<f32>>();
-        values.insert("fc.weight".into(), (random(2 * d * d), vec![d, 2 * d]));
-        values.insert("fc.bias".into(), (random(d), vec![d]));
-        let table = target.f32("model.embed_tokens.weight", &[config.vocab, d])?;
-        let head = match config.tied {
-            true => table.clone(),
-            false => target.f32("lm_head.weight", &[config.vocab, d])?,
-        };
-        let tensor = |e: candle_core::Error| CheckpointError::tensor("model.layers.0", &e.to_string());
-        let frozen = |values| Tensor::from_vec(values, (config.vocab, d), &Device::Cpu).map_err(tensor);
-        let vars = values.into_iter().map(|(name, (values, shape))| {
-            let made = Tensor::from_vec(values, shape, &Device::Cpu).and_then(|t| Var::from_tensor(&t));
-            made.map(|var| (name, var)).map_err(tensor)
-        });
-        Ok(Self {
-            config: config.clone(),
-            vars: vars.collect::<std::result::Result<_, _>>()?,
-            embeddings: frozen(table)?,
-            head: frozen(head)?,
-        })
+        values.last_norm(target, source)?;
+        values.matrix("fc", d, 2 * d);
+        values.biases("fc", d, 2 * d);
+        Ok(Self { config: config.clone(), vars: values.vars()?, tables: Tables::of(target, config)? })
     }
 
     /// The same layer with a vision adaptor of `queries` queries (ViSpec), initialized as ViSpec's: queries from a normal
@@ -269,7 +249,7 @@ impl TrainedLayer {
     pub fn forward(&self, batch: &Batch, before: &Tensor) -> Result<Tensor> {
         let c = &self.config;
         let (b, t, d) = before.dims3()?;
-        let embeddings = self.embeddings.index_select(&batch.ids, 0)?.reshape((b, t, d))?;
+        let embeddings = self.tables.embeddings.index_select(&batch.ids, 0)?.reshape((b, t, d))?;
         let (visual, before) = match self.vars.contains_key("img_fc.weight") {
             true => self.compress(batch, before)?,
             false => (batch.visual.clone(), before.clone()),
@@ -329,7 +309,7 @@ impl TrainedLayer {
     /// rows; the sum over the passes.
     pub fn losses(&self, batch: &Batch, recursions: usize, weights: (f64, f64)) -> Result<Losses> {
         let rows = batch.rows.max(1) as f64;
-        let logits = batch.states.matmul(&self.head.t()?)?;
+        let logits = batch.states.matmul(&self.tables.head.t()?)?;
         let (wanted, best) = (softmax(&logits)?, logits.argmax(D::Minus1)?);
         let (mut before, mut sum) = (batch.before.clone(), None);
         let (mut first, mut agreement) = (None, Vec::new());
@@ -338,7 +318,7 @@ impl TrainedLayer {
             let (b, t, d) = out.dims3()?;
             let answered = out.reshape((b * t, d))?.index_select(&batch.answer, 0)?;
             let state = smooth_l1(&(&answered - &batch.states)?)?;
-            let said = answered.matmul(&self.head.t()?)?;
+            let said = answered.matmul(&self.tables.head.t()?)?;
             let token = ((&wanted * log_softmax(&said)?)?.sum_all()? * (-1.0 / rows))?;
             let right = said.argmax(D::Minus1)?.eq(&best)?.to_dtype(DType::F32)?.sum_all()?;
             agreement.push(right.to_scalar::<f32>()? / rows as f32);

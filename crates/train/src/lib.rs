@@ -14,6 +14,7 @@
 //! ```
 
 mod adamw;
+mod begin;
 mod blocks;
 mod clips;
 mod eagle;
