@@ -34,7 +34,7 @@ const COMPLETED: [(&str, &[&str]); 22] = [
     ("methods show na", &["naive", "naive-auto", "naive-tree"]),
     ("methods check ", &["mine"]),
     ("models inspect demo-t", &["demo-target"]),
-    ("caption demo --target demo-d", &["demo-drafter", "demo-drafter-weak"]),
+    ("caption demo --target demo-dr", &["demo-drafter", "demo-drafter-weak"]),
     ("caption demo --dtype q4", &["q4_1", "q4_k", "q4_0"]),
     ("caption demo --device c", &["cpu"]),
     ("caption demo --rope s", &["sequential"]),
