@@ -24,7 +24,7 @@ use specreel_demo as assets;
 use specreel_model::{
     ModelSpec,
     decoder::parts,
-    draft_head::{DraftHead, Recipe, mtp},
+    draft_head::{DraftHead, DraftHeadConfig, Recipe, mtp},
     family::{ModelError, Rope, VideoLlm},
 };
 use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic};
@@ -307,12 +307,12 @@ fn check_pair(target: &VideoLlm, drafter: &VideoLlm) -> Result<(), Failure> {
 /// The failure of a draft head that does not fit the target.
 fn refused(dir: &Path, error: CheckpointError) -> Failure {
     let failure = Failure::from(error);
-    let hint = "a draft head works with the target it was trained for; train one: specreel train sparrow --target DIR";
-    Failure {
-        error: format!("drafter {}: {}", dir.display(), failure.error),
-        hint: Some(hint.into()),
-        ..failure
-    }
+    let recipe = DraftHeadConfig::read(dir).map_or(Recipe::Sparrow, |config| config.recipe);
+    let hint = format!(
+        "a draft head works with the target it was trained for; train one: specreel train {} --target DIR",
+        recipe.name()
+    );
+    Failure { error: format!("drafter {}: {}", dir.display(), failure.error), hint: Some(hint), ..failure }
 }
 
 /// Device and weight type for people, with the drafter's if they differ; `stored` are the types that GGUF files have.

@@ -58,9 +58,9 @@ struct Speeds {
 }
 
 impl Question<'_> {
-    /// The method with all choices made, and what each drafter was expected to take, the fastest first; `target_ms` is the time of a target row, 0 if it is not
-    /// known. `None` where the method leaves none open. Where speeds are not known, the first of the drafters drafts, and sees
-    /// all.
+    /// The method with all choices made, and what each drafter was expected to take, the fastest first; `target_ms` is the time of a
+    /// target row, 0 if it is not known. `None` where the method leaves none open. Where speeds are not known, the first of the
+    /// drafters drafts, and sees all.
     pub fn answer(&self, rates: &Rates, target_ms: f64) -> Option<(Method, Vec<Expected>)> {
         let open =
             self.method.drafter == (Drafter::Auto {}) || self.method.context == (VisualContext::Auto {});
