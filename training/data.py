@@ -131,7 +131,8 @@ def collate(encoder, samples):
 
 
 def batches(encoder, command, arguments, size, group=64, rewrite=None):
-    """Batches of `size` samples of one format and similar length: each group is sorted by answer length.
+    """Batches of `size` samples of one format and similar length: each group is sorted by answer length. Batches of long
+    clips are smaller.
 
     `rewrite` may replace the samples of a group first.
     """
@@ -143,7 +144,8 @@ def batches(encoder, command, arguments, size, group=64, rewrite=None):
         if rewrite:
             samples = rewrite(samples)
         samples.sort(key=lambda sample: len(sample[0].get("answer_ids") or sample[0]["answer"]))
-        chunks = [samples[i : i + size] for i in range(0, len(samples), size)]
+        most = min(size, max(4, 16 * size // samples[0][0]["frames"]))
+        chunks = [samples[i : i + most] for i in range(0, len(samples), most)]
         for index in torch.randperm(len(chunks)).tolist():
             yield collate(encoder, chunks[index])
 

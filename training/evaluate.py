@@ -38,7 +38,7 @@ def load(folder):
     folder = pathlib.Path(folder)
     weights = {name: value.float() for name, value in load_file(folder / "model.safetensors").items()}
     config = json.loads((folder / "config.json").read_text())
-    model = Model(Size.of(config), config["vocab_size"])
+    model = Model(Size.of(config))
     model.load_state_dict(weights)
     return model.eval()
 
@@ -68,8 +68,8 @@ def generate(model, encoder, samples, prompt, limit=256):
 
 
 @torch.inference_mode()
-def agreement(model, encoder, samples, prompt, texts):
-    """For every token of `texts`, whether it is the model's most likely token after the same text."""
+def predictions(model, encoder, samples, prompt, texts):
+    """For every token of `texts`, the model's most likely token after the same text."""
     headers = [header | {"prompt": prompt, "answer": "", "fact_ranges": []} for header, _ in samples]
     batch = collate(encoder, [(header, pixels) for header, (_, pixels) in zip(headers, samples)])
     prompt_ids, longest = batch["ids"][:, :-1], max(map(len, texts))
@@ -80,7 +80,7 @@ def agreement(model, encoder, samples, prompt, texts):
     place = torch.cat([batch["positions"][:, :, :-1], more], dim=2)
     states = model.decode(model.embed(batch), place)[:, -longest - 1 : -1]
     choice = model.logits(states).argmax(-1)
-    return [(choice[row, : len(text)] == ids[row, : len(text)]).tolist() for row, text in enumerate(texts)]
+    return [choice[row, : len(text)].tolist() for row, text in enumerate(texts)]
 
 
 def chain(agrees, length):
@@ -145,9 +145,17 @@ def main():
         for seed, text in list(zip(seeds, words))[: options.show]:
             print(f"  [{seed}] {text}")
     if options.drafter:
-        agrees = agreement(model, encoder, samples, options.prompt, texts["target"])
+        facts = {header["answer"][start:stop].lower() for header, _ in samples for start, stop in header["fact_ranges"]}
+        drafts = predictions(model, encoder, samples, options.prompt, texts["target"])
+        pairs = [list(zip(*rows)) for rows in zip(texts["target"], drafts)]
+        agrees = [[own == other for own, other in row] for row in pairs]
         share = sum(map(sum, agrees)) / sum(map(len, agrees))
         print("drafter agrees with", round(share, 3), "of tokens; tau:", {k: round(chain(agrees, k), 2) for k in (3, 5, 7, 10)})
+
+        word = lambda token: encoder.tokenizer.decode([token]).strip().lower()
+        apart = [(word(own), word(other)) for row in pairs for own, other in row if own != other]
+        about = sum(own in facts or other in facts for own, other in apart)
+        print(f"of {len(apart)} disagreements {about} are about a fact ({about / max(len(apart), 1):.1%})")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from data import TOKENS_PER_SECOND
-from presets import PRESETS, VOCAB_SIZE
+from presets import PRESETS
 from tokenizer import write_json
 
 FACTOR = 28
@@ -64,7 +64,7 @@ def config(size, token):
             "temporal_patch_size": 2,
         },
         "rope_scaling": {"type": "mrope", "mrope_section": list(size.mrope_section)},
-        "vocab_size": VOCAB_SIZE,
+        "vocab_size": size.vocab,
     }
 
 

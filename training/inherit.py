@@ -6,6 +6,10 @@ Everything that flows between the layers of the large model is projected onto it
 embeddings, the tower's last linear layer and all matrices that read or write these states are projected alike; of the
 attention heads and of the neurons the strongest are kept; whole layers are left out. The tower's other weights are the
 large model's own, so the two presets need towers of one size, and heads of one size.
+
+With `--tokenizer` the small model has another vocabulary: a token starts as the mean of the tokens that spell it for the
+large model, or its synonym where the second world states a fact in another word. A model as wide as the large one is not
+projected.
 """
 
 import argparse
@@ -18,7 +22,20 @@ from tokenizers import Tokenizer
 from data import Encoder, batches
 from evaluate import load
 from model import Model
-from presets import PRESETS, VOCAB_SIZE
+from presets import PRESETS
+from tokenizer import SPECIAL
+
+
+# Words of the second world (crates/scenes/src/world.rs and author.rs), and those of the first that mean the same.
+SYNONYMS = dict(
+    coal="black", chalk="white", slate="gray", umber="brown", midnight="navy", pistachio="mint", ground="background",
+    scarlet="red", tangerine="orange", lemon="yellow", emerald="green", turquoise="cyan", azure="blue", violet="purple", rose="pink",
+    disk="circle", wedge="triangle", hoop="ring", plus="cross", tiny="small", middling="medium", huge="large",
+    solid="plain", banded="striped", speckled="dotted", heads="slides", leftward="left", rightward="right",
+    climbs="rises", sinks="falls", swells="grows", dwindles="shrinks", twirls="spins", lingers="stays",
+    west="left", east="right", atop="above", beneath="below", lone="one", twin="two", triple="three",
+    figure="shape", figures="shapes", scene="shot", scenes="shots",
+)  # fmt: skip
 
 
 def counterparts(large, small):
@@ -54,14 +71,16 @@ def strongest(strength, count):
     return strength.topk(count).indices.sort().values
 
 
-def project(large, small, down, squares):
+def project(large, small, down, squares, spelling):
     """Weights of `small` from those of `large`; `down` [large hidden, small hidden] has orthonormal columns."""
     gain = (large.size.hidden / small.size.hidden) ** 0.5  # a root mean square over fewer entries is larger
     weights = {name: value for name, value in large.state_dict().items() if name.startswith("visual.")}
     last = f"visual.merger.mlp.{len(large.visual.merger.mlp) - 1}"
     weights[f"{last}.weight"] = down.T @ weights[f"{last}.weight"]
     weights[f"{last}.bias"] = down.T @ weights[f"{last}.bias"]
-    weights["model.embed_tokens.weight"] = large.model.embed_tokens.weight @ down
+    embeddings = large.model.embed_tokens.weight
+    rows = embeddings if spelling is None else torch.stack([embeddings[ids].mean(0) for ids in spelling])
+    weights["model.embed_tokens.weight"] = rows @ down
     weights["model.norm.weight"] = gain * (down.square() * large.model.norm.weight[:, None]).sum(0)
     dim = small.size.head_dim
     for index, count in enumerate(counterparts(large.size.layers, small.size.layers)):
@@ -90,24 +109,44 @@ def project(large, small, down, squares):
     return weights
 
 
+def spellings(large, small):
+    """For every token of `small` the tokens of `large` that spell it."""
+    special = set(SPECIAL)
+    tokens = [small.id_to_token(index) for index in range(small.get_vocab_size())]
+    texts = [token if token in special else small.decode([index]) for index, token in enumerate(tokens)]
+    texts = [text.replace(word, SYNONYMS.get(word, word)) if (word := text.strip()) else text for text in texts]
+    # A part of a character has no text of its own; its byte has the same name in both.
+    ids = [large.encode(text, add_special_tokens=False).ids if "\ufffd" not in text else [] for text in texts]
+    return [own or [large.token_to_id(token) or 0] for own, token in zip(ids, tokens)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("preset", choices=PRESETS, help="size of the small model")
     parser.add_argument("--from", dest="large", required=True, help="large model: directory in hub layout")
     parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
     parser.add_argument("--out", required=True, help="directory of the run")
+    parser.add_argument("--tokenizer", help="directory of the small model's tokenizer [default: the large model's]")
     parser.add_argument("--clips", type=int, default=256, help="number of clips that the states are measured on")
     parser.add_argument("--first-seed", type=int, default=1_000_000, help="seed of the first clip")
     options = parser.parse_args()
 
-    large, small = load(options.large), Model(PRESETS[options.preset], VOCAB_SIZE)
-    encoder = Encoder(Tokenizer.from_file(str(pathlib.Path(options.large) / "tokenizer.json")))
+    large, small = load(options.large), Model(PRESETS[options.preset])
+    tokenizer, other = (
+        Tokenizer.from_file(str(pathlib.Path(folder) / "tokenizer.json"))
+        for folder in (options.large, options.tokenizer or options.large)
+    )
+    encoder, spelling = Encoder(tokenizer), spellings(tokenizer, other) if options.tokenizer else None
+    if spelling:  # the vocabulary may be padded to a multiple of 32
+        spelling += [[0]] * (small.size.vocab - len(spelling))
     arguments = ["--seed", options.first_seed, "--count", options.clips, "--format", "8x112x112"]
     covariance, squares = statistics(large, batches(encoder, options.stream, arguments, 16))
     values, vectors = torch.linalg.eigh(covariance)
     down = vectors[:, -small.size.hidden :].flip(1)
+    if small.size.hidden == large.size.hidden:
+        down = torch.eye(small.size.hidden)
     with torch.no_grad():
-        small.load_state_dict(project(large, small, down, squares))
+        small.load_state_dict(project(large, small, down, squares, spelling))
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     torch.save({"preset": options.preset, "model": small.state_dict(), "down": down}, out / "inherit.pt")

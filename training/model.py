@@ -19,7 +19,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x):
-        return F.rms_norm(x, (x.shape[-1],), self.weight, EPS)
+        return F.rms_norm(x, (x.shape[-1],), self.weight.to(x.dtype), EPS)  # of one type, it is one kernel
 
 
 class MLP(nn.Module):
@@ -178,19 +178,19 @@ class Layer(nn.Module):
 
 
 class Text(nn.Module):
-    def __init__(self, size, vocab):
+    def __init__(self, size):
         super().__init__()
-        self.embed_tokens = nn.Embedding(vocab, size.hidden)
+        self.embed_tokens = nn.Embedding(size.vocab, size.hidden)
         self.layers = nn.ModuleList(Layer(size) for _ in range(size.layers))
         self.norm = RMSNorm(size.hidden)
 
 
 class Model(nn.Module):
-    def __init__(self, size, vocab):
+    def __init__(self, size):
         super().__init__()
         self.size = size
         self.visual = Tower(size)
-        self.model = Text(size, vocab)
+        self.model = Text(size)
         self.apply(self.initialise)
         shrink(self.visual.blocks)
         shrink(self.model.layers)

@@ -1,7 +1,8 @@
 """Sizes of the model pairs that can be trained.
 
 `demo` is the pair embedded in the program (minutes to hours on a CPU), with a weak drafter beside the able one; `full` is
-the same recipe in a size for an accelerator. Every text width is a multiple of 32, so block quantisation applies to all text matrices.
+the same recipe in a size for an accelerator; `second` is the pair of the second world, whose authors use more words. Every
+text width is a multiple of 32, so block quantisation applies to all text matrices.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ class Size:
     vision_ffn: int
     mrope_section: tuple
     rope_theta: float = 10000.0
+    vocab: int = 768  # 256 bytes, 8 special tokens, the rest merges; a multiple of 32
 
     @classmethod
     def of(cls, config):
@@ -27,7 +29,7 @@ class Size:
         text = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size")
         tower = ("depth", "hidden_size", "num_heads", "intermediate_size")
         sizes = [config[key] for key in text] + [config["vision_config"][key] for key in tower]
-        return cls(*sizes, tuple(config["rope_scaling"]["mrope_section"]), config["rope_theta"])
+        return cls(*sizes, tuple(config["rope_scaling"]["mrope_section"]), config["rope_theta"], config["vocab_size"])
 
     @property
     def head_dim(self):
@@ -37,7 +39,7 @@ class Size:
     def row(self):
         """Multiply-adds of one row of the text decoder and the head, without attention over the cache."""
         attention = 2 * self.hidden * (self.heads + self.kv_heads) * self.head_dim
-        return self.layers * (attention + 3 * self.hidden * self.ffn) + VOCAB_SIZE * self.hidden
+        return self.layers * (attention + 3 * self.hidden * self.ffn) + self.vocab * self.hidden
 
 
 PRESETS = {
@@ -46,7 +48,8 @@ PRESETS = {
     "demo-drafter-weak": Size(2, 96, 3, 1, 256, 2, 96, 3, 256, (4, 6, 6)),
     "full-target": Size(16, 320, 5, 1, 864, 4, 256, 8, 704, (8, 12, 12)),
     "full-drafter": Size(3, 192, 3, 1, 512, 3, 128, 4, 352, (8, 12, 12)),
+    "second-target": Size(5, 256, 4, 1, 704, 3, 160, 5, 352, (8, 12, 12), vocab=6144),
+    "second-drafter": Size(3, 192, 3, 1, 512, 3, 160, 5, 352, (8, 12, 12), vocab=6144),
 }
 
-VOCAB_SIZE = 768  # 256 bytes, 8 special tokens, the rest merges; a multiple of 32
 SYSTEM = "You are a helpful assistant."

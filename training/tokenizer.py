@@ -1,6 +1,6 @@
 """Train the tokenizer that both models of a pair share, on texts from the stream.
 
-    python tokenizer.py --stream "specreel scenes stream" --out DIR
+    python tokenizer.py demo-target --stream "specreel scenes stream" --out DIR
 """
 
 import argparse
@@ -10,7 +10,7 @@ import pathlib
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from data import read_samples
-from presets import SYSTEM, VOCAB_SIZE
+from presets import PRESETS, SYSTEM
 
 SPECIAL = [
     "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>",
@@ -33,7 +33,7 @@ CHAT_TEMPLATE = (
 )
 
 
-def train(texts):
+def train(texts, size):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -45,7 +45,7 @@ def train(texts):
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCAB_SIZE - len(SPECIAL), initial_alphabet=alphabet, show_progress=False, min_frequency=2
+        vocab_size=size - len(SPECIAL), initial_alphabet=alphabet, show_progress=False, min_frequency=2
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in SPECIAL])
@@ -89,15 +89,21 @@ def write_json(path, value):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--stream", default="specreel scenes stream")
+    parser.add_argument("preset", choices=PRESETS, help="a model of the pair: both have a vocabulary of the same size")
+    parser.add_argument("--stream", nargs="+", default=["specreel scenes stream"], help="commands that write the clips")
     parser.add_argument("--out", required=True)
     parser.add_argument("--samples", type=int, default=6000)
     options = parser.parse_args()
     texts = [SYSTEM, "system\n", "user\n", "assistant\n"] * 1000
-    arguments = ["--count", options.samples, "--format", "2x28x28", "--short", 0.15, "--question", 0.3]
-    for header, _ in read_samples(options.stream, arguments):
-        texts += [header["prompt"], header["answer"]]
-    save(train(texts), options.out)
+    for stream in options.stream:
+        arguments = ["--count", options.samples, "--format", "2x28x28", "--short", 0.15]
+        arguments += [] if "--author" in stream else ["--question", 0.3]
+        for header, _ in read_samples(stream, arguments):
+            texts += [header["prompt"], header["answer"]]
+    tokenizer = train(texts, PRESETS[options.preset].vocab)
+    save(tokenizer, options.out)
+    used = {token for text in texts for token in tokenizer.encode(text, add_special_tokens=False).ids}
+    print(f"{options.out}: {tokenizer.get_vocab_size()} tokens, {len(used)} of them in {len(texts)} texts")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from clock import Clock, Threads, precision
 from data import Encoder, batches, prefetch, repeat
 from model import Model
 from evaluate import load
-from presets import PRESETS, VOCAB_SIZE
+from presets import PRESETS
 from teacher import Captions, Guide
 from tower import Heads, labels
 
@@ -35,6 +35,14 @@ PHASES = [
         ["--short", 0.10, "--question", 0.10, "--format", "8x112x112:4", "--format", "12x112x112:4"]
         + ["--format", "16x112x112:3", "--format", "8x84x140:2", "--format", "8x140x84:1"],
     ),
+]
+# The second world: the tower knows the pictures, and a text that knows where to look learns facts and words together; then
+# longer and longer clips, up to 1,088 visual tokens.
+SECOND_PHASES = [
+    (0.10, ["--short", 0.50, "--format", "8x112x112"]),
+    (0.55, ["--short", 0.15, "--format", "8x112x112:6", "--format", "12x112x112:2", "--format", "16x112x112:2"]),
+    (0.75, ["--short", 0.05, "--format", "8x112x112:8", "--format", "16x112x112:4", "--format", "32x112x112:2", "--format", "64x112x112"]),
+    (1.01, ["--short", 0.05, "--format", "16x112x112:4", "--format", "64x112x112:2", "--format", "128x112x112:3", "--format", "136x112x112"]),
 ]
 # A trained tower (`--tower`, `--inherit`) is frozen for this share of the run, then trained on its own loss and the text's.
 RESTING = 0.3
@@ -75,10 +83,11 @@ def main():
     options = parser.parse_args()
 
     torch.manual_seed(options.seed)
+    phases = SECOND_PHASES if options.preset.startswith("second-") else PHASES
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     encoder = Encoder(Tokenizer.from_file(str(pathlib.Path(options.tokenizer) / "tokenizer.json")))
-    model = Model(PRESETS[options.preset], VOCAB_SIZE)
+    model = Model(PRESETS[options.preset])
     heads = Heads(model.size.hidden)
     guide = rewrite = None
     if options.teacher:
@@ -132,8 +141,8 @@ def main():
 
     def phase():
         if options.init:  # the easy phases are over
-            return len(PHASES) - 1
-        return next(index for index, (end, _) in enumerate(PHASES) if min(clock.progress, 1.0) < end)
+            return len(phases) - 1
+        return next(index for index, (end, _) in enumerate(phases) if min(clock.progress, 1.0) < end)
 
     last_save = last_log = time.monotonic()
     # loss, right facts, facts, right tokens, tokens, right shapes in cells, shapes in cells, teacher's right facts, agreed tokens
@@ -147,7 +156,7 @@ def main():
     steps = 0
     while clock.progress < 1.0:
         current = phase()
-        stream = batches(encoder, options.stream, ["--seed", fresh, *PHASES[current][1]], options.batch, rewrite=rewrite)
+        stream = batches(encoder, options.stream, ["--seed", fresh, *phases[current][1]], options.batch, rewrite=rewrite)
         for batch in repeat(prefetch(stream), options.uses):
             begin = time.monotonic()
             resting = clock.progress < rest

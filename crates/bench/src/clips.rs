@@ -36,11 +36,12 @@ impl Clip {
 #[derive(Debug)]
 pub struct ClipRenderer {
     dir: PathBuf,
+    seconds: Option<u32>,
 }
 
 impl ClipRenderer {
-    /// Create the directory. Fails if the temporary directory cannot be written.
-    pub fn open() -> Result<Self, Failure> {
+    /// Create the directory, for clips of `seconds`, or as long as their seeds say. Fails if the temporary directory cannot be written.
+    pub fn open(seconds: Option<u32>) -> Result<Self, Failure> {
         let base = std::env::temp_dir();
         let name = |n: u32| base.join(format!("specreel-bench-{}-{n}", std::process::id()));
         let mut outcome = Ok(base.clone());
@@ -51,7 +52,7 @@ impl ClipRenderer {
                 break;
             }
         }
-        outcome.map(|dir| Self { dir }).map_err(|e| {
+        outcome.map(|dir| Self { dir, seconds }).map_err(|e| {
             Failure::new(
                 if is_full(&e) { FailureClass::Internal } else { FailureClass::Input },
                 format!("cannot create a directory for clips in {}: {e}", base.display()),
@@ -62,7 +63,7 @@ impl ClipRenderer {
 
     /// Render the scene of a seed. Fails if FFmpeg has no encoder, or the disk is full.
     pub fn render(&self, seed: u64) -> Result<Clip, Failure> {
-        let scene = Scene::from_seed(seed);
+        let scene = Scene::from_seed(seed).lengthened(self.seconds.unwrap_or_default().into());
         let path = self.dir.join(format!("{seed}.mp4"));
         encode::mp4(&scene, &path, SIZE, SIZE).map_err(|e| match e.is_full() {
             true => Failure::internal(format!("no space for clips: {e}"), HINT),
@@ -109,13 +110,23 @@ mod tests {
 
     #[test]
     fn a_clip_is_a_file_with_facts_and_the_directory_is_removed() {
-        let renderer = ClipRenderer::open().unwrap();
-        let other = ClipRenderer::open().unwrap();
+        let renderer = ClipRenderer::open(None).unwrap();
+        let other = ClipRenderer::open(None).unwrap();
         assert_ne!(renderer.dir, other.dir);
         let clip = renderer.render(1000).unwrap();
         assert!(clip.path.metadata().unwrap().len() > 0);
         assert_eq!(clip.truth, facts::of(&Scene::from_seed(1000)));
         drop(renderer);
         assert!(!clip.path.exists() && other.dir.exists());
+    }
+
+    #[test]
+    fn a_lengthened_clip_has_the_facts_of_its_scene() {
+        let clip = ClipRenderer::open(Some(12)).and_then(|renderer| {
+            let clip = renderer.render(1000)?;
+            assert_eq!(specreel_video::probe(&clip.path)?.duration_s.round(), 12.0);
+            Ok(clip)
+        });
+        assert_eq!(clip.unwrap().truth, facts::of(&Scene::from_seed(1000)));
     }
 }

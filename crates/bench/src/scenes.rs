@@ -18,8 +18,8 @@ const WARM_UP_TOKENS: usize = 32;
 
 #[derive(Debug)]
 pub enum Source {
-    /// Synthetic clips with these seeds, whose facts are known.
-    Scenes(Range<u64>),
+    /// Synthetic clips with these seeds, whose facts are known, of so many seconds, or as long as their seeds say.
+    Scenes(Range<u64>, Option<u32>),
     Videos(OwnVideos),
 }
 
@@ -32,7 +32,7 @@ pub async fn run<R: Reporter>(
     reporter: &mut R,
 ) -> Result<bool, R::Error> {
     let (seeds, videos, mut clips): (_, _, Box<dyn Clips>) = match source {
-        Source::Scenes(seeds) => (seeds, Vec::new(), Box::new(ClipRenderer::open()?)),
+        Source::Scenes(seeds, seconds) => (seeds, Vec::new(), Box::new(ClipRenderer::open(seconds)?)),
         Source::Videos(own) => (0..own.count() as u64, own.names(), Box::new(own)),
     };
     let Some(loaded) = runs.load(reporter).await? else { return Ok(false) };

@@ -13,7 +13,7 @@ use super::phrases::*;
 use super::world::{Figure, Motion, Relation, Scene, Shot, pick};
 
 const NUMBERS: [&str; 5] = ["no", "one", "two", "three", "four"];
-const ORDINALS: [&str; 3] = ["first", "second", "third"];
+pub(super) const ORDINALS: [&str; 3] = ["first", "second", "third"];
 
 /// A text and where its facts are stated.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,12 +25,12 @@ pub struct Caption {
 
 impl Caption {
     /// Appends words that state no fact.
-    fn say(&mut self, words: &str) -> &mut Self {
+    pub(super) fn say(&mut self, words: &str) -> &mut Self {
         self.text.push_str(words);
         self
     }
 
-    fn fact(&mut self, word: &str) -> &mut Self {
+    pub(super) fn fact(&mut self, word: &str) -> &mut Self {
         let start = self.text.len();
         self.text.push_str(word);
         self.facts.push(start..self.text.len());
@@ -46,7 +46,7 @@ impl Caption {
     }
 
     /// Starts a new sentence.
-    fn space(&mut self) -> &mut Self {
+    pub(super) fn space(&mut self) -> &mut Self {
         if !self.text.is_empty() && !self.text.ends_with(' ') {
             self.text.push(' ');
         }

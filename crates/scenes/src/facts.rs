@@ -2,7 +2,7 @@
 //!
 //! [`extract`] reads any text word by word: "a large striped red circle" introduces a figure, "the red circle" points at
 //! one, a motion word belongs to the figure last mentioned, "the second shot" moves on. It never guesses: a fact
-//! that is not stated in the words of [`super::world`] (or a few synonyms) counts as missing.
+//! that is not stated in the words of [`super::world`], plain or an author's, (or a few synonyms) counts as missing.
 
 use serde::{Deserialize, Serialize};
 
@@ -296,9 +296,9 @@ pub(super) fn ordinal(word: &str) -> Option<usize> {
 
 pub(super) fn number(word: &str) -> Option<usize> {
     match word {
-        "one" | "single" | "1" => Some(1),
-        "two" | "2" => Some(2),
-        "three" | "3" => Some(3),
+        "one" | "single" | "lone" | "1" => Some(1),
+        "two" | "twin" | "2" => Some(2),
+        "three" | "triple" | "3" => Some(3),
         "four" | "4" => Some(4),
         _ => None,
     }
@@ -306,8 +306,8 @@ pub(super) fn number(word: &str) -> Option<usize> {
 
 pub(super) fn relation(word: &str, next: &str) -> Option<Relation> {
     match word {
-        "left" | "right" if next != "of" => None,
-        "under" | "beneath" | "underneath" => Some(Relation::Below),
+        "left" | "right" | "west" | "east" if next != "of" => None,
+        "under" | "underneath" => Some(Relation::Below),
         _ => Relation::from_word(word),
     }
 }

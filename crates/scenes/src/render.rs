@@ -62,7 +62,7 @@ struct Pose {
 }
 
 fn pose(shot: &Shot, lane: usize, figure: &Figure, t: f64, width: f64, height: f64) -> Pose {
-    let progress = ((t - shot.start) / (shot.end - shot.start)).clamp(0.0, 1.0);
+    let progress = shot.progress(t);
     let full = figure.size.radius() * width.min(height);
     let (mut across, mut down) = figure.home;
     let from = 0.5 - figure.travel / 2.0;

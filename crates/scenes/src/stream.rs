@@ -17,10 +17,14 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
+use super::author::Author;
 use super::caption::{self, Caption};
 use super::phrases::{LONG_PROMPTS, SHORT_PROMPTS};
 use super::world::{Scene, pick};
 use super::{facts, render};
+
+/// Frames that a model of the second world samples of a second.
+pub const FRAMES_PER_SECOND: f64 = 2.0;
 
 /// Frames, height and width of a sample, written `8x112x112`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +59,11 @@ pub struct Options {
     pub group: u64,
     /// Share of short captions; samples that are neither short captions nor questions are long captions.
     pub short: f64,
-    /// Share of questions.
+    /// Share of questions; without an author.
     pub question: f64,
+    /// Who words the captions; `None` draws their phrases at random. With an author, clips are as long as their frames are at
+    /// [`FRAMES_PER_SECOND`].
+    pub author: Option<Author>,
     /// Scenes with more figures are left out, for a curriculum that starts with easy scenes.
     pub figures: usize,
     /// Scenes with more shots are left out.
@@ -75,6 +82,7 @@ impl Default for Options {
             group: 64,
             short: 0.08,
             question: 0.10,
+            author: None,
             figures: usize::MAX,
             shots: usize::MAX,
             degrade: true,
@@ -131,6 +139,8 @@ pub fn stream(out: &mut dyn Write, options: &Options) -> io::Result<()> {
 /// Appends sample number `index` to `bytes`.
 fn sample(bytes: &mut Vec<u8>, options: &Options, scene: &Scene, index: u64) -> io::Result<()> {
     let format = format_of(options, index)?;
+    let long = options.author.map(|_| scene.lengthened(format.frames as f64 / FRAMES_PER_SECOND));
+    let scene = long.as_ref().unwrap_or(scene);
     // Not the scene's own generator: words and degradation are independent of the scene.
     let mut rng = ChaCha8Rng::seed_from_u64(scene.seed ^ 0x5eed_0ff1_11e5);
     let (kind, prompt, answer) = words(&mut rng, options, scene);
@@ -200,6 +210,13 @@ fn format_of(options: &Options, index: u64) -> io::Result<Format> {
 fn words(rng: &mut impl Rng, options: &Options, scene: &Scene) -> (&'static str, String, Caption) {
     let kind = rng.random_range(0.0..1.0);
     let wording = rng.random();
+    if let Some(author) = options.author {
+        return if kind < options.short {
+            ("short", pick(rng, SHORT_PROMPTS).to_owned(), author.short(scene))
+        } else {
+            ("long", pick(rng, LONG_PROMPTS).to_owned(), author.long(scene, wording))
+        };
+    }
     if kind < options.short {
         ("short", pick(rng, SHORT_PROMPTS).to_owned(), caption::short_with_facts(scene, wording))
     } else if kind < options.short + options.question {

@@ -1,10 +1,11 @@
 //! The meaning of single words of a caption.
 //!
 //! [`super::facts`] reads whole texts; this module classifies a word on its own, as a rule that judges one token must. The
-//! words are those of [`super::world`], their synonyms, and the verbs that announce a slide ("glides to the left"): they
-//! state no fact themselves, but imply a motion.
+//! words are those of [`super::world`], their synonyms, and the verbs that announce a slide ("glides to the left", "heads
+//! leftward"): they state no fact themselves, but imply a motion.
 
 use super::{
+    author::HEADS,
     facts::{motion, number, ordinal, relation},
     phrases::SLIDES,
     world::{Background, Colour, Motion, Relation, Shape, Size, Texture},
@@ -42,7 +43,7 @@ pub fn says(word: &str) -> Option<Says> {
         .or_else(|| Shape::from_word(word).map(Says::Shape))
         .or_else(|| motion(word).map(Says::Motion))
         .or_else(|| relation(word, "of").map(Says::Relation))
-        .or_else(|| SLIDES.contains(&word).then_some(Says::Slide))
+        .or_else(|| (SLIDES.contains(&word) || word == HEADS).then_some(Says::Slide))
 }
 
 /// The words of a text that have a meaning.
@@ -53,11 +54,19 @@ pub fn meaningful(text: &str) -> impl Iterator<Item = (&str, Says)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Scene, caption};
+    use crate::{Scene, author::Author, caption};
 
     #[test]
     fn synonyms_have_the_same_meaning() {
-        for (a, b) in [("rises", "rising"), ("under", "below"), ("one", "single"), ("glides", "moves")] {
+        for (a, b) in [
+            ("rises", "rising"),
+            ("under", "below"),
+            ("one", "single"),
+            ("glides", "moves"),
+            ("glides", "heads"),
+            ("rises", "climbs"),
+            ("two", "twin"),
+        ] {
             assert!(says(a).is_some() && says(a) == says(b), "{a} {b}");
         }
         assert_eq!(says("Red"), Some(Says::Colour(Colour::Red)));
@@ -77,17 +86,19 @@ mod tests {
     #[test]
     fn only_fact_words_slides_shots_and_names_have_a_meaning() {
         for seed in 0..300 {
-            let said = caption::long_with_facts(&Scene::from_seed(seed), seed);
-            for range in &said.facts {
-                assert!(says(&said.text[range.clone()]).is_some(), "{}", &said.text[range.clone()]);
+            let scene = Scene::from_seed(seed);
+            for said in [caption::long_with_facts(&scene, seed), Author(seed).long(&scene, seed)] {
+                for range in &said.facts {
+                    assert!(says(&said.text[range.clone()]).is_some(), "{}", &said.text[range.clone()]);
+                }
+                let all = meaningful(&said.text).count();
+                let beside = meaningful(&said.text)
+                    .filter(|(_, says)| {
+                        matches!(says, Says::Slide | Says::Shot(_) | Says::Colour(_) | Says::Shape(_))
+                    })
+                    .count();
+                assert!(said.facts.len() <= all && all <= said.facts.len() + beside, "{}", said.text);
             }
-            let all = meaningful(&said.text).count();
-            let beside = meaningful(&said.text)
-                .filter(|(_, says)| {
-                    matches!(says, Says::Slide | Says::Shot(_) | Says::Colour(_) | Says::Shape(_))
-                })
-                .count();
-            assert!(said.facts.len() <= all && all <= said.facts.len() + beside, "{}", said.text);
         }
     }
 }

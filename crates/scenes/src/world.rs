@@ -14,12 +14,14 @@ use serde::{Deserialize, Serialize};
 /// Seeds for training. Everything below the start is held out (tests, demo clips, measurements).
 pub const TRAINING_SEEDS: Range<u64> = 1_000_000..u64::MAX;
 
-/// Nominal frame rate of every scene.
+/// Nominal frame rate of a scene.
 const FPS: f64 = 30.0;
+/// Nominal frame rate of a lengthened scene.
+const LONG_FPS: f64 = 10.0;
 
-/// Declares an attribute: its values, the one word that states each value, and the list of all values.
+/// Declares an attribute: its values, the words that state each value (plain wording / an author's), and the list of all values.
 macro_rules! attribute {
-    ($(#[$about:meta])* $name:ident { $($value:ident = $word:literal),+ $(,)? }) => {
+    ($(#[$about:meta])* $name:ident { $($value:ident = $word:literal / $other:literal),+ $(,)? }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum $name { $(#[doc = $word] #[serde(rename = $word)] $value),+ }
@@ -33,9 +35,14 @@ macro_rules! attribute {
                 match self { $(Self::$value => $word),+ }
             }
 
-            /// The value stated by `word` (lower case), if it is one of ours.
+            /// The word that states this value in an author's caption ([`crate::author`]).
+            pub fn author_word(self) -> &'static str {
+                match self { $(Self::$value => $other),+ }
+            }
+
+            /// The value stated by `word` (lower case) in either wording, if it is one of ours.
             pub fn from_word(word: &str) -> Option<Self> {
-                match word { $($word => Some(Self::$value),)+ _ => None }
+                match word { $($word | $other => Some(Self::$value),)+ _ => None }
             }
         }
     };
@@ -43,37 +50,40 @@ macro_rules! attribute {
 
 attribute!(
     /// Color of everything behind the figures. No figure has one of these colors.
-    Background { Black = "black", White = "white", Gray = "gray", Brown = "brown", Navy = "navy", Mint = "mint" }
+    Background {
+        Black = "black" / "coal", White = "white" / "chalk", Gray = "gray" / "slate",
+        Brown = "brown" / "umber", Navy = "navy" / "midnight", Mint = "mint" / "pistachio",
+    }
 );
 attribute!(
     /// Color of a figure.
     Colour {
-        Red = "red", Orange = "orange", Yellow = "yellow", Green = "green",
-        Cyan = "cyan", Blue = "blue", Purple = "purple", Pink = "pink",
+        Red = "red" / "scarlet", Orange = "orange" / "tangerine", Yellow = "yellow" / "lemon", Green = "green" / "emerald",
+        Cyan = "cyan" / "turquoise", Blue = "blue" / "azure", Purple = "purple" / "violet", Pink = "pink" / "rose",
     }
 );
 attribute!(
     /// Outline of a figure.
-    Shape { Circle = "circle", Triangle = "triangle", Ring = "ring", Cross = "cross" }
+    Shape { Circle = "circle" / "disk", Triangle = "triangle" / "wedge", Ring = "ring" / "hoop", Cross = "cross" / "plus" }
 );
 attribute!(
     /// Largest extent a figure reaches, see [`Size::radius`].
-    Size { Small = "small", Medium = "medium", Large = "large" }
+    Size { Small = "small" / "tiny", Medium = "medium" / "middling", Large = "large" / "huge" }
 );
 attribute!(
     /// What covers a figure.
-    Texture { Plain = "plain", Striped = "striped", Dotted = "dotted" }
+    Texture { Plain = "plain" / "solid", Striped = "striped" / "banded", Dotted = "dotted" / "speckled" }
 );
 attribute!(
     /// What a figure does during its shot. The word is the one that carries the fact.
     Motion {
-        Left = "left", Right = "right", Rises = "rises", Falls = "falls",
-        Grows = "grows", Shrinks = "shrinks", Spins = "spins", Stays = "stays",
+        Left = "left" / "leftward", Right = "right" / "rightward", Rises = "rises" / "climbs", Falls = "falls" / "sinks",
+        Grows = "grows" / "swells", Shrinks = "shrinks" / "dwindles", Spins = "spins" / "twirls", Stays = "stays" / "lingers",
     }
 );
 attribute!(
     /// Position of the first of two figures relative to the second.
-    Relation { LeftOf = "left", RightOf = "right", Above = "above", Below = "below" }
+    Relation { LeftOf = "left" / "west", RightOf = "right" / "east", Above = "above" / "atop", Below = "below" / "beneath" }
 );
 
 impl Size {
@@ -128,9 +138,24 @@ pub struct Shot {
     pub(crate) side_by_side: bool,
     /// One to three figures, in the order of their lanes.
     pub figures: Vec<Figure>,
+    /// How often the motions run from their beginning to their end.
+    #[serde(default = "once")]
+    pub(crate) repeats: u32,
+}
+
+fn once() -> u32 {
+    1
 }
 
 impl Shot {
+    /// How much of its motions has passed at `t` seconds, 0 to 1.
+    pub(crate) fn progress(&self, t: f64) -> f64 {
+        let share = ((t - self.start) / (self.end - self.start)).clamp(0.0, 1.0);
+        let passed = share * f64::from(self.repeats);
+        // The last run ends at its end, not at a new beginning.
+        if share < 1.0 { passed.fract() } else { 1.0 }
+    }
+
     /// Relation of the first figure to the second, where there are exactly two.
     pub(crate) fn relation(&self) -> Option<Relation> {
         (self.figures.len() == 2).then_some(if self.side_by_side {
@@ -145,7 +170,7 @@ impl Shot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scene {
     pub seed: u64,
-    /// Length in seconds, 4 to 8.
+    /// Length in seconds: 4 to 8, or more if [lengthened](Scene::lengthened).
     pub duration_s: f64,
     /// Frames per second of the nominal video.
     pub fps: f64,
@@ -173,6 +198,32 @@ impl Scene {
             })
             .collect();
         Self { seed, duration_s, fps: FPS, shots }
+    }
+
+    /// The scene in a video of about `seconds`, with the same facts: motions keep their pace and repeat, and cuts are anywhere
+    /// that leaves every shot an eighth of the video. The scene itself where it is as long already.
+    #[must_use]
+    pub fn lengthened(&self, seconds: f64) -> Self {
+        if seconds <= self.duration_s {
+            return self.clone();
+        }
+        // Independent of what the seed has drawn for the scene.
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed ^ 0x1e46_7e4e_d5ce_4e00);
+        let duration_s = (seconds * LONG_FPS).round() / LONG_FPS;
+        let least = 0.125;
+        let weights: Vec<f64> = self.shots.iter().map(|_| rng.random_range(0.0..1.0)).collect();
+        let free = (1.0 - least * weights.len() as f64) / weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let (mut share, mut start) = (0.0, 0.0);
+        let shots = self.shots.iter().zip(&weights).enumerate().map(|(index, (shot, weight))| {
+            share += least + free * weight;
+            let last = index + 1 == weights.len();
+            let end = if last { duration_s } else { (share * duration_s * LONG_FPS).round() / LONG_FPS };
+            let repeats = ((end - start) / (shot.end - shot.start)).round().max(1.0) as u32;
+            let long = Shot { start, end, repeats, ..shot.clone() };
+            start = end;
+            long
+        });
+        Self { seed: self.seed, duration_s, fps: LONG_FPS, shots: shots.collect() }
     }
 
     /// Number of frames of the nominal video.
@@ -223,7 +274,7 @@ fn shot(rng: &mut impl Rng, (start, end): (f64, f64), background: Background, co
         .iter()
         .filter_map(|&colour| Some(figure(rng, colour, shapes.pop()?, colours.len(), side_by_side)))
         .collect();
-    Shot { start, end, background, side_by_side, figures }
+    Shot { start, end, background, side_by_side, figures, repeats: 1 }
 }
 
 fn figure(rng: &mut impl Rng, colour: Colour, shape: Shape, neighbours: usize, side_by_side: bool) -> Figure {
@@ -317,9 +368,39 @@ mod tests {
     }
 
     #[test]
+    fn a_lengthened_scene_keeps_its_facts_its_pace_and_all_its_shots() {
+        for short in (0..500).map(Scene::from_seed) {
+            let long = short.lengthened(64.0);
+            assert_eq!(long, short.lengthened(64.0));
+            assert_eq!((long.duration_s, long.total_frames()), (64.0, 640));
+            assert_eq!(crate::facts::of(&long), crate::facts::of(&short));
+            for (long, short) in long.shots.iter().zip(&short.shots) {
+                let seconds = long.end - long.start;
+                assert!(seconds > 7.9, "{long:?}");
+                let pace = seconds / f64::from(long.repeats) / (short.end - short.start);
+                assert!((0.6..1.6).contains(&pace), "{pace} {long:?}");
+            }
+            assert!(long.shots.windows(2).all(|pair| pair[0].end == pair[1].start));
+            assert_eq!(long.shots[long.shots.len() - 1].end, long.duration_s);
+        }
+        let scene = Scene::from_seed(7);
+        assert_eq!(scene.lengthened(3.0), scene);
+    }
+
+    #[test]
+    fn repeated_motions_begin_again_and_end_at_their_end() {
+        let mut shot = Scene::from_seed(7).lengthened(64.0).shots.remove(0);
+        (shot.start, shot.end, shot.repeats) = (10.0, 20.0, 4);
+        let at = |t| shot.progress(t);
+        assert_eq!((at(10.0), at(11.25), at(12.5), at(13.75)), (0.0, 0.5, 0.0, 0.5));
+        assert_eq!((at(0.0), at(20.0), at(99.0)), (0.0, 1.0, 1.0));
+    }
+
+    #[test]
     fn words_round_trip() {
         for &motion in Motion::ALL {
             assert_eq!(Motion::from_word(motion.word()), Some(motion));
+            assert_eq!(Motion::from_word(motion.author_word()), Some(motion));
         }
         assert_eq!(serde_json::to_string(&Colour::Cyan).unwrap(), "\"cyan\"");
     }

@@ -33,7 +33,7 @@ pub struct BenchArgs {
     pub methods: Option<String>,
     /// Measure on these videos instead of synthetic clips: files or directories (repeatable). Their facts are not known,
     /// so there are no facts
-    #[arg(long, help_heading = SCENES, value_name = "PATH", conflicts_with_all = ["first_seed", "svg"])]
+    #[arg(long, help_heading = SCENES, value_name = "PATH", conflicts_with_all = ["first_seed", "svg", "seconds"])]
     pub videos: Vec<PathBuf>,
     /// Number of clips [default: 20; all of --videos]
     #[arg(long, help_heading = SCENES, allow_negative_numbers = true, value_name = "N", value_parser = value_parser!(u32).range(1..=100_000))]
@@ -79,7 +79,7 @@ pub struct BenchArgs {
     /// The same instead of the drafter
     #[arg(long, help_heading = STEP, value_name = "NAME", value_parser = shape, conflicts_with = "drafter", requires = "shape")]
     pub drafter_shape: Option<String>,
-    /// Length of the clip in seconds [default: 10]
+    /// Length of the clips in seconds [default: 10; scenes and papers: 4 to 8, by seed]. Where a scene is shorter, its motions repeat
     #[arg(long, help_heading = CLIP, value_name = "N", value_parser = value_parser!(u32).range(1..=86_400))]
     pub seconds: Option<u32>,
     /// Size of its frames in pixels, before they are resized [default: 1280x720]
@@ -141,7 +141,8 @@ impl BenchArgs {
             ("--rows", !self.rows.is_empty(), "step"),
             ("--drafter-shape", self.drafter_shape.is_some(), "step"),
         ];
-        let clip = [("--seconds", self.seconds.is_some(), "clip"), ("--size", self.size.is_some(), "clip")];
+        let seconds = [("--seconds", self.seconds.is_some(), "clip")];
+        let clip = [("--size", self.size.is_some(), "clip")];
         let scenes = [
             ("--methods", self.methods.is_some()),
             ("--method", run.method.is_some()),
@@ -185,7 +186,7 @@ impl BenchArgs {
         let shape = [("--shape", self.shape.is_some(), "step")];
         let (suite, strangers) = match self.suite {
             Suite::Scenes => ("scenes", [&step[..], &clip, &quality, &shape].concat()),
-            Suite::Step => ("step", [&scenes[..], &sampling, &clip, &quality].concat()),
+            Suite::Step => ("step", [&scenes[..], &sampling, &seconds, &clip, &quality].concat()),
             Suite::Clip => ("clip", [&scenes[..], &step, &quality].concat()),
             Suite::Quality => {
                 // The reference is in f32, and the suite's own options name the types that are compared with it.
@@ -195,7 +196,7 @@ impl BenchArgs {
                     ("--tower-dtype", run.tower_dtype.is_some(), "scenes"),
                     ("--drafter", run.drafter.is_some(), "scenes"),
                 ];
-                ("quality", [&scenes[..], &sampling, &step, &clip, &shape, &types].concat())
+                ("quality", [&scenes[..], &sampling, &step, &seconds, &clip, &shape, &types].concat())
             }
         };
         match strangers.into_iter().find(|(_, given, _)| *given) {

@@ -26,6 +26,9 @@ pub enum ScenesCommand {
         /// Width and height in pixels, even numbers from 16 to 4096
         #[arg(long, value_name = "WxH", default_value = "320x320", value_parser = size)]
         size: (u32, u32),
+        /// Length in seconds: longer than the scene, its motions repeat [default: 4 to 8, by seed]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
+        seconds: Option<u32>,
         /// Overwrite an existing file
         #[arg(long)]
         force: bool,
@@ -77,6 +80,10 @@ pub struct StreamArgs {
     /// Leave out scenes with more figures
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub figures: Option<u64>,
+    /// Captions of the second world, in the style of this author; clips are then as long as their frames are at 2 a second, and
+    /// there are no questions
+    #[arg(long, value_name = "N", conflicts_with = "question", allow_negative_numbers = true, value_parser = whole)]
+    pub author: Option<u64>,
     /// Do not degrade the rendered pixels
     #[arg(long)]
     pub clean: bool,

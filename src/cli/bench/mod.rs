@@ -74,7 +74,7 @@ fn methods(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
     let find = |name: &str| user_methods::find(name, Dirs::find().as_ref());
     let plan = Plan::new(methods.as_deref(), &args.run.set, &args.sweep, &models, &find)?;
     let source = match &args.videos[..] {
-        [] => Source::Scenes(seeds(&args)?),
+        [] => Source::Scenes(seeds(&args)?, args.seconds),
         videos => {
             let warm_up = resolve::video("demo".as_ref())?;
             let note = &mut |note: &str| tell!("note: {note}");
@@ -111,12 +111,12 @@ fn papers(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
     }
     let models = models(&args, config)?;
     let work = paper::Work::of(&tables, &models)?;
-    let seeds = seeds(&args)?;
+    let (seeds, seconds) = (seeds(&args)?, args.seconds);
     // Every run replaces the clip, the method, and what its condition says.
     let setup = setup(&mut args, config, models, paper::profiles(&tables)?)?;
     let mut output = output(&args, files)?;
     let runs = runs(setup)?;
-    let options = PaperOptions { name, tables, work, seeds };
+    let options = PaperOptions { name, tables, work, seeds, seconds };
     runtime()?.block_on(paper::run(options, runs, &mut output))
 }
 

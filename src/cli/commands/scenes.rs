@@ -5,7 +5,9 @@ use std::io::{BufWriter, Read};
 use super::*;
 use crate::cli::args::scenes::{ScenesArgs, ScenesCommand, StreamArgs};
 use specreel_scenes::{
-    Scene, encode,
+    Scene,
+    author::Author,
+    encode,
     facts::{self, Facts, Score},
     stream,
 };
@@ -15,14 +17,22 @@ const MAX_TEXT: u64 = 16 << 20;
 
 pub fn run(args: &ScenesArgs) -> Result<i32, End> {
     match &args.command {
-        ScenesCommand::Render { seed, out, size, force } => render(*seed, out, *size, *force),
+        ScenesCommand::Render { seed, out, size, seconds, force } => {
+            let scene = Scene::from_seed(*seed);
+            render(
+                &seconds.map_or(scene.clone(), |seconds| scene.lengthened(seconds.into())),
+                out,
+                *size,
+                *force,
+            )
+        }
         ScenesCommand::Score { file, lines: true, .. } => score_lines(file),
         ScenesCommand::Score { file, seed, facts, json, .. } => score(file, *seed, facts.as_deref(), *json),
         ScenesCommand::Stream(args) => samples(args),
     }
 }
 
-fn render(seed: u64, out: &Path, (width, height): (u32, u32), force: bool) -> Result<i32, End> {
+fn render(scene: &Scene, out: &Path, (width, height): (u32, u32), force: bool) -> Result<i32, End> {
     if out.is_dir() {
         let error = format!("cannot write {}: is a directory", out.display());
         return Err(fail(FailureClass::Input, error, "pass the path of a file in it"));
@@ -36,9 +46,8 @@ fn render(seed: u64, out: &Path, (width, height): (u32, u32), force: bool) -> Re
     }
     // Encoders log to stderr.
     ffmpeg_next::log::set_level(ffmpeg_next::log::Level::Quiet);
-    let scene = Scene::from_seed(seed);
     let new = !out.exists();
-    encode::mp4(&scene, out, width, height).map_err(|e| {
+    encode::mp4(scene, out, width, height).map_err(|e| {
         if new {
             // No incomplete video is left behind.
             let _ = std::fs::remove_file(out);
@@ -53,7 +62,7 @@ fn render(seed: u64, out: &Path, (width, height): (u32, u32), force: bool) -> Re
         };
         fail(class, e.to_string(), hint)
     })?;
-    let line = serde_json::to_string(&facts::of(&scene)).map_err(io::Error::from)?;
+    let line = serde_json::to_string(&facts::of(scene)).map_err(io::Error::from)?;
     writeln!(io::stdout(), "{line}")?;
     Ok(0)
 }
@@ -128,6 +137,7 @@ fn samples(args: &StreamArgs) -> Result<i32, End> {
         degrade: !args.clean,
         shots: limit(args.shots),
         figures: limit(args.figures),
+        author: args.author.map(Author),
         ..stream::Options::default()
     };
     if !args.format.is_empty() {

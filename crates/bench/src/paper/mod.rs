@@ -43,6 +43,8 @@ pub struct PaperOptions {
 
     pub work: Work,
     pub seeds: Range<u64>,
+    /// Length of the clips; `None`: as their seeds say.
+    pub seconds: Option<u32>,
 }
 
 /// Measure tables and report them. False if it was interrupted; then they show the results so far. Fails if the models cannot be
@@ -52,8 +54,8 @@ pub async fn run<R: Reporter>(
     mut runs: Runs,
     reporter: &mut R,
 ) -> Result<bool, R::Error> {
-    let PaperOptions { name, tables, work, seeds } = options;
-    let mut clips = ClipRenderer::open()?;
+    let PaperOptions { name, tables, work, seeds, seconds } = options;
+    let mut clips = ClipRenderer::open(seconds)?;
     let Some(loaded) = runs.load(reporter).await? else { return Ok(false) };
     let header = Header {
         paper: name,
@@ -63,6 +65,7 @@ pub async fn run<R: Reporter>(
         dtype: loaded.dtype,
         first_seed: seeds.start,
         clips: seeds.end - seeds.start,
+        seconds,
         skipped: work.skipped.clone(),
     };
     reporter.line(saved::HEADER, &header)?;

@@ -26,6 +26,9 @@ pub struct Header {
     pub(crate) dtype: String,
     pub(crate) first_seed: u64,
     pub(crate) clips: u64,
+    /// Length of the clips; `None`: as their seeds say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) seconds: Option<u32>,
     #[serde(default)]
     pub(crate) skipped: BTreeMap<String, String>,
 }
