@@ -1,7 +1,7 @@
 # make run     build and start the studio; make run ARGS="caption demo" runs a command.
 #              Without a terminal it captions an embedded clip
 #              PROFILE=dev builds faster and runs slower
-# make test    check formatting, lints and docs, and run all tests
+# make test    check formatting, dependencies, lints and docs, and run all tests
 # make dist    build the packages of a release into dist/ (Debian); make dist ARCH=aarch64 for another machine
 #
 # All first install missing dependencies (scripts/setup.sh).
@@ -26,6 +26,7 @@ setup:
 test:
 	@sh scripts/setup.sh test
 	cargo fmt --all --check
+	@sh scripts/deny.sh
 	cargo clippy --locked --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 	cargo test --locked --workspace --doc --quiet

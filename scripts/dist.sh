@@ -34,10 +34,7 @@ SPECREEL_COMMIT=${SPECREEL_COMMIT:-$(git describe --always --abbrev=12 --dirty=-
 export SOURCE_DATE_EPOCH SPECREEL_COMMIT
 
 log "licenses, sources and duplicates of dependencies"
-deny=0.20.2    # older ones do not read deny.toml
-[ "$(cargo deny --version 2>/dev/null)" = "cargo-deny $deny" ] ||
-    cargo install --locked --quiet --version "$deny" --root "$build/venv" cargo-deny
-cargo deny --log-level error check --hide-inclusion-graph licenses bans sources
+PYTHON=$build/venv/bin/python sh scripts/deny.sh
 
 if [ ! -d "$(rustc --print target-libdir --target "$target")" ]; then
     if have rustup && rustup target add "$target"; then :
