@@ -1,15 +1,25 @@
 #!/bin/bash
-# Installs each artifact of dist/ in clean Debian systems, without compiler, FFmpeg or Vulkan, and uses it there.
+# Installs each artifact of dist/ in clean Debian and Ubuntu systems, without compiler, FFmpeg or Vulkan, and uses it there.
 #
-# dist-test.sh [--roots DIR] [VIDEO]: root, debootstrap, tmux and npm are needed. DIR keeps the systems (default
-# target/dist-build/roots). With qemu-user-static an older processor is tested, too, and aarch64, if there is an archive for it.
+# dist-test.sh [--roots DIR] [--arch ARCH] [VIDEO]: root, debootstrap, tmux and npm are needed. DIR keeps the systems (default
+# target/dist-build/roots). ARCH is x86_64 or aarch64; without it, each that dist/ has an archive for. With qemu-user-static an
+# older processor is tested, too, and, if its handlers are registered (binfmt_misc), the packages for another one.
+#
+# SUITES names the systems. SPEECH is the directory of a Whisper model: what is said in VIDEO is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 roots=$PWD/target/dist-build/roots
-[ "${1:-}" != --roots ] || { roots=$2; shift 2; }
+arches=
+while [ $# -gt 1 ]; do
+    case $1 in
+        --roots) roots=$2 ;;
+        --arch) arches=$2 ;;
+        *) break ;;
+    esac
+    shift 2
+done
 video=${1:-}
 dist=$PWD/dist
-mirror=http://deb.debian.org/debian
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 passed=0
 mkdir -p "$roots"
@@ -19,11 +29,17 @@ fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 # in_root ROOT COMMAND...: nothing of this machine but the processor and the kernel.
 in_root() { local root=$1; shift; env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=xterm-256color chroot "$root" "$@"; }
 
+# root_of SUITE NAME ARCHITECTURE
 root_of() {
-    local root=$roots/$1
+    local root=$roots/$2 components=main source=(http://deb.debian.org/debian)
+    # Debian's debootstrap does not know the newest Ubuntu; all of them are made alike.
+    case $1 in
+        jammy | noble | resolute) components=main,universe source=(http://archive.ubuntu.com/ubuntu /usr/share/debootstrap/scripts/gutsy) ;;
+    esac
     if [ ! -e "$root/ready" ]; then
         rm -rf "$root"
-        debootstrap --variant=minbase --include=python3,python3-venv,nodejs "$1" "$root" $mirror >"$roots/$1.log" 2>&1 || fail "debootstrap $1, see $roots/$1.log"
+        debootstrap --arch="$3" --variant=minbase --components=$components --include=python3,python3-venv,nodejs "$1" "$root" "${source[@]}" \
+            >"$roots/$2.log" 2>&1 || fail "debootstrap $1, see $roots/$2.log"
         in_root "$root" apt-get clean
         touch "$root/ready"
     fi
@@ -44,6 +60,15 @@ use() {
     if [ -n "$video" ]; then
         cp "$video" "$root/tmp/clip.mp4"
         in_root "$root" "$@" caption /tmp/clip.mp4 --quiet | tail -n 1
+        if [ -n "${SPEECH:-}" ]; then
+            rm -rf "$root/tmp/speech" && cp -rL "$SPEECH" "$root/tmp/speech"
+            in_root "$root" "$@" caption /tmp/clip.mp4 --transcribe /tmp/speech --max-new-tokens 1 --json | python3 -c '
+import json, sys
+prompts = [event["prompt"] for event in map(json.loads, sys.stdin) if "prompt" in event]
+said = [line for prompt in prompts for line in prompt.splitlines() if line.startswith("[")]
+print("said:", *said)
+sys.exit(0 if said else "nothing was heard")'
+        fi
     fi
     in_root "$root" "$@" doctor | grep -E '^ +(ok|warn|FAIL|-) ' | head -n 24 || true
     in_root "$root" "$@" doctor --json | python3 -c '
@@ -77,56 +102,61 @@ studio() {
 }
 
 (cd "$dist" && sha256sum --quiet -c SHA256SUMS)
-for suite in ${SUITES:-bullseye trixie}; do
-    root_of "$suite"
-    root=$roots/$suite
-    for tool in cc gcc ffmpeg vulkaninfo; do ! in_root "$root" sh -c "command -v $tool" || fail "$tool is in $suite"; done
+for arch in ${arches:-x86_64 aarch64}; do
+    target=$arch-unknown-linux-gnu
+    archive=$dist/specreel-$version-$target.tar.gz
+    if [ ! -e "$archive" ]; then
+        [ -z "$arches" ] || fail "dist/ has no archive for $arch"
+        continue
+    fi
+    case $arch in
+        x86_64) debian=amd64 cpu=x64 suites="bullseye trixie jammy noble" ;;
+        aarch64) debian=arm64 cpu=arm64 suites="bullseye trixie" ;;    # Ubuntu has another mirror for it
+        *) fail "expected x86_64 or aarch64, got $arch" ;;
+    esac
+    if [ "$arch" != "$(uname -m)" ] && [ ! -e "/proc/sys/fs/binfmt_misc/qemu-$arch" ]; then
+        [ -z "$arches" ] || fail "no handler for programs of $arch: install qemu-user-static, mount binfmt_misc"
+        echo "skipped: $arch, without a handler for its programs"
+        continue
+    fi
+    for suite in ${SUITES:-$suites}; do
+        name=$suite-$debian
+        root_of "$suite" "$name" "$debian"
+        root=$roots/$name
+        for tool in cc gcc ffmpeg vulkaninfo; do ! in_root "$root" sh -c "command -v $tool" || fail "$tool is in $name"; done
 
-    say "$suite: archive"
-    rm -rf "$root/opt/specreel"* && tar -C "$root/opt" -xzf "$dist/specreel-$version-x86_64-unknown-linux-gnu.tar.gz"
-    use "$root" "/opt/specreel-$version-x86_64-unknown-linux-gnu/specreel"
+        say "$name: archive"
+        rm -rf "$root/opt/specreel"* && tar -C "$root/opt" -xzf "$archive"
+        use "$root" "/opt/specreel-$version-$target/specreel"
 
-    say "$suite: Debian package"
-    cp "$dist/specreel_$version-1_amd64.deb" "$root/tmp/specreel.deb"
-    in_root "$root" dpkg -i /tmp/specreel.deb
-    use "$root" specreel
-    in_root "$root" dpkg --purge specreel
+        say "$name: Debian package"
+        cp "$dist/specreel_$version-1_$debian.deb" "$root/tmp/specreel.deb"
+        in_root "$root" dpkg -i /tmp/specreel.deb
+        use "$root" specreel
+        in_root "$root" dpkg --purge specreel
 
-    say "$suite: wheel"
-    cp "$dist"/specreel-*manylinux*x86_64.whl "$root/tmp/"
-    in_root "$root" sh -c "rm -rf /opt/venv && python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --no-index /tmp/specreel-*.whl"
-    use "$root" /opt/venv/bin/specreel
+        say "$name: wheel"
+        rm -f "$root"/tmp/*.whl && cp "$dist/specreel-$version"-*manylinux*"_$arch.whl" "$root/tmp/"
+        in_root "$root" sh -c "rm -rf /opt/venv && python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --no-index /tmp/specreel-*.whl"
+        use "$root" /opt/venv/bin/specreel
 
-    say "$suite: npm"
-    rm -rf "$root/opt/npm" && mkdir "$root/opt/npm"
-    # npm installs here; Debian's own npm has hundreds of dependencies. The program runs there, with Debian's node.
-    npm install --silent --offline --no-audit --no-fund --prefix "$root/opt/npm" \
-        "$dist/specreel-$version.npm.tgz" "$dist/specreel-linux-x64-$version.npm.tgz"
-    # Older versions of Debian have a node that is too old for the launcher.
-    if in_root "$root" node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)'; then use "$root" node /opt/npm/node_modules/specreel/specreel.js
-    else echo "skipped: $(in_root "$root" node --version) is too old"; fi
-done
-
-if command -v qemu-x86_64-static >/dev/null; then
-    say "a processor without AVX2, under qemu"
-    # qemu 7.2 cannot run glibc 2.31: the newest system's is used.
-    old=(qemu-x86_64-static -cpu Nehalem -L "$root" "$root/opt/specreel-$version-x86_64-unknown-linux-gnu/specreel")
-    env -i HOME="$roots" LANG=C.UTF-8 "${old[@]}" doctor | grep -E 'kernels +portable' || fail "doctor does not name the portable kernels"
-    env -i HOME="$roots" LANG=C.UTF-8 "${old[@]}" caption demo --quiet
-    passed=$((passed + 1))
-fi
-
-if [ -e "$dist/specreel-$version-aarch64-unknown-linux-gnu.tar.gz" ] && command -v qemu-aarch64-static >/dev/null; then
-    say "aarch64: archive, under qemu"
-    root=$roots/aarch64
-    # Unpacked only: qemu finds the C library of the other processor in it.
-    [ -e "$root/lib/ld-linux-aarch64.so.1" ] || debootstrap --foreign --arch=arm64 --variant=minbase bullseye "$root" $mirror >"$roots/aarch64.log" 2>&1
-    tar -C "$roots" -xzf "$dist/specreel-$version-aarch64-unknown-linux-gnu.tar.gz"
-    program="$roots/specreel-$version-aarch64-unknown-linux-gnu/specreel"
-    for command in --version "caption demo --quiet" doctor; do
-        # shellcheck disable=SC2086
-        env -i HOME="$roots" PATH=/usr/bin LANG=C.UTF-8 qemu-aarch64-static -L "$root" "$program" $command
+        say "$name: npm"
+        rm -rf "$root/opt/npm" && mkdir "$root/opt/npm"
+        # npm installs here; Debian's own npm has hundreds of dependencies. The program runs there, with Debian's node.
+        npm install --silent --offline --no-audit --no-fund --os=linux --cpu=$cpu --prefix "$root/opt/npm" \
+            "$dist/specreel-$version.npm.tgz" "$dist/specreel-linux-$cpu-$version.npm.tgz"
+        # Older versions of Debian and Ubuntu have a node that is too old for the launcher.
+        if in_root "$root" node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)'; then use "$root" node /opt/npm/node_modules/specreel/specreel.js
+        else echo "skipped: $(in_root "$root" node --version) is too old"; fi
     done
-    passed=$((passed + 1))
-fi
+
+    if [ "$arch" = x86_64 ] && command -v qemu-x86_64-static >/dev/null; then
+        say "a processor without AVX2, under qemu"
+        # qemu 7.2 cannot run glibc 2.31: the newest system's is used.
+        old=(qemu-x86_64-static -cpu Nehalem -L "$root" "$root/opt/specreel-$version-$target/specreel")
+        env -i HOME="$roots" LANG=C.UTF-8 "${old[@]}" doctor | grep -E 'kernels +portable' || fail "doctor does not name the portable kernels"
+        env -i HOME="$roots" LANG=C.UTF-8 "${old[@]}" caption demo --quiet
+        passed=$((passed + 1))
+    fi
+done
 printf '\n%s passed, 0 failed\n' "$passed"

@@ -14,6 +14,8 @@ out=$root/dist
 jobs=${JOBS:-$(nproc)}
 log() { printf 'dist: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
+# `make dist ARCH=x86_64` would set FFmpeg's own ARCH, which has other names, and leave out its assembly.
+unset MAKEFLAGS MFLAGS MAKEOVERRIDES
 
 # Tools: system packages, and Zig as a C compiler and linker for an older glibc, from PyPI.
 sh scripts/setup.sh build
@@ -22,11 +24,11 @@ if ! { have nasm && have dpkg-source && have python3 && python3 -c 'import venv,
     $as_root apt-get update -q
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends nasm dpkg-dev python3-venv
 fi
-if [ ! -x "$build/venv/bin/cargo-zigbuild" ]; then
+if [ ! -x "$build/venv/bin/pip" ]; then
     log "installing Zig, cargo-zigbuild, Meson and Ninja from PyPI"
     python3 -m venv "$build/venv"
-    "$build/venv/bin/pip" install -q -r packaging/requirements.txt
 fi
+"$build/venv/bin/pip" install -q --disable-pip-version-check -r packaging/requirements.txt
 export PATH="$build/venv/bin:${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
@@ -44,9 +46,15 @@ fi
 
 ffmpeg=$build/ffmpeg-$arch
 sh packaging/sources.sh "$build/sources"
-if [ ! -e "$ffmpeg/lib/libavcodec.a" ]; then
+# Built again when anything it is built from changes, and with it the crate that holds it.
+recipe=$(cat packaging/ffmpeg.sh packaging/ffmpeg/* packaging/requirements.txt "$build"/sources/*.dsc | sha256sum)
+if [ "$(cat "$ffmpeg/recipe" 2>/dev/null)" != "$recipe" ]; then
     log "building FFmpeg for $target"
+    rm -rf "$ffmpeg"
     ZIG=$(echo "$build"/venv/lib/python3*/site-packages/ziglang/zig) JOBS=$jobs sh packaging/ffmpeg.sh "$build/sources" "$ffmpeg" "$target"
+    [ ! -d "$build/cargo/$target" ] ||
+        cargo clean --quiet --locked --release --target "$target" --target-dir "$build/cargo" --package ffmpeg-sys-next
+    printf '%s\n' "$recipe" >"$ffmpeg/recipe"
 fi
 
 log "building specreel for $target"

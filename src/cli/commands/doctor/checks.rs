@@ -110,7 +110,29 @@ pub fn ffmpeg() -> Vec<Finding> {
                 .hint("videos in this codec cannot be read; install an FFmpeg build with this decoder"),
         });
     }
+    findings.push(sound(|id| codec::decoder::find(id).is_some()));
     findings
+}
+
+/// The decoders that the sound of common videos needs, for `--transcribe`.
+pub(super) fn sound(decodes: impl Fn(codec::Id) -> bool) -> Finding {
+    let wanted = [
+        ("aac", codec::Id::AAC),
+        ("mp3", codec::Id::MP3),
+        ("opus", codec::Id::OPUS),
+        ("vorbis", codec::Id::VORBIS),
+        ("flac", codec::Id::FLAC),
+        ("ac3", codec::Id::AC3),
+        ("pcm", codec::Id::PCM_S16LE),
+    ];
+    let (found, missing): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(_, id)| decodes(*id));
+    let names = |list: &[(&str, codec::Id)]| list.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    if missing.is_empty() {
+        Finding::new("FFmpeg", "sound", State::Good, format!("decoders {}", names(&found)))
+    } else {
+        Finding::new("FFmpeg", "sound", State::Warn, format!("no decoder for {}", names(&missing)))
+            .hint("`--transcribe` cannot hear videos with such sound; install an FFmpeg build with these decoders")
+    }
 }
 
 pub fn terminal() -> Vec<Finding> {

@@ -98,4 +98,14 @@ mod tests {
         assert!(text.contains("\nBuild\n  ok    cpu   yes\n  -     cuda  not in this build\n"), "{text}");
         assert!(text.contains("  FAIL  h264  no decoder\n") && text.contains("hint: install it"), "{text}");
     }
+
+    #[test]
+    fn decoders_of_sound_that_are_missing_are_named() {
+        use ffmpeg_next::codec::Id;
+        let whole = checks::sound(|_| true);
+        assert!(matches!(whole.state, State::Good) && whole.found.contains("aac, mp3, opus"), "{}", whole.found);
+        let part = checks::sound(|id| !matches!(id, Id::OPUS | Id::AC3));
+        assert!(matches!(part.state, State::Warn), "{}", part.found);
+        assert_eq!(part.found, "no decoder for opus, ac3");
+    }
 }
