@@ -31,7 +31,7 @@ static FILES: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/demo_files.rs"))
 
 /// Folders of the models, the target first; draft heads are in [`HEADS`].
 const MODELS: [&str; 3] = ["target", "drafter", "drafter-weak"];
-const HEADS: [&str; 5] = ["sparrow", "msd", "vispec", "hivis", "dflash"];
+const HEADS: [&str; 6] = ["sparrow", "msd", "vispec", "hivis", "eagle3", "dflash"];
 
 const HASH: &str = env!("SPECREEL_DEMO_HASH");
 

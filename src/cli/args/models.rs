@@ -28,7 +28,7 @@ pub enum ModelsCommand {
     /// Show a model's contents, memory needs and problems
     Inspect {
         /// Directory, GGUF file, id of a cached model, or an embedded model: demo-target, demo-drafter, demo-drafter-weak, demo-sparrow,
-        /// demo-msd, demo-dflash
+        /// demo-msd, demo-eagle3, demo-dflash
         #[arg(value_name = "DIR|FILE|ID")]
         model: PathBuf,
         /// List the type of each tensor after conversion to this weight type
