@@ -31,16 +31,16 @@ pub(super) const HEADS: &str = "heads";
 // a caller fills in.
 
 const OPENINGS: &[&str] = &[
-    "{Adverb} {a} {genre} opens, {count} {scenes} long.",
-    "Here runs {a} {genre} of {count} {scenes}, {adjective} and {adjective}.",
-    "In {count} {scenes} comes {a} {adjective} {genre}, {adverb} told.",
-    "{A} {adjective} {genre} by {name} spans {count} {scenes}.",
+    "{Adverb} {a} {genre} opens, {scenes} long.",
+    "Here runs {a} {genre} of {scenes}, {adjective} and {adjective}.",
+    "In {scenes} comes {a} {adjective} {genre}, {adverb} told.",
+    "{A} {adjective} {genre} by {name} spans {scenes}.",
 ];
 const SHOTS: &[&str] = &[
-    "{scene}, {adjective} as {a} {noun}, keeps {background} ground with {count} {figures}.",
-    "{scene} {verb} the {noun} on {background} ground and holds {count} {figures}.",
-    "{scene} is {adjective}, {background} ground with {count} {figures} and {abstract}.",
-    "{scene} recalls {place} by {background} ground, with {count} {figures} {adverb} set.",
+    "{scene}, {adjective} as {a} {noun}, keeps {background} ground with {figures}.",
+    "{scene} {verb} the {noun} on {background} ground and holds {figures}.",
+    "{scene} is {adjective}, {background} ground with {figures} and {abstract}.",
+    "{scene} recalls {place} by {background} ground, with {figures} {adverb} set.",
 ];
 const FIGURES: &[&str] = &[
     "A {figure}, {adjective} as {a} {noun}, {motion} {adverb} with {adjective} {abstract}.",
@@ -85,14 +85,10 @@ impl Author {
             caption.space().say(&scene_name(scene, index)).say(": ").fact(shot.background.author_word());
             caption.say(" ground");
             for figure in &shot.figures {
-                caption.say(", a ");
-                noun(figure).iter().for_each(|word| {
-                    caption.fact(word).say(" ");
-                });
-                if let Motion::Left | Motion::Right = figure.motion {
-                    caption.say(HEADS).say(" ");
+                caption.say(", a");
+                for word in noun(figure).iter().chain(&motion(figure.motion)) {
+                    word.write(caption.say(" "));
                 }
-                caption.fact(figure.motion.author_word());
             }
             caption.say(".");
         }
@@ -133,47 +129,39 @@ const CHOSEN: u64 = u64::MAX;
 
 impl Writer {
     fn scene(&mut self, scene: &Scene) {
-        let shots = scene.shots.len();
-        let scenes = if shots == 1 { "scene" } else { "scenes" };
-        self.sentence("opening", OPENINGS, &[("count", &[NUMBERS[shots]]), ("scenes", &[scenes])]);
+        self.sentence("opening", OPENINGS, &[("scenes", &counted(scene.shots.len(), ["scene", "scenes"]))]);
         for (index, shot) in scene.shots.iter().enumerate() {
             self.shot(shot, &scene_name(scene, index));
         }
         self.sentence("closing", CLOSINGS, &[]);
     }
 
-    fn shot(&mut self, shot: &Shot, name: &str) {
-        let count = shot.figures.len();
-        let figures = if count == 1 { "figure" } else { "figures" };
-        let background = shot.background.author_word();
-        let parts: [(&str, &[&str]); 4] = [
-            ("scene", &[name]),
-            ("background", &[background]),
-            ("count", &[NUMBERS[count]]),
-            ("figures", &[figures]),
+    fn shot(&mut self, shot: &Shot, called: &str) {
+        let parts: [(&str, &[Word<'_>]); 3] = [
+            ("scene", &[Word::Name(called)]),
+            ("background", &[Word::Fact(shot.background.author_word())]),
+            ("figures", &counted(shot.figures.len(), ["figure", "figures"])),
         ];
         self.sentence("shot", SHOTS, &parts);
         for figure in &shot.figures {
-            let motion = figure.motion.author_word();
-            self.sentence("figure", FIGURES, &[("figure", &noun(figure)), ("motion", &[motion])]);
+            let parts: [(&str, &[Word<'_>]); 2] =
+                [("figure", &noun(figure)), ("motion", &motion(figure.motion))];
+            self.sentence("figure", FIGURES, &parts);
         }
         if let (Some(relation), [first, second]) = (shot.relation(), shot.figures.as_slice()) {
             let (first, relation, second) = match self.choose("order", 2) {
                 0 => (first, relation, second),
                 _ => (second, relation.inverse(), first),
             };
-            let parts: [(&str, &[&str]); 3] = [
-                ("subject", &name_of(first)),
-                ("relation", &[relation.author_word()]),
-                ("object", &name_of(second)),
-            ];
+            let parts: [(&str, &[Word<'_>]); 3] =
+                [("subject", &name(first)), ("relation", &position(relation)), ("object", &name(second))];
             self.sentence("relation", RELATIONS, &parts);
         }
         self.sentence("remark", REMARKS, &[]);
     }
 
     /// Writes a sentence by one of the plans, whose `parts` are filled in.
-    fn sentence(&mut self, kind: &str, plans: &[&str], parts: &[(&str, &[&str])]) {
+    fn sentence(&mut self, kind: &str, plans: &[&str], parts: &[(&str, &[Word<'_>])]) {
         self.caption.space();
         let plan = plans[self.choose(kind, plans.len())];
         let mut article = None;
@@ -183,8 +171,8 @@ impl Writer {
                 self.caption.say(text);
             }
             let slot = slot.trim_end_matches('}');
-            if let Some((name, words)) = parts.iter().find(|(name, _)| *name == slot) {
-                self.part(name, words);
+            if let Some((_, words)) = parts.iter().find(|(name, _)| *name == slot) {
+                self.part(words);
             } else if let "a" | "A" = slot {
                 article = Some(slot);
             } else if !slot.is_empty() {
@@ -201,35 +189,13 @@ impl Writer {
     }
 
     /// Writes words that the scene determines.
-    fn part(&mut self, name: &str, words: &[&str]) {
+    fn part(&mut self, words: &[Word<'_>]) {
         for (index, word) in words.iter().enumerate() {
-            if index > 0 {
-                self.caption.say(" ");
+            word.write(self.caption.say(if index > 0 { " " } else { "" }));
+            if let Word::Fact(text) | Word::Name(text) = word {
+                let before = if self.last[0] == CHOSEN { 0 } else { self.last[1] };
+                self.last = [before, hash(text)];
             }
-            match name {
-                "scene" | "scenes" | "figures" | "subject" | "object" => self.caption.say(word),
-                "relation" => {
-                    let level =
-                        [Relation::LeftOf, Relation::RightOf].map(Relation::author_word).contains(word);
-                    self.caption.fact(word).say(if level { " of" } else { "" })
-                }
-                _ => {
-                    let slides = [Motion::Left, Motion::Right].map(Motion::author_word).contains(word);
-                    let before = if slides {
-                        HEADS
-                    } else if *word == NUMBERS[1] {
-                        "a"
-                    } else {
-                        ""
-                    };
-                    if !before.is_empty() {
-                        self.caption.say(before).say(" ");
-                    }
-                    self.caption.fact(word)
-                }
-            };
-            let before = if self.last[0] == CHOSEN { 0 } else { self.last[1] };
-            self.last = [before, hash(word)];
         }
     }
 
@@ -247,14 +213,52 @@ fn scene_name(scene: &Scene, index: usize) -> String {
     if scene.shots.len() == 1 { "The scene".into() } else { format!("The {} scene", ORDINALS[index]) }
 }
 
-fn noun(figure: &Figure) -> [&'static str; 4] {
+/// A word that the scene determines.
+#[derive(Clone, Copy)]
+enum Word<'a> {
+    Fact(&'a str),
+    /// States no fact of its own; like a fact, what follows depends on it.
+    Name(&'a str),
+    /// Belongs to the word beside it.
+    Link(&'a str),
+}
+
+impl Word<'_> {
+    fn write(self, caption: &mut Caption) {
+        match self {
+            Self::Fact(text) => caption.fact(text),
+            Self::Name(text) | Self::Link(text) => caption.say(text),
+        };
+    }
+}
+
+/// "a lone scene", "twin scenes"
+fn counted(count: usize, [noun, nouns]: [&'static str; 2]) -> Vec<Word<'static>> {
+    let number = Word::Fact(NUMBERS[count]);
+    if count == 1 { vec![Word::Link("a"), number, Word::Name(noun)] } else { vec![number, Word::Name(nouns)] }
+}
+
+/// "tiny banded scarlet hoop"
+fn noun(figure: &Figure) -> [Word<'static>; 4] {
     let colour = figure.colour.author_word();
     [figure.size.author_word(), figure.texture.author_word(), colour, figure.shape.author_word()]
+        .map(Word::Fact)
 }
 
 /// "scarlet hoop": unique among the figures of the clip.
-fn name_of(figure: &Figure) -> [&'static str; 2] {
-    [figure.colour.author_word(), figure.shape.author_word()]
+fn name(figure: &Figure) -> [Word<'static>; 2] {
+    [figure.colour.author_word(), figure.shape.author_word()].map(Word::Name)
+}
+
+fn motion(motion: Motion) -> Vec<Word<'static>> {
+    let fact = Word::Fact(motion.author_word());
+    if let Motion::Left | Motion::Right = motion { vec![Word::Link(HEADS), fact] } else { vec![fact] }
+}
+
+fn position(relation: Relation) -> Vec<Word<'static>> {
+    let fact = Word::Fact(relation.author_word());
+    let level = matches!(relation, Relation::LeftOf | Relation::RightOf);
+    if level { vec![fact, Word::Link("of")] } else { vec![fact] }
 }
 
 /// Whether a word begins with the sound of a vowel.

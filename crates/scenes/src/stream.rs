@@ -304,6 +304,26 @@ mod tests {
     }
 
     #[test]
+    fn clips_of_an_author_are_as_long_as_their_frames() {
+        let read = |author, frames| {
+            let formats = vec![(Format { frames, height: 28, width: 28 }, 1.0)];
+            let options = Options { count: Some(1), formats, short: 0.0, author, ..Options::default() };
+            let mut bytes = Vec::new();
+            stream(&mut bytes, &options).unwrap();
+            let length = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
+            assert_eq!(bytes.len(), 4 + length + frames * 28 * 28 * 3);
+            serde_json::from_slice::<serde_json::Value>(&bytes[4..4 + length]).unwrap()
+        };
+        let long = read(Some(Author(1)), 128);
+        let seconds = long["total_frames"].as_f64().unwrap() / long["fps"].as_f64().unwrap();
+        assert_eq!((seconds, long["kind"].as_str()), (64.0, Some("long")));
+        let plain = read(None, 128);
+        assert!(plain["total_frames"].as_f64().unwrap() / plain["fps"].as_f64().unwrap() <= 8.0);
+        assert_eq!(plain["facts"], long["facts"]);
+        assert_ne!(plain["answer"], long["answer"]);
+    }
+
+    #[test]
     fn sampling_is_that_of_the_models() {
         assert_eq!(uniform(10, 4).collect::<Vec<_>>(), [0, 3, 6, 9]);
         assert_eq!(uniform(6, 3).collect::<Vec<_>>(), [0, 2, 5]); // 2.5 rounds to even

@@ -55,7 +55,6 @@ fn plans_name_known_lists() {
     let plans = [OPENINGS, SHOTS, FIGURES, RELATIONS, REMARKS, CLOSINGS].concat();
     let parts = [
         "a",
-        "count",
         "scene",
         "scenes",
         "background",
