@@ -197,7 +197,23 @@ fn placed(path: &str) -> String {
     if MODELS.contains(&model) || HEADS.contains(&model) { format!("demo-{path}") } else { path.to_owned() }
 }
 
+/// Unpack what is missing. On an error what was written is removed: half a demo would only fill a full disk.
 fn unpack(files: &[Embedded], place: &Path) -> io::Result<()> {
+    let mut written = Vec::new();
+    let result = write_missing(files, place, &mut written);
+    if result.is_err() {
+        for path in &written {
+            let _ = fs::remove_file(path);
+        }
+        // Only directories that are empty now.
+        for folder in written.iter().filter_map(|path| path.parent()).chain([place]) {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+    result
+}
+
+fn write_missing(files: &[Embedded], place: &Path, written: &mut Vec<PathBuf>) -> io::Result<()> {
     for file in files {
         let path = place.join(placed(file.path));
         if same(&path, file.bytes) {
@@ -206,12 +222,12 @@ fn unpack(files: &[Embedded], place: &Path) -> io::Result<()> {
         let folder = path.parent().unwrap_or(place);
         fs::create_dir_all(folder)?;
         let half = folder.join(format!(".half-{}", std::process::id()));
-        let written = fs::write(&half, file.bytes).and_then(|()| fs::rename(&half, &path));
-        if written.is_err() {
-            // No partial file is left on a full disk.
+        let moved = fs::write(&half, file.bytes).and_then(|()| fs::rename(&half, &path));
+        if moved.is_err() {
             let _ = fs::remove_file(&half);
         }
-        written?;
+        moved?;
+        written.push(path);
     }
     Ok(())
 }
@@ -254,6 +270,25 @@ mod tests {
         assert_eq!(fs::read(&a).unwrap(), b"one");
         assert_eq!(fs::read(place.join("clips/b.mp4")).unwrap(), b"two");
         assert_eq!(fs::read_dir(place.join("demo-target")).unwrap().count(), 1, "no partial file is left");
+    }
+
+    #[test]
+    fn a_failed_attempt_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("demo-x");
+        fs::create_dir(&place).unwrap();
+        // The second file cannot be written: its directory is a file.
+        fs::write(place.join("clips"), b"").unwrap();
+        assert!(unpack(SMALL, &place).is_err());
+        assert!(!place.join("demo-target").exists(), "what was written is removed");
+        assert!(place.join("clips").exists(), "what was there stays");
+
+        fs::remove_file(place.join("clips")).unwrap();
+        fs::create_dir(place.join("demo-target")).unwrap();
+        fs::write(place.join("demo-target/a"), b"one").unwrap();
+        fs::write(place.join("clips"), b"").unwrap();
+        assert!(unpack(SMALL, &place).is_err());
+        assert!(place.join("demo-target/a").exists(), "an earlier start wrote it");
     }
 
     #[test]

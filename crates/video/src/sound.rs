@@ -102,7 +102,7 @@ impl Sound {
         while !self.drained {
             match self.decoder.receive_frame(&mut frame) {
                 Ok(()) => {
-                    self.take(&frame);
+                    self.take(&mut frame);
                     return true;
                 }
                 Err(ffmpeg::Error::Eof) => {
@@ -135,11 +135,13 @@ impl Sound {
     }
 
     /// Resample a frame, and put it where its time stamp says.
-    fn take(&mut self, frame: &frame::Audio) {
+    fn take(&mut self, frame: &mut frame::Audio) {
         let layout = match frame.channel_layout() {
             layout if layout.is_empty() => ChannelLayout::default(i32::from(frame.channels())),
             layout => layout,
         };
+        // AVI and ASF do not say which channels they have; the resampler refuses frames whose layout is not the one it was made for.
+        frame.set_channel_layout(layout);
         if let Some(stamp) = frame.timestamp().or(frame.pts()) {
             let due = (stamp as f64 * self.tick - self.start_s) * f64::from(SAMPLE_RATE);
             let off_s = self.position.map(|at| (due - at as f64).abs() / f64::from(SAMPLE_RATE));
@@ -198,5 +200,22 @@ impl Sound {
             .extend(samples[unwanted..].iter().map(|s| if s.is_finite() { s.clamp(-1.0, 1.0) } else { 0.0 }));
         self.position = Some(position + samples.len() as i64);
         self.end = self.end.max(position + samples.len() as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half a second of a tone of 400 Hz in 8000 samples a second, and two red pictures, by `ffmpeg -f lavfi -i
+    /// color=red:size=16x16:rate=4:duration=0.5 -f lavfi -i sine=frequency=400:sample_rate=8000:duration=0.5 -c:v mjpeg -c:a pcm_s16le`.
+    #[test]
+    fn sound_without_a_channel_layout_is_heard() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pcm.avi");
+        let mut sound = Sound::open(&file, 0.0).unwrap().unwrap();
+        let samples = sound.read(SAMPLE_RATE as usize);
+        assert!(samples.len().abs_diff(SAMPLE_RATE as usize / 2) < 32, "{}", samples.len());
+        let crossings = samples.windows(2).filter(|pair| pair[0] < 0.0 && pair[1] >= 0.0).count();
+        assert!((198..=201).contains(&crossings), "{crossings}");
     }
 }

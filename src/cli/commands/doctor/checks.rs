@@ -126,12 +126,14 @@ pub(super) fn sound(decodes: impl Fn(codec::Id) -> bool) -> Finding {
         ("pcm", codec::Id::PCM_S16LE),
     ];
     let (found, missing): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(_, id)| decodes(*id));
-    let names = |list: &[(&str, codec::Id)]| list.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let names =
+        |list: &[(&str, codec::Id)]| list.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     if missing.is_empty() {
         Finding::new("FFmpeg", "sound", State::Good, format!("decoders {}", names(&found)))
     } else {
-        Finding::new("FFmpeg", "sound", State::Warn, format!("no decoder for {}", names(&missing)))
-            .hint("`--transcribe` cannot hear videos with such sound; install an FFmpeg build with these decoders")
+        Finding::new("FFmpeg", "sound", State::Warn, format!("no decoder for {}", names(&missing))).hint(
+            "`--transcribe` cannot hear videos with such sound; install an FFmpeg build with these decoders",
+        )
     }
 }
 

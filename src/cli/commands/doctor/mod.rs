@@ -103,7 +103,11 @@ mod tests {
     fn decoders_of_sound_that_are_missing_are_named() {
         use ffmpeg_next::codec::Id;
         let whole = checks::sound(|_| true);
-        assert!(matches!(whole.state, State::Good) && whole.found.contains("aac, mp3, opus"), "{}", whole.found);
+        assert!(
+            matches!(whole.state, State::Good) && whole.found.contains("aac, mp3, opus"),
+            "{}",
+            whole.found
+        );
         let part = checks::sound(|id| !matches!(id, Id::OPUS | Id::AC3));
         assert!(matches!(part.state, State::Warn), "{}", part.found);
         assert_eq!(part.found, "no decoder for opus, ac3");
