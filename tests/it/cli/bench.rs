@@ -153,8 +153,8 @@ fn passes_are_timed_for_target_and_drafter() {
     let curves: Vec<(&str, u64)> =
         lines.iter().map(|l| (l["role"].as_str().unwrap(), l["slots"].as_u64().unwrap())).collect();
     assert_eq!(curves[..4], [("target", 10), ("target", 20), ("drafter", 10), ("drafter", 20)]);
-    // The draft heads of Sparrow and MSD.
-    assert_eq!(curves[4..], [("layer", 10), ("layer", 20)].repeat(2));
+    // The draft heads of Sparrow, MSD, EAGLE-3 and DFlash.
+    assert_eq!(curves[4..], [("layer", 10), ("layer", 20)].repeat(4));
     assert_eq!(rows(&lines[4]), [1, 8]);
     // One row is the baseline of the others.
     assert_eq!((rows(&lines[0]), rows(&lines[2])), (vec![1, 2, 3], vec![1, 8]));
