@@ -42,7 +42,24 @@ impl FirstValues {
         self.given(&format!("{name}.weight"), values, vec![rows, inputs]);
     }
 
-    /// The biases of such a matrix.
+    /// The projections of a layer, whose queries, keys and values are computed from so many inputs.
+    pub fn layer(&mut self, layer: usize, config: &TextConfig, inputs: usize) {
+        let c = config;
+        let (d, q, kv) = (c.hidden, c.heads * c.head_dim, c.kv_heads * c.head_dim);
+        for (part, rows, inputs) in [
+            ("self_attn.q_proj", q, inputs),
+            ("self_attn.k_proj", kv, inputs),
+            ("self_attn.v_proj", kv, inputs),
+            ("self_attn.o_proj", d, q),
+            ("mlp.gate_proj", c.intermediate, d),
+            ("mlp.up_proj", c.intermediate, d),
+            ("mlp.down_proj", d, c.intermediate),
+        ] {
+            self.matrix(&format!("model.layers.{layer}.{part}"), rows, inputs);
+        }
+    }
+
+    /// The biases of a matrix.
     pub fn biases(&mut self, name: &str, rows: usize, inputs: usize) {
         let values = self.drawn(rows, inputs);
         self.given(&format!("{name}.bias"), values, vec![rows]);

@@ -13,8 +13,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    begin::{FirstValues, Tables},
-    layer::{Losses, log_softmax, norm, rotate, softmax},
+    begin::FirstValues,
+    head::Head,
+    layer::{Losses, log_softmax, rotate, softmax},
     sample::Sample,
 };
 use specreel_checkpoint::Checkpoint;
@@ -171,8 +172,7 @@ impl Blocks {
 /// A trainable DFlash head with the target's frozen embeddings and LM head.
 pub struct TrainedBlocks {
     config: TextConfig,
-    vars: BTreeMap<String, Var>,
-    tables: Tables,
+    head: Head,
 }
 
 impl TrainedBlocks {
@@ -188,21 +188,10 @@ impl TrainedBlocks {
         let block = block.ok_or_else(|| CheckpointError::tensor("fc.weight", "the head drafts no blocks"))?;
         let c = TextConfig { layers: block.layers.len(), ..config.layer(source) };
         let d = c.hidden;
-        let (q, kv, ffn) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.intermediate);
         let mut values = FirstValues::new(seed);
         values.matrix("fc", d, block.target_layer_ids.len() * d);
         for layer in 0..c.layers {
-            for (part, rows, inputs) in [
-                ("self_attn.q_proj", q, d),
-                ("self_attn.k_proj", kv, d),
-                ("self_attn.v_proj", kv, d),
-                ("self_attn.o_proj", d, q),
-                ("mlp.gate_proj", ffn, d),
-                ("mlp.up_proj", ffn, d),
-                ("mlp.down_proj", d, ffn),
-            ] {
-                values.matrix(&format!("model.layers.{layer}.{part}"), rows, inputs);
-            }
+            values.layer(layer, &c, d);
         }
         values.norm("hidden_norm", d);
         for layer in 0..c.layers {
@@ -216,47 +205,33 @@ impl TrainedBlocks {
             }
         }
         values.last_norm(target, source)?;
-        Ok(Self { tables: Tables::of(target, &c)?, vars: values.vars()?, config: c })
+        Ok(Self { head: Head::new(values, target, &c)?, config: c })
     }
 
     /// Trainable variables, sorted by name.
     pub fn vars(&self) -> &BTreeMap<String, Var> {
-        &self.vars
-    }
-
-    fn var(&self, name: &str) -> Result<&Tensor> {
-        let var = self.vars.get(name).map(Var::as_tensor);
-        var.ok_or_else(|| candle_core::Error::Msg(format!("the head has no `{name}`")))
-    }
-
-    /// `x Wᵀ`.
-    fn linear(&self, x: &Tensor, name: &str) -> Result<Tensor> {
-        x.matmul(&self.var(&format!("{name}.weight"))?.t()?)
-    }
-
-    fn norm(&self, x: &Tensor, name: &str) -> Result<Tensor> {
-        norm(x, self.var(&format!("{name}.weight"))?, self.config.norm_eps)
+        self.head.vars()
     }
 
     /// Final states of all rows of the blocks, `N × width`.
     pub fn forward(&self, blocks: &Blocks) -> Result<Tensor> {
         let c = &self.config;
-        let context = self.norm(&self.linear(&blocks.context, "fc")?, "hidden_norm")?;
-        let mut x = self.tables.embeddings.index_select(&blocks.ids, 0)?;
+        let context = self.head.norm(&self.head.linear(&blocks.context, "fc")?, "hidden_norm")?;
+        let mut x = self.head.tables.embeddings.index_select(&blocks.ids, 0)?;
         let (rows, n) = (context.dim(0)?, x.dim(0)?);
         let (cos, sin) = &blocks.rotation;
         let own = (&cos.narrow(0, rows, n)?, &sin.narrow(0, rows, n)?);
         let group = c.heads / c.kv_heads;
         for layer in 0..c.layers {
             let part = |name: &str| format!("model.layers.{layer}.{name}");
-            let normed = self.norm(&x, &part("input_layernorm"))?;
+            let normed = self.head.norm(&x, &part("input_layernorm"))?;
             let read = Tensor::cat(&[&context, &normed], 0)?;
             let heads = |x: &Tensor, name: &str, count: usize| {
-                let x = self.linear(x, &part(&format!("self_attn.{name}_proj")))?;
+                let x = self.head.linear(x, &part(&format!("self_attn.{name}_proj")))?;
                 x.reshape((x.dim(0)?, count, c.head_dim))?.transpose(0, 1)?.contiguous()
             };
-            let q = self.norm(&heads(&normed, "q", c.heads)?, &part("self_attn.q_norm"))?;
-            let k = self.norm(&heads(&read, "k", c.kv_heads)?, &part("self_attn.k_norm"))?;
+            let q = self.head.norm(&heads(&normed, "q", c.heads)?, &part("self_attn.q_norm"))?;
+            let k = self.head.norm(&heads(&read, "k", c.kv_heads)?, &part("self_attn.k_norm"))?;
             let v = heads(&read, "v", c.kv_heads)?;
             let (q, k) = (rotate(&q, own)?, rotate(&k, (cos, sin))?);
             let q = q.reshape((c.kv_heads, group * n, c.head_dim))?;
@@ -265,13 +240,10 @@ impl TrainedBlocks {
             let weights = softmax(&scores)?.reshape((c.kv_heads, group * n, rows + n))?;
             let mixed = weights.matmul(&v)?.reshape((c.heads, n, c.head_dim))?;
             let mixed = mixed.transpose(0, 1)?.contiguous()?.reshape((n, c.heads * c.head_dim))?;
-            x = (x + self.linear(&mixed, &part("self_attn.o_proj"))?)?;
-            let normed = self.norm(&x, &part("post_attention_layernorm"))?;
-            let gate = self.linear(&normed, &part("mlp.gate_proj"))?.silu()?;
-            let gated = (gate * self.linear(&normed, &part("mlp.up_proj"))?)?;
-            x = (x + self.linear(&gated, &part("mlp.down_proj"))?)?;
+            x = (x + self.head.linear(&mixed, &part("self_attn.o_proj"))?)?;
+            x = self.head.feed_forward(&x, layer)?;
         }
-        self.norm(&x, "model.norm")
+        self.head.norm(&x, "model.norm")
     }
 
     /// The loss of some captions' blocks: the cross-entropy with the target's distribution, weighted by place. Agreement is that
@@ -281,8 +253,8 @@ impl TrainedBlocks {
         let (mut weight, mut right, mut rows, mut firsts, mut first_right) = (0f64, 0f32, 0, 0f32, 0f32);
         for blocks in captions {
             let out = self.forward(blocks)?.index_select(&blocks.learned, 0)?;
-            let said = out.matmul(&self.tables.head.t()?)?;
-            let logits = blocks.states.matmul(&self.tables.head.t()?)?;
+            let said = self.head.logits(&out)?;
+            let logits = self.head.logits(&blocks.states)?;
             let entropy = (softmax(&logits)? * log_softmax(&said)?)?.sum(D::Minus1)?.neg()?;
             let loss = (entropy * &blocks.weights)?.sum_all()?;
             weight += f64::from(blocks.weights.sum_all()?.to_scalar::<f32>()?);

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use candle_core::{D, DType, Device, Result, Tensor, Var};
 
 use super::{
-    begin::{FirstValues, Tables},
-    layer::{Losses, log_softmax, norm, rotate, softmax},
+    begin::FirstValues,
+    head::Head,
+    layer::{Losses, log_softmax, rotate, softmax},
     sample::Sample,
 };
 use specreel_checkpoint::Checkpoint;
@@ -81,8 +82,7 @@ struct KeysAndValues {
 /// A trainable EAGLE-3 head with the target's frozen embeddings and LM head.
 pub struct TrainedEagle {
     config: TextConfig,
-    vars: BTreeMap<String, Var>,
-    tables: Tables,
+    head: Head,
 }
 
 impl TrainedEagle {
@@ -96,55 +96,29 @@ impl TrainedEagle {
     ) -> std::result::Result<Self, CheckpointError> {
         let c = config.layer(source);
         let d = c.hidden;
-        let (q, kv, ffn) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, c.intermediate);
-        let part = |name: &str| format!("model.layers.0.{name}");
         let mut values = FirstValues::new(seed);
         values.matrix("fc", d, TAPS * d);
-        for (name, rows, inputs) in [
-            ("self_attn.q_proj", q, 2 * d),
-            ("self_attn.k_proj", kv, 2 * d),
-            ("self_attn.v_proj", kv, 2 * d),
-            ("self_attn.o_proj", d, q),
-            ("mlp.gate_proj", ffn, d),
-            ("mlp.up_proj", ffn, d),
-            ("mlp.down_proj", d, ffn),
-        ] {
-            values.matrix(&part(name), rows, inputs);
-        }
+        values.layer(0, &c, 2 * d);
         for name in ["input_layernorm", "hidden_norm", "post_attention_layernorm"] {
-            values.norm(&part(name), d);
+            values.norm(&format!("model.layers.0.{name}"), d);
         }
         values.last_norm(target, source)?;
-        Ok(Self { tables: Tables::of(target, &c)?, vars: values.vars()?, config: c })
+        Ok(Self { head: Head::new(values, target, &c)?, config: c })
     }
 
     /// Trainable variables, sorted by name.
     pub fn vars(&self) -> &BTreeMap<String, Var> {
-        &self.vars
+        self.head.vars()
     }
 
     /// The target's embeddings, `vocab × width`.
     pub fn embeddings(&self) -> &Tensor {
-        &self.tables.embeddings
+        &self.head.tables.embeddings
     }
 
-    fn var(&self, name: &str) -> Result<&Tensor> {
-        let var = self.vars.get(name).map(Var::as_tensor);
-        var.ok_or_else(|| candle_core::Error::Msg(format!("the head has no `{name}`")))
-    }
-
-    /// `x Wᵀ`.
-    fn linear(&self, x: &Tensor, name: &str) -> Result<Tensor> {
-        x.matmul(&self.var(&format!("{name}.weight"))?.t()?)
-    }
-
-    /// As [`linear`](Self::linear), with a part of the layer.
+    /// `x Wᵀ` with a part of the layer.
     fn of_layer(&self, x: &Tensor, part: &str) -> Result<Tensor> {
-        self.linear(x, &format!("model.layers.0.{part}"))
-    }
-
-    fn norm(&self, x: &Tensor, name: &str) -> Result<Tensor> {
-        norm(x, self.var(&format!("{name}.weight"))?, self.config.norm_eps)
+        self.head.linear(x, &format!("model.layers.0.{part}"))
     }
 
     /// `rows × heads · head_dim` as `heads × rows × head_dim`.
@@ -155,8 +129,8 @@ impl TrainedEagle {
     /// What rows from `from` on enter the layer with: embeddings and the states before them, each normed.
     fn pairs(&self, rows: &Rows, from: usize, before: &Tensor) -> Result<Tensor> {
         let embeddings = rows.embeddings.narrow(0, from, before.dim(0)?)?;
-        let embeddings = self.norm(&embeddings, "model.layers.0.input_layernorm")?;
-        Tensor::cat(&[embeddings, self.norm(before, "model.layers.0.hidden_norm")?], 1)
+        let embeddings = self.head.norm(&embeddings, "model.layers.0.input_layernorm")?;
+        Tensor::cat(&[embeddings, self.head.norm(before, "model.layers.0.hidden_norm")?], 1)
     }
 
     fn keys_and_values(&self, pairs: &Tensor, rotation: (&Tensor, &Tensor)) -> Result<KeysAndValues> {
@@ -199,10 +173,7 @@ impl TrainedEagle {
         }
         let mixed = mixed.transpose(0, 1)?.contiguous()?.reshape((n, c.heads * c.head_dim))?;
         let x = (before + self.of_layer(&mixed, "self_attn.o_proj")?)?;
-        let normed = self.norm(&x, "model.layers.0.post_attention_layernorm")?;
-        let gated =
-            (self.of_layer(&normed, "mlp.gate_proj")?.silu()? * self.of_layer(&normed, "mlp.up_proj")?)?;
-        x + self.of_layer(&gated, "mlp.down_proj")?
+        self.head.feed_forward(&x, 0)
     }
 
     /// The outputs of the first pass and of `recursions` passes after it, at the learned rows that each has: `M - k` of pass k,
@@ -210,10 +181,13 @@ impl TrainedEagle {
     pub fn forward(&self, rows: &Rows, recursions: usize) -> Result<Vec<Tensor>> {
         let (all, m) = (rows.context.dim(0)?, rows.learned);
         let (cos, sin) = &rows.rotation;
-        let read = self.linear(&rows.context, "fc")?;
+        let read = self.head.linear(&rows.context, "fc")?;
         let pairs = self.pairs(rows, 0, &read)?;
         let first = self.keys_and_values(&pairs, (cos, sin))?;
         let from = all - m;
+        // Whatever the pass, the n-th of its rows sees the same rows of the first.
+        let seen = |row: usize| (0..all).map(move |at| if at <= from + row { 0.0 } else { HIDDEN });
+        let mask = Tensor::from_iter((0..m).flat_map(seen), &Device::Cpu)?.reshape((m, all))?;
         let mut before = read.narrow(0, from, m)?;
         let mut pairs = pairs.narrow(0, from, m)?;
         let (mut later, mut outputs) = (Vec::new(), Vec::new());
@@ -227,8 +201,7 @@ impl TrainedEagle {
                 pairs = self.pairs(rows, start, &before)?;
                 later.push(self.keys_and_values(&pairs, turn)?);
             }
-            let seen = |row: usize| (0..all).map(move |at| if at <= from + row { 0.0 } else { HIDDEN });
-            let mask = Tensor::from_iter((0..n).flat_map(seen), &Device::Cpu)?.reshape((n, all))?;
+            let mask = mask.narrow(0, 0, n)?;
             outputs.push(self.layer((&pairs, &before), turn, (&first, &mask), &later)?);
         }
         Ok(outputs)
@@ -239,11 +212,11 @@ impl TrainedEagle {
         let (mut right, mut counts) = (vec![0f32; recursions + 1], vec![0usize; recursions + 1]);
         let mut entropies: Vec<Option<Tensor>> = vec![None; recursions + 1];
         for rows in captions {
-            let logits = rows.states.matmul(&self.tables.head.t()?)?;
+            let logits = self.head.logits(&rows.states)?;
             let (wanted, best) = (softmax(&logits)?, logits.argmax(D::Minus1)?);
             for (pass, out) in self.forward(rows, recursions)?.iter().enumerate() {
                 let n = out.dim(0)?;
-                let said = self.norm(out, "model.norm")?.matmul(&self.tables.head.t()?)?;
+                let said = self.head.logits(&self.head.norm(out, "model.norm")?)?;
                 let entropy = (wanted.narrow(0, pass, n)? * log_softmax(&said)?)?.sum_all()?.neg()?;
                 let same = said.argmax(D::Minus1)?.eq(&best.narrow(0, pass, n)?)?.to_dtype(DType::F32)?;
                 right[pass] += same.sum_all()?.to_scalar::<f32>()?;

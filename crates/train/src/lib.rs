@@ -2,7 +2,8 @@
 //!
 //! The target captions the clips itself, and its tokens and states are the only training data. A text stage uses the text rows
 //! alone; the visual stage that follows puts visual rows before them (IVSB). Each step adds passes on the head's own outputs
-//! (MTP). A DFlash head learns to draft blocks instead, and an EAGLE-3 head to go on from its own outputs as in drafting; both in one stage. See `docs/draft-heads.md`.
+//! (MTP). An EAGLE-3 head learns to continue from its own outputs as it does when drafting, a DFlash head to draft blocks; both have
+//! one stage. See `docs/draft-heads.md`.
 //!
 //! ```
 //! use specreel_model::draft_head::Recipe;
@@ -19,6 +20,7 @@ mod blocks;
 mod clips;
 mod eagle;
 mod error;
+mod head;
 mod layer;
 mod options;
 mod run;

@@ -1,0 +1,64 @@
+//! What trainable heads with weights of their own have in common: named weights, and the target's tables.
+
+use std::collections::BTreeMap;
+
+use candle_core::{Result, Tensor, Var};
+
+use super::{
+    begin::{FirstValues, Tables},
+    layer::norm,
+};
+use specreel_checkpoint::Checkpoint;
+use specreel_model::config::TextConfig;
+use specreel_tensor::CheckpointError;
+
+pub(crate) struct Head {
+    vars: BTreeMap<String, Var>,
+    pub tables: Tables,
+    norm_eps: f32,
+}
+
+impl Head {
+    /// A head with these values, and the tables of its target. Fails if the target's checkpoint lacks one.
+    pub fn new(
+        values: FirstValues,
+        target: &Checkpoint,
+        config: &TextConfig,
+    ) -> std::result::Result<Self, CheckpointError> {
+        let tables = Tables::of(target, config)?;
+        Ok(Self { vars: values.vars()?, tables, norm_eps: config.norm_eps })
+    }
+
+    /// Trainable variables, sorted by name.
+    pub fn vars(&self) -> &BTreeMap<String, Var> {
+        &self.vars
+    }
+
+    fn weight(&self, name: &str) -> Result<&Tensor> {
+        let var = self.vars.get(&format!("{name}.weight")).map(Var::as_tensor);
+        var.ok_or_else(|| candle_core::Error::Msg(format!("the head has no `{name}.weight`")))
+    }
+
+    /// `x Wᵀ`.
+    pub fn linear(&self, x: &Tensor, name: &str) -> Result<Tensor> {
+        x.matmul(&self.weight(name)?.t()?)
+    }
+
+    pub fn norm(&self, x: &Tensor, name: &str) -> Result<Tensor> {
+        norm(x, self.weight(name)?, self.norm_eps)
+    }
+
+    /// The logits of final states.
+    pub fn logits(&self, states: &Tensor) -> Result<Tensor> {
+        states.matmul(&self.tables.head.t()?)
+    }
+
+    /// The second half of a layer: the output of its attention, with that of the feed-forward layer added.
+    pub fn feed_forward(&self, x: &Tensor, layer: usize) -> Result<Tensor> {
+        let part = |name: &str| format!("model.layers.{layer}.{name}");
+        let normed = self.norm(x, &part("post_attention_layernorm"))?;
+        let gate = self.linear(&normed, &part("mlp.gate_proj"))?.silu()?;
+        let gated = (gate * self.linear(&normed, &part("mlp.up_proj"))?)?;
+        x + self.linear(&gated, &part("mlp.down_proj"))?
+    }
+}
