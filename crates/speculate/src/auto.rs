@@ -18,12 +18,12 @@ pub fn further_row(target: &Decoder) -> f64 {
     (bytes.max(2.0) - 1.0) / (GUESSED_ROWS - 1) as f64
 }
 
-/// The chain length up to [`LONGEST`] with the most tokens per millisecond, and that rate: a step with K drafts costs `K · drafter_ms +
+/// The chain length up to `longest` with the most tokens per millisecond, and that rate: a step with K drafts costs `K · drafter_ms +
 /// first_ms + K · more_ms` and gives `1 + a + a² + … + a^K` tokens on average, where `a` is the `chance` that a draft passes once those before it have.
-fn best_length(chance: f64, drafter_ms: f64, first_ms: f64, more_ms: f64) -> (usize, f64) {
+fn best_length(longest: usize, chance: f64, drafter_ms: f64, first_ms: f64, more_ms: f64) -> (usize, f64) {
     let (mut emitted, mut term) = (0.0, 1.0);
     let mut best = (0, f64::NEG_INFINITY);
-    for k in 0..=LONGEST {
+    for k in 0..=longest {
         emitted += term;
         term *= chance;
         let rate = emitted / (k as f64 * (drafter_ms + more_ms) + first_ms).max(1e-9);

@@ -68,7 +68,7 @@ impl<'a> Session<'a> {
             Shape::StaticTree { nodes } => Template::read(nodes).ok(),
             _ => None,
         };
-        let at_once = inputs.head.as_ref().is_some_and(|head| head.layer().block().is_some());
+        let at_once = inputs.head.as_ref().and_then(|head| Some(head.layer().block()?.most_drafts()));
         let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. })
             .then(|| AutoLength::new(config.row_ms, further_row(inputs.target.decoder())).at_once(at_once));
         Self {

@@ -1,7 +1,7 @@
 //! What a drafter is expected to take, and how often its drafts pass. A draft model that sees a smaller share of the visual tokens
 //! has read them sooner and drafts faster; with a larger share more of its drafts pass.
 
-use super::best_length;
+use super::{LONGEST, best_length};
 use crate::Drafter;
 
 /// The shares of the visual tokens that are considered.
@@ -27,7 +27,7 @@ impl DraftCost {
     /// The time until a text of `tokens` is written with chains of the best length; `target_ms` is the time of a target row, and
     /// `further` what another row of its pass costs, relative to it ([`further_row`](super::further_row)).
     pub fn expected_ms(&self, tokens: usize, target_ms: f64, further: f64) -> f64 {
-        let (_, rate) = best_length(self.chance, self.row_ms, target_ms, further * target_ms);
+        let (_, rate) = best_length(LONGEST, self.chance, self.row_ms, target_ms, further * target_ms);
         self.front_ms + tokens as f64 / rate
     }
 }

@@ -1,7 +1,8 @@
 //! The length of a chain that pays off, from measured times and acceptance.
 //!
 //! T(rows) is a line through the target's latest passes; the chance that a draft passes is counted over the latest drafts. K = 0,
-//! autoregressive decoding, is among the choices: where drafting does not pay, it stops and is tried again occasionally.
+//! autoregressive decoding, is among the choices: where drafting does not pay, it stops and is tried again occasionally, for a few
+//! steps in a row, since the first one after a rest says little: the drafter has to read what was written meanwhile.
 
 use std::borrow::Cow;
 
@@ -14,8 +15,12 @@ pub const LONGEST: usize = 24;
 const REST: usize = 16;
 /// Most plain steps between two trials.
 const LONG_REST: usize = 256;
+/// Steps of a trial, and of the beginning.
+const TRIAL: usize = 2;
 /// Chain length of a trial.
 const TRY: usize = 2;
+/// The same for a drafter that drafts any chain in the same time.
+const TRY_AT_ONCE: usize = 4;
 /// Number of passes for which earlier knowledge counts.
 const GUESSED: usize = 4;
 /// Chain length of the first step.
@@ -30,9 +35,13 @@ pub struct AutoLength {
     /// Time of a further row relative to the first one, before the first passes.
     further: f64,
     drafter_ms: UsualTime,
-    /// True if a chain takes as long to draft as a token.
-    at_once: bool,
+    /// The longest chain of a drafter that drafts any chain in the same time.
+    at_once: Option<usize>,
+    /// True if the drafter has not read the latest tokens, since the last step had no drafts.
+    behind: bool,
     chance: FadingChance,
+    /// Steps left of the trial, or of the beginning.
+    trial: usize,
     /// Plain steps since the last trial, and those before the next.
     plain: usize,
     rest: usize,
@@ -47,31 +56,37 @@ impl AutoLength {
             row_ms,
             further,
             drafter_ms: UsualTime::default(),
-            at_once: false,
+            at_once: None,
+            behind: false,
             chance: FadingChance::default(),
+            trial: TRIAL,
             plain: 0,
             rest: REST,
         }
     }
 
-    /// For a drafter that drafts any chain in the same time (DFlash).
-    pub fn at_once(self, at_once: bool) -> Self {
+    /// For a drafter that drafts any chain up to this length in the same time (DFlash); `None` = it drafts token by token.
+    pub fn at_once(self, at_once: Option<usize>) -> Self {
         Self { at_once, ..self }
     }
 
     /// The length for the next step.
     pub fn choose(&mut self) -> usize {
         let best = self.best();
+        let in_trial = self.trial > 0;
+        self.trial = self.trial.saturating_sub(1);
         if best > 0 {
             (self.plain, self.rest) = (0, REST);
             return best;
         }
-        self.plain += 1;
-        if self.plain > self.rest {
-            (self.plain, self.rest) = (0, (2 * self.rest).min(LONG_REST));
-            return TRY;
+        if !in_trial {
+            self.plain += 1;
+            if self.plain <= self.rest {
+                return 0;
+            }
+            (self.plain, self.rest, self.trial) = (0, (2 * self.rest).min(LONG_REST), TRIAL - 1);
         }
-        0
+        self.at_once.map_or(TRY, |most| most.min(TRY_AT_ONCE))
     }
 
     fn best(&self) -> usize {
@@ -81,12 +96,13 @@ impl AutoLength {
             passes.to_mut().push(GUESSED_ROWS, ms + self.further * (GUESSED_ROWS - 1) as f64 * ms);
         }
         let (Some((first, more)), Some(drafter)) = (passes.line(), self.drafter_ms.value()) else {
-            return FIRST;
+            return self.at_once.map_or(FIRST, |most| most.min(FIRST));
         };
-        if !self.at_once {
-            return best_length(self.chance.value(), drafter, first, more).0;
-        }
-        let (length, rate) = best_length(self.chance.value(), 0.0, drafter + first, more);
+        let chance = self.chance.value();
+        let Some(most) = self.at_once else {
+            return best_length(LONGEST, chance, drafter, first, more).0;
+        };
+        let (length, rate) = best_length(most, chance, 0.0, drafter + first, more);
         // Without drafts there is nothing to draft either.
         if rate * first > 1.0 { length } else { 0 }
     }
@@ -95,9 +111,16 @@ impl AutoLength {
     pub fn note(&mut self, rows: usize, [drafts, accepted]: [usize; 2], verify_ms: f64, draft_ms: f64) {
         self.passes.push(rows, verify_ms);
         if drafts > 0 {
-            self.drafter_ms.push(if self.at_once { draft_ms } else { draft_ms / drafts as f64 });
+            if !self.behind {
+                self.drafter_ms.push(if self.at_once.is_some() {
+                    draft_ms
+                } else {
+                    draft_ms / drafts as f64
+                });
+            }
             self.chance.add(drafts, accepted);
         }
+        self.behind = drafts == 0;
     }
 }
 
@@ -201,14 +224,33 @@ mod tests {
                 k
             })
             .collect();
-        assert!(lengths[20..].iter().filter(|&&k| k > 0).count() <= 200 / REST + 1, "{lengths:?}");
+        assert!(lengths[20..].iter().filter(|&&k| k > 0).count() <= TRIAL * (200 / REST + 1), "{lengths:?}");
         assert!(lengths[20..].iter().any(|&k| k > 0));
+    }
+
+    /// A drafter reads in its first step after a rest what was written meanwhile, and the first drafts may all be rejected.
+    #[test]
+    fn drafting_begins_again_after_a_rest() {
+        for at_once in [None, Some(7)] {
+            let mut auto = AutoLength::new(Some(1.0), 0.1).at_once(at_once);
+            let (mut waiting, mut rested) = (0, false);
+            for step in 0..100 {
+                let k = auto.choose();
+                assert!(k <= at_once.unwrap_or(LONGEST), "{k} drafts in step {step}");
+                let accepted = if step < 8 { 0 } else { k };
+                let drafter = if at_once.is_some() { 0.3 } else { 0.1 * k as f64 };
+                auto.note(k + 1, [k, accepted], 1.0 + 0.1 * k as f64, drafter + 0.5 * f64::from(waiting));
+                waiting = if k == 0 { waiting + 1 } else { 0 };
+                rested |= k == 0;
+            }
+            assert!(rested && auto.choose() > TRY_AT_ONCE, "{at_once:?}");
+        }
     }
 
     #[test]
     fn what_drafts_at_once_drafts_more() {
         let length = |at_once: bool| {
-            let mut auto = AutoLength::new(Some(1.0), 0.1).at_once(at_once);
+            let mut auto = AutoLength::new(Some(1.0), 0.1).at_once(at_once.then_some(LONGEST));
             for _ in 0..40 {
                 let k = auto.choose();
                 auto.note(k + 1, [k, k * 4 / 5], 1.0 + 0.1 * k as f64, if k > 0 { 0.8 } else { 0.0 });
@@ -217,7 +259,7 @@ mod tests {
         };
         assert!(length(true) > length(false), "{} and {}", length(true), length(false));
         // A block that takes longer than the tokens that it saves.
-        let mut auto = AutoLength::new(Some(1.0), 0.1).at_once(true);
+        let mut auto = AutoLength::new(Some(1.0), 0.1).at_once(Some(LONGEST));
         (0..40).for_each(|_| {
             let k = auto.choose();
             auto.note(k + 1, [k, k / 4], 1.0 + 0.1 * k as f64, 5.0);
