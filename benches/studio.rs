@@ -79,6 +79,7 @@ fn while_loading() {
 
 fn report(when: &str, t: &mut Terminal) {
     let mut times = Vec::with_capacity(KEYS);
+    let taken = taken_away();
     for i in 0..KEYS {
         std::thread::sleep(PACE);
         let (key, line) = if i % 2 == 0 { ("j", "▸ one large shape") } else { ("k", "▸ three shapes") };
@@ -93,4 +94,14 @@ fn report(when: &str, t: &mut Terminal) {
         at(0.99),
         at(1.0)
     );
+    if let Some(ticks) = taken_away().zip(taken).map(|(now, before)| now - before).filter(|&ticks| ticks > 0)
+    {
+        println!("    the hypervisor took the processors away for {} ms", 10 * ticks);
+    }
+}
+
+/// Hundredths of a second of all processors that a hypervisor has given to others (Linux).
+fn taken_away() -> Option<u64> {
+    let times = std::fs::read_to_string("/proc/stat").ok()?;
+    times.lines().next()?.split_whitespace().nth(8)?.parse().ok()
 }

@@ -7,6 +7,7 @@ use std::{
     io::{self, ErrorKind},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use safetensors::tensor::TensorInfo;
@@ -27,6 +28,8 @@ pub(crate) struct Shard {
     data: u64,
     header: u64,
     pub tensors: HashMap<String, TensorInfo>,
+    /// The system was asked to read the data up to here.
+    asked: AtomicU64,
 }
 
 /// Places of a file that are sampled.
@@ -34,7 +37,10 @@ const SAMPLES: u64 = 64;
 /// Bytes of a sample.
 const SAMPLE: u64 = 4096;
 /// Bytes that are read ahead beyond a tensor: most likely the next one.
-const AHEAD: usize = 64 << 20;
+const AHEAD: u64 = 64 << 20;
+/// Most bytes that the system is asked for at once. Some kernels do nothing else on a processor until all of them are requested,
+/// and what draws would wait for tens of milliseconds.
+const PIECE: u64 = 1 << 20;
 
 impl Shard {
     /// Open a file and read its header. Fails if it is missing, not a regular file, truncated, or its header is invalid.
@@ -47,8 +53,16 @@ impl Shard {
         }
         let file = File::open(path).map_err(io)?;
         let len = file.metadata().map_err(io)?.len();
-        let mut shard =
-            Self { path: path.to_owned(), file, len, data: 0, header: 0, tensors: HashMap::new() };
+        advice::only_what_is_asked_for(&file);
+        let mut shard = Self {
+            path: path.to_owned(),
+            file,
+            len,
+            data: 0,
+            header: 0,
+            tensors: HashMap::new(),
+            asked: AtomicU64::new(0),
+        };
         let invalid = |problem: &str| fail(&format!("not a valid safetensors file: {problem}"));
         if len < 8 {
             return Err(invalid("it is shorter than 8 bytes"));
@@ -81,14 +95,15 @@ impl Shard {
 
     /// Ask the system to read some of the tensors' data, and what follows it, ahead of its use.
     pub fn read_ahead(&self, start: usize, end: usize) {
-        #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-        {
-            let bytes = std::num::NonZeroU64::new((end - start + AHEAD) as u64);
-            let advice = rustix::fs::Advice::WillNeed;
-            let _ = rustix::fs::fadvise(&self.file, self.data + start as u64, bytes, advice);
+        let (start, end) = (start as u64, (self.len - self.data).min(end as u64 + AHEAD));
+        let asked = self.asked.load(Ordering::Relaxed);
+        let mut at = if (start..=end).contains(&asked) { asked } else { start };
+        while at < end {
+            let bytes = PIECE.min(end - at);
+            advice::ahead(&self.file, self.data + at, bytes);
+            at += bytes;
         }
-        #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-        let _ = (start, end, AHEAD);
+        self.asked.store(at, Ordering::Relaxed);
     }
 
     /// Bytes that distinguish files cheaply: length, a hash of the header, and samples of the data.
@@ -122,6 +137,31 @@ impl Shard {
         let problem = || format!("the index places `{name}` in this file, but it is not here");
         (!self.tensors.contains_key(name)).then(|| CheckpointError::file(&self.path, &problem()))
     }
+}
+
+/// How a file is read, where the system can be told.
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+mod advice {
+    use std::{fs::File, num::NonZeroU64};
+
+    use rustix::fs::{Advice, fadvise};
+
+    /// The system reads nothing ahead by its own choice, which may be many mebibytes in a row.
+    pub fn only_what_is_asked_for(file: &File) {
+        let _ = fadvise(file, 0, None, Advice::Random);
+    }
+
+    /// These bytes are read soon.
+    pub fn ahead(file: &File, at: u64, bytes: u64) {
+        let _ = fadvise(file, at, NonZeroU64::new(bytes), Advice::WillNeed);
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+mod advice {
+    pub fn only_what_is_asked_for(_: &std::fs::File) {}
+
+    pub fn ahead(_: &std::fs::File, _: u64, _: u64) {}
 }
 
 #[cfg(test)]

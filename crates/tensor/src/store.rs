@@ -93,7 +93,16 @@ impl FileMap {
     /// Ask the system to read the first `len` bytes ahead of their use.
     pub fn read_ahead_to(&self, len: usize) {
         #[cfg(unix)]
-        let _ = self.map.advise_range(memmap2::Advice::WillNeed, 0, len.min(self.map.len()));
+        {
+            // In pieces: some kernels do nothing else on a processor until all of a range is requested.
+            const PIECE: usize = 1 << 20;
+            let len = len.min(self.map.len());
+            for at in (0..len).step_by(PIECE) {
+                let _ = self.map.advise_range(memmap2::Advice::WillNeed, at, PIECE.min(len - at));
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = len;
     }
 }
 
