@@ -7,20 +7,22 @@ use std::{
 
 use super::terminal::Terminal;
 
-/// A server of the embedded models, killed when dropped.
-struct Server(Child, String);
+/// A server of the embedded models, killed when dropped; its address, and its temporary directory.
+struct Server(Child, String, tempfile::TempDir);
 
 impl Server {
     fn start(args: &[&str]) -> Self {
+        let videos = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
             .args([&["serve", "--method", "lvspec"], args].concat())
+            .env("TMPDIR", videos.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self(child, line.trim().to_owned())
+        Self(child, line.trim().to_owned(), videos)
     }
 
     fn ask(&self, question: &str, tokens: usize) {
