@@ -7,29 +7,34 @@ use std::{
 
 use super::terminal::Terminal;
 
-/// A server of the embedded models, killed when dropped; its address, and its temporary directory.
-struct Server(Child, String, tempfile::TempDir);
+/// A server of the embedded models, killed when dropped.
+struct Server {
+    child: Child,
+    url: String,
+    /// Where it keeps videos.
+    _temporary: tempfile::TempDir,
+}
 
 impl Server {
     fn start(args: &[&str]) -> Self {
-        let videos = tempfile::tempdir().unwrap();
+        let temporary = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_specreel"))
             .args([&["serve", "--method", "lvspec"], args].concat())
-            .env("TMPDIR", videos.path())
+            .env("TMPDIR", temporary.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self(child, line.trim().to_owned(), videos)
+        Self { child, url: line.trim().to_owned(), _temporary: temporary }
     }
 
     fn ask(&self, question: &str, tokens: usize) {
         let body = serde_json::json!({"max_tokens": tokens, "messages": [{"role": "user", "content": [
             {"type": "video_url", "video_url": {"url": "demo"}}, {"type": "text", "text": question},
         ]}]});
-        let url = format!("{}/v1/chat/completions", self.1);
+        let url = format!("{}/v1/chat/completions", self.url);
         let sent = ureq::post(&url)
             .header("authorization", "Bearer secret")
             .content_type("application/json")
@@ -40,15 +45,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
+        self.child.kill().ok();
+        self.child.wait().ok();
     }
 }
 
 #[test]
 fn a_server_is_followed_until_it_ends_and_once_it_is_back() {
     let server = Server::start(&["--port", "0", "--api-key", "secret", "--allow-follow"]);
-    let url = server.1.clone();
+    let url = server.url.clone();
     let port = url.rsplit(':').next().unwrap().to_owned();
     let args = ["--connect", &url, "--pace", "off"];
     let mut t = Terminal::start_with(130, 34, &args, &[("SPECREEL_API_KEY", "secret")]);
@@ -87,8 +92,8 @@ fn a_server_that_cannot_be_followed_is_an_error() {
     for (url, code, words) in [
         ("ftp://x", 2, "not the URL of a server"),
         ("127.0.0.1:1", 3, "specreel serve --allow-follow"),
-        (&closed.1, 3, "start it with --allow-follow"),
-        (&open.1, 3, "--api-key"),
+        (&closed.url, 3, "start it with --allow-follow"),
+        (&open.url, 3, "--api-key"),
     ] {
         let mut t = Terminal::start(100, 20, &["--connect", url]);
         assert_eq!(t.exit_code(), code, "{url}: {}", t.text());
