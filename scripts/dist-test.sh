@@ -1,16 +1,16 @@
 #!/bin/bash
 # Installs each artifact of dist/ in clean Debian and Ubuntu systems, without compiler, FFmpeg or Vulkan, and uses it there.
 #
-# dist-test.sh [--roots DIR] [--arch ARCH] [VIDEO]: root, debootstrap, tmux and npm are needed. DIR keeps the systems (default
+# dist-test.sh [--roots DIR] [--arch ARCH] [VIDEO]...: root, debootstrap, tmux and npm are needed. DIR keeps the systems (default
 # target/dist-build/roots). ARCH is x86_64 or aarch64; without it, each that dist/ has an archive for. With qemu-user-static an
 # older processor is tested, too, and, if its handlers are registered (binfmt_misc), the packages for another one.
 #
-# SUITES names the systems. SPEECH is the directory of a Whisper model: what is said in VIDEO is printed.
+# SUITES names the systems. SPEECH is the directory of a Whisper model: what is said in each VIDEO is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 roots=$PWD/target/dist-build/roots
 arches=
-while [ $# -gt 1 ]; do
+while [ $# -gt 0 ]; do
     case $1 in
         --roots) roots=$2 ;;
         --arch) arches=$2 ;;
@@ -18,7 +18,7 @@ while [ $# -gt 1 ]; do
     esac
     shift 2
 done
-video=${1:-}
+videos=("$@")
 dist=$PWD/dist
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 passed=0
@@ -57,19 +57,21 @@ use() {
     text=$(in_root "$root" "$@" caption demo --quiet)
     echo "caption demo: $text"
     [ "${#text}" -gt 40 ] || fail "no caption of demo"
-    if [ -n "$video" ]; then
-        cp "$video" "$root/tmp/clip.mp4"
-        in_root "$root" "$@" caption /tmp/clip.mp4 --quiet | tail -n 1
-        if [ -n "${SPEECH:-}" ]; then
-            rm -rf "$root/tmp/speech" && cp -rL "$SPEECH" "$root/tmp/speech"
-            in_root "$root" "$@" caption /tmp/clip.mp4 --transcribe /tmp/speech --max-new-tokens 1 --json | python3 -c '
+    for video in "${videos[@]}"; do
+        local name=${video##*/} said
+        cp "$video" "$root/tmp/$name"
+        text=$(in_root "$root" "$@" caption "/tmp/$name" --quiet)
+        echo "$name: ${text##*$'\n'}"
+        [ -n "$text" ] || fail "no caption of $name"
+        [ -n "${SPEECH:-}" ] || continue
+        rm -rf "$root/tmp/speech" && cp -rL "$SPEECH" "$root/tmp/speech"
+        said=$(in_root "$root" "$@" caption "/tmp/$name" --transcribe /tmp/speech --max-new-tokens 1 --json | python3 -c '
 import json, sys
 prompts = [event["prompt"] for event in map(json.loads, sys.stdin) if "prompt" in event]
-said = [line for prompt in prompts for line in prompt.splitlines() if line.startswith("[")]
-print("said:", *said)
-sys.exit(0 if said else "nothing was heard")'
-        fi
-    fi
+print(*(line for prompt in prompts for line in prompt.splitlines() if line.startswith("[")))')
+        echo "$name: said: $said"
+        [ -n "$said" ] || fail "nothing was heard in $name"
+    done
     in_root "$root" "$@" doctor | grep -E '^ +(ok|warn|FAIL|-) ' | head -n 24 || true
     in_root "$root" "$@" doctor --json | python3 -c '
 import json, sys
@@ -152,8 +154,10 @@ for arch in ${arches:-x86_64 aarch64}; do
 
     if [ "$arch" = x86_64 ] && command -v qemu-x86_64-static >/dev/null; then
         say "a processor without AVX2, under qemu"
-        # qemu 7.2 cannot run glibc 2.31: the newest system's is used.
-        old=(qemu-x86_64-static -cpu Nehalem -L "$root" "$root/opt/specreel-$version-$target/specreel")
+        # qemu 7.2 cannot run glibc 2.31 of Debian 11: Debian 13's is used, where it is there.
+        libraries=$roots/trixie-amd64
+        [ -e "$libraries/ready" ] || libraries=$root
+        old=(qemu-x86_64-static -cpu Nehalem -L "$libraries" "$root/opt/specreel-$version-$target/specreel")
         env -i HOME="$roots" LANG=C.UTF-8 "${old[@]}" doctor | grep -E 'kernels +portable' || fail "doctor does not name the portable kernels"
         env -i HOME="$roots" LANG=C.UTF-8 "${old[@]}" caption demo --quiet
         passed=$((passed + 1))
