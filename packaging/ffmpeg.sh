@@ -11,7 +11,8 @@ work=$prefix/build
 mkdir -p "$work" "$prefix/licenses"
 
 ffmpeg=$(echo "$sources"/ffmpeg-*/) dav1d=$(echo "$sources"/dav1d-*/) zlib=$(echo "$sources"/zlib-*/)
-flags="-O3 -fPIC -ffile-prefix-map=$sources=/usr/src -ffile-prefix-map=$prefix=/usr/src"
+# Zig's compiler writes debug information unless it is told not to, with the paths of its own headers.
+flags="-O3 -g0 -fPIC -ffile-prefix-map=$sources=/usr/src -ffile-prefix-map=$prefix=/usr/src"
 case $target in
     x86_64-*) arch=x86_64 ;;
     aarch64-*) arch=aarch64 ;;
