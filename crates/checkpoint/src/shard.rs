@@ -139,7 +139,7 @@ impl Shard {
     }
 }
 
-/// How a file is read, where the system can be told.
+/// Tells the system how a file will be read, where it takes such advice.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 mod advice {
     use std::{fs::File, num::NonZeroU64};

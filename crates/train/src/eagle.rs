@@ -185,7 +185,7 @@ impl TrainedEagle {
         let pairs = self.pairs(rows, 0, &read)?;
         let first = self.keys_and_values(&pairs, (cos, sin))?;
         let from = all - m;
-        // Whatever the pass, the n-th of its rows sees the same rows of the first.
+        // In every pass, row n sees the same rows of the first pass.
         let seen = |row: usize| (0..all).map(move |at| if at <= from + row { 0.0 } else { HIDDEN });
         let mask = Tensor::from_iter((0..m).flat_map(seen), &Device::Cpu)?.reshape((m, all))?;
         let mut before = read.narrow(0, from, m)?;

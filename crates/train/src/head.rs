@@ -53,7 +53,7 @@ impl Head {
         states.matmul(&self.tables.head.t()?)
     }
 
-    /// The second half of a layer: the output of its attention, with that of the feed-forward layer added.
+    /// The second half of a layer: adds the output of its feed-forward network to that of its attention.
     pub fn feed_forward(&self, x: &Tensor, layer: usize) -> Result<Tensor> {
         let part = |name: &str| format!("model.layers.{layer}.{name}");
         let normed = self.norm(x, &part("post_attention_layernorm"))?;
