@@ -42,9 +42,10 @@ fn check(options: &Options) -> Result<(), Failure> {
         {
             usage("--existing append and prepend need text to extend", "use them with --sidecar txt alone")
         }
-        Options { sidecar: Some(Sidecar::Srt | Sidecar::Vtt), .. } if several => {
-            usage("subtitles hold the captions of one prompt", "use --sidecar txt or json with --prompt-file")
-        }
+        Options { sidecar: Some(sidecar), .. } if several && sidecar.is_timed() => usage(
+            "subtitles and chapters hold the captions of one prompt",
+            "use --sidecar txt or json with --prompt-file",
+        ),
         Options { dataset: Some((kind, _)), .. } if several && !kind.takes_several() => usage(
             "this data set holds one caption a clip: its trainer would overwrite the others",
             "use --dataset jsonl, csv or hf with --prompt-file",

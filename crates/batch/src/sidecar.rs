@@ -7,7 +7,7 @@ use super::{
     rows::{Caption, object},
     text::one_line,
 };
-use specreel_client::present::export::{Subtitles, timed};
+use specreel_client::present::export::{Format, Outline, Subtitles, subtitles::Cutter, timed};
 use specreel_record::Cues;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,22 +16,46 @@ pub enum Sidecar {
     Txt,
     Srt,
     Vtt,
+    /// Chapters as FFmpeg's metadata file.
+    Chapters,
+    /// Chapters as lines of a description on YouTube.
+    Youtube,
     Json,
 }
 
 impl Sidecar {
+    /// The extension that an export of this form has.
     pub fn extension(self) -> &'static str {
+        let format = match self {
+            Sidecar::Txt => Format::Text,
+            Sidecar::Srt => Format::Srt,
+            Sidecar::Vtt => Format::Vtt,
+            Sidecar::Chapters => Format::Chapters,
+            Sidecar::Youtube => Format::Youtube,
+            Sidecar::Json => Format::Json,
+        };
+        format.ending()
+    }
+
+    pub fn subtitles(self) -> Option<Subtitles> {
         match self {
-            Sidecar::Txt => "txt",
-            Sidecar::Srt => "srt",
-            Sidecar::Vtt => "vtt",
-            Sidecar::Json => "json",
+            Sidecar::Srt => Some(Subtitles::Srt),
+            Sidecar::Vtt => Some(Subtitles::Vtt),
+            _ => None,
+        }
+    }
+
+    pub fn chapters(self) -> Option<Outline> {
+        match self {
+            Sidecar::Chapters => Some(Outline::Chapters),
+            Sidecar::Youtube => Some(Outline::Youtube),
+            _ => None,
         }
     }
 
     /// True if it says when its texts are shown.
     pub fn is_timed(self) -> bool {
-        matches!(self, Sidecar::Srt | Sidecar::Vtt)
+        self.subtitles().is_some() || self.chapters().is_some()
     }
 
     /// The sidecar of a clip: next to it, or at the same place below another directory; its name with another extension.
@@ -41,16 +65,16 @@ impl Sidecar {
     }
 
     pub fn contents(self, clip: &Clip, captions: &[Caption], cues: Cues) -> String {
-        match (self, captions) {
-            (Sidecar::Txt, [one]) => format!("{}\n", one.text),
-            (Sidecar::Txt, several) => several.iter().map(|c| one_line(&c.text) + "\n").collect(),
-            (Sidecar::Srt | Sidecar::Vtt, captions) => {
-                let format = if self == Sidecar::Srt { Subtitles::Srt } else { Subtitles::Vtt };
-                let pieces = captions.iter().flat_map(|caption| &caption.pieces);
-                let events: Vec<_> = pieces.flat_map(|(span, text)| timed(*span, text)).collect();
-                format.file(cues, events.iter().map(|(span, text)| (*span, text.as_str())))
-            }
-            (Sidecar::Json, captions) => {
+        if let Some(format) = self.subtitles() {
+            return format.file(cues, events(captions).iter().map(|(span, text)| (*span, text.as_str())));
+        }
+        if let Some(format) = self.chapters() {
+            return format.file(&events(captions), None);
+        }
+        match captions {
+            [one] if self == Sidecar::Txt => format!("{}\n", one.text),
+            several if self == Sidecar::Txt => several.iter().map(|c| one_line(&c.text) + "\n").collect(),
+            captions => {
                 let name = clip.relative.file_name().unwrap_or_default().to_string_lossy();
                 let caption = |caption: &Caption| {
                     let Caption { prompt, text, cut, pieces, made } = caption;
@@ -66,6 +90,24 @@ impl Sidecar {
             }
         }
     }
+
+    /// What viewers should know about the file.
+    pub fn note(self, captions: &[Caption], cues: Cues) -> Option<String> {
+        if let Some(format) = self.chapters() {
+            return format.note(&events(captions));
+        }
+        self.subtitles()?;
+        let mut cutter = Cutter::new(cues);
+        events(captions).iter().for_each(|(span, text)| drop(cutter.push(*span, text)));
+        cutter.finish();
+        cutter.note()
+    }
+}
+
+/// The pieces of captions, or their events, with times.
+fn events(captions: &[Caption]) -> Vec<(Span, String)> {
+    let pieces = captions.iter().flat_map(|caption| &caption.pieces);
+    pieces.flat_map(|(span, text)| timed(*span, text)).collect()
 }
 
 /// An existing caption with a new one after or before it, on the same line.
@@ -119,6 +161,7 @@ mod tests {
         let clip = Clip { root: Path::new("/c").into(), relative: "a/b.c.mp4".into(), file: None };
         assert_eq!(Sidecar::Txt.path(&clip, None), Path::new("/c/a/b.c.txt"));
         assert_eq!(Sidecar::Srt.path(&clip, Some("/o".as_ref())), Path::new("/o/a/b.c.srt"));
+        assert_eq!(Sidecar::Youtube.path(&clip, None), Path::new("/c/a/b.c.youtube.txt"));
         assert_eq!(hidden("/c/a.txt".as_ref(), "lock"), Path::new("/c/.a.txt.lock"));
     }
 

@@ -104,6 +104,8 @@ impl Choice for Sidecar {
         (Self::Txt, "txt", "The caption"),
         (Self::Srt, "srt", "SubRip subtitles"),
         (Self::Vtt, "vtt", "WebVTT subtitles"),
+        (Self::Chapters, "chapters", "Chapters as FFmpeg's metadata file"),
+        (Self::Youtube, "youtube", "Chapters as lines of a description on YouTube"),
         (Self::Json, "json", "Captions with prompt, method and statistics"),
     ];
 }

@@ -141,7 +141,8 @@ impl Batches {
             Some(Sidecar::Txt) => Some(Sidecar::Json),
             Some(Sidecar::Json) => Some(Sidecar::Srt),
             Some(Sidecar::Srt) => Some(Sidecar::Vtt),
-            Some(Sidecar::Vtt) => None,
+            // Chapters need segments, which a batch of the studio has not.
+            Some(Sidecar::Vtt | Sidecar::Chapters | Sidecar::Youtube) => None,
             None => Some(Sidecar::Txt),
         };
         // Only text can be extended.

@@ -292,6 +292,15 @@ fn captions_go_to_the_forms_that_are_asked_for() {
             .unwrap()
             .starts_with("WEBVTT\n\n00:00:00.000 --> ")
     );
+    caption(&program, &["demo", "--sidecar", "chapters", "--segments", "3", "--out-dir", "chapters"]).ok();
+    let chapters = written(&program.home().join("chapters")).into_values().next().unwrap();
+    assert!(chapters.starts_with(";FFMETADATA1\n\n[CHAPTER]\nTIMEBASE=1/1000\nSTART=0\nEND="), "{chapters}");
+    assert_eq!(chapters.matches("\ntitle=The").count(), 2, "{chapters}");
+    let run = caption(&program, &["in", "--sidecar", "youtube", "--segments", "3"]).ok();
+    run.said("note: 2 videos have too few chapters for YouTube");
+    let lines = fs::read_to_string(program.home().join("in/a.youtube.txt")).unwrap();
+    assert!(lines.starts_with("0:00 The"), "{lines}");
+    caption(&program, &["in", "--sidecar", "youtube"]).ends(2).said("add --segments scenes");
     // Without files, captions are lines on stdout; events with --json.
     let run = caption(&program, &["in/*.mp4", "in/b"]).ok();
     let lines: Vec<&str> = run.stdout.lines().collect();

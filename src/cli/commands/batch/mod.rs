@@ -136,7 +136,7 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
 
     let (mut client, interrupt) = loading(plan.models.clone(), args.run.ignore_memory)?;
     let mut report =
-        Reporter::new(&args.output, outputs.are_none(), outputs.are_timed().then_some(plan.cues));
+        Reporter::new(&args.output, outputs.are_none(), args.batch.sidecar.map(|sidecar| (sidecar, plan.cues)));
     // A directory that cannot be read holds clips that have no captions.
     for (path, failure) in &found.unreadable {
         report.unreadable(path, failure)?;
@@ -172,9 +172,22 @@ fn embedded(name: &Path) -> Result<Option<PathBuf>, Failure> {
 
 /// Refuse what only makes sense for one video.
 fn check(args: &CaptionArgs) -> Result<(), Failure> {
-    let CaptionArgs { batch, part, output, .. } = args;
+    let CaptionArgs { batch, part, run, output, .. } = args;
     if part.format != Format::Text {
-        return Err(Failure::usage("--format is for one video on stdout", "use --sidecar srt or vtt"));
+        return Err(Failure::usage(
+            "--format is for one video on stdout",
+            "use --sidecar srt, vtt, chapters, youtube or json",
+        ));
+    }
+    if batch.sidecar.is_some_and(|sidecar| sidecar.chapters().is_some())
+        && part.segments.is_none()
+        && run.schema.is_none()
+        && run.grammar.is_none()
+    {
+        return Err(Failure::usage(
+            "a video that is captioned as a whole has no chapters",
+            "add --segments scenes, --segments 60, or --schema events",
+        ));
     }
     if part.summary.is_some() {
         return Err(Failure::usage(

@@ -7,9 +7,9 @@ use serde_json::Map;
 
 use super::*;
 use crate::cli::args::run::OutputArgs;
-use specreel_batch::{Ended, Outcome, Progress, Report, Summary, rows::Caption, text::one_line};
+use specreel_batch::{Ended, Outcome, Progress, Report, Sidecar, Summary, text::one_line};
 use specreel_client::present::estimate;
-use specreel_client::present::{export::subtitles::Cutter, formats::plural};
+use specreel_client::present::formats::plural;
 use specreel_record::{Cues, PromptSeen, Ready};
 
 /// Interval of progress lines without a terminal.
@@ -22,17 +22,17 @@ pub struct Reporter {
     prints: bool,
     bar: Option<ProgressBar>,
     told: Option<Instant>,
-    /// How captions become cues, if they become subtitles.
-    cues: Option<Cues>,
-    /// Videos whose subtitles cannot be read in their time.
-    dense: u64,
+    /// The files next to the videos, and how captions become cues in them.
+    sidecar: Option<(Sidecar, Cues)>,
+    /// Files of which viewers should know something.
+    noted: u64,
     /// Notes on the models that were printed.
     notes: Vec<String>,
 }
 
 impl Reporter {
-    /// A reporter; `prints` if captions are not written to files, `cues` if they become subtitles.
-    pub fn new(output: &OutputArgs, prints: bool, cues: Option<Cues>) -> Self {
+    /// A reporter; `prints` if captions are not written to files.
+    pub fn new(output: &OutputArgs, prints: bool, sidecar: Option<(Sidecar, Cues)>) -> Self {
         let quiet = output.quiet || output.json;
         let bar = (!quiet && !ProgressDrawTarget::stderr().is_hidden()).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -43,7 +43,7 @@ impl Reporter {
             bar.set_message("loading models");
             bar
         });
-        Self { json: output.json, quiet, prints, bar, told: None, cues, dense: 0, notes: Vec::new() }
+        Self { json: output.json, quiet, prints, bar, told: None, sidecar, noted: 0, notes: Vec::new() }
     }
 
     pub fn clear(&mut self) {
@@ -110,12 +110,17 @@ impl Reporter {
                 plural(progress.incomplete as u64, "video")
             );
         }
-        if self.dense > 0 {
-            tell!(
+        match self.sidecar {
+            _ if self.noted == 0 => {}
+            Some((Sidecar::Youtube, _)) => tell!(
+                "note: {} too few chapters for YouTube, which wants at least three of 10 seconds or more",
+                if self.noted == 1 { "1 video has".into() } else { format!("{} videos have", self.noted) }
+            ),
+            _ => tell!(
                 "note: {} cannot be read in the time that the video has for them: use longer --segments, or ask for shorter \
                  captions in --prompt",
-                plural(self.dense, "subtitle file")
-            );
+                plural(self.noted, "subtitle file")
+            ),
         }
         if failed > 0 {
             tell!("hint: --retry-failed tries videos again that failed and have not changed");
@@ -130,15 +135,6 @@ impl Reporter {
             Some(bar) => bar.suspend(say),
             None => say(),
         }
-    }
-
-    /// True if it becomes subtitles that cannot be read in their time.
-    fn is_dense(&self, caption: &Caption) -> bool {
-        let Some(cues) = self.cues else { return false };
-        let mut cutter = Cutter::new(cues);
-        caption.pieces.iter().for_each(|(span, text)| drop(cutter.push(*span, text)));
-        cutter.finish();
-        cutter.note().is_some()
     }
 
     fn progress(&mut self, progress: &Progress) {
@@ -201,7 +197,8 @@ impl Report for Reporter {
             _ => {}
         }
         if let Outcome::Captioned(captions) | Outcome::Empty(captions) = outcome {
-            self.dense += u64::from(captions.iter().any(|caption| self.is_dense(caption)));
+            let note = self.sidecar.and_then(|(sidecar, cues)| sidecar.note(captions, cues));
+            self.noted += u64::from(note.is_some());
             if self.prints && !self.json {
                 for caption in captions {
                     let line =
