@@ -221,16 +221,19 @@ impl Batch<'_> {
         said: Option<&Transcript>,
     ) -> Vec<RunRequest> {
         let count = spans.len();
-        let piece = |(index, span): (usize, &Option<Span>)| RunRequest {
-            video: path.to_owned(),
-            span: *span,
-            segment: self.part.segments.map(|_| Segment { first: 0, index, count }),
-            prompt: match (said, span) {
-                (Some(transcript), Some(span)) => transcript.prompt(prompt, *span),
-                _ => prompt.to_owned(),
-            },
-            measure: false,
-            ..self.request.clone()
+        let piece = |(index, span): (usize, &Option<Span>)| {
+            let mut piece = RunRequest {
+                video: path.to_owned(),
+                span: *span,
+                segment: self.part.segments.map(|_| Segment { first: 0, index, count }),
+                prompt: prompt.to_owned(),
+                measure: false,
+                ..self.request.clone()
+            };
+            if let Some(said) = said {
+                said.precede(&mut piece);
+            }
+            piece
         };
         spans.iter().enumerate().map(piece).collect()
     }

@@ -10,6 +10,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::read_user_file;
+use specreel_engine::RunRequest;
 use specreel_record::{Failure, Span, clock, span::seconds};
 
 /// Largest file, in bytes.
@@ -89,9 +90,16 @@ impl Transcript {
         self.notes.iter().cloned().chain(late).collect()
     }
 
+    /// Put what is said in the part of the video that a request is about in front of its first question.
+    pub fn precede(&self, request: &mut RunRequest) {
+        let part = request.span.unwrap_or(Span { start: 0.0, end: f64::INFINITY });
+        let first = request.before.first_mut().map_or(&mut request.prompt, |turn| &mut turn.prompt);
+        *first = self.prompt(first, part);
+    }
+
     /// The prompt about a part of the video: what is said in it, with times from the beginning of the part, as the models count
     /// them, and the prompt. Where nothing is said, the prompt alone.
-    pub fn prompt(&self, prompt: &str, part: Span) -> String {
+    fn prompt(&self, prompt: &str, part: Span) -> String {
         let said = self.lines.iter().filter_map(|Line { span, text }| {
             let (start, end) = (span.start.max(part.start), span.end.min(part.end));
             let is_in = end - start >= SHARED_S.min(span.seconds() / 2.0) && end > start;

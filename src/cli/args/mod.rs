@@ -89,7 +89,7 @@ impl Cli {
     pub fn json(&self) -> bool {
         match &self.command {
             Some(Command::Caption(args)) => args.output.json,
-            Some(Command::Watch(args)) => args.json,
+            Some(Command::Watch(args)) => args.output.json,
             Some(Command::Compare(args)) => args.output.json,
             Some(Command::Inspect(args)) => args.json,
             Some(Command::Bench(args)) => args.json,

@@ -6,7 +6,10 @@ use clap::{Args, ValueEnum};
 
 use super::values::choice;
 use crate::cli::output::style::Timed;
-use specreel_client::present::export::{Outline, Subtitles};
+use specreel_client::{
+    Config,
+    present::export::{Outline, Subtitles},
+};
 use specreel_record::{
     Cues,
     span::{LEAST_SEGMENT_S, seconds},
@@ -37,6 +40,34 @@ pub struct SceneArgs {
     pub max_segment: Option<f64>,
 }
 
+/// What is said in a video.
+#[derive(Debug, Default, Args)]
+pub struct SpeechArgs {
+    /// What is said in the video, for the prompt of each segment: SubRip, WebVTT, or Whisper's JSON
+    #[arg(long, help_heading = "Video", value_name = "FILE")]
+    pub transcript: Option<PathBuf>,
+    /// Recognize speech with this Whisper model (directory or id), for the prompt of each segment
+    #[arg(long, help_heading = "Video", value_name = "MODEL", conflicts_with = "transcript")]
+    pub transcribe: Option<PathBuf>,
+    /// Language of the speech, such as `en` [default: detected]
+    #[arg(long, help_heading = "Video", value_name = "CODE", requires = "transcribe")]
+    pub language: Option<String>,
+}
+
+/// How captions become subtitles.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct CuesArgs {
+    /// Cues of a caption in subtitles [default: clip]
+    #[arg(long, help_heading = "Output", value_name = "HOW", value_parser = choice::<Cues>())]
+    pub cues: Option<Cues>,
+}
+
+impl CuesArgs {
+    pub fn of(self, config: &Config) -> Cues {
+        self.cues.or(config.values.cues).unwrap_or_default()
+    }
+}
+
 /// The prompt of a summary.
 const SUMMARY: &str = "Summarize the whole video from these captions, from its beginning to its end, with the times of what matters.";
 
@@ -61,15 +92,8 @@ pub struct PartArgs {
         default_missing_value = SUMMARY
     )]
     pub summary: Option<String>,
-    /// What is said in the video, for the prompt of each segment: SubRip, WebVTT, or Whisper's JSON
-    #[arg(long, help_heading = "Video", value_name = "FILE")]
-    pub transcript: Option<PathBuf>,
-    /// Recognize speech with this Whisper model (directory or id), for the prompt of each segment
-    #[arg(long, help_heading = "Video", value_name = "MODEL", conflicts_with = "transcript")]
-    pub transcribe: Option<PathBuf>,
-    /// Language of the speech, such as `en` [default: detected]
-    #[arg(long, help_heading = "Video", value_name = "CODE", requires = "transcribe")]
-    pub language: Option<String>,
+    #[command(flatten)]
+    pub speech: SpeechArgs,
     /// Output format
     #[arg(
         long,
@@ -80,9 +104,8 @@ pub struct PartArgs {
         conflicts_with = "json"
     )]
     pub format: Format,
-    /// Cues of a caption in subtitles [default: clip]
-    #[arg(long, help_heading = "Output", value_name = "HOW", value_parser = choice::<Cues>())]
-    pub cues: Option<Cues>,
+    #[command(flatten)]
+    pub cues: CuesArgs,
 }
 
 /// How a video is cut into segments.

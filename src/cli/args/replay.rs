@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{
-    part::Format,
+    part::{CuesArgs, Format},
     run::{ColorChoice, OUTPUT},
-    values::choice,
 };
-use specreel_record::{Cues, Pace};
+use specreel_record::Pace;
 
 const PLAYBACK: &str = "Playback";
 
@@ -30,9 +29,8 @@ pub struct ReplayArgs {
     /// Output format; those with times need runs made with --segments, --start or --end
     #[arg(long, help_heading = OUTPUT, value_name = "FORMAT", value_enum, default_value_t, conflicts_with = "json")]
     pub format: Format,
-    /// Cues of a caption in subtitles [default: clip]
-    #[arg(long, help_heading = OUTPUT, value_name = "HOW", value_parser = choice::<Cues>())]
-    pub cues: Option<Cues>,
+    #[command(flatten)]
+    pub cues: CuesArgs,
     /// Print the events as JSON, one object per line
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,

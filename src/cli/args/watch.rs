@@ -5,15 +5,19 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::{
-    part::{SceneArgs, Segments, segments},
-    run::{ColorChoice, OUTPUT, RunArgs, VIDEO},
-    values::{choice, seconds},
+    part::{CuesArgs, SceneArgs, Segments, SpeechArgs, segments},
+    run::{OUTPUT, OutputArgs, RunArgs, VIDEO},
+    values::seconds,
 };
-use specreel_record::Cues;
 
 const STREAM: &str = "Stream";
 
+/// Arguments of `watch`. Speeds are not measured between segments, as with `caption --segments`.
 #[derive(Debug, Args)]
+#[command(mut_arg("save", |arg| arg.help("Save the runs to this file: their events, as they arrive")))]
+#[command(mut_arg("force", |arg| arg.help("Overwrite existing --out and --save files")))]
+#[command(mut_arg("measure", |arg| arg.hide(true)))]
+#[command(mut_group("kept", |group| group.arg("out")))]
 pub struct WatchArgs {
     /// Stream: a file that is still written, an http, https, rtsp, rtmp, srt or udp URL, or `-` for stdin
     #[arg(value_name = "URL|FILE|-")]
@@ -30,6 +34,8 @@ pub struct WatchArgs {
     pub segments: Segments,
     #[command(flatten)]
     pub scenes: SceneArgs,
+    #[command(flatten)]
+    pub speech: SpeechArgs,
     /// End after a file has not grown for this long; 0 ends at its end
     #[arg(
         long,
@@ -48,27 +54,16 @@ pub struct WatchArgs {
     pub retries: u32,
     #[command(flatten)]
     pub run: RunArgs,
-    /// Append each finished caption to this file: .srt, .vtt or .jsonl
+    /// Append each finished caption to this file: .srt, .vtt, .txt, .jsonl or .ffmetadata (chapters)
     #[arg(long, short, help_heading = OUTPUT, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Continue an existing --out file: a FILE after its last caption, a URL or stdin with times that continue
-    #[arg(long, help_heading = OUTPUT, requires = "out", conflicts_with = "force")]
+    #[command(flatten)]
+    pub cues: CuesArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+    /// Continue existing --out and --save files: a FILE after its last caption, a URL or stdin with times that continue
+    #[arg(long, help_heading = OUTPUT, requires = "kept", conflicts_with = "force")]
     pub resume: bool,
-    /// Overwrite an existing --out file
-    #[arg(long, help_heading = OUTPUT, requires = "out")]
-    pub force: bool,
-    /// Cues of a caption in subtitles [default: clip]
-    #[arg(long, help_heading = OUTPUT, value_name = "HOW", value_parser = choice::<Cues>())]
-    pub cues: Option<Cues>,
-    /// Print events as JSON lines
-    #[arg(long, help_heading = OUTPUT)]
-    pub json: bool,
-    /// When to color tokens by verdict
-    #[arg(long, help_heading = OUTPUT, value_name = "WHEN", value_enum, default_value_t)]
-    pub color: ColorChoice,
-    /// Do not print progress, notes or statistics
-    #[arg(long, short, help_heading = OUTPUT)]
-    pub quiet: bool,
 }
 
 /// What to do when captioning is slower than the stream.

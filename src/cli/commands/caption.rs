@@ -1,19 +1,19 @@
 //! `specreel caption`: one run, or one for each piece of a video, printed as it happens.
 
-mod resume;
+pub(super) mod resume;
 
 use self::resume::Kept;
 
 use std::cell::RefCell;
 
 use super::*;
-use crate::cli::output::{
-    printer::{PrintError, Printer, Style},
-    session::SESSION,
+use crate::cli::{
+    args::run::OutputArgs,
+    output::printer::{PrintError, Printer, Style},
 };
 use specreel_client::{Sink, present::export::timed};
 use specreel_engine::memory_check;
-use specreel_record::{Span, Verification};
+use specreel_record::{Cues, Span, Verification};
 
 /// Exit code if an answer ended before it was what `--schema` or `--grammar` asks for.
 pub(super) const INCOMPLETE: i32 = 5;
@@ -36,16 +36,12 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     resolve::suggest_drafter(&caption.models, config, output.quiet || output.json);
     resolve::tell_unused(run, &[&caption.request.method], output.quiet || output.json);
     check_verify(args, &caption.request.method)?;
-    caption.request.logprobs = output.logprobs as usize;
+    caption.request.logprobs = logprobs(output);
     let is_watched = std::io::stderr().is_terminal() && !output.quiet && !output.json;
     caption.request.measure = output.measure.measures(is_watched);
-    if output.logprobs > 0 && !output.json && output.save.is_none() && !output.quiet {
-        tell!("hint: --logprobs needs --json or --save");
-    }
     let limit = caption.request.max_new_tokens;
     let file = caption.request.video.clone();
-    let out_terminal = std::io::stdout().is_terminal();
-    let shown = !(output.quiet || output.json && out_terminal);
+    let shown = !(output.quiet || output.json && std::io::stdout().is_terminal());
     let search = RefCell::new(Progress::new(shown));
     let look = |doing: &'static str| {
         let search = &search;
@@ -71,30 +67,13 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     if *dry_run {
         return super::dry_run::run(caption.models, requests, args);
     }
-    let kept =
-        output.save.as_deref().filter(|path| args.resume && path.exists()).map(Kept::read).transpose()?;
-    let is_new = kept.is_none();
-    let mut kept = kept.unwrap_or_default();
+    let mut kept = Kept::of(output, args.resume)?;
     // All of them, before anything is changed.
     let done =
         requests.iter().map_while(|request| kept.take(request).transpose()).collect::<Result<Vec<_>, _>>()?;
-    let session = match output.save.as_deref() {
-        Some(path) if !is_new => Some(OutputFile::resume(SESSION, path, kept.bytes)?),
-        path => path.map(|path| OutputFile::create(SESSION, path, output.force)).transpose()?,
-    };
+    let session = kept.session(output)?;
     let (mut client, interrupt) = loading(caption.models, run.ignore_memory)?;
-    let style = Style {
-        json: output.json,
-        color: terminal::color_stdout(output.color) && !output.json,
-        color_talk: terminal::color_stderr(output.color),
-        quiet: output.quiet,
-        terminal: out_terminal,
-        columns: terminal::columns(),
-        columns_talk: terminal::columns_stderr(),
-        timed: part.format.timed(),
-        cues: part.cues(config),
-        steps: *steps,
-    };
+    let style = Style { timed: part.format.timed(), steps: *steps, ..style(output, part.cues.of(config)) };
     let mut printer =
         Printer::new(std::io::stdout().lock(), std::io::stderr(), style, Progress::new(shown), None, limit);
     printer.summarizes(part.summary.is_some());
@@ -133,6 +112,30 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
         let mut log = RunLog::new(request.run);
         one(&mut client, request, &mut log, false, &mut printer, &interrupt, GRACE).await
     })
+}
+
+/// How many likely tokens are reported. Prints a hint if no output has them.
+pub(super) fn logprobs(output: &OutputArgs) -> usize {
+    if output.logprobs > 0 && !output.json && output.save.is_none() && !output.quiet {
+        tell!("hint: --logprobs needs --json or --save");
+    }
+    output.logprobs as usize
+}
+
+/// Captions as text, without their steps.
+pub(super) fn style(output: &OutputArgs, cues: Cues) -> Style {
+    Style {
+        json: output.json,
+        color: terminal::color_stdout(output.color) && !output.json,
+        color_talk: terminal::color_stderr(output.color),
+        quiet: output.quiet,
+        terminal: std::io::stdout().is_terminal(),
+        columns: terminal::columns(),
+        columns_talk: terminal::columns_stderr(),
+        timed: None,
+        cues,
+        steps: false,
+    }
 }
 
 /// The caption of a part, or its events, with times.

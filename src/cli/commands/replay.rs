@@ -78,7 +78,7 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
         columns: terminal::columns(),
         columns_talk: terminal::columns_stderr(),
         timed: args.format.timed(),
-        cues: args.cues.unwrap_or_default(),
+        cues: args.cues.cues.unwrap_or_default(),
         steps: args.steps,
     };
     let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);

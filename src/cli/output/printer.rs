@@ -428,8 +428,12 @@ impl<O: Write, E: Write> Printer<O, E> {
             writeln!(self.out, "{json}")?;
             self.out.flush()?;
         }
-        self.say(&color::plain(&format!("note: {note}\n")))?;
-        Ok(())
+        self.note(note)
+    }
+
+    /// Say something about the video.
+    pub fn note(&mut self, note: &str) -> Result<(), PrintError> {
+        Ok(self.say(&color::plain(&format!("note: {note}\n")))?)
     }
 
     /// End the output: no piece of the video follows.

@@ -3,12 +3,9 @@
 use std::path::Path;
 
 use super::{check_prompt, speech::Speech};
-use crate::cli::{
-    args::part::{Format, PartArgs, SceneArgs, Segments, SpanArgs},
-    config::Config,
-};
+use crate::cli::args::part::{Format, PartArgs, SceneArgs, Segments, SpanArgs};
 use specreel_engine::RunRequest;
-use specreel_record::{Cues, Failure, Segment, Span, clock};
+use specreel_record::{Failure, Segment, Span, clock};
 use specreel_video::{self as video, Division, Sampling, Scenes, cuts::Progress};
 
 /// Bytes of captions in the prompt of a summary: longer ones are cut, all alike.
@@ -87,10 +84,6 @@ impl SceneArgs {
 }
 
 impl PartArgs {
-    pub fn cues(&self, config: &Config) -> Cues {
-        self.cues.or(config.values.cues).unwrap_or_default()
-    }
-
     /// Check the options without the video. Fails if they contradict each other (class usage).
     pub fn check(&self) -> Result<(), Failure> {
         self.span.check()?;
@@ -126,7 +119,7 @@ impl PartArgs {
         searching: Progress<'_>,
     ) -> Result<(Vec<RunRequest>, Vec<String>), Failure> {
         let Self { span, segments, format, .. } = *self;
-        let transcript = Speech::of(self)?.in_video(&request.video, span, listening)?;
+        let transcript = Speech::of(&self.speech)?.in_video(&request.video, span, listening)?;
         if span.is_whole() && segments.is_none() && format == Format::Text && transcript.is_none() {
             return Ok((vec![request], Vec::new()));
         }
@@ -134,15 +127,17 @@ impl PartArgs {
         let end = spans.last().filter(|_| self.span.end.is_none()).map_or(f64::INFINITY, |last| last.end);
         let notes = transcript.as_ref().map(|transcript| transcript.notes(end)).unwrap_or_default();
         let (first, count) = (request.run, spans.len());
-        let piece = |(index, span): (usize, Span)| RunRequest {
-            run: first + index as u64,
-            span: Some(span),
-            segment: segments.map(|_| Segment { first, index, count }),
-            prompt: match &transcript {
-                Some(transcript) => transcript.prompt(&request.prompt, span),
-                None => request.prompt.clone(),
-            },
-            ..request.clone()
+        let piece = |(index, span): (usize, Span)| {
+            let mut piece = RunRequest {
+                run: first + index as u64,
+                span: Some(span),
+                segment: segments.map(|_| Segment { first, index, count }),
+                ..request.clone()
+            };
+            if let Some(transcript) = &transcript {
+                transcript.precede(&mut piece);
+            }
+            piece
         };
         let requests: Vec<RunRequest> = spans.into_iter().enumerate().map(piece).collect();
         requests.iter().try_for_each(|request| check_prompt(&request.prompt))?;

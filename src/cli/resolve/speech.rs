@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, ops::ControlFlow, path::Path};
 
-use crate::cli::args::part::{PartArgs, SpanArgs};
+use crate::cli::args::part::{SpanArgs, SpeechArgs};
 use specreel_client::Transcript;
 use specreel_record::Failure;
 use specreel_speech::{Recognizer, Sound};
@@ -25,7 +25,7 @@ pub struct Ear {
 
 impl Speech {
     /// Read the file, or load the model, that the options name. Fails if it cannot be used (class input).
-    pub fn of(args: &PartArgs) -> Result<Self, Failure> {
+    pub fn of(args: &SpeechArgs) -> Result<Self, Failure> {
         match (&args.transcript, &args.transcribe) {
             (Some(file), _) => Ok(Self::File(Transcript::read(file)?)),
             (None, Some(model)) => {
@@ -63,8 +63,10 @@ impl Speech {
             Self::Model(ear) => ear,
         };
         let start = span.start.unwrap_or_default();
-        let length = video::probe(file)?.duration_s;
-        let end = span.end.map_or(length, |end| end.min(length));
+        let end = match span.end {
+            Some(end) => end,
+            None => video::probe(file)?.duration_s,
+        };
         let Some(sound) = Sound::open(file, start)? else {
             let note = "the video has no sound, so nothing is said in it".to_owned();
             return Ok(Some(Transcript::heard(&ear.name, Vec::new(), vec![note])));

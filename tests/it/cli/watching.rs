@@ -89,6 +89,54 @@ fn a_killed_run_is_continued_after_its_last_caption() {
 }
 
 #[test]
+fn a_killed_run_is_continued_from_its_events() {
+    let program = Program::new();
+    let file = |name: &str| std::fs::read_to_string(program.home().join(name)).unwrap();
+    let args = ["demo", "--idle", "0", "--quiet", "--save", "run.jsonl", "--out", "a.ffmetadata"];
+    let whole = watch(&program, &args).silent();
+    let (saved, chapters) = (file("run.jsonl"), file("a.ffmetadata"));
+    assert_eq!(chapters.matches("[CHAPTER]").count(), whole.stdout.lines().count());
+    let replayed = program.run(&["replay", "run.jsonl", "--speed", "0"]).ok();
+    assert_eq!(replayed.stdout, whole.stdout);
+    // Killed in the third segment; the second one's caption is not in the other file yet.
+    let third = saved.match_indices("\"event\":\"started\"").nth(2).unwrap().0;
+    program.file("run.jsonl", &saved[..third + 20]);
+    program.file("a.ffmetadata", &chapters[..chapters.match_indices("[CHAPTER]").nth(1).unwrap().0]);
+    let resumed = [&args[..], &["--resume"]].concat();
+    watch(&program, &[&resumed[..], &["--prompt", "Who?"]].concat()).ends(2).said("has another prompt");
+    let rest = watch(&program, &resumed).silent();
+    assert_eq!(file("a.ffmetadata"), chapters);
+    assert!(whole.stdout.ends_with(&rest.stdout) && rest.stdout.len() < whole.stdout.len());
+    let texts = |events: &str| -> Vec<Value> {
+        let done = crate::cli::events(events).into_iter().filter(|event| event["event"] == "done");
+        done.map(|event| event["text"].clone()).collect()
+    };
+    assert_eq!(texts(&file("run.jsonl")), texts(&saved));
+}
+
+#[test]
+fn what_is_said_is_in_the_prompt_of_a_segment() {
+    let program = Program::new();
+    program.file("said.srt", "1\n00:00:02,500 --> 00:00:03,500\nLook, a star.\n");
+    let prompts = |args: &[&str]| -> Vec<String> {
+        let run =
+            watch(&program, &[args, &["--json", "--idle", "0", "--prompt", "Describe."]].concat()).silent();
+        let started = events(&run.stdout).into_iter().filter(|event| event["event"] == "started");
+        started.map(|event| event["prompt"].as_str().unwrap().to_owned()).collect()
+    };
+    let with = prompts(&["demo", "--transcript", "said.srt"]);
+    assert_eq!(
+        with[..2],
+        ["Describe.", "What is said in the video:\n[0:00.5 - 0:01.5] Look, a star.\n\nDescribe."]
+    );
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/whisper");
+    let clip = fixtures.join("sound.mp4");
+    let heard = prompts(&[clip.to_str().unwrap(), "--transcribe", fixtures.to_str().unwrap()]);
+    assert!(heard[0].starts_with("What is said in the video:\n["), "{heard:?}");
+    piped(&program, self::clip(), &["--transcribe", "x"]).ends(2).said("can be read only once");
+}
+
+#[test]
 fn a_growing_file_is_followed_until_an_interrupt() {
     let program = Program::new();
     let bytes = clip();
@@ -122,7 +170,7 @@ fn streams_that_cannot_be_read_are_refused() {
     unreachable.said("http://127.0.0.1:1/live.ts: cannot open the stream");
     assert_eq!(unreachable.last()["event"], "failed");
     assert!(!unreachable.stderr.contains("secret") && !unreachable.stdout.contains("secret"));
-    watch(&program, &["demo", "--out", "a.txt"]).ends(2).said("ends in .srt, .vtt or .jsonl");
+    watch(&program, &["demo", "--out", "a.json"]).ends(2).said("ends in .srt, .vtt, .txt");
     watch(&program, &["demo", "--min-segment", "3"]).ends(2).said("is an option of --segments scenes");
 }
 

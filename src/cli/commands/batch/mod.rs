@@ -61,9 +61,9 @@ impl Plan {
             request,
             prompts,
             part: Part { start: span.start, end: span.end, segments: args.part.division() },
-            speech: Speech::of(&args.part)?,
+            speech: Speech::of(&args.part.speech)?,
             polish: Polish { prefix: args.batch.prefix.clone(), clean: args.batch.clean },
-            cues: args.part.cues(config),
+            cues: args.part.cues.of(config),
             limit: args.batch.limit.map(|limit| limit as usize),
             verify: args.verify.map(|every| every as usize),
         })
@@ -135,8 +135,11 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     outputs.prepare()?;
 
     let (mut client, interrupt) = loading(plan.models.clone(), args.run.ignore_memory)?;
-    let mut report =
-        Reporter::new(&args.output, outputs.are_none(), args.batch.sidecar.map(|sidecar| (sidecar, plan.cues)));
+    let mut report = Reporter::new(
+        &args.output,
+        outputs.are_none(),
+        args.batch.sidecar.map(|sidecar| (sidecar, plan.cues)),
+    );
     // A directory that cannot be read holds clips that have no captions.
     for (path, failure) in &found.unreadable {
         report.unreadable(path, failure)?;
@@ -195,7 +198,7 @@ fn check(args: &CaptionArgs) -> Result<(), Failure> {
             "leave out the options for many videos",
         ));
     }
-    if part.transcript.is_some() && batch.stdin {
+    if part.speech.transcript.is_some() && batch.stdin {
         return Err(Failure::usage(
             "--transcript is for one video",
             "leave out --stdin, or use --transcribe",

@@ -2,6 +2,10 @@
 
 use std::{collections::VecDeque, path::Path};
 
+use crate::cli::{
+    args::run::OutputArgs,
+    output::{new_file::OutputFile, session::SESSION},
+};
 use specreel_engine::RunRequest;
 use specreel_record::{Event, EventKind, Failure, RunLog, RunState, Session, Started, StopReason};
 
@@ -9,14 +13,29 @@ use specreel_record::{Event, EventKind, Failure, RunLog, RunState, Session, Star
 #[derive(Debug, Default)]
 pub struct Kept {
     runs: VecDeque<Vec<Event>>,
-    /// Bytes of the file up to their end.
-    pub bytes: u64,
+    /// Bytes of the file up to their end; none if it is not continued.
+    bytes: Option<u64>,
     path: String,
 }
 
 impl Kept {
+    /// What the `--save` file has, if it is to be continued and exists.
+    pub fn of(output: &OutputArgs, resume: bool) -> Result<Self, Failure> {
+        let path = output.save.as_deref().filter(|path| resume && path.exists());
+        path.map_or_else(|| Ok(Self::default()), Self::read)
+    }
+
+    /// Open the `--save` file: after these runs, or a new one.
+    pub fn session(&self, output: &OutputArgs) -> Result<Option<OutputFile>, Failure> {
+        let open = |path: &Path| match self.bytes {
+            Some(bytes) => OutputFile::resume(SESSION, path, bytes),
+            None => OutputFile::create(SESSION, path, output.force),
+        };
+        output.save.as_deref().map(open).transpose()
+    }
+
     /// Read a file that may end anywhere. Fails if it cannot be read, or does not begin as a saved run (class input).
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    fn read(path: &Path) -> Result<Self, Failure> {
         let bytes = Session::bytes(path)?;
         let path = path.display().to_string();
         let first = bytes.split_inclusive(|byte| *byte == b'\n').next();
@@ -30,7 +49,7 @@ impl Kept {
     }
 
     fn parse(bytes: &[u8]) -> Self {
-        let (mut kept, mut at) = (Self::default(), 0);
+        let (mut kept, mut at) = (Self { bytes: Some(0), ..Self::default() }, 0);
         let (mut log, mut events) = (RunLog::new(0), Vec::new());
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             let Ok(event) = serde_json::from_slice::<Event>(line) else { break };
@@ -50,21 +69,22 @@ impl Kept {
                     kept.runs.pop_back();
                 }
                 kept.runs.push_back(events.clone());
-                kept.bytes = at;
+                kept.bytes = Some(at);
             }
         }
         kept
+    }
+
+    /// The next run.
+    pub fn first(&self) -> Option<&Started> {
+        self.runs.front().and_then(|events| started(events))
     }
 
     /// The events of the run of this request, if the file has it. Fails if the next run of the file is of another request (class
     /// usage).
     pub fn take(&mut self, request: &RunRequest) -> Result<Option<Vec<Event>>, Failure> {
         let Some(events) = self.runs.pop_front() else { return Ok(None) };
-        let started = events.iter().find_map(|event| match &event.kind {
-            EventKind::Started(started) => Some(started),
-            _ => None,
-        });
-        match started.map_or(Some("input"), |started| difference(started, request)) {
+        match started(&events).map_or(Some("input"), |started| difference(started, request)) {
             None => Ok(Some(events)),
             Some(what) => Err(Failure::usage(
                 format!("saved run {}: its run {} has another {what}", self.path, request.run),
@@ -72,6 +92,13 @@ impl Kept {
             )),
         }
     }
+}
+
+fn started(events: &[Event]) -> Option<&Started> {
+    events.iter().find_map(|event| match &event.kind {
+        EventKind::Started(started) => Some(started),
+        _ => None,
+    })
 }
 
 /// What differs between a run that was started and a request.

@@ -7,7 +7,7 @@ mod queue;
 mod reader;
 mod record;
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use self::{
     queue::{Item, Queue},
@@ -15,35 +15,60 @@ use self::{
     record::Record,
 };
 use super::{
-    caption::{INCOMPLETE, ended, one},
+    caption::{INCOMPLETE, ended, logprobs, one, resume::Kept, style},
     *,
 };
 use crate::cli::{
-    args::watch::{Behind, WatchArgs},
-    output::printer::{Printer, Style},
+    args::{
+        part::SpanArgs,
+        watch::{Behind, WatchArgs},
+    },
+    output::printer::Printer,
+    resolve::speech::Speech,
 };
 use specreel_engine::memory_check;
-use specreel_record::Segment;
-use specreel_video::{HeldFrames, Options};
+use specreel_record::{Segment, Span};
+use specreel_video::Options;
 
 pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
-    let WatchArgs { run, scenes, segments, json, .. } = args;
-    let is_silent = args.quiet || args.json;
+    let WatchArgs { run, scenes, segments, output, .. } = args;
+    let is_silent = output.quiet || output.json;
     scenes.check(Some(*segments))?;
     if let Some(code) = super::models::offer::missing(run, config, is_silent)? {
         return Ok(code);
     }
     let origin = Origin::of(&args.stream)?;
-    let caption = resolve::stream(&args.stream, &origin.name(), run, config)?;
+    if args.speech.transcribe.is_some() && !origin.is_file() {
+        return Err(Failure::usage(
+            "--transcribe reads the sound of a file; this stream can be read only once",
+            "watch the file that it is recorded to, or use --transcript",
+        )
+        .into());
+    }
+    let speech = Speech::of(&args.speech)?;
+    let mut caption = resolve::stream(&args.stream, &origin.name(), run, config)?;
+    caption.request.logprobs = logprobs(output);
     resolve::suggest_drafter(&caption.models, config, is_silent);
     resolve::tell_unused(run, &[&caption.request.method], is_silent);
-    let cues = args.cues.or(config.values.cues).unwrap_or_default();
-    let (mut record, done_s) = match &args.out {
+    let cues = args.cues.of(config);
+    let mut kept = Kept::of(output, args.resume)?;
+    let done = finished(&mut kept, &caption.request)?;
+    let session = kept.session(output)?;
+    let (mut record, recorded_s) = match &args.out {
         Some(path) => {
-            Record::open(path, cues, args.resume, args.force).map(|(record, s)| (Some(record), s))?
+            let (record, s) = Record::open(path, cues, args.resume, output.force)?;
+            (Some(record), s)
         }
         None => (None, 0.0),
     };
+    let mut done_s = recorded_s;
+    for (span, text) in &done {
+        // A run is saved before its caption is recorded, whose time may be rounded to milliseconds.
+        if let Some(record) = record.as_mut().filter(|_| span.start + 0.001 > recorded_s) {
+            record.append(*span, text)?;
+        }
+        done_s = done_s.max(span.end);
+    }
     let options = Options {
         division: scenes.division(*segments),
         rule: memory_check::rule(&caption.models),
@@ -56,25 +81,15 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
     let queue = Arc::new(Queue::new(behind));
     Reader::start(origin, options, args, queue.clone(), interrupt.clone())?;
 
-    let terminal = std::io::stdout().is_terminal();
-    let style = Style {
-        json: *json,
-        color: terminal::color_stdout(args.color) && !json,
-        color_talk: terminal::color_stderr(args.color),
-        quiet: args.quiet,
-        terminal,
-        columns: terminal::columns(),
-        columns_talk: terminal::columns_stderr(),
-        timed: None,
-        cues,
-        steps: false,
-    };
-    let progress = Progress::new(!(args.quiet || args.json && terminal));
+    let style = style(output, cues);
+    let progress = Progress::new(!(output.quiet || output.json && style.terminal));
     let limit = caption.request.max_new_tokens;
-    let mut printer = Printer::new(std::io::stdout().lock(), std::io::stderr(), style, progress, None, limit);
+    let mut printer =
+        Printer::new(std::io::stdout().lock(), std::io::stderr(), style, progress, session, limit);
     let mut code = 0;
+    let mut notes = HashSet::new();
     runtime()?.block_on(async {
-        for index in 0.. {
+        for index in done.len().. {
             let frames = loop {
                 let item = tokio::select! {
                     biased;
@@ -100,8 +115,27 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
                 }
             };
             let span = frames.span;
-            let mut log = RunLog::new(index as u64 + 1);
-            let request = segment(&caption.request, index, frames);
+            let mut request = segment(&caption.request, index, span);
+            request.held = Some(Arc::new(frames));
+            let part = SpanArgs { start: Some(span.start), end: Some(span.end) };
+            let said = speech.in_video(&request.video, part, &mut |_, _| match interrupt.asked() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            });
+            if interrupt.asked() {
+                printer.end_stream(StopReason::Cancelled).map_err(ended)?;
+                return Ok(interrupted());
+            }
+            if let Some(said) = said? {
+                for note in said.notes(f64::INFINITY) {
+                    if notes.insert(note.clone()) {
+                        printer.note(&note).map_err(ended)?;
+                    }
+                }
+                said.precede(&mut request);
+                resolve::check_prompt(&request.prompt)?;
+            }
+            let mut log = RunLog::new(request.run);
             match one(&mut client, request, &mut log, false, &mut printer, &interrupt, GRACE).await? {
                 0 => {}
                 INCOMPLETE => code = INCOMPLETE,
@@ -116,12 +150,30 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
 }
 
 /// The run on a segment of a stream.
-fn segment(all: &RunRequest, index: usize, frames: HeldFrames) -> RunRequest {
+fn segment(all: &RunRequest, index: usize, span: Span) -> RunRequest {
     RunRequest {
         run: index as u64 + 1,
-        span: Some(frames.span),
+        span: Some(span),
         segment: Some(Segment { first: 1, index, count: 0 }),
-        held: Some(Arc::new(frames)),
         ..all.clone()
     }
+}
+
+/// The segments that a saved run has, with their captions. Fails if they are of another request (class usage).
+fn finished(kept: &mut Kept, all: &RunRequest) -> Result<Vec<(Span, String)>, Failure> {
+    let mut done = Vec::new();
+    while let Some(started) = kept.first() {
+        let span = started.span.unwrap_or(Span { start: 0.0, end: 0.0 });
+        let mut request = segment(all, done.len(), span);
+        // What was heard before is not heard again.
+        if started.prompt.ends_with(&request.prompt) {
+            request.prompt.clone_from(&started.prompt);
+        }
+        let mut log = RunLog::new(request.run);
+        for event in kept.take(&request)?.iter().flatten() {
+            log.apply(event);
+        }
+        done.push((span, log.text().to_owned()));
+    }
+    Ok(done)
 }

@@ -5,7 +5,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::output::new_file::{Named, OutputFile};
-use specreel_client::present::export::{Subtitles, subtitles::Cutter, timed};
+use specreel_batch::text::one_line;
+use specreel_client::present::export::{
+    Outline, Subtitles,
+    subtitles::{Cutter, stamp},
+    timed,
+};
 use specreel_record::{Cues, Failure, Span, span::seconds};
 
 const OUT: Named = Named {
@@ -17,7 +22,56 @@ const OUT: Named = Named {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Subtitles(Subtitles),
+    /// Each caption on a line, after its times.
+    Text,
     JsonLines,
+    Chapters,
+}
+
+impl Format {
+    fn of(path: &Path) -> Option<Self> {
+        Some(match path.extension()?.to_str()? {
+            "srt" => Format::Subtitles(Subtitles::Srt),
+            "vtt" => Format::Subtitles(Subtitles::Vtt),
+            "txt" => Format::Text,
+            "jsonl" => Format::JsonLines,
+            "ffmetadata" => Format::Chapters,
+            _ => return None,
+        })
+    }
+
+    /// What a file begins with.
+    fn head(self) -> &'static str {
+        match self {
+            Format::Subtitles(subtitles) => subtitles.head(),
+            Format::Chapters => Outline::CHAPTERS,
+            Format::Text | Format::JsonLines => "",
+        }
+    }
+
+    /// True for the last line of an entry.
+    fn ends(self, line: &str) -> bool {
+        match self {
+            Format::Subtitles(_) => line == "\n",
+            Format::Chapters => line.starts_with("title=") && line.ends_with('\n'),
+            Format::Text | Format::JsonLines => line.ends_with('\n'),
+        }
+    }
+
+    /// The end of an entry, in seconds; `None` if it is something else.
+    fn end_s(self, entry: &str) -> Option<f64> {
+        match self {
+            Format::JsonLines => serde_json::from_str::<Value>(entry).ok()?["end"].as_f64(),
+            Format::Subtitles(_) | Format::Text => {
+                let (_, end) = entry.lines().find_map(|line| line.split_once(" --> "))?;
+                seconds(&end.split(']').next()?.replace(',', "."))
+            }
+            Format::Chapters => {
+                let end = entry.lines().find_map(|line| line.strip_prefix("END="))?;
+                Some(end.parse::<u64>().ok()? as f64 / 1000.0)
+            }
+        }
+    }
 }
 
 pub struct Record {
@@ -32,17 +86,12 @@ impl Record {
     /// Create a file, or continue it; also returns the end of its last caption in seconds. The extension decides on the format.
     /// Fails for other extensions (class usage), and if the file holds something else (class input).
     pub fn open(path: &Path, cues: Cues, resume: bool, force: bool) -> Result<(Self, f64), Failure> {
-        let format = match path.extension().and_then(|end| end.to_str()) {
-            Some("srt") => Format::Subtitles(Subtitles::Srt),
-            Some("vtt") => Format::Subtitles(Subtitles::Vtt),
-            Some("jsonl") => Format::JsonLines,
-            _ => {
-                return Err(Failure::usage(
-                    format!("unknown format of --out {}", path.display()),
-                    "expected a file name that ends in .srt, .vtt or .jsonl",
-                ));
-            }
-        };
+        let format = Format::of(path).ok_or_else(|| {
+            Failure::usage(
+                format!("unknown format of --out {}", path.display()),
+                "expected a file name that ends in .srt, .vtt, .txt, .jsonl or .ffmetadata",
+            )
+        })?;
         let kept = match std::fs::read(path) {
             Ok(bytes) if resume => Some(kept(format, &bytes).ok_or_else(|| {
                 Failure::input(
@@ -57,8 +106,8 @@ impl Record {
             None => (OutputFile::create(OUT, path, force)?, Kept::default()),
         };
         let mut record = Self { file, format, cues, count };
-        if let (Format::Subtitles(subtitles), 0) = (format, bytes) {
-            record.file.append(subtitles.head().as_bytes())?;
+        if bytes == 0 && !format.head().is_empty() {
+            record.file.append(format.head().as_bytes())?;
         }
         Ok((record, end_s))
     }
@@ -67,6 +116,10 @@ impl Record {
     pub fn append(&mut self, span: Span, text: &str) -> Result<(), Failure> {
         let written = match self.format {
             Format::JsonLines => line(&json!({"start": span.start, "end": span.end, "text": text.trim()})),
+            Format::Text => format!("{} {}\n", stamp(span), one_line(text)),
+            Format::Chapters => {
+                Outline::Chapters.file(&timed(span, text), None).split_off(Outline::CHAPTERS.len())
+            }
             Format::Subtitles(subtitles) => {
                 let mut cutter = Cutter::new(self.cues);
                 let mut cues: Vec<_> =
@@ -87,7 +140,7 @@ impl Record {
                 let skipped = json!({"start": span.start, "end": span.end, "skipped": true});
                 self.file.append(line(&skipped).as_bytes())
             }
-            Format::Subtitles(_) => Ok(()),
+            Format::Subtitles(_) | Format::Text | Format::Chapters => Ok(()),
         }
     }
 }
@@ -106,31 +159,27 @@ struct Kept {
 
 /// Read a file that may end anywhere; `None` if it is of another kind.
 fn kept(format: Format, bytes: &[u8]) -> Option<Kept> {
-    let separator: &[u8] = if format == Format::JsonLines { b"\n" } else { b"\n\n" };
-    let whole = bytes.windows(separator.len()).rposition(|part| part == separator);
-    let bytes = &bytes[..whole.map_or(0, |at| at + separator.len())];
-    let text = std::str::from_utf8(bytes).ok()?;
-    let mut kept = Kept { bytes: bytes.len() as u64, ..Kept::default() };
-    let blocks = match format {
-        Format::JsonLines => {
-            text.lines().map(|line| serde_json::from_str::<Value>(line).ok()?["end"].as_f64()).collect()
-        }
-        Format::Subtitles(subtitles) => {
-            let body = text.strip_prefix(subtitles.head()).or_else(|| text.is_empty().then_some(""))?;
-            body.split_terminator("\n\n").map(end_of_cue).collect::<Option<Vec<f64>>>()
-        }
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(torn) if torn.error_len().is_none() => std::str::from_utf8(&bytes[..torn.valid_up_to()]).ok()?,
+        Err(_) => return None,
     };
-    for end in blocks? {
-        kept.count += 1;
-        kept.end_s = end;
+    let head = format.head();
+    let Some(body) = text.strip_prefix(head) else {
+        return head.starts_with(text).then(Kept::default);
+    };
+    let mut kept = Kept { bytes: head.len() as u64, ..Kept::default() };
+    let (mut begin, mut at) = (0, 0);
+    for line in body.split_inclusive('\n') {
+        at += line.len();
+        if format.ends(line) {
+            kept.end_s = format.end_s(&body[begin..at])?;
+            kept.count += 1;
+            begin = at;
+        }
     }
+    kept.bytes += begin as u64;
     Some(kept)
-}
-
-/// The end of a cue, in seconds.
-fn end_of_cue(cue: &str) -> Option<f64> {
-    let times = cue.lines().find_map(|line| line.split_once(" --> "))?;
-    seconds(&times.1.replace(',', "."))
 }
 
 #[cfg(test)]
@@ -149,7 +198,7 @@ mod tests {
     #[test]
     fn a_file_that_was_cut_off_anywhere_is_continued() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["a.srt", "a.vtt", "a.jsonl"] {
+        for name in ["a.srt", "a.vtt", "a.txt", "a.jsonl", "a.ffmetadata"] {
             let path = dir.path().join(name);
             let all = [[0.0, 30.0], [30.0, 60.0], [60.0, 75.5]];
             assert_eq!(write(&path, false, &all), 0.0);
@@ -172,6 +221,6 @@ mod tests {
         let open = |path: &Path, resume| Record::open(path, Cues::Clip, resume, false).err().unwrap().class;
         assert_eq!((open(&path, true), open(&path, false)), (FailureClass::Input, FailureClass::Usage));
         assert_eq!(std::fs::read(&path).unwrap(), b"Buy milk.\n\n");
-        assert_eq!(open(&dir.path().join("a.txt"), false), FailureClass::Usage);
+        assert_eq!(open(&dir.path().join("a.json"), false), FailureClass::Usage);
     }
 }

@@ -22,6 +22,9 @@ pub enum Outline {
 }
 
 impl Outline {
+    /// What a file of chapters begins with.
+    pub const CHAPTERS: &str = ";FFMETADATA1\n";
+
     /// The file of these captions, in order of time, and of a summary of all.
     pub fn file(self, captions: &[(Span, String)], summary: Option<&str>) -> String {
         match self {
@@ -66,7 +69,7 @@ pub(super) fn json_file<'a>(
 }
 
 fn chapters(captions: &[(Span, String)], summary: Option<&str>) -> String {
-    let mut out = ";FFMETADATA1\n".to_owned();
+    let mut out = Outline::CHAPTERS.to_owned();
     if let Some(summary) = summary {
         out += &format!("description={}\n", escaped(summary.trim()));
     }
