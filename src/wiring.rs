@@ -25,6 +25,9 @@ pub fn studio(start: resolve::Studio) -> Result<i32, Failure> {
         cut: Some(Arc::new(|path, division| {
             video::segments(path, None, None, Some(division)).map_err(|e| e.to_string())
         })),
+        listen: Some(Arc::new(|video, named, progress| {
+            resolve::speech::listen(video, named, progress).map_err(|failure| failure.error)
+        })),
         probe: Some(Arc::new(|path| {
             video::probe(path).map(ClipFacts::from).map_err(|error| error.to_string())
         })),

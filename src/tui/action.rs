@@ -26,6 +26,7 @@ macro_rules! actions {
 actions! {
     Run "run" "caption the selected clip";
     Segments "segments" "caption the selected clip in segments, with time stamps";
+    Speech "speech" "give a transcript of the selected clip, or a speech model that listens to it, for the prompts";
     Timeline "timeline" "show the segments of the shown clip on a timeline";
     Again "again" "re-run the shown clip and prompt with the selected method";
     Back "back" "close a box, leave the prompt, clear a filter or a search, cancel the run";
@@ -122,6 +123,7 @@ impl Action {
             self,
             Self::Run
                 | Self::Segments
+                | Self::Speech
                 | Self::Again
                 | Self::FollowUp
                 | Self::Compare

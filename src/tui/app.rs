@@ -92,6 +92,8 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         models: config.models,
         pull_cancelled: Arc::default(),
         cut: config.cut,
+        listen: config.listen,
+        listen_cancelled: Arc::default(),
         keeper: Keeper::new(config.prompts, kept, config.keep),
         probing: false,
         probe_next: None,
@@ -142,6 +144,9 @@ struct Driver {
     /// Set to cancel the download.
     pull_cancelled: Arc<AtomicBool>,
     cut: Option<Cut>,
+    listen: Option<Listen>,
+    /// Set to end the speech model's work.
+    listen_cancelled: Arc<AtomicBool>,
     keeper: Keeper,
     probing: bool,
     probe_next: Option<PathBuf>,

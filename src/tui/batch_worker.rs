@@ -86,12 +86,13 @@ fn run(
     interrupt: &Interrupt,
     news: &Sender<Msg>,
 ) -> Result<Summary, String> {
-    let BatchJob { clips, options, request } = job;
+    let BatchJob { clips, options, said, request } = job;
     let sidecar = options.sidecar;
     let mut outputs = Outputs::open(options, &clips).map_err(|failure| failure.error)?;
     let (part, polish) = (Part::default(), Polish::default());
+    let said = |clip: &Path| Ok(said.get(clip).map(|said| (**said).clone()));
     let mut batch =
-        Batch { client, interrupt, request, part, said: &|_| Ok(None), polish, limit: None, verify: None };
+        Batch { client, interrupt, request, part, said: &said, polish, limit: None, verify: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let ended = runtime.block_on(batch.run(clips, &mut outputs, &mut Teller { news, sidecar }));
@@ -163,7 +164,12 @@ mod tests {
         });
         let options =
             Options { sidecar: Some(Sidecar::Txt), prompts: vec!["p".into()], ..Options::default() };
-        let job = BatchJob { clips: clips.collect(), options, request: request(40, "naive") };
+        let job = BatchJob {
+            clips: clips.collect(),
+            options,
+            said: Default::default(),
+            request: request(40, "naive"),
+        };
         let (mut worker, mut inbox) = BatchWorker::start(job, &client.remote()).unwrap();
         let mut all = Vec::new();
         let mut quits = false;

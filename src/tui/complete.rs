@@ -1,10 +1,34 @@
-//! Completion of typed paths: directories and videos. May block and runs off the studio's thread.
+//! Completion of typed paths: directories and one kind of files. May block and runs off the studio's thread.
 
 use super::*;
 use super::{
     files::{expand, plain},
     model::library::is_video,
 };
+
+/// The files that are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Videos,
+    Transcripts,
+}
+
+impl Wanted {
+    fn has(self, file: &Path) -> bool {
+        let extension = file.extension().and_then(|extension| extension.to_str());
+        match self {
+            Self::Videos => is_video(file),
+            Self::Transcripts => matches!(extension, Some("srt" | "vtt" | "json")),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Videos => "video",
+            Self::Transcripts => "transcript",
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -13,12 +37,12 @@ pub struct Completion {
     pub found: Vec<String>,
 }
 
-/// The directories and videos whose paths start with the typed text.
-pub(crate) fn complete(typed: &str) -> Result<Completion, String> {
-    complete_at(typed, std::env::var_os("HOME").map(PathBuf::from))
+/// The directories and files of this kind whose paths start with the typed text.
+pub(crate) fn complete(typed: &str, wanted: Wanted) -> Result<Completion, String> {
+    complete_at(typed, wanted, std::env::var_os("HOME").map(PathBuf::from))
 }
 
-fn complete_at(typed: &str, home: Option<PathBuf>) -> Result<Completion, String> {
+fn complete_at(typed: &str, wanted: Wanted, home: Option<PathBuf>) -> Result<Completion, String> {
     if typed == "~" {
         return Ok(Completion { typed: typed.into(), line: "~/".into(), found: Vec::new() });
     }
@@ -27,16 +51,16 @@ fn complete_at(typed: &str, home: Option<PathBuf>) -> Result<Completion, String>
     let folder = if before.is_empty() { PathBuf::from(".") } else { expand(before, home) };
     let entries = std::fs::read_dir(&folder)
         .map_err(|e| format!("cannot read {}: {}", text::clean_line(&folder.to_string_lossy()), plain(&e)))?;
-    let mut found: Vec<String> = entries.flatten().filter_map(|entry| name(&entry, begun)).collect();
+    let mut found: Vec<String> = entries.flatten().filter_map(|entry| name(&entry, begun, wanted)).collect();
     found.sort();
     let Some(common) = common(&found) else {
-        return Err(format!("no directory or video starts with {}", text::clean_line(typed)));
+        return Err(format!("no directory or {} starts with {}", wanted.name(), text::clean_line(typed)));
     };
     Ok(Completion { typed: typed.into(), line: format!("{before}{common}"), found })
 }
 
-/// The name of a directory or a video that starts with `begun`; hidden ones only if that starts with a dot.
-fn name(entry: &std::fs::DirEntry, begun: &str) -> Option<String> {
+/// The name of a directory or a file of this kind that starts with `begun`; hidden ones only if that starts with a dot.
+fn name(entry: &std::fs::DirEntry, begun: &str, wanted: Wanted) -> Option<String> {
     let name = entry.file_name().into_string().ok()?;
     let hidden = name.starts_with('.') && !begun.starts_with('.');
     if !name.starts_with(begun) || hidden || text::clean_line(&name) != name {
@@ -44,7 +68,7 @@ fn name(entry: &std::fs::DirEntry, begun: &str) -> Option<String> {
     }
     // Follows links.
     let is_folder = std::fs::metadata(entry.path()).is_ok_and(|facts| facts.is_dir());
-    if is_folder { Some(name + "/") } else { is_video(Path::new(&name)).then_some(name) }
+    if is_folder { Some(name + "/") } else { wanted.has(Path::new(&name)).then_some(name) }
 }
 
 fn common(names: &[String]) -> Option<&str> {
@@ -74,7 +98,7 @@ mod tests {
         let dir = folder();
         let at = |begun: &str| {
             let typed = format!("{}/{begun}", dir.path().display());
-            let done = complete_at(&typed, None)?;
+            let done = complete_at(&typed, Wanted::Videos, None)?;
             assert_eq!(done.typed, typed);
             let line = done.line.strip_prefix(&format!("{}/", dir.path().display())).unwrap().to_owned();
             Ok::<_, String>((line, done.found.join("|")))
@@ -86,6 +110,9 @@ mod tests {
         assert_eq!(at("é"), Ok(("été.webm".into(), "été.webm".into())));
         assert_eq!(at("."), Ok((".hidden.mp4".into(), ".hidden.mp4".into())));
         assert_eq!(at("").map(|(_, all)| all.contains("hidden")), Ok(false));
+        std::fs::write(dir.path().join("clippings.srt"), "").unwrap();
+        let typed = format!("{}/clipp", dir.path().display());
+        assert_eq!(complete_at(&typed, Wanted::Transcripts, None).unwrap().found, ["clippings.srt"]);
         assert!(at("nope").unwrap_err().contains("no directory or video starts with"));
         assert!(at("clips/").is_err() && at("no/such").unwrap_err().contains("cannot read"));
     }
@@ -94,7 +121,7 @@ mod tests {
     fn the_home_directory_stays_a_tilde() {
         let dir = folder();
         let home = || Some(dir.path().to_owned());
-        assert_eq!(complete_at("~", home()).unwrap().line, "~/");
-        assert_eq!(complete_at("~/clip o", home()).unwrap().line, "~/clip one.mp4");
+        assert_eq!(complete_at("~", Wanted::Videos, home()).unwrap().line, "~/");
+        assert_eq!(complete_at("~/clip o", Wanted::Videos, home()).unwrap().line, "~/clip one.mp4");
     }
 }

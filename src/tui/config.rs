@@ -7,11 +7,12 @@ use super::*;
 use specreel_batch::Existing;
 
 pub use specreel_client::PromptPreset;
+use specreel_client::Transcript;
 pub use specreel_demo::Clip;
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Pace, Span, profile::Profile};
 use specreel_speculate::Method;
-use specreel_video::{Division, Frame, Rule};
+use specreel_video::{Division, Frame, Rule, cuts};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClipFacts {
@@ -42,6 +43,10 @@ pub type Probe = Arc<dyn Fn(&Path) -> Result<ClipFacts, String> + Send + Sync>;
 
 /// Divides a clip into segments, or returns why it cannot; called off the studio's thread, so it may block.
 pub type Cut = Arc<dyn Fn(&Path, Division) -> Result<Vec<Span>, String> + Send + Sync>;
+
+/// Reads what is said in a clip from a transcript, or has a speech model of this directory or id listen to it, with progress; may
+/// block. Returns why it cannot.
+pub type Listen = Arc<dyn Fn(&Path, &Path, cuts::Progress<'_>) -> Result<Transcript, String> + Send + Sync>;
 
 /// Reads frames and passes each on until asked to stop; may block. Returns why the clip cannot be read.
 pub type FrameReader =
@@ -114,6 +119,7 @@ pub struct StudioConfig {
     /// The file of earlier prompts; it need not exist. None saves none.
     pub prompts: Option<PathBuf>,
     pub cut: Option<Cut>,
+    pub listen: Option<Listen>,
     /// The list of recent files; none saves none.
     pub recent: Option<PathBuf>,
     /// Where standard error goes while the studio is on the screen.
@@ -186,6 +192,7 @@ impl Default for StudioConfig {
             keep: 1000,
             history: Vec::new(),
             cut: None,
+            listen: None,
             recent: data.map(|dir| dir.join("recent.json")),
             log: state.map(|dir| dir.join("studio.log")),
         }

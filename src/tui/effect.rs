@@ -3,10 +3,11 @@
 use super::*;
 use super::{
     archive::SessionEntry,
-    complete::Completion,
+    complete::{Completion, Wanted},
     model::{frame_strips::FrameRequest, library::VideoFile},
 };
 use specreel_batch::rows::Caption;
+use specreel_client::Transcript;
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{Session, Span};
@@ -53,6 +54,8 @@ pub enum Msg {
     },
     MethodSaved(Result<(PathBuf, Method), String>),
     Cut(Result<Vec<Span>, String>),
+    /// About what is said in this clip.
+    Speech(PathBuf, SpeechNews),
     Models(Result<ModelList, String>),
     PairOpened(Result<Box<OpenedPair>, Failure>),
     Pull(PullNews),
@@ -61,6 +64,15 @@ pub enum Msg {
     Unrecorded(String),
     Tick,
     Advance(f64),
+}
+
+#[derive(Clone, Debug)]
+pub enum SpeechNews {
+    /// The share that a speech model has heard.
+    Progress(f64),
+    Heard(Result<Arc<Transcript>, String>),
+    /// Another request took its place.
+    Cancelled,
 }
 
 /// Progress and end of a download.
@@ -109,7 +121,7 @@ pub enum Effect {
     /// Open a path, of a file or a directory; answered by [`Msg::Opened`] or [`Msg::Scanned`].
     Open(String),
     /// Complete a typed path; answered by [`Msg::Completed`].
-    Complete(String),
+    Complete(String, Wanted),
     /// Read the list of recent files; answered by [`Msg::Recent`].
     Recent(PathBuf),
     /// Add a file (the second path) to the list of recent files (the first).
@@ -120,6 +132,9 @@ pub enum Effect {
     Probe(PathBuf),
     /// Divide a clip into segments; answered by [`Msg::Cut`].
     Cut(PathBuf, Division),
+    /// Find out what is said in a clip, from a transcript or by a speech model of this name, and nothing else meanwhile; an empty name
+    /// only ends what is in progress. Answered by [`Msg::Speech`].
+    Listen(PathBuf, String),
     /// Read frames of a clip, or no longer; only the newest request counts. Answered by [`Msg::FrameRead`] and [`Msg::FramesRead`].
     Frames(Option<FrameRequest>),
     /// List the saved runs of a directory; answered by [`Msg::Listed`].

@@ -76,9 +76,9 @@ impl KeyContext {
     fn lets(self, action: Action) -> bool {
         use Action::{
             Again, Boundaries, Copy, Export, Faster, FollowUp, Inspect, NewerRun, OlderRun, Segments, Slower,
-            StepBack, StepForward, Steps, Sweep, Verify,
+            Speech, StepBack, StepForward, Steps, Sweep, Verify,
         };
-        const OF_PANES: [Action; 16] = [
+        const OF_PANES: [Action; 17] = [
             Again,
             Boundaries,
             Copy,
@@ -88,6 +88,7 @@ impl KeyContext {
             NewerRun,
             OlderRun,
             Segments,
+            Speech,
             Steps,
             Sweep,
             Verify,
@@ -98,7 +99,7 @@ impl KeyContext {
         ];
         let own: &[Action] = match self {
             KeyContext::Compare => &[Sweep],
-            KeyContext::Preview => &[Segments],
+            KeyContext::Preview => &[Segments, Speech],
             KeyContext::List
             | KeyContext::Methods
             | KeyContext::Edit

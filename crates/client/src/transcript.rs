@@ -19,6 +19,9 @@ const MAX_FILE: u64 = 64 << 20;
 /// A line belongs to a part of the video in which this many seconds of it are spoken, or half of it.
 const SHARED_S: f64 = 1.0;
 
+/// What a prompt with speech begins with.
+const HEAD: &str = "What is said in the video:\n";
+
 /// The lines of a transcript, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
@@ -80,6 +83,11 @@ impl Transcript {
         Self { file: model.to_owned(), lines: lines.into_iter().map(line).collect(), notes }
     }
 
+    /// How much it is: `12 lines of said.srt`.
+    pub fn words(&self) -> String {
+        format!("{} of {}", count(self.lines.len()), self.file)
+    }
+
     /// What the user should know: what could not be read, and, of a video of this many seconds, what is past its end.
     pub fn notes(&self, video_s: f64) -> Vec<String> {
         let late = self.lines.iter().filter(|line| line.span.start >= video_s).count();
@@ -97,6 +105,12 @@ impl Transcript {
         *first = self.prompt(first, part);
     }
 
+    /// A prompt without what [`Transcript::precede`] has put in front of it.
+    pub fn asked(prompt: &str) -> &str {
+        let said = prompt.strip_prefix(HEAD).and_then(|said| said.split_once("\n\n"));
+        said.map_or(prompt, |(_, asked)| asked)
+    }
+
     /// The prompt about a part of the video: what is said in it, with times from the beginning of the part, as the models count
     /// them, and the prompt. Where nothing is said, the prompt alone.
     fn prompt(&self, prompt: &str, part: Span) -> String {
@@ -107,7 +121,7 @@ impl Transcript {
         });
         match said.collect::<String>() {
             said if said.is_empty() => prompt.to_owned(),
-            said => format!("What is said in the video:\n{said}\n{prompt}"),
+            said => format!("{HEAD}{said}\n{prompt}"),
         }
     }
 }
@@ -318,7 +332,11 @@ mod tests {
     fn a_prompt_has_what_is_said_in_its_part() {
         let text = "00:00 --> 00:04\na b\n\n00:04 --> 00:06\na b\n\n00:06 --> 00:09\na b c d\n\n00:09.5 --> 00:10.5\ne\n\n00:40 --> 00:50\nf\n";
         let transcript = Transcript::parse(text.as_bytes()).unwrap();
-        let prompt = |start, end| transcript.prompt("Describe.", Span { start, end });
+        let prompt = |start, end| {
+            let prompt = transcript.prompt("Describe.\n\nBriefly.", Span { start, end });
+            assert_eq!(Transcript::asked(&prompt), "Describe.\n\nBriefly.");
+            prompt.replace("\n\nBriefly.", "")
+        };
         // Repeated lines count once; one line is in both parts.
         assert_eq!(
             prompt(0.0, 10.0),

@@ -87,3 +87,16 @@ impl Speech {
         Ok(Some(Transcript::heard(&ear.name, lines, notes.into_iter().collect())))
     }
 }
+
+/// What is said in a whole video: read from a transcript, or heard by a speech model. Fails as [`Speech::of`] and
+/// [`Speech::in_video`].
+pub fn listen(video: &Path, named: &Path, progress: Progress<'_>) -> Result<Transcript, Failure> {
+    let extension = named.extension().and_then(|extension| extension.to_str());
+    let is_transcript = named.is_file() || matches!(extension, Some("srt" | "vtt" | "json"));
+    let name = Some(named.to_owned());
+    let args = match is_transcript {
+        true => SpeechArgs { transcript: name, ..SpeechArgs::default() },
+        false => SpeechArgs { transcribe: name, ..SpeechArgs::default() },
+    };
+    Speech::of(&args)?.in_video(video, SpanArgs::default(), progress).map(Option::unwrap_or_default)
+}

@@ -2,6 +2,7 @@
 
 use std::{
     ops::ControlFlow,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,10 +12,11 @@ use std::{
 
 use super::Driver;
 use crate::tui::{
-    BatchNews, CaptionEdit, Effect, Msg, PullNews, Pulling, StudioError, archive, batch_worker::BatchWorker,
-    complete::complete, files, recent, remembered, scan::scan,
+    BatchNews, CaptionEdit, Effect, Msg, PullNews, Pulling, SpeechNews, StudioError, archive,
+    batch_worker::BatchWorker, complete::complete, files, recent, remembered, scan::scan,
 };
 use specreel_batch as batch;
+use specreel_client::Transcript;
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure};
 
@@ -30,7 +32,7 @@ impl Driver {
         for effect in effects {
             match effect {
                 Effect::Run(request) => {
-                    self.keeper.remember(&request.prompt);
+                    self.keeper.remember(Transcript::asked(&request.prompt));
                     let run = request.run;
                     if let Err(failure) = self.engine.send(Command::Run(request)) {
                         self.take_in(Msg::Engine(Event::new(run, EventKind::Failed(failure))))?;
@@ -129,7 +131,9 @@ impl Driver {
                 Effect::Open(path) => {
                     self.workers.run(move || files::open(&path), |problem| Msg::Opened(Err(problem)));
                 }
-                Effect::Complete(typed) => self.workers.answer(Msg::Completed, move || complete(&typed)),
+                Effect::Complete(typed, wanted) => {
+                    self.workers.answer(Msg::Completed, move || complete(&typed, wanted));
+                }
                 Effect::Probe(path) => {
                     self.probe_next = Some(path);
                     self.probe_waiting();
@@ -150,6 +154,7 @@ impl Driver {
                     self.workers
                         .answer(Msg::Cut, move || cut.map_or_else(cannot, |cut| cut(&path, division)));
                 }
+                Effect::Listen(video, named) => self.listen(video, &named),
                 Effect::Editor(text) => self.edit = Some(text),
                 Effect::Write(name, text) => {
                     self.workers.answer(Msg::Written, move || files::write_new(&name, &text));
@@ -208,6 +213,36 @@ impl Driver {
             Msg::Pull(PullNews::Ended(store.pull(&id, &mut progress)))
         };
         self.workers.run(work, |problem| Msg::Pull(PullNews::Ended(Err(lost(problem)))));
+    }
+
+    /// Find out what is said in a clip off this thread, in place of what was asked before; report the progress ten times per second.
+    fn listen(&mut self, video: PathBuf, named: &str) {
+        self.listen_cancelled.store(true, Ordering::Relaxed);
+        let cancelled = Arc::new(AtomicBool::new(false));
+        self.listen_cancelled = Arc::clone(&cancelled);
+        let Some(listen) = self.listen.clone().filter(|_| !named.is_empty()) else { return };
+        let named = files::expand(named, std::env::var_os("HOME").map(PathBuf::from));
+        let (messages, clip, lost) = (self.messages.clone(), video.clone(), video.clone());
+        let work = move || {
+            let mut told: Option<Instant> = None;
+            let heard = listen(&video, &named, &mut |done, total| {
+                if cancelled.load(Ordering::Relaxed) {
+                    return ControlFlow::Break(());
+                }
+                if told.is_none_or(|told| told.elapsed() > TOLD) {
+                    told = Some(Instant::now());
+                    let share = if total > 0.0 { (done / total).min(1.0) } else { 0.0 };
+                    messages.try_send(Msg::Speech(clip.clone(), SpeechNews::Progress(share))).ok();
+                }
+                ControlFlow::Continue(())
+            });
+            let news = match cancelled.load(Ordering::Relaxed) {
+                true => SpeechNews::Cancelled,
+                false => SpeechNews::Heard(heard.map(Arc::new)),
+            };
+            Msg::Speech(video, news)
+        };
+        self.workers.run(work, |problem| Msg::Speech(lost, SpeechNews::Heard(Err(problem))));
     }
 
     pub(super) fn probe_waiting(&mut self) {

@@ -1,9 +1,15 @@
 //! Clips that are captioned together, as `specreel caption` does it: what becomes of each of them, and the captions.
 
-use std::{ops::Range, path::Path};
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::prompt::PromptEditor;
 use specreel_batch::{self as batch, Existing, Progress, Sidecar, rows::Caption};
+use specreel_client::Transcript;
 use specreel_engine::RunRequest;
 use specreel_record::Cues;
 use specreel_speculate::Method;
@@ -165,6 +171,8 @@ impl Batches {
 pub struct BatchJob {
     pub clips: Vec<batch::Clip>,
     pub options: batch::Options,
+    /// What is said in clips, as far as it is known.
+    pub said: BTreeMap<PathBuf, Arc<Transcript>>,
     /// The request of each caption; its number is the first run's.
     pub request: RunRequest,
 }

@@ -23,7 +23,12 @@ pub(crate) mod sessions;
 pub(crate) mod steps;
 pub(crate) mod timeline;
 
-use std::{collections::VecDeque, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{
     Action, ImageProtocol, KeyContext, Keymap, Mouse, StudioConfig, StudioError, Theme, question::Answers,
@@ -45,6 +50,7 @@ use replay::Replay;
 use run::{Proof, Run, Runs, Subject};
 use search::Search;
 use sessions::Sessions;
+use specreel_client::Transcript;
 use specreel_demo as assets;
 use specreel_engine::RunRequest;
 use specreel_record::{Failure, Ready, Stage};
@@ -104,6 +110,8 @@ pub(crate) struct Model {
     pub edited: Option<EditedSegment>,
     /// The subject of a run in segments, until the segments are known.
     pub cutting: Option<Subject>,
+    /// What is said in clips, for the prompts about them.
+    pub speech: BTreeMap<PathBuf, Arc<Transcript>>,
     /// The segment length as it was last typed.
     pub segment_length: String,
     pub search: Search,
@@ -174,6 +182,7 @@ impl Model {
             edited: None,
             batches: Batches::new(config.sidecar, config.existing, config.cues),
             cutting: None,
+            speech: BTreeMap::new(),
             segment_length: "30".into(),
             search: Search::default(),
             clicked: None,
@@ -230,6 +239,7 @@ impl Model {
                     | Overlay::SaveMethod(_)
                     | Overlay::Value { .. }
                     | Overlay::Segments(_)
+                    | Overlay::Speech { .. }
                     | Overlay::Search
                     | Overlay::SessionFilter
                     | Overlay::History { .. }

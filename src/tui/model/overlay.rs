@@ -69,6 +69,11 @@ pub(crate) enum Overlay {
     Edit(usize),
     Export(usize),
     Segments(String),
+    /// The transcript of the selected clip, or the speech model.
+    Speech {
+        line: String,
+        found: Vec<String>,
+    },
     /// The segments of the shown clip, with a search in their captions, and the cursor among those that match.
     Timeline {
         query: String,

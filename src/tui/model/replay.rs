@@ -99,6 +99,7 @@ pub(crate) fn described(id: u64, started: &Started, pace: Pace, methods: &Method
             video: video.into(),
             before: before.iter().map(text::clean_turn).collect(),
             prompt: text::clean(prompt),
+            said: None,
             span: *span,
             segment: *segment,
             segments: Arc::default(),

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use specreel_client::present::player::Player;
+use specreel_client::{Transcript, present::player::Player};
 use specreel_record::{Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason, Turn};
 use specreel_speculate::Method;
 
@@ -13,6 +13,8 @@ pub(crate) struct Subject {
     /// Earlier questions about the clip, and their answers.
     pub before: Vec<Turn>,
     pub prompt: String,
+    /// What is said in the clip, if that goes in front of the first question.
+    pub said: Option<Arc<Transcript>>,
     /// The part of the clip; none is all of it.
     pub span: Option<Span>,
     /// Which segment it is, where the clip is captioned segment by segment.
@@ -116,7 +118,10 @@ impl Run {
 
     /// True for runs on the same clip with the same prompt: those whose numbers may be compared.
     pub fn is_comparable(&self, other: &Run) -> bool {
-        let key = |run: &Run| (run.subject.video.clone(), run.subject.prompt.clone(), run.subject.span);
+        let key = |run: &Run| {
+            let Subject { video, prompt, span, said, .. } = &run.subject;
+            (video.clone(), prompt.clone(), *span, said.as_ref().map(Arc::as_ptr))
+        };
         key(self) == key(other) && self.subject.before == other.subject.before
     }
 

@@ -159,6 +159,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         }
         Action::FilterSessions => model.overlay = Some(Overlay::SessionFilter),
         Action::Segments => segments::open(model),
+        Action::Speech => speech::open(model),
         Action::Search => search::open(model),
         Action::NextMatch => search::step(model, 1),
         Action::PreviousMatch => search::step(model, -1),

@@ -1,5 +1,7 @@
 //! Captioning the marked clips together: choosing, starting, what becomes of them, editing the captions.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::tui::{
     BatchJob, BatchNews, CaptionEdit,
@@ -129,17 +131,27 @@ pub(super) fn send(model: &mut Model) -> Vec<Effect> {
     model.runs.next = first + clips.len() as u64;
     (batch.runs, batch.phase) = (first..model.runs.next, Phase::Running);
     batch.progress = batch::Progress { total: clips.len(), ..batch::Progress::default() };
+    let known = |clip: &batch::Clip| {
+        let path = clip.path();
+        let said = Arc::clone(model.speech.get(&path)?);
+        Some((path, said))
+    };
+    let said: BTreeMap<_, _> = clips.iter().filter_map(known).collect();
     let options = Options {
         sidecar: model.batches.sidecar,
         existing: model.batches.existing,
         cues: model.batches.cues,
         retry_failed: batch.retries,
         prompts: vec![batch.prompt.clone()],
-        job: format!("{:?} {:?}", model.engine, specreel_engine::RunRequest { run: 0, ..request.clone() }),
+        job: format!(
+            "{:?} {:?} {said:?}",
+            model.engine,
+            specreel_engine::RunRequest { run: 0, ..request.clone() }
+        ),
         ..Options::default()
     };
     model.batches.last = Some(batch);
-    vec![Effect::Batch(Box::new(BatchJob { clips, options, request }))]
+    vec![Effect::Batch(Box::new(BatchJob { clips, options, said, request }))]
 }
 
 /// A run of the batch starts: from now on it is one of this session's runs.

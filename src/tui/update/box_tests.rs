@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tui::{
-    ClipFacts, Completion, Studio, StudioConfig, VideoFile,
+    ClipFacts, Completion, Studio, StudioConfig, VideoFile, Wanted,
     model::{Overlay, run::Activity},
     testing::{after_a_run, config, done, notice, press, ready, ready_event, screen, step, with_pictures},
 };
@@ -196,7 +196,7 @@ fn every_hint_of_the_status_line_is_true_where_it_is_shown() {
 fn a_path_completes_and_stays_until_it_is_opened() {
     let mut studio = ready();
     press(&mut studio, "o c l");
-    assert_eq!(press(&mut studio, "tab"), [Effect::Complete("cl".into())]);
+    assert_eq!(press(&mut studio, "tab"), [Effect::Complete("cl".into(), Wanted::Videos)]);
     let found = || vec!["clip.mp4".to_owned(), "clips/".to_owned()];
     let done = Completion { typed: "cl".into(), line: "clip".into(), found: found() };
     studio.handle(Msg::Completed(Ok(done.clone())));

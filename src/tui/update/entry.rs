@@ -1,7 +1,7 @@
 //! Text input in boxes, and accepting a selection.
 
 use super::*;
-use crate::tui::{complete::Completion, model::line::Caret};
+use crate::tui::{Completion, Wanted, model::line::Caret};
 
 pub(super) fn type_key(model: &mut Model, key: Key) -> Vec<Effect> {
     if let Some(c) = key.typed() {
@@ -50,6 +50,7 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
         | Overlay::Tower { line, .. }
         | Overlay::Ask(line)
         | Overlay::Segments(line)
+        | Overlay::Speech { line, .. }
         | Overlay::Value { line, .. } => Some(line),
         Overlay::History { query, .. }
         | Overlay::Help { query, .. }
@@ -66,7 +67,7 @@ fn typed_line(model: &mut Model) -> Option<&mut String> {
 
 fn changed(model: &mut Model) {
     match &mut model.overlay {
-        Some(Overlay::Open { found, .. }) => found.clear(),
+        Some(Overlay::Open { found, .. } | Overlay::Speech { found, .. }) => found.clear(),
         Some(Overlay::Models { cursor, .. } | Overlay::Timeline { cursor, .. }) => *cursor = 0,
         Some(Overlay::History { cursor: first, .. } | Overlay::Help { top: first, .. }) => *first = 0,
         Some(Overlay::Methods { query, cursor } | Overlay::Pick { query, cursor }) => {
@@ -86,14 +87,18 @@ pub(super) fn opened(model: &mut Model) {
 }
 
 pub(super) fn complete(model: &Model) -> Vec<Effect> {
-    match &model.overlay {
-        Some(Overlay::Open { line, .. }) => vec![Effect::Complete(model.caret.split(line).0.to_owned())],
-        _ => Vec::new(),
-    }
+    let (line, wanted) = match &model.overlay {
+        Some(Overlay::Open { line, .. }) => (line, Wanted::Videos),
+        Some(Overlay::Speech { line, .. }) => (line, Wanted::Transcripts),
+        _ => return Vec::new(),
+    };
+    vec![Effect::Complete(model.caret.split(line).0.to_owned(), wanted)]
 }
 
 pub(super) fn completed(model: &mut Model, outcome: Result<Completion, String>) {
-    let Some(Overlay::Open { line, found }) = &mut model.overlay else { return };
+    let Some(Overlay::Open { line, found } | Overlay::Speech { line, found }) = &mut model.overlay else {
+        return;
+    };
     match outcome {
         Ok(done) if model.caret.split(line).0 == done.typed => {
             model.caret.clear(line);
@@ -140,6 +145,7 @@ pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
             return vec![Effect::Open(typed)];
         }
         Some(Overlay::Segments(typed)) => return segments::choose(model, &typed),
+        Some(Overlay::Speech { line, .. }) => return speech::choose(model, &line),
         Some(Overlay::Models { query, cursor }) => return models::choose(model, query, cursor),
         Some(Overlay::Tower { target, line }) => {
             return models::with_tower(model, target, &line);

@@ -19,6 +19,7 @@ mod runs;
 mod search;
 mod segments;
 mod sessions;
+mod speech;
 mod steps;
 mod theme;
 mod timeline;
@@ -55,7 +56,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     // A new input line is edited at its end; a suggested value is selected, so that typing replaces it.
     if overlay != model.overlay.as_ref().map(std::mem::discriminant) {
         model.caret = match model.overlay {
-            Some(Overlay::Segments(_) | Overlay::Value { .. }) => Caret::ALL,
+            Some(Overlay::Segments(_) | Overlay::Speech { .. } | Overlay::Value { .. }) => Caret::ALL,
             _ => Caret::default(),
         };
     }
@@ -146,6 +147,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Completed(outcome) => entry::completed(model, outcome),
         Msg::MethodSaved(outcome) => edit::saved(model, outcome),
         Msg::Cut(segments) => return segments::cut(model, segments),
+        Msg::Speech(video, news) => speech::news(model, &video, news),
         Msg::Models(found) => return models::listed(model, found),
         Msg::PairOpened(outcome) => return models::opened(model, outcome),
         Msg::Pull(news) => return models::pulled(model, news),

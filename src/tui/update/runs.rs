@@ -119,7 +119,8 @@ pub(super) fn selected_subject(model: &mut Model) -> Option<Subject> {
         return None;
     };
     let (video, title) = (entry.path.clone(), entry.title.clone());
-    Some(Subject { video, title, prompt: prompt_to_run(model)?, ..Subject::default() })
+    let said = model.speech.get(&video).cloned();
+    Some(Subject { video, title, prompt: prompt_to_run(model)?, said, ..Subject::default() })
 }
 
 pub(super) fn prompt_to_run(model: &mut Model) -> Option<String> {
@@ -143,7 +144,7 @@ pub(super) fn request_of(model: &Model, id: u64, subject: &Subject, method: &Met
     let first = subject.before.first().map_or(&subject.prompt, |turn| &turn.prompt);
     let preset = model.config.presets.iter().find(|preset| preset.text.trim() == first.trim()).cloned();
     let usual = &model.config.request;
-    RunRequest {
+    let mut request = RunRequest {
         system: usual.system.clone().or_else(|| preset.as_ref()?.system.clone()),
         preset: preset.map(|preset| preset.name),
         span: subject.span,
@@ -154,7 +155,11 @@ pub(super) fn request_of(model: &Model, id: u64, subject: &Subject, method: &Met
         prompt: subject.prompt.clone(),
         method: method.clone(),
         ..model.config.request.clone()
+    };
+    if let Some(said) = &subject.said {
+        said.precede(&mut request);
     }
+    request
 }
 
 pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pace: Pace) -> Run {

@@ -5,10 +5,11 @@ use std::path::Path;
 use super::*;
 use crate::tui::StudioConfig;
 use crate::tui::{
-    SessionEntry, Studio,
+    SessionEntry, SpeechNews, Studio,
     model::{Overlay, Pane},
     testing::{self, about, config, done, notice, press, ready, run_of, step},
 };
+use specreel_client::Transcript;
 use specreel_record::{
     Event, EventKind, RunLog, Segment, Session, Span, Started, StopReason, Turn, Verdict,
     session::RecordedEvent, testing::failure,
@@ -444,4 +445,49 @@ fn a_saved_segment_is_edited_in_its_file_and_a_summary_is_shown() {
     let effects = press(&mut studio, "T home ctrl-e ! ctrl-s");
     let edited = Event::new(7, EventKind::Edited { text: "Some words.!".into() });
     assert_eq!(effects, [Effect::SaveEdit(Box::new(edited), Some("/sessions/a.jsonl".into()))]);
+}
+
+#[test]
+fn what_is_said_in_a_clip_goes_into_its_prompts() {
+    let mut studio = ready();
+    let clip = Path::new("/demo/0.mp4");
+    let effects = press(&mut studio, "W");
+    assert!(effects.is_empty() && screen(&studio).contains("What is said"), "{}", screen(&studio));
+    studio.handle(Msg::Paste("said.srt".into()));
+    assert_eq!(press(&mut studio, "enter"), [Effect::Listen(clip.into(), "said.srt".into())]);
+    studio.handle(Msg::Speech(clip.into(), SpeechNews::Progress(0.4)));
+    assert_eq!(notice(&mut studio), "listening to Red ball: 40 %");
+    let lines = vec![(span(0.5, 2.0), "Look.".into()), (span(12.0, 15.0), "A ball.".into())];
+    let said = Arc::new(Transcript::heard("said.srt", lines, Vec::new()));
+    studio.handle(Msg::Speech(clip.into(), SpeechNews::Heard(Ok(said))));
+    assert!(screen(&studio).contains("+ speech"), "{}", screen(&studio));
+
+    let prompt = |effects: &[Effect]| run_of(effects).unwrap().prompt.clone();
+    let effects = press(&mut studio, "enter");
+    let whole =
+        "What is said in the video:\n[0:00.5 - 0:02] Look.\n[0:12 - 0:15] A ball.\n\nDescribe the video.";
+    assert_eq!(prompt(&effects), whole);
+    start(&mut studio, &effects);
+    write(&mut studio, 1, "A ball.");
+    // A conversation keeps it where it was.
+    press(&mut studio, "a");
+    studio.handle(Msg::Paste("Who speaks?".into()));
+    let effects = press(&mut studio, "enter");
+    let request = run_of(&effects).unwrap();
+    assert_eq!((request.before[0].prompt.as_str(), request.prompt.as_str()), (whole, "Who speaks?"));
+    start(&mut studio, &effects);
+    write(&mut studio, 2, "Nobody.");
+
+    press(&mut studio, "L ctrl-u 1 0 enter");
+    let effects = studio.handle(Msg::Cut(Ok(vec![span(0.0, 10.0), span(10.0, 20.0)])));
+    assert!(prompt(&effects).contains("\n[0:00.5 - 0:02] Look.\n\n"), "{effects:?}");
+    start(&mut studio, &effects);
+    let effects = write(&mut studio, 3, "A ball.");
+    assert!(prompt(&effects).contains("\n[0:02 - 0:05] A ball.\n\n"), "{effects:?}");
+    start(&mut studio, &effects);
+    write(&mut studio, 4, "A ball.");
+
+    // An empty line ends it.
+    assert_eq!(press(&mut studio, "W backspace enter"), [Effect::Listen(clip.into(), String::new())]);
+    assert_eq!(prompt(&press(&mut studio, "enter")), "Describe the video.");
 }

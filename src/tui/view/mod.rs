@@ -124,7 +124,9 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         }
         Some(Overlay::Presets(cursor)) => picker::presets(model, *cursor, theme, frame),
         Some(Overlay::Help { from, query, top }) => help::draw(model, *from, query, *top, theme, frame),
-        Some(Overlay::Open { line, found }) => picker::path(model, line, found, theme, frame),
+        Some(Overlay::Open { line, found }) => {
+            picker::path(model, "Open a video or a directory", line, found, theme, frame);
+        }
         Some(Overlay::Sessions | Overlay::SessionFilter) => sessions::draw(model, theme, frame),
         Some(Overlay::Pick { query, cursor }) => methods::pick(model, query, *cursor, theme, frame),
         Some(Overlay::Themes { cursor, .. }) => picker::themes(model, *cursor, theme, frame),
@@ -138,6 +140,9 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) -> Optio
         }
         Some(Overlay::Segments(length)) => {
             picker::line(model, "Segment length (30, 1:30), or scenes", length, theme, frame);
+        }
+        Some(Overlay::Speech { line, found }) => {
+            picker::path(model, "What is said: a transcript, or a speech model", line, found, theme, frame);
         }
         Some(Overlay::History { query, cursor }) => picker::history(model, query, *cursor, theme, frame),
         Some(Overlay::Timeline { query, cursor }) => timeline::draw(model, query, *cursor, theme, frame),

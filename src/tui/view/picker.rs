@@ -100,12 +100,19 @@ fn with_line(model: &Model, title: &str, line: &str, hints: &[String], theme: &T
 }
 
 /// A path that is typed, and its completions.
-pub(super) fn path(model: &Model, line: &str, found: &[String], theme: &Theme, frame: &mut Frame<'_>) {
+pub(super) fn path(
+    model: &Model,
+    title: &str,
+    line: &str,
+    found: &[String],
+    theme: &Theme,
+    frame: &mut Frame<'_>,
+) {
     let mut hints: Vec<String> = found.iter().take(MAX_COMPLETIONS).cloned().collect();
     if found.len() > hints.len() {
         hints.push(format!("… and {} more", found.len() - hints.len()));
     }
-    with_line(model, "Open a video or a directory", line, &hints, theme, frame);
+    with_line(model, title, line, &hints, theme, frame);
 }
 
 /// The value of a key of the selected method.

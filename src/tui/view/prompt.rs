@@ -14,6 +14,9 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
             }
         }
     }
+    if model.library.selected().is_some_and(|entry| model.speech.contains_key(&entry.path)) {
+        block = block.title_top(theme.line(Role::Accent, " + speech ").right_aligned());
+    }
     let inner = block.inner(area);
     frame.render_widget(block, area);
     frame.render_widget(&model.prompt.editor, inner);

@@ -248,7 +248,7 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::Steps => &[Down, NextLoosened, Inspect, NextPane, Back, Help],
         KeyContext::Player => &[Pause, StepForward, Faster, Skip, SeekForward, Back, Again, Help],
         KeyContext::Entry if matches!(model.overlay, Some(Overlay::Help { .. })) => &[Back, Down, PageDown],
-        KeyContext::Entry if matches!(model.overlay, Some(Overlay::Open { .. })) => {
+        KeyContext::Entry if matches!(model.overlay, Some(Overlay::Open { .. } | Overlay::Speech { .. })) => {
             &[Choose, Complete, Back, ClearLine]
         }
         KeyContext::Entry => &[Choose, Back, ClearLine],
@@ -294,7 +294,10 @@ fn word(model: &Model, action: Action) -> &'static str {
         (Action::Down, None) if model.key_context() == KeyContext::Steps => "step",
         (Action::Choose, Some(overlay)) => match overlay {
             Overlay::Models { .. } if model.models.confirm.is_some() => "yes",
-            Overlay::Presets(_) | Overlay::History { .. } | Overlay::Models { .. } => "use",
+            Overlay::Presets(_)
+            | Overlay::History { .. }
+            | Overlay::Models { .. }
+            | Overlay::Speech { .. } => "use",
             Overlay::Methods { .. } | Overlay::Edit(_) | Overlay::Pick { .. } | Overlay::Segments(_) => "run",
             Overlay::Value { .. } => "set",
             Overlay::Batch if model.batches.next.is_some() => "start",

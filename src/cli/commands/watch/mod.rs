@@ -26,6 +26,7 @@ use crate::cli::{
     output::printer::Printer,
     resolve::speech::Speech,
 };
+use specreel_client::Transcript;
 use specreel_engine::memory_check;
 use specreel_record::{Segment, Span};
 use specreel_video::Options;
@@ -166,7 +167,7 @@ fn finished(kept: &mut Kept, all: &RunRequest) -> Result<Vec<(Span, String)>, Fa
         let span = started.span.unwrap_or(Span { start: 0.0, end: 0.0 });
         let mut request = segment(all, done.len(), span);
         // What was heard before is not heard again.
-        if started.prompt.ends_with(&request.prompt) {
+        if Transcript::asked(&started.prompt) == request.prompt {
             request.prompt.clone_from(&started.prompt);
         }
         let mut log = RunLog::new(request.run);
