@@ -49,7 +49,7 @@ impl Transcript {
     }
 
     /// The transcript in the bytes of a file, or why there is none.
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut notes = Vec::new();
         let text = decoded(bytes, &mut notes);
         let (mut lines, skipped) = if text.trim_start().starts_with(['{', '[']) {

@@ -47,8 +47,8 @@ impl Added {
 
 pub struct Answer {
     log: RunLog,
-    /// What of the request has no effect.
-    note: Option<&'static str>,
+    /// What of the request has no effect, or could not be read.
+    notes: Vec<String>,
     stop: StopText,
     /// How many of the most likely tokens to report; none reports no log-probabilities.
     logprobs: Option<usize>,
@@ -62,13 +62,13 @@ impl Answer {
     /// The answer of a run; it ends before one of the texts of `stop`.
     pub fn new(
         run: u64,
-        note: Option<&'static str>,
+        notes: Vec<String>,
         stop: Vec<String>,
         logprobs: Option<usize>,
         display: bool,
     ) -> Self {
         let (log, stop) = (RunLog::new(run), StopText::new(stop));
-        Self { log, note, stop, logprobs, tokens: 0, thoughts: 0, display }
+        Self { log, notes, stop, logprobs, tokens: 0, thoughts: 0, display }
     }
 
     pub fn apply(&mut self, event: &Event) -> Added {
@@ -187,7 +187,7 @@ impl Answer {
                 drafter_visual_tokens: stats.drafter_visual_tokens,
             },
             timings: stats.timings.clone(),
-            notes: self.log.notes().iter().cloned().chain(self.note.map(str::to_owned)).collect(),
+            notes: self.log.notes().iter().chain(&self.notes).cloned().collect(),
             account: self.account(),
         };
         Report { tokens, row: None, run: Some(run) }

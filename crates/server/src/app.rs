@@ -12,6 +12,7 @@ use crate::{
     metrics::Metrics,
     options::{Defaults, Options},
     pool::Pool,
+    speech::Speech,
     videos::Videos,
 };
 use specreel_record::{Failure, Ready};
@@ -32,6 +33,7 @@ pub struct App {
     pub defaults: Defaults,
     pub pool: Arc<Pool>,
     pub videos: Videos,
+    pub speech: Speech,
     pub metrics: Metrics,
     /// Answers that are being written or read each have a clone.
     pub answers: Arc<()>,
@@ -48,6 +50,7 @@ impl App {
         Ok(Self {
             pool: Pool::new(options.queue, Feed::new(options.allow_follow)),
             videos: Videos::new(&options, defaults.cache.clone())?,
+            speech: Speech::new(&options, defaults.listen.clone()),
             metrics: Metrics::default(),
             answers: Arc::default(),
             bodies: Arc::new(Semaphore::new(bodies.min(Semaphore::MAX_PERMITS))),

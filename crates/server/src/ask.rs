@@ -26,8 +26,8 @@ pub struct Asked {
     pub run: RunRequest,
     pub video: Video,
     pub model: String,
-    /// What of the request has no effect.
-    pub note: Option<&'static str>,
+    /// What of the request has no effect, or could not be read.
+    pub notes: Vec<String>,
     pub stop: Vec<String>,
     pub logprobs: Option<usize>,
     pub stream: bool,
@@ -46,8 +46,8 @@ struct Conversation {
     at: String,
 }
 
-/// Check a request, and find its video. Blocks.
-pub fn ask(app: &App, request: ChatRequest) -> Result<Asked, ApiError> {
+/// Check a request, and find its video and what is said in it. Blocks, until `stop`.
+pub fn ask(app: &App, request: ChatRequest, stop: &dyn Fn() -> bool) -> Result<Asked, ApiError> {
     refuse_unsupported(&request)?;
     let model = model(app, request.model.as_deref())?;
     let extension = request.specreel.as_ref();
@@ -64,7 +64,7 @@ pub fn ask(app: &App, request: ChatRequest) -> Result<Asked, ApiError> {
     let (events, display) = (events?, display?);
     let logprobs = logprobs(&request)?;
     let constraint = constraint(request.response_format.as_ref())?;
-    let stop = stops(request.stop)?;
+    let stops = stops(request.stop)?;
     let base = &app.defaults.request;
     let limit = request.max_completion_tokens.or(request.max_tokens);
     let named = if request.max_completion_tokens.is_some() { "max_completion_tokens" } else { "max_tokens" };
@@ -102,8 +102,9 @@ pub fn ask(app: &App, request: ChatRequest) -> Result<Asked, ApiError> {
     let video = app.videos.resolve(&said.video, &said.at)?;
     let span = Videos::span(&video, extension.and_then(|own| own.start), extension.and_then(|own| own.end))
         .map_err(|failure| ApiError::failure(&failure, Some("specreel.start")))?;
+    let heard = app.speech.of(extension, &video, span, stop)?;
     let pixels = |own: fn(&Extension) -> Option<u32>| extension.and_then(own).map(|n| n as usize);
-    let run = RunRequest {
+    let mut run = RunRequest {
         constraint: constraint.or_else(|| base.constraint.clone()),
         video: video.path.clone(),
         span,
@@ -121,10 +122,14 @@ pub fn ask(app: &App, request: ChatRequest) -> Result<Asked, ApiError> {
         logprobs: logprobs.map_or(0, |count| count.max(1)),
         ..base.clone()
     };
-    let note = is_filled(&request.tools)
-        .then_some("the tools in the request are not used: no model here can call them");
+    let unused = "the tools in the request are not used: no model here can call them";
+    let mut notes: Vec<String> = is_filled(&request.tools).then(|| unused.to_owned()).into_iter().collect();
+    if let Some(heard) = heard {
+        heard.precede(&mut run);
+        notes.extend(heard.notes(f64::INFINITY));
+    }
     let include_usage = request.stream_options.and_then(|own| own.include_usage).unwrap_or(false);
-    Ok(Asked { run, video, model, note, stop, logprobs, stream, include_usage, events, display })
+    Ok(Asked { run, video, model, notes, stop: stops, logprobs, stream, include_usage, events, display })
 }
 
 fn invalid(param: &str, message: impl Into<String>) -> ApiError {

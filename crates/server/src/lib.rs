@@ -6,7 +6,7 @@
 //! A request goes through these modules:
 //!
 //! 1. `guard` lets it in; `routes` has a function for every route.
-//! 2. `ask` turns the body (`api`) into a run of the engine; `videos` finds the file that it is about.
+//! 2. `ask` turns the body (`api`) into a run of the engine; `videos` finds the file that it is about, `speech` what is said in it.
 //! 3. The `pool` queues the run, and gives it to an engine. Its events come back on a channel that belongs to the request.
 //! 4. An `answer` folds them into text, tokens and a report. A `feed` passes them on to studios that follow the server.
 //!
@@ -47,6 +47,7 @@ mod metrics;
 mod options;
 mod pool;
 mod routes;
+mod speech;
 mod videos;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
@@ -56,7 +57,7 @@ use tokio::{net::TcpListener, sync::watch};
 use self::app::{App, SharedApp};
 pub use self::{
     mcp::McpServer,
-    options::{Defaults, Options},
+    options::{Defaults, Listen, Options},
 };
 use specreel_client::{Client, Interrupt};
 use specreel_model::ModelSpec;

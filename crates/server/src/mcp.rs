@@ -222,12 +222,12 @@ impl Tools {
         let run = async {
             self.loaded().await?;
             let app = self.app.clone();
-            let asked = tokio::task::spawn_blocking(move || ask::ask(&app, chat)).await;
+            let asked = tokio::task::spawn_blocking(move || ask::ask(&app, chat, &|| false)).await;
             let asked = asked.map_err(|e| e.to_string())?.map_err(|error| error.message)?;
             let Asked { run, video, stop, .. } = asked;
             let most = run.max_new_tokens;
             let mut ticket = self.app.pool.submit(run, video).map_err(|why| ApiError::from(why).message)?;
-            let mut answer = Answer::new(ticket.run(), None, stop, None, false);
+            let mut answer = Answer::new(ticket.run(), Vec::new(), stop, None, false);
             let (mut text, mut tokens) = (String::new(), 0);
             while let Some(event) = ticket.next().await {
                 let added = answer.apply(&event);

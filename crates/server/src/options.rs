@@ -1,9 +1,19 @@
 //! What a server is started with.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
+use specreel_client::Transcript;
 use specreel_engine::RunRequest;
+use specreel_record::{Failure, Span};
 use specreel_speculate::Method;
+
+/// Recognizes the speech in a part of a video; ends early once the last argument returns true. May block.
+pub type Listen =
+    Arc<dyn Fn(&Path, Option<Span>, &dyn Fn() -> bool) -> Result<Transcript, Failure> + Send + Sync>;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -62,7 +72,7 @@ impl Default for Options {
 }
 
 /// What requests do not say themselves.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Defaults {
     /// Method, sampling, limits, prompt and system message; its video is ignored.
     pub request: RunRequest,
@@ -72,4 +82,6 @@ pub struct Defaults {
     pub context_window: Option<usize>,
     /// Where the embedded clips are unpacked.
     pub cache: Option<PathBuf>,
+    /// The speech model; none refuses requests to transcribe.
+    pub listen: Option<Listen>,
 }

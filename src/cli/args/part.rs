@@ -44,10 +44,17 @@ pub struct SceneArgs {
 #[derive(Debug, Default, Args)]
 pub struct SpeechArgs {
     /// What is said in the video, for the prompt of each segment: SubRip, WebVTT, or Whisper's JSON
-    #[arg(long, help_heading = "Video", value_name = "FILE")]
+    #[arg(long, help_heading = "Video", value_name = "FILE", conflicts_with = "transcribe")]
     pub transcript: Option<PathBuf>,
+    #[command(flatten)]
+    pub model: SpeechModelArgs,
+}
+
+/// The model that recognizes speech.
+#[derive(Debug, Default, Args)]
+pub struct SpeechModelArgs {
     /// Recognize speech with this Whisper model (directory or id), for the prompt of each segment
-    #[arg(long, help_heading = "Video", value_name = "MODEL", conflicts_with = "transcript")]
+    #[arg(long, help_heading = "Video", value_name = "MODEL")]
     pub transcribe: Option<PathBuf>,
     /// Language of the speech, such as `en` [default: detected]
     #[arg(long, help_heading = "Video", value_name = "CODE", requires = "transcribe")]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, value_parser};
 
-use super::run::RunArgs;
+use super::{part::SpeechModelArgs, run::RunArgs};
 use specreel_server::Options;
 
 const SERVER: &str = "Server";
@@ -16,6 +16,7 @@ pub const MB: u64 = 1_000_000;
 /// Arguments of `serve`.
 #[derive(Debug, Default, Args)]
 #[command(mut_arg("prompt", |arg| arg.help("Prompt of requests that have none; `-` reads it from stdin")))]
+#[command(mut_arg("transcribe", |arg| arg.help("Whisper model (directory or id) for requests with `transcribe`")))]
 pub struct ServeArgs {
     /// Address to listen on
     #[arg(long, help_heading = SERVER, value_name = "HOST", default_value_t = Options::default().host)]
@@ -64,6 +65,8 @@ pub struct ServeArgs {
     pub max_duration: Option<u32>,
     #[command(flatten)]
     pub run: RunArgs,
+    #[command(flatten)]
+    pub speech: SpeechModelArgs,
 }
 
 fn megabytes(bytes: u64) -> u32 {

@@ -1,16 +1,20 @@
 //! `specreel serve`: the models behind OpenAI's API.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::*;
-use crate::cli::args::{
-    run::RunArgs,
-    serve::{MB, ServeArgs},
+use crate::cli::{
+    args::{
+        part::{SpanArgs, SpeechModelArgs},
+        run::RunArgs,
+        serve::{MB, ServeArgs},
+    },
+    resolve::speech::Ear,
 };
 use specreel_client::present::text::clean;
 use specreel_engine::memory_check;
 use specreel_record::Ready;
-use specreel_server::{Defaults, Load, NAME, Options, Server};
+use specreel_server::{Defaults, Listen, Load, NAME, Options, Server};
 
 /// Threads that answer connections; the engines have their own.
 const THREADS: usize = 2;
@@ -21,7 +25,7 @@ pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
     if let Some(code) = super::models::offer::missing(&args.run, config, false)? {
         return Ok(code);
     }
-    let Prepared { defaults, load } = prepare(&args.run, config)?;
+    let Prepared { defaults, load } = prepare(&args.run, &args.speech, config)?;
     let interrupt = listen(|| {})?;
     runtime(async {
         let server = Server::bind(options(args), defaults).await?;
@@ -55,7 +59,8 @@ pub struct Prepared {
 }
 
 /// Find the models and what requests do not say themselves. Tells about unused options and unusable files.
-pub fn prepare(run: &RunArgs, config: &Config) -> Result<Prepared, Failure> {
+pub fn prepare(run: &RunArgs, speech: &SpeechModelArgs, config: &Config) -> Result<Prepared, Failure> {
+    let ear = Ear::open(speech)?;
     let served = resolve::served(run, config)?;
     for problem in &served.problems {
         tell!("warning: {}", clean(&problem.error));
@@ -67,9 +72,20 @@ pub fn prepare(run: &RunArgs, config: &Config) -> Result<Prepared, Failure> {
         request: served.request,
         methods: served.methods,
         cache: Dirs::find().map(|dirs| dirs.cache),
+        listen: ear.map(listener),
     };
     let load = Load { models: served.models, ignore_memory: run.ignore_memory, speeds: Dirs::speeds() };
     Ok(Prepared { defaults, load })
+}
+
+/// Hears what is said in a part of a video.
+fn listener(ear: Ear) -> Listen {
+    Arc::new(move |video, span, stop| {
+        let part = SpanArgs { start: span.map(|span| span.start), end: span.map(|span| span.end) };
+        ear.hear(video, part, &mut |_, _| {
+            if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+    })
 }
 
 /// Run a server on threads of its own.

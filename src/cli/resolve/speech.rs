@@ -1,8 +1,12 @@
 //! What is said in a video, for its prompts: from a file, or heard by a speech model.
 
-use std::{cell::RefCell, ops::ControlFlow, path::Path};
+use std::{
+    ops::ControlFlow,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
 
-use crate::cli::args::part::{SpanArgs, SpeechArgs};
+use crate::cli::args::part::{SpanArgs, SpeechArgs, SpeechModelArgs};
 use specreel_client::Transcript;
 use specreel_record::Failure;
 use specreel_speech::{Recognizer, Sound};
@@ -20,24 +24,16 @@ pub struct Ear {
     /// As it was named.
     name: String,
     language: Option<String>,
-    recognizer: RefCell<Recognizer>,
+    recognizer: Mutex<Recognizer>,
 }
 
 impl Speech {
     /// Read the file, or load the model, that the options name. Fails if it cannot be used (class input).
     pub fn of(args: &SpeechArgs) -> Result<Self, Failure> {
-        match (&args.transcript, &args.transcribe) {
-            (Some(file), _) => Ok(Self::File(Transcript::read(file)?)),
-            (None, Some(model)) => {
-                let name = model.display().to_string();
-                let refuse =
-                    |(problem, hint)| Failure::input(format!("speech model {name}: {problem}"), hint);
-                let dir = super::local_models::directory(model).map_err(refuse)?;
-                let recognizer = RefCell::new(Recognizer::open(&dir)?);
-                Ok(Self::Model(Box::new(Ear { name, language: args.language.clone(), recognizer })))
-            }
-            (None, None) => Ok(Self::Nothing),
+        if let Some(file) = &args.transcript {
+            return Ok(Self::File(Transcript::read(file)?));
         }
+        Ok(Ear::open(&args.model)?.map_or(Self::Nothing, |ear| Self::Model(Box::new(ear))))
     }
 
     /// What distinguishes the captions with this from those without, for a run that is resumed.
@@ -49,19 +45,35 @@ impl Speech {
         }
     }
 
-    /// What is said in a part of a video; `None` if nothing is known. `progress` gets the seconds that were heard, of how many; a
-    /// break ends it. Fails if the sound cannot be decoded, or the model does not know the language.
+    /// What is said in a part of a video; `None` if nothing is known. Fails as [`Ear::hear`].
     pub fn in_video(
         &self,
         file: &Path,
         span: SpanArgs,
         progress: Progress<'_>,
     ) -> Result<Option<Transcript>, Failure> {
-        let ear = match self {
-            Self::Nothing => return Ok(None),
-            Self::File(transcript) => return Ok(Some(transcript.clone())),
-            Self::Model(ear) => ear,
-        };
+        match self {
+            Self::Nothing => Ok(None),
+            Self::File(transcript) => Ok(Some(transcript.clone())),
+            Self::Model(ear) => ear.hear(file, span, progress).map(Some),
+        }
+    }
+}
+
+impl Ear {
+    /// Load the model that the options name. Fails if it cannot be used (class input).
+    pub fn open(args: &SpeechModelArgs) -> Result<Option<Self>, Failure> {
+        let Some(model) = &args.transcribe else { return Ok(None) };
+        let name = model.display().to_string();
+        let refuse = |(problem, hint)| Failure::input(format!("speech model {name}: {problem}"), hint);
+        let dir = super::local_models::directory(model).map_err(refuse)?;
+        let recognizer = Mutex::new(Recognizer::open(&dir)?);
+        Ok(Some(Self { name, language: args.language.clone(), recognizer }))
+    }
+
+    /// What is said in a part of a video. `progress` gets the seconds that were heard, of how many; a break ends it. Fails if the
+    /// sound cannot be decoded, or the model does not know the language.
+    pub fn hear(&self, file: &Path, span: SpanArgs, progress: Progress<'_>) -> Result<Transcript, Failure> {
         let start = span.start.unwrap_or_default();
         let end = match span.end {
             Some(end) => end,
@@ -69,22 +81,22 @@ impl Speech {
         };
         let Some(sound) = Sound::open(file, start)? else {
             let note = "the video has no sound, so nothing is said in it".to_owned();
-            return Ok(Some(Transcript::heard(&ear.name, Vec::new(), vec![note])));
+            return Ok(Transcript::heard(&self.name, Vec::new(), vec![note]));
         };
         let mut flow = ControlFlow::Continue(());
         let mut heard = |seconds: f64| {
             flow = progress(start + seconds, end);
             flow
         };
-        let mut recognizer = ear.recognizer.borrow_mut();
-        let said = recognizer.listen(sound, end - start, ear.language.as_deref(), &mut heard)?;
+        let mut recognizer = self.recognizer.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = recognizer.listen(sound, end - start, self.language.as_deref(), &mut heard)?;
         if flow.is_break() {
             return Err(video::Error::Interrupted.into());
         }
         let lines = said.lines.into_iter().map(|line| (line.span.later(start), line.text)).collect();
-        let language = said.language.filter(|_| ear.language.is_none());
+        let language = said.language.filter(|_| self.language.is_none());
         let notes = language.map(|code| format!("the spoken language is `{code}`; --language sets another"));
-        Ok(Some(Transcript::heard(&ear.name, lines, notes.into_iter().collect())))
+        Ok(Transcript::heard(&self.name, lines, notes.into_iter().collect()))
     }
 }
 
@@ -93,10 +105,8 @@ impl Speech {
 pub fn listen(video: &Path, named: &Path, progress: Progress<'_>) -> Result<Transcript, Failure> {
     let extension = named.extension().and_then(|extension| extension.to_str());
     let is_transcript = named.is_file() || matches!(extension, Some("srt" | "vtt" | "json"));
-    let name = Some(named.to_owned());
-    let args = match is_transcript {
-        true => SpeechArgs { transcript: name, ..SpeechArgs::default() },
-        false => SpeechArgs { transcribe: name, ..SpeechArgs::default() },
-    };
+    let name = || Some(named.to_owned());
+    let (transcript, transcribe) = if is_transcript { (name(), None) } else { (None, name()) };
+    let args = SpeechArgs { transcript, model: SpeechModelArgs { transcribe, language: None } };
     Speech::of(&args)?.in_video(video, SpanArgs::default(), progress).map(Option::unwrap_or_default)
 }

@@ -5,7 +5,7 @@ mod mcp;
 mod server;
 mod webui;
 
-use std::{fs, io::BufRead};
+use std::{fs, io::BufRead, path::Path};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -146,6 +146,35 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     assert_eq!(server.end("-INT"), Some(0));
 }
 
+#[test]
+fn what_is_said_comes_with_the_request_or_is_heard() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/whisper");
+    let model = fixtures.to_str().unwrap();
+    let args = ["--transcribe", model, "--allow-dir", model, "--max-new-tokens", "4"];
+    let server = Server::start(Program::new(), &args);
+    let prompt = |own: Value, url: &str| {
+        let mut body = ask(&json!({"stream": true, "specreel": own}), url);
+        body["specreel"]["events"] = true.into();
+        let stream = server.raw("/v1/chat/completions", &body);
+        let started = chunks(&stream).into_iter().find(|(name, _)| name == "started");
+        started.unwrap_or_else(|| panic!("{stream}")).1["prompt"].as_str().unwrap().to_owned()
+    };
+    let lines = json!([{"start": 2.5, "end": 3.5, "text": "Look, a star."}]);
+    let srt = json!("1\n00:00:02,500 --> 00:00:03,500\nLook, a star.\n");
+    for transcript in [lines, srt] {
+        assert_eq!(
+            prompt(json!({"transcript": transcript, "start": 2, "end": 4}), "demo"),
+            "What is said in the video:\n[0:00.5 - 0:01.5] Look, a star.\n\nDescribe the video in detail."
+        );
+    }
+    let heard = prompt(json!({"transcribe": true}), "sound.mp4");
+    assert!(heard.starts_with("What is said in the video:\n["), "{heard}");
+    assert_eq!(prompt(json!({"transcribe": true}), "sound.mp4"), heard);
+    let silent = server.ok("/v1/chat/completions", &ask(&json!({"specreel": {"transcribe": true}}), "demo"));
+    assert!(silent["specreel"]["notes"].to_string().contains("the video has no sound"), "{silent}");
+    assert_eq!(server.end("-INT"), Some(0));
+}
+
 /// The page has its own script only, and streams have what it draws.
 fn page(server: &Server, text: &str) {
     let (policy, html) = server.page();
@@ -212,6 +241,20 @@ fn refusals(server: &Server) {
         (with(json!({"specreel": {"typo": 1}})), 400, "specreel.typo", "unknown field"),
         (with(json!({"specreel": {"events": true}})), 400, "specreel.events", "stream"),
         (with(json!({"specreel": {"start": 1e6}})), 400, "specreel.start", "video"),
+        (
+            with(json!({"specreel": {"transcript": "words"}})),
+            400,
+            "specreel.transcript",
+            "no line with a time",
+        ),
+        (with(json!({"specreel": {"transcript": []}})), 400, "specreel.transcript", "a list of {"),
+        (with(json!({"specreel": {"transcribe": true}})), 400, "specreel.transcribe", "with --transcribe"),
+        (
+            with(json!({"specreel": {"transcribe": true, "transcript": "x"}})),
+            400,
+            "specreel.transcribe",
+            "choose either",
+        ),
         (with(json!({"max_tokens": 60_000})), 400, "", "context window"),
         (text("hello"), 400, "messages", "video_url"),
         (about("../secret.mp4"), 400, "messages[0].content[0].video_url", "no such file below"),

@@ -179,6 +179,12 @@ pub struct Extension {
     /// The part of the video, in seconds from its first frame.
     pub start: Option<f64>,
     pub end: Option<f64>,
+    /// What is said in the video: a list of `{"start": …, "end": …, "text": …}`, in seconds from its first frame, or a text of SubRip,
+    /// WebVTT or Whisper's JSON. It precedes the first question.
+    pub transcript: Option<Value>,
+    /// Have the server's speech model (`--transcribe`) listen to the video instead.
+    #[serde(default)]
+    pub transcribe: bool,
 }
 
 /// Read JSON; an error names the field at fault.

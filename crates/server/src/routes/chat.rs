@@ -16,6 +16,7 @@ use axum::{
 };
 use futures_util::{StreamExt, stream};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
 
 use super::sse::{self, data, named};
 use crate::{
@@ -38,13 +39,14 @@ pub async fn chat(State(app): State<SharedApp>, request: Request) -> Result<Resp
     let head = async {
         let asked = asked(&app, request).await?;
         let id = format!("chatcmpl-{:x}-", app.created);
-        let Asked { run, video, model, note, stop, logprobs, stream, include_usage, events, display } = asked;
+        let Asked { run, video, model, notes, stop, logprobs, stream, include_usage, events, display } =
+            asked;
         let ticket = app.pool.submit(run, video)?;
         let session = Session {
             id: format!("{id}{}", ticket.run()),
             created: now(),
             model,
-            answer: Answer::new(ticket.run(), note, stop, logprobs, display),
+            answer: Answer::new(ticket.run(), notes, stop, logprobs, display),
             logprobs: logprobs.is_some(),
             ticket,
             app: app.clone(),
@@ -94,11 +96,14 @@ async fn asked(app: &SharedApp, request: Request) -> Result<Asked, ApiError> {
     }
     let (body, permit) = body(app, request).await?;
     let app = app.clone();
+    // Dropped with the request: when the client is gone, or it took too long.
+    let gone = CancellationToken::new();
+    let _guard = gone.clone().drop_guard();
     let read = tokio::task::spawn_blocking(move || {
         let request: ChatRequest = api::parse(&body)?;
         // The request has its own copy of what it needs.
         drop(body);
-        let asked = ask::ask(&app, request);
+        let asked = ask::ask(&app, request, &|| gone.is_cancelled() || app.pool.is_closed());
         drop(permit);
         asked
     });

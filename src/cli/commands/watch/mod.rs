@@ -39,7 +39,7 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
         return Ok(code);
     }
     let origin = Origin::of(&args.stream)?;
-    if args.speech.transcribe.is_some() && !origin.is_file() {
+    if args.speech.model.transcribe.is_some() && !origin.is_file() {
         return Err(Failure::usage(
             "--transcribe reads the sound of a file; this stream can be read only once",
             "watch the file that it is recorded to, or use --transcript",
