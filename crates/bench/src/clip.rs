@@ -3,7 +3,6 @@
 use super::*;
 use crate::clip_time::{ClipTimes, ClipWork, ShapeModel};
 use specreel_client::present::{formats::rate, grid::columns};
-use specreel_engine as engine;
 use specreel_model::{processor::FrameLimits, shapes};
 use specreel_video::{Sampling, sampling};
 
@@ -96,7 +95,7 @@ pub fn run<R: Reporter>(
 fn work(options: &ClipOptions, model: &ShapeModel) -> Result<ClipWork, Failure> {
     let (width, height) = options.size;
     let duration_s = f64::from(options.seconds);
-    let rule = engine::frames(model.family(), model.processor().config());
+    let rule = model.family().rule(model.processor().config());
     let total = (duration_s * FPS) as usize;
     let sampled = |asked| {
         sampling::plan(total, FPS, &rule, asked).map_err(|error| Failure {

@@ -67,9 +67,6 @@ mod thread;
 mod timing;
 
 pub use command::{Command, Constraint, RunRequest, Turn, Verifies};
-pub use models::{
-    memory_check,
-    sampling::{clip_facts, frames},
-};
+pub use models::{memory_check, sampling::clip_facts};
 pub use needs::has_drafter;
 pub use thread::{Engine, EngineHandle};

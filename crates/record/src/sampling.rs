@@ -74,6 +74,31 @@ impl Rule {
         self
     }
 
+    /// How many frames are sampled by default of a video of so many frames.
+    pub fn count(&self, total: usize, video_fps: f64) -> usize {
+        let bounds = (self.min_frames, self.max_frames);
+        self.fit(self.by_rate(total, video_fps, self.default_fps, bounds), total)
+    }
+
+    /// total / video_fps × fps, at least `min` (rounded up to the multiple), then at most `max` and the total.
+    pub fn by_rate(&self, total: usize, video_fps: f64, fps: f64, (min, max): (usize, usize)) -> usize {
+        let exact = total as f64 / video_fps * fps;
+        let exact = match self.spacing {
+            Spacing::Whole | Spacing::Rounded => exact,
+            Spacing::Truncated { .. } => exact.round_ties_even(),
+            Spacing::Periods => exact.ceil(),
+        };
+        let min = min.next_multiple_of(self.multiple);
+        // The upper bound takes precedence, as in the reference.
+        exact.max(min as f64).min(max.min(total) as f64) as usize
+    }
+
+    /// `n` floored to the multiple, at least one multiple, at most `total`.
+    pub fn fit(&self, n: usize, total: usize) -> usize {
+        let floor = |n: usize| n / self.multiple * self.multiple;
+        if total < self.multiple { total } else { floor(n.min(total)).max(self.multiple) }
+    }
+
     /// True where the family uses a fixed number of frames.
     pub fn is_fixed(&self) -> bool {
         self.min_frames == self.max_frames && self.spacing == Spacing::Whole

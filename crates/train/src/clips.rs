@@ -7,7 +7,6 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::TrainError;
-use specreel_engine::frames;
 use specreel_model::{
     family::Family,
     processor::{Patches, VideoProcessor},
@@ -96,7 +95,7 @@ impl Clips {
         family: &'static Family,
         processor: &VideoProcessor,
     ) -> Result<Pixels, Failure> {
-        let rule = &frames(family, processor.config());
+        let rule = &family.rule(processor.config());
         match self {
             Self::Scenes { .. } => scene(index, rule, processor),
             Self::Folder { files, .. } => files

@@ -97,21 +97,21 @@ pub fn plan(
     };
     let wanted = match sampling {
         Sampling::Frames(n) => n,
-        _ => by_rate(total_frames, video_fps, fps, bounds, rule),
+        _ => rule.by_rate(total_frames, video_fps, fps, bounds),
     };
     let indices = match rule.spacing {
-        Spacing::Whole => spread(total_frames, fit(wanted, total_frames, rule.multiple)),
+        Spacing::Whole => spread(total_frames, rule.fit(wanted, total_frames)),
         Spacing::Rounded => {
-            let n = fit(wanted, total_frames, rule.multiple);
+            let n = rule.fit(wanted, total_frames);
             linspace(0, total_frames - 1, n, f64::round_ties_even)
         }
         Spacing::Truncated { skip_s } => {
             let (start, last) = without_ends(total_frames, video_fps, skip_s, bounds.1 as f64 * fps);
-            let n = fit(wanted, last - start + 1, rule.multiple);
+            let n = rule.fit(wanted, last - start + 1);
             linspace(start, last, n, f64::floor)
         }
         Spacing::Periods => {
-            let n = fit(wanted, total_frames, rule.multiple);
+            let n = rule.fit(wanted, total_frames);
             in_periods(total_frames, video_fps, fps, n)
         }
     };
@@ -125,25 +125,6 @@ pub fn plan(
         sample_fps: n as f64 / total_frames as f64 * video_fps,
         total_frames,
     })
-}
-
-/// total / video_fps × fps, at least `min` (rounded up to the multiple), then at most `max` and the total.
-fn by_rate(total: usize, video_fps: f64, fps: f64, (min, max): (usize, usize), rule: &Rule) -> usize {
-    let exact = total as f64 / video_fps * fps;
-    let exact = match rule.spacing {
-        Spacing::Whole | Spacing::Rounded => exact,
-        Spacing::Truncated { .. } => exact.round_ties_even(),
-        Spacing::Periods => exact.ceil(),
-    };
-    let min = min.next_multiple_of(rule.multiple);
-    // The upper bound takes precedence, as in the reference.
-    exact.max(min as f64).min(max.min(total) as f64) as usize
-}
-
-/// `n` floored to the multiple, at least one multiple, at most `total`.
-fn fit(n: usize, total: usize, multiple: usize) -> usize {
-    let floor = |n: usize| n / multiple * multiple;
-    if total < multiple { total } else { floor(n.min(total)).max(multiple) }
 }
 
 /// The first and the last frame that is left without `skip_s` seconds at both ends, if the rest is longer than `least_s`

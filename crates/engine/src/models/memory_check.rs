@@ -1,6 +1,6 @@
 //! Whether the machine has the memory that models and a run need, asked before minutes are spent on loading or prefill.
 
-use super::{Kept, sampling::frames};
+use super::Kept;
 use crate::{command::RunRequest, memory};
 use specreel_checkpoint::ModelFiles;
 use specreel_model::ReadModel as _;
@@ -65,7 +65,7 @@ pub fn rule(spec: &ModelSpec) -> Rule {
         let files = spec.target_files().ok()?;
         let config = files.config().ok()?;
         let processor = files.processor(&config.tower().ok()?).ok()?;
-        Some(frames(config.family, processor.config()))
+        Some(config.family.rule(processor.config()))
     };
     read().unwrap_or(Rule::QWEN_VL)
 }

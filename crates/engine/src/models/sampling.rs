@@ -1,10 +1,7 @@
-//! How models sample a clip, and what their prompts say of it.
+//! What prompts say of a sampled clip.
 
-use specreel_model::{
-    family::{ClipFacts, Family},
-    processor::{ProcessorConfig, VisualGrid},
-};
-use specreel_video::{Plan, Rule};
+use specreel_model::{family::ClipFacts, processor::VisualGrid};
+use specreel_video::Plan;
 
 /// What prompts say of a clip whose frames `plan` samples.
 pub fn clip_facts(grid: VisualGrid, plan: &Plan) -> ClipFacts {
@@ -14,10 +11,4 @@ pub fn clip_facts(grid: VisualGrid, plan: &Plan) -> ClipFacts {
         timestamps_s: plan.seconds.clone(),
         duration_s: plan.duration_s,
     }
-}
-
-/// How a model of this family with this frame processor samples frames.
-pub fn frames(family: &Family, processor: &ProcessorConfig) -> Rule {
-    let own = processor.sampling.unwrap_or_default();
-    family.sampling.with(own.fps, own.min_frames, own.max_frames)
 }

@@ -66,7 +66,7 @@ impl Runner<'_> {
     pub(crate) fn read_clip(&self, begin: &mut Begin<'_>) -> Result<Clip, Stop> {
         let started = Instant::now();
         let (request, processor) = (self.request, self.models.target.processor());
-        let rule = sampling::frames(self.models.target.family(), processor.config());
+        let rule = self.models.target.family().rule(processor.config());
         let video = Footage::open(&request.video, request.held.as_ref())?;
         let mut plan = video.plan(request.span, &rule, request.sampling)?;
         let (planned, thinned) = self.frame_plan(video.probe(), plan.indices.len())?;

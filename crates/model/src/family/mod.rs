@@ -25,6 +25,9 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::processor::ProcessorConfig;
+use specreel_record::sampling::Rule;
+
 pub use clip::ClipFacts;
 pub use config::VlConfig;
 pub use error::ModelError;
@@ -50,6 +53,12 @@ impl Family {
     /// True if prompts have text around the visual tokens of every temporal grid: its time, or marks alone.
     pub fn writes_stamps(&self) -> bool {
         self.video_text.is_some()
+    }
+
+    /// How a model with this frame processor samples frames.
+    pub fn rule(&self, processor: &ProcessorConfig) -> Rule {
+        let own = processor.sampling.unwrap_or_default();
+        self.sampling.with(own.fps, own.min_frames, own.max_frames)
     }
 
     /// The name of each, once.

@@ -3,7 +3,7 @@
 use crate::ReadModel as _;
 use std::{collections::HashSet, path::Path};
 
-use super::{EXAMPLE, Memory, Need};
+use super::{Memory, Need};
 use crate::{
     config::TextConfig,
     decoder::parts,
@@ -171,13 +171,25 @@ impl Facts {
         &self.processor
     }
 
-    /// Memory estimates of a run on the [`EXAMPLE`] in these types, with the tower in the type of each.
+    /// The example video for tokens and memory: half a minute of 720p at 30 frames per second, as the family samples it.
+    pub fn example(&self) -> SampledVideo {
+        let rule = self.family.rule(self.processor.config());
+        SampledVideo {
+            frames: rule.count(30 * 30, 30.0),
+            size: (720, 1280),
+            limits: FrameLimits::default(),
+            new_tokens: 256,
+        }
+    }
+
+    /// Memory estimates of a run on the example in these types, with the tower in the type of each.
     pub(crate) fn memory(&self, types: &[WeightType]) -> Vec<Memory> {
-        let sample = self.sample(&EXAMPLE);
+        let example = self.example();
+        let sample = self.sample(&example);
         let patches = sample.map_or(0, |sample| 4 * sample.patch_values as u64);
         let memory = |&dtype: &WeightType| {
             let facts = self.clone().with_tower(dtype.tower(WeightType::Auto));
-            let need = facts.need(dtype, KvType::Auto, sample.as_ref(), EXAMPLE.new_tokens);
+            let need = facts.need(dtype, KvType::Auto, sample.as_ref(), example.new_tokens);
             Memory {
                 dtype: self.stored.map_or(dtype.name(), |stored| stored.1),
                 weights: need.weights + need.tower,
@@ -289,6 +301,14 @@ mod tests {
         };
         // Four from the tower, four in the prompt, and one final state.
         assert_eq!(work(10) - work(0), 10 * 9 * 4 * facts.text.hidden as u64);
+    }
+
+    #[test]
+    fn the_example_is_sampled_as_the_family_does() {
+        let frames = |part| facts(part).example().frames;
+        assert_eq!(frames("assets/demo/target"), 60);
+        assert_eq!(frames("tests/parity/fixtures/minicpmv4_6"), 30);
+        assert_eq!(frames("tests/parity/fixtures/llava_ov"), 32);
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde::Serialize;
 
-use super::{Conversion, Facts, SampledVideo, conversion};
+use super::{Conversion, Facts, conversion};
 use crate::{
     config::TextConfig,
     decoder::parts,
     draft_head::mtp,
     family::{ClipFacts, Family, VlConfig, prompt_ids},
-    processor::{FrameLimits, ProcessorConfig, VideoProcessor, VisualGrid},
+    processor::{ProcessorConfig, VideoProcessor, VisualGrid},
     template::{ChatTemplate, Question},
     text::TextTokenizer,
     vision::{self, TowerConfig},
@@ -23,14 +23,6 @@ use specreel_checkpoint::{
 };
 use specreel_record::Failure;
 use specreel_tensor::{WeightType, Weights};
-
-/// The example video for tokens and memory: half a minute of 720p with default sampling.
-pub const EXAMPLE: SampledVideo = SampledVideo {
-    frames: 60,
-    size: (720, 1280),
-    limits: FrameLimits { pixels: None, tokens: None },
-    new_tokens: 256,
-};
 
 /// A problem that makes a checkpoint unusable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -226,10 +218,11 @@ impl Inspection {
     }
 
     fn measure(&mut self, facts: &Facts) {
-        let sample = facts.sample(&EXAMPLE);
+        let example = facts.example();
+        let sample = facts.sample(&example);
         self.parameters = Some([facts.text_parameters, facts.tower_parameters]);
         self.active_parameters = facts.text.sparse.is_some().then_some(facts.active_parameters);
-        self.example = sample.map(|sample| [sample.visual, EXAMPLE.frames]);
+        self.example = sample.map(|sample| [sample.visual, example.frames]);
         // A GGUF file has one form, regardless of the request.
         let types: &[WeightType] =
             if facts.stored.is_some() { &[WeightType::Auto] } else { &WeightType::ALL };

@@ -8,6 +8,6 @@ mod pair;
 
 pub use conversion::Conversion;
 pub use facts::{Facts, SampledVideo, VideoInputs};
-pub use inspection::{DtypeShare, EXAMPLE, Inspection, Memory, Problem};
+pub use inspection::{DtypeShare, Inspection, Memory, Problem};
 pub use need::Need;
 pub use pair::Interface;

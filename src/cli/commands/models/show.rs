@@ -7,7 +7,7 @@ use specreel_checkpoint::{Checkpoint, ModelFiles, hub::name_of};
 use specreel_engine::memory;
 use specreel_model::{
     draft_head::DraftHeadConfig,
-    inspect::{Conversion, EXAMPLE, Inspection},
+    inspect::{Conversion, Inspection},
 };
 use specreel_record::units;
 use specreel_speculate::Drafter;
@@ -194,7 +194,7 @@ fn words(
         row("vocabulary", format!("{known}{} embeddings{tied}", text.vocab));
         row("context", format!("{} tokens", text.max_positions));
     }
-    let video = format!("30 s of {}p", EXAMPLE.size.0);
+    let video = "30 s of 720p";
     if let Some([visual, frames]) = found.example {
         let share = visual as f64 / frames.max(1) as f64;
         let share = if share < 10.0 { format!("{share:.1}") } else { format!("{share:.0}") };
