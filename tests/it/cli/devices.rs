@@ -34,6 +34,38 @@ fn the_text_does_not_depend_on_the_number_of_threads() {
     }
 }
 
+/// The kernels of this processor, and those of processors without AVX-512, without AVX-VNNI, and without AVX2.
+#[test]
+fn the_text_does_not_depend_on_the_processor() {
+    let program = Program::new();
+    let steps = |without: &[&str], options: &str| {
+        let mut command = program.command();
+        command.envs(without.iter().map(|name| (*name, "1")));
+        let args = ["caption", "--json", "--measure", "never", "--max-new-tokens", "12"];
+        let run = crate::cli::outcome(command.args(args).args(options.split(' '))).ok();
+        let mut events = events(&run.stdout);
+        // Drafts, tokens, and the probabilities and entropies of both models.
+        events.retain(|event| event["event"] == "step");
+        assert!(events.len() >= 2, "{events:?}");
+        events
+            .iter()
+            .map(|event| event["drafted"].to_string() + &event["tokens"].to_string())
+            .collect::<Vec<_>>()
+    };
+    for options in [
+        "demo --dtype f32 --method autoregressive",
+        "demo:2 --dtype q8_0 --kv-type f16 --method naive",
+        "demo:3 --dtype q4_k --kv-type q8_0 --method lvspec",
+    ] {
+        let here = steps(&[], options);
+        for without in
+            [&["SPECREEL_NO_AVX512"][..], &["SPECREEL_NO_AVX512", "SPECREEL_NO_VNNI"], &["SPECREEL_NO_AVX2"]]
+        {
+            assert_eq!(steps(without, options), here, "{options}: {without:?}");
+        }
+    }
+}
+
 #[test]
 fn lossless_methods_on_tensors_differ_only_at_reported_near_ties() {
     let program = Program::new();

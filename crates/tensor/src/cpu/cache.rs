@@ -211,9 +211,9 @@ mod tests {
                     (0..4).map(|i| half::f16::from_bits(values[at(4, i)]).to_f32()).collect()
                 }
                 Held::Fixed { .. } => unreachable!("heads of four values are not held so"),
-                Held::Q8 { quants, scales } => {
-                    quants[at(1, 0)].map(|q| (f32::from(q) - 128.0) * scales[at(1, 0)]).to_vec()
-                }
+                Held::Q8 { quants, scales } => quants[at(1, 0)]
+                    .map(|q| f32::from((q ^ crate::cpu::kernels::SIGN) as i8) * scales[at(1, 0)])
+                    .to_vec(),
             }
         };
         [widened(head.keys, SLOTS), widened(head.values, 1)].concat()

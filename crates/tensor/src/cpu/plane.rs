@@ -174,7 +174,7 @@ impl Stored {
                 buffer.scales.resize(scales.width, 0.0);
                 kernels::quantize_chunks(row, &mut buffer.quants, &mut buffer.scales);
                 let words = buffer.quants.as_chunks::<4>().0.iter();
-                quants.set(head, slot, words.map(|word| word.map(|q| (i16::from(q) + 128) as u8)));
+                quants.set(head, slot, words.map(|word| word.map(|q| q as u8 ^ kernels::SIGN)));
                 scales.set(head, slot, buffer.scales.iter().copied());
             }
         }

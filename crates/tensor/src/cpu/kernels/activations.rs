@@ -1,6 +1,6 @@
 //! Element-wise functions and norms of vision towers.
 
-use super::with_avx2;
+use super::vectorized;
 use crate::tower::Activation;
 
 /// Apply an activation in place.
@@ -14,15 +14,15 @@ pub fn activate(activation: Activation, x: &mut [f32]) {
 }
 
 fn quick_gelu(x: &mut [f32]) {
-    with_avx2!(loops::quick_gelu(x: &mut [f32]))
+    vectorized!(loops::quick_gelu(x: &mut [f32]))
 }
 
 fn gelu_tanh(x: &mut [f32]) {
-    with_avx2!(loops::gelu_tanh(x: &mut [f32]))
+    vectorized!(loops::gelu_tanh(x: &mut [f32]))
 }
 
 fn gelu_erf(x: &mut [f32]) {
-    with_avx2!(loops::gelu_erf(x: &mut [f32]))
+    vectorized!(loops::gelu_erf(x: &mut [f32]))
 }
 
 /// Layer norm of one row: `out = (x - mean) / sqrt(variance + eps) * weight + bias`.
@@ -30,13 +30,13 @@ fn gelu_erf(x: &mut [f32]) {
 pub(crate) fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], eps: f32, out: &mut [f32]) {
     let n = x.len();
     assert!(n == weight.len() && n == bias.len() && n == out.len(), "rows and weights differ in width");
-    with_avx2!(loops::layer_norm(x: &[f32], weight: &[f32], bias: &[f32], eps: f32, out: &mut [f32]))
+    vectorized!(loops::layer_norm(x: &[f32], weight: &[f32], bias: &[f32], eps: f32, out: &mut [f32]))
 }
 
 /// `x[i] *= factor`.
 #[inline]
 pub fn scale(x: &mut [f32], factor: f32) {
-    with_avx2!(loops::scale(x: &mut [f32], factor: f32))
+    vectorized!(loops::scale(x: &mut [f32], factor: f32))
 }
 
 /// Loops that the compiler vectorises for the caller's instruction set.

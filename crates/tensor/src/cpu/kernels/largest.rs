@@ -2,7 +2,7 @@
 //!
 //! Loops over whole lanes, compiled once for any processor and once for AVX2.
 
-use super::with_avx2;
+use super::vectorized;
 
 /// Values compared at a time.
 const LANES: usize = 16;
@@ -11,17 +11,17 @@ const FEW: usize = 32;
 
 /// The three largest values, descending; minus infinity if there are fewer. NaN is skipped.
 pub fn largest3(x: &[f32]) -> [f32; 3] {
-    with_avx2!(lanes::largest3(x: &[f32]) -> [f32; 3])
+    vectorized!(lanes::largest3(x: &[f32]) -> [f32; 3])
 }
 
 pub fn position(x: &[f32], value: f32) -> Option<usize> {
-    with_avx2!(lanes::position(x: &[f32], value: f32) -> Option<usize>)
+    vectorized!(lanes::position(x: &[f32], value: f32) -> Option<usize>)
 }
 
 /// For each row, the sum of its `n` largest of `count` values: row `r` begins at `r * stride`. `n` is from 1 to
 /// `count`; `rows`, which may be reordered, hold `sums.len()` such rows.
 pub fn largest_sums(rows: &mut [f32], stride: usize, count: usize, n: usize, sums: &mut [f32]) {
-    with_avx2!(lanes::largest_sums(rows: &mut [f32], stride: usize, count: usize, n: usize, sums: &mut [f32]))
+    vectorized!(lanes::largest_sums(rows: &mut [f32], stride: usize, count: usize, n: usize, sums: &mut [f32]))
 }
 
 mod lanes {

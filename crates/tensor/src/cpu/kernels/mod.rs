@@ -1,9 +1,11 @@
 //! The arithmetic of the CPU decoder: matrix products, attention, and element-wise functions.
 //!
 //! Every function computes each row of its output by the same sequence of floating-point operations for any number of rows in
-//! the call. So a verify pass of K + 1 rows is bit-identical to K + 1 single steps, and exact acceptance is lossless. There are
-//! four implementations, AVX-512 with VNNI, AVX2 with FMA, NEON, and portable; a process uses one of them throughout. AVX2 and
-//! NEON share a text over `vectors`, and the portable products have its bits.
+//! the call. So a verify pass of K + 1 rows is bit-identical to K + 1 single steps, and exact acceptance is lossless.
+//!
+//! There are four implementations, AVX-512 with VNNI, AVX2 with FMA (and, where it exists, AVX-VNNI), NEON, and portable; a process
+//! uses one of them throughout. All have the same bits: long sums have the same parts in the same order, a multiplication and an
+//! addition round once where any of them does, and products of quantized values are exact sums of integers.
 
 pub mod activations;
 mod attention;
@@ -51,10 +53,27 @@ pub const BLOCK: usize = 32;
 pub const SLOTS: usize = 16;
 /// Lanes of portable loops, so that the compiler vectorises them.
 const LANES: usize = 8;
+/// Lanes of the widest vectors: long sums have as many parts, which are added to each other in halves, on every processor.
+const WIDEST: usize = 16;
+/// The bit of 8-bit keys and values that is flipped where they are stored: x86-64's dot products take unsigned bytes, which are
+/// offset by 128, and ARM's signed ones.
+pub const SIGN: u8 = if cfg!(target_arch = "aarch64") { 0 } else { 0x80 };
+/// 1.5 · 2²³: adding it rounds a smaller value to an integer, ties to even, which is then in the lowest bits.
+const INTEGER: f32 = 12_582_912.0;
 
-/// Call a function, compiled for AVX2 and FMA if the processor has them.
-macro_rules! with_avx2 {
+/// Call a function, compiled for AVX-512 or for AVX2 and FMA if the processor has them. The compiler changes no order of
+/// operations in f32, so all have the same result.
+macro_rules! vectorized {
     ($module:ident::$name:ident($($arg:ident: $type:ty),*) $(-> $out:ty)?) => {{
+        #[cfg(target_arch = "x86_64")]
+        if $crate::cpu::kernels::has_avx512() {
+            #[target_feature(enable = "avx512f,avx512bw")]
+            fn vectorized($($arg: $type),*) $(-> $out)? {
+                $module::$name($($arg),*)
+            }
+            // SAFETY: the features were detected.
+            return unsafe { vectorized($($arg),*) };
+        }
         #[cfg(target_arch = "x86_64")]
         if $crate::cpu::kernels::has_avx2() {
             #[target_feature(enable = "avx2,fma")]
@@ -67,7 +86,7 @@ macro_rules! with_avx2 {
         $module::$name($($arg),*)
     }};
 }
-use with_avx2;
+use vectorized;
 
 /// True if the AVX-512 implementation (with VNNI's 8-bit dot products) is used on this processor.
 #[cfg(target_arch = "x86_64")]
@@ -89,7 +108,9 @@ pub fn has_avx512() -> bool {
 /// True if the AVX2 and FMA implementation can be used on this processor.
 #[cfg(target_arch = "x86_64")]
 pub fn has_avx2() -> bool {
-    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+    use std::arch::is_x86_feature_detected as has;
+    static FOUND: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *FOUND.get_or_init(|| std::env::var_os("SPECREEL_NO_AVX2").is_none() && has!("avx2") && has!("fma"))
 }
 
 /// True if the AVX2 and FMA implementation can be used on this processor.
@@ -212,80 +233,64 @@ pub(crate) unsafe fn product_f32(product: &Product, w: &[f32], x: &[f32], y: &Di
 /// and `least` are minus infinity, all become 0, and so does the sum.
 #[inline]
 pub(crate) fn softmax_unnormalized(scores: &mut [f32], least: f32) -> (f32, f32) {
-    #[cfg(target_arch = "x86_64")]
-    if has_avx512() {
-        // SAFETY: the features were detected.
-        return unsafe { avx512::softmax_unnormalized(scores, least) };
-    }
-    with_avx2!(portable::softmax_unnormalized(scores: &mut [f32], least: f32) -> (f32, f32))
+    vectorized!(portable::softmax_unnormalized(scores: &mut [f32], least: f32) -> (f32, f32))
 }
 
 /// `sum_j exp(x[j] - max)`, for `max` no less than any value.
 #[inline]
 pub(crate) fn sum_exp(x: &[f32], max: f32) -> f64 {
-    #[cfg(target_arch = "x86_64")]
-    if has_avx512() {
-        // SAFETY: the features were detected.
-        return unsafe { avx512::sum_exp(x, max) };
-    }
-    with_avx2!(portable::sum_exp(x: &[f32], max: f32) -> f64)
+    vectorized!(portable::sum_exp(x: &[f32], max: f32) -> f64)
 }
 
 /// Root-mean-square norm of one row: `out = x / sqrt(mean(x²) + eps) * weight`.
 #[inline]
 pub(crate) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     assert!(x.len() == weight.len() && x.len() == out.len(), "rows and weights differ in width");
-    with_avx2!(portable::rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]))
+    vectorized!(portable::rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]))
 }
 
 /// As [`rms_norm`], in place.
 #[inline]
 pub(crate) fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
     assert!(x.len() == weight.len(), "rows and weights differ in width");
-    with_avx2!(portable::rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32))
+    vectorized!(portable::rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32))
 }
 
 /// `x[i] += y[i]`.
 #[inline]
 pub fn add(x: &mut [f32], y: &[f32]) {
     assert!(x.len() == y.len(), "the summands differ in length");
-    with_avx2!(portable::add(x: &mut [f32], y: &[f32]))
+    vectorized!(portable::add(x: &mut [f32], y: &[f32]))
 }
 
 /// Rotate one head in place by the angles of its position: pairs are `(i, i + head_dim / 2)`.
 #[inline]
 pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
     assert!(head.len() == 2 * cos.len() && cos.len() == sin.len(), "head and angles differ in width");
-    with_avx2!(portable::rotate(head: &mut [f32], cos: &[f32], sin: &[f32]))
+    vectorized!(portable::rotate(head: &mut [f32], cos: &[f32], sin: &[f32]))
 }
 
 /// `out[i] = silu(gate[i]) * up[i]`.
 #[inline]
 pub(crate) fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
     assert!(gate.len() == up.len() && up.len() == out.len(), "gates and values differ in length");
-    #[cfg(target_arch = "x86_64")]
-    if has_avx512() {
-        // SAFETY: the features were detected, and the slices have the same length.
-        return unsafe { avx512::swiglu(gate, up, out) };
-    }
-    with_avx2!(portable::swiglu(gate: &[f32], up: &[f32], out: &mut [f32]))
+    vectorized!(portable::swiglu(gate: &[f32], up: &[f32], out: &mut [f32]))
 }
 
 /// e^x for finite x ≤ 88, relative error below 2e-7; underflows to 0 (Cephes' polynomial).
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     let x = x.clamp(-87.3, 88.3);
-    // 1.5 · 2²³ + n: the sum's last bits are the integer n.
-    let shifted = x * std::f32::consts::LOG2_E + 12_582_912.0;
-    let n = shifted - 12_582_912.0;
-    let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
-    let mut p = 1.987_569_1e-4f32;
-    p = p * r + 1.398_199_9e-3;
-    p = p * r + 8.333_452e-3;
-    p = p * r + 4.166_579_6e-2;
-    p = p * r + 1.666_666_5e-1;
-    p = p * r + 5e-1;
-    let y = p * r * r + r + 1.0;
+    // The last bits of the sum are the integer n.
+    let shifted = x * std::f32::consts::LOG2_E + INTEGER;
+    let n = shifted - INTEGER;
+    let r = n.mul_add(2.121_944_4e-4, (-n).mul_add(0.693_359_4, x));
+    let mut p = 1.987_569_1e-4f32.mul_add(r, 1.398_199_9e-3);
+    p = p.mul_add(r, 8.333_452e-3);
+    p = p.mul_add(r, 4.166_579_6e-2);
+    p = p.mul_add(r, 1.666_666_5e-1);
+    p = p.mul_add(r, 5e-1);
+    let y = (p * r).mul_add(r, r) + 1.0;
     f32::from_bits(y.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 

@@ -1,6 +1,6 @@
 //! The portable implementation: for processors without AVX2 and NEON, and for functions that the compiler vectorises well.
 
-use super::{BLOCK, LANES, exp, quantized::Q8};
+use super::{BLOCK, LANES, WIDEST, exp, quantized::Q8};
 
 pub fn dot_f32<const R: usize>(w: &[f32], x0: &[f32], stride: usize) -> [f32; R] {
     std::array::from_fn(|r| {
@@ -68,13 +68,26 @@ pub(crate) fn dot_q8(w: Q8<'_>, o: usize, x: Q8<'_>, r: usize, blocks: usize) ->
     })
 }
 
+/// The sum of the parts of a long sum: halves, quarters, eighths, then two.
+#[inline(always)]
+pub(super) fn halves(mut parts: [f32; WIDEST]) -> f32 {
+    let mut width = WIDEST / 2;
+    while width > 0 {
+        for i in 0..width {
+            parts[i] += parts[i + width];
+        }
+        width /= 2;
+    }
+    parts[0]
+}
+
 #[inline(always)]
 pub(crate) fn softmax_unnormalized(scores: &mut [f32], least: f32) -> (f32, f32) {
-    let mut peaks = [f32::NEG_INFINITY; LANES];
-    let (whole, rest) = scores.as_chunks::<LANES>();
+    let mut peaks = [least; WIDEST];
+    let (whole, rest) = scores.as_chunks::<WIDEST>();
     for chunk in whole {
         for (peak, &v) in peaks.iter_mut().zip(chunk) {
-            *peak = peak.max(v);
+            *peak = if v > *peak { v } else { *peak };
         }
     }
     let peak = peaks.iter().chain(rest).copied().fold(least, f32::max);
@@ -82,19 +95,26 @@ pub(crate) fn softmax_unnormalized(scores: &mut [f32], least: f32) -> (f32, f32)
         scores.fill(0.0);
         return (peak, 0.0);
     }
-    for v in &mut *scores {
-        // A masked score is -inf: its weight is 0, not the smallest value of the polynomial.
-        *v = if *v == f32::NEG_INFINITY { 0.0 } else { exp(*v - peak) };
-    }
-    let mut sums = [0f32; LANES];
-    let (whole, rest) = scores.as_chunks::<LANES>();
+    let mut sums = [0f32; WIDEST];
+    let (whole, rest) = scores.as_chunks_mut::<WIDEST>();
     for chunk in whole {
         for (sum, v) in sums.iter_mut().zip(chunk) {
-            *sum += v;
+            *v = weight(*v, peak);
+            *sum += *v;
         }
     }
-    sums.iter_mut().zip(rest).for_each(|(sum, v)| *sum += v);
-    (peak, sums.into_iter().sum())
+    for (sum, v) in sums.iter_mut().zip(rest) {
+        *v = weight(*v, peak);
+        *sum += *v;
+    }
+    (peak, halves(sums))
+}
+
+/// A masked score is -inf: its weight is 0, not the smallest value of the polynomial.
+#[inline(always)]
+fn weight(score: f32, peak: f32) -> f32 {
+    let weight = exp(score - peak);
+    if score == f32::NEG_INFINITY { 0.0 } else { weight }
 }
 
 #[inline(always)]
@@ -102,9 +122,9 @@ pub(crate) fn sum_exp(x: &[f32], max: f32) -> f64 {
     // Short runs in f32, their sums in f64: no precision is lost over a vocabulary of 150,000. Loops and no closures, which
     // would not be compiled for the caller's instruction set.
     let mut total = 0f64;
-    for run in x.chunks(64 * LANES) {
-        let mut sums = [0f32; LANES];
-        let (whole, rest) = run.as_chunks::<LANES>();
+    for run in x.chunks(64 * WIDEST) {
+        let mut sums = [0f32; WIDEST];
+        let (whole, rest) = run.as_chunks::<WIDEST>();
         for chunk in whole {
             for (sum, v) in sums.iter_mut().zip(chunk) {
                 *sum += exp(v - max);
@@ -113,7 +133,7 @@ pub(crate) fn sum_exp(x: &[f32], max: f32) -> f64 {
         for (sum, v) in sums.iter_mut().zip(rest) {
             *sum += exp(v - max);
         }
-        total += f64::from(sums.into_iter().sum::<f32>());
+        total += f64::from(halves(sums));
     }
     total
 }

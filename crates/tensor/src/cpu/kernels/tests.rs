@@ -91,6 +91,28 @@ fn masked_scores_get_weight_zero() {
     assert_eq!(softmax_unnormalized(&mut [lowest; 3], lowest), (lowest, 0.0));
 }
 
+/// As they are compiled for this process, and for any processor.
+#[test]
+fn functions_have_the_same_bits() {
+    let same = |a: &[f32], b: &[f32]| a.iter().map(|v| v.to_bits()).eq(b.iter().map(|v| v.to_bits()));
+    for n in [1, 15, 16, 100, 777, 5000] {
+        let (x, y): (Vec<f32>, Vec<f32>) = (noise(n, 3).iter().map(|v| v * 30.0).collect(), noise(n, 4));
+        let (mut ours, mut plain) = (x.clone(), x.clone());
+        ours[n / 2] = f32::NEG_INFINITY;
+        plain[n / 2] = f32::NEG_INFINITY;
+        let (a, b) =
+            (softmax_unnormalized(&mut ours, -9.0), portable::softmax_unnormalized(&mut plain, -9.0));
+        assert!(same(&ours, &plain) && same(&[a.0, a.1], &[b.0, b.1]), "softmax of {n}");
+        assert_eq!(sum_exp(&x, 30.0).to_bits(), portable::sum_exp(&x, 30.0).to_bits(), "{n}");
+        swiglu(&x, &y, &mut ours);
+        portable::swiglu(&x, &y, &mut plain);
+        assert!(same(&ours, &plain), "swiglu of {n}");
+        rms_norm(&x, &y, 1e-6, &mut ours);
+        portable::rms_norm(&x, &y, 1e-6, &mut plain);
+        assert!(same(&ours, &plain), "norm of {n}");
+    }
+}
+
 #[test]
 #[should_panic(expected = "operands are shorter")]
 fn operands_that_are_too_short_panic() {

@@ -4,7 +4,9 @@ use std::{arch::x86_64::*, ops::Range};
 
 use super::{
     super::{BLOCK, SLOTS},
-    Queries, Weights, scales_of,
+    Weights,
+    q8::{Keys8, Queries8},
+    scales_of,
     tiles::attention_tiles,
 };
 
@@ -16,14 +18,13 @@ attention_tiles!(
 
 /// As `scores`, for 8-bit keys and some of the quantized queries: the integer dot products of the blocks, scaled and added in order.
 ///
-/// SAFETY: `quants` holds `blocks` blocks of `d / 4 × SLOTS` words, `scales` as many blocks of `scales_of(d) × SLOTS`, `out`
+/// SAFETY: the keys are `blocks` blocks, `out` is
 /// `count` rows of `stride >= blocks * SLOTS` values, the last one perhaps shorter; the queries are quantized.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(crate) unsafe fn scores_q8(
-    queries: &Queries,
+    queries: &Queries8,
     range: Range<usize>,
-    quants: &[[u8; 4]],
-    scales: &[f32],
+    keys: Keys8<'_>,
     blocks: usize,
     out: &mut [f32],
     stride: usize,
@@ -38,18 +39,18 @@ pub(crate) unsafe fn scores_q8(
             // SAFETY: the tile's queries and blocks are within the slices, as the caller guarantees.
             block += unsafe {
                 match (taken, blocks - block) {
-                    (1, 4..) => tile_q8::<1, 4>(queries, n, quants, scales, block, out, stride),
-                    (1, _) => tile_q8::<1, 1>(queries, n, quants, scales, block, out, stride),
-                    (2, 4..) => tile_q8::<2, 4>(queries, n, quants, scales, block, out, stride),
-                    (2, _) => tile_q8::<2, 1>(queries, n, quants, scales, block, out, stride),
-                    (3, 2..) => tile_q8::<3, 2>(queries, n, quants, scales, block, out, stride),
-                    (3, _) => tile_q8::<3, 1>(queries, n, quants, scales, block, out, stride),
-                    (4, 2..) => tile_q8::<4, 2>(queries, n, quants, scales, block, out, stride),
-                    (4, _) => tile_q8::<4, 1>(queries, n, quants, scales, block, out, stride),
-                    (5, 2..) => tile_q8::<5, 2>(queries, n, quants, scales, block, out, stride),
-                    (5, _) => tile_q8::<5, 1>(queries, n, quants, scales, block, out, stride),
-                    (_, 2..) => tile_q8::<6, 2>(queries, n, quants, scales, block, out, stride),
-                    (_, _) => tile_q8::<6, 1>(queries, n, quants, scales, block, out, stride),
+                    (1, 4..) => tile_q8::<1, 4>(queries, n, keys, block, out, stride),
+                    (1, _) => tile_q8::<1, 1>(queries, n, keys, block, out, stride),
+                    (2, 4..) => tile_q8::<2, 4>(queries, n, keys, block, out, stride),
+                    (2, _) => tile_q8::<2, 1>(queries, n, keys, block, out, stride),
+                    (3, 2..) => tile_q8::<3, 2>(queries, n, keys, block, out, stride),
+                    (3, _) => tile_q8::<3, 1>(queries, n, keys, block, out, stride),
+                    (4, 2..) => tile_q8::<4, 2>(queries, n, keys, block, out, stride),
+                    (4, _) => tile_q8::<4, 1>(queries, n, keys, block, out, stride),
+                    (5, 2..) => tile_q8::<5, 2>(queries, n, keys, block, out, stride),
+                    (5, _) => tile_q8::<5, 1>(queries, n, keys, block, out, stride),
+                    (_, 2..) => tile_q8::<6, 2>(queries, n, keys, block, out, stride),
+                    (_, _) => tile_q8::<6, 1>(queries, n, keys, block, out, stride),
                 }
             };
         }
@@ -63,10 +64,9 @@ pub(crate) unsafe fn scores_q8(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn tile_q8<const N: usize, const V: usize>(
-    queries: &Queries,
+    queries: &Queries8,
     n: usize,
-    quants: &[[u8; 4]],
-    scales: &[f32],
+    Keys8 { quants, scales }: Keys8<'_>,
     block: usize,
     out: &mut [f32],
     stride: usize,

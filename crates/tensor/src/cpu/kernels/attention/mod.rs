@@ -1,15 +1,15 @@
 //! Attention of several queries over the keys and values of one head, as the cache holds them.
 //!
 //! A segment of keys and values is converted once for all queries, to the form in which products take them, and stays in the
-//! processor's cache: f32, or integers with AVX-512 and VNNI, if the cache holds 16 or 8 bits. Scores become weights segment by
-//! segment; when a larger score comes up, the sums before it are scaled down ([`OnlineSoftmax`]). A score, weight or sum is
-//! computed by the same operations in the same order for any number of queries.
+//! processor's cache: f32, or integers if the cache holds 16 or 8 bits. Scores become weights segment by segment; when a larger
+//! score comes up, the sums before it are scaled down ([`OnlineSoftmax`]). A score, weight or sum is computed by the same operations
+//! in the same order for any number of queries, on any processor.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg(target_arch = "x86_64")]
 mod fixed;
 mod portable;
+mod q8;
 mod softmax;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tiles;
@@ -18,23 +18,63 @@ mod vectors;
 
 use std::ops::Range;
 
+pub use fixed::{fix_key, fix_values, holds_fixed};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) use q8::{Keys8, Queries8};
 pub use softmax::OnlineSoftmax;
 
-use super::{BLOCK, SLOTS, has_avx512, quantize_q8};
+#[cfg(target_arch = "x86_64")]
+use super::has_avx512;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::int8::Int8;
+use super::{BLOCK, SLOTS, quantize_q8};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::{HalfKind, half::has_vectors};
 
 /// Slots whose scores are turned into weights at once: the softmax of a row is computed over segments of this length, counted from
 /// its first slot, in their order.
 pub const SEGMENT: usize = 512;
-/// Queries up to which 16-bit keys and values are widened for each tile; more share a widened copy.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-const DIRECT: usize = 8;
+
+/// The instructions that products of integers use.
+#[derive(Clone, Copy, Debug)]
+pub enum Instructions {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    Vectors(Int8),
+    Portable,
+}
+
+impl Instructions {
+    /// The best that this process may use.
+    fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if has_avx512() {
+            return Self::Avx512;
+        }
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        if let Some(int8) = Int8::detect() {
+            return Self::Vectors(int8);
+        }
+        Self::Portable
+    }
+
+    /// All that this process may use.
+    #[cfg(test)]
+    fn all() -> Vec<Self> {
+        let mut all = vec![Self::Portable];
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        all.extend(Int8::all().map(Self::Vectors));
+        #[cfg(target_arch = "x86_64")]
+        all.extend(has_avx512().then_some(Self::Avx512));
+        all
+    }
+}
 
 /// Keys or values of one head from a slot on.
 ///
-/// Keys are interleaved in blocks of [`SLOTS`] slots: block, then dimension, then lane. Values are rows. 8-bit values are offset
-/// by 128 and in words of four dimensions, which take the place of a dimension in the layout; a slot has one scale for each
+/// Keys are interleaved in blocks of [`SLOTS`] slots: block, then dimension, then lane. Values are rows. 8-bit values have
+/// [`SIGN`](super::SIGN) flipped and are in words of four dimensions, which take the place of a dimension in the layout; a slot has one scale for each
 /// [`BLOCK`] dimensions.
 #[derive(Clone, Copy)]
 pub enum Held<'a> {
@@ -96,11 +136,8 @@ impl Held<'_> {
 pub struct Queries {
     d: usize,
     values: Vec<f32>,
-    /// Quantized, if the keys are: in blocks of up to [`BLOCK`], each with a scale and with -128 times the sum of its values,
-    /// which cancels the offset of the keys.
-    quants: Vec<i8>,
-    scales: Vec<f32>,
-    offsets: Vec<i32>,
+    /// Quantized, if the keys are.
+    quantized: Queries8,
     /// In fixed point, if the keys are, with a scale for each query.
     fixed: Vec<i16>,
     fixed_scales: Vec<f32>,
@@ -120,27 +157,15 @@ impl Queries {
         for query in queries {
             self.values.extend(query[..d].iter().map(|v| v * scale));
         }
-        if matches!(keys, Held::Q8 { .. }) && has_avx512() {
-            let (count, blocks) = (self.count(), scales_of(d));
-            self.quants.resize(count * d, 0);
-            self.scales.resize(count * blocks, 0.0);
-            self.offsets.resize(count * blocks, 0);
-            for n in 0..count {
-                let (quants, blocks) = (&mut self.quants[n * d..][..d], n * blocks..(n + 1) * blocks);
-                quantize_chunks(&self.values[n * d..][..d], quants, &mut self.scales[blocks.clone()]);
-                for (offset, quants) in self.offsets[blocks].iter_mut().zip(quants.chunks(BLOCK)) {
-                    *offset = quants.iter().map(|&q| i32::from(q)).sum::<i32>() * -128;
-                }
+        match keys {
+            Held::Q8 { .. } => self.quantized.set(d, &self.values),
+            Held::Fixed { .. } => {
+                self.fixed.resize(self.values.len(), 0);
+                self.fixed_scales.clear();
+                let rows = self.values.chunks_exact(d).zip(self.fixed.chunks_exact_mut(d));
+                self.fixed_scales.extend(rows.map(|(query, integers)| fixed::fix_query(query, integers)));
             }
-        }
-        #[cfg(target_arch = "x86_64")]
-        if matches!(keys, Held::Fixed { .. }) {
-            self.fixed.resize(self.values.len(), 0);
-            self.fixed_scales.clear();
-            for (query, fixed) in self.values.chunks_exact(d).zip(self.fixed.chunks_exact_mut(d)) {
-                // SAFETY: the features were detected, or nothing were held so.
-                self.fixed_scales.push(unsafe { fixed::fix_query(query, fixed) });
-            }
+            Held::F32(_) | Held::F16(_) => {}
         }
     }
 
@@ -178,35 +203,6 @@ pub fn narrow(row: &[f32], out: &mut [u16]) {
     }
 }
 
-/// True if this processor holds keys and values of 16 bits in fixed point: its integer dot products are the fastest.
-pub fn holds_fixed(d: usize) -> bool {
-    has_avx512() && d.is_multiple_of(BLOCK)
-}
-
-/// The largest magnitude of integers in a key.
-const LARGEST_KEY: f32 = 8192.0;
-/// The largest magnitude of integers in a row of values.
-const LARGEST_VALUE: f32 = 4096.0;
-
-/// Convert a key to fixed point; returns the scale, which is not a number if a value is not finite.
-pub fn fix_key(key: &[f32], out: &mut [i16]) -> f32 {
-    fix(key, LARGEST_KEY, out)
-}
-
-/// Convert a row of values to fixed point, as [`fix_key`].
-pub fn fix_values(values: &[f32], out: &mut [i16]) -> f32 {
-    fix(values, LARGEST_VALUE, out)
-}
-
-fn fix(row: &[f32], largest: f32, out: &mut [i16]) -> f32 {
-    assert!(holds_fixed(row.len()) && out.len() == row.len(), "the row is not held in fixed point");
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the features were detected.
-    return unsafe { fixed::fix(row, largest, out) };
-    #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("{largest}: only AVX-512 holds fixed point");
-}
-
 /// The weights of several queries on the slots of a segment.
 #[derive(Clone, Copy)]
 pub struct Weights<'a> {
@@ -240,17 +236,15 @@ impl Weights<'_> {
 pub struct Panel {
     keys: Vec<f32>,
     values: Vec<f32>,
-    #[cfg(target_arch = "x86_64")]
     fixed: FixedPanel,
 }
 
 /// Values in fixed point, and weights.
-#[cfg(target_arch = "x86_64")]
 #[derive(Default)]
 struct FixedPanel {
     values: Vec<[i16; 2]>,
     scales: Vec<f32>,
-    value_factors: Vec<f32>,
+    value_factors: Vec<i16>,
     weights: Vec<i16>,
     factors: Vec<f32>,
 }
@@ -259,38 +253,25 @@ struct FixedPanel {
 pub struct Segment<'a> {
     d: usize,
     slots: usize,
+    instructions: Instructions,
     keys: Keys<'a>,
     values: Values<'a>,
 }
 
 enum Keys<'a> {
     F32(&'a [f32]),
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    F16(&'a [u16]),
-    #[cfg(target_arch = "x86_64")]
-    Q8(&'a [[u8; 4]], &'a [f32]),
-    #[cfg(target_arch = "x86_64")]
+    Q8(Keys8<'a>),
     Fixed(fixed::FixedKeys<'a>),
 }
 
 enum Values<'a> {
     F32(&'a [f32]),
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    F16(&'a [u16]),
-    #[cfg(target_arch = "x86_64")]
     Fixed {
-        rows: FixedRows<'a>,
+        rows: fixed::FixedRows<'a>,
         scales: &'a [f32],
         weights: &'a mut Vec<i16>,
         factors: &'a mut Vec<f32>,
     },
-}
-
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy)]
-enum FixedRows<'a> {
-    Converting(fixed::ByteValues<'a>),
-    Converted(fixed::FixedValues<'a>),
 }
 
 impl Panel {
@@ -303,88 +284,70 @@ impl Panel {
         d: usize,
         queries: usize,
     ) -> Segment<'a> {
-        let room = slots.next_multiple_of(SLOTS);
+        let (room, instructions) = (slots.next_multiple_of(SLOTS), Instructions::detect());
         keys.check(room, d);
         values.check(slots, d);
-        #[cfg(target_arch = "x86_64")]
-        if let Held::Fixed { .. } | Held::Q8 { .. } = values
-            && holds_fixed(d)
-        {
-            return self.fixed.load(keys, values, slots, d, queries);
-        }
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-        let direct = queries <= DIRECT && has_vectors(HalfKind::F16) && !has_avx512();
         let keys = match keys {
             Held::F32(keys) => Keys::F32(keys),
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-            Held::F16(keys) if direct => Keys::F16(keys),
-            #[cfg(target_arch = "x86_64")]
-            Held::Q8 { quants, scales } if has_avx512() => Keys::Q8(quants, scales),
-            keys => {
+            Held::Q8 { quants, scales } => Keys::Q8(Keys8 { quants, scales }),
+            Held::Fixed { integers, scales } => {
+                Keys::Fixed(fixed::FixedKeys { words: integers.as_chunks().0, scales })
+            }
+            Held::F16(_) => {
                 self.keys.resize(room * d, 0.0);
-                match keys {
-                    Held::Q8 { quants, scales } => portable::widen_keys(quants, scales, d, &mut self.keys),
-                    keys => widen_values(keys, d, &mut self.keys),
-                }
+                widen_values(keys, d, &mut self.keys);
                 Keys::F32(&self.keys)
             }
         };
         let values = match values {
             Held::F32(values) => Values::F32(values),
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-            Held::F16(values) if direct && d.is_multiple_of(8) => Values::F16(values),
+            Held::Fixed { .. } | Held::Q8 { .. } if holds_fixed(d) => {
+                self.fixed.load(values, slots, d, queries, instructions)
+            }
             values => {
                 self.values.resize(slots * d, 0.0);
                 widen_values(values, d, &mut self.values);
                 Values::F32(&self.values)
             }
         };
-        Segment { d, slots, keys, values }
+        Segment { d, slots, instructions, keys, values }
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 impl FixedPanel {
+    /// Values of `slots` slots, for so many queries.
     fn load<'a>(
         &'a mut self,
-        keys: Held<'a>,
         values: Held<'a>,
         slots: usize,
         d: usize,
         queries: usize,
-    ) -> Segment<'a> {
+        instructions: Instructions,
+    ) -> Values<'a> {
         let even = slots.next_multiple_of(2);
         values.check(even, d);
-        let keys = match keys {
-            Held::Q8 { quants, scales } => Keys::Q8(quants, scales),
-            Held::Fixed { integers, scales } => {
-                Keys::Fixed(fixed::FixedKeys { words: integers.as_chunks().0, scales })
-            }
-            Held::F32(_) | Held::F16(_) => unreachable!("keys are of the values' type"),
-        };
         let Self { values: words, scales, value_factors, weights, factors } = self;
         let (rows, scales) = match values {
             Held::Fixed { integers, scales } => {
                 let words = integers.as_chunks().0;
-                (FixedRows::Converted(fixed::FixedValues { words, d }), scales)
+                (fixed::FixedRows::Converted(fixed::FixedValues { words, d }), scales)
             }
             Held::Q8 { quants, scales: held } => {
                 scales.resize(slots.next_multiple_of(SLOTS), 0.0);
-                value_factors.resize(even * scales_of(d), 0.0);
+                value_factors.resize(even * scales_of(d), 0);
                 fixed::factors(held, scales_of(d), &mut scales[..even], value_factors);
                 let rows = fixed::ByteValues { quants: quants.as_flattened(), factors: value_factors, d };
-                if queries <= fixed::DIRECT {
-                    (FixedRows::Converting(rows), &scales[..])
+                if queries <= instructions.direct() {
+                    (fixed::FixedRows::Converting(rows), &scales[..])
                 } else {
                     words.resize(even / 2 * d, [0; 2]);
-                    // SAFETY: the features were detected; the values were checked.
-                    unsafe { fixed::convert(rows, words) };
-                    (FixedRows::Converted(fixed::FixedValues { words, d }), &scales[..])
+                    fixed::convert(rows, words);
+                    (fixed::FixedRows::Converted(fixed::FixedValues { words, d }), &scales[..])
                 }
             }
             Held::F32(_) | Held::F16(_) => unreachable!("these values are widened"),
         };
-        Segment { d, slots, keys, values: Values::Fixed { rows, scales, weights, factors } }
+        Values::Fixed { rows, scales, weights, factors }
     }
 }
 
@@ -406,21 +369,10 @@ impl Segment<'_> {
         let q = &queries.values[range.start * d..range.end * d];
         match self.keys {
             Keys::F32(keys) => scores_f32(q, d, keys, blocks, out, stride),
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-            // SAFETY: the features were detected by `load`, and the assertions bound every access.
-            Keys::F16(keys) => unsafe { vectors::half::scores(q, d, keys, blocks, out, stride) },
-            #[cfg(target_arch = "x86_64")]
-            Keys::Q8(quants, scales) => {
-                assert!(queries.quants.len() == queries.values.len(), "the queries are not quantized");
-                // SAFETY: as above.
-                unsafe { avx512::scores_q8(queries, range, quants, scales, blocks, out, stride) }
+            Keys::Q8(keys) => {
+                self.instructions.scores_q8(&queries.quantized, range, keys, blocks, out, stride);
             }
-            #[cfg(target_arch = "x86_64")]
-            Keys::Fixed(keys) => {
-                assert!(queries.fixed.len() == queries.values.len(), "the queries are not converted");
-                // SAFETY: as above.
-                unsafe { fixed::scores(queries, range, keys, blocks, out, stride) }
-            }
+            Keys::Fixed(keys) => self.instructions.scores_fixed(queries, range, keys, blocks, out, stride),
         }
     }
 
@@ -431,28 +383,17 @@ impl Segment<'_> {
         weights.check(count);
         match &mut self.values {
             Values::F32(values) => add_weighted_f32(weights, values, d, out),
-            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-            // SAFETY: the features were detected by `load`, and the assertions bound every access.
-            Values::F16(values) => unsafe { vectors::half::add_weighted(weights, values, d, out) },
-            #[cfg(target_arch = "x86_64")]
             Values::Fixed { rows: values, scales, weights: integers, factors } => {
                 assert!(weights.stride.is_multiple_of(SLOTS), "rows of weights are whole vectors");
                 integers.resize(count * weights.stride, 0);
                 factors.clear();
-                let rows = weights.rows.chunks(weights.stride);
-                for (row, integers) in rows.zip(integers.chunks_exact_mut(weights.stride)) {
-                    // SAFETY: the scales and the integers have whole vectors.
-                    factors.push(unsafe { fixed::quantize_weights(&row[..weights.slots], scales, integers) });
-                }
-                // SAFETY: as above.
-                unsafe {
-                    match *values {
-                        FixedRows::Converting(v) => {
-                            fixed::add_weighted(weights, integers, factors, v, d, out)
-                        }
-                        FixedRows::Converted(v) => fixed::add_weighted(weights, integers, factors, v, d, out),
-                    }
-                }
+                let rows = weights.rows.chunks(weights.stride).zip(integers.chunks_exact_mut(weights.stride));
+                factors.extend(
+                    rows.map(|(row, integers)| {
+                        fixed::quantize_weights(&row[..weights.slots], scales, integers)
+                    }),
+                );
+                self.instructions.add_weighted_fixed(weights, integers, factors, *values, d, out);
             }
         }
     }
@@ -508,9 +449,7 @@ fn widen_values(held: Held<'_>, d: usize, out: &mut [f32]) {
             }
         }
         Held::Fixed { .. } => unreachable!("integers are multiplied as they are"),
-        Held::Q8 { quants, scales } => {
-            portable::widen_q8(quants.as_flattened(), scales, d, out);
-        }
+        Held::Q8 { quants, scales } => portable::widen_q8(quants.as_flattened(), scales, d, out),
     }
 }
 

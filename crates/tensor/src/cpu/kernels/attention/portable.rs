@@ -1,7 +1,7 @@
-//! Attention for processors without AVX2 and NEON, and widening that no other implementation does.
+//! Attention for processors without AVX2 and NEON, with the bits of the others, and widening that no other implementation does.
 
 use super::{
-    super::{BLOCK, LANES, SLOTS},
+    super::{BLOCK, LANES, SIGN, SLOTS},
     Weights, scales_of,
 };
 
@@ -12,7 +12,7 @@ pub fn scores(queries: &[f32], d: usize, keys: &[f32], blocks: usize, out: &mut 
             out.fill(0.0);
             for (&q, k) in q.iter().zip(block.chunks_exact(SLOTS)) {
                 for (o, k) in out.iter_mut().zip(k) {
-                    *o += q * k;
+                    *o = q.mul_add(*k, *o);
                 }
             }
         }
@@ -27,16 +27,16 @@ pub fn add_weighted(weights: Weights<'_>, values: &[f32], d: usize, out: &mut [f
             let mut sums = [0f32; LANES];
             for (&weight, value) in row.iter().zip(values.chunks_exact(d)) {
                 for (sum, v) in sums.iter_mut().zip(&value[columns * LANES..][..out.len()]) {
-                    *sum += weight * v;
+                    *sum = weight.mul_add(*v, *sum);
                 }
             }
-            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = *out * weights.keep[n] + sum);
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out = out.mul_add(weights.keep[n], sum));
         }
     }
 }
 
 fn widen(quant: u8, scale: f32) -> f32 {
-    f32::from(i16::from(quant) - 128) * scale
+    f32::from((quant ^ SIGN) as i8) * scale
 }
 
 /// Widen rows of 8-bit values.
@@ -46,19 +46,6 @@ pub(crate) fn widen_q8(quants: &[u8], scales: &[f32], d: usize, out: &mut [f32])
         for ((out, quants), &scale) in out.chunks_mut(BLOCK).zip(quants.chunks(BLOCK)).zip(scales) {
             for (out, &quant) in out.iter_mut().zip(quants) {
                 *out = widen(quant, scale);
-            }
-        }
-    }
-}
-
-/// Widen interleaved 8-bit keys to interleaved floats.
-pub(crate) fn widen_keys(quants: &[[u8; 4]], scales: &[f32], d: usize, out: &mut [f32]) {
-    let blocks = out.chunks_exact_mut(d * SLOTS).zip(quants.chunks_exact(d / 4 * SLOTS));
-    for ((out, quants), scales) in blocks.zip(scales.chunks_exact(scales_of(d) * SLOTS)) {
-        for (i, out) in out.chunks_exact_mut(SLOTS).enumerate() {
-            let (words, scales) = (&quants[i / 4 * SLOTS..][..SLOTS], &scales[i / BLOCK * SLOTS..][..SLOTS]);
-            for ((out, word), &scale) in out.iter_mut().zip(words).zip(scales) {
-                *out = widen(word[i % 4], scale);
             }
         }
     }

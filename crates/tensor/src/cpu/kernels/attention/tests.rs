@@ -1,4 +1,7 @@
-use super::{super::tests::noise, *};
+use super::{
+    super::{SIGN, tests::noise},
+    *,
+};
 
 /// Keys and values of one head in a type: what is held, and what it stands for as rows.
 struct Head {
@@ -10,7 +13,7 @@ struct Head {
     rows: [Vec<f32>; 2],
 }
 
-/// The types in which this process holds heads of `d` values.
+/// The types in which heads of `d` values are held.
 fn kinds(d: usize) -> Vec<&'static str> {
     let fixed = ["fixed"].into_iter().filter(|_| holds_fixed(d));
     ["f32", "f16", "q8_0"].into_iter().chain(fixed).collect()
@@ -65,7 +68,7 @@ impl Head {
                         let (mut quants, mut scales) = (vec![0; d], vec![0.0; chunks]);
                         quantize_chunks(row, &mut quants, &mut scales);
                         for (w, word) in quants.as_chunks::<4>().0.iter().enumerate() {
-                            head.quants[part][place(d / 4, w)] = word.map(|q| (i16::from(q) + 128) as u8);
+                            head.quants[part][place(d / 4, w)] = word.map(|q| q as u8 ^ SIGN);
                         }
                         for (c, &scale) in scales.iter().enumerate() {
                             head.scales[part][place(chunks, c)] = scale;
@@ -142,9 +145,9 @@ fn attention_matches_f64_arithmetic_and_does_not_depend_on_the_number_of_queries
             // In fixed point, queries and weights have 13 to 15 bits.
             let fixed = kind == "fixed" || kind == "q8_0" && holds_fixed(d);
             let tolerance = if fixed { 1e-3 } else { 2e-5 };
-            // With VNNI, queries are rounded as well.
+            // Queries of 8-bit keys are rounded as well.
             let mut rounded = q.clone();
-            if kind == "q8_0" && has_avx512() {
+            if kind == "q8_0" {
                 rounded.chunks_exact_mut(d).for_each(round);
             }
             for n in 0..count {
@@ -168,65 +171,85 @@ fn attention_matches_f64_arithmetic_and_does_not_depend_on_the_number_of_queries
 
 /// All implementations on the same operands, regardless of this process's choice.
 #[test]
-fn implementations_agree() {
-    let (d, slots, count) = (64, 100usize, 3);
-    let stride = slots.next_multiple_of(SLOTS);
-    let q = noise(count * d, 5);
-    for kind in kinds(d) {
-        let head = Head::new(slots, d, kind);
-        let (keys, values) = (head.held(0, kind), head.held(1, kind));
-        let (mut queries, mut panel, mut got) =
-            (Queries::default(), Panel::default(), vec![0f32; count * stride]);
-        queries.set(d, 0.5, q.chunks_exact(d), keys);
-        let mut segment = panel.load(keys, values, slots, d, count);
-        segment.scores(&queries, 0..count, slots, &mut got, stride);
-        let mut want = vec![0f32; count * stride];
-        let halved: Vec<f32> = q.iter().map(|v| v * 0.5).collect();
-        portable::scores(&halved, d, &head.wide[0], stride / SLOTS, &mut want, stride);
-        let tolerance = match kind {
-            "q8_0" => 2e-2,
-            "fixed" => 1e-3,
-            _ => 1e-5,
-        };
-        for (row_got, row_want) in got.chunks(stride).zip(want.chunks(stride)) {
-            for (got, want) in row_got.iter().zip(row_want).take(slots) {
-                assert!((got - want).abs() < tolerance, "{kind}: {got} {want}");
+fn implementations_have_the_same_bits() {
+    let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    for (d, slots) in [(20, 33usize), (32, 100), (64, 16), (80, 47), (96, 100), (128, 61), (256, 30)] {
+        let stride = slots.next_multiple_of(SLOTS);
+        for kind in kinds(d) {
+            let head = Head::new(slots, d, kind);
+            let (keys, values) = (head.held(0, kind), head.held(1, kind));
+            for count in 1..=13 {
+                let (mut queries, mut panel) = (Queries::default(), Panel::default());
+                queries.set(d, 0.5, noise(count * d, 5).chunks_exact(d), keys);
+                let mut weights = noise(count * stride, 8);
+                // Weights are not negative, and those of slots that are not seen are zero.
+                weights.iter_mut().for_each(|weight| *weight = weight.abs());
+                weights[slots / 2] = 0.0;
+                let keep = noise(count, 9);
+                let mut segment = panel.load(keys, values, slots, d, count);
+                let mut results = Instructions::all().into_iter().map(|instructions| {
+                    segment.instructions = instructions;
+                    let (mut scores, mut sums) = (vec![0f32; count * stride], vec![1f32; count * d]);
+                    segment.scores(&queries, 0..count, slots, &mut scores, stride);
+                    segment.add_weighted(Weights { rows: &weights, stride, slots, keep: &keep }, &mut sums);
+                    (instructions, bits(&scores), bits(&sums))
+                });
+                let (_, scores, sums) = results.next().unwrap();
+                for (instructions, their_scores, their_sums) in results {
+                    assert!(scores == their_scores, "scores: {kind} {d}, {count} queries: {instructions:?}");
+                    assert!(sums == their_sums, "sums: {kind} {d}, {count} queries: {instructions:?}");
+                }
             }
-        }
-        // Weights are not negative.
-        want.iter_mut().for_each(|weight| *weight = weight.abs());
-        let weights = Weights { rows: &want, stride, slots, keep: &[0.5; 3] };
-        let (mut got, mut plain) = (vec![1f32; count * d], vec![1f32; count * d]);
-        segment.add_weighted(weights, &mut got);
-        portable::add_weighted(weights, &head.wide[1], d, &mut plain);
-        let largest = plain.iter().fold(0f32, |largest, v| largest.max(v.abs()));
-        let fixed = kind == "fixed" || kind == "q8_0" && holds_fixed(d);
-        let tolerance = if fixed { 3e-4 * largest } else { 1e-4 };
-        for (got, want) in got.iter().zip(&plain) {
-            assert!((got - want).abs() < tolerance, "{kind}: {got} {want}");
         }
     }
 }
 
-/// The widened copies of keys are what is held, in any implementation.
 #[test]
-fn keys_are_widened_in_place() {
+fn implementations_in_f32_have_the_same_bits() {
+    let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    let (slots, stride) = (47, 48);
+    for d in [16, 20, 24, 80, 128] {
+        for count in 1..=9 {
+            let (q, keys, values) = (noise(count * d, 5), noise(stride * d, 6), noise(slots * d, 7));
+            let (weights, keep) = (noise(count * stride, 8), noise(count, 9));
+            let weights = Weights { rows: &weights, stride, slots, keep: &keep };
+            let run = |scores: &dyn Fn(&mut [f32]), sums: &dyn Fn(&mut [f32])| {
+                let (mut all, mut out) = (vec![0f32; count * stride], vec![1f32; count * d]);
+                scores(&mut all);
+                sums(&mut out);
+                (bits(&all), bits(&out))
+            };
+            let want = run(&|out| portable::scores(&q, d, &keys, 3, out, stride), &|out| {
+                portable::add_weighted(weights, &values, d, out);
+            });
+            let dispatched = run(&|out| scores_f32(&q, d, &keys, 3, out, stride), &|out| {
+                add_weighted_f32(weights, &values, d, out);
+            });
+            assert!(dispatched == want, "{d}, {count} queries");
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            if super::super::has_vectors() && d.is_multiple_of(8) {
+                // SAFETY: the features were detected, and the operands are those of the other calls.
+                let vectors = unsafe {
+                    run(&|out| vectors::scores(&q, d, &keys, 3, out, stride), &|out| {
+                        vectors::add_weighted(weights, &values, d, out);
+                    })
+                };
+                assert!(vectors == want, "{d}, {count} queries in vectors of eight");
+            }
+        }
+    }
+}
+
+/// The widened copies of keys and values are what is held.
+#[test]
+fn what_is_held_is_widened_in_place() {
     for d in [20, 32, 64, 80] {
-        for kind in ["f16", "q8_0"] {
+        for (kind, parts) in [("f16", 0..2), ("q8_0", 1..2)] {
             let head = Head::new(33, d, kind);
-            for part in 0..2 {
+            for part in parts {
                 let mut wide = vec![9f32; head.wide[part].len()];
-                match head.held(part, kind) {
-                    Held::Q8 { quants, scales } if part == 0 => {
-                        portable::widen_keys(quants, scales, d, &mut wide)
-                    }
-                    held => widen_values(held, d, &mut wide),
-                }
+                widen_values(head.held(part, kind), d, &mut wide);
                 assert_eq!(wide, head.wide[part], "{kind} {d}");
-                if let (Held::Q8 { quants, scales }, 1) = (head.held(part, kind), part) {
-                    portable::widen_q8(quants.as_flattened(), scales, d, &mut wide);
-                    assert_eq!(wide, head.wide[part], "{kind} {d}");
-                }
             }
         }
     }

@@ -29,19 +29,3 @@ pub unsafe fn widen_f16(values: &[u16], out: &mut [f32]) {
         *out = ::half::f16::from_bits(bits).to_f32();
     }
 }
-
-/// 16-bit floats.
-pub mod half {
-    use super::{
-        super::super::{
-            SLOTS,
-            vectors::{Floats, fma, load, load_f16, splat, store, zeros},
-        },
-        Weights, attention_tiles,
-    };
-
-    attention_tiles!(
-        "avx2,fma,f16c", Floats, width 8, queries 4, u16, load_f16, zeros, load, store, splat, fma,
-        scores [1 x 8, 2 x 4, 3 x 2, 4 x 2], sums [1 x 4, 2 x 4, 3 x 2, 4 x 2, 5 x 2, 6 x 2]
-    );
-}

@@ -1,6 +1,6 @@
 //! Input rows in blocks of 256: 8-bit integers, one scale, and the sums of 16.
 
-use super::super::{DisjointSliceMut, with_avx2};
+use super::super::{DisjointSliceMut, vectorized};
 
 /// Values of a block.
 pub const WIDE: usize = 256;
@@ -84,7 +84,7 @@ impl DisjointRowsK<'_> {
 
 /// Scale = max |x| / 127, values rounded to nearest (ties to even).
 fn quantize(x: &[f32], quants: &mut [i8], scales: &mut [f32], sums: &mut [i16]) {
-    with_avx2!(rounded::blocks(x: &[f32], quants: &mut [i8], scales: &mut [f32], sums: &mut [i16]))
+    vectorized!(rounded::blocks(x: &[f32], quants: &mut [i8], scales: &mut [f32], sums: &mut [i16]))
 }
 
 mod rounded {

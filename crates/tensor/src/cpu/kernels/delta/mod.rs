@@ -1,12 +1,8 @@
 //! One row of the gated delta rule, for the state of one head: `key_dim` rows of [`COLUMNS`] value columns.
 
-#[cfg(target_arch = "x86_64")]
-mod avx512;
 mod portable;
 
-#[cfg(target_arch = "x86_64")]
-use super::has_avx512;
-use super::with_avx2;
+use super::vectorized;
 
 /// Value columns of a state that are computed together.
 pub const COLUMNS: usize = 16;
@@ -34,23 +30,13 @@ pub struct DeltaRow<'a> {
 /// `S ← decay · S`, `d = rate (value − Sᵀ key)`, `S ← S + key dᵀ`. Returns d and `Sᵀ query`.
 pub fn delta_step(state: &mut [Columns], row: DeltaRow<'_>, value: &Columns) -> (Columns, Columns) {
     assert!(row.key.len() == state.len() && row.query.len() == state.len(), "the row has another width");
-    #[cfg(target_arch = "x86_64")]
-    if has_avx512() {
-        // SAFETY: the features were detected.
-        return unsafe { avx512::step(state, row, value) };
-    }
-    with_avx2!(portable::step(state: &mut [Columns], row: DeltaRow<'_>, value: &Columns) -> (Columns, Columns))
+    vectorized!(portable::step(state: &mut [Columns], row: DeltaRow<'_>, value: &Columns) -> (Columns, Columns))
 }
 
 /// The change of the state in [`delta_step`], with the d that it returned: the same bits.
 pub fn delta_replay(state: &mut [Columns], key: &[f32], decay: f32, delta: &Columns) {
     assert!(key.len() == state.len(), "the row has another width");
-    #[cfg(target_arch = "x86_64")]
-    if has_avx512() {
-        // SAFETY: the features were detected.
-        return unsafe { avx512::replay(state, key, decay, delta) };
-    }
-    with_avx2!(portable::replay(state: &mut [Columns], key: &[f32], decay: f32, delta: &Columns))
+    vectorized!(portable::replay(state: &mut [Columns], key: &[f32], decay: f32, delta: &Columns))
 }
 
 /// `out[c] = silu(Σ weights[j][c] · rows[j][c])`: a causal convolution of each channel, and silu. `weights` are
@@ -59,24 +45,24 @@ pub fn convolve(rows: &[&[f32]], weights: &[f32], out: &mut [f32]) {
     let channels = out.len();
     let fits = rows.iter().all(|row| row.len() == channels) && weights.len() == rows.len() * channels;
     assert!(fits, "rows and weights differ in width");
-    with_avx2!(portable::convolve(rows: &[&[f32]], weights: &[f32], out: &mut [f32]))
+    vectorized!(portable::convolve(rows: &[&[f32]], weights: &[f32], out: &mut [f32]))
 }
 
 /// `x[i] *= y[i]`.
 pub fn multiply(y: &[f32], x: &mut [f32]) {
     assert!(y.len() == x.len(), "the factors differ in length");
-    with_avx2!(portable::multiply(y: &[f32], x: &mut [f32]))
+    vectorized!(portable::multiply(y: &[f32], x: &mut [f32]))
 }
 
 /// `x[i] *= sigmoid(gates[i])`.
 pub fn gate(gates: &[f32], x: &mut [f32]) {
     assert!(gates.len() == x.len(), "gates and values differ in length");
-    with_avx2!(portable::gate(gates: &[f32], x: &mut [f32]))
+    vectorized!(portable::gate(gates: &[f32], x: &mut [f32]))
 }
 
 /// Divide a vector by `sqrt(Σ x² + 1e-6)`, and multiply it by `factor`.
 pub fn unit_length(x: &mut [f32], factor: f32) {
-    with_avx2!(portable::unit_length(x: &mut [f32], factor: f32))
+    vectorized!(portable::unit_length(x: &mut [f32], factor: f32))
 }
 
 #[cfg(test)]
@@ -102,33 +88,40 @@ mod tests {
     fn a_step_is_the_rule_and_a_replay_its_state() {
         let implementations: [(Step, Replay); 2] =
             [(delta_step, delta_replay), (portable::step, portable::replay)];
-        for ((step, replay), width) in
-            implementations.into_iter().flat_map(|one| [1, 3, 4, 16, 130].map(|width| (one, width)))
-        {
-            let columns = |seed| Columns(values(COLUMNS, seed).try_into().unwrap());
-            let mut state: Vec<Columns> = (0..width).map(|i| columns(7 + i as u32)).collect();
-            let mut replayed = state.clone();
-            let mut exact: Vec<Vec<f64>> =
-                state.iter().map(|row| row.0.iter().map(|v| f64::from(*v)).collect()).collect();
-            for r in 0..5 {
-                let (key, query) = (values(width, 100 + r), values(width, 200 + r));
-                let value = columns(300 + r);
-                let (decay, rate) = (0.9 - 0.1 * r as f32, 0.2 + 0.1 * r as f32);
-                let row = DeltaRow { key: &key, query: &query, decay, rate };
-                let (delta, out) = step(&mut state, row, &value);
-                replay(&mut replayed, &key, decay, &delta);
-                assert_eq!(state, replayed, "{width}");
-                for c in 0..COLUMNS {
-                    exact.iter_mut().for_each(|row| row[c] *= f64::from(decay));
-                    let seen: f64 = exact.iter().zip(&key).map(|(row, k)| row[c] * f64::from(*k)).sum();
-                    let d = (f64::from(value.0[c]) - seen) * f64::from(rate);
-                    exact.iter_mut().zip(&key).for_each(|(row, k)| row[c] += f64::from(*k) * d);
-                    let o: f64 = exact.iter().zip(&query).map(|(row, q)| row[c] * f64::from(*q)).sum();
-                    let size = 1.0 + width as f64;
-                    assert!((f64::from(delta.0[c]) - d).abs() < 1e-5 * size, "{width} {r} {c}");
-                    assert!((f64::from(out.0[c]) - o).abs() < 1e-5 * size, "{width} {r} {c}");
-                }
+        for width in [1, 3, 4, 16, 130] {
+            let results = implementations.map(|(step, replay)| follow(step, replay, width));
+            assert!(results[0] == results[1], "{width}: other bits");
+        }
+    }
+
+    /// Follow a few steps of both, and return the bits of what they computed.
+    fn follow(step: Step, replay: Replay, width: usize) -> Vec<[u32; COLUMNS]> {
+        let mut results = Vec::new();
+        let columns = |seed| Columns(values(COLUMNS, seed).try_into().unwrap());
+        let mut state: Vec<Columns> = (0..width).map(|i| columns(7 + i as u32)).collect();
+        let mut replayed = state.clone();
+        let mut exact: Vec<Vec<f64>> =
+            state.iter().map(|row| row.0.iter().map(|v| f64::from(*v)).collect()).collect();
+        for r in 0..5 {
+            let (key, query) = (values(width, 100 + r), values(width, 200 + r));
+            let value = columns(300 + r);
+            let (decay, rate) = (0.9 - 0.1 * r as f32, 0.2 + 0.1 * r as f32);
+            let row = DeltaRow { key: &key, query: &query, decay, rate };
+            let (delta, out) = step(&mut state, row, &value);
+            replay(&mut replayed, &key, decay, &delta);
+            assert_eq!(state, replayed, "{width}");
+            results.extend([delta, out].map(|columns| columns.0.map(f32::to_bits)));
+            for c in 0..COLUMNS {
+                exact.iter_mut().for_each(|row| row[c] *= f64::from(decay));
+                let seen: f64 = exact.iter().zip(&key).map(|(row, k)| row[c] * f64::from(*k)).sum();
+                let d = (f64::from(value.0[c]) - seen) * f64::from(rate);
+                exact.iter_mut().zip(&key).for_each(|(row, k)| row[c] += f64::from(*k) * d);
+                let o: f64 = exact.iter().zip(&query).map(|(row, q)| row[c] * f64::from(*q)).sum();
+                let size = 1.0 + width as f64;
+                assert!((f64::from(delta.0[c]) - d).abs() < 1e-5 * size, "{width} {r} {c}");
+                assert!((f64::from(out.0[c]) - o).abs() < 1e-5 * size, "{width} {r} {c}");
             }
         }
+        results
     }
 }

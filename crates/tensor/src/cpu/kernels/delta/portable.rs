@@ -1,4 +1,4 @@
-//! The gated delta rule without instructions of a particular processor.
+//! The gated delta rule, in loops that the compiler vectorizes: a row of a state is one vector, or two.
 
 use super::{COLUMNS, Columns, DeltaRow, SUMS};
 use crate::cpu::kernels::exp;
@@ -18,7 +18,7 @@ pub fn step(state: &mut [Columns], row: DeltaRow<'_>, value: &Columns) -> (Colum
     let seen = total(sums);
     let mut delta = Columns::default();
     for ((delta, value), seen) in delta.0.iter_mut().zip(&value.0).zip(&seen.0) {
-        *delta = (value - row.decay * seen) * row.rate;
+        *delta = (-row.decay).mul_add(*seen, *value) * row.rate;
     }
     let mut sums = [Columns::default(); SUMS];
     let (rows, last) = state.as_chunks_mut::<SUMS>();
@@ -46,14 +46,14 @@ pub fn replay(state: &mut [Columns], key: &[f32], decay: f32, delta: &Columns) {
 #[inline(always)]
 fn turn(held: &mut Columns, key: f32, decay: f32, delta: &Columns) {
     for (held, delta) in held.0.iter_mut().zip(&delta.0) {
-        *held = *held * decay + key * delta;
+        *held = key.mul_add(*delta, *held * decay);
     }
 }
 
 #[inline(always)]
 fn add_weighted(held: &Columns, weight: f32, sum: &mut Columns) {
     for (sum, held) in sum.0.iter_mut().zip(&held.0) {
-        *sum += held * weight;
+        *sum = held.mul_add(weight, *sum);
     }
 }
 

@@ -13,12 +13,13 @@ mod x86;
 
 pub use blocks::Arranged;
 #[cfg(target_arch = "aarch64")]
-pub use neon::{Int8, product_blocks, product_q8};
+pub use neon::{Int8, product_blocks, product_q8, scores_q8};
 #[cfg(target_arch = "x86_64")]
-pub use x86::{Int8, product_blocks, product_q8};
+pub use x86::{Int8, product_blocks, product_q8, scores_q8};
 
 use super::{
-    BLOCK, DisjointSliceMut, Product, Rows8,
+    BLOCK, DisjointSliceMut, Product, Rows8, SLOTS,
+    attention::{Keys8, Queries8},
     blocks::BlockRows,
     quantized::{PANEL, Panels},
     vectors::{self as v, LANES},
@@ -86,6 +87,27 @@ macro_rules! implementations {
             }
         }
 
+        /// Scores of queries with `blocks` blocks of keys: see `attention`.
+        ///
+        /// # Safety
+        /// The instructions exist, the queries are whole blocks, the keys can be read, and `out` has rows of `stride` values.
+        pub unsafe fn scores_q8(
+            int8: Int8,
+            queries: &Queries8,
+            range: std::ops::Range<usize>,
+            keys: Keys8<'_>,
+            blocks: usize,
+            out: &mut [f32],
+            stride: usize,
+        ) {
+            // SAFETY: as the caller guarantees.
+            unsafe {
+                match int8 {
+                    $(Int8::$variant => $module::scores_q8(queries, range, keys, blocks, out, stride),)+
+                }
+            }
+        }
+
         $(int8_kernels!($module, $features, rows $rows, signed $signed, $dots);)+
     };
 }
@@ -112,7 +134,7 @@ macro_rules! int8_kernels {
         mod $name {
             use super::{
                 super::{
-                    BLOCK, BlockRows, DisjointSliceMut, LANES, PANEL, Panels, Product, Rows8,
+                    BLOCK, BlockRows, DisjointSliceMut, Keys8, LANES, PANEL, Panels, Product, Queries8, Rows8, SLOTS,
                     blocks::{Arranged, Group, WIDE},
                     for_rows,
                     load::Outputs,
@@ -193,6 +215,64 @@ macro_rules! int8_kernels {
                     }
                     for (i, sums) in sums.into_iter().enumerate() {
                         store(product, r + i, first, columns.clone(), sums, y);
+                    }
+                }
+            }
+
+            /// See [`super::scores_q8`].
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
+            pub unsafe fn scores_q8(
+                queries: &Queries8,
+                range: std::ops::Range<usize>,
+                keys: Keys8<'_>,
+                blocks: usize,
+                out: &mut [f32],
+                stride: usize,
+            ) {
+                for rows in tiles(range.len()) {
+                    let (n, out) = (range.start + rows.start, &mut out[rows.start * stride..]);
+                    for vector in 0..blocks * (SLOTS / LANES) {
+                        // SAFETY: these queries and keys are the caller's.
+                        unsafe {
+                            for_rows!(rows.len(), most $rows, scores[](queries, n, keys, vector, out, stride))
+                        };
+                    }
+                }
+            }
+
+            /// Scores of `R` queries from `n` on with a vector of keys.
+            ///
+            /// SAFETY: as for [`scores_q8`].
+            #[inline]
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
+            unsafe fn scores<const R: usize>(
+                queries: &Queries8,
+                n: usize,
+                keys: Keys8<'_>,
+                vector: usize,
+                out: &mut [f32],
+                stride: usize,
+            ) {
+                let (d, chunks, mut sums) = (queries.d, queries.d / BLOCK, [v::zeros(); R]);
+                let (block, lane) = (vector * LANES / SLOTS, vector * LANES % SLOTS);
+                // SAFETY: as the caller guarantees.
+                unsafe {
+                    let quants = keys.quants.as_ptr().add(block * SLOTS * d / 4 + lane);
+                    let scales = keys.scales.as_ptr().add(block * SLOTS * chunks + lane);
+                    for chunk in 0..chunks {
+                        let own = |i: usize| (n + i) * chunks + chunk;
+                        let start = std::array::from_fn(|i| offset(*queries.offsets.as_ptr().add(own(i))));
+                        let inputs = queries.quants.as_ptr().add(n * d + chunk * BLOCK);
+                        let groups = quants.add(chunk * BLOCK / 4 * SLOTS).cast();
+                        let dots = dots::<R, 8, true>(groups, 4 * SLOTS, inputs, d, start);
+                        let scale = v::load(scales.add(chunk * SLOTS));
+                        for i in 0..R {
+                            let scale = v::mul(v::splat(*queries.scales.as_ptr().add(own(i))), scale);
+                            sums[i] = v::fma(v::to_floats(dots[i]), scale, sums[i]);
+                        }
+                    }
+                    for (i, sums) in sums.into_iter().enumerate() {
+                        v::store(out.as_mut_ptr().add(i * stride + vector * LANES), sums);
                     }
                 }
             }

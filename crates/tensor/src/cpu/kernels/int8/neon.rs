@@ -9,7 +9,8 @@ use std::{
 };
 
 use super::{
-    Arranged, BlockRows, DisjointSliceMut, Panels, Product, Rows8, implementations, int8_kernels,
+    Arranged, BlockRows, DisjointSliceMut, Keys8, Panels, Product, Queries8, Rows8, implementations,
+    int8_kernels,
     v::{self, Ints},
 };
 

@@ -3,8 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::{
-    super::has_avx2, Arranged, BlockRows, DisjointSliceMut, Panels, Product, Rows8, implementations,
-    int8_kernels,
+    super::has_avx2, Arranged, BlockRows, DisjointSliceMut, Keys8, Panels, Product, Queries8, Rows8,
+    implementations, int8_kernels,
 };
 
 /// True if the processor has what all implementations need.

@@ -8,6 +8,10 @@ pub struct Floats(pub float32x4_t, pub float32x4_t);
 #[derive(Clone, Copy)]
 pub struct Ints(pub int32x4_t, pub int32x4_t);
 
+/// Sums of products of pairs of 16-bit integers, before they are [totals](total_pairs): each pair's products apart.
+#[derive(Clone, Copy)]
+pub struct PairSums([int32x4_t; 4]);
+
 /// What is added to signed bytes that are multiplied: nothing, as dot products take signed ones.
 pub const OFFSET: i32 = 0;
 
@@ -193,4 +197,78 @@ pub unsafe fn load_bf16(at: *const u16) -> Floats {
         let wide = |half| vreinterpretq_f32_u32(vshlq_n_u32::<16>(half));
         Floats(wide(low), wide(high))
     }
+}
+
+#[inline(always)]
+pub fn no_sums() -> PairSums {
+    // SAFETY: NEON is part of the target.
+    PairSums(unsafe { [vdupq_n_s32(0); 4] })
+}
+
+/// `sum` and the products of two pairs of 16-bit integers in each lane.
+#[inline(always)]
+pub fn add_pairs(PairSums([a, b, c, d]): PairSums, v: Ints, w: Ints) -> PairSums {
+    // SAFETY: NEON is part of the target.
+    unsafe {
+        let (v, w) =
+            ([v.0, v.1].map(|v| vreinterpretq_s16_s32(v)), [w.0, w.1].map(|w| vreinterpretq_s16_s32(w)));
+        PairSums([
+            vmlal_s16(a, vget_low_s16(v[0]), vget_low_s16(w[0])),
+            vmlal_high_s16(b, v[0], w[0]),
+            vmlal_s16(c, vget_low_s16(v[1]), vget_low_s16(w[1])),
+            vmlal_high_s16(d, v[1], w[1]),
+        ])
+    }
+}
+
+#[inline(always)]
+pub fn total_pairs(PairSums([a, b, c, d]): PairSums) -> Ints {
+    // SAFETY: NEON is part of the target.
+    unsafe { Ints(vpaddq_s32(a, b), vpaddq_s32(c, d)) }
+}
+
+/// Eight columns of two rows of bytes in fixed point, in pairs: bytes times factors over 128, rounded.
+///
+/// SAFETY: eight bytes can be read at both.
+#[inline(always)]
+pub unsafe fn byte_words(rows: [*const u8; 2], factors: [i32; 2]) -> Ints {
+    // SAFETY: as the caller guarantees; NEON is part of the target.
+    unsafe {
+        let row = |i: usize| {
+            let (bytes, factor) = (vmovl_s8(vld1_s8(rows[i].cast())), vdupq_n_s16(factors[i] as i16));
+            [vmull_s16(vget_low_s16(bytes), vget_low_s16(factor)), vmull_high_s16(bytes, factor)]
+                .map(|product| vrshrq_n_s32::<7>(product))
+        };
+        let ([a, c], [b, d]) = (row(0), row(1));
+        Ints(vsliq_n_s32::<16>(a, b), vsliq_n_s32::<16>(c, d))
+    }
+}
+
+/// The same of 32 columns, of one block, in the order that [`arrange`] undoes.
+///
+/// SAFETY: 32 bytes and a factor can be read at both.
+#[inline(always)]
+pub unsafe fn byte_group(rows: [*const u8; 2], factors: [*const i16; 2], _ahead: usize) -> [Ints; 4] {
+    // SAFETY: as the caller guarantees; NEON is part of the target.
+    unsafe {
+        let half = |at: usize| {
+            let row = |i: usize| {
+                let (bytes, factor) = (vld1q_s8(rows[i].add(at).cast()), vdupq_n_s16(*factors[i]));
+                // Bytes times 256 times factors, over 2¹⁵.
+                [vzip1q_s8(vdupq_n_s8(0), bytes), vzip2q_s8(vdupq_n_s8(0), bytes)]
+                    .map(|bytes| vqrdmulhq_s16(vreinterpretq_s16_s8(bytes), factor))
+            };
+            let ([a, c], [b, d]) = (row(0), row(1));
+            [vzip1q_s16(a, b), vzip2q_s16(a, b), vzip1q_s16(c, d), vzip2q_s16(c, d)]
+                .map(|words| vreinterpretq_s32_s16(words))
+        };
+        let (low, high) = (half(0), half(16));
+        [Ints(low[0], high[0]), Ints(low[1], high[1]), Ints(low[2], high[2]), Ints(low[3], high[3])]
+    }
+}
+
+/// The columns of four vectors in order, where the halves of each have four columns of each sixteen.
+#[inline(always)]
+pub fn arrange([a, b, c, d]: [Floats; 4]) -> [Floats; 4] {
+    [Floats(a.0, b.0), Floats(c.0, d.0), Floats(a.1, b.1), Floats(c.1, d.1)]
 }

@@ -4,6 +4,8 @@ use std::arch::x86_64::*;
 
 pub type Floats = __m256;
 pub type Ints = __m256i;
+/// Sums of products of pairs of 16-bit integers, before they are [totals](total_pairs).
+pub type PairSums = Ints;
 
 /// What is added to signed bytes that are multiplied, in each of four bytes: AVX's dot products take unsigned ones.
 pub const OFFSET: i32 = 0x8080_8080_u32 as i32;
@@ -46,6 +48,10 @@ operations! {
     mul_int(a: Ints, b: Ints) -> Ints { _mm256_mullo_epi32(a, b) }
     /// In each lane, the sum of the products of two pairs of 16-bit integers.
     mul_pairs(a: Ints, b: Ints) -> Ints { _mm256_madd_epi16(a, b) }
+    no_sums() -> PairSums { zero() }
+    /// `sum` and the products of two pairs of 16-bit integers in each lane.
+    add_pairs(sum: PairSums, a: Ints, b: Ints) -> PairSums { add(sum, mul_pairs(a, b)) }
+    total_pairs(sum: PairSums) -> Ints { sum }
     shl(v: Ints, bits: usize) -> Ints { _mm256_sll_epi32(v, _mm_cvtsi32_si128(bits as i32)) }
     shr(v: Ints, bits: usize) -> Ints { _mm256_srl_epi32(v, _mm_cvtsi32_si128(bits as i32)) }
     /// As [`shr`], with the sign.
@@ -136,4 +142,56 @@ pub unsafe fn load_bf16(at: *const u16) -> Floats {
     // SAFETY: as the caller guarantees.
     let bits = _mm256_cvtepu16_epi32(unsafe { _mm_loadu_si128(at.cast()) });
     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
+}
+
+/// Eight columns of two rows of bytes in fixed point, in pairs: bytes, which are offset by 128, times factors over 128, rounded.
+///
+/// SAFETY: eight bytes can be read at both.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn byte_words(rows: [*const u8; 2], factors: [i32; 2]) -> Ints {
+    let row = |i: usize| {
+        // SAFETY: as the caller guarantees.
+        let bytes = unsafe { _mm_xor_si128(_mm_loadl_epi64(rows[i].cast()), _mm_set1_epi8(-128)) };
+        let product = mul_int(_mm256_cvtepi8_epi32(bytes), splat_int(factors[i]));
+        _mm256_srai_epi32::<7>(add(product, splat_int(64)))
+    };
+    _mm256_blend_epi16::<0b1010_1010>(row(0), _mm256_slli_epi32::<16>(row(1)))
+}
+
+/// The same of 32 columns, of one block, in the order that [`arrange`] undoes. The bytes `ahead` are read soon.
+///
+/// SAFETY: 32 bytes and a factor can be read at both.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+pub unsafe fn byte_group(rows: [*const u8; 2], factors: [*const i16; 2], ahead: usize) -> [Ints; 4] {
+    let row = |i: usize| {
+        // A prefetch may be of any place.
+        _mm_prefetch::<_MM_HINT_T1>(rows[i].wrapping_add(ahead).cast());
+        // SAFETY: as the caller guarantees.
+        let (bytes, factor) = unsafe { (load_ints(rows[i]), _mm256_set1_epi16(*factors[i])) };
+        let bytes = xor(bytes, splat_int(OFFSET));
+        // Bytes times 256 times factors, over 2¹⁵.
+        [_mm256_unpacklo_epi8(zero(), bytes), _mm256_unpackhi_epi8(zero(), bytes)]
+            .map(|bytes| _mm256_mulhrs_epi16(bytes, factor))
+    };
+    let ([a, c], [b, d]) = (row(0), row(1));
+    [
+        _mm256_unpacklo_epi16(a, b),
+        _mm256_unpackhi_epi16(a, b),
+        _mm256_unpacklo_epi16(c, d),
+        _mm256_unpackhi_epi16(c, d),
+    ]
+}
+
+/// The columns of four vectors in order, where the halves of each have four columns of each sixteen.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+pub fn arrange([a, b, c, d]: [Floats; 4]) -> [Floats; 4] {
+    [
+        _mm256_permute2f128_ps::<0x20>(a, b),
+        _mm256_permute2f128_ps::<0x20>(c, d),
+        _mm256_permute2f128_ps::<0x31>(a, b),
+        _mm256_permute2f128_ps::<0x31>(c, d),
+    ]
 }
