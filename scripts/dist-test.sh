@@ -47,7 +47,10 @@ root_of() {
     mountpoint -q "$root/dev/pts" || mount --bind /dev/pts "$root/dev/pts"
 }
 # shellcheck disable=SC2329
-leave() { for root in "$roots"/*/; do for mount in dev/pts dev proc; do umount "$root$mount" 2>/dev/null || true; done; done; }
+leave() {
+    tmux -L "dist-test-$$" kill-server 2>/dev/null || true
+    for root in "$roots"/*/; do for mount in dev/pts dev proc; do umount "$root$mount" 2>/dev/null || true; done; done
+}
 trap leave EXIT
 
 # use ROOT PROGRAM...: the program must caption, check itself and open the studio.
@@ -84,6 +87,16 @@ sys.exit(f"doctor: {bad}" if bad else 0)'
 # studio ROOT PROGRAM...: open it in a terminal, wait for its first screen, quit.
 studio() {
     local root=$1 screen session=dist-test-$$; shift
+    # qemu 7.2 refuses the call that reads a terminal's mode (TCGETS2) with an error that no kernel gives; qemu 10 does not.
+    if ! in_root "$root" python3 -c '
+import errno, fcntl, pty, sys
+try:
+    fcntl.ioctl(pty.openpty()[1], 0x802C542A, bytes(44))
+except OSError as error:
+    sys.exit(error.errno == errno.ENOSYS)'; then
+        echo "skipped: the studio: this version of qemu has no TCGETS2"
+        return
+    fi
     tmux -L "$session" -f /dev/null new-session -d -x 100 -y 30 \
         "env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=screen-256color chroot $root $* 2>/tmp/$session.err; echo exit code \$?; sleep 600"
     for _ in $(seq 240); do
