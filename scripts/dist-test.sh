@@ -157,9 +157,15 @@ for arch in ${arches:-x86_64 aarch64}; do
 
         say "$name: npm"
         rm -rf "$root/opt/npm" && mkdir "$root/opt/npm"
-        # npm installs here; Debian's own npm has hundreds of dependencies. The program runs there, with Debian's node.
-        npm install --silent --offline --no-audit --no-fund --os=linux --cpu=$cpu --prefix "$root/opt/npm" \
-            "$dist/specreel-$version.npm.tgz" "$dist/specreel-linux-$cpu-$version.npm.tgz"
+        # npm installs here; Debian's own npm has hundreds of dependencies. The program runs there, with Debian's node. npm chooses
+        # among the programs of dist/ by os and cpu, as among those of its registry; one that is named must fit npm's own processor.
+        python3 -c '
+import glob, json, sys
+dist, end = sys.argv[1], f"-{sys.argv[2]}.npm.tgz"
+programs = {"@specreel/" + path.split("/specreel-")[-1].removesuffix(end): f"file:{path}" for path in glob.glob(f"{dist}/specreel-*-*{end}")}
+print(json.dumps({"dependencies": {"specreel": f"file:{dist}/specreel{end}"}, "optionalDependencies": programs}))' \
+            "$dist" "$version" >"$root/opt/npm/package.json"
+        npm install --loglevel=error --offline --no-audit --no-fund --os=linux --cpu=$cpu --prefix "$root/opt/npm"
         # Older versions of Debian and Ubuntu have a node that is too old for the launcher.
         if in_root "$root" node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)'; then use "$root" node /opt/npm/node_modules/specreel/specreel.js
         else echo "skipped: $(in_root "$root" node --version) is too old"; fi
