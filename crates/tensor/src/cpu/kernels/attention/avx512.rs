@@ -4,7 +4,7 @@ use std::{arch::x86_64::*, ops::Range};
 
 use super::{
     super::{BLOCK, SLOTS},
-    Weights,
+    FEW, SEGMENT, Weights,
     q8::{Keys8, Queries8},
     scales_of,
     tiles::attention_tiles,
@@ -85,8 +85,14 @@ unsafe fn tile_q8<const N: usize, const V: usize>(
                 std::array::from_fn(|n| [_mm512_set1_epi32(*offsets.add(n * chunks + chunk)); V]);
             let first = chunk * BLOCK / 4;
             for word in first..(first + BLOCK / 4).min(words) {
-                let key: [__m512i; V] =
-                    std::array::from_fn(|v| _mm512_loadu_si512(kq.add((v * words + word) * SLOTS).cast()));
+                let key: [__m512i; V] = std::array::from_fn(|v| {
+                    let at = kq.add((v * words + word) * SLOTS);
+                    if N <= FEW {
+                        // The next segment's. A prefetch may be of any place.
+                        _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(SEGMENT * words).cast());
+                    }
+                    _mm512_loadu_si512(at.cast())
+                });
                 for (n, sums) in sums.iter_mut().enumerate() {
                     let query = _mm512_set1_epi32(qq.add(n * d + word * 4).cast::<i32>().read_unaligned());
                     for (sum, key) in sums.iter_mut().zip(key) {
@@ -94,8 +100,13 @@ unsafe fn tile_q8<const N: usize, const V: usize>(
                     }
                 }
             }
-            let scale: [__m512; V] =
-                std::array::from_fn(|v| _mm512_loadu_ps(ks.add((v * chunks + chunk) * SLOTS)));
+            let scale: [__m512; V] = std::array::from_fn(|v| {
+                let at = ks.add((v * chunks + chunk) * SLOTS);
+                if N <= FEW {
+                    _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(SEGMENT * chunks).cast());
+                }
+                _mm512_loadu_ps(at)
+            });
             for (n, (acc, sums)) in acc.iter_mut().zip(sums).enumerate() {
                 let own = _mm512_set1_ps(*qs.add(n * chunks + chunk));
                 for ((acc, sum), scale) in acc.iter_mut().zip(sums).zip(scale) {

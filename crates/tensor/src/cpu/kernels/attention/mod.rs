@@ -34,6 +34,9 @@ use super::{HalfKind, half::has_vectors};
 /// Slots whose scores are turned into weights at once: the softmax of a row is computed over segments of this length, counted from
 /// its first slot, in their order.
 pub const SEGMENT: usize = 512;
+/// Queries of a tile up to which the next segment is asked for: more take longer to compute than to read.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(super) const FEW: usize = 4;
 
 /// The instructions that products of integers use.
 #[derive(Clone, Copy, Debug)]

@@ -19,7 +19,7 @@ pub use x86::{Int8, product_blocks, product_q8, scores_q8};
 
 use super::{
     BLOCK, DisjointSliceMut, Product, Rows8, SLOTS,
-    attention::{Keys8, Queries8},
+    attention::{FEW, Keys8, Queries8, SEGMENT},
     blocks::BlockRows,
     quantized::{PANEL, Panels},
     vectors::{self as v, LANES},
@@ -134,7 +134,7 @@ macro_rules! int8_kernels {
         mod $name {
             use super::{
                 super::{
-                    BLOCK, BlockRows, DisjointSliceMut, Keys8, LANES, PANEL, Panels, Product, Queries8, Rows8, SLOTS,
+                    BLOCK, BlockRows, DisjointSliceMut, FEW, Keys8, LANES, PANEL, Panels, Product, Queries8, Rows8, SEGMENT, SLOTS,
                     blocks::{Arranged, Group, WIDE},
                     for_rows,
                     load::Outputs,
@@ -263,7 +263,13 @@ macro_rules! int8_kernels {
                         let own = |i: usize| (n + i) * chunks + chunk;
                         let start = std::array::from_fn(|i| offset(*queries.offsets.as_ptr().add(own(i))));
                         let inputs = queries.quants.as_ptr().add(n * d + chunk * BLOCK);
-                        let groups = quants.add(chunk * BLOCK / 4 * SLOTS).cast();
+                        let groups: *const u8 = quants.add(chunk * BLOCK / 4 * SLOTS).cast();
+                        if R <= FEW && lane == 0 {
+                            // The next segment's keys, a line for each group.
+                            for group in 0..BLOCK / 4 {
+                                v::read_soon(groups.wrapping_add(SEGMENT * d + group * 4 * SLOTS));
+                            }
+                        }
                         let dots = dots::<R, 8, true>(groups, 4 * SLOTS, inputs, d, start);
                         let scale = v::load(scales.add(chunk * SLOTS));
                         for i in 0..R {

@@ -140,6 +140,13 @@ pub fn from_array(values: [f32; 8]) -> Floats {
     unsafe { load(values.as_ptr()) }
 }
 
+/// Ask for the line at any place.
+#[inline(always)]
+pub fn read_soon(at: *const u8) {
+    // SAFETY: a prefetch may be of any place.
+    unsafe { asm!("prfm pldl2keep, [{at}]", at = in(reg) at, options(readonly, nostack, preserves_flags)) };
+}
+
 /// SAFETY: eight floats can be read.
 #[inline(always)]
 pub unsafe fn load(at: *const f32) -> Floats {
@@ -244,13 +251,16 @@ pub unsafe fn byte_words(rows: [*const u8; 2], factors: [i32; 2]) -> Ints {
     }
 }
 
-/// The same of 32 columns, of one block, in the order that [`arrange`] undoes.
+/// The same of 32 columns, of one block, in the order that [`arrange`] undoes. The bytes `ahead` are read soon.
 ///
 /// SAFETY: 32 bytes and a factor can be read at both.
 #[inline(always)]
-pub unsafe fn byte_group(rows: [*const u8; 2], factors: [*const i16; 2], _ahead: usize) -> [Ints; 4] {
+pub unsafe fn byte_group(rows: [*const u8; 2], factors: [*const i16; 2], ahead: usize) -> [Ints; 4] {
     // SAFETY: as the caller guarantees; NEON is part of the target.
     unsafe {
+        for row in rows {
+            read_soon(row.wrapping_add(ahead));
+        }
         let half = |at: usize| {
             let row = |i: usize| {
                 let (bytes, factor) = (vld1q_s8(rows[i].add(at).cast()), vdupq_n_s16(*factors[i]));

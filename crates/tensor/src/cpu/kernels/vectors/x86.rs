@@ -94,6 +94,13 @@ operations! {
     }
 }
 
+/// Ask for the line at any place.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn read_soon(at: *const u8) {
+    _mm_prefetch::<_MM_HINT_T1>(at.cast());
+}
+
 /// SAFETY: eight floats can be read.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -166,8 +173,7 @@ pub unsafe fn byte_words(rows: [*const u8; 2], factors: [i32; 2]) -> Ints {
 #[target_feature(enable = "avx2,fma")]
 pub unsafe fn byte_group(rows: [*const u8; 2], factors: [*const i16; 2], ahead: usize) -> [Ints; 4] {
     let row = |i: usize| {
-        // A prefetch may be of any place.
-        _mm_prefetch::<_MM_HINT_T1>(rows[i].wrapping_add(ahead).cast());
+        read_soon(rows[i].wrapping_add(ahead));
         // SAFETY: as the caller guarantees.
         let (bytes, factor) = unsafe { (load_ints(rows[i]), _mm256_set1_epi16(*factors[i])) };
         let bytes = xor(bytes, splat_int(OFFSET));

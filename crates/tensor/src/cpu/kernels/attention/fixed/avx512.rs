@@ -5,7 +5,7 @@ use std::arch::{asm, x86_64::*};
 use super::{
     super::{
         super::{BLOCK, SLOTS},
-        SEGMENT, Weights,
+        FEW, SEGMENT, Weights,
     },
     ByteValues, FRACTION, FixedKeys, FixedRows, FixedValues,
     tiles::{fixed_tiles, tile},
@@ -17,6 +17,13 @@ use {
 
 type Floats = __m512;
 type Words = __m512i;
+
+/// Ask for the line at any place.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn read_soon(at: *const u8) {
+    _mm_prefetch::<_MM_HINT_T1>(at.cast());
+}
 
 /// SAFETY: 16 words can be read.
 #[inline]
@@ -78,8 +85,7 @@ unsafe fn byte_words(rows: [*const u8; 2], factors: [i32; 2]) -> Words {
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn byte_group(rows: [*const u8; 2], factors: [*const i16; 2], ahead: usize) -> [Words; 4] {
     let row = |i: usize| {
-        // A prefetch may be of any place.
-        _mm_prefetch::<_MM_HINT_T1>(rows[i].wrapping_add(ahead).cast());
+        read_soon(rows[i].wrapping_add(ahead));
         // SAFETY: the caller's.
         let (bytes, low, high) = unsafe {
             let [low, high] = [*factors[i], *factors[i].add(1)].map(|factor| _mm256_set1_epi16(factor));

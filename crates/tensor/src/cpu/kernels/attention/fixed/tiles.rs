@@ -63,7 +63,11 @@ macro_rules! fixed_tiles {
             unsafe {
                 for word in 0..d / 2 {
                     let key: [Words; V] = std::array::from_fn(|k| {
-                        load_words(keys.words.as_ptr().add(starts[k] + word * SLOTS))
+                        let at = keys.words.as_ptr().add(starts[k] + word * SLOTS);
+                        if N <= FEW && (v + k) * $lanes % SLOTS == 0 {
+                            read_soon(at.wrapping_add(SEGMENT * d / 2).cast());
+                        }
+                        load_words(at)
                     });
                     for (n, acc) in acc.iter_mut().enumerate() {
                         let query = splat_word(queries.as_ptr().add(n * d + 2 * word));
@@ -88,10 +92,11 @@ macro_rules! fixed_tiles {
             /// True if the columns of four vectors are in the order that [`arrange`] undoes.
             const SHUFFLED: bool;
 
-            /// Vectors of columns from `at` on of rows `2 * pair` and `2 * pair + 1`.
+            /// Vectors of columns from `at` on of rows `2 * pair` and `2 * pair + 1`; for a few queries those of the next segment are
+            /// asked for.
             ///
             /// SAFETY: the rows can be read; the features were detected.
-            unsafe fn words<const C: usize>(self, pair: usize, at: usize) -> [Words; C];
+            unsafe fn words<const C: usize>(self, pair: usize, at: usize, few: bool) -> [Words; C];
         }
 
         impl Values for FixedValues<'_> {
@@ -99,10 +104,16 @@ macro_rules! fixed_tiles {
 
             #[inline]
             #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
-            unsafe fn words<const C: usize>(self, pair: usize, at: usize) -> [Words; C] {
-                let first = pair * self.d + at;
-                // SAFETY: the caller's.
-                std::array::from_fn(|c| unsafe { load_words(self.words.as_ptr().add(first + c * $lanes)) })
+            unsafe fn words<const C: usize>(self, pair: usize, at: usize, few: bool) -> [Words; C] {
+                let first = self.words.as_ptr().wrapping_add(pair * self.d + at);
+                std::array::from_fn(|c| {
+                    let at = first.wrapping_add(c * $lanes);
+                    if few && c * $lanes % SLOTS == 0 {
+                        read_soon(at.wrapping_add(SEGMENT / 2 * self.d).cast());
+                    }
+                    // SAFETY: the caller's.
+                    unsafe { load_words(at) }
+                })
             }
         }
 
@@ -111,7 +122,7 @@ macro_rules! fixed_tiles {
 
             #[inline]
             #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
-            unsafe fn words<const C: usize>(self, pair: usize, at: usize) -> [Words; C] {
+            unsafe fn words<const C: usize>(self, pair: usize, at: usize, _few: bool) -> [Words; C] {
                 let first = 2 * pair * self.d + at;
                 // SAFETY: the caller's; there are factors of all rows.
                 unsafe {
@@ -198,7 +209,7 @@ macro_rules! fixed_tiles {
             // SAFETY: these columns of the N sums, and of every pair of rows, are within the slices.
             unsafe {
                 for pair in 0..weights.slots.div_ceil(2) {
-                    let value: [Words; C] = values.words(pair, at);
+                    let value: [Words; C] = values.words(pair, at, N <= FEW);
                     for (n, acc) in acc.iter_mut().enumerate() {
                         let weight = splat_word(integers.as_ptr().add(n * weights.stride + 2 * pair));
                         for (acc, value) in acc.iter_mut().zip(value) {

@@ -3,7 +3,7 @@
 use super::{
     super::{
         super::{BLOCK, SLOTS, int8::Int8},
-        SEGMENT, Weights,
+        FEW, SEGMENT, Weights,
     },
     ByteValues, FixedKeys, FixedRows, FixedValues,
 };
@@ -14,7 +14,7 @@ macro_rules! kernels {
             use super::{
                 super::{
                     super::super::vectors::{
-                        Ints as Words, arrange, byte_group, byte_words, fma, load, load_ints, mul, no_sums, splat,
+                        Ints as Words, arrange, byte_group, byte_words, fma, load, load_ints, mul, no_sums, read_soon, splat,
                         splat_int, store, to_floats, total_pairs,
                     },
                     tiles::{fixed_tiles, tile},
