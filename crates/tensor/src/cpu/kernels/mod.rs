@@ -58,6 +58,8 @@ const WIDEST: usize = 16;
 /// The bit of 8-bit keys and values that is flipped where they are stored: x86-64's dot products take unsigned bytes, which are
 /// offset by 128, and ARM's signed ones.
 pub const SIGN: u8 = if cfg!(target_arch = "aarch64") { 0 } else { 0x80 };
+/// Fractional bits of the integers with which blocks of 8-bit values are multiplied.
+const FRACTION: i32 = 7;
 /// 1.5 · 2²³: adding it rounds a smaller value to an integer, ties to even, which is then in the lowest bits.
 const INTEGER: f32 = 12_582_912.0;
 

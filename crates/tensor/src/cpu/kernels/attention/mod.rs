@@ -34,7 +34,7 @@ use super::{HalfKind, half::has_vectors};
 /// Slots whose scores are turned into weights at once: the softmax of a row is computed over segments of this length, counted from
 /// its first slot, in their order.
 pub const SEGMENT: usize = 512;
-/// Queries of a tile up to which the next segment is asked for: more take longer to compute than to read.
+/// Largest number of queries in a tile that prefetches the next segment: with more, computing takes longer than reading.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) const FEW: usize = 4;
 
@@ -77,7 +77,8 @@ impl Instructions {
 /// Keys or values of one head from a slot on.
 ///
 /// Keys are interleaved in blocks of [`SLOTS`] slots: block, then dimension, then lane. Values are rows. 8-bit values have
-/// [`SIGN`](super::SIGN) flipped and are in words of four dimensions, which take the place of a dimension in the layout; a slot has one scale for each
+/// [`SIGN`](super::SIGN) flipped and are in words of four dimensions, which take the place of a dimension in the layout; a slot has
+/// one scale for each
 /// [`BLOCK`] dimensions.
 #[derive(Clone, Copy)]
 pub enum Held<'a> {

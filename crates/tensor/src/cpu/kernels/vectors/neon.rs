@@ -2,6 +2,8 @@
 
 use std::arch::{aarch64::*, asm};
 
+use super::super::FRACTION;
+
 #[derive(Clone, Copy)]
 pub struct Floats(pub float32x4_t, pub float32x4_t);
 
@@ -244,7 +246,7 @@ pub unsafe fn byte_words(rows: [*const u8; 2], factors: [i32; 2]) -> Ints {
         let row = |i: usize| {
             let (bytes, factor) = (vmovl_s8(vld1_s8(rows[i].cast())), vdupq_n_s16(factors[i] as i16));
             [vmull_s16(vget_low_s16(bytes), vget_low_s16(factor)), vmull_high_s16(bytes, factor)]
-                .map(|product| vrshrq_n_s32::<7>(product))
+                .map(|product| vrshrq_n_s32::<FRACTION>(product))
         };
         let ([a, c], [b, d]) = (row(0), row(1));
         Ints(vsliq_n_s32::<16>(a, b), vsliq_n_s32::<16>(c, d))

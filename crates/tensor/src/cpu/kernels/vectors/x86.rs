@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use super::super::FRACTION;
+
 pub type Floats = __m256;
 pub type Ints = __m256i;
 /// Sums of products of pairs of 16-bit integers, before they are [totals](total_pairs).
@@ -161,7 +163,7 @@ pub unsafe fn byte_words(rows: [*const u8; 2], factors: [i32; 2]) -> Ints {
         // SAFETY: as the caller guarantees.
         let bytes = unsafe { _mm_xor_si128(_mm_loadl_epi64(rows[i].cast()), _mm_set1_epi8(-128)) };
         let product = mul_int(_mm256_cvtepi8_epi32(bytes), splat_int(factors[i]));
-        _mm256_srai_epi32::<7>(add(product, splat_int(64)))
+        _mm256_srai_epi32::<FRACTION>(add(product, splat_int(1 << (FRACTION - 1))))
     };
     _mm256_blend_epi16::<0b1010_1010>(row(0), _mm256_slli_epi32::<16>(row(1)))
 }

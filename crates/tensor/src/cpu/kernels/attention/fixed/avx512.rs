@@ -4,10 +4,10 @@ use std::arch::{asm, x86_64::*};
 
 use super::{
     super::{
-        super::{BLOCK, SLOTS},
+        super::{BLOCK, FRACTION, SLOTS},
         FEW, SEGMENT, Weights,
     },
-    ByteValues, FRACTION, FixedKeys, FixedRows, FixedValues,
+    ByteValues, FixedKeys, FixedRows, FixedValues,
     tiles::{fixed_tiles, tile},
 };
 use {
@@ -73,7 +73,10 @@ unsafe fn byte_words(rows: [*const u8; 2], factors: [i32; 2]) -> Words {
         // SAFETY: the caller's.
         let bytes = unsafe { _mm_xor_si128(_mm_loadu_si128(rows[i].cast()), _mm_set1_epi8(-128)) };
         let product = _mm512_mullo_epi32(_mm512_cvtepi8_epi32(bytes), _mm512_set1_epi32(factors[i]));
-        _mm512_srai_epi32::<FRACTION>(_mm512_add_epi32(product, _mm512_set1_epi32(1 << (FRACTION - 1))))
+        _mm512_srai_epi32::<{ FRACTION as u32 }>(_mm512_add_epi32(
+            product,
+            _mm512_set1_epi32(1 << (FRACTION - 1)),
+        ))
     };
     _mm512_mask_blend_epi16(0xaaaa_aaaa, row(0), _mm512_slli_epi32::<16>(row(1)))
 }

@@ -14,7 +14,7 @@ mod vectors;
 use std::ops::Range;
 
 use super::{
-    super::{BLOCK, INTEGER, SIGN, SLOTS, WIDEST, portable::halves, vectorized},
+    super::{BLOCK, FRACTION, INTEGER, SIGN, SLOTS, WIDEST, portable::halves, vectorized},
     Instructions, Queries, Weights,
 };
 
@@ -28,9 +28,6 @@ const LARGEST_WEIGHT: f32 = 32767.0;
 const WEIGHTS: u32 = 523_000;
 /// The smallest weight that is not taken for zero.
 const SMALLEST_WEIGHT: f32 = 1e-30;
-
-/// The bits after the point in what blocks of 8-bit values are multiplied with.
-const FRACTION: u32 = 7;
 
 /// True if 16-bit keys and values of heads of `d` values are held in fixed point.
 pub fn holds_fixed(d: usize) -> bool {
@@ -272,7 +269,7 @@ impl Instructions {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => 6,
-            // More share a tile of two vectors, too few for a group of bytes.
+            // Tiles of more queries have only two vectors; converting a group of bytes at once needs four.
             _ => 2,
         }
     }

@@ -92,8 +92,8 @@ macro_rules! fixed_tiles {
             /// True if the columns of four vectors are in the order that [`arrange`] undoes.
             const SHUFFLED: bool;
 
-            /// Vectors of columns from `at` on of rows `2 * pair` and `2 * pair + 1`; for a few queries those of the next segment are
-            /// asked for.
+            /// Vectors of columns from `at` on of rows `2 * pair` and `2 * pair + 1`; with `few` queries, the next segment's rows
+            /// are prefetched.
             ///
             /// SAFETY: the rows can be read; the features were detected.
             unsafe fn words<const C: usize>(self, pair: usize, at: usize, few: bool) -> [Words; C];

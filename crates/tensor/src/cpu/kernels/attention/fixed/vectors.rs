@@ -14,8 +14,8 @@ macro_rules! kernels {
             use super::{
                 super::{
                     super::super::vectors::{
-                        Ints as Words, arrange, byte_group, byte_words, fma, load, load_ints, mul, no_sums, read_soon, splat,
-                        splat_int, store, to_floats, total_pairs,
+                        Ints as Words, arrange, byte_group, byte_words, fma, load, load_ints, mul, no_sums,
+                        read_soon, splat, splat_int, store, to_floats, total_pairs,
                     },
                     tiles::{fixed_tiles, tile},
                 },
