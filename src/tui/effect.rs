@@ -132,8 +132,8 @@ pub enum Effect {
     Probe(PathBuf),
     /// Divide a clip into segments; answered by [`Msg::Cut`].
     Cut(PathBuf, Division),
-    /// Find out what is said in a clip, from a transcript or by a speech model of this name, and nothing else meanwhile; an empty name
-    /// only ends what is in progress. Answered by [`Msg::Speech`].
+    /// Find out what is said in a clip, and nothing else meanwhile: from a transcript, or by a speech model of this name, perhaps with
+    /// `--language CODE`. An empty name only ends what is in progress. Answered by [`Msg::Speech`].
     Listen(PathBuf, String),
     /// Read frames of a clip, or no longer; only the newest request counts. Answered by [`Msg::FrameRead`] and [`Msg::FramesRead`].
     Frames(Option<FrameRequest>),

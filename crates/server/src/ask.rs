@@ -102,7 +102,7 @@ pub fn ask(app: &App, request: ChatRequest, stop: &dyn Fn() -> bool) -> Result<A
     let video = app.videos.resolve(&said.video, &said.at)?;
     let span = Videos::span(&video, extension.and_then(|own| own.start), extension.and_then(|own| own.end))
         .map_err(|failure| ApiError::failure(&failure, Some("specreel.start")))?;
-    let heard = app.speech.of(extension, &video, span, stop)?;
+    let heard = app.speech.of(extension, &app.videos, &video, span, stop)?;
     let pixels = |own: fn(&Extension) -> Option<u32>| extension.and_then(own).map(|n| n as usize);
     let mut run = RunRequest {
         constraint: constraint.or_else(|| base.constraint.clone()),

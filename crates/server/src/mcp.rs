@@ -31,7 +31,8 @@ use specreel_record::{Event, EventKind, Failure};
 
 /// Introduces the tools to clients.
 const INSTRUCTIONS: &str = "Describes videos and pictures with a local Video-LLM. `caption_video` describes a file, `ask_video` answers a \
-     question about it; a second question about the same file starts sooner. Long videos take minutes: watch the progress.";
+     question about it; a second question about the same file starts sooner. Both can be told what is said in it. Long videos take \
+     minutes: watch the progress.";
 
 /// A server that speaks over stdin and stdout.
 pub struct McpServer {
@@ -110,6 +111,10 @@ struct CaptionVideo {
     start: Option<f64>,
     /// Last second of the video to look at.
     end: Option<f64>,
+    /// File of what is said in the video: SubRip, WebVTT, or Whisper's JSON.
+    transcript: Option<String>,
+    /// Have the server's speech model listen to the video first.
+    transcribe: Option<bool>,
 }
 
 /// A question about a video.
@@ -122,6 +127,10 @@ struct AskVideo {
     question: String,
     /// Longest answer in tokens.
     max_new_tokens: Option<u32>,
+    /// File of what is said in the video: SubRip, WebVTT, or Whisper's JSON.
+    transcript: Option<String>,
+    /// Have the server's speech model listen to the video first.
+    transcribe: Option<bool>,
 }
 
 /// A video, and the methods to compare on it.
@@ -154,8 +163,8 @@ impl Tools {
         Parameters(call): Parameters<CaptionVideo>,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let CaptionVideo { path, prompt, method, max_new_tokens, start, end } = call;
-        let extension = Extension { method, start, end, ..Extension::default() };
+        let CaptionVideo { path, prompt, method, max_new_tokens, start, end, transcript, transcribe } = call;
+        let extension = Extension { method, start, end, ..said(transcript, transcribe) };
         let chat = chat(path, prompt.unwrap_or_default(), max_new_tokens, extension);
         Ok(result(self.answer(chat, &mut Progress::new(&context), &context.ct).await))
     }
@@ -167,8 +176,8 @@ impl Tools {
         Parameters(call): Parameters<AskVideo>,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let AskVideo { path, question, max_new_tokens } = call;
-        let chat = chat(path, question, max_new_tokens, Extension::default());
+        let AskVideo { path, question, max_new_tokens, transcript, transcribe } = call;
+        let chat = chat(path, question, max_new_tokens, said(transcript, transcribe));
         Ok(result(self.answer(chat, &mut Progress::new(&context), &context.ct).await))
     }
 
@@ -224,10 +233,10 @@ impl Tools {
             let app = self.app.clone();
             let asked = tokio::task::spawn_blocking(move || ask::ask(&app, chat, &|| false)).await;
             let asked = asked.map_err(|e| e.to_string())?.map_err(|error| error.message)?;
-            let Asked { run, video, stop, .. } = asked;
+            let Asked { run, video, notes, stop, .. } = asked;
             let most = run.max_new_tokens;
             let mut ticket = self.app.pool.submit(run, video).map_err(|why| ApiError::from(why).message)?;
-            let mut answer = Answer::new(ticket.run(), Vec::new(), stop, None, false);
+            let mut answer = Answer::new(ticket.run(), notes, stop, None, false);
             let (mut text, mut tokens) = (String::new(), 0);
             while let Some(event) = ticket.next().await {
                 let added = answer.apply(&event);
@@ -292,6 +301,12 @@ impl Progress {
         let progress = ProgressNotificationParam::new(token.clone(), self.sent).with_message(message);
         let _ = self.client.notify_progress(progress).await;
     }
+}
+
+/// A request with what is said in the video.
+fn said(transcript: Option<String>, transcribe: Option<bool>) -> Extension {
+    let transcript = transcript.map(|path| json!({ "path": path }));
+    Extension { transcript, transcribe: transcribe.unwrap_or_default(), ..Extension::default() }
 }
 
 fn chat(path: String, prompt: String, max_new_tokens: Option<u32>, extension: Extension) -> ChatRequest {

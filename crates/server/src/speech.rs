@@ -14,7 +14,7 @@ use crate::{
     error::ApiError,
     options::{Listen, Options},
     pool::Refused,
-    videos::Video,
+    videos::{Video, Videos},
 };
 use specreel_client::Transcript;
 use specreel_record::Span;
@@ -42,10 +42,12 @@ impl Speech {
         Self { listen, last: Mutex::default(), room: Semaphore::new(options.queue + 1) }
     }
 
-    /// What is said in a part of a video; `None` if the request is not about that. Blocks, until `stop`.
+    /// What is said in a part of a video; `None` if the request is not about that. Blocks, until `stop`. `videos` finds the file of
+    /// a transcript.
     pub fn of(
         &self,
         extension: Option<&Extension>,
+        videos: &Videos,
         video: &Video,
         span: Option<Span>,
         stop: &dyn Fn() -> bool,
@@ -59,6 +61,9 @@ impl Speech {
                 Err(invalid("specreel.transcribe", "choose either `transcript` or `transcribe`".into()))
             }
             (Some(written), false) => {
+                if let Some(named) = written.get("path").and_then(Value::as_str) {
+                    return read(videos, named).map(Some);
+                }
                 let text = match written {
                     Value::String(text) => text.clone(),
                     lines => lines.to_string(),
@@ -66,7 +71,7 @@ impl Speech {
                 let read = Transcript::parse(text.as_bytes());
                 read.map(Some).map_err(|error| {
                     let expected =
-                        "expected a list of {\"start\", \"end\", \"text\"}, or the text of SubRip or WebVTT";
+                        "expected a list of {\"start\", \"end\", \"text\"}, the text of SubRip or WebVTT, or the {\"path\"} of a file";
                     invalid("specreel.transcript", format!("{error}; {expected}"))
                 })
             }
@@ -109,4 +114,12 @@ impl Speech {
         *last = Some((part, said.clone()));
         Ok(said)
     }
+}
+
+/// The transcript in a file below an allowed directory.
+fn read(videos: &Videos, named: &str) -> Result<Transcript, ApiError> {
+    let param = "specreel.transcript";
+    let missing = |error: ApiError| ApiError::invalid(param, "transcript_not_found", error.message);
+    let file = videos.file(named).map_err(missing)?;
+    Transcript::read(&file.path).map_err(|failure| ApiError::failure(&file.named(failure), Some(param)))
 }

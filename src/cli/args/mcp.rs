@@ -4,15 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::run::RunArgs;
+use super::{part::SpeechModelArgs, run::RunArgs};
 
 /// Arguments of `mcp`.
 #[derive(Debug, Default, Args)]
 #[command(mut_arg("prompt", |arg| arg.help("Prompt of calls that have none")))]
+#[command(mut_arg("transcribe", |arg| arg.help("Whisper model (directory or id) for calls with `transcribe`")))]
 pub struct McpArgs {
     /// Let calls name only the files in this directory (repeatable) [default: all that you can read]
     #[arg(long, help_heading = "Server", value_name = "DIR")]
     pub allow_dir: Vec<PathBuf>,
+    #[command(flatten)]
+    pub speech: SpeechModelArgs,
     #[command(flatten)]
     pub run: RunArgs,
 }

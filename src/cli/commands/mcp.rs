@@ -4,11 +4,11 @@ use super::{
     serve::{Prepared, prepare, runtime},
     *,
 };
-use crate::cli::args::{mcp::McpArgs, part::SpeechModelArgs};
+use crate::cli::args::mcp::McpArgs;
 use specreel_server::{McpServer, Options};
 
 pub fn run(args: &McpArgs, config: &Config) -> Result<i32, End> {
-    let Prepared { defaults, load } = prepare(&args.run, &SpeechModelArgs::default(), config)?;
+    let Prepared { defaults, load } = prepare(&args.run, &args.speech, config)?;
     // The client runs as the user, who may read all of these.
     let allow_dirs = match &args.allow_dir[..] {
         [] => vec!["/".into()],

@@ -100,13 +100,48 @@ impl Ear {
     }
 }
 
-/// What is said in a whole video: read from a transcript, or heard by a speech model. Fails as [`Speech::of`] and
-/// [`Speech::in_video`].
-pub fn listen(video: &Path, named: &Path, progress: Progress<'_>) -> Result<Transcript, Failure> {
+/// What is said in a whole video: read from a transcript, or heard by a speech model (`MODEL` or `MODEL --language CODE`). Fails as
+/// [`Speech::of`] and [`Speech::in_video`], and for the language of a transcript (class usage).
+pub fn listen(video: &Path, typed: &Path, progress: Progress<'_>) -> Result<Transcript, Failure> {
+    let (named, language) = match typed.to_str().and_then(|typed| typed.split_once(" --language ")) {
+        Some((named, code)) => (Path::new(named.trim_end()), Some(code.trim().to_owned())),
+        None => (typed, None),
+    };
     let extension = named.extension().and_then(|extension| extension.to_str());
     let is_transcript = named.is_file() || matches!(extension, Some("srt" | "vtt" | "json"));
-    let name = || Some(named.to_owned());
-    let (transcript, transcribe) = if is_transcript { (name(), None) } else { (None, name()) };
-    let args = SpeechArgs { transcript, model: SpeechModelArgs { transcribe, language: None } };
-    Speech::of(&args)?.in_video(video, SpanArgs::default(), progress).map(Option::unwrap_or_default)
+    if is_transcript && language.is_some() {
+        let error = format!("{}: the language of a transcript cannot be set", named.display());
+        return Err(Failure::usage(error, "leave --language out"));
+    }
+    let name = Some(named.to_owned());
+    let (transcript, transcribe) = if is_transcript { (name, None) } else { (None, name) };
+    let args = SpeechArgs { transcript, model: SpeechModelArgs { transcribe, language } };
+    let said = Speech::of(&args)?.in_video(video, SpanArgs::default(), progress)?;
+    let mut said = said.unwrap_or_default();
+    said.file = typed.display().to_string();
+    Ok(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_studio_names_a_transcript_or_a_model_and_its_language() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/whisper");
+        let (video, model) = (fixtures.join("sound.mp4"), fixtures.display().to_string());
+        let heard = |typed: &str| listen(&video, Path::new(typed), &mut |_, _| ControlFlow::Continue(()));
+        let detected = heard(&model).unwrap();
+        assert!(detected.notes(1e9).iter().any(|note| note.contains("--language sets another")));
+        let typed = format!("{model} --language de");
+        let german = heard(&typed).unwrap();
+        assert_eq!((german.file.as_str(), german.notes(1e9).len()), (typed.as_str(), 0));
+        for (typed, words) in [
+            (format!("{model} --language xx"), "xx"),
+            ("said.srt --language de".into(), "cannot be set"),
+            ("said.srt".into(), "no such file"),
+        ] {
+            assert!(heard(&typed).unwrap_err().error.contains(words), "{typed}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::*;
 use crate::tui::model::Waiting;
 use specreel_engine::{RunRequest, Turn};
+use specreel_record::Span;
 
 /// Caption the marked clips together, or else the selected one; while another clip is captioned, it is queued.
 pub(super) fn run(model: &mut Model) -> Vec<Effect> {
@@ -67,7 +68,13 @@ pub(super) fn drop_queue(model: &mut Model) -> bool {
 pub(super) fn again(model: &mut Model) -> Vec<Effect> {
     match shown_subject(model) {
         Some(subject) if subject.segments.is_empty() => request(model, subject),
-        Some(subject) => segments::begin(model, subject),
+        Some(subject) => {
+            // Prompts of saved segments have what is said in each.
+            let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
+            let own = runs.iter().filter_map(|run| Some((run.subject.span?, run.subject.prompt.clone())));
+            let own: Vec<(Span, String)> = own.collect();
+            segments::begin(model, subject, &own)
+        }
         None => run(model),
     }
 }

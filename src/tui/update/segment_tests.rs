@@ -142,8 +142,9 @@ fn session() -> Session {
     let mut lines = Vec::new();
     for (run, start) in [(7u64, 0.0), (8, 30.0)] {
         let segment = Some(Segment { first: 7, index: (run - 7) as usize, count: 3 });
-        let about =
-            Started { span: Some(span(start, start + 30.0)), segment, ..about("/v/clip.mp4", "naive") };
+        let prompt = format!("What is said in the video:\n[0:01 - 0:02] Word {run}.\n\nDescribe the video.");
+        let span = Some(span(start, start + 30.0));
+        let about = Started { span, segment, prompt, ..about("/v/clip.mp4", "naive") };
         let kind = EventKind::Started(about);
         let Msg::Engine(one) = step(run, &[("Some words.", Verdict::Exact)], 1) else { panic!("no event") };
         let Msg::Engine(end) = done(run, StopReason::Eos, "Some words.") else { panic!("no event") };
@@ -185,6 +186,10 @@ fn a_saved_run_of_segments_is_replayed_whole() {
     let effects = press(&mut studio, "r");
     let segment = run_of(&effects).unwrap().segment.unwrap();
     assert_eq!((segment.count, segment.index), (2, 0), "the known segments");
+    assert!(run_of(&effects).unwrap().prompt.contains("Word 7."));
+    start(&mut studio, &effects);
+    let effects = write(&mut studio, segment.first, "Again.");
+    assert!(run_of(&effects).unwrap().prompt.contains("Word 8."), "each with what is said in it");
 }
 
 #[test]

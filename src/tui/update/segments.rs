@@ -51,7 +51,7 @@ pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
 pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec<Effect> {
     let Some(subject) = model.cutting.take() else { return Vec::new() };
     match segments {
-        Ok(segments) => begin(model, Subject { segments: segments.into(), ..subject }),
+        Ok(segments) => begin(model, Subject { segments: segments.into(), ..subject }, &[]),
         Err(problem) => {
             model.note(Tone::Bad, problem);
             Vec::new()
@@ -59,7 +59,8 @@ pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec
     }
 }
 
-pub(super) fn begin(model: &mut Model, subject: Subject) -> Vec<Effect> {
+/// Run all segments of a subject, with its prompt, or the prompts that some have of their own.
+pub(super) fn begin(model: &mut Model, subject: Subject, own: &[(Span, String)]) -> Vec<Effect> {
     if batch::is_in_the_way(model) || models::are_in_the_way(model) {
         return Vec::new();
     }
@@ -68,7 +69,11 @@ pub(super) fn begin(model: &mut Model, subject: Subject) -> Vec<Effect> {
     let (first, count) = (model.runs.next, segments.len());
     let run = |(index, span): (usize, &Span)| {
         let segment = Some(Segment { first, index, count });
-        runs::waiting(model, Subject { span: Some(*span), segment, ..subject.clone() }, method.clone())
+        let mut part = Subject { span: Some(*span), segment, ..subject.clone() };
+        if let Some((_, prompt)) = own.iter().find(|(known, _)| known == span) {
+            part.prompt.clone_from(prompt);
+        }
+        runs::waiting(model, part, method.clone())
     };
     let queue = segments.iter().enumerate().map(run).collect();
     if is_stacked(model.size) && model.focus != Pane::Prompt {

@@ -304,6 +304,15 @@ fn a_summary_reads_the_captions_of_the_segments() {
     let chapters = replay("chapters").stdout;
     assert!(chapters.starts_with(";FFMETADATA1\ndescription="), "{chapters}");
     assert_eq!(chapters.matches("[CHAPTER]").count(), 3);
+    program.file("a.ffmetadata", &chapters);
+    let read = ffmpeg_next::format::input(&program.home().join("a.ffmetadata")).unwrap();
+    assert_eq!(read.metadata().get("description"), Some(done[3].trim()));
+    for (chapter, text) in read.chapters().zip(&done) {
+        let title = chapter.metadata().get("title").unwrap().to_owned();
+        let whole = title.trim_end_matches('…');
+        assert!(title.len() > 10 && text.trim().starts_with(whole), "{title}");
+        assert_eq!((chapter.start() / 2000, chapter.start() % 2000), (chapter.id(), 0));
+    }
 
     for (args, words) in [
         (&["--summary"][..], "--summary sums up segments"),

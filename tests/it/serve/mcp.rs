@@ -1,6 +1,9 @@
 //! `specreel mcp`, as its clients speak with it: a line of JSON each way.
 
-use std::io::{BufRead, BufReader, Write};
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+};
 
 use serde_json::{Value, json};
 
@@ -11,7 +14,12 @@ fn tools_caption_answer_and_compare() {
     let program = Program::new();
     let caption = program.run(&["caption", "demo", "--json"]).ok();
     let done = events(&caption.stdout).pop().unwrap();
-    let mut child = program.spawn(&["mcp", "--allow-dir", "."]);
+    // Out of order, which is noted.
+    let said = "00:02 --> 00:03\nA star.\n\n00:00 --> 00:01\nLook.\n";
+    std::fs::write(program.home().join("said.srt"), said).unwrap();
+    let whisper = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/whisper");
+    let mut child =
+        program.spawn(&["mcp", "--allow-dir", ".", "--transcribe", &whisper.display().to_string()]);
     let (mut stdin, stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
     let mut lines = stdout.lines();
     let mut notifications = Vec::new();
@@ -66,10 +74,21 @@ fn tools_caption_answer_and_compare() {
     );
     assert_eq!(asked["structuredContent"]["finish_reason"], "length");
 
+    for (name, own, note) in [
+        ("ask_video", json!({"question": "What moves?", "transcript": "said.srt"}), "out of order"),
+        ("caption_video", json!({"transcribe": true}), "the video has no sound"),
+    ] {
+        let mut arguments = json!({"path": "demo", "max_new_tokens": 2});
+        arguments.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        let told = tool(name, arguments, &mut notifications);
+        assert!(told["structuredContent"]["notes"].to_string().contains(note), "{told}");
+    }
+
     // What the model that calls can react to.
     for (name, arguments, words) in [
         ("caption_video", json!({"path": "/etc/passwd"}), "no such file"),
         ("caption_video", json!({"path": "demo", "method": "nope"}), "no method `nope`"),
+        ("caption_video", json!({"path": "demo", "transcript": "/etc/passwd"}), "no such file"),
         ("compare_methods", json!({"path": "demo", "methods": []}), "at least one"),
     ] {
         let refused = tool(name, arguments, &mut notifications);

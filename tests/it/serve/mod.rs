@@ -150,8 +150,11 @@ fn an_answer_is_the_caption_however_it_is_sent() {
 fn what_is_said_comes_with_the_request_or_is_heard() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/whisper");
     let model = fixtures.to_str().unwrap();
-    let args = ["--transcribe", model, "--allow-dir", model, "--max-new-tokens", "4"];
-    let server = Server::start(Program::new(), &args);
+    let args = ["--transcribe", model, "--allow-dir", model, "--allow-dir", ".", "--max-new-tokens", "4"];
+    let program = Program::new();
+    std::fs::write(program.home().join("said.vtt"), "WEBVTT\n\n00:02.500 --> 00:03.500\nLook, a star.\n")
+        .unwrap();
+    let server = Server::start(program, &args);
     let prompt = |own: Value, url: &str| {
         let mut body = ask(&json!({"stream": true, "specreel": own}), url);
         body["specreel"]["events"] = true.into();
@@ -161,7 +164,7 @@ fn what_is_said_comes_with_the_request_or_is_heard() {
     };
     let lines = json!([{"start": 2.5, "end": 3.5, "text": "Look, a star."}]);
     let srt = json!("1\n00:00:02,500 --> 00:00:03,500\nLook, a star.\n");
-    for transcript in [lines, srt] {
+    for transcript in [lines, srt, json!({"path": "said.vtt"})] {
         assert_eq!(
             prompt(json!({"transcript": transcript, "start": 2, "end": 4}), "demo"),
             "What is said in the video:\n[0:00.5 - 0:01.5] Look, a star.\n\nDescribe the video in detail."
@@ -248,6 +251,12 @@ fn refusals(server: &Server) {
             "no line with a time",
         ),
         (with(json!({"specreel": {"transcript": []}})), 400, "specreel.transcript", "a list of {"),
+        (
+            with(json!({"specreel": {"transcript": {"path": "/etc/passwd"}}})),
+            400,
+            "specreel.transcript",
+            "no such file below",
+        ),
         (with(json!({"specreel": {"transcribe": true}})), 400, "specreel.transcribe", "with --transcribe"),
         (
             with(json!({"specreel": {"transcribe": true, "transcript": "x"}})),

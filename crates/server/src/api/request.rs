@@ -179,8 +179,8 @@ pub struct Extension {
     /// The part of the video, in seconds from its first frame.
     pub start: Option<f64>,
     pub end: Option<f64>,
-    /// What is said in the video: a list of `{"start": …, "end": …, "text": …}`, in seconds from its first frame, or a text of SubRip,
-    /// WebVTT or Whisper's JSON. It precedes the first question.
+    /// What is said in the video: a list of `{"start": …, "end": …, "text": …}`, in seconds from its first frame, a text of SubRip,
+    /// WebVTT or Whisper's JSON, or the `{"path": …}` of such a file. It precedes the first question.
     pub transcript: Option<Value>,
     /// Have the server's speech model (`--transcribe`) listen to the video instead.
     #[serde(default)]

@@ -130,7 +130,12 @@ impl Videos {
             let path = clip.map_err(|error| ApiError::failure(&error.into(), None))?;
             return Ok(Video { path, name, _hold: None });
         }
-        Ok(Video { path: self.allowed.find(url)?, name, _hold: None })
+        self.file(url)
+    }
+
+    /// A file below an allowed directory.
+    pub fn file(&self, named: &str) -> Result<Video, ApiError> {
+        Ok(Video { path: self.allowed.find(named)?, name: short(named), _hold: None })
     }
 
     fn inline(&self, data: &str, name: &str) -> Result<Video, ApiError> {
