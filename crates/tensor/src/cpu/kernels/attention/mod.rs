@@ -27,7 +27,7 @@ pub use softmax::OnlineSoftmax;
 use super::has_avx512;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::int8::Int8;
-use super::{BLOCK, SLOTS, quantize_q8};
+use super::{BLOCK, SLOTS, quantize_q8, vectorized};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::{HalfKind, half::has_vectors};
 
@@ -435,7 +435,7 @@ pub fn add_weighted_f32(weights: Weights<'_>, values: &[f32], d: usize, out: &mu
         // SAFETY: as above.
         return unsafe { vectors::add_weighted(weights, values, d, out) };
     }
-    portable::add_weighted(weights, values, d, out);
+    vectorized!(portable::add_weighted(weights: Weights<'_>, values: &[f32], d: usize, out: &mut [f32]))
 }
 
 /// Widen as many values as `out` takes, in the order in which they are held: rows, or interleaved floats.

@@ -19,7 +19,8 @@ pub fn scores(queries: &[f32], d: usize, keys: &[f32], blocks: usize, out: &mut 
     }
 }
 
-/// See [`super::add_weighted`].
+/// See [`super::add_weighted_f32`]. Inlined for the caller's instructions: a multiply-add is a call of a function without them.
+#[inline(always)]
 pub fn add_weighted(weights: Weights<'_>, values: &[f32], d: usize, out: &mut [f32]) {
     for (n, out) in out.chunks_exact_mut(d).enumerate() {
         let row = &weights.rows[n * weights.stride..][..weights.slots];

@@ -1,6 +1,6 @@
 //! Dot products for x86-64.
 
-use std::arch::x86_64::*;
+use std::arch::{asm, x86_64::*};
 
 use super::{
     super::has_avx2, Arranged, BlockRows, DisjointSliceMut, Keys8, Panels, Product, Queries8, Rows8,
@@ -24,7 +24,7 @@ implementations! {
         rows 6, signed false, dots_avx_vnni;
     Avx512Vnni in avx512_vnni: "avx2,fma,f16c,avx512f,avx512vl,avx512vnni", if usable() && has_avx512_vnni(),
         rows 6, signed false, dots_avx512_vnni;
-    Avx2 in avx2: "avx2,fma,f16c", if usable(), rows 4, signed true, dots_avx2;
+    Avx2 in avx2: "avx2,fma,f16c", if usable(), rows 6, signed true, dots_avx2;
 }
 
 /// Defines `dots`, see [`implementations`]: `$dot(sum, w, x)` adds products of four integers each, unsigned times signed, to the
@@ -74,11 +74,26 @@ fn dot_avx512_vnni(sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
 }
 
 /// The sums of two products must fit into 16 bits.
+///
+/// Assembly, so that products are added in the order in which they are written. The compiler would add them in another one, rows before
+/// groups, which needs all groups of a block at once: more than there are registers.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn dot_avx2(sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
-    let pairs = _mm256_maddubs_epi16(w, x);
-    _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+fn dot_avx2(mut sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
+    // SAFETY: the instructions only compute. They are not `pure`, which would let them be moved.
+    unsafe {
+        asm!(
+            "vpmaddubsw {x}, {w}, {x}",
+            "vpmaddwd {x}, {x}, {ones}",
+            "vpaddd {sum}, {sum}, {x}",
+            sum = inout(ymm_reg) sum,
+            w = in(ymm_reg) w,
+            x = inout(ymm_reg) x => _,
+            ones = in(ymm_reg) _mm256_set1_epi16(1),
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    sum
 }
 
 dots!(dots_avx_vnni, "avx2,fma,f16c,avxvnni", signed false, dot_avx_vnni);
