@@ -5,6 +5,7 @@
 //! | [`rows`] | passes of a decoder by their number of rows: T(rows) |
 //! | [`clip_time`] | a clip in the shape of a known model with random weights, from patches to tokens |
 //! | [`step`], [`clip`] | the suites that run them: `step` over several contexts and models, `clip` on a clip sampled as its family does |
+//! | [`device`] | the kernels of a GPU, compared with the most that it reads and multiplies |
 //! | [`scenes`] | methods ([`plan`]) on clips with known facts, or on videos ([`videos`]): speed and accuracy |
 //! | [`quality`] | weight types, and types of keys and values: how far a model's predictions are from those in f32 |
 //! | [`paper`] | the tables of papers next to ours, and whether the order of their rows agrees |
@@ -35,6 +36,7 @@
 pub mod clip;
 pub mod clip_time;
 mod clips;
+pub mod device;
 mod figure;
 mod fronts;
 mod modelled;

@@ -65,13 +65,13 @@ pub struct BenchArgs {
     /// Also write pages into this directory: the papers' claims, every table of each paper, and all figures (CSV)
     #[arg(long, value_name = "DIR", help_heading = PAPER, requires = "paper")]
     pub pages: Option<PathBuf>,
-    /// Context lengths in tokens [default: 100,300,1000]
-    #[arg(long, help_heading = STEP, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1_000_000))]
+    /// Suites step and device: context lengths in tokens [default: 100,300,1000; device: 1000,8000,25000]
+    #[arg(long, help_heading = SUITE, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub slots: Vec<u32>,
-    /// Rows per pass [default: 1,2,3,4,6,8,11,16,26,32]
-    #[arg(long, help_heading = STEP, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1024))]
+    /// Suites step and device: rows per pass [default: 1,2,3,4,6,8,11,16,26,32; device: 1,6,26,512]
+    #[arg(long, help_heading = SUITE, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1024))]
     pub rows: Vec<u32>,
-    /// Suites step and clip: random weights with the shapes of a known model instead of the target: qwen3.5-0.8b, -2b, -4b, -9b,
+    /// Suites step, clip and device: random weights with the shapes of a known model instead of the target: qwen3.5-0.8b, -2b, -4b, -9b,
     /// -27b, minicpm-v-4.6, qwen3-vl-2b, -4b, -8b, -32b, smolvlm2-256m, -500m, -2.2b, qwen2.5-vl-3b, -7b, -32b, -72b,
     /// qwen2-vl-2b, -7b, -72b, llava-onevision-0.5b, -7b, -72b, tiny
     #[arg(long, help_heading = SUITE, value_name = "NAME", value_parser = shape, conflicts_with = "target")]
@@ -123,6 +123,8 @@ pub enum Suite {
     Scenes,
     /// Single forward passes, by number of rows
     Step,
+    /// The kernels of a GPU, compared with the most that it reads and multiplies
+    Device,
     /// A whole clip with random weights (--shape): vision tower, prompt, first token, further tokens
     Clip,
     /// Weight types and types of the KV cache: distance of the predictions from f32
@@ -184,19 +186,25 @@ impl BenchArgs {
         ]
         .map(|(flag, given)| (flag, given, "quality"));
         let shape = [("--shape", self.shape.is_some(), "step")];
+        let models = [
+            ("--target", run.target.is_some(), "step"),
+            ("--drafter", run.drafter.is_some(), "step"),
+            ("--dtype", run.dtype.is_some(), "step"),
+            ("--kv-type", run.kv_type.is_some(), "step"),
+            ("--tower-dtype", run.tower_dtype.is_some(), "scenes"),
+        ];
         let (suite, strangers) = match self.suite {
             Suite::Scenes => ("scenes", [&step[..], &clip, &quality, &shape].concat()),
             Suite::Step => ("step", [&scenes[..], &sampling, &seconds, &clip, &quality].concat()),
+            Suite::Device => {
+                let drafter = &step[2..];
+                ("device", [&scenes[..], &sampling, drafter, &seconds, &clip, &quality, &models].concat())
+            }
             Suite::Clip => ("clip", [&scenes[..], &step, &quality].concat()),
             Suite::Quality => {
                 // The reference is in f32, and the suite's own options name the types that are compared with it.
-                let types = [
-                    ("--dtype", run.dtype.is_some(), "step"),
-                    ("--kv-type", run.kv_type.is_some(), "step"),
-                    ("--tower-dtype", run.tower_dtype.is_some(), "scenes"),
-                    ("--drafter", run.drafter.is_some(), "scenes"),
-                ];
-                ("quality", [&scenes[..], &sampling, &step, &seconds, &clip, &shape, &types].concat())
+                let types = &models[1..];
+                ("quality", [&scenes[..], &sampling, &step, &seconds, &clip, &shape, types].concat())
             }
         };
         match strangers.into_iter().find(|(_, given, _)| *given) {

@@ -24,6 +24,7 @@ use crate::cli::{
 use specreel_bench::{
     BASELINE, CHART,
     clip::{self, ClipOptions},
+    device::{self, DeviceOptions},
     paper::{self, PaperOptions},
     plan::Plan,
     quality::{self, QualityOptions},
@@ -58,6 +59,10 @@ pub fn run(args: BenchArgs, config: &Config) -> Result<i32, End> {
                 Suite::Quality => {
                     let options = quality_options(&args)?;
                     quality::run(&options, &models, &listen(|| {})?, &mut output)
+                }
+                Suite::Device => {
+                    let StepOptions { shape, rows, slots, .. } = step_options(&args);
+                    device::run(&DeviceOptions { shape, rows, slots }, &models, &listen(|| {})?, &mut output)
                 }
                 _ => step::run(&step_options(&args), &models, &listen(|| {})?, &mut output),
             }

@@ -151,6 +151,33 @@ fn a_gpu_that_does_not_exist_is_refused() {
     missing.said(hint);
 }
 
+#[test]
+fn a_gpu_is_measured_against_what_it_can_reach() {
+    // Its rows are too short for q4_k.
+    let device = ["bench", "--suite", "device", "--shape", "tiny", "--rows", "1,3", "--slots", "40"];
+    let refused = Program::new().run(&[&device[..], &["--device", "cpu"]].concat()).ends(2);
+    refused.said("--suite device measures a GPU, and the device is cpu");
+    let Some(program) = software() else { return };
+    let (name, ..) = adapter(&with_gpus(&program, &["doctor", "--json"]));
+    let run = with_gpus(&program, &[&device[..], &["--device", &name, "--json"]].concat()).ok();
+    let lines = events(&run.stdout);
+    let (card, kernels) = lines.split_first().unwrap();
+    assert!(card["device"].as_str().unwrap().contains(", software)") && card["shape"] == "tiny", "{card}");
+    for rate in ["read_gigabytes_per_second", "f32_gigamacs_per_second", "round_trip_us"] {
+        assert!(card[rate].as_f64().unwrap() > 0.0, "{card}");
+    }
+    let found: Vec<(&str, u64)> = kernels
+        .iter()
+        .map(|line| {
+            (line["kernel"].as_str().unwrap().split(' ').next().unwrap(), line["rows"].as_u64().unwrap())
+        })
+        .collect();
+    let rows = |kernel| [(kernel, 1), (kernel, 3)];
+    assert_eq!(found, ["q8_0", "f16", "attention"].map(rows).concat());
+    assert!(kernels.iter().all(|line| line["of_bound"].as_f64().unwrap() > 0.0), "{kernels:?}");
+    assert_eq!(kernels[5]["slots"], 40);
+}
+
 /// The software adapter's name and description in the report of `doctor --json`, and the number of others.
 fn adapter(doctor: &crate::cli::Outcome) -> (String, String, usize) {
     assert_eq!(doctor.stderr, "");
@@ -166,23 +193,39 @@ fn adapter(doctor: &crate::cli::Outcome) -> (String, String, usize) {
     (name, found, others)
 }
 
+/// A pass is one submission of at most twelve kernels a layer, and what is read back are choices.
+fn waits_once_a_pass(stats: &serde_json::Value) {
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target/config.json");
+    let config: serde_json::Value = serde_json::from_slice(&std::fs::read(config).unwrap()).unwrap();
+    let count = |value: &serde_json::Value| value.as_u64().unwrap();
+    // Each step has a pass of the target, and reads its root in one of the drafter; each draft is read in one at most.
+    let passes = 2 * count(&stats["steps"]) + count(&stats["drafted"]);
+    let traffic = &stats["traffic"];
+    assert!(count(&traffic["submissions"]) <= passes, "{stats}");
+    assert!(count(&traffic["kernels"]) <= 12 * count(&config["num_hidden_layers"]) * passes, "{stats}");
+    assert!(count(&traffic["down_bytes"]) <= 1024 * passes, "{stats}");
+}
+
 #[test]
 fn on_a_gpu_lossless_methods_write_the_same_text() {
     let Some(program) = software() else { return };
     let (name, ..) = adapter(&with_gpus(&program, &["doctor", "--json"]));
     let short = ["--max-new-tokens", "8", "--json"];
-    let methods = ["compare", "demo:2", "--device", &name, "--methods", "naive,naive-tree,layerskip"];
+    let methods =
+        ["compare", "demo:2", "--device", &name, "--methods", "naive,sparrow-chain,naive-tree,layerskip"];
     let compared = with_gpus(&program, &[&methods[..], &short].concat()).ok();
     let events_of = events(&compared.stdout);
     let rows = events_of.last().unwrap()["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 4);
+    assert_eq!(rows.len(), 5);
     for row in &rows[1..] {
         assert_eq!(row["equality"]["equal"], true, "{row}");
         let of_row = |kind: &str| {
             events_of.iter().find(move |e| e["event"] == kind && e["run"] == row["run"]).unwrap()
         };
         assert!(of_row("started")["device"].as_str().unwrap().starts_with(&name), "{}", of_row("started"));
-        assert!(of_row("done")["stats"]["tie"].is_null(), "{}", of_row("done"));
+        let stats = &of_row("done")["stats"];
+        assert!(stats["tie"].is_null(), "{stats}");
+        waits_once_a_pass(stats);
     }
 
     // A target on one device and its drafter on the other write what the target writes alone.

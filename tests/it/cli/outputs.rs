@@ -498,7 +498,8 @@ fn benches_that_are_refused() {
          --shape tiny | --suite hop | --suite step --clips 1 | --suite step --temperature 1 | \
          --suite step --rows 0 | --suite step --rows two | --suite step --slots 1000000 | \
          --suite step --shape gpt | --suite step --drafter-shape tiny | --table 1 | --tokens 9 | \
-         --suite quality --dtype f16 | --suite quality --rows 1",
+         --suite quality --dtype f16 | --suite quality --rows 1 | --suite device --target m | \
+         --suite device --drafter-shape tiny",
     );
     t.file("other.jsonl", "{\"event\":\"trial\"}\n").run_all(
         "bench --paper",

@@ -13,6 +13,7 @@ pub mod held;
 mod kernel;
 pub mod logits;
 pub(crate) mod matrix;
+pub mod measure;
 mod open;
 pub(crate) mod products;
 pub(crate) mod recurrent;
