@@ -82,7 +82,8 @@ fn the_adaptor_computes_what_torch_computes() {
             row => sample.states[(row - 1) * width..row * width].to_vec(),
         };
         let text = |rows: std::ops::Range<usize>, vector: &[f32]| {
-            let before = head.mix(rows.clone().flat_map(before).collect(), vector).unwrap();
+            let before = States::new(rows.clone().flat_map(before).collect(), width).unwrap();
+            let before = head.mix(before, vector).unwrap();
             head.fuse(&sample.ids[rows], &before).unwrap()
         };
         let (video, vector) = match shown {
@@ -118,7 +119,7 @@ fn the_head_computes_what_torch_computes() {
         before.push(front + all, &sample.states[front * width..]);
         let text = |rows: std::ops::Range<usize>| {
             let row = |r: usize| if r < front { r } else { r + all };
-            let before: Vec<f32> = rows.clone().flat_map(|r| before.before(row(r)).to_vec()).collect();
+            let before = before.before_all(&rows.clone().map(row).collect::<Vec<_>>()).unwrap();
             head.fuse(&sample.ids[rows], &before).unwrap()
         };
         let video = states(&reference.0[&format!("{i}.visual")]).narrow(0, visual).unwrap();

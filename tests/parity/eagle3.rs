@@ -30,14 +30,14 @@ pub fn drafts_as_torch(
     let axis = |a: usize| all[a * all.len() / 3..(a + 1) * all.len() / 3].iter().map(|n| *n as u32).collect();
     let positions = Positions { axes: [axis(0), axis(1), axis(2)] };
     let (logits, chain) = (values(&reference["logits"]), values(&reference["chain"]));
-    let before = head.reduce(&states(&reference[read])).unwrap().to_vec().unwrap();
+    let before = head.reduce(&states(&reference[read])).unwrap();
     let rows = head.fuse_embedded(&states(&reference["embeddings"]), &before).unwrap();
     let (next, vocab) = (positions.axes[0][rows.rows() - 1] + 1, logits.len() / rows.rows());
     let mut sequence = Sequence::new(head.decoder().clone(), 20);
-    let (mut outs, mut own) = (Vec::new(), Vec::new());
+    let (mut outs, mut own) = (Vec::new(), before.clone());
     let mut keep = |_: usize, pass: &Pass| {
         outs.push(pass.states.clone());
-        own = head.own_states(pass).narrow(pass.states.rows() - 1, 1)?.to_vec()?;
+        own = head.own_states(pass).narrow(pass.states.rows() - 1, 1)?;
         Ok(())
     };
     let going = &mut |_, _| ControlFlow::Continue(());
@@ -54,7 +54,7 @@ pub fn drafts_as_torch(
         let id = head.vocabulary().map_or(best, |vocabulary| vocabulary.id(best));
         assert_eq!(i64::from(id), wanted);
         let pass = sequence.feed_input(&head.fuse(&[id], &own).unwrap(), &head.own_taps()).unwrap();
-        own = head.own_states(&pass).to_vec().unwrap();
+        own = head.own_states(&pass).clone();
         row = sequence.logits(&pass.states).unwrap().to_vec().unwrap();
     }
 }
@@ -72,7 +72,7 @@ pub fn rows_stand_alone(
         let mut bits = [Vec::new(), Vec::new()];
         for first in (0..embeddings.rows()).step_by(size) {
             let count = size.min(embeddings.rows() - first);
-            let before = head.reduce(&read.narrow(first, count).unwrap()).unwrap().to_vec().unwrap();
+            let before = head.reduce(&read.narrow(first, count).unwrap()).unwrap();
             let rows = head.fuse_embedded(&embeddings.narrow(first, count).unwrap(), &before).unwrap();
             let pass = sequence.feed_input(&rows, &head.own_taps()).unwrap();
             let logits = sequence.logits(&pass.states).unwrap().to_vec().unwrap();

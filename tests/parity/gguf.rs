@@ -178,7 +178,8 @@ fn the_layer_for_multi_token_prediction_is_that_of_the_directory() {
     let outputs = |target: VideoLlm, checkpoint: &Path| {
         let checkpoint = Checkpoint::open(checkpoint).unwrap();
         let head = DraftHead::own(checkpoint, target.decoder(), "own").unwrap();
-        let before = vec![0.5; ids.len() * target.decoder().width()];
+        let width = target.decoder().width();
+        let before = States::new(vec![0.5; ids.len() * width], width).unwrap();
         let mut sequence = Sequence::new(head.decoder().clone(), ids.len());
         let pass = sequence.feed_input(&head.fuse(&ids, &before).unwrap(), &head.own_taps()).unwrap();
         pass.states.to_vec().unwrap()

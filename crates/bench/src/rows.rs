@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use specreel_model::{
     config::TextConfig,
-    decoder::{Sequence, Taps},
+    decoder::{Sequence, States, Taps},
     draft_head::DraftHead,
     mac_count,
 };
@@ -67,12 +67,14 @@ pub fn time(
     let vocab = decoder.config().vocab.max(1);
     let ids: Vec<u32> = (0..slots.max(most)).map(|i| (i % vocab.min(200)) as u32).collect();
     let mut sequence = Sequence::new(decoder.clone(), slots + most);
-    let states = vec![0.5; decoder.chunk().max(most) * decoder.config().hidden];
+    let width = decoder.config().hidden;
+    let states = vec![0.5; decoder.chunk().max(most) * width];
     let feed = |sequence: &mut Sequence, ids: &[u32]| match layer {
         None => sequence.feed(ids, &Taps::default()),
         Some(layer) => {
-            let before = &states[..ids.len() * decoder.config().hidden];
-            sequence.feed_input(&layer.fuse(ids, before)?, &Taps::default())
+            let before = States::new(states[..ids.len() * width].to_vec(), width)?;
+            let input = layer.fuse_for(sequence, ids, &before)?;
+            sequence.feed_input(&input, &Taps::default())
         }
     };
     let all = effort.warm_up + effort.rounds.max(1);

@@ -212,7 +212,8 @@ fn passes_are_those_of_drafting(
     let ids_at = |row: usize| &caption[row - prompt.rows()..][..1];
     let embeddings = States::cat(&[prompt.clone(), decoder.embed(caption).unwrap()]).unwrap();
     let context = States::new(sample.context.clone(), 3 * width).unwrap();
-    let close = |own: &[f32], pass: usize, place: usize| {
+    let close = |own: &States, pass: usize, place: usize| {
+        let own = own.to_vec().unwrap();
         let said = passes[pass].get(place).unwrap().to_vec1::<f32>().unwrap();
         let far = own.iter().zip(&said).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(far < 1e-3, "{}: pass {pass} at {place}: {far}", target.display());
@@ -220,12 +221,12 @@ fn passes_are_those_of_drafting(
     for place in [0, 1, rows.learned - 1 - options.recursions] {
         // Rows that are known when the chain begins: the last is the `place`-th learned one.
         let known = embeddings.rows() - rows.learned + place;
-        let before = head.reduce(&context.narrow(0, known).unwrap()).unwrap().to_vec().unwrap();
+        let before = head.reduce(&context.narrow(0, known).unwrap()).unwrap();
         let read = head.fuse_embedded(&embeddings.narrow(1, known).unwrap(), &before).unwrap();
         let mut sequence = Sequence::new(head.decoder().clone(), known + 8);
-        let mut own = Vec::new();
+        let mut own = before.clone();
         let mut keep = |_: usize, pass: &Pass| {
-            own = head.own_states(pass).narrow(pass.states.rows() - 1, 1)?.to_vec()?;
+            own = head.own_states(pass).narrow(pass.states.rows() - 1, 1)?;
             Ok(())
         };
         let at = sample.context_positions.slice(0..known);
@@ -235,7 +236,7 @@ fn passes_are_those_of_drafting(
         close(&own, 0, place);
         for pass in 1..=options.recursions {
             let row = head.fuse(ids_at(known + pass), &own).unwrap();
-            own = head.own_states(&sequence.feed_input(&row, &head.own_taps()).unwrap()).to_vec().unwrap();
+            own = head.own_states(&sequence.feed_input(&row, &head.own_taps()).unwrap()).clone();
             close(&own, pass, place);
         }
     }

@@ -237,8 +237,8 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
         let Some(projection) = &self.projection else {
             specreel_tensor::bail!("the model is not a draft head");
         };
-        let both = self.beside(&self.embed(ids)?, before)?;
-        self.ops.project(&mut workspace.of::<D>().work, projection, &both)
+        self.check_ids(ids)?;
+        self.ops.fuse(&mut workspace.of::<D>().work, &self.table, projection, ids, before)
     }
 
     fn project(&self, matrix: &Matrix, rows: &States, workspace: &mut Workspace) -> Result<States> {

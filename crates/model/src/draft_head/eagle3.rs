@@ -108,15 +108,17 @@ pub(super) struct Pairs {
 
 impl Pairs {
     /// The normed pairs, flat, of embeddings and states that are both `rows × width`.
-    fn normed(&self, embeddings: &States, before: &[f32]) -> specreel_tensor::Result<Vec<f32>> {
-        let width = self.norms[0].len();
-        let mut pairs = Vec::with_capacity(2 * before.len());
+    fn normed(&self, embeddings: &States, before: &States) -> specreel_tensor::Result<Vec<f32>> {
+        let (rows, width) = before.shape();
+        let mut pairs = Vec::with_capacity(2 * rows * width);
         with_slice(embeddings, |embeddings| {
-            for (embedding, state) in embeddings.chunks_exact(width).zip(before.chunks_exact(width)) {
-                norm(embedding, &self.norms[0], self.eps, &mut pairs);
-                norm(state, &self.norms[1], self.eps, &mut pairs);
-            }
-        })?;
+            with_slice(before, |before| {
+                for (embedding, state) in embeddings.chunks_exact(width).zip(before.chunks_exact(width)) {
+                    norm(embedding, &self.norms[0], self.eps, &mut pairs);
+                    norm(state, &self.norms[1], self.eps, &mut pairs);
+                }
+            })
+        })??;
         Ok(pairs)
     }
 
@@ -125,7 +127,7 @@ impl Pairs {
         &self,
         decoder: &Decoder,
         embeddings: &States,
-        before: &[f32],
+        before: &States,
         workspace: &mut Workspace,
     ) -> specreel_tensor::Result<States> {
         let pairs = States::new(self.normed(embeddings, before)?, 2 * decoder.width())?;
@@ -215,17 +217,20 @@ impl Eagle3 {
         &self,
         decoder: &Decoder,
         embeddings: &States,
-        before: &[f32],
+        before: &States,
         workspace: &mut Workspace,
     ) -> specreel_tensor::Result<States> {
         let width = decoder.width();
         let pairs = self.qkv.normed(embeddings, before)?;
         let residual = match self.norm_before_residual {
-            true => pairs.chunks_exact(2 * width).flat_map(|pair| &pair[width..]).copied().collect(),
-            false => before.to_vec(),
+            true => {
+                let normed = pairs.chunks_exact(2 * width).flat_map(|pair| &pair[width..]);
+                States::new(normed.copied().collect(), width)?
+            }
+            false => before.clone(),
         };
         let qkv = decoder.project(&self.qkv.projection, &States::new(pairs, 2 * width)?, workspace)?;
-        decoder.beside(&qkv, &States::new(residual, width)?)
+        decoder.beside(&qkv, &residual)
     }
 }
 

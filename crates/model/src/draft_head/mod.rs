@@ -35,7 +35,7 @@ pub use published::Eagle3Config;
 pub use states::{ReadStates, StateReader, TextStates};
 pub use vispec::Compressed;
 
-use super::decoder::{Decoder, Pass, States, Taps, Workspace, with_slice};
+use super::decoder::{Decoder, Pass, Sequence, States, Taps, Workspace, with_slice};
 use specreel_checkpoint::Checkpoint;
 
 /// Largest number of embeddings in a fingerprint.
@@ -189,11 +189,11 @@ impl DraftHead {
         self.adaptor.is_some()
     }
 
-    /// States before text rows, flat, with the vector of the visual tokens before them mixed in (ViSpec; empty = there are none).
-    /// Other heads read the states as they are. Fails if the states have another width.
-    pub fn mix(&self, before: Vec<f32>, vector: &[f32]) -> Result<Vec<f32>> {
+    /// States before text rows, `rows × width`, with the vector of the visual tokens before them mixed in (ViSpec; empty = there are
+    /// none). Other heads read the states as they are. Fails if the states have another width.
+    pub fn mix(&self, before: States, vector: &[f32]) -> Result<States> {
         let Some(adaptor) = &self.adaptor else { return Ok(before) };
-        if before.is_empty() {
+        if before.rows() == 0 {
             return Ok(before);
         }
         let nothing = vec![0.0; self.decoder.width()];
@@ -201,22 +201,30 @@ impl DraftHead {
         adaptor.mix(&self.decoder, &before, vector, &mut self.workspace())
     }
 
-    /// Input rows of tokens from the states before them (`ids × width`, flat): what [`reduce`](Self::reduce) returned, or the
-    /// head's own outputs. Fails if an id is outside of the embeddings, or there are not as many states as ids.
-    pub fn fuse(&self, ids: &[u32], before: &[f32]) -> Result<States> {
+    /// Input rows of tokens from the states before them (`ids × width`): what [`reduce`](Self::reduce) returned, or the head's own
+    /// outputs. Fails if an id is outside of the embeddings, or there are not as many states as ids.
+    pub fn fuse(&self, ids: &[u32], before: &States) -> Result<States> {
         self.check(ids.len(), before)?;
         match &self.rows {
-            Rows::Projected => {
-                let before = States::new(before.to_vec(), self.decoder.width())?;
-                self.decoder.fuse(ids, &before, &mut self.workspace())
-            }
+            Rows::Projected => self.decoder.fuse(ids, before, &mut self.workspace()),
             _ => self.fuse_embedded(&self.decoder.embed(ids)?, before),
+        }
+    }
+
+    /// As [`DraftHead::fuse`], for the next pass of a sequence of its decoder: on a GPU, rows and pass are one submission.
+    pub fn fuse_for(&self, sequence: &mut Sequence, ids: &[u32], before: &States) -> Result<States> {
+        match &self.rows {
+            Rows::Projected => {
+                self.check(ids.len(), before)?;
+                sequence.fuse(ids, before)
+            }
+            _ => self.fuse(ids, before),
         }
     }
 
     /// As [`DraftHead::fuse`], of rows with these embeddings (`rows × width`), visual tokens among them. Fails if there are not
     /// as many states as rows, or the head reads visual tokens in another way.
-    pub fn fuse_embedded(&self, embeddings: &States, before: &[f32]) -> Result<States> {
+    pub fn fuse_embedded(&self, embeddings: &States, before: &States) -> Result<States> {
         self.check(embeddings.rows(), before)?;
         match &self.rows {
             Rows::Projected => specreel_tensor::bail!("the draft head fuses text alone"),
@@ -226,10 +234,10 @@ impl DraftHead {
         }
     }
 
-    fn check(&self, rows: usize, before: &[f32]) -> Result<()> {
-        let width = self.decoder.width();
-        if before.len() != rows * width {
-            specreel_tensor::bail!("expected {rows} states of {width} values, got {} values", before.len());
+    fn check(&self, rows: usize, before: &States) -> Result<()> {
+        let (expected, (count, width)) = ((rows, self.decoder.width()), before.shape());
+        if (count, width) != expected {
+            specreel_tensor::bail!("expected {rows} states of {} values, got {count} of {width}", expected.1);
         }
         Ok(())
     }

@@ -111,6 +111,11 @@ impl TextStates {
         state.and_then(|at| self.states.get(at..at + self.width)).unwrap_or(&self.zeros)
     }
 
+    /// The states before rows without a visual token, `rows × width`. Fails if there is no row.
+    pub fn before_all(&self, rows: &[usize]) -> Result<States> {
+        States::new(rows.iter().flat_map(|&row| self.before(row)).copied().collect(), self.width)
+    }
+
     /// Number of the first `rows` rows whose states are kept.
     fn kept_before(&self, rows: usize) -> usize {
         rows - (self.visual.tokens_before(rows + 1) - usize::from(self.visual.contains(0)))

@@ -109,16 +109,15 @@ impl Adaptor {
         out
     }
 
-    /// States with the vector mixed in, `rows × width`, flat.
+    /// States with the vector mixed in, `rows × width`.
     pub fn mix(
         &self,
         decoder: &Decoder,
-        states: &[f32],
+        states: &States,
         vector: &[f32],
         workspace: &mut Workspace,
-    ) -> Result<Vec<f32>> {
-        let width = decoder.width();
-        let both = states.chunks_exact(width).flat_map(|state| state.iter().chain(vector)).copied().collect();
-        decoder.project(&self.mix, &States::new(both, 2 * width)?, workspace)?.to_vec()
+    ) -> Result<States> {
+        let repeated = States::new(vector.repeat(states.rows()), decoder.width())?;
+        decoder.project(&self.mix, &decoder.beside(states, &repeated)?, workspace)
     }
 }

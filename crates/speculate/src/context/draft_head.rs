@@ -100,8 +100,7 @@ impl Preparation<'_> {
         // One projection for all text rows: a prompt with a time stamp in every frame has many short runs of them.
         let text: Vec<usize> = rows.iter().copied().filter(|row| !is_visual(*row)).collect();
         let ids: Vec<u32> = text.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
-        let before: Vec<f32> = text.iter().flat_map(|&row| states.before(row)).copied().collect();
-        let text = layer.fuse(&ids, &before)?;
+        let text = layer.fuse(&ids, &states.before_all(&text)?)?;
         let (mut parts, mut fused) = (Vec::new(), 0);
         for run in rows.chunk_by(|a, b| is_visual(*a) == is_visual(*b)) {
             parts.push(match visual.as_ref().filter(|_| is_visual(run[0])) {
@@ -142,8 +141,7 @@ impl Preparation<'_> {
                 seen = compressed.vector;
             } else {
                 let ids: Vec<u32> = run.iter().filter_map(|&row| prompt.ids.get(row).copied()).collect();
-                let before = run.iter().flat_map(|&row| states.before(row)).copied().collect();
-                parts.push(head.fuse(&ids, &head.mix(before, &seen)?)?);
+                parts.push(head.fuse(&ids, &head.mix(states.before_all(run)?, &seen)?)?);
                 kept.extend_from_slice(run);
             }
         }
@@ -172,7 +170,7 @@ impl Preparation<'_> {
                 return Ok(None);
             }
             let embeddings = self.target.embed(prompt, self.visual, rows)?.columns(0..width)?;
-            parts.push(head.fuse_embedded(&embeddings, &states.rows.select(read)?.to_vec()?)?);
+            parts.push(head.fuse_embedded(&embeddings, &states.rows.select(read)?)?);
         }
         let at = match input.placing {
             // A head that counts on one axis was trained with the rows counted.

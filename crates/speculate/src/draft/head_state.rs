@@ -3,18 +3,20 @@
 use specreel_tensor::Result;
 
 use specreel_model::{
-    decoder::{Pass, States, Taps, with_slice},
+    decoder::{Pass, Sequence, States, Taps},
     draft_head::{DraftHead, DraftVocabulary},
 };
 
-/// The draft head of a [`super::ModelDrafter`], and the states that it drafts from: the target's, and its own within a step.
+/// The draft head of a [`super::ModelDrafter`], and the states that it drafts from: the target's, and its own within a step. They
+/// stay on the device that computes them.
 pub struct DraftHeadState<'a> {
     layer: &'a DraftHead,
-    width: usize,
-    /// The target's states before each accepted token that was not fed yet.
-    before: Vec<f32>,
+    /// The target's state before the first root, until it is fed.
+    first: Vec<f32>,
+    /// The target's states before each accepted token that was not fed yet, after that.
+    before: Vec<States>,
     /// Own outputs of this step: the root's, then the fed nodes' in the order of their slots.
-    own: Vec<f32>,
+    own: Vec<States>,
     /// What sums up the visual tokens, for a head with an adaptor; empty if it saw none.
     seen: Vec<f32>,
 }
@@ -22,8 +24,7 @@ pub struct DraftHeadState<'a> {
 impl<'a> DraftHeadState<'a> {
     /// `before` is the target's final state before the first root.
     pub fn new(layer: &'a DraftHead, before: &[f32]) -> Self {
-        let width = layer.decoder().config().hidden;
-        Self { layer, width, before: before.to_vec(), own: Vec::new(), seen: Vec::new() }
+        Self { layer, first: before.to_vec(), before: Vec::new(), own: Vec::new(), seen: Vec::new() }
     }
 
     /// With the vector of its prefill ([`HeadPrefill`](crate::context::HeadPrefill)).
@@ -32,22 +33,50 @@ impl<'a> DraftHeadState<'a> {
         self
     }
 
-    /// Input rows of the accepted tokens that were not fed yet.
-    pub(super) fn waiting(&mut self, ids: &[u32]) -> Result<States> {
-        let before = self.layer.mix(std::mem::take(&mut self.before), &self.seen)?;
-        let input = self.layer.fuse(ids, &before)?;
+    /// Input rows of the accepted tokens that were not fed yet, for the next pass of its sequence.
+    pub(super) fn waiting(&mut self, sequence: &mut Sequence, ids: &[u32]) -> Result<States> {
+        let mut before = std::mem::take(&mut self.before);
+        if !self.first.is_empty() {
+            let first = std::mem::take(&mut self.first);
+            before.insert(0, States::new(first, self.layer.decoder().config().hidden)?);
+        }
+        let before = States::cat(&before)?;
         self.own.clear();
-        Ok(input)
+        self.layer.fuse_for(sequence, ids, &self.layer.mix(before, &self.seen)?)
     }
 
     /// Input rows of nodes whose parents are in these slots after the root's; `None` = the root.
-    pub(super) fn nodes(&self, ids: &[u32], parents: impl Iterator<Item = Option<usize>>) -> Result<States> {
-        let mut before = Vec::with_capacity(ids.len() * self.width);
-        for parent in parents {
-            let at = parent.map_or(0, |slot| slot + 1) * self.width;
-            before.extend_from_slice(self.own.get(at..at + self.width).unwrap_or_default());
+    pub(super) fn nodes(
+        &self,
+        sequence: &mut Sequence,
+        ids: &[u32],
+        parents: impl Iterator<Item = Option<usize>>,
+    ) -> Result<States> {
+        // The pass and its row that computed each parent's output.
+        let places: Vec<(usize, usize)> = parents
+            .map(|parent| {
+                let mut row = parent.map_or(0, |slot| slot + 1);
+                let pass = self.own.iter().position(|states| {
+                    let is_here = row < states.rows();
+                    row -= if is_here { 0 } else { states.rows() };
+                    is_here
+                });
+                (pass.unwrap_or(self.own.len()), row)
+            })
+            .collect();
+        let mut parts = Vec::new();
+        for run in places.chunk_by(|a, b| a.0 == b.0) {
+            let Some(states) = self.own.get(run[0].0) else {
+                specreel_tensor::bail!("the parent of a draft was not fed")
+            };
+            let rows: Vec<usize> = run.iter().map(|(_, row)| *row).collect();
+            parts.push(match rows.is_sorted_by(|a, b| a + 1 == *b) {
+                true => states.narrow(rows[0], rows.len())?,
+                false => states.select(&rows)?,
+            });
         }
-        self.layer.fuse(ids, &self.layer.mix(before, &self.seen)?)
+        let before = self.layer.mix(States::cat(&parts)?, &self.seen)?;
+        self.layer.fuse_for(sequence, ids, &before)
     }
 
     pub(super) fn taps(&self) -> Taps {
@@ -65,17 +94,16 @@ impl<'a> DraftHeadState<'a> {
 
     /// Keep the outputs of the last `rows` rows of a pass.
     pub(super) fn keep(&mut self, pass: &Pass, rows: usize) -> Result<()> {
-        with_slice(self.layer.own_states(pass), |states| {
-            let from = states.len().saturating_sub(rows * self.width);
-            self.own.extend_from_slice(&states[from..]);
-        })
+        let states = self.layer.own_states(pass);
+        self.own.push(states.narrow(states.rows().saturating_sub(rows), rows)?);
+        Ok(())
     }
 
     /// After a verify pass with these states, as [`DraftHead::reduce`] takes them: keep the state before each accepted node and before the
     /// new root.
     pub(super) fn apply(&mut self, path: &[usize], states: &States) -> Result<()> {
         let rows: Vec<usize> = std::iter::once(0).chain(path.iter().map(|node| node + 1)).collect();
-        let states = self.layer.reduce(&states.select(&rows)?)?;
-        with_slice(&states, |states| self.before.extend_from_slice(states))
+        self.before.push(self.layer.reduce(&states.select(&rows)?)?);
+        Ok(())
     }
 }

@@ -70,7 +70,10 @@ impl<'a> ModelDrafter<'a> {
         let started = Instant::now();
         let pass = match &mut self.head {
             Some(head) => {
-                let pass = self.sequence.feed_input(&head.waiting(&self.unseen)?, &head.taps())?;
+                let pass = {
+                    let input = head.waiting(self.sequence, &self.unseen)?;
+                    self.sequence.feed_input(&input, &head.taps())?
+                };
                 head.keep(&pass, 1)?;
                 pass
             }
@@ -113,7 +116,7 @@ impl<'a> ModelDrafter<'a> {
         let input = match &self.head {
             Some(head) => {
                 let parent = |&node: &usize| tree.nodes()[node].parent.and_then(|parent| self.fed[parent]);
-                fused = head.nodes(&ids, nodes.iter().map(parent))?;
+                fused = head.nodes(self.sequence, &ids, nodes.iter().map(parent))?;
                 Input::States(&fused)
             }
             None => Input::Ids(&ids),

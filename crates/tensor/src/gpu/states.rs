@@ -151,7 +151,7 @@ impl Part<'_> {
     }
 }
 
-/// Rows of `width` values below each other, computed in `stream`, which is submitted.
+/// Rows of `width` values below each other, computed in `stream`, which is submitted if a part is of another one.
 pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<GpuRows> {
     let rows: usize = parts.iter().map(|part| part.rows(width)).sum();
     let buffer = stream.lock().gpu().clone().buffer((rows * width) as u64 * 4)?;
@@ -168,8 +168,11 @@ pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<
         }
         at += bytes;
     }
-    // Rows of other streams may be overwritten from now on.
-    stream.lock().submit()?;
+    let is_foreign = |part: &Part<'_>| matches!(part, Part::Device(rows) if !rows.stream.is(stream));
+    if parts.iter().any(is_foreign) {
+        // Rows of other streams may be overwritten from now on.
+        stream.lock().submit()?;
+    }
     Ok(GpuRows::new(stream, buffer, rows, width))
 }
 

@@ -23,7 +23,7 @@ use crate::{
         Buffer, Gpu, Matrix, Rows, Table,
         attention::{self, Attention, NormedHeads, Visible, gaze::Gaze},
         buffer::grown,
-        columns,
+        columns::{self, Columns, copy_columns},
         elements::{self, Addend},
         held::GpuCache,
         recurrent::{Recurrent, mixing::GpuLinear},
@@ -512,6 +512,37 @@ impl Ops for GpuOps {
             crate::bail!("concatenated rows are on no device");
         };
         Ok(States::Gpu(beside(&self.stream, [left, right], [a.shape().1, b.shape().1])?))
+    }
+
+    /// In the sequence's own stream: nothing is submitted before its next pass.
+    fn fuse(
+        &self,
+        work: &mut GpuWork,
+        table: &Table,
+        matrix: &Arc<Matrix>,
+        ids: &[u32],
+        states: &States,
+    ) -> Result<States> {
+        let stream = work.stream(&self.gpu);
+        let (states, range) = self.place(&stream, states)?;
+        let mut embedded = Rows::default();
+        self.look_up(&stream, &mut work.ids, table, ids, &mut embedded)?;
+        if range.len() != ids.len() {
+            crate::bail!("{} states for {} tokens", range.len(), ids.len());
+        }
+        let (left, right) = (embedded.width(), states.width());
+        let mut both = work.rows(ids.len(), left + right);
+        {
+            let (mut stream, buffer) = (stream.lock(), both.reserve(&self.gpu, ids.len(), left + right)?);
+            let to = |first| Columns { buffer, first, stride: left + right };
+            let from = Columns { buffer: filled(&embedded)?, first: 0, stride: left };
+            copy_columns(&mut stream, from, to(0), ids.len(), left, false)?;
+            let first = (range.start * right) as u64;
+            let from = Columns { buffer: filled(&states)?, first, stride: right };
+            copy_columns(&mut stream, from, to(left as u64), ids.len(), right, false)?;
+        }
+        let both = States::Gpu(given(&stream, &mut work.given, &mut both)?);
+        Ok(States::Gpu(self.project_rows(work, matrix, &both)?))
     }
 
     fn synchronize(&self, work: &mut GpuWork) -> Result<()> {

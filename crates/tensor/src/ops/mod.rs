@@ -492,6 +492,18 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
     /// Rows concatenated, `rows × (a + b)`.
     fn beside(&self, a: &States, b: &States) -> Result<States>;
 
+    /// `W [e; s] + b` of the embeddings `e` of tokens and of as many states `s`.
+    fn fuse(
+        &self,
+        work: &mut Self::Work,
+        table: &Self::Table,
+        matrix: &Self::Matrix,
+        ids: &[u32],
+        states: &States,
+    ) -> Result<States> {
+        self.project(work, matrix, &self.beside(&self.embed(table, ids)?, states)?)
+    }
+
     /// Wait until all work that was queued for a sequence is done.
     fn synchronize(&self, work: &mut Self::Work) -> Result<()>;
 

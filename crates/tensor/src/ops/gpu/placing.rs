@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     GpuOps,
-    work::{GpuWork, again, given},
+    work::{GpuWork, given},
 };
 use crate::{
     Result,
@@ -56,10 +56,7 @@ impl GpuOps {
         let stream = work.stream(&self.gpu);
         let (rows, range) = self.place(&stream, states)?;
         let count = range.len();
-        let mut out = Rows::default();
-        if let Some(buffer) = again(&mut work.given, (count * matrix.outputs()) as u64 * 4) {
-            out = Rows::of(buffer, count, matrix.outputs());
-        }
+        let mut out = work.rows(count, matrix.outputs());
         matrix.forward_range(&mut stream.lock(), &rows, range, &mut out, &mut work.scratch)?;
         Ok(given(&stream, &mut work.given, &mut out)?)
     }

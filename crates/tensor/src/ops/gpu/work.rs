@@ -31,6 +31,12 @@ impl GpuWork {
     pub(super) fn stream(&mut self, gpu: &Gpu) -> SharedStream {
         self.stream.get_or_insert_with(|| SharedStream::new(gpu)).clone()
     }
+
+    /// Rows to write, in memory that nobody holds any more, if there is some.
+    pub(super) fn rows(&mut self, rows: usize, width: usize) -> Rows {
+        let free = again(&mut self.given, (rows * width) as u64 * 4);
+        free.map_or_else(Rows::default, |buffer| Rows::of(buffer, rows, width))
+    }
 }
 
 /// Memory for rows in place of those that were given away: such that nobody holds any more, if there is some.
