@@ -60,6 +60,9 @@ for method in naive naive-tree sparrow dflash std; do
 done
 section "Speed: embedded models" compare demo --device "$device" --methods naive,lvspec,sparrow,auto
 
+# Paths name the user.
+sed "s|${HOME:-/nonexistent}|~|g" "$page" >"$page.new" && mv "$page.new" "$page"
+
 if [ "$failed" -gt 0 ]; then
     echo "on-gpu: $page: $failed sections failed" >&2
     exit 1
