@@ -219,6 +219,12 @@ pub trait DeviceDecoder: Send + Sync {
     /// Embeddings of ids, `ids × width`, on the decoder's device. Fails if an id is outside of the vocabulary.
     fn embed(&self, ids: &[u32]) -> Result<States>;
 
+    /// As [`DeviceDecoder::embed`], before the next operations in this workspace.
+    fn embed_in(&self, ids: &[u32], workspace: &mut Workspace) -> Result<States>;
+
+    /// `x / sqrt(mean(x²) + eps) · weight` of rows, before the next operations in this workspace.
+    fn normed(&self, rows: &States, weight: &[f32], eps: f32, workspace: &mut Workspace) -> Result<States>;
+
     /// Input rows of a draft head, `ids × width`: the projection of the tokens' embeddings and of the states before them
     /// (`ids × width`). Fails if an id is outside of the vocabulary, there are not as many states as ids, or the model is not a
     /// draft head.

@@ -237,8 +237,17 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
         let Some(projection) = &self.projection else {
             specreel_tensor::bail!("the model is not a draft head");
         };
+        let both = self.beside(&self.embed_in(ids, workspace)?, before)?;
+        self.ops.project(&mut workspace.of::<D>().work, projection, &both)
+    }
+
+    fn embed_in(&self, ids: &[u32], workspace: &mut Workspace) -> Result<States> {
         self.check_ids(ids)?;
-        self.ops.fuse(&mut workspace.of::<D>().work, &self.table, projection, ids, before)
+        self.ops.embed_in(&mut workspace.of::<D>().work, &self.table, ids)
+    }
+
+    fn normed(&self, rows: &States, weight: &[f32], eps: f32, workspace: &mut Workspace) -> Result<States> {
+        self.ops.normed(&mut workspace.of::<D>().work, rows, weight, eps)
     }
 
     fn project(&self, matrix: &Matrix, rows: &States, workspace: &mut Workspace) -> Result<States> {

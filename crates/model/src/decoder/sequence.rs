@@ -271,9 +271,9 @@ impl Sequence {
         (slot as i64 + self.offset).max(0) as u32
     }
 
-    /// Input rows of a draft head: see [`DeviceDecoder::fuse`](super::DeviceDecoder::fuse).
-    pub fn fuse(&mut self, ids: &[u32], before: &States) -> Result<States> {
-        self.decoder.fuse(ids, before, &mut self.workspace)
+    /// What its operations are computed in. What else is computed in it runs before its next pass.
+    pub fn workspace(&mut self) -> &mut Workspace {
+        &mut self.workspace
     }
 
     /// Logits (`rows × vocab`) of final states. Fails if the states have another width.

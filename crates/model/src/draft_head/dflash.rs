@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::DraftHeadConfig;
 use crate::{
     config::TextConfig,
-    decoder::{Decoder, Mask, Matrix, States, Workspace, with_slice},
+    decoder::{Decoder, Mask, Matrix, States, Workspace},
 };
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{CheckpointError, Importance, Weights, fused::FusedMatrix};
@@ -190,13 +190,7 @@ impl Blocks {
         workspace: &mut Workspace,
     ) -> specreel_tensor::Result<States> {
         let projected = decoder.project(&self.reduce, states, workspace)?;
-        let width = self.norm.len();
-        let mut normed = Vec::with_capacity(projected.rows() * width);
-        with_slice(&projected, |rows| {
-            rows.chunks_exact(width)
-                .for_each(|row| super::eagle3::norm(row, &self.norm, self.eps, &mut normed));
-        })?;
-        States::new(normed, width)
+        decoder.normed(&projected, &self.norm, self.eps, workspace)
     }
 }
 

@@ -11,7 +11,7 @@
 use super::{DraftHeadConfig, Eagle3Config};
 use crate::{
     config::TextConfig,
-    decoder::{Decoder, Matrix, States, Workspace, with_slice},
+    decoder::{Decoder, Matrix, States, Workspace},
 };
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{CheckpointError, Importance, Weights, fused::FusedMatrix};
@@ -107,19 +107,17 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// The normed pairs, flat, of embeddings and states that are both `rows × width`.
-    fn normed(&self, embeddings: &States, before: &States) -> specreel_tensor::Result<Vec<f32>> {
-        let (rows, width) = before.shape();
-        let mut pairs = Vec::with_capacity(2 * rows * width);
-        with_slice(embeddings, |embeddings| {
-            with_slice(before, |before| {
-                for (embedding, state) in embeddings.chunks_exact(width).zip(before.chunks_exact(width)) {
-                    norm(embedding, &self.norms[0], self.eps, &mut pairs);
-                    norm(state, &self.norms[1], self.eps, &mut pairs);
-                }
-            })
-        })??;
-        Ok(pairs)
+    /// Embeddings and states, each normed.
+    fn normed(
+        &self,
+        decoder: &Decoder,
+        embeddings: &States,
+        before: &States,
+        workspace: &mut Workspace,
+    ) -> specreel_tensor::Result<[States; 2]> {
+        let mut normed =
+            |rows: &States, at: usize| decoder.normed(rows, &self.norms[at], self.eps, workspace);
+        Ok([normed(embeddings, 0)?, normed(before, 1)?])
     }
 
     /// Rows that enter the layer, from embeddings and the states before them, both `rows × width`.
@@ -130,8 +128,8 @@ impl Pairs {
         before: &States,
         workspace: &mut Workspace,
     ) -> specreel_tensor::Result<States> {
-        let pairs = States::new(self.normed(embeddings, before)?, 2 * decoder.width())?;
-        decoder.project(&self.projection, &pairs, workspace)
+        let [embeddings, states] = self.normed(decoder, embeddings, before, workspace)?;
+        decoder.project(&self.projection, &decoder.beside(&embeddings, &states)?, workspace)
     }
 }
 
@@ -220,17 +218,11 @@ impl Eagle3 {
         before: &States,
         workspace: &mut Workspace,
     ) -> specreel_tensor::Result<States> {
-        let width = decoder.width();
-        let pairs = self.qkv.normed(embeddings, before)?;
-        let residual = match self.norm_before_residual {
-            true => {
-                let normed = pairs.chunks_exact(2 * width).flat_map(|pair| &pair[width..]);
-                States::new(normed.copied().collect(), width)?
-            }
-            false => before.clone(),
-        };
-        let qkv = decoder.project(&self.qkv.projection, &States::new(pairs, 2 * width)?, workspace)?;
-        decoder.beside(&qkv, &residual)
+        let [embeddings, states] = self.qkv.normed(decoder, embeddings, before, workspace)?;
+        let pairs = decoder.beside(&embeddings, &states)?;
+        let qkv = decoder.project(&self.qkv.projection, &pairs, workspace)?;
+        let residual = if self.norm_before_residual { &states } else { before };
+        decoder.beside(&qkv, residual)
     }
 }
 
@@ -273,13 +265,6 @@ fn check_embeddings(checkpoint: &Checkpoint, target: &Decoder) -> Result<(), Che
             Err(fail("this draft head was trained for another target: its embeddings are not this target's"))
         }
     }
-}
-
-/// Append `x / sqrt(mean(x²) + eps) · weight`.
-pub(super) fn norm(x: &[f32], weight: &[f32], eps: f32, out: &mut Vec<f32>) {
-    let mean = x.iter().map(|value| value * value).sum::<f32>() / x.len().max(1) as f32;
-    let scale = 1.0 / (mean + eps).sqrt();
-    out.extend(x.iter().zip(weight).map(|(value, weight)| value * scale * weight));
 }
 
 #[cfg(test)]

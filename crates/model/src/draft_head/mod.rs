@@ -204,21 +204,19 @@ impl DraftHead {
     /// Input rows of tokens from the states before them (`ids × width`): what [`reduce`](Self::reduce) returned, or the head's own
     /// outputs. Fails if an id is outside of the embeddings, or there are not as many states as ids.
     pub fn fuse(&self, ids: &[u32], before: &States) -> Result<States> {
-        self.check(ids.len(), before)?;
-        match &self.rows {
-            Rows::Projected => self.decoder.fuse(ids, before, &mut self.workspace()),
-            _ => self.fuse_embedded(&self.decoder.embed(ids)?, before),
-        }
+        self.fuse_in(ids, before, &mut self.workspace())
     }
 
     /// As [`DraftHead::fuse`], for the next pass of a sequence of its decoder: on a GPU, rows and pass are one submission.
     pub fn fuse_for(&self, sequence: &mut Sequence, ids: &[u32], before: &States) -> Result<States> {
+        self.fuse_in(ids, before, sequence.workspace())
+    }
+
+    fn fuse_in(&self, ids: &[u32], before: &States, workspace: &mut Workspace) -> Result<States> {
+        self.check(ids.len(), before)?;
         match &self.rows {
-            Rows::Projected => {
-                self.check(ids.len(), before)?;
-                sequence.fuse(ids, before)
-            }
-            _ => self.fuse(ids, before),
+            Rows::Projected => self.decoder.fuse(ids, before, workspace),
+            _ => self.rows_in(&self.decoder.embed_in(ids, workspace)?, before, workspace),
         }
     }
 
@@ -226,10 +224,14 @@ impl DraftHead {
     /// as many states as rows, or the head reads visual tokens in another way.
     pub fn fuse_embedded(&self, embeddings: &States, before: &States) -> Result<States> {
         self.check(embeddings.rows(), before)?;
+        self.rows_in(embeddings, before, &mut self.workspace())
+    }
+
+    fn rows_in(&self, embeddings: &States, before: &States, workspace: &mut Workspace) -> Result<States> {
         match &self.rows {
             Rows::Projected => specreel_tensor::bail!("the draft head fuses text alone"),
-            Rows::Eagle3(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
-            Rows::Mtp(own) => own.rows(&self.decoder, embeddings, before, &mut self.workspace()),
+            Rows::Eagle3(own) => own.rows(&self.decoder, embeddings, before, workspace),
+            Rows::Mtp(own) => own.rows(&self.decoder, embeddings, before, workspace),
             Rows::Blocks(_) => Ok(embeddings.clone()),
         }
     }

@@ -176,17 +176,25 @@ pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<
     Ok(GpuRows::new(stream, buffer, rows, width))
 }
 
-/// Rows concatenated, `rows × (widths.0 + widths.1)`, computed in `stream`, which is submitted.
+/// Rows concatenated, `rows × (widths.0 + widths.1)`, computed in `stream`, which is submitted if a part is of another one.
 pub fn beside(stream: &SharedStream, parts: [Part<'_>; 2], widths: [usize; 2]) -> Result<GpuRows> {
-    let [left, right] = [below(stream, &parts[..1], widths[0])?, below(stream, &parts[1..], widths[1])?];
-    let (rows, width) = (left.rows.min(right.rows), widths[0] + widths[1]);
-    let mut stream_guard = stream.lock();
-    let buffer = stream_guard.gpu().clone().buffer((rows * width) as u64 * 4)?;
-    for (part, first) in [(&left, 0), (&right, widths[0] as u64)] {
-        let to = Columns { buffer: &buffer, first, stride: width };
-        copy_columns(&mut stream_guard, part.starting_at(0), to, rows, part.width, false)?;
+    let rows = parts[0].rows(widths[0]).min(parts[1].rows(widths[1]));
+    let stride = widths[0] + widths[1];
+    let buffer = stream.lock().gpu().clone().buffer((rows * stride) as u64 * 4)?;
+    let mut is_foreign = false;
+    for ((part, width), first) in parts.iter().zip(widths).zip([0, widths[0] as u64]) {
+        let from = match part {
+            Part::Device(from) => from.moved_to(stream)?,
+            Part::Host(_) => below(stream, &[*part], width)?,
+        };
+        is_foreign |= !from.stream.is(stream);
+        from.place_for(stream)?;
+        let to = Columns { buffer: &buffer, first, stride };
+        copy_columns(&mut stream.lock(), from.starting_at(0), to, rows, width, false)?;
     }
-    stream_guard.submit()?;
-    drop(stream_guard);
-    Ok(GpuRows::new(stream, buffer, rows, width))
+    if is_foreign {
+        // Rows of other streams may be overwritten from now on.
+        stream.lock().submit()?;
+    }
+    Ok(GpuRows::new(stream, buffer, rows, stride))
 }

@@ -166,6 +166,12 @@ impl Ops for GpuOps {
         Ok(States::Gpu(rows))
     }
 
+    fn embed_in(&self, work: &mut GpuWork, table: &Table, ids: &[u32]) -> Result<States> {
+        let (stream, mut out) = (work.stream(&self.gpu), work.rows(ids.len(), table.width()));
+        self.look_up(&stream, &mut work.ids, table, ids, &mut out)?;
+        Ok(States::Gpu(given(&stream, &mut work.given, &mut out)?))
+    }
+
     fn layout(&self, layout: TowerLayout) -> Result<GpuLayout> {
         GpuLayout::new(&self.gpu, layout)
     }
@@ -511,38 +517,27 @@ impl Ops for GpuOps {
         let (Some(left), Some(right)) = (part(0), part(1)) else {
             crate::bail!("concatenated rows are on no device");
         };
-        Ok(States::Gpu(beside(&self.stream, [left, right], [a.shape().1, b.shape().1])?))
+        // Where one of them is computed: often nothing has to be submitted.
+        let stream =
+            [a, b].into_iter().find_map(|rows| Some(rows.on_gpu()?.stream())).unwrap_or(&self.stream);
+        Ok(States::Gpu(beside(stream, [left, right], [a.shape().1, b.shape().1])?))
     }
 
-    /// In the sequence's own stream: nothing is submitted before its next pass.
-    fn fuse(
-        &self,
-        work: &mut GpuWork,
-        table: &Table,
-        matrix: &Arc<Matrix>,
-        ids: &[u32],
-        states: &States,
-    ) -> Result<States> {
+    fn normed(&self, work: &mut GpuWork, states: &States, weight: &[f32], eps: f32) -> Result<States> {
         let stream = work.stream(&self.gpu);
-        let (states, range) = self.place(&stream, states)?;
-        let mut embedded = Rows::default();
-        self.look_up(&stream, &mut work.ids, table, ids, &mut embedded)?;
-        if range.len() != ids.len() {
-            crate::bail!("{} states for {} tokens", range.len(), ids.len());
-        }
-        let (left, right) = (embedded.width(), states.width());
-        let mut both = work.rows(ids.len(), left + right);
+        let (from, range) = self.place(&stream, states)?;
+        let (rows, width) = states.shape();
+        let (mut x, mut out) = (work.rows(rows, width), work.rows(rows, width));
+        let weight = self.gpu.upload(bytemuck::cast_slice(weight))?;
         {
-            let (mut stream, buffer) = (stream.lock(), both.reserve(&self.gpu, ids.len(), left + right)?);
-            let to = |first| Columns { buffer, first, stride: left + right };
-            let from = Columns { buffer: filled(&embedded)?, first: 0, stride: left };
-            copy_columns(&mut stream, from, to(0), ids.len(), left, false)?;
-            let first = (range.start * right) as u64;
-            let from = Columns { buffer: filled(&states)?, first, stride: right };
-            copy_columns(&mut stream, from, to(left as u64), ids.len(), right, false)?;
+            let mut stream = stream.lock();
+            let from = Columns { buffer: filled(&from)?, first: (range.start * width) as u64, stride: width };
+            let to = Columns { buffer: x.reserve(&self.gpu, rows, width)?, first: 0, stride: width };
+            copy_columns(&mut stream, from, to, rows, width, false)?;
+            elements::norm(&mut stream, &mut x, None, &weight, eps, &mut out)?;
         }
-        let both = States::Gpu(given(&stream, &mut work.given, &mut both)?);
-        Ok(States::Gpu(self.project_rows(work, matrix, &both)?))
+        given(&stream, &mut work.given, &mut x)?;
+        Ok(States::Gpu(given(&stream, &mut work.given, &mut out)?))
     }
 
     fn synchronize(&self, work: &mut GpuWork) -> Result<()> {

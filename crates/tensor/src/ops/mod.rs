@@ -29,7 +29,7 @@ use crate::{
     fused::FusedMatrix,
     logits::Logits,
     recurrent::{RecurrentPass, RecurrentStates},
-    states::States,
+    states::{States, with_slice},
     tower::{Activation, Tap, TowerLayout},
 };
 
@@ -257,6 +257,11 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
 
     /// Embeddings of ids, all of which are in the table.
     fn embed(&self, table: &Self::Table, ids: &[u32]) -> Result<States>;
+
+    /// As [`Ops::embed`], before the next operations of a sequence.
+    fn embed_in(&self, _: &mut Self::Work, table: &Self::Table, ids: &[u32]) -> Result<States> {
+        self.embed(table, ids)
+    }
 
     fn layout(&self, layout: TowerLayout) -> Result<Self::Layout>;
 
@@ -492,16 +497,18 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
     /// Rows concatenated, `rows × (a + b)`.
     fn beside(&self, a: &States, b: &States) -> Result<States>;
 
-    /// `W [e; s] + b` of the embeddings `e` of tokens and of as many states `s`.
-    fn fuse(
-        &self,
-        work: &mut Self::Work,
-        table: &Self::Table,
-        matrix: &Self::Matrix,
-        ids: &[u32],
-        states: &States,
-    ) -> Result<States> {
-        self.project(work, matrix, &self.beside(&self.embed(table, ids)?, states)?)
+    /// `x / sqrt(mean(x²) + eps) · weight` of states, before the next operations of a sequence.
+    fn normed(&self, _: &mut Self::Work, states: &States, weight: &[f32], eps: f32) -> Result<States> {
+        let (rows, width) = states.shape();
+        let mut normed = Vec::with_capacity(rows * width);
+        with_slice(states, |values| {
+            for x in values.chunks_exact(width.max(1)) {
+                let mean = x.iter().map(|value| value * value).sum::<f32>() / x.len().max(1) as f32;
+                let scale = 1.0 / (mean + eps).sqrt();
+                normed.extend(x.iter().zip(weight).map(|(value, weight)| value * scale * weight));
+            }
+        })?;
+        States::new(normed, width)
     }
 
     /// Wait until all work that was queued for a sequence is done.
