@@ -24,7 +24,7 @@ pub fn problems(table: &Table, results: &Results) -> Vec<String> {
             let deviates = [row, other].iter().any(|row| !row.row.deviates.is_empty());
             if row.kept == other.kept && row.mean() > 0.0 {
                 problems.push(format!("{a} and {b} keep the same visual tokens on every clip"));
-            } else if !deviates && row.share() == other.share() && (row.mean() - other.mean()).abs() > MOST {
+            } else if !deviates && row.asked() == other.asked() && (row.mean() - other.mean()).abs() > MOST {
                 let (first, second) = (other.mean(), row.mean());
                 problems.push(format!("{a} keeps {first:.1} visual tokens, and {b} {second:.1}"));
             }
@@ -52,10 +52,12 @@ impl<'a> Selected<'a> {
         Some(Selected { row, method, kept })
     }
 
-    /// The share of the visual tokens that the method is asked to keep.
-    fn share(&self) -> Option<f64> {
-        let mut numbers = self.method.numbers().into_iter();
-        numbers.find(|(axis, key, _)| axis.name == "context" && key.name == "keep").map(|(_, _, keep)| keep)
+    /// How many of the visual tokens the method is asked to keep, as a share or a number.
+    fn asked(&self) -> Vec<f64> {
+        let numbers = self.method.numbers().into_iter();
+        let own =
+            numbers.filter(|(axis, key, _)| axis.name == "context" && ["keep", "budget"].contains(&key.name));
+        own.map(|(_, _, number)| number).collect()
     }
 
     fn mean(&self) -> f64 {
@@ -71,7 +73,10 @@ mod tests {
 
     /// Results of table F7 of SpecVLM in which the drafter of each run sees these tokens.
     fn problems_of(kept: &dyn Fn(&str, u64) -> Vec<u32>) -> Vec<String> {
-        let (_, table) = catalog::find("specvlm", Some("F7")).unwrap()[0];
+        problems_in(catalog::find("specvlm", Some("F7")).unwrap()[0].1, kept)
+    }
+
+    fn problems_in(table: &Table, kept: &dyn Fn(&str, u64) -> Vec<u32>) -> Vec<String> {
         let keys = table
             .rows
             .iter()
@@ -96,5 +101,12 @@ mod tests {
         assert!(!same.is_empty());
         let more = problems_of(&|run, _| vec![own(run); if run.contains("front") { 9 } else { 6 }]);
         assert!(!more.is_empty() && more.iter().all(|problem| problem.contains("9.0")), "{more:?}");
+    }
+    #[test]
+    fn rows_of_other_budgets_may_keep_other_numbers() {
+        let tables = catalog::find("std", Some("F1")).unwrap();
+        let (_, table) = tables.into_iter().find(|(_, table)| table.part == "K in tokens").unwrap();
+        let budget = |run: &str| run.rsplit('=').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+        assert_eq!(problems_in(table, &|run, _| (0..budget(run)).collect()), Vec::<String>::new());
     }
 }

@@ -39,6 +39,10 @@ shipped! {
     "l40s-qwen2.5-vl-7b",
     "l20-llava-ov-7b",
     "l20-qwen2.5-vl-7b",
+    "a800-qwen2.5-vl-7b-0.5k",
+    "a800-qwen2.5-vl-7b-1.5k",
+    "a800-qwen2.5-vl-7b-17k",
+    "a800-qwen2.5-vl-7b-25k",
 }
 
 pub fn names() -> Vec<&'static str> {

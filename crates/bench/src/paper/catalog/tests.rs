@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use specreel_speculate::{Acceptance, Drafter, Shape};
 
 #[test]
 fn every_method_of_every_row_exists_and_takes_its_values() {
@@ -92,4 +93,34 @@ fn a_place_stands_for_figures_and_uncompared_rows_have_none() {
     assert_eq!(row("rank = 2").paper_value(Measure::Tau), Some(-2.0));
     assert_eq!(row("figures = { tau = 2.5 }\ncompared = false").paper_value(Measure::Tau), None);
     assert_eq!(row("").paper_value(Measure::Tau), None);
+}
+
+#[test]
+fn rows_have_the_papers_own_settings() {
+    let of = |paper: &str, number| {
+        let tables = find(paper, Some(number)).unwrap();
+        let rows = tables.into_iter().flat_map(|(_, table)| &table.rows);
+        let methods = rows.filter_map(|row| Some((row.label.as_str(), row.method().unwrap()?)));
+        methods.collect::<Vec<_>>()
+    };
+    // Sparrow, section 4: 30-4-8 on L20, 48-5-10 on A800; SpecVLM drafts with the target itself (appendix C).
+    for (tables, wanted) in [(["2", "3"], (30, 4, 8)), (["4", "6"], (48, 5, 10))] {
+        for (label, method) in tables.into_iter().flat_map(|number| of("sparrow", number)) {
+            match (label, &method.shape) {
+                ("SpecVLM", _) => assert!(matches!(method.drafter, Drafter::Target { .. })),
+                (_, &Shape::DynamicTree { total, depth, width }) => {
+                    assert_eq!((total, depth, width), wanted, "{label}");
+                }
+                (_, shape) => panic!("{label} has the shape {shape:?}"),
+            }
+        }
+    }
+    // LVSpec, appendix C: FLy's threshold is 0.1 for Qwen2.5-VL-32B, and its window 4 of 10 drafts.
+    for (label, method) in of("lvspec", "1") {
+        if let ("FLY", Acceptance::Window { length, .. }) = (label, &method.acceptance) {
+            assert_eq!(*length, 4);
+        }
+    }
+    let (_, fly) = of("lvspec", "1").into_iter().find(|(label, _)| *label == "FLY").unwrap();
+    assert!(matches!(fly.acceptance, Acceptance::Window { threshold, .. } if threshold == 0.1), "{fly:?}");
 }

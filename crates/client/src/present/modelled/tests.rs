@@ -18,8 +18,9 @@ fn the_profiles_of_this_build_are_valid_and_hold_their_calibration() {
         assert!(profile.drafter.is_some() == profile.two_devices && profile.heads.len() == 1, "{name}");
         let slots = (profile.visual.unwrap() + profile.text.unwrap()) as f64;
         let one = profile.target.ms(1.0, slots, 1.0);
-        // A pass of a tree costs about what one row costs.
-        assert!(near(profile.target.ms(26.0, slots, 1.0), one, 0.5), "{name}");
+        // A pass of a tree costs about what one row costs; on A800 the paper's step takes up to 2.4 tokens' time.
+        let within = if name.starts_with("a800") { 1.0 } else { 0.5 };
+        assert!(near(profile.target.ms(26.0, slots, 1.0), one, within), "{name}");
         let head = profile.heads[""].ms(1.0, slots, 1.0);
         assert!(head < one / 8.0, "{name}: {head} of {one}");
     }
