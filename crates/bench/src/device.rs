@@ -116,8 +116,12 @@ fn measure<R: Reporter>(
     let (rows, slots) = (numbers(&options.rows, &ROWS), numbers(&options.slots, &SLOTS));
     let extent = Extent::of(gpu);
     let failed = |error: GpuError| Failure::from(ModelError::from(specreel_tensor::Error::from(error)));
-    // The rates, the products of each type, attention of each type.
-    let total = (1 + rows.len() * (TYPES.len() + KV_TYPES.len() * slots.len())) as u64;
+    // Gate and up in one matrix: the largest of a layer.
+    let [outputs, inputs] = [2 * config.intermediate, config.hidden];
+    let shape = AttentionShape { heads: config.heads, kv_heads: config.kv_heads, head_dim: config.head_dim };
+    let products = TYPES.into_iter().filter(|kind| inputs.is_multiple_of(kind.block())).map(Kernel::Product);
+    let kernels: Vec<Kernel> = products.chain(slots.into_iter().map(Kernel::Attention)).collect();
+    let total = (1 + rows.len() * kernels.len()) as u64;
     let mut done = 0;
     let mut next = |reporter: &mut R| {
         reporter.stage(Stage::Calibrate, done, total);
@@ -132,34 +136,27 @@ fn measure<R: Reporter>(
     reporter.line("card", &card)?;
     let mut lines = Vec::new();
     let mut whole = true;
-    // Gate and up in one matrix: the largest of a layer.
-    let [outputs, inputs] = [2 * config.intermediate, config.hidden];
-    let kinds = TYPES.iter().filter(|kind| inputs.is_multiple_of(kind.block()));
-    let products = kinds.flat_map(|kind| rows.iter().map(move |rows| (*kind, *rows)));
-    for (kind, rows) in products {
+    for (kernel, rows) in kernels.iter().flat_map(|kernel| rows.iter().map(move |rows| (kernel, *rows))) {
         if !next(reporter) {
             whole = false;
             break;
         }
-        let time = measure::product(gpu, extent, kind, [outputs, inputs], rows).map_err(failed)?;
-        let multiplied = if matches!(kind, TensorType::Blocks(_)) { rates.int8_macs } else { rates.f32_macs };
-        let kernel = format!("{} {outputs}x{inputs}", kind.name());
-        lines.push(KernelLine::new(kernel, rows, None, &time, [rates.read, multiplied]));
-        reporter.line("kernel", &lines[lines.len() - 1])?;
-    }
-    let shape = AttentionShape { heads: config.heads, kv_heads: config.kv_heads, head_dim: config.head_dim };
-    let cells = KV_TYPES.iter().flat_map(|kind| slots.iter().map(move |slots| (*kind, *slots)));
-    let cells = cells.flat_map(|(kind, slots)| rows.iter().map(move |rows| (kind, slots, *rows)));
-    for (kind, slots, rows) in cells {
-        if !whole || !next(reporter) {
-            whole = false;
-            break;
-        }
-        let time = measure::attention(gpu, extent, shape, kind, slots, rows).map_err(failed)?;
-        let kernel = format!("attention {}", kind.name());
-        let bound = [rates.read, rates.f32_macs];
-        lines.push(KernelLine::new(kernel, rows, Some(slots), &time, bound));
-        reporter.line("kernel", &lines[lines.len() - 1])?;
+        let line = match *kernel {
+            Kernel::Product(kind) => {
+                let time = measure::product(gpu, extent, kind, [outputs, inputs], rows).map_err(failed)?;
+                let quantized = matches!(kind, TensorType::Blocks(_));
+                let bound = [rates.read, if quantized { rates.int8_macs } else { rates.f32_macs }];
+                KernelLine::new(format!("{} {outputs}x{inputs}", kind.name()), rows, None, &time, bound)
+            }
+            Kernel::Attention(slots) => {
+                let time =
+                    measure::attention(gpu, extent, shape, KvType::F16, slots, rows).map_err(failed)?;
+                let bound = [rates.read, rates.f32_macs];
+                KernelLine::new("attention f16".into(), rows, Some(slots), &time, bound)
+            }
+        };
+        reporter.line("kernel", &line)?;
+        lines.push(line);
     }
     reporter.ended();
     reporter.table(&page(&card, &lines, reporter.columns()))?;
@@ -172,7 +169,15 @@ const TYPES: [TensorType; 3] = [
     TensorType::Blocks(BlockKind::Q4K),
     TensorType::Half(HalfKind::F16),
 ];
-const KV_TYPES: [KvType; 1] = [KvType::F16];
+
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+enum Kernel {
+    /// A product with weights of this type.
+    Product(TensorType),
+    /// Attention to a cache of this many slots.
+    Attention(usize),
+}
 
 fn card(gpu: &Gpu, shape: &str, rates: &Rates) -> Card {
     Card {
